@@ -1,0 +1,111 @@
+// ChainBuilder: adds primitives one by one, each validated at once. Composites are in composites.h.
+#ifndef SINTER_SRC_CHAIN_BUILDER_H_
+#define SINTER_SRC_CHAIN_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+struct InputOptions {
+  bool constant =
+      false;  // a weight: may be read before the kernels ahead on the stream have finished
+  std::vector<Stride> strides;  // empty: contiguous; 0 repeats an element
+  std::string name;             // diagnostics only
+};
+
+struct OutputOptions {
+  std::vector<Stride> strides;  // empty: contiguous; must not overlap
+  ValueId alias = -1;           // the input value whose buffer this output may share
+};
+
+// Every add returns the new value's id, or INVALID_ARGUMENT naming op index, kind, field, value and
+// bound
+// ("op 3 (matmul): k of a is 512, k of b is 256"), and then leaves the builder as it was.
+// Result dtypes: matmul, sum and mean of floating operands give f32; binary and select give the
+// wider floating dtype (f16 with bf16 gives f32); compare gives pred; everything else keeps its
+// operand's. No dtype but a cast's rounds. Elementwise operands have equal dims, or one is rank 0
+// and spreads. Not thread-safe.
+class ChainBuilder {
+ public:
+  absl::StatusOr<ValueId> Input(const TensorType& type, const InputOptions& options = {});
+  // Rounded to dtype; NaN is refused. Rank 0.
+  absl::StatusOr<ValueId> Scalar(double value, DType dtype = DType::kF32);
+  // result[..., i, ...] = i along `axis`; dtype s32 or f32.
+  absl::StatusOr<ValueId> Iota(const std::vector<Dim>& dims, int axis, DType dtype);
+  // [batch..., m, k] x [batch..., k, n]; batch dims equal or absent in one operand. Floating, both
+  // of one dtype.
+  absl::StatusOr<ValueId> Matmul(ValueId a, ValueId b, bool transpose_a = false,
+                                 bool transpose_b = false);
+  absl::StatusOr<ValueId> Unary(UnaryKind kind, ValueId a);
+  absl::StatusOr<ValueId> Binary(BinaryKind kind, ValueId a, ValueId b);
+  absl::StatusOr<ValueId> Compare(CompareKind kind, ValueId a, ValueId b);
+  // result = condition ? a : b
+  absl::StatusOr<ValueId> Select(ValueId condition, ValueId a, ValueId b);
+  // The only op that rounds: nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
+  // != 0.
+  absl::StatusOr<ValueId> Cast(ValueId a, DType dtype);
+  // Dims aligned at the right; an extent of 1 (or a missing axis) repeats.
+  absl::StatusOr<ValueId> Broadcast(ValueId a, const std::vector<Dim>& dims);
+  absl::StatusOr<ValueId> Transpose(ValueId a, const std::vector<int32_t>& permutation);
+  // Same elements in row-major order; M occurs as often on both sides.
+  absl::StatusOr<ValueId> Reshape(ValueId a, const std::vector<Dim>& dims);
+  // Per axis operand[start : limit : step]; a symbolic axis is taken whole (0, M, 1). `steps`
+  // empty: all 1.
+  absl::StatusOr<ValueId> Slice(ValueId a, const std::vector<int64_t>& starts,
+                                const std::vector<Dim>& limits,
+                                const std::vector<int64_t>& steps = {});
+  // 1 to 64 operands of one dtype along a constant axis.
+  absl::StatusOr<ValueId> Concat(absl::Span<const ValueId> operands, int axis);
+  // `axes` distinct, any order, at least one; mean of integers is refused.
+  absl::StatusOr<ValueId> Reduce(ReduceKind kind, ValueId a, const std::vector<int32_t>& axes,
+                                 bool keepdims = false);
+
+  // Declares the next output. A value may be given out more than once.
+  absl::Status Output(ValueId value, const OutputOptions& options = {});
+  // FAILED_PRECONDITION without outputs, INVALID_ARGUMENT on a dead value. The builder is spent
+  // afterwards only on success.
+  absl::StatusOr<Chain> Finish();
+
+  // The type of a value already added. Precondition: 0 <= id < size().
+  const TensorType& TypeOf(ValueId id) const { return ops_[id].type; }
+  const Op& OpOf(ValueId id) const { return ops_[id]; }
+  int size() const { return static_cast<int>(ops_.size()); }
+  bool Contains(ValueId id) const { return id >= 0 && id < size(); }
+
+ private:
+  friend class BuilderTransaction;
+  absl::StatusOr<ValueId> Add(Op op);
+  absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
+
+  std::vector<Op> ops_;                   // in the caller's order
+  std::vector<ChainOutput> outputs_;      // alias_input holds the caller's input index until Finish
+  std::vector<std::string> input_names_;  // one per input
+};
+
+// Rolls a builder back to where it stood unless Commit is called: composites add all of their
+// primitives or none.
+class BuilderTransaction {
+ public:
+  explicit BuilderTransaction(ChainBuilder& builder);
+  ~BuilderTransaction();
+  BuilderTransaction(const BuilderTransaction&) = delete;
+  BuilderTransaction& operator=(const BuilderTransaction&) = delete;
+  void Commit() { committed_ = true; }
+
+ private:
+  ChainBuilder& builder_;
+  size_t ops_, outputs_, names_;
+  bool committed_ = false;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_BUILDER_H_

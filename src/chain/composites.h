@@ -1,0 +1,85 @@
+// Composites: named groups of primitives, expanded as they are added. Exact formulas: README.md of
+// this folder.
+#ifndef SINTER_SRC_CHAIN_COMPOSITES_H_
+#define SINTER_SRC_CHAIN_COMPOSITES_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "src/chain/activation.h"
+#include "src/chain/builder.h"
+
+namespace sinter {
+
+constexpr ValueId kNoValue = -1;  // an operand that is absent
+
+// Each adds all of its primitives or none; errors as ChainBuilder's, with the composite as the op's
+// kind
+// ("op 5 (softmax): axis is 3, must be in [-2, 1]"). Results are f32 unless said: the caller adds
+// the cast that rounds.
+absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x);
+absl::StatusOr<ValueId> AddGeluTanh(ChainBuilder& b, ValueId x);
+absl::StatusOr<ValueId> AddGeluErf(ChainBuilder& b, ValueId x);
+absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x);
+absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up);  // silu(gate) * up
+
+// softmax(scale * x + mask) along `axis` (negative counts from the end); mask kNoValue or
+// broadcastable to x.
+absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double scale = 1.0,
+                                   ValueId mask = kNoValue);
+// (x - mean) * rsqrt(var + eps) * gamma + beta over the last axis, biased variance; gamma, beta
+// [last] or kNoValue.
+absl::StatusOr<ValueId> AddLayerNorm(ChainBuilder& b, ValueId x, double eps,
+                                     ValueId gamma = kNoValue, ValueId beta = kNoValue);
+// x * rsqrt(mean(x^2) + eps) * gamma over the last axis.
+absl::StatusOr<ValueId> AddRmsNorm(ChainBuilder& b, ValueId x, double eps,
+                                   ValueId gamma = kNoValue);
+// Rotary embedding, halves form: (t1, t2) = halves of x's last axis: concat(t1*cos - t2*sin, t2*cos
+// + t1*sin). cos and sin broadcast to a half's shape.
+absl::StatusOr<ValueId> AddRope(ChainBuilder& b, ValueId x, ValueId cos, ValueId sin);
+
+struct LstmResult {
+  ValueId h = kNoValue, c = kNoValue;
+};
+// gates [.., 4h]: slices i, f, j, o. c' = s(f)*c + s(i)*tanh(j); h' = s(o)*tanh(c').
+absl::StatusOr<LstmResult> AddLstmCell(ChainBuilder& b, ValueId gates, ValueId c);
+// xg, hg [.., 3h]: r = s(x0+h0), z = s(x1+h1), n = tanh(x2 + r*h2): h' = (1-z)*n + z*h.
+absl::StatusOr<ValueId> AddGruCell(ChainBuilder& b, ValueId xg, ValueId hg, ValueId h);
+
+// act(x W + bias): W is [out, in] (kOI) or [in, out] (kIO); bias [out] or kNoValue. f32, not
+// rounded.
+absl::StatusOr<ValueId> AddLinear(ChainBuilder& b, ValueId x, ValueId w, ValueId bias,
+                                  Layout layout, Activation act = Activation::kIdentity);
+// C = act(a W1 + b1) unrounded, E = C W2 + b2; the result is E cast to a's dtype.
+struct GemmChainOperands {
+  ValueId a = kNoValue, w1 = kNoValue, b1 = kNoValue, w2 = kNoValue, b2 = kNoValue;
+};
+absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& in, Activation act,
+                                     Layout layout);
+// C = act(a Wg + bg) * (a Wu + bu) unrounded, E = C Wd + b2; the result is E cast to a's dtype.
+struct GatedFfnOperands {
+  ValueId a = kNoValue, w_gate = kNoValue, w_up = kNoValue, b_gate = kNoValue, b_up = kNoValue,
+          w_down = kNoValue, b2 = kNoValue;
+};
+absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
+                                    Layout layout);
+
+// Whole chains with their own inputs, in the order of the README. One output.
+struct FfnSpec {
+  bool gated = false;
+  int products = 2;  // 1: act(A W1 + b1), or the gate-up pair when gated
+  Dim m = Dim::M();
+  int64_t n = 0, k = 0, l = 0;  // l unused when products is 1
+  Activation act = Activation::kIdentity;
+  Layout layout = Layout::kOI;
+  DType dtype = DType::kBF16;
+  bool bias1 = false, bias2 = false;
+};
+// Inputs: a[m,k], w1 (or w_gate, w_up), (b1[n] or b_gate[n], b_up[n]), then for two products w2,
+// (b2[l]). Weights and biases constant.
+absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_COMPOSITES_H_

@@ -1,0 +1,112 @@
+// Op: one primitive of a chain and its only result.
+#ifndef SINTER_SRC_CHAIN_OP_H_
+#define SINTER_SRC_CHAIN_OP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/chain/tensor_type.h"
+
+namespace sinter {
+
+// An op and its result share one number. In a Chain operands have smaller numbers than their users.
+using ValueId = int32_t;
+
+// Numbers of every enum here are part of the canonical form and of the C ABI: never reused.
+enum class OpKind : int32_t {
+  kInput = 1,
+  kScalar = 2,
+  kIota = 3,
+  kMatmul = 4,
+  kUnary = 5,
+  kBinary = 6,
+  kCompare = 7,
+  kSelect = 8,
+  kCast = 9,
+  kBroadcast = 10,
+  kTranspose = 11,
+  kReshape = 12,
+  kSlice = 13,
+  kConcat = 14,
+  kReduce = 15,
+};
+
+enum class UnaryKind : int32_t {
+  kNeg = 1,
+  kAbs = 2,
+  kExp = 3,
+  kLog = 4,
+  kSqrt = 5,
+  kRsqrt = 6,
+  kTanh = 7,
+  kErf = 8,
+  kSigmoid = 9,
+  kRelu = 10,  // NaN stays NaN
+  kReciprocal = 11,
+  kSquare = 12,
+  kSin = 13,
+  kCos = 14,
+  kFloor = 15,
+  kNot = 16,  // pred only
+};
+
+enum class BinaryKind : int32_t {
+  kAdd = 1,
+  kSub = 2,
+  kMul = 3,
+  kDiv = 4,  // floating only
+  kMax = 5,  // a NaN operand gives NaN
+  kMin = 6,
+  kPow = 7,  // floating only
+  kAnd = 8,  // pred only
+  kOr = 9,
+};
+
+enum class CompareKind : int32_t { kEq = 1, kNe = 2, kLt = 3, kLe = 4, kGt = 5, kGe = 6 };
+enum class ReduceKind : int32_t { kSum = 1, kMax = 2, kMin = 3, kMean = 4 };
+
+absl::string_view NameOf(OpKind kind);       // "matmul"
+absl::string_view NameOf(UnaryKind kind);    // "neg"
+absl::string_view NameOf(BinaryKind kind);   // "add"
+absl::string_view NameOf(CompareKind kind);  // "eq"
+absl::string_view NameOf(ReduceKind kind);   // "sum"
+absl::StatusOr<UnaryKind> ParseUnaryKind(absl::string_view name);
+absl::StatusOr<BinaryKind> ParseBinaryKind(absl::string_view name);
+absl::StatusOr<CompareKind> ParseCompareKind(absl::string_view name);
+absl::StatusOr<ReduceKind> ParseReduceKind(absl::string_view name);
+absl::StatusOr<OpKind> ParseOpKind(absl::string_view name);
+bool IsValid(UnaryKind kind);
+bool IsValid(BinaryKind kind);
+bool IsValid(CompareKind kind);
+bool IsValid(ReduceKind kind);
+
+// Fields that a kind does not use keep their defaults, so that == compares what matters.
+struct Op {
+  OpKind kind = OpKind::kInput;
+  std::vector<ValueId> operands;
+  TensorType type;  // of the result; for an intermediate the dtype is a minimum precision
+
+  UnaryKind unary{};
+  BinaryKind binary{};
+  CompareKind compare{};
+  ReduceKind reduce{};
+  bool transpose_a = false;   // matmul: a is [..., k, m]
+  bool transpose_b = false;   // matmul: b is [..., n, k]
+  bool keepdims = false;      // reduce: reduced axes stay with extent 1
+  bool constant = false;      // input: never changes while a plan uses it
+  int32_t input = -1;         // input: its index among the chain's inputs
+  int32_t axis = -1;          // iota, concat
+  double scalar = 0;          // scalar: already rounded to the dtype
+  std::vector<int32_t> axes;  // reduce: ascending; transpose: result axis i is operand axis axes[i]
+  std::vector<int64_t> starts;  // slice: per axis; result[i] = operand[starts + i * steps]
+  std::vector<int64_t> steps;   // slice: per axis, >= 1
+  std::vector<Stride> strides;  // input: per axis, always filled
+  bool operator==(const Op& o) const;
+  bool operator!=(const Op& o) const { return !(*this == o); }
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_OP_H_

@@ -1,0 +1,40 @@
+// Problem: a chain and the M to run it with, as one line of text. Grammar and definitions:
+// README.md of this folder.
+#ifndef SINTER_SRC_CHAIN_PROBLEM_H_
+#define SINTER_SRC_CHAIN_PROBLEM_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+struct Problem {
+  std::string id;    // "" when the line has none
+  std::string kind;  // "gated_ffn"
+  // Every key of the kind in its documented order, defaults filled in, values in canonical
+  // spelling.
+  std::vector<std::pair<std::string, std::string>> fields;
+  absl::optional<int64_t> m;  // the M to run; nullopt for m=M
+  Chain chain;                // M symbolic
+};
+
+// One line, comment allowed. INVALID_ARGUMENT names key, value and what is allowed.
+absl::StatusOr<Problem> ParseProblem(absl::string_view line);
+// Many lines; blank and comment lines are skipped; an error names the line. Ids that are given must
+// differ.
+absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text);
+// The canonical line: "S8 gated_ffn m=128 n=3072 ...". ParseProblem(WriteProblem(p)) equals p.
+std::string WriteProblem(const Problem& problem);
+// Kinds that the text form knows, sorted.
+std::vector<std::string> ProblemKinds();
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_PROBLEM_H_

@@ -1,0 +1,42 @@
+// Compare: how far an output is from the reference, and how far it may be.
+#ifndef SINTER_SRC_REFERENCE_COMPARE_H_
+#define SINTER_SRC_REFERENCE_COMPARE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "src/base/dtype.h"
+
+namespace sinter {
+
+struct Bounds {
+  double relative = 0;  // of ErrorMeasure::relative
+  double max = 0;       // of ErrorMeasure::max_over_rms
+};
+// bf16: 5e-3 and 0.05; f16: 1e-3 and 0.008; f32: 1e-5 and 1e-4; integers and pred: exact (0 and 0).
+Bounds BoundsFor(DType dtype);
+
+struct ErrorMeasure {
+  double relative =
+      0;  // |out - ref| / |ref|, Frobenius; when ref is all zero: 0 if out is too, else infinity
+  double max_over_rms = 0;  // max|out - ref| / rms(ref), likewise
+  double max_abs = 0;
+  int64_t count = 0;
+  int64_t worst_index = -1;  // of max_abs, or of the first not-a-number
+  int64_t nans = 0;  // in out where ref has none, or the reverse; infinities that differ count too
+  bool Within(const Bounds& bounds) const;  // false when nans > 0; an empty comparison passes
+  std::string ToString() const;             // "rel 1.2e-3 max/rms 0.011 worst at 77"
+};
+
+// An infinity equals the same infinity. A NaN matches nothing, not even a NaN: a poisoned output
+// never passes.
+ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref);
+// `out` is a contiguous buffer of ref.size() elements of dtype.
+ErrorMeasure CompareBuffer(const void* out, DType dtype, absl::Span<const double> ref);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_REFERENCE_COMPARE_H_

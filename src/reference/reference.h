@@ -1,0 +1,41 @@
+// The numerical oracle: runs any chain on the CPU in float64.
+#ifndef SINTER_SRC_REFERENCE_REFERENCE_H_
+#define SINTER_SRC_REFERENCE_REFERENCE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+struct ReferenceOptions {
+  int threads = 0;  // 0: one per hardware thread
+  // Compute only these rows of M, in this order; nullptr: all. Only for chains in which no op mixes
+  // rows of M (FAILED_PRECONDITION otherwise); entries lie in [0, m), repeats allowed.
+  const std::vector<int64_t>* rows = nullptr;
+  // RunReferenceF64 only: leave out a floating cast that makes an output, for a tighter comparison.
+  bool skip_final_cast = false;
+};
+
+// `inputs` in canonical order, each of its tensor's dtype and strides; never written. `outputs`
+// likewise; with `rows` set only those rows are written. Floating values are held in float64, s32
+// wraps, nothing but inputs, casts and the final store rounds. The result does not depend on
+// `threads`. m = 0 of a chain that uses M writes nothing. Buffers stay the caller's. Blocks;
+// thread-safe. INVALID_ARGUMENT on a wrong count or null pointer, OUT_OF_RANGE on sizes.
+absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
+                          const std::vector<void*>& outputs, const ReferenceOptions& options = {});
+
+// The outputs as float64, contiguous; with `rows` set the M axis has rows->size() entries.
+absl::StatusOr<std::vector<std::vector<double>>> RunReferenceF64(
+    const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
+    const ReferenceOptions& options = {});
+
+// Whether no op mixes rows of M, so that `rows` is allowed.
+bool IsRowIndependent(const Chain& chain);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_REFERENCE_REFERENCE_H_
