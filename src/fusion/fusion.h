@@ -1,0 +1,33 @@
+// Fusion: partitions a chain into kernels. The fused and the unfused plan of every chain are made here.
+#ifndef SINTER_SRC_FUSION_FUSION_H_
+#define SINTER_SRC_FUSION_FUSION_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/plan/plan.h"
+#include "src/search/search.h"
+
+namespace sinter {
+
+struct FusionOptions {
+  bool deterministic = false;
+  bool allow_cooperative = true;
+  int top_k = 11;
+};
+
+struct FusionResult {
+  Plan chosen;                      // the better by predicted time; the unfused plan on a tie
+  std::vector<Plan> alternatives;   // every other complete plan, best first: the unfused one is always in here or chosen
+  uint64_t considered = 0, legal = 0;
+};
+
+// kNoLegalPlan naming the op that no kernel family takes. Deterministic: equal canonical bytes give equal plans.
+absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                       const FusionOptions& options);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_FUSION_H_

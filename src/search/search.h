@@ -1,0 +1,38 @@
+// Search: schedules for a problem, pruned, costed by the device model, ranked. Deterministic; never asks a driver.
+#ifndef SINTER_SRC_SEARCH_SEARCH_H_
+#define SINTER_SRC_SEARCH_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+struct SearchOptions {
+  int top_k = 11;                 // kept schedules, best first
+  bool allow_cooperative = true;  // false: only schedules without waiting across clusters
+};
+
+struct RankedSchedule { Schedule schedule; Prediction prediction; };
+
+struct SearchResult {
+  std::vector<RankedSchedule> ranked;   // at most top_k, best predicted first; ties by Schedule::Canonical()
+  uint64_t considered = 0;              // candidates enumerated
+  uint64_t legal = 0;                   // after pruning
+  double search_us = 0;                 // wall time; not part of any plan
+};
+
+// Products == 2: chain family (kGridExchange, kClusterExchange). Products == 1: gemm family.
+// FAILED_PRECONDITION with the reason when no schedule is legal. Thread-safe.
+absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const DeviceModel& model,
+                                             const SearchOptions& options);
+
+// The analytical cost of one legal schedule.
+Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_SEARCH_H_
