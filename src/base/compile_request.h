@@ -9,7 +9,7 @@
 namespace sinter {
 
 struct CompileRequest {
-  std::string name;      // for logs and NVRTC's file name: "chain_ffn_s8.cu"; no path
+  std::string name;  // for logs and NVRTC's file name: "chain_ffn_s8.cu"; no path
   std::string source;
   std::vector<std::pair<std::string, std::string>> headers;  // (include name, bytes), in memory
   std::vector<std::string> options;                          // without the arch
@@ -19,9 +19,9 @@ struct CompileRequest {
 
 struct CompiledKernel {
   std::string cubin;
-  std::string log;         // compiler's remarks, also on success
+  std::string log;  // compiler's remarks, also on success
   double compile_us = 0;
-  int registers = 0;       // per thread, parsed from the log; 0 when unknown
+  int registers = 0;  // per thread, parsed from the log; 0 when unknown
   int spill_bytes = 0;
 };
 

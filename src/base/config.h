@@ -1,4 +1,5 @@
-// Config: the only reader of the environment. Read once, when a context is made; each variable has an option that wins.
+// Config: the only reader of the environment. Read once, when a context is made; each variable has
+// an option that wins.
 #ifndef SINTER_SRC_BASE_CONFIG_H_
 #define SINTER_SRC_BASE_CONFIG_H_
 
@@ -11,19 +12,22 @@
 namespace sinter {
 
 struct Config {
-  std::string cache_dir;        // SINTER_CACHE_DIR, else $XDG_CACHE_HOME/sinter, else $HOME/.cache/sinter; "" = no local tier
-  bool cache_enabled = true;    // SINTER_CACHE=off
-  bool must_hit = false;        // SINTER_MUST_HIT=1
-  bool deterministic = false;   // SINTER_DETERMINISTIC=1
-  bool verify_first_use = false;// SINTER_VERIFY=1: check a kernel against the unfused plan at its first prepare on a GPU
-  std::string dump_dir;         // SINTER_DUMP
-  std::string nvrtc_path;       // SINTER_NVRTC: libnvrtc to open, before the default names
-  std::string driver_path;      // SINTER_LIBCUDA: likewise for libcuda
+  std::string cache_dir;          // SINTER_CACHE_DIR, else $XDG_CACHE_HOME/sinter, else
+                                  // $HOME/.cache/sinter; "" = no local tier
+  bool cache_enabled = true;      // SINTER_CACHE=off
+  bool must_hit = false;          // SINTER_MUST_HIT=1
+  bool deterministic = false;     // SINTER_DETERMINISTIC=1
+  bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the unfused plan at its
+                                  // first prepare on a GPU
+  std::string dump_dir;           // SINTER_DUMP
+  std::string nvrtc_path;         // SINTER_NVRTC: libnvrtc to open, before the default names
+  std::string driver_path;        // SINTER_LIBCUDA: likewise for libcuda
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=error|warn|info|debug
 };
 
-// From the process environment. A malformed value is INVALID_ARGUMENT naming the variable, the value and what is allowed.
-// Ignores everything but defaults when the process is set-uid. Relative XDG_CACHE_HOME or HOME are ignored, as XDG asks.
+// From the process environment. A malformed value is INVALID_ARGUMENT naming the variable, the
+// value and what is allowed. Ignores everything but defaults when the process is set-uid. Relative
+// XDG_CACHE_HOME or HOME are ignored, as XDG asks.
 absl::StatusOr<Config> ConfigFromEnvironment();
 
 }  // namespace sinter

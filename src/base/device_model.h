@@ -1,4 +1,5 @@
-// DeviceModel: everything the search knows about a chip. Plans are a function of it, never of the driver's answers.
+// DeviceModel: everything the search knows about a chip. Plans are a function of it, never of the
+// driver's answers.
 #ifndef SINTER_SRC_BASE_DEVICE_MODEL_H_
 #define SINTER_SRC_BASE_DEVICE_MODEL_H_
 
@@ -19,33 +20,34 @@ int ClusterIndex(int cluster_size);  // -1 when not in kClusterSizes
 
 // Bandwidths in bytes per microsecond (1 TB/s = 1e6), latencies in microseconds, sizes in bytes.
 struct DeviceModel {
-  std::string name;          // "h200"
-  std::string arch;          // "sm_90a"
-  bool measured = false;     // false: figures are scaled from another chip, never measured on this one
+  std::string name;       // "h200"
+  std::string arch;       // "sm_90a"
+  bool measured = false;  // false: figures are scaled from another chip, never measured on this one
   int sm_count = 0;
   int64_t l2_bytes = 0;
-  int64_t shared_bytes_per_block = 0;   // dynamic shared memory a block may have (opt-in maximum)
+  int64_t shared_bytes_per_block = 0;  // dynamic shared memory a block may have (opt-in maximum)
   int64_t registers_per_sm = 65536;
   double clock_mhz = 0;
-  double tensor_flop_per_us = 0;        // sustained dense bf16, whole chip
-  double hbm_bytes_per_us = 0;          // read stream, whole chip
-  double l2_bytes_per_us = 0;           // L2 to all SMs
-  double sm_intake_bytes_per_us = 0;    // L2 or HBM to one SM
-  double shared_bytes_per_us = 0;       // shared memory of one SM, operand reads
-  std::array<double, 5> dsm_bytes_per_us{};     // whole chip, by cluster size
-  std::array<int, 5> resident_clusters{};       // of one-block-per-SM clusters, conservative
-  double reduce_bytes_per_us = 0;       // f32 reduction into an L2-resident buffer
-  double launch_us = 0;                 // empty kernel in a graph, plain edge
-  double fill_us = 0;                   // first bytes of a kernel: launch to first full stage, above launch_us
-  double stage_us = 0;                  // cost of one ring stage, whatever its bytes
-  double cluster_barrier_us = 0;        // barrier.cluster arrive + wait
-  double grid_barrier_us = 0;           // one L2 counter or flag round over all blocks
-  double drain_us = 0;                  // last bytes stored to kernel end
+  double tensor_flop_per_us = 0;             // sustained dense bf16, whole chip
+  double hbm_bytes_per_us = 0;               // read stream, whole chip
+  double l2_bytes_per_us = 0;                // L2 to all SMs
+  double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
+  double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
+  std::array<double, 5> dsm_bytes_per_us{};  // whole chip, by cluster size
+  std::array<int, 5> resident_clusters{};    // of one-block-per-SM clusters, conservative
+  double reduce_bytes_per_us = 0;            // f32 reduction into an L2-resident buffer
+  double launch_us = 0;                      // empty kernel in a graph, plain edge
+  double fill_us = 0;   // first bytes of a kernel: launch to first full stage, above launch_us
+  double stage_us = 0;  // cost of one ring stage, whatever its bytes
+  double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
+  double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
+  double drain_us = 0;            // last bytes stored to kernel end
 
-  // Text form: one `key = value` per line, `#` comments, unknown keys are errors. Round-trips exactly.
+  // Text form: one `key = value` per line, `#` comments, unknown keys are errors. Round-trips
+  // exactly.
   std::string ToText() const;
   static absl::StatusOr<DeviceModel> FromText(absl::string_view text);
-  Digest ModelDigest() const;           // of ToText()
+  Digest ModelDigest() const;  // of ToText()
   int ResidentBlocks(int cluster_size) const;
 };
 

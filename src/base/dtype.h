@@ -13,31 +13,35 @@ namespace sinter {
 // Values are part of the canonical form and of the C ABI: never reused.
 enum class DType : int32_t { kF32 = 1, kF16 = 2, kBF16 = 3, kS32 = 4, kPred = 5 };
 
-int64_t SizeOf(DType dtype);               // bytes per element; pred is 1
-absl::string_view NameOf(DType dtype);     // "f32", "f16", "bf16", "s32", "pred"
+int64_t SizeOf(DType dtype);            // bytes per element; pred is 1
+absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred"
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 bool IsValid(DType dtype);
 bool IsFloat(DType dtype);
 
 // One dimension: a constant extent, or the symbol M (rows, known at launch).
 struct Dim {
-  int64_t value = 0;   // extent; unused when symbolic
+  int64_t value = 0;  // extent; unused when symbolic
   bool symbolic = false;
   static Dim Constant(int64_t v) { return {v, false}; }
   static Dim M() { return {0, true}; }
   int64_t At(int64_t m) const { return symbolic ? m : value; }
-  bool operator==(const Dim& o) const { return symbolic == o.symbolic && (symbolic || value == o.value); }
+  bool operator==(const Dim& o) const {
+    return symbolic == o.symbolic && (symbolic || value == o.value);
+  }
   bool operator!=(const Dim& o) const { return !(*this == o); }
 };
 
 std::string ToString(Dim dim);  // "128" or "M"
 
-// The M buckets of plans: the smallest of 1 8 16 32 48 64 96 128 192 256 384 512 768 1024 1536 2048 3072 4096
-// 6144 8192 that is >= m; 8192 above. The one definition, used by planning, tuning, serving and keys alike.
+// The M buckets of plans: the smallest of 1 8 16 32 48 64 96 128 192 256 384 512 768 1024 1536 2048
+// 3072 4096 6144 8192 that is >= m; 8192 above. The one definition, used by planning, tuning,
+// serving and keys alike.
 int64_t BucketOf(int64_t m);
 constexpr int64_t kLargestBucket = 8192;
 
-// Host conversions between f32 and the 16-bit types: round to nearest even, NaN kept, saturating to infinity.
+// Host conversions between f32 and the 16-bit types: round to nearest even, NaN kept, saturating to
+// infinity.
 float F16ToF32(uint16_t bits);
 uint16_t F32ToF16(float value);
 float BF16ToF32(uint16_t bits);

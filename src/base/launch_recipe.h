@@ -1,4 +1,5 @@
-// LaunchRecipe: how to launch one compiled kernel, as data. Made by codegen, stored with the kernel, run by runtime/launch.
+// LaunchRecipe: how to launch one compiled kernel, as data. Made by codegen, stored with the
+// kernel, run by runtime/launch.
 #ifndef SINTER_SRC_BASE_LAUNCH_RECIPE_H_
 #define SINTER_SRC_BASE_LAUNCH_RECIPE_H_
 
@@ -13,8 +14,8 @@
 
 namespace sinter {
 
-// A buffer as a plan numbers them: the chain's inputs in canonical order, then its outputs, then the workspace.
-// `index` counts inputs and outputs from 0; kWorkspaceBuffer is the workspace.
+// A buffer as a plan numbers them: the chain's inputs in canonical order, then its outputs, then
+// the workspace. `index` counts inputs and outputs from 0; kWorkspaceBuffer is the workspace.
 constexpr int kWorkspaceBuffer = -1;
 
 enum class Swizzle : uint8_t { kNone = 0, k32B = 1, k64B = 2, k128B = 3 };
@@ -22,21 +23,21 @@ enum class Swizzle : uint8_t { kNone = 0, k32B = 1, k64B = 2, k128B = 3 };
 // A TMA tensor map to encode at bind time. Dimension 0 is the contiguous one.
 struct TensorMapTemplate {
   int buffer = 0;
-  uint64_t offset_bytes = 0;                  // into the buffer
+  uint64_t offset_bytes = 0;  // into the buffer
   DType dtype = DType::kBF16;
-  std::vector<Dim> dims;                      // innermost first, 1..5
-  std::vector<uint64_t> stride_bytes;         // of dims 1.., each a multiple of 16
-  std::vector<uint32_t> box;                  // elements, each 1..256
+  std::vector<Dim> dims;               // innermost first, 1..5
+  std::vector<uint64_t> stride_bytes;  // of dims 1.., each a multiple of 16
+  std::vector<uint32_t> box;           // elements, each 1..256
   Swizzle swizzle = Swizzle::k128B;
   bool operator==(const TensorMapTemplate& o) const;
 };
 
 enum class ArgKind : uint8_t {
-  kTensorMap = 0,   // index into tensor_maps, 128 bytes by value
-  kPointer = 1,     // device pointer: buffer + offset_bytes
-  kSymbolM = 2,     // int32: the launch's m
-  kInt32 = 3,       // constant
-  kFloat32 = 4,     // constant
+  kTensorMap = 0,  // index into tensor_maps, 128 bytes by value
+  kPointer = 1,    // device pointer: buffer + offset_bytes
+  kSymbolM = 2,    // int32: the launch's m
+  kInt32 = 3,      // constant
+  kFloat32 = 4,    // constant
 };
 
 struct ArgSlot {
@@ -53,14 +54,15 @@ struct LaunchRecipe {
   std::array<uint32_t, 3> grid{1, 1, 1};
   std::array<uint32_t, 3> block{1, 1, 1};
   std::array<uint32_t, 3> cluster{1, 1, 1};
-  uint32_t shared_bytes = 0;     // dynamic
-  bool cooperative = false;      // blocks wait for one another across clusters: all must be resident
-  bool pdl = false;              // kernel executes griddepcontrol.wait: programmatic serialization is legal
+  uint32_t shared_bytes = 0;  // dynamic
+  bool cooperative = false;   // blocks wait for one another across clusters: all must be resident
+  bool pdl = false;  // kernel executes griddepcontrol.wait: programmatic serialization is legal
   std::vector<TensorMapTemplate> tensor_maps;
   std::vector<ArgSlot> args;
 
   bool operator==(const LaunchRecipe& o) const;
-  // Byte form inside kernel records; Decode trusts nothing and checks every bound (ranks, boxes, strides, indices).
+  // Byte form inside kernel records; Decode trusts nothing and checks every bound (ranks, boxes,
+  // strides, indices).
   std::string Encode() const;
   static absl::StatusOr<LaunchRecipe> Decode(absl::string_view bytes);
 };

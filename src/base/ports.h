@@ -1,5 +1,5 @@
-// Ports: the four interfaces between the engine and the world. runtime/ and cache/ implement them, tests fake them,
-// src/engine/wiring.cc alone plugs them together.
+// Ports: the four interfaces between the engine and the world. runtime/ and cache/ implement them,
+// tests fake them, src/engine/wiring.cc alone plugs them together.
 #ifndef SINTER_SRC_BASE_PORTS_H_
 #define SINTER_SRC_BASE_PORTS_H_
 
@@ -23,8 +23,18 @@ namespace sinter {
 enum class RecordKind : uint8_t { kPlan = 1, kKernel = 2 };
 
 // Why a lookup missed; counted per reason.
-enum class MissReason : uint8_t { kAbsent = 0, kDamaged, kForeignArch, kOtherFormat, kOtherToolchain, kRefusedOwner,
-                                  kQuarantined, kDisabled, kIoError, kCount };
+enum class MissReason : uint8_t {
+  kAbsent = 0,
+  kDamaged,
+  kForeignArch,
+  kOtherFormat,
+  kOtherToolchain,
+  kRefusedOwner,
+  kQuarantined,
+  kDisabled,
+  kIoError,
+  kCount
+};
 absl::string_view NameOf(MissReason reason);
 
 struct StoreStats {
@@ -34,24 +44,29 @@ struct StoreStats {
 
 struct Lookup {
   bool hit = false;
-  std::string payload;                     // on a hit: exactly the bytes that were put
-  MissReason reason = MissReason::kAbsent; // on a miss
-  std::string detail;                      // on a miss other than absent: file and cause, for the log
-  const char* tier = "";                   // "memory", "local"
+  std::string payload;                      // on a hit: exactly the bytes that were put
+  MissReason reason = MissReason::kAbsent;  // on a miss
+  std::string detail;     // on a miss other than absent: file and cause, for the log
+  const char* tier = "";  // "memory", "local"
 };
 
-// Key-value store of verified records. Thread-safe. No method fails: damage and I/O trouble are counted misses.
+// Key-value store of verified records. Thread-safe. No method fails: damage and I/O trouble are
+// counted misses.
 class Store {
  public:
   virtual ~Store() = default;
-  // `key` is the full canonical key (not its digest): it is echoed in the envelope and compared byte for byte.
+  // `key` is the full canonical key (not its digest): it is echoed in the envelope and compared
+  // byte for byte.
   virtual Lookup Get(RecordKind kind, absl::string_view key) = 0;
   virtual void Put(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
-  // Moves the entry aside with `why` (a wrong kernel: device, seed, error). It is a kQuarantined miss from then on.
+  // Moves the entry aside with `why` (a wrong kernel: device, seed, error). It is a kQuarantined
+  // miss from then on.
   virtual void Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) = 0;
-  // Single flight across processes: returns once this process may build `key`, or `budget_us` passed. The caller looks
-  // up again afterwards. The lock is released when the returned handle dies; losing it costs a duplicate build only.
-  virtual std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key, int64_t budget_us) = 0;
+  // Single flight across processes: returns once this process may build `key`, or `budget_us`
+  // passed. The caller looks up again afterwards. The lock is released when the returned handle
+  // dies; losing it costs a duplicate build only.
+  virtual std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
+                                             int64_t budget_us) = 0;
   virtual StoreStats Stats() const = 0;
 };
 
@@ -59,19 +74,20 @@ class Store {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  // Opens the compiler library at the first call. UNAVAILABLE when there is none; kCompileFailed with the log attached
-  // when the source is refused, spills, or draws a C75xx remark. Thread-safe.
+  // Opens the compiler library at the first call. UNAVAILABLE when there is none; kCompileFailed
+  // with the log attached when the source is refused, spills, or draws a C75xx remark. Thread-safe.
   virtual absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) = 0;
-  // NVRTC version and the ELF build id of the library file; opens the library. Part of the kernel key.
+  // NVRTC version and the ELF build id of the library file; opens the library. Part of the kernel
+  // key.
   virtual absl::StatusOr<std::string> ToolchainId() = 0;
-  virtual bool Loaded() const = 0;      // whether the library was opened
+  virtual bool Loaded() const = 0;  // whether the library was opened
   virtual uint64_t Compiles() const = 0;
 };
 
 // ---------------------------------------------------------------- Loader
 // A device pointer or handle of the driver, as an integer: no CUDA type crosses a port.
 using DevicePtr = uint64_t;
-using StreamHandle = void*;             // CUstream
+using StreamHandle = void*;  // CUstream
 
 struct BufferList {
   const DevicePtr* pointers = nullptr;  // inputs then outputs, canonical order of the plan
@@ -80,32 +96,45 @@ struct BufferList {
 };
 
 // One kernel's recipe bound to buffers: tensor maps encoded. Immutable, thread-safe.
-class BoundKernel { public: virtual ~BoundKernel() = default; };
+class BoundKernel {
+ public:
+  virtual ~BoundKernel() = default;
+};
 
 // One loaded kernel on one device. Immutable, thread-safe.
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
-  virtual absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe, const BufferList& buffers) const = 0;
-  // Enqueues. `row_offset` moves every M-dependent tensor by that many rows (M above the largest bucket is looped).
-  // Tensor maps that depend on M are encoded for `m` here. No allocation, no synchronisation.
-  virtual absl::Status Launch(const BoundKernel& bound, StreamHandle stream, int64_t m, int64_t row_offset, bool pdl_edge) const = 0;
-  // Clusters of the recipe that the driver says fit at once; a check only, never an input of a plan.
+  virtual absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
+                                                            const BufferList& buffers) const = 0;
+  // Enqueues. `row_offset` moves every M-dependent tensor by that many rows (M above the largest
+  // bucket is looped). Tensor maps that depend on M are encoded for `m` here. No allocation, no
+  // synchronisation.
+  virtual absl::Status Launch(const BoundKernel& bound, StreamHandle stream, int64_t m,
+                              int64_t row_offset, bool pdl_edge) const = 0;
+  // Clusters of the recipe that the driver says fit at once; a check only, never an input of a
+  // plan.
   virtual absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe& recipe) const = 0;
 };
 
 class Loader {
  public:
   virtual ~Loader() = default;
-  // Forces the module load (no lazy loading later). Works from a thread with no current context; restores the caller's.
-  virtual absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin, const LaunchRecipe& recipe) = 0;
+  // Forces the module load (no lazy loading later). Works from a thread with no current context;
+  // restores the caller's.
+  virtual absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin,
+                                                             const LaunchRecipe& recipe) = 0;
   virtual absl::StatusOr<bool> IsCapturing(StreamHandle stream) = 0;
-  // Keeps `object` alive as long as the graph that `stream` captures into (and graphs made from it). No-op when not capturing.
+  // Keeps `object` alive as long as the graph that `stream` captures into (and graphs made from
+  // it). No-op when not capturing.
   virtual absl::Status TieToCapture(StreamHandle stream, std::shared_ptr<const void> object) = 0;
 };
 
 // ---------------------------------------------------------------- Measurer
-struct DeviceBuffer { DevicePtr ptr = 0; uint64_t bytes = 0; };
+struct DeviceBuffer {
+  DevicePtr ptr = 0;
+  uint64_t bytes = 0;
+};
 
 // Device memory and timing for tuning, self-check, the CLI and the bench. Slow path only.
 class Measurer {
@@ -116,8 +145,10 @@ class Measurer {
   virtual absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) = 0;
   virtual absl::Status Download(void* to, DeviceBuffer from, uint64_t bytes) = 0;
   virtual absl::Status Fill(DeviceBuffer buffer, uint8_t byte) = 0;
-  // Median microseconds of one call of `enqueue(stream, i)`: `calls` of them captured into one graph, `replays` replays.
-  virtual absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls, int replays) = 0;
+  // Median microseconds of one call of `enqueue(stream, i)`: `calls` of them captured into one
+  // graph, `replays` replays.
+  virtual absl::StatusOr<double> TimeGraph(
+      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls, int replays) = 0;
   // Runs `enqueue` on an own stream and waits for it; a launch that faults is an error here.
   virtual absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) = 0;
 };

@@ -1,8 +1,11 @@
-// Status vocabulary: absl::Status everywhere inside, plus the codes that the C ABI adds to the canonical ones.
+// Status vocabulary: absl::Status everywhere inside, plus the codes that the C ABI adds to the
+// canonical ones.
 #ifndef SINTER_SRC_BASE_STATUS_H_
 #define SINTER_SRC_BASE_STATUS_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,12 +15,13 @@ namespace sinter {
 
 // Numbers of the C ABI (`SINTER_ERROR_*`) beyond the 16 canonical codes. Never reused.
 enum class ErrorCode : int32_t {
-  kCompileFailed = 100,   // NVRTC refused generated source, or a spill or C75xx remark failed the candidate
-  kNoLegalPlan = 101,     // no kernel family takes this chain
-  kDriver = 102,          // a CUDA driver call failed
-  kCacheCorrupt = 103,    // only from explicit cache verification; a lookup never returns it
-  kStreamCapturing = 104, // the call is not legal while a stream captures
-  kCacheMiss = 105,       // must-hit was asked for and a tier had no usable entry
+  kCompileFailed =
+      100,  // NVRTC refused generated source, or a spill or C75xx remark failed the candidate
+  kNoLegalPlan = 101,      // no kernel family takes this chain
+  kDriver = 102,           // a CUDA driver call failed
+  kCacheCorrupt = 103,     // only from explicit cache verification; a lookup never returns it
+  kStreamCapturing = 104,  // the call is not legal while a stream captures
+  kCacheMiss = 105,        // must-hit was asked for and a tier had no usable entry
 };
 
 // An error whose C ABI number is `code`. The absl code is the nearest canonical one.
@@ -40,10 +44,10 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context);
 #define SINTER_CONCAT_INNER_(a, b) a##b
 #define SINTER_CONCAT_(a, b) SINTER_CONCAT_INNER_(a, b)
 
-#define SINTER_RETURN_IF_ERROR(expr)                    \
-  do {                                                  \
-    ::absl::Status sinter_status_ = (expr);             \
-    if (!sinter_status_.ok()) return sinter_status_;    \
+#define SINTER_RETURN_IF_ERROR(expr)                 \
+  do {                                               \
+    ::absl::Status sinter_status_ = (expr);          \
+    if (!sinter_status_.ok()) return sinter_status_; \
   } while (0)
 
 #define SINTER_ASSIGN_OR_RETURN(lhs, expr) \

@@ -1,0 +1,78 @@
+#include "src/base/codec.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+namespace {
+
+template <typename T>
+T LoadLittleEndian(absl::string_view bytes) {
+  T value = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    value |= static_cast<T>(static_cast<uint8_t>(bytes[i])) << (8 * i);
+  }
+  return value;
+}
+
+}  // namespace
+
+void ByteWriter::U32(uint32_t v) {
+  for (int i = 0; i < 4; ++i) U8(static_cast<uint8_t>(v >> (8 * i)));
+}
+
+void ByteWriter::U64(uint64_t v) {
+  for (int i = 0; i < 8; ++i) U8(static_cast<uint8_t>(v >> (8 * i)));
+}
+
+void ByteWriter::F64(double v) {
+  uint64_t bits;
+  std::memcpy(&bits, &v, sizeof(bits));
+  U64(bits);
+}
+
+void ByteWriter::Bytes(absl::string_view v) {
+  U64(v.size());
+  Raw(v);
+}
+
+bool ByteReader::Need(uint64_t n) {
+  if (ok_ && n <= data_.size() - pos_) return true;
+  ok_ = false;
+  return false;
+}
+
+absl::string_view ByteReader::Raw(uint64_t size) {
+  if (!Need(size)) return absl::string_view();
+  const absl::string_view view = data_.substr(pos_, size);
+  pos_ += size;
+  return view;
+}
+
+uint8_t ByteReader::U8() { return LoadLittleEndian<uint8_t>(Raw(1)); }
+uint32_t ByteReader::U32() { return LoadLittleEndian<uint32_t>(Raw(4)); }
+uint64_t ByteReader::U64() { return LoadLittleEndian<uint64_t>(Raw(8)); }
+
+double ByteReader::F64() {
+  const uint64_t bits = U64();
+  double value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+absl::string_view ByteReader::Bytes() { return Raw(U64()); }
+
+absl::Status ByteReader::Finish(absl::string_view what) const {
+  if (!ok_) {
+    return absl::DataLossError(
+        absl::StrCat(what, ": a read passes the end of ", data_.size(), " bytes"));
+  }
+  if (pos_ != data_.size()) {
+    return absl::DataLossError(
+        absl::StrCat(what, ": ", data_.size() - pos_, " bytes left over of ", data_.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

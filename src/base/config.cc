@@ -1,0 +1,86 @@
+#include "src/base/config.h"
+
+#include <stdlib.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+// An unset variable and an empty one mean the same. In a set-uid process every variable reads as
+// unset.
+std::string Variable(const char* name) {
+  const char* value = secure_getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+struct Choice {
+  const char* text;
+  int value;
+};
+
+// Leaves `*out` alone when the variable is unset.
+template <size_t N>
+absl::Status ReadChoice(const char* name, const Choice (&choices)[N], int* out) {
+  const std::string value = Variable(name);
+  if (value.empty()) return absl::OkStatus();
+  for (const Choice& choice : choices) {
+    if (value == choice.text) {
+      *out = choice.value;
+      return absl::OkStatus();
+    }
+  }
+  const std::string allowed =
+      absl::StrJoin(choices, " ", [](std::string* s, const Choice& c) { s->append(c.text); });
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not one of: ", allowed));
+}
+
+absl::Status ReadFlag(const char* name, bool* out) {
+  int value = *out ? 1 : 0;
+  SINTER_RETURN_IF_ERROR(ReadChoice(name, {{"0", 0}, {"1", 1}}, &value));
+  *out = value != 0;
+  return absl::OkStatus();
+}
+
+bool IsAbsolute(absl::string_view path) { return !path.empty() && path[0] == '/'; }
+
+std::string CacheDir() {
+  const std::string own = Variable("SINTER_CACHE_DIR");
+  if (!own.empty()) return own;
+  const std::string xdg = Variable("XDG_CACHE_HOME");
+  if (IsAbsolute(xdg)) return absl::StrCat(xdg, "/sinter");
+  const std::string home = Variable("HOME");
+  if (IsAbsolute(home)) return absl::StrCat(home, "/.cache/sinter");
+  return std::string();
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ConfigFromEnvironment() {
+  Config config;
+  config.cache_dir = CacheDir();
+  int cache_on = 1;
+  SINTER_RETURN_IF_ERROR(ReadChoice("SINTER_CACHE", {{"on", 1}, {"off", 0}}, &cache_on));
+  config.cache_enabled = cache_on != 0;
+  SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_MUST_HIT", &config.must_hit));
+  SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_DETERMINISTIC", &config.deterministic));
+  SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_VERIFY", &config.verify_first_use));
+  config.dump_dir = Variable("SINTER_DUMP");
+  config.nvrtc_path = Variable("SINTER_NVRTC");
+  config.driver_path = Variable("SINTER_LIBCUDA");
+  int level = static_cast<int>(config.log_level);
+  SINTER_RETURN_IF_ERROR(ReadChoice("SINTER_LOG",
+                                    {{"error", static_cast<int>(LogLevel::kError)},
+                                     {"warn", static_cast<int>(LogLevel::kWarn)},
+                                     {"info", static_cast<int>(LogLevel::kInfo)},
+                                     {"debug", static_cast<int>(LogLevel::kDebug)}},
+                                    &level));
+  config.log_level = static_cast<LogLevel>(level);
+  return config;
+}
+
+}  // namespace sinter

@@ -1,0 +1,306 @@
+#include "src/base/launch_recipe.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kFormat = 1;
+
+// Bounds of the driver and of sm_90 that no recipe may pass (CUDA C Programming Guide, compute
+// capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled), and caps that keep a damaged count from
+// allocating much.
+constexpr uint64_t kMaxEntryBytes = 256;
+constexpr uint64_t kMaxGridX = 0x7fffffff;
+constexpr uint64_t kMaxGridYZ = 65535;
+constexpr uint64_t kMaxThreads = 1024;
+constexpr uint64_t kMaxBlockZ = 64;
+constexpr uint64_t kMaxClusterBlocks = 16;
+constexpr uint64_t kMaxSharedBytes = 256 * 1024;
+constexpr uint64_t kMaxTensorMaps = 64;
+constexpr uint64_t kMaxArgs = 256;
+constexpr uint64_t kMaxRank = 5;
+constexpr uint64_t kMaxBuffer = 4095;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
+constexpr uint64_t kMaxExtent = uint64_t{1} << 32;
+constexpr uint64_t kMaxBox = 256;
+constexpr uint64_t kTmaAlignment = 16;
+
+absl::Status Bad(absl::string_view field, uint64_t value, absl::string_view bound) {
+  return absl::DataLossError(
+      absl::StrCat("launch recipe: ", field, " = ", value, ", must be ", bound));
+}
+
+absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t low, uint64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Bad(field, value, absl::StrCat(low, "..", high));
+}
+
+absl::Status CheckMultiple(absl::string_view field, uint64_t value, uint64_t of) {
+  if (value % of == 0) return absl::OkStatus();
+  return Bad(field, value, absl::StrCat("a multiple of ", of));
+}
+
+bool IsIdentifier(absl::string_view name) {
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    if (!letter && (i == 0 || c < '0' || c > '9')) return false;
+  }
+  return !name.empty() && name.size() <= kMaxEntryBytes;
+}
+
+uint64_t Product(const std::array<uint32_t, 3>& v) {
+  // Each factor is range-checked before, so that the product of three cannot wrap.
+  return uint64_t{v[0]} * v[1] * v[2];
+}
+
+absl::Status CheckShape(const LaunchRecipe& r) {
+  if (!IsIdentifier(r.entry)) {
+    return absl::DataLossError("launch recipe: entry is not a C identifier of 1..256 characters");
+  }
+  const uint64_t grid_bounds[3] = {kMaxGridX, kMaxGridYZ, kMaxGridYZ};
+  const uint64_t block_bounds[3] = {kMaxThreads, kMaxThreads, kMaxBlockZ};
+  for (int i = 0; i < 3; ++i) {
+    SINTER_RETURN_IF_ERROR(CheckRange("grid", r.grid[i], 1, grid_bounds[i]));
+    SINTER_RETURN_IF_ERROR(CheckRange("block", r.block[i], 1, block_bounds[i]));
+    SINTER_RETURN_IF_ERROR(CheckRange("cluster", r.cluster[i], 1, kMaxClusterBlocks));
+    if (r.grid[i] % r.cluster[i] != 0) {
+      return Bad("grid", r.grid[i], absl::StrCat("a multiple of the cluster's ", r.cluster[i]));
+    }
+  }
+  SINTER_RETURN_IF_ERROR(CheckRange("threads per block", Product(r.block), 1, kMaxThreads));
+  SINTER_RETURN_IF_ERROR(
+      CheckRange("blocks per cluster", Product(r.cluster), 1, kMaxClusterBlocks));
+  return CheckRange("shared_bytes", r.shared_bytes, 0, kMaxSharedBytes);
+}
+
+absl::Status CheckBuffer(int64_t buffer) {
+  if (buffer == kWorkspaceBuffer || (buffer >= 0 && buffer <= static_cast<int64_t>(kMaxBuffer))) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      absl::StrCat("launch recipe: buffer = ", buffer, ", must be -1..", kMaxBuffer));
+}
+
+absl::Status CheckBox(const TensorMapTemplate& map) {
+  for (uint32_t extent : map.box) SINTER_RETURN_IF_ERROR(CheckRange("box", extent, 1, kMaxBox));
+  const uint64_t inner = map.box[0] * static_cast<uint64_t>(SizeOf(map.dtype));
+  SINTER_RETURN_IF_ERROR(CheckMultiple("inner box bytes", inner, kTmaAlignment));
+  if (map.swizzle == Swizzle::kNone) return absl::OkStatus();
+  return CheckRange("inner box bytes", inner, kTmaAlignment, 16u << static_cast<int>(map.swizzle));
+}
+
+absl::Status CheckMap(const TensorMapTemplate& map) {
+  SINTER_RETURN_IF_ERROR(CheckBuffer(map.buffer));
+  SINTER_RETURN_IF_ERROR(CheckRange("tensor map offset", map.offset_bytes, 0, kMaxBytes));
+  SINTER_RETURN_IF_ERROR(CheckMultiple("tensor map offset", map.offset_bytes, kTmaAlignment));
+  for (const Dim& dim : map.dims) {
+    if (dim.symbolic) continue;
+    SINTER_RETURN_IF_ERROR(CheckRange("dim", static_cast<uint64_t>(dim.value), 1, kMaxExtent));
+  }
+  for (uint64_t stride : map.stride_bytes) {
+    SINTER_RETURN_IF_ERROR(CheckRange("stride", stride, kTmaAlignment, kMaxBytes));
+    SINTER_RETURN_IF_ERROR(CheckMultiple("stride", stride, kTmaAlignment));
+  }
+  return CheckBox(map);
+}
+
+absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
+  switch (arg.kind) {
+    case ArgKind::kTensorMap:
+      if (arg.index >= 0 && static_cast<size_t>(arg.index) < tensor_maps) return absl::OkStatus();
+      return absl::DataLossError(absl::StrCat("launch recipe: tensor map index = ", arg.index,
+                                              ", must be below ", tensor_maps));
+    case ArgKind::kPointer:
+      SINTER_RETURN_IF_ERROR(CheckBuffer(arg.index));
+      return CheckRange("pointer offset", arg.offset_bytes, 0, kMaxBytes);
+    case ArgKind::kInt32:
+      if (arg.int_value >= std::numeric_limits<int32_t>::min() &&
+          arg.int_value <= std::numeric_limits<int32_t>::max()) {
+        return absl::OkStatus();
+      }
+      return absl::DataLossError(
+          absl::StrCat("launch recipe: int argument = ", arg.int_value, ", must fit in 32 bits"));
+    case ArgKind::kFloat32:
+      if (!std::isnan(arg.float_value)) return absl::OkStatus();
+      return absl::DataLossError("launch recipe: float argument is not a number");
+    case ArgKind::kSymbolM:
+      return absl::OkStatus();
+  }
+  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..4");
+}
+
+void WriteTriple(const std::array<uint32_t, 3>& v, ByteWriter& w) {
+  for (uint32_t x : v) w.U32(x);
+}
+
+void ReadTriple(ByteReader& r, std::array<uint32_t, 3>& v) {
+  for (uint32_t& x : v) x = r.U32();
+}
+
+void WriteMap(const TensorMapTemplate& map, ByteWriter& w) {
+  w.I64(map.buffer);
+  w.U64(map.offset_bytes);
+  w.U32(static_cast<uint32_t>(map.dtype));
+  w.U32(static_cast<uint32_t>(map.dims.size()));
+  for (const Dim& dim : map.dims) {
+    w.U8(dim.symbolic ? 1 : 0);
+    w.I64(dim.symbolic ? 0 : dim.value);
+  }
+  w.U32(static_cast<uint32_t>(map.stride_bytes.size()));
+  for (uint64_t stride : map.stride_bytes) w.U64(stride);
+  w.U32(static_cast<uint32_t>(map.box.size()));
+  for (uint32_t extent : map.box) w.U32(extent);
+  w.U8(static_cast<uint8_t>(map.swizzle));
+}
+
+absl::Status ReadFlag(ByteReader& r, absl::string_view field, bool* out) {
+  const uint8_t value = r.U8();
+  *out = value != 0;
+  return CheckRange(field, value, 0, 1);
+}
+
+// Reads an index that must fit in an int; what it may index is checked by the caller.
+absl::Status ReadIndex(ByteReader& r, absl::string_view field, int* out) {
+  const int64_t value = r.I64();
+  if (value < -1 || value > static_cast<int64_t>(kMaxBuffer)) {
+    return absl::DataLossError(
+        absl::StrCat("launch recipe: ", field, " = ", value, ", must be -1..", kMaxBuffer));
+  }
+  *out = static_cast<int>(value);
+  return absl::OkStatus();
+}
+
+absl::Status ReadDims(ByteReader& r, TensorMapTemplate& map) {
+  const uint32_t rank = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckRange("rank", rank, 1, kMaxRank));
+  map.dims.resize(rank);
+  for (Dim& dim : map.dims) {
+    SINTER_RETURN_IF_ERROR(ReadFlag(r, "symbolic flag", &dim.symbolic));
+    dim.value = r.I64();
+    if (dim.symbolic && dim.value != 0) {
+      return absl::DataLossError("launch recipe: a symbolic dim carries an extent");
+    }
+  }
+  const uint32_t strides = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckRange("strides", strides, rank - 1, rank - 1));
+  map.stride_bytes.resize(strides);
+  for (uint64_t& stride : map.stride_bytes) stride = r.U64();
+  const uint32_t boxes = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckRange("box rank", boxes, rank, rank));
+  map.box.resize(boxes);
+  for (uint32_t& extent : map.box) extent = r.U32();
+  return absl::OkStatus();
+}
+
+absl::Status ReadMap(ByteReader& r, TensorMapTemplate& map) {
+  SINTER_RETURN_IF_ERROR(ReadIndex(r, "buffer", &map.buffer));
+  map.offset_bytes = r.U64();
+  const uint32_t dtype = r.U32();
+  map.dtype = static_cast<DType>(dtype);
+  if (!IsValid(map.dtype)) return Bad("dtype", dtype, "a known dtype");
+  SINTER_RETURN_IF_ERROR(ReadDims(r, map));
+  const uint8_t swizzle = r.U8();
+  SINTER_RETURN_IF_ERROR(CheckRange("swizzle", swizzle, 0, static_cast<uint64_t>(Swizzle::k128B)));
+  map.swizzle = static_cast<Swizzle>(swizzle);
+  return CheckMap(map);
+}
+
+absl::Status ReadArg(ByteReader& r, size_t tensor_maps, ArgSlot& arg) {
+  const uint8_t kind = r.U8();
+  SINTER_RETURN_IF_ERROR(
+      CheckRange("argument kind", kind, 0, static_cast<uint64_t>(ArgKind::kFloat32)));
+  arg.kind = static_cast<ArgKind>(kind);
+  SINTER_RETURN_IF_ERROR(ReadIndex(r, "argument index", &arg.index));
+  arg.offset_bytes = r.U64();
+  arg.int_value = r.I64();
+  arg.float_value = r.F64();
+  return CheckArg(arg, tensor_maps);
+}
+
+absl::Status ReadLists(ByteReader& r, LaunchRecipe& recipe) {
+  const uint32_t maps = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckRange("tensor maps", maps, 0, kMaxTensorMaps));
+  recipe.tensor_maps.resize(maps);
+  for (TensorMapTemplate& map : recipe.tensor_maps) SINTER_RETURN_IF_ERROR(ReadMap(r, map));
+  const uint32_t args = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckRange("arguments", args, 0, kMaxArgs));
+  recipe.args.resize(args);
+  for (ArgSlot& arg : recipe.args) SINTER_RETURN_IF_ERROR(ReadArg(r, maps, arg));
+  return absl::OkStatus();
+}
+
+absl::Status ReadRecipe(ByteReader& r, LaunchRecipe& recipe) {
+  const uint32_t format = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckRange("format", format, kFormat, kFormat));
+  recipe.entry = std::string(r.Bytes());
+  ReadTriple(r, recipe.grid);
+  ReadTriple(r, recipe.block);
+  ReadTriple(r, recipe.cluster);
+  recipe.shared_bytes = r.U32();
+  SINTER_RETURN_IF_ERROR(ReadFlag(r, "cooperative", &recipe.cooperative));
+  SINTER_RETURN_IF_ERROR(ReadFlag(r, "pdl", &recipe.pdl));
+  SINTER_RETURN_IF_ERROR(CheckShape(recipe));
+  return ReadLists(r, recipe);
+}
+
+}  // namespace
+
+bool TensorMapTemplate::operator==(const TensorMapTemplate& o) const {
+  return buffer == o.buffer && offset_bytes == o.offset_bytes && dtype == o.dtype &&
+         dims == o.dims && stride_bytes == o.stride_bytes && box == o.box && swizzle == o.swizzle;
+}
+
+bool ArgSlot::operator==(const ArgSlot& o) const {
+  return kind == o.kind && index == o.index && offset_bytes == o.offset_bytes &&
+         int_value == o.int_value && float_value == o.float_value;
+}
+
+bool LaunchRecipe::operator==(const LaunchRecipe& o) const {
+  return entry == o.entry && grid == o.grid && block == o.block && cluster == o.cluster &&
+         shared_bytes == o.shared_bytes && cooperative == o.cooperative && pdl == o.pdl &&
+         tensor_maps == o.tensor_maps && args == o.args;
+}
+
+std::string LaunchRecipe::Encode() const {
+  ByteWriter w;
+  w.U32(kFormat);
+  w.Bytes(entry);
+  WriteTriple(grid, w);
+  WriteTriple(block, w);
+  WriteTriple(cluster, w);
+  w.U32(shared_bytes);
+  w.U8(cooperative ? 1 : 0);
+  w.U8(pdl ? 1 : 0);
+  w.U32(static_cast<uint32_t>(tensor_maps.size()));
+  for (const TensorMapTemplate& map : tensor_maps) WriteMap(map, w);
+  w.U32(static_cast<uint32_t>(args.size()));
+  for (const ArgSlot& arg : args) {
+    w.U8(static_cast<uint8_t>(arg.kind));
+    w.I64(arg.index);
+    w.U64(arg.offset_bytes);
+    w.I64(arg.int_value);
+    w.F64(arg.float_value);
+  }
+  return w.Take();
+}
+
+absl::StatusOr<LaunchRecipe> LaunchRecipe::Decode(absl::string_view bytes) {
+  ByteReader reader(bytes);
+  LaunchRecipe recipe;
+  const absl::Status fields = ReadRecipe(reader, recipe);
+  // A short input reads as zeros, which some field then refuses: the truncation is the cause to
+  // name.
+  if (!reader.ok()) return reader.Finish("launch recipe");
+  SINTER_RETURN_IF_ERROR(fields);
+  SINTER_RETURN_IF_ERROR(reader.Finish("launch recipe"));
+  return recipe;
+}
+
+}  // namespace sinter

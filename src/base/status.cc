@@ -1,0 +1,81 @@
+#include "src/base/status.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kCodePayload[] = "sinter/error_code";
+constexpr char kDriverPayload[] = "sinter/driver_result";
+constexpr char kLogPayload[] = "sinter/compile_log";
+
+absl::StatusCode NearestCanonical(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kNoLegalPlan:
+      return absl::StatusCode::kUnimplemented;
+    case ErrorCode::kCacheCorrupt:
+      return absl::StatusCode::kDataLoss;
+    case ErrorCode::kStreamCapturing:
+      return absl::StatusCode::kFailedPrecondition;
+    case ErrorCode::kCacheMiss:
+      return absl::StatusCode::kNotFound;
+    case ErrorCode::kCompileFailed:
+    case ErrorCode::kDriver:
+      break;
+  }
+  return absl::StatusCode::kInternal;
+}
+
+int32_t IntegerPayload(const absl::Status& status, absl::string_view url) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(url);
+  int32_t value = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &value)) return 0;
+  return value;
+}
+
+}  // namespace
+
+absl::Status MakeError(ErrorCode code, absl::string_view message) {
+  absl::Status status(NearestCanonical(code), message);
+  status.SetPayload(kCodePayload, absl::Cord(absl::StrCat(static_cast<int32_t>(code))));
+  return status;
+}
+
+int32_t StatusNumber(const absl::Status& status) {
+  const int32_t own = IntegerPayload(status, kCodePayload);
+  return own != 0 ? own : static_cast<int32_t>(status.code());
+}
+
+void AttachDriverResult(absl::Status& status, int32_t cu_result) {
+  status.SetPayload(kDriverPayload, absl::Cord(absl::StrCat(cu_result)));
+}
+
+int32_t DriverResultOf(const absl::Status& status) {
+  return IntegerPayload(status, kDriverPayload);
+}
+
+void AttachCompileLog(absl::Status& status, absl::string_view log) {
+  status.SetPayload(kLogPayload, absl::Cord(log));
+}
+
+absl::string_view CompileLogOf(const absl::Status& status, std::string* storage) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kLogPayload);
+  *storage = payload.has_value() ? std::string(*payload) : std::string();
+  return *storage;
+}
+
+absl::Status Annotate(const absl::Status& status, absl::string_view context) {
+  if (status.ok()) return status;
+  absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
+  status.ForEachPayload([&annotated](absl::string_view url, const absl::Cord& payload) {
+    annotated.SetPayload(url, payload);
+  });
+  return annotated;
+}
+
+}  // namespace sinter
