@@ -1,0 +1,114 @@
+#include "src/base/config.h"
+
+#include <stdlib.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Each test starts with none of the variables set.
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT",
+                             "SINTER_DETERMINISTIC", "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC",
+                             "SINTER_LIBCUDA", "SINTER_LOG", "XDG_CACHE_HOME", "HOME"}) {
+      unsetenv(name);
+    }
+  }
+  static void Set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+};
+
+TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
+  const Config config = ConfigFromEnvironment().value();
+  EXPECT_EQ(config.cache_dir, "");
+  EXPECT_TRUE(config.cache_enabled);
+  EXPECT_FALSE(config.must_hit);
+  EXPECT_FALSE(config.deterministic);
+  EXPECT_FALSE(config.verify_first_use);
+  EXPECT_EQ(config.dump_dir, "");
+  EXPECT_EQ(config.log_level, LogLevel::kWarn);
+}
+
+TEST_F(ConfigTest, CacheDirectoryByPrecedence) {
+  Set("HOME", "relative");
+  EXPECT_EQ(ConfigFromEnvironment()->cache_dir, "");
+  Set("HOME", "/home/u");
+  EXPECT_EQ(ConfigFromEnvironment()->cache_dir, "/home/u/.cache/sinter");
+  Set("XDG_CACHE_HOME", "relative");
+  EXPECT_EQ(ConfigFromEnvironment()->cache_dir, "/home/u/.cache/sinter");
+  Set("XDG_CACHE_HOME", "/xdg");
+  EXPECT_EQ(ConfigFromEnvironment()->cache_dir, "/xdg/sinter");
+  Set("SINTER_CACHE_DIR", "");
+  EXPECT_EQ(ConfigFromEnvironment()->cache_dir, "/xdg/sinter");
+  Set("SINTER_CACHE_DIR", "here");
+  EXPECT_EQ(ConfigFromEnvironment()->cache_dir, "here");
+}
+
+TEST_F(ConfigTest, EveryVariableIsRead) {
+  for (const char* name : {"SINTER_MUST_HIT", "SINTER_DETERMINISTIC", "SINTER_VERIFY"}) {
+    Set(name, "1");
+  }
+  Set("SINTER_CACHE", "off");
+  Set("SINTER_DUMP", "/d");
+  Set("SINTER_NVRTC", "/n.so");
+  Set("SINTER_LIBCUDA", "/c.so");
+  const Config config = ConfigFromEnvironment().value();
+  EXPECT_FALSE(config.cache_enabled);
+  EXPECT_TRUE(config.must_hit);
+  EXPECT_TRUE(config.deterministic);
+  EXPECT_TRUE(config.verify_first_use);
+  EXPECT_EQ(config.dump_dir, "/d");
+  EXPECT_EQ(config.nvrtc_path, "/n.so");
+  EXPECT_EQ(config.driver_path, "/c.so");
+}
+
+TEST_F(ConfigTest, LogLevelsByName) {
+  const std::pair<const char*, LogLevel> kRows[] = {{"error", LogLevel::kError},
+                                                    {"warn", LogLevel::kWarn},
+                                                    {"info", LogLevel::kInfo},
+                                                    {"debug", LogLevel::kDebug}};
+  for (const auto& row : kRows) {
+    Set("SINTER_LOG", row.first);
+    EXPECT_EQ(ConfigFromEnvironment()->log_level, row.second) << row.first;
+  }
+}
+
+TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
+  const struct {
+    const char* name;
+    const char* value;
+    const char* message;
+  } kRows[] = {
+      {"SINTER_CACHE", "maybe", "SINTER_CACHE=\"maybe\" is not one of: on off"},
+      {"SINTER_MUST_HIT", "yes", "SINTER_MUST_HIT=\"yes\" is not one of: 0 1"},
+      {"SINTER_DETERMINISTIC", "2", "SINTER_DETERMINISTIC=\"2\""},
+      {"SINTER_VERIFY", " 1", "SINTER_VERIFY=\" 1\""},
+      {"SINTER_LOG", "WARN", "is not one of: error warn info debug"},
+  };
+  for (const auto& row : kRows) {
+    SetUp();
+    Set(row.name, row.value);
+    const absl::Status status = ConfigFromEnvironment().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(row.message));
+  }
+}
+
+TEST_F(ConfigTest, FlagsCanBeSetToZero) {
+  Set("SINTER_VERIFY", "0");
+  Set("SINTER_CACHE", "on");
+  EXPECT_FALSE(ConfigFromEnvironment()->verify_first_use);
+  EXPECT_TRUE(ConfigFromEnvironment()->cache_enabled);
+}
+
+}  // namespace
+}  // namespace sinter

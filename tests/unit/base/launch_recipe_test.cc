@@ -1,0 +1,196 @@
+#include "src/base/launch_recipe.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+LaunchRecipe Sample() {
+  LaunchRecipe recipe;
+  recipe.entry = "chain_ffn_s8";
+  recipe.grid = {120, 1, 1};
+  recipe.block = {384, 1, 1};
+  recipe.cluster = {8, 1, 1};
+  recipe.shared_bytes = 232448;
+  recipe.cooperative = true;
+  recipe.pdl = true;
+  TensorMapTemplate rows;
+  rows.buffer = 2;
+  rows.offset_bytes = 4096;
+  rows.dtype = DType::kF16;
+  rows.dims = {Dim::Constant(1024), Dim::M()};
+  rows.stride_bytes = {2048};
+  rows.box = {64, 128};
+  TensorMapTemplate vector;
+  vector.buffer = kWorkspaceBuffer;
+  vector.dtype = DType::kF32;
+  vector.dims = {Dim::Constant(48)};
+  vector.box = {16};
+  vector.swizzle = Swizzle::kNone;
+  recipe.tensor_maps = {rows, vector};
+  recipe.args.resize(5);
+  recipe.args[0].kind = ArgKind::kTensorMap;
+  recipe.args[0].index = 1;
+  recipe.args[1].kind = ArgKind::kPointer;
+  recipe.args[1].index = kWorkspaceBuffer;
+  recipe.args[1].offset_bytes = 64;
+  recipe.args[2].kind = ArgKind::kSymbolM;
+  recipe.args[3].kind = ArgKind::kInt32;
+  recipe.args[3].int_value = std::numeric_limits<int32_t>::min();
+  recipe.args[4].kind = ArgKind::kFloat32;
+  recipe.args[4].float_value = -std::numeric_limits<double>::infinity();
+  return recipe;
+}
+
+TEST(LaunchRecipe, RoundTrips) {
+  const absl::StatusOr<LaunchRecipe> back = LaunchRecipe::Decode(Sample().Encode());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == Sample());
+  EXPECT_EQ(back->Encode(), Sample().Encode());
+}
+
+TEST(LaunchRecipe, EqualitySeesEveryField) {
+  const std::function<void(LaunchRecipe&)> kChanges[] = {
+      [](LaunchRecipe& r) { r.entry += "x"; },
+      [](LaunchRecipe& r) { r.grid[2] = 2; },
+      [](LaunchRecipe& r) { r.block[0] = 32; },
+      [](LaunchRecipe& r) { r.cluster[0] = 4; },
+      [](LaunchRecipe& r) { r.shared_bytes = 1; },
+      [](LaunchRecipe& r) { r.cooperative = false; },
+      [](LaunchRecipe& r) { r.pdl = false; },
+      [](LaunchRecipe& r) { r.tensor_maps.pop_back(); },
+      [](LaunchRecipe& r) { r.tensor_maps[0].buffer = 0; },
+      [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = 0; },
+      [](LaunchRecipe& r) { r.tensor_maps[0].dtype = DType::kBF16; },
+      [](LaunchRecipe& r) { r.tensor_maps[0].dims[1] = Dim::Constant(1); },
+      [](LaunchRecipe& r) { r.tensor_maps[0].stride_bytes[0] = 16; },
+      [](LaunchRecipe& r) { r.tensor_maps[0].box[1] = 1; },
+      [](LaunchRecipe& r) { r.tensor_maps[0].swizzle = Swizzle::k64B; },
+      [](LaunchRecipe& r) { r.args.pop_back(); },
+      [](LaunchRecipe& r) { r.args[0].kind = ArgKind::kSymbolM; },
+      [](LaunchRecipe& r) { r.args[1].index = 3; },
+      [](LaunchRecipe& r) { r.args[1].offset_bytes = 0; },
+      [](LaunchRecipe& r) { r.args[3].int_value = 0; },
+      [](LaunchRecipe& r) { r.args[4].float_value = 0; },
+  };
+  for (size_t i = 0; i < sizeof(kChanges) / sizeof(kChanges[0]); ++i) {
+    LaunchRecipe changed = Sample();
+    kChanges[i](changed);
+    EXPECT_FALSE(changed == Sample()) << i;
+    EXPECT_NE(changed.Encode(), Sample().Encode()) << i;
+  }
+}
+
+TEST(LaunchRecipe, EveryTruncationIsDataLoss) {
+  const std::string bytes = Sample().Encode();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(LaunchRecipe::Decode(bytes.substr(0, size)).status().code(),
+              absl::StatusCode::kDataLoss)
+        << size;
+  }
+  EXPECT_EQ(LaunchRecipe::Decode(bytes + "x").status().code(), absl::StatusCode::kDataLoss);
+}
+
+// Whatever a flipped bit still decodes to is a recipe within all bounds: it encodes back to the
+// same bytes.
+TEST(LaunchRecipe, EveryFlippedBitIsRefusedOrCanonical) {
+  const std::string bytes = Sample().Encode();
+  int refused = 0;
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    const absl::StatusOr<LaunchRecipe> recipe = LaunchRecipe::Decode(damaged);
+    if (recipe.ok()) {
+      EXPECT_EQ(recipe->Encode(), damaged) << bit;
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
+  const struct {
+    const char* message;
+    std::function<void(LaunchRecipe&)> change;
+  } kRows[] = {
+      {"entry", [](LaunchRecipe& r) { r.entry = ""; }},
+      {"entry", [](LaunchRecipe& r) { r.entry = "a-b"; }},
+      {"entry", [](LaunchRecipe& r) { r.entry = "1a"; }},
+      {"entry", [](LaunchRecipe& r) { r.entry = std::string(257, 'a'); }},
+      {"grid = 0", [](LaunchRecipe& r) { r.grid[0] = 0; }},
+      {"grid = 2147483648", [](LaunchRecipe& r) { r.grid[0] = 0x80000000u; }},
+      {"grid = 65536", [](LaunchRecipe& r) { r.grid[1] = 65536; }},
+      {"multiple of the cluster's 8", [](LaunchRecipe& r) { r.grid[0] = 121; }},
+      {"block = 1025", [](LaunchRecipe& r) { r.block[0] = 1025; }},
+      {"block = 0", [](LaunchRecipe& r) { r.block[1] = 0; }},
+      {"block = 65", [](LaunchRecipe& r) { r.block[2] = 65; }},
+      {"threads per block = 2048",
+       [](LaunchRecipe& r) {
+         r.block = {1024, 2, 1};
+       }},
+      {"cluster = 0", [](LaunchRecipe& r) { r.cluster[0] = 0; }},
+      {"cluster = 17", [](LaunchRecipe& r) { r.cluster[0] = 17; }},
+      {"blocks per cluster = 32",
+       [](LaunchRecipe& r) {
+         r.grid = {16, 2, 1};
+         r.cluster = {16, 2, 1};
+       }},
+      {"shared_bytes = 262145", [](LaunchRecipe& r) { r.shared_bytes = 262145; }},
+      {"tensor maps = 65", [](LaunchRecipe& r) { r.tensor_maps.resize(65, r.tensor_maps[0]); }},
+      {"arguments = 257", [](LaunchRecipe& r) { r.args.resize(257, r.args[2]); }},
+      {"buffer = -2", [](LaunchRecipe& r) { r.tensor_maps[0].buffer = -2; }},
+      {"buffer = 4096", [](LaunchRecipe& r) { r.tensor_maps[0].buffer = 4096; }},
+      {"tensor map offset", [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = 8; }},
+      {"tensor map offset", [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = ~0ull; }},
+      {"dtype = 9", [](LaunchRecipe& r) { r.tensor_maps[0].dtype = static_cast<DType>(9); }},
+      {"rank = 0",
+       [](LaunchRecipe& r) {
+         r.tensor_maps[1].dims.clear();
+         r.tensor_maps[1].box.clear();
+       }},
+      {"rank = 6", [](LaunchRecipe& r) { r.tensor_maps[0].dims.resize(6, Dim::M()); }},
+      {"dim = 0", [](LaunchRecipe& r) { r.tensor_maps[0].dims[0] = Dim::Constant(0); }},
+      {"dim = ", [](LaunchRecipe& r) { r.tensor_maps[0].dims[0] = Dim::Constant(-1); }},
+      {"strides = 2", [](LaunchRecipe& r) { r.tensor_maps[0].stride_bytes.push_back(16); }},
+      {"stride = 24", [](LaunchRecipe& r) { r.tensor_maps[0].stride_bytes[0] = 24; }},
+      {"stride = 0", [](LaunchRecipe& r) { r.tensor_maps[0].stride_bytes[0] = 0; }},
+      {"box rank = 1", [](LaunchRecipe& r) { r.tensor_maps[0].box.pop_back(); }},
+      {"box = 0", [](LaunchRecipe& r) { r.tensor_maps[0].box[1] = 0; }},
+      {"box = 257", [](LaunchRecipe& r) { r.tensor_maps[0].box[1] = 257; }},
+      {"inner box bytes = 34", [](LaunchRecipe& r) { r.tensor_maps[0].box[0] = 17; }},
+      {"inner box bytes = 256", [](LaunchRecipe& r) { r.tensor_maps[0].box[0] = 128; }},
+      {"swizzle = 4", [](LaunchRecipe& r) { r.tensor_maps[0].swizzle = static_cast<Swizzle>(4); }},
+      {"argument kind = 5", [](LaunchRecipe& r) { r.args[0].kind = static_cast<ArgKind>(5); }},
+      {"tensor map index = 2", [](LaunchRecipe& r) { r.args[0].index = 2; }},
+      {"tensor map index = -1", [](LaunchRecipe& r) { r.args[0].index = -1; }},
+      {"argument index = -2", [](LaunchRecipe& r) { r.args[1].index = -2; }},
+      {"pointer offset", [](LaunchRecipe& r) { r.args[1].offset_bytes = ~0ull; }},
+      {"int argument", [](LaunchRecipe& r) { r.args[3].int_value = int64_t{1} << 31; }},
+      {"float argument",
+       [](LaunchRecipe& r) { r.args[4].float_value = std::numeric_limits<double>::quiet_NaN(); }},
+  };
+  for (const auto& row : kRows) {
+    LaunchRecipe recipe = Sample();
+    row.change(recipe);
+    const absl::Status status = LaunchRecipe::Decode(recipe.Encode()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << row.message;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(row.message));
+  }
+}
+
+TEST(LaunchRecipe, AnotherFormatIsRefused) {
+  std::string bytes = Sample().Encode();
+  bytes[0] = 2;
+  EXPECT_THAT(std::string(LaunchRecipe::Decode(bytes).status().message()), HasSubstr("format = 2"));
+}
+
+}  // namespace
+}  // namespace sinter

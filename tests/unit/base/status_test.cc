@@ -1,0 +1,98 @@
+#include "src/base/status.h"
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(StatusNumber, CanonicalCodesKeepTheirNumbers) {
+  EXPECT_EQ(StatusNumber(absl::OkStatus()), 0);
+  EXPECT_EQ(StatusNumber(absl::CancelledError("x")), 1);
+  EXPECT_EQ(StatusNumber(absl::InvalidArgumentError("x")), 3);
+  EXPECT_EQ(StatusNumber(absl::FailedPreconditionError("x")), 9);
+  EXPECT_EQ(StatusNumber(absl::UnavailableError("x")), 14);
+  EXPECT_EQ(StatusNumber(absl::UnauthenticatedError("x")), 16);
+}
+
+TEST(StatusNumber, OwnCodesMapToTheNearestCanonicalOne) {
+  const struct {
+    ErrorCode code;
+    int32_t number;
+    absl::StatusCode canonical;
+  } kRows[] = {
+      {ErrorCode::kCompileFailed, 100, absl::StatusCode::kInternal},
+      {ErrorCode::kNoLegalPlan, 101, absl::StatusCode::kUnimplemented},
+      {ErrorCode::kDriver, 102, absl::StatusCode::kInternal},
+      {ErrorCode::kCacheCorrupt, 103, absl::StatusCode::kDataLoss},
+      {ErrorCode::kStreamCapturing, 104, absl::StatusCode::kFailedPrecondition},
+      {ErrorCode::kCacheMiss, 105, absl::StatusCode::kNotFound},
+  };
+  for (const auto& row : kRows) {
+    const absl::Status status = MakeError(row.code, "why");
+    EXPECT_EQ(StatusNumber(status), row.number);
+    EXPECT_EQ(status.code(), row.canonical) << row.number;
+    EXPECT_EQ(status.message(), "why");
+  }
+}
+
+TEST(StatusDetails, AbsentOnesReadAsZeroAndEmpty) {
+  std::string storage = "stale";
+  const absl::Status status = absl::InternalError("x");
+  EXPECT_EQ(DriverResultOf(status), 0);
+  EXPECT_EQ(CompileLogOf(status, &storage), "");
+  EXPECT_EQ(DriverResultOf(absl::OkStatus()), 0);
+}
+
+TEST(StatusDetails, AttachedOnesReadBack) {
+  absl::Status status = MakeError(ErrorCode::kDriver, "launch");
+  AttachDriverResult(status, 719);
+  AttachCompileLog(status, std::string("line\0two", 8));
+  std::string storage;
+  EXPECT_EQ(DriverResultOf(status), 719);
+  EXPECT_EQ(CompileLogOf(status, &storage), absl::string_view("line\0two", 8));
+  EXPECT_EQ(StatusNumber(status), 102);
+}
+
+TEST(Annotate, KeepsCodeAndDetailsAndPutsTheContextFirst) {
+  absl::Status status = MakeError(ErrorCode::kCompileFailed, "refused");
+  AttachDriverResult(status, -1);
+  AttachCompileLog(status, "log");
+  const absl::Status annotated = Annotate(Annotate(status, "kernel 1"), "plan");
+  std::string storage;
+  EXPECT_EQ(annotated.message(), "plan: kernel 1: refused");
+  EXPECT_EQ(StatusNumber(annotated), 100);
+  EXPECT_EQ(DriverResultOf(annotated), -1);
+  EXPECT_EQ(CompileLogOf(annotated, &storage), "log");
+}
+
+TEST(Annotate, OfSuccessIsSuccess) { EXPECT_TRUE(Annotate(absl::OkStatus(), "x").ok()); }
+
+absl::StatusOr<std::unique_ptr<int>> Make(bool good) {
+  if (!good) return absl::NotFoundError("nothing");
+  return std::make_unique<int>(7);
+}
+
+absl::Status Use(bool good, int* out) {
+  SINTER_RETURN_IF_ERROR(good ? absl::OkStatus() : absl::OkStatus());
+  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<int> value, Make(good));
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<int> second, Make(good));
+  *out = *value + *second;
+  return absl::OkStatus();
+}
+
+TEST(Macros, AssignMovesTheValueOrReturnsTheError) {
+  int out = 0;
+  EXPECT_TRUE(Use(true, &out).ok());
+  EXPECT_EQ(out, 14);
+  EXPECT_THAT(std::string(Use(false, &out).message()), HasSubstr("nothing"));
+}
+
+}  // namespace
+}  // namespace sinter
