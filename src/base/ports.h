@@ -80,6 +80,9 @@ class Compiler {
   // NVRTC version and the ELF build id of the library file; opens the library. Part of the kernel
   // key.
   virtual absl::StatusOr<std::string> ToolchainId() = 0;
+  // The ELF build id that ToolchainId() would name, read from the library file without opening it
+  // as a library; "" when it cannot be told. Lets a warm start notice an exchanged compiler.
+  virtual std::string PeekBuildId() { return std::string(); }
   virtual bool Loaded() const = 0;  // whether the library was opened
   virtual uint64_t Compiles() const = 0;
 };
@@ -124,6 +127,9 @@ class Loader {
   // restores the caller's.
   virtual absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin,
                                                              const LaunchRecipe& recipe) = 0;
+  // Enqueues: `bytes` bytes at `ptr` become `value`. Legal in capture.
+  virtual absl::Status MemsetAsync(DevicePtr ptr, uint8_t value, uint64_t bytes,
+                                   StreamHandle stream) = 0;
   virtual absl::StatusOr<bool> IsCapturing(StreamHandle stream) = 0;
   // Keeps `object` alive as long as the graph that `stream` captures into (and graphs made from
   // it). No-op when not capturing.
