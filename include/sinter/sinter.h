@@ -1,0 +1,699 @@
+/* Sinter: fuses chains of GPU operators on NVIDIA Hopper, at run time, behind a C ABI.
+ *
+ * One path: describe a chain (sinter_chain_*), prepare a plan for it (sinter_prepare: cache
+ * look-up, or search, generate and compile), bind buffers (sinter_plan_bind), launch
+ * (sinter_binding_launch).
+ *
+ * Conventions
+ *  - Objects are opaque and reference-counted. A function that makes one gives the caller one
+ * reference; `retain` adds one, `release` drops one and accepts NULL. Objects keep what they need
+ * alive: release order never matters. Release is thread-safe. A released handle must not be used
+ * again.
+ *  - Every call that can fail returns a sinter_status (0 is success) and takes a last
+ * `sinter_error** error`: NULL, or a place for an owned error that the caller releases; it is left
+ * alone on success. No thread-local state.
+ *  - On failure out-parameters are left alone, unless said otherwise.
+ *  - Option structs begin with `struct_size`. A smaller size than the library's leaves the missing
+ * tail at its defaults; a larger one is accepted if the extra bytes are zero. Zero always means the
+ * default, so a zeroed struct with its size set (SINTER_INIT) is valid, and so is a NULL pointer to
+ * options. Unknown flag bits are SINTER_INVALID_ARGUMENT.
+ *  - Everything given to a call is copied; nothing is kept after it returns, unless said otherwise.
+ *  - Text comes out by the two-call pattern: `capacity` bytes at `buffer` (NULL when 0) receive as
+ * much as fits, always NUL-terminated when capacity > 0; `*required` receives the full size with
+ * the NUL.
+ *  - Sizes are bytes, strides elements, times microseconds.
+ *  - Thread words: "thread-safe": any threads at once. "thread-compatible": different objects at
+ * once, one object from one thread at a time. Callbacks may come from any thread and must not call
+ * back into the library.
+ */
+#ifndef SINTER_SINTER_H_
+#define SINTER_SINTER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define SINTER_API __attribute__((visibility("default")))
+#define SINTER_DEPRECATED __attribute__((deprecated))
+#else
+#define SINTER_API
+#define SINTER_DEPRECATED
+#endif
+
+#define SINTER_VERSION_MAJOR 0
+#define SINTER_VERSION_MINOR 1
+#define SINTER_VERSION_PATCH 0
+
+/* Initialiser of an option struct: `sinter_prepare_options options =
+ * SINTER_INIT(sinter_prepare_options);` */
+#ifdef __cplusplus
+#define SINTER_INIT(type) \
+  { (uint32_t)sizeof(type) }
+#else
+#define SINTER_INIT(type) \
+  { .struct_size = (uint32_t)sizeof(type) }
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- Types */
+
+typedef struct sinter_context
+    sinter_context; /* one device or target: caches, configuration, counters */
+typedef struct sinter_chain
+    sinter_chain; /* an operator DAG: a builder until finished, then immutable */
+typedef struct sinter_plan
+    sinter_plan; /* a chain prepared for a bucket of M, kernels loaded; immutable */
+typedef struct sinter_binding sinter_binding; /* a plan bound to buffers; immutable */
+typedef struct sinter_cancel sinter_cancel;   /* a switch that ends a long call */
+typedef struct sinter_pending sinter_pending; /* a prepare under way */
+typedef struct sinter_error sinter_error;     /* what went wrong; immutable */
+
+/* The caller's CUstream or cudaStream_t; NULL is the legacy default stream. */
+typedef struct CUstream_st* sinter_stream;
+/* A device address: CUdeviceptr, or a cudaMalloc pointer as an integer. Buffers are aligned to 16
+ * bytes. */
+typedef uint64_t sinter_device_ptr;
+
+/* Result of a call. 1 to 16 are the canonical codes of gRPC and Abseil. Numbers are never reused.
+ */
+typedef int32_t sinter_status;
+enum {
+  SINTER_OK = 0,
+  SINTER_CANCELLED = 1,
+  SINTER_UNKNOWN = 2,
+  SINTER_INVALID_ARGUMENT = 3,
+  SINTER_DEADLINE_EXCEEDED = 4,
+  SINTER_NOT_FOUND = 5,
+  SINTER_ALREADY_EXISTS = 6,
+  SINTER_PERMISSION_DENIED = 7,
+  SINTER_RESOURCE_EXHAUSTED = 8,
+  SINTER_FAILED_PRECONDITION = 9,
+  SINTER_ABORTED = 10,
+  SINTER_OUT_OF_RANGE = 11,
+  SINTER_UNIMPLEMENTED = 12,
+  SINTER_INTERNAL = 13,
+  SINTER_UNAVAILABLE = 14,
+  SINTER_DATA_LOSS = 15,
+  SINTER_UNAUTHENTICATED = 16,
+  SINTER_ERROR_COMPILE_FAILED = 100, /* the run-time compiler refused generated source */
+  SINTER_ERROR_NO_LEGAL_PLAN = 101,  /* no kernel family takes this chain */
+  SINTER_ERROR_DRIVER = 102,         /* a CUDA driver call failed: sinter_error_get_driver_result */
+  SINTER_ERROR_CACHE_CORRUPT = 103, /* from explicit verification only; a damaged entry is a miss */
+  SINTER_ERROR_STREAM_CAPTURING =
+      104,                      /* not legal while the stream captures; the capture stays valid */
+  SINTER_ERROR_CACHE_MISS = 105 /* must-hit was asked for and no tier had a usable entry */
+};
+
+/* Element types. f32 accumulation everywhere; only a cast rounds. */
+typedef int32_t sinter_dtype;
+enum {
+  SINTER_DTYPE_F32 = 1,
+  SINTER_DTYPE_F16 = 2,
+  SINTER_DTYPE_BF16 = 3,
+  SINTER_DTYPE_S32 = 4,
+  SINTER_DTYPE_PRED = 5 /* one byte, 0 or 1 */
+};
+
+typedef int32_t sinter_unary;
+enum {
+  SINTER_UNARY_NEG = 1,
+  SINTER_UNARY_ABS = 2,
+  SINTER_UNARY_EXP = 3,
+  SINTER_UNARY_LOG = 4,
+  SINTER_UNARY_SQRT = 5,
+  SINTER_UNARY_RSQRT = 6,
+  SINTER_UNARY_TANH = 7,
+  SINTER_UNARY_ERF = 8,
+  SINTER_UNARY_SIGMOID = 9,
+  SINTER_UNARY_RELU = 10, /* NaN stays NaN */
+  SINTER_UNARY_RECIPROCAL = 11,
+  SINTER_UNARY_SQUARE = 12,
+  SINTER_UNARY_SIN = 13,
+  SINTER_UNARY_COS = 14,
+  SINTER_UNARY_FLOOR = 15,
+  SINTER_UNARY_NOT = 16 /* pred only */
+};
+
+typedef int32_t sinter_binary;
+enum {
+  SINTER_BINARY_ADD = 1,
+  SINTER_BINARY_SUB = 2,
+  SINTER_BINARY_MUL = 3,
+  SINTER_BINARY_DIV = 4, /* floating only */
+  SINTER_BINARY_MAX = 5, /* a NaN operand gives NaN */
+  SINTER_BINARY_MIN = 6,
+  SINTER_BINARY_POW = 7, /* floating only */
+  SINTER_BINARY_AND = 8, /* pred only */
+  SINTER_BINARY_OR = 9   /* pred only */
+};
+
+typedef int32_t sinter_compare;
+enum {
+  SINTER_COMPARE_EQ = 1,
+  SINTER_COMPARE_NE = 2,
+  SINTER_COMPARE_LT = 3,
+  SINTER_COMPARE_LE = 4,
+  SINTER_COMPARE_GT = 5,
+  SINTER_COMPARE_GE = 6
+};
+
+typedef int32_t sinter_reduce;
+enum {
+  SINTER_REDUCE_SUM = 1,
+  SINTER_REDUCE_MAX = 2,
+  SINTER_REDUCE_MIN = 3,
+  SINTER_REDUCE_MEAN = 4
+};
+
+typedef int32_t sinter_activation;
+enum {
+  SINTER_ACTIVATION_IDENTITY = 0,
+  SINTER_ACTIVATION_RELU = 1,
+  SINTER_ACTIVATION_GELU_TANH = 2,
+  SINTER_ACTIVATION_GELU_ERF = 3,
+  SINTER_ACTIVATION_SILU = 4
+};
+
+/* How a weight lies in memory. 0 means SINTER_LAYOUT_OI. */
+typedef int32_t sinter_layout;
+enum {
+  SINTER_LAYOUT_OI = 1, /* [out, in], as nn.Linear stores it */
+  SINTER_LAYOUT_IO = 2  /* [in, out] */
+};
+
+/* A choice that may be left to the environment. */
+typedef int32_t sinter_switch;
+enum { SINTER_SWITCH_DEFAULT = 0, SINTER_SWITCH_ON = 1, SINTER_SWITCH_OFF = 2 };
+
+typedef int32_t sinter_log_level;
+enum {
+  SINTER_LOG_DEFAULT = 0, /* SINTER_LOG, else warn */
+  SINTER_LOG_ERROR = 1,
+  SINTER_LOG_WARN = 2,
+  SINTER_LOG_INFO = 3,
+  SINTER_LOG_DEBUG = 4,
+  SINTER_LOG_OFF = 5
+};
+
+/* A value of a chain: the result of one add. Numbered from 1 in the order of adds; valid in its own
+ * chain only. */
+typedef int32_t sinter_value;
+#define SINTER_NO_VALUE 0 /* an operand that is absent */
+
+#define SINTER_MAX_RANK 6
+/* As an extent: the symbol M (tokens, rows), known at launch. As a slice's limit on that axis: all
+ * of it. */
+#define SINTER_DIM_M (-1)
+
+/* `message` is borrowed for the call and NUL-terminated, one line. */
+typedef void (*sinter_log_callback)(uintptr_t user_data, sinter_log_level level,
+                                    const char* message);
+/* `stage` is borrowed, one short line; `fraction` is of the whole call, 0 to 1. */
+typedef void (*sinter_progress_callback)(uintptr_t user_data, const char* stage, double fraction);
+
+/* ---------------------------------------------------------------- Library */
+
+/* major * 10000 + minor * 100 + patch of the library itself. Thread-safe. Since 0.1. */
+SINTER_API uint32_t sinter_version(void);
+/* One line: version, compiler, build type. Static storage. Thread-safe. Since 0.1. */
+SINTER_API const char* sinter_build_info(void);
+/* "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none. Static storage. Thread-safe.
+ * Since 0.1. */
+SINTER_API const char* sinter_status_name(sinter_status status);
+
+/* ---------------------------------------------------------------- Errors */
+
+/* All of them thread-safe; results are borrowed from the error. Since 0.1. */
+SINTER_API void sinter_error_retain(const sinter_error* error);
+SINTER_API void sinter_error_release(const sinter_error* error);
+/* The status that the call returned; SINTER_INVALID_ARGUMENT when `error` is NULL or no error. */
+SINTER_API sinter_status sinter_error_get_code(const sinter_error* error);
+/* One lower-case line naming the op, the field, the value and the bound; "" when `error` is NULL.
+ */
+SINTER_API const char* sinter_error_get_message(const sinter_error* error);
+/* The CUresult behind SINTER_ERROR_DRIVER, else 0. */
+SINTER_API int32_t sinter_error_get_driver_result(const sinter_error* error);
+/* The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "". */
+SINTER_API const char* sinter_error_get_compile_log(const sinter_error* error);
+
+/* ---------------------------------------------------------------- Context */
+
+/* Each field left at its default follows its environment variable, read once, at creation; a field
+ * that is set wins. */
+typedef struct sinter_context_options {
+  uint32_t struct_size;
+  uint32_t flags;             /* none yet */
+  int32_t device;             /* GPU ordinal of the driver; ignored with a target */
+  sinter_log_level log_level; /* SINTER_LOG=error|warn|info|debug */
+  const char* target;    /* NULL: use `device`. "h200", "h100" or a model's text: prepare for it, no
+                            GPU used */
+  const char* cache_dir; /* SINTER_CACHE_DIR, else $XDG_CACHE_HOME/sinter, else $HOME/.cache/sinter;
+                            "": memory only */
+  const char* dump_dir;  /* SINTER_DUMP: chain JSON, plan, source and compile log of every prepare;
+                            "": none */
+  const char* nvrtc_path;      /* SINTER_NVRTC: libnvrtc to open */
+  const char* driver_path;     /* SINTER_LIBCUDA: libcuda to open */
+  sinter_switch cache;         /* SINTER_CACHE=off */
+  sinter_switch must_hit;      /* SINTER_MUST_HIT=1: a cache miss is SINTER_ERROR_CACHE_MISS */
+  sinter_switch deterministic; /* SINTER_DETERMINISTIC=1: fixed reduction order in every plan */
+  sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the unfused plan at its first
+                           prepare */
+  sinter_log_callback log; /* NULL: standard error */
+  uintptr_t log_user_data;
+} sinter_context_options;
+
+/* Opens `device`, or a target without one. The GPU's primary context is retained and never made
+ * current for the caller: every call restores the caller's current context, and works without one.
+ * SINTER_UNAVAILABLE: no driver or no such GPU. SINTER_FAILED_PRECONDITION: not an sm_90 GPU.
+ * SINTER_INVALID_ARGUMENT: an option or an environment variable. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_context_create(const sinter_context_options* options,
+                                               sinter_context** out_context, sinter_error** error);
+SINTER_API void sinter_context_retain(const sinter_context* context);  /* Thread-safe. Since 0.1. */
+SINTER_API void sinter_context_release(const sinter_context* context); /* Thread-safe. Since 0.1. */
+/* 1 when the context drives a GPU, 0 for a target without one or NULL. Thread-safe. Since 0.1. */
+SINTER_API int32_t sinter_context_has_device(const sinter_context* context);
+
+/* Counters since the context was made. Filled up to struct_size bytes; what the library does not
+ * know is zero. */
+typedef struct sinter_stats {
+  uint32_t struct_size;
+  uint32_t nvrtc_loaded; /* 1 once the run-time compiler was opened */
+  uint64_t prepares;
+  uint64_t plan_hits; /* plans found in memory or in a cache tier */
+  uint64_t searched;  /* plans searched for */
+  uint64_t kernels_compiled;
+  uint64_t kernel_hits; /* kernels found in a cache tier */
+  uint64_t kernels_loaded;
+  uint64_t launches;
+  uint64_t waits;         /* for another thread's build of the same key */
+  uint64_t wrong_kernels; /* refused by a self-check */
+  uint64_t
+      non_resident_fallbacks; /* plans replaced because the driver could hold too few clusters */
+  uint64_t cache_memory_hits, cache_local_hits, cache_puts, cache_put_failures, cache_quarantined;
+  uint64_t cache_misses; /* of all reasons below */
+  uint64_t cache_absent, cache_damaged, cache_foreign_arch, cache_other_format,
+      cache_other_toolchain;
+  uint64_t cache_refused_owner, cache_in_quarantine, cache_disabled, cache_io_errors;
+  double search_us, compile_us; /* summed over threads */
+} sinter_stats;
+
+/* Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_context_get_stats(const sinter_context* context,
+                                                  sinter_stats* stats, sinter_error** error);
+
+/* ---------------------------------------------------------------- Chain
+ * Every add checks its operands at once and returns the new value in *out_value; a failed add
+ * leaves the chain as it was. Errors name the op's index from 0 (op i made value i + 1), its kind,
+ * the field, the value and the bound. Shapes are written outermost first. `dims`: `rank` extents, 0
+ * to 6 of them, each >= 0 or SINTER_DIM_M. Adds are thread-compatible. All since 0.1. */
+
+/* An empty chain. It belongs to no context: one chain may be prepared in many. Thread-safe. */
+SINTER_API sinter_status sinter_chain_create(sinter_chain** out_chain, sinter_error** error);
+SINTER_API void sinter_chain_retain(const sinter_chain* chain);  /* Thread-safe. */
+SINTER_API void sinter_chain_release(const sinter_chain* chain); /* Thread-safe. */
+
+/* sinter_input_options.flags. A constant never changes while a plan uses it on a stream: weights.
+ * Only constants may be read before the kernels ahead on the stream have finished. */
+enum { SINTER_INPUT_CONSTANT = 1 };
+typedef struct sinter_input_options {
+  uint32_t struct_size;
+  uint32_t flags;
+  const char* name;       /* for messages only; NULL: none */
+  const int64_t* strides; /* `rank` strides in elements; NULL: contiguous; 0 repeats an element */
+  const int32_t*
+      stride_m_powers; /* `rank` powers: the stride is strides[i] * M^power; NULL: all 0 */
+} sinter_input_options;
+/* A tensor that the caller supplies. Buffers are later given in the order of these calls. */
+SINTER_API sinter_status sinter_chain_add_input(sinter_chain* chain, sinter_dtype dtype,
+                                                uint32_t rank, const int64_t* dims,
+                                                const sinter_input_options* options,
+                                                sinter_value* out_value, sinter_error** error);
+/* A constant of rank 0, rounded to `dtype`; NaN is refused. */
+SINTER_API sinter_status sinter_chain_add_scalar(sinter_chain* chain, double value,
+                                                 sinter_dtype dtype, sinter_value* out_value,
+                                                 sinter_error** error);
+/* result[.., i, ..] = i along `axis`; s32 or f32. */
+SINTER_API sinter_status sinter_chain_add_iota(sinter_chain* chain, sinter_dtype dtype,
+                                               uint32_t rank, const int64_t* dims, int32_t axis,
+                                               sinter_value* out_value, sinter_error** error);
+
+enum { SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2 };
+typedef struct sinter_matmul_options {
+  uint32_t struct_size;
+  uint32_t flags; /* TRANSPOSE_A: a is [.., k, m]; TRANSPOSE_B: b is [.., n, k] */
+} sinter_matmul_options;
+/* [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n]; batch extents equal, or absent in one
+ * operand. */
+SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a,
+                                                 sinter_value b,
+                                                 const sinter_matmul_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+SINTER_API sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind,
+                                                sinter_value a, sinter_value* out_value,
+                                                sinter_error** error);
+/* Equal extents, or one operand of rank 0. The wider floating dtype; f16 with bf16 gives f32. */
+SINTER_API sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind,
+                                                 sinter_value a, sinter_value b,
+                                                 sinter_value* out_value, sinter_error** error);
+/* -> pred. */
+SINTER_API sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
+                                                  sinter_value a, sinter_value b,
+                                                  sinter_value* out_value, sinter_error** error);
+/* condition ? a : b, element by element; `condition` is pred. */
+SINTER_API sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_value condition,
+                                                 sinter_value a, sinter_value b,
+                                                 sinter_value* out_value, sinter_error** error);
+/* The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
+ * != 0. */
+SINTER_API sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a,
+                                               sinter_dtype dtype, sinter_value* out_value,
+                                               sinter_error** error);
+/* Extents aligned at the right; an extent of 1, or a missing axis, repeats. */
+SINTER_API sinter_status sinter_chain_add_broadcast(sinter_chain* chain, sinter_value a,
+                                                    uint32_t rank, const int64_t* dims,
+                                                    sinter_value* out_value, sinter_error** error);
+/* Result axis i is operand axis permutation[i]. */
+SINTER_API sinter_status sinter_chain_add_transpose(sinter_chain* chain, sinter_value a,
+                                                    uint32_t rank, const int32_t* permutation,
+                                                    sinter_value* out_value, sinter_error** error);
+/* The same elements in row-major order; M occurs as often before as after. */
+SINTER_API sinter_status sinter_chain_add_reshape(sinter_chain* chain, sinter_value a,
+                                                  uint32_t rank, const int64_t* dims,
+                                                  sinter_value* out_value, sinter_error** error);
+/* Per axis a[start : limit : step]; an axis of extent M is taken whole (0, SINTER_DIM_M, 1).
+ * `steps` NULL: all 1. */
+SINTER_API sinter_status sinter_chain_add_slice(sinter_chain* chain, sinter_value a, uint32_t rank,
+                                                const int64_t* starts, const int64_t* limits,
+                                                const int64_t* steps, sinter_value* out_value,
+                                                sinter_error** error);
+/* 1 to 64 operands of one dtype along an axis of constant extent. */
+SINTER_API sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t count,
+                                                 const sinter_value* operands, int32_t axis,
+                                                 sinter_value* out_value, sinter_error** error);
+
+enum { SINTER_REDUCE_KEEPDIMS = 1 };
+typedef struct sinter_reduce_options {
+  uint32_t struct_size;
+  uint32_t flags; /* KEEPDIMS: reduced axes stay with extent 1 */
+} sinter_reduce_options;
+/* At least one axis, all distinct. Sum and mean give f32 for floating operands. */
+SINTER_API sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind,
+                                                 sinter_value a, uint32_t axis_count,
+                                                 const int32_t* axes,
+                                                 const sinter_reduce_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
+/* Composites: groups of primitives, expanded as they are added: all of them or none. Results are
+ * f32 and unrounded unless said: add the cast that rounds. */
+
+/* gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt
+ * 2)). silu: x s(x). */
+SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
+                                                     sinter_activation activation, sinter_value x,
+                                                     sinter_value* out_value, sinter_error** error);
+/* silu(gate) * up. */
+SINTER_API sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate,
+                                                 sinter_value up, sinter_value* out_value,
+                                                 sinter_error** error);
+
+typedef struct sinter_softmax_options {
+  uint32_t struct_size;
+  uint32_t flags;    /* none yet */
+  double scale;      /* 0 means 1 */
+  sinter_value mask; /* broadcast to x; SINTER_NO_VALUE: none */
+  int32_t reserved;  /* 0 */
+} sinter_softmax_options;
+/* softmax(scale * x + mask) along `axis`; a negative axis counts from the end. The row's maximum is
+ * taken off first. */
+SINTER_API sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int32_t axis,
+                                                  const sinter_softmax_options* options,
+                                                  sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_norm_options {
+  uint32_t struct_size;
+  uint32_t flags;     /* none yet */
+  double eps;         /* 0 means 1e-5 */
+  sinter_value gamma; /* [last axis]; SINTER_NO_VALUE: none */
+  sinter_value beta;  /* [last axis], layernorm only; SINTER_NO_VALUE: none */
+} sinter_norm_options;
+/* (x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis, biased variance. */
+SINTER_API sinter_status sinter_chain_add_layernorm(sinter_chain* chain, sinter_value x,
+                                                    const sinter_norm_options* options,
+                                                    sinter_value* out_value, sinter_error** error);
+/* x * rsqrt(mean(x^2) + eps) * gamma over the last axis. */
+SINTER_API sinter_status sinter_chain_add_rmsnorm(sinter_chain* chain, sinter_value x,
+                                                  const sinter_norm_options* options,
+                                                  sinter_value* out_value, sinter_error** error);
+/* Rotary embedding, halves form: (t1, t2) = halves of x's last axis, concat(t1 cos - t2 sin, t2 cos
+ * + t1 sin). `cos` and `sin` broadcast to the shape of a half. */
+SINTER_API sinter_status sinter_chain_add_rope(sinter_chain* chain, sinter_value x,
+                                               sinter_value cos, sinter_value sin,
+                                               sinter_value* out_value, sinter_error** error);
+/* gates [.., 4h] = slices i, f, j, o; c [.., h]: c' = s(f) c + s(i) tanh(j), h' = s(o) tanh(c'). */
+SINTER_API sinter_status sinter_chain_add_lstm_cell(sinter_chain* chain, sinter_value gates,
+                                                    sinter_value c, sinter_value* out_h,
+                                                    sinter_value* out_c, sinter_error** error);
+/* xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n
+ * + z h. */
+SINTER_API sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_value xg,
+                                                   sinter_value hg, sinter_value h,
+                                                   sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_linear_options {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  sinter_layout layout;
+  sinter_activation activation;
+  sinter_value bias; /* [out]; SINTER_NO_VALUE: none */
+  int32_t reserved;  /* 0 */
+} sinter_linear_options;
+/* activation(x W + bias): x [.., in], W by `layout`. */
+SINTER_API sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x,
+                                                 sinter_value w,
+                                                 const sinter_linear_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_gemm_chain_options {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  sinter_layout layout;
+  sinter_activation activation;
+  sinter_value bias1; /* [n]; SINTER_NO_VALUE: none */
+  sinter_value bias2; /* [l]; SINTER_NO_VALUE: none */
+} sinter_gemm_chain_options;
+/* C = activation(a W1 + bias1), unrounded; the result is C W2 + bias2, cast to a's dtype. a [m, k];
+ * W1 [n, k] and W2 [l, n] (oi) or [k, n] and [n, l] (io); result [m, l]. FlashFuser's chain of two
+ * products. */
+SINTER_API sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a,
+                                                     sinter_value w1, sinter_value w2,
+                                                     const sinter_gemm_chain_options* options,
+                                                     sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_gated_ffn_options {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  sinter_layout layout;
+  sinter_activation activation;
+  sinter_value bias_gate; /* [n]; both or neither of bias_gate and bias_up */
+  sinter_value bias_up;   /* [n] */
+  sinter_value bias2;     /* [l]; SINTER_NO_VALUE: none */
+  int32_t reserved;       /* 0 */
+} sinter_gated_ffn_options;
+/* C = activation(a Wg + bias_gate) * (a Wu + bias_up), unrounded; the result is C Wd + bias2, cast
+ * to a's dtype. Shapes as sinter_chain_add_gemm_chain. A merged gate-up weight is two pointers into
+ * it. FlashFuser's gated FFN. */
+SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a,
+                                                    sinter_value w_gate, sinter_value w_up,
+                                                    sinter_value w_down,
+                                                    const sinter_gated_ffn_options* options,
+                                                    sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_output_options {
+  uint32_t struct_size;
+  uint32_t flags;         /* none yet */
+  const int64_t* strides; /* in elements, one per axis; NULL: contiguous; must not overlap */
+  const int32_t* stride_m_powers; /* as in sinter_input_options */
+  sinter_value alias; /* an input whose buffer this output may share; SINTER_NO_VALUE: none */
+  int32_t reserved;   /* 0 */
+} sinter_output_options;
+/* Declares the next output. A value may be given out more than once. */
+SINTER_API sinter_status sinter_chain_add_output(sinter_chain* chain, sinter_value value,
+                                                 const sinter_output_options* options,
+                                                 sinter_error** error);
+/* Checks the whole (an output exists, no value is dead) and freezes the chain: from here on it is
+ * immutable and thread-safe, and adds are SINTER_FAILED_PRECONDITION. Thread-compatible. */
+SINTER_API sinter_status sinter_chain_finish(sinter_chain* chain, sinter_error** error);
+
+/* One buffer of a finished chain. */
+typedef struct sinter_tensor_info {
+  uint32_t struct_size;
+  uint32_t flags; /* SINTER_INPUT_CONSTANT */
+  sinter_dtype dtype;
+  uint32_t rank;
+  uint64_t bytes;                   /* from the first element to the end of the last */
+  int64_t dims[SINTER_MAX_RANK];    /* M filled in */
+  int64_t strides[SINTER_MAX_RANK]; /* elements, M filled in */
+  const char* name;                 /* borrowed from the chain; "" without one */
+} sinter_tensor_info;
+/* 0 for NULL and for a chain that is not finished. Thread-safe. */
+SINTER_API uint32_t sinter_chain_get_input_count(const sinter_chain* chain);
+SINTER_API uint32_t sinter_chain_get_output_count(const sinter_chain* chain);
+/* Whether M occurs: launches then take one symbol value. Thread-safe. */
+SINTER_API int32_t sinter_chain_uses_m(const sinter_chain* chain);
+/* Buffer `index`, inputs in the order of their adds, then outputs as declared, at M = `m`.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_chain_get_buffer(const sinter_chain* chain, uint32_t index,
+                                                 int64_t m, sinter_tensor_info* info,
+                                                 sinter_error** error);
+
+/* ---------------------------------------------------------------- Prepare
+ * The slow part: plan key, cache tiers, and on a miss search, code generation, compile and publish;
+ * then the kernels are loaded. A plan serves every m up to its bucket: the smallest of 1 8 16 32 48
+ * 64 96 128 192 256 384 512 768 1024 1536 2048 3072 4096 6144 8192 that is >= m; above 8192 the
+ * largest bucket loops. All since 0.1. */
+
+/* Ends calls that were given it. Thread-safe. */
+SINTER_API sinter_status sinter_cancel_create(sinter_cancel** out_cancel, sinter_error** error);
+SINTER_API void sinter_cancel_retain(const sinter_cancel* cancel);
+SINTER_API void sinter_cancel_release(const sinter_cancel* cancel);
+SINTER_API void sinter_cancel_request(sinter_cancel* cancel);
+
+typedef int32_t sinter_choice;
+enum {
+  SINTER_CHOICE_BEST = 0,   /* the better of fused and unfused */
+  SINTER_CHOICE_FUSED = 1,  /* for measuring: SINTER_ERROR_NO_LEGAL_PLAN when nothing fuses */
+  SINTER_CHOICE_UNFUSED = 2 /* for measuring: one kernel per product */
+};
+
+enum {
+  SINTER_PREPARE_DETERMINISTIC = 1, /* as sinter_context_options.deterministic, for this plan */
+  SINTER_PREPARE_MUST_HIT = 2,      /* as sinter_context_options.must_hit */
+  SINTER_PREPARE_VERIFY = 4         /* as sinter_context_options.verify */
+};
+typedef struct sinter_prepare_options {
+  uint32_t struct_size;
+  uint32_t flags;
+  int64_t deadline_us; /* from the call; 0: none. SINTER_DEADLINE_EXCEEDED; what was finished stays
+                          cached */
+  sinter_cancel* cancel;             /* NULL: none. Kept for the call. SINTER_CANCELLED */
+  sinter_progress_callback progress; /* NULL: none */
+  uintptr_t progress_user_data;
+  sinter_stream
+      stream; /* NULL, or the stream that the plan is meant for: if it captures, the call does
+                 nothing and returns SINTER_ERROR_STREAM_CAPTURING. Without it nothing is asked:
+                 preparing never breaks a capture, on this thread or another */
+  sinter_choice choice;
+  uint32_t
+      threads; /* sinter_prepare_many: at most so many at once; 0: one per processor, at most 16 */
+} sinter_prepare_options;
+
+/* A plan for `chain` (finished) serving m rows; m >= 0, ignored when the chain has no M. Equal
+ * chains share one plan. Blocks. Errors beside those of the options: SINTER_ERROR_NO_LEGAL_PLAN,
+ * SINTER_ERROR_COMPILE_FAILED, SINTER_UNAVAILABLE (a miss without a run-time compiler),
+ * SINTER_ERROR_DRIVER. A damaged, locked or unwritable cache is never an error. Thread-safe: one
+ * thread builds a key, others wait for it. */
+SINTER_API sinter_status sinter_prepare(sinter_context* context, const sinter_chain* chain,
+                                        int64_t m, const sinter_prepare_options* options,
+                                        sinter_plan** out_plan, sinter_error** error);
+/* `count` of them in parallel. out_plans[i] is the plan or NULL, out_statuses[i] (the array may be
+ * NULL) its status. Returns the first status by index that is not OK, after all have ended; the
+ * error names the index. The deadline is of the whole call. Thread-safe. */
+SINTER_API sinter_status sinter_prepare_many(sinter_context* context, uint32_t count,
+                                             const sinter_chain* const* chains, const int64_t* ms,
+                                             const sinter_prepare_options* options,
+                                             sinter_plan** out_plans, sinter_status* out_statuses,
+                                             sinter_error** error);
+/* Starts a prepare on a thread of its own. Argument errors come at once, all others from
+ * sinter_pending_get. */
+SINTER_API sinter_status sinter_prepare_async(sinter_context* context, const sinter_chain* chain,
+                                              int64_t m, const sinter_prepare_options* options,
+                                              sinter_pending** out_pending, sinter_error** error);
+SINTER_API void sinter_pending_retain(const sinter_pending* pending); /* Thread-safe. */
+/* The last release cancels the prepare and waits for its thread. Thread-safe. */
+SINTER_API void sinter_pending_release(const sinter_pending* pending);
+/* 1 when finished (or NULL), 0 when under way. Never blocks. Thread-safe. */
+SINTER_API int32_t sinter_pending_poll(const sinter_pending* pending);
+/* Waits at most `timeout_us` (< 0: without limit) and gives a new reference to the plan, or the
+ * prepare's error; SINTER_DEADLINE_EXCEEDED when it is still under way. May be called again.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_us,
+                                            sinter_plan** out_plan, sinter_error** error);
+
+typedef struct sinter_tune_options {
+  uint32_t struct_size;
+  uint32_t flags;       /* none yet */
+  int64_t deadline_us;  /* 0: none. What was measured by then counts */
+  int32_t top_k;        /* candidates built and measured; 0 means 11 */
+  int32_t reserved;     /* 0 */
+  double switch_margin; /* a tuned choice must be faster by this fraction; 0 means 0.02 */
+  sinter_stream stream; /* as in sinter_prepare_options */
+} sinter_tune_options;
+/* Builds and measures the best-ranked candidates on the context's GPU, checks each against the
+ * unfused plan, and stores what won. SINTER_UNAVAILABLE without a GPU. Blocks. Thread-safe. */
+SINTER_API sinter_status sinter_tune(sinter_context* context, const sinter_chain* chain, int64_t m,
+                                     const sinter_tune_options* options, sinter_error** error);
+
+/* ---------------------------------------------------------------- Plan
+ * Immutable; all thread-safe. All since 0.1. */
+
+SINTER_API void sinter_plan_retain(const sinter_plan* plan);
+SINTER_API void sinter_plan_release(const sinter_plan* plan);
+/* SHA-256 of what the plan executes: ranks that compare it know that they run alike. */
+SINTER_API sinter_status sinter_plan_get_digest(const sinter_plan* plan, uint8_t out_digest[32],
+                                                sinter_error** error);
+/* The largest m that one pass serves; 0 for NULL. */
+SINTER_API int64_t sinter_plan_get_bucket(const sinter_plan* plan);
+/* Buffers that a bind takes: the chain's inputs and outputs; 0 for NULL. */
+SINTER_API uint32_t sinter_plan_get_buffer_count(const sinter_plan* plan);
+/* Bytes of workspace; may be 0. */
+SINTER_API uint64_t sinter_plan_get_workspace_size(const sinter_plan* plan);
+/* Enqueues the zeroing of a workspace, once before its first use. A workspace serves one plan on
+ * one stream at a time; an aborted launch does not spoil it. Legal in capture. SINTER_UNAVAILABLE
+ * without a GPU. */
+SINTER_API sinter_status sinter_plan_init_workspace(const sinter_plan* plan,
+                                                    sinter_device_ptr workspace, uint64_t bytes,
+                                                    sinter_stream stream, sinter_error** error);
+/* One screen of text: kernels, predicted times, cache, what lost and why. Two-call pattern. */
+SINTER_API sinter_status sinter_plan_explain(const sinter_plan* plan, size_t capacity, char* buffer,
+                                             size_t* required, sinter_error** error);
+
+/* ---------------------------------------------------------------- Bind and launch
+ * Nothing here compiles, reads a file, synchronises or changes the current context; all are
+ * thread-safe. All since 0.1. */
+
+/* Checks alignment and encodes tensor maps once. `buffers`: the chain's inputs in the order of
+ * their adds, then its outputs. The memory stays the caller's and must outlive every launch.
+ * `workspace` may be 0 when its size is. */
+SINTER_API sinter_status sinter_plan_bind(const sinter_plan* plan, uint32_t buffer_count,
+                                          const sinter_device_ptr* buffers,
+                                          sinter_device_ptr workspace, sinter_binding** out_binding,
+                                          sinter_error** error);
+SINTER_API void sinter_binding_retain(const sinter_binding* binding);
+SINTER_API void sinter_binding_release(const sinter_binding* binding);
+
+/* SINTER_LAUNCH_PDL: the first kernel may start before the kernel ahead on the stream has ended
+ * (programmatic dependent launch); it reads only constants before that one's results are visible.
+ */
+enum { SINTER_LAUNCH_PDL = 1 };
+/* Enqueues the plan's kernels; allocates nothing. `symbols`: one value, M, when the chain uses it;
+ * else count 0. M = 0 enqueues nothing. Legal in capture: the plan then lives as long as the graph.
+ * SINTER_OUT_OF_RANGE: M is above the bucket (unless the bucket is the largest). SINTER_UNAVAILABLE
+ * without a GPU. */
+SINTER_API sinter_status sinter_binding_launch(const sinter_binding* binding, sinter_stream stream,
+                                               uint32_t symbol_count, const int64_t* symbols,
+                                               uint32_t flags, sinter_error** error);
+/* Bind and launch in one call, for buffers that change every time. */
+SINTER_API sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stream stream,
+                                            uint32_t symbol_count, const int64_t* symbols,
+                                            uint32_t buffer_count, const sinter_device_ptr* buffers,
+                                            sinter_device_ptr workspace, uint32_t flags,
+                                            sinter_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SINTER_SINTER_H_ */

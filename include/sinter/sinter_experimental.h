@@ -1,0 +1,154 @@
+/* Sinter's experimental ABI: may change in any minor version. What the `sinter` command, tests and
+ * benches need beside sinter.h; conventions are sinter.h's. All since 0.1. */
+#ifndef SINTER_SINTER_EXPERIMENTAL_H_
+#define SINTER_SINTER_EXPERIMENTAL_H_
+
+#include "sinter/sinter.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- Text that a call hands out */
+
+/* Owned by the caller, immutable, thread-safe. */
+typedef struct sinter_x_text sinter_x_text;
+SINTER_API void sinter_x_text_retain(const sinter_x_text* text);
+SINTER_API void sinter_x_text_release(const sinter_x_text* text);
+/* Borrowed, NUL-terminated; "" for NULL. */
+SINTER_API const char* sinter_x_text_get(const sinter_x_text* text);
+/* Bytes without the NUL. */
+SINTER_API uint64_t sinter_x_text_size(const sinter_x_text* text);
+
+/* ---------------------------------------------------------------- Chains as text and JSON */
+
+/* A chain from one line: "[id] kind key=value ..", '#' comments. `*out_m` (may be NULL) receives
+ * the line's m, or -1 for m=M. `*out_line` (may be NULL) receives the line in its canonical form,
+ * owned. The chain is finished. Errors name the key, the value and what is allowed. Thread-safe. */
+SINTER_API sinter_status sinter_x_chain_from_text(const char* line, sinter_chain** out_chain,
+                                                  int64_t* out_m, sinter_x_text** out_line,
+                                                  sinter_error** error);
+/* The same for the line called `id` among many. SINTER_NOT_FOUND names the ids there are.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_x_chain_from_problems(const char* text, const char* id,
+                                                      sinter_chain** out_chain, int64_t* out_m,
+                                                      sinter_x_text** out_line,
+                                                      sinter_error** error);
+/* One canonical line per problem of `text`. Thread-safe. */
+SINTER_API sinter_status sinter_x_problems_list(const char* text, sinter_x_text** out_lines,
+                                                sinter_error** error);
+/* The kinds that the text form knows, one per line. Thread-safe. */
+SINTER_API sinter_status sinter_x_problem_kinds(sinter_x_text** out_kinds, sinter_error** error);
+/* Any chain as JSON, both ways. `chain` finished; the result of _from_json is. Thread-safe. */
+SINTER_API sinter_status sinter_x_chain_from_json(const char* json, sinter_chain** out_chain,
+                                                  sinter_error** error);
+SINTER_API sinter_status sinter_x_chain_to_json(const sinter_chain* chain, sinter_x_text** out_json,
+                                                sinter_error** error);
+/* One line per op in canonical order. Thread-safe. */
+SINTER_API sinter_status sinter_x_chain_to_text(const sinter_chain* chain, sinter_x_text** out_text,
+                                                sinter_error** error);
+/* SHA-256 of the canonical form. Thread-safe. */
+SINTER_API sinter_status sinter_x_chain_get_digest(const sinter_chain* chain,
+                                                   uint8_t out_digest[32], sinter_error** error);
+/* 2 m n k summed over the products at M = m; 0 for NULL or an unfinished chain. Thread-safe. */
+SINTER_API double sinter_x_chain_get_flops(const sinter_chain* chain, int64_t m);
+
+/* ---------------------------------------------------------------- Reference: the CPU executor,
+ * float64 inside */
+
+/* Host buffers in the caller's order, each sinter_tensor_info.bytes long. `threads` 0: one per
+ * processor. Blocks. Thread-safe. */
+SINTER_API sinter_status sinter_x_reference_run(const sinter_chain* chain, int64_t m,
+                                                uint32_t input_count, const void* const* inputs,
+                                                uint32_t output_count, void* const* outputs,
+                                                uint32_t threads, sinter_error** error);
+
+typedef struct sinter_x_check {
+  uint32_t struct_size;
+  uint32_t within; /* 1 when both errors are within their bounds and no element is not a number */
+  double relative; /* |out - ref| / |ref|, Frobenius */
+  double max_over_rms; /* max|out - ref| / rms(ref) */
+  double relative_bound, max_bound;
+  int64_t count; /* elements compared */
+  int64_t nans;  /* not-a-number or infinity on one side only */
+} sinter_x_check;
+/* Runs the reference and compares `outputs` (host) with it; the worst output is reported.
+ * `max_rows` > 0: when M is larger and no op mixes rows, only so many rows are computed, spread
+ * evenly, first and last among them. Blocks. Thread-safe. */
+SINTER_API sinter_status sinter_x_reference_check(const sinter_chain* chain, int64_t m,
+                                                  uint32_t input_count, const void* const* inputs,
+                                                  uint32_t output_count, const void* const* outputs,
+                                                  int64_t max_rows, uint32_t threads,
+                                                  sinter_x_check* out_check, sinter_error** error);
+
+/* ---------------------------------------------------------------- Device memory and time
+ * (SINTER_UNAVAILABLE without a GPU) Slow path, synchronous, thread-safe. */
+
+SINTER_API sinter_status sinter_x_device_alloc(sinter_context* context, uint64_t bytes,
+                                               sinter_device_ptr* out_ptr, sinter_error** error);
+/* 0 is a no-op. `bytes` as allocated. */
+SINTER_API void sinter_x_device_free(sinter_context* context, sinter_device_ptr ptr,
+                                     uint64_t bytes);
+SINTER_API sinter_status sinter_x_device_upload(sinter_context* context, sinter_device_ptr to,
+                                                const void* from, uint64_t bytes,
+                                                sinter_error** error);
+SINTER_API sinter_status sinter_x_device_download(sinter_context* context, void* to,
+                                                  sinter_device_ptr from, uint64_t bytes,
+                                                  sinter_error** error);
+SINTER_API sinter_status sinter_x_device_fill(sinter_context* context, sinter_device_ptr ptr,
+                                              uint64_t bytes, uint8_t byte, sinter_error** error);
+/* Launches on an own stream and waits; a launch that faults is an error here. The workspace is
+ * initialised first. */
+SINTER_API sinter_status sinter_x_run(sinter_context* context, const sinter_plan* plan,
+                                      uint32_t symbol_count, const int64_t* symbols,
+                                      uint32_t buffer_count, const sinter_device_ptr* buffers,
+                                      sinter_device_ptr workspace, sinter_error** error);
+
+typedef struct sinter_x_time_options {
+  uint32_t struct_size;
+  uint32_t flags;   /* SINTER_LAUNCH_PDL: between launches */
+  uint32_t calls;   /* launches in the graph; 0 means 20 */
+  uint32_t replays; /* 0 means 15; the median counts */
+} sinter_x_time_options;
+/* Median microseconds per launch in a CUDA graph; launch i uses bindings[i % count]. One binding:
+ * hot. Bindings whose constants are more than 240 MB together: cold. All workspaces initialised by
+ * the caller. */
+SINTER_API sinter_status sinter_x_time(sinter_context* context, uint32_t count,
+                                       const sinter_binding* const* bindings, uint32_t symbol_count,
+                                       const int64_t* symbols, const sinter_x_time_options* options,
+                                       double* out_us, sinter_error** error);
+
+/* ---------------------------------------------------------------- Description */
+
+/* The context's device and model as JSON: {"device", "gpu", "reason", "model": {..}, "cache_dir",
+ * "library"}. Thread-safe. */
+SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context,
+                                                   sinter_x_text** out_json, sinter_error** error);
+/* The context's device model in its text form: what a model file holds. Thread-safe. */
+SINTER_API sinter_status sinter_x_context_get_model(const sinter_context* context,
+                                                    sinter_x_text** out_text, sinter_error** error);
+/* Names of the built-in models, one per line. Thread-safe. */
+SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_error** error);
+/* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */
+SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* context);
+
+/* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */
+SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);
+SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);
+/* Modelled microseconds of the whole plan. Thread-safe. */
+SINTER_API double sinter_x_plan_get_predicted_us(const sinter_plan* plan);
+SINTER_API sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x_text** out_json,
+                                               sinter_error** error);
+/* Generated CUDA C++ of one kernel. Thread-safe. */
+SINTER_API sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
+                                                  sinter_x_text** out_source, sinter_error** error);
+/* sinter_tune with its report. Thread-safe. */
+SINTER_API sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain,
+                                       int64_t m, const sinter_tune_options* options,
+                                       sinter_x_text** out_report, sinter_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SINTER_SINTER_EXPERIMENTAL_H_ */
