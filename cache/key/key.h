@@ -1,0 +1,56 @@
+// Keys of cached records: structs of plain fields, and the one function that turns each into
+// canonical bytes.
+//
+// Equal bytes mean an interchangeable record. Everything that can change a record is a field;
+// paths, times, names and compiler output are not. Strings are opaque here. Thread-compatible
+// values, no failure on building.
+#ifndef SINTER_CACHE_KEY_KEY_H_
+#define SINTER_CACHE_KEY_KEY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/base/digest.h"
+
+namespace sinter {
+
+// Layout of the key bytes themselves. Raise it when a field is added, removed or reordered.
+constexpr uint32_t kKeyVersion = 1;
+
+struct PlanKey {
+  uint32_t format_version = 0;  // of the plan record's payload
+  std::string chain;            // canonical chain bytes
+  int64_t bucket = 0;           // BucketOf(m)
+  Digest device_model;          // DeviceModel::ModelDigest()
+  std::string library_version;
+  uint32_t search_version = 0;
+  uint64_t flags = 0;  // deterministic order and the like
+  Digest tuning_set;   // all zero: none
+};
+
+struct KernelKey {
+  uint32_t format_version = 0;       // of the kernel record's payload
+  std::string sub_dag;               // canonical kernel sub-DAG, M symbolic
+  std::string schedule;              // schedule bytes
+  Digest device_library;             // of the embedded device library
+  std::string arch;                  // exact: "sm_90a" is not "sm_90"
+  std::vector<std::string> options;  // compile options, in order
+  std::string toolchain_id;          // Compiler::ToolchainId()
+};
+
+std::string EncodeKey(const PlanKey& key);
+std::string EncodeKey(const KernelKey& key);
+
+// DATA_LOSS unless `bytes` is exactly what EncodeKey makes for this version. `bytes` is untrusted.
+absl::StatusOr<PlanKey> DecodePlanKey(absl::string_view bytes);
+absl::StatusOr<KernelKey> DecodeKernelKey(absl::string_view bytes);
+
+// The arch field of kernel key bytes; "" for anything else.
+std::string ArchOfKey(absl::string_view key_bytes);
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_KEY_KEY_H_

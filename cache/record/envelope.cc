@@ -1,0 +1,144 @@
+#include "cache/record/envelope.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
+#include "src/base/codec.h"
+#include "src/base/digest.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kMagic[] = "SNTRREC\n";
+constexpr uint64_t kMagicSize = 8;
+
+EnvelopeVerdict Refuse(MissReason reason, std::string detail) {
+  EnvelopeVerdict verdict;
+  verdict.reason = reason;
+  verdict.detail = std::move(detail);
+  return verdict;
+}
+
+EnvelopeVerdict Damaged(absl::string_view detail) {
+  return Refuse(MissReason::kDamaged, absl::StrCat("envelope: ", detail));
+}
+
+bool KnownKind(uint8_t kind) {
+  return kind == static_cast<uint8_t>(RecordKind::kPlan) ||
+         kind == static_cast<uint8_t>(RecordKind::kKernel);
+}
+
+std::string EncodeBody(const Envelope& envelope) {
+  ByteWriter body;
+  body.U8(static_cast<uint8_t>(envelope.kind));
+  body.U8(envelope.verified ? 1 : 0);
+  body.U32(0);
+  body.I64(envelope.created_unix_s);
+  body.Bytes(envelope.producer);
+  body.Bytes(envelope.arch);
+  body.Bytes(envelope.key);
+  body.Bytes(envelope.payload);
+  return body.Take();
+}
+
+EnvelopeVerdict ReadBody(absl::string_view body) {
+  ByteReader in(body);
+  const uint8_t kind = in.U8();
+  const uint8_t verified = in.U8();
+  const uint32_t flags = in.U32();
+  EnvelopeVerdict verdict;
+  Envelope& envelope = verdict.envelope;
+  envelope.created_unix_s = in.I64();
+  envelope.producer = std::string(in.Bytes());
+  envelope.arch = std::string(in.Bytes());
+  envelope.key = in.Bytes();
+  envelope.payload = in.Bytes();
+  if (!in.AtEnd()) return Damaged("lengths do not add up");
+  if (!KnownKind(kind)) return Damaged(absl::StrCat("kind ", kind));
+  if (verified > 1) return Damaged(absl::StrCat("verified ", verified));
+  if (flags != 0) return Refuse(MissReason::kOtherFormat, absl::StrCat("envelope: flags ", flags));
+  envelope.kind = static_cast<RecordKind>(kind);
+  envelope.verified = verified == 1;
+  verdict.ok = true;
+  return verdict;
+}
+
+EnvelopeVerdict ExplainKernelMismatch(const KernelKey& got, const KernelKey& want) {
+  if (got.arch != want.arch) {
+    return Refuse(MissReason::kForeignArch,
+                  absl::StrCat("key echo: arch ", got.arch, ", want ", want.arch));
+  }
+  if (got.toolchain_id != want.toolchain_id) {
+    return Refuse(
+        MissReason::kOtherToolchain,
+        absl::StrCat("key echo: toolchain ", got.toolchain_id, ", want ", want.toolchain_id));
+  }
+  if (got.format_version != want.format_version) {
+    return Refuse(MissReason::kOtherFormat, absl::StrCat("key echo: format ", got.format_version,
+                                                         ", want ", want.format_version));
+  }
+  return Damaged("key echo differs");
+}
+
+EnvelopeVerdict ExplainMismatch(absl::string_view got, absl::string_view want) {
+  const auto got_kernel = DecodeKernelKey(got);
+  const auto want_kernel = DecodeKernelKey(want);
+  if (got_kernel.ok() && want_kernel.ok()) return ExplainKernelMismatch(*got_kernel, *want_kernel);
+  const auto got_plan = DecodePlanKey(got);
+  const auto want_plan = DecodePlanKey(want);
+  if (got_plan.ok() && want_plan.ok() && got_plan->format_version != want_plan->format_version) {
+    return Refuse(MissReason::kOtherFormat,
+                  absl::StrCat("key echo: format ", got_plan->format_version, ", want ",
+                               want_plan->format_version));
+  }
+  return Damaged("key echo differs");
+}
+
+}  // namespace
+
+std::string EncodeEnvelope(const Envelope& envelope) {
+  const std::string body = EncodeBody(envelope);
+  ByteWriter out;
+  out.Raw(absl::string_view(kMagic, kMagicSize));
+  out.U32(kEnvelopeVersion);
+  out.Raw(Sha256(body).View());
+  out.Raw(body);
+  return out.Take();
+}
+
+EnvelopeVerdict ReadEnvelope(absl::string_view bytes) {
+  ByteReader in(bytes);
+  const absl::string_view magic = in.Raw(kMagicSize);
+  const uint32_t version = in.U32();
+  if (!in.ok()) return Damaged(absl::StrCat(bytes.size(), " bytes"));
+  if (magic != absl::string_view(kMagic, kMagicSize)) return Damaged("magic differs");
+  if (version != kEnvelopeVersion) {
+    return Refuse(MissReason::kOtherFormat,
+                  absl::StrCat("envelope: format ", version, ", want ", kEnvelopeVersion));
+  }
+  const absl::string_view sha = in.Raw(Digest().bytes.size());
+  const absl::string_view body = in.Raw(in.remaining());
+  if (!in.ok()) return Damaged("too short for its hash");
+  if (Sha256(body).View() != sha) return Damaged("sha-256 differs");
+  return ReadBody(body);
+}
+
+EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key) {
+  EnvelopeVerdict verdict = ReadEnvelope(bytes);
+  if (!verdict.ok) return verdict;
+  const Envelope& envelope = verdict.envelope;
+  if (envelope.kind != kind) {
+    return Damaged(
+        absl::StrCat("kind ", static_cast<int>(envelope.kind), ", want ", static_cast<int>(kind)));
+  }
+  if (envelope.key != key) return ExplainMismatch(envelope.key, key);
+  const std::string arch = ArchOfKey(key);
+  if (envelope.arch != arch) {
+    return Refuse(MissReason::kForeignArch,
+                  absl::StrCat("envelope: arch ", envelope.arch, ", want ", arch));
+  }
+  return verdict;
+}
+
+}  // namespace sinter

@@ -1,0 +1,52 @@
+// Envelope: the bytes that every tier stores for one record, and the one verifier that every tier
+// asks.
+//
+// Layout, little-endian (strings are u64 length + bytes):
+//   8 bytes magic, u32 format version, 32 bytes SHA-256 of all that follows,
+//   u8 kind, u8 verified, u32 flags (0), i64 creation time (unix seconds),
+//   producer, arch, full key, payload; nothing behind.
+// The hash guards against accidents, not against who may write the store: see the README of
+// cache/store.
+#ifndef SINTER_CACHE_RECORD_ENVELOPE_H_
+#define SINTER_CACHE_RECORD_ENVELOPE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "src/base/ports.h"
+
+namespace sinter {
+
+constexpr uint32_t kEnvelopeVersion = 1;
+
+struct Envelope {
+  RecordKind kind = RecordKind::kPlan;
+  bool verified = false;       // a kernel that was checked on a device; false for plans
+  int64_t created_unix_s = 0;  // for people and the janitor; never compared
+  std::string producer;        // library version and the like; never compared
+  std::string arch;            // of a kernel: equals the key's; "" for plans
+  absl::string_view key;       // full canonical key; borrowed
+  absl::string_view payload;   // borrowed
+};
+
+std::string EncodeEnvelope(const Envelope& envelope);
+
+struct EnvelopeVerdict {
+  bool ok = false;
+  MissReason reason = MissReason::kDamaged;  // when not ok
+  std::string detail;                        // when not ok
+  Envelope envelope;                         // when ok; its views borrow from the input
+};
+
+// Trusts nothing in `bytes`. ok only if magic, version, hash, lengths and flags hold. Never fails
+// otherwise than by verdict.
+EnvelopeVerdict ReadEnvelope(absl::string_view bytes);
+
+// As above, and the record must be of `kind` and echo `key` byte for byte. A mismatch is told
+// apart: another arch, toolchain or format when both keys say so, damage otherwise.
+EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key);
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_RECORD_ENVELOPE_H_

@@ -1,0 +1,72 @@
+#include "cache/record/kernel_record.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cache/record/cubin_check.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kMagic[] = "SNTRKRN\n";
+constexpr uint64_t kMagicSize = 8;
+
+absl::Status ReadStart(ByteReader* in) {
+  const absl::string_view magic = in->Raw(kMagicSize);
+  const uint32_t version = in->U32();
+  if (!in->ok() || magic != absl::string_view(kMagic, kMagicSize)) {
+    return absl::DataLossError("kernel record: magic differs");
+  }
+  if (version != kKernelRecordVersion) {
+    return absl::DataLossError(
+        absl::StrCat("kernel record: version ", version, ", want ", kKernelRecordVersion));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string EncodeKernelRecord(const KernelRecord& record) {
+  ByteWriter out;
+  out.Raw(absl::string_view(kMagic, kMagicSize));
+  out.U32(kKernelRecordVersion);
+  out.Bytes(record.verification.device);
+  out.U64(record.verification.seed);
+  out.F64(record.verification.error);
+  out.Bytes(record.entry);
+  out.U32(record.registers);
+  out.U32(record.spill_bytes);
+  out.Bytes(record.log);
+  out.Bytes(record.recipe);
+  out.Bytes(record.cubin);
+  return out.Take();
+}
+
+absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload) {
+  ByteReader in(payload);
+  SINTER_RETURN_IF_ERROR(ReadStart(&in));
+  KernelRecord record;
+  record.verification.device = std::string(in.Bytes());
+  record.verification.seed = in.U64();
+  record.verification.error = in.F64();
+  record.entry = std::string(in.Bytes());
+  record.registers = in.U32();
+  record.spill_bytes = in.U32();
+  record.log = std::string(in.Bytes());
+  record.recipe = std::string(in.Bytes());
+  record.cubin = std::string(in.Bytes());
+  SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
+  if (record.entry.empty()) return absl::DataLossError("kernel record: entry is empty");
+  SINTER_RETURN_IF_ERROR(CheckCubin(record.cubin));
+  return record;
+}
+
+bool KernelPayloadVerified(absl::string_view payload) {
+  ByteReader in(payload);
+  if (!ReadStart(&in).ok()) return false;
+  const absl::string_view device = in.Bytes();
+  return in.ok() && !device.empty();
+}
+
+}  // namespace sinter

@@ -1,0 +1,29 @@
+// Single flight: who builds a key. An optimisation only; losing a lock costs one duplicate build,
+// never a wrong record.
+//
+// One byte of <root>/v1/locks per key, at a 62-bit hash of its digest, locked by an
+// open-file-description lock. Each holder has a descriptor of its own, so threads, stores and
+// processes all exclude one another by the same means, and the kernel releases the lock when the
+// holder dies.
+#ifndef SINTER_CACHE_STORE_BUILD_LOCKS_H_
+#define SINTER_CACHE_STORE_BUILD_LOCKS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "cache/store/directory.h"
+#include "src/base/digest.h"
+#include "src/base/ports.h"
+
+namespace sinter {
+
+// Tries, then sleeps with growing pauses (50 us doubling to 5 ms), until this caller holds the key
+// or `budget_us` passed. The handle holds the lock; null means: not held (budget passed, or the
+// folder cannot be locked, which returns at once). A copy of the handle that a fork() left in a
+// child releases nothing.
+std::shared_ptr<void> LockKey(std::shared_ptr<const StoreDirectory> dir, RecordKind kind,
+                              const Digest& digest, int64_t budget_us);
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_STORE_BUILD_LOCKS_H_

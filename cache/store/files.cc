@@ -1,0 +1,145 @@
+#include "cache/store/files.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+
+int FileOps::OpenAt(int dir, const char* path, int flags, mode_t mode) {
+  return openat(dir, path, flags | O_CLOEXEC, mode);
+}
+int FileOps::Close(int fd) { return close(fd); }
+int FileOps::Stat(int fd, struct stat* out) { return fstat(fd, out); }
+int FileOps::StatAt(int dir, const char* path, struct stat* out) {
+  return fstatat(dir, path, out, AT_SYMLINK_NOFOLLOW);
+}
+ssize_t FileOps::PRead(int fd, void* to, size_t size, off_t offset) {
+  return pread(fd, to, size, offset);
+}
+ssize_t FileOps::Write(int fd, const void* from, size_t size) { return write(fd, from, size); }
+int FileOps::Sync(int fd) { return fdatasync(fd); }
+int FileOps::LinkFd(int fd, int dir, const char* path) {
+  const std::string self = absl::StrCat("/proc/self/fd/", fd);
+  return linkat(AT_FDCWD, self.c_str(), dir, path, AT_SYMLINK_FOLLOW);
+}
+int FileOps::RenameAt(int dir, const char* from, const char* to, unsigned flags) {
+  if (flags == 0) return renameat(dir, from, dir, to);
+  return static_cast<int>(syscall(SYS_renameat2, dir, from, dir, to, flags));
+}
+int FileOps::UnlinkAt(int dir, const char* path) { return unlinkat(dir, path, 0); }
+int FileOps::MkdirAt(int dir, const char* path, mode_t mode) { return mkdirat(dir, path, mode); }
+
+Fd& Fd::operator=(Fd&& o) noexcept {
+  if (this != &o) {
+    if (fd_ >= 0) ops_->Close(fd_);
+    ops_ = o.ops_;
+    fd_ = o.fd_;
+    o.fd_ = -1;
+  }
+  return *this;
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) ops_->Close(fd_);
+}
+
+absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path) {
+  const std::string text = absl::StrCat(op, " ", path, ": ", strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
+  if (error == EEXIST) return absl::AlreadyExistsError(text);
+  return absl::UnavailableError(text);
+}
+
+absl::Status CheckOwner(const struct stat& st, absl::string_view path) {
+  if (st.st_uid != geteuid() && st.st_uid != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, ": owner is user ", st.st_uid, ", not user ", geteuid()));
+  }
+  if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": writable by group or others"));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+absl::Status CheckFile(const struct stat& st, const std::string& path, uint64_t max_bytes) {
+  if (!S_ISREG(st.st_mode)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": not a regular file"));
+  }
+  SINTER_RETURN_IF_ERROR(CheckOwner(st, path));
+  const auto size = static_cast<uint64_t>(st.st_size);
+  if (size == 0 || size > max_bytes) {
+    return absl::DataLossError(absl::StrCat(path, ": ", size, " bytes, allowed 1..", max_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadExactly(FileOps* ops, int fd, std::string* bytes, const std::string& path) {
+  size_t done = 0;
+  while (done < bytes->size()) {
+    const ssize_t n =
+        ops->PRead(fd, &(*bytes)[done], bytes->size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, "read", path);
+    if (n == 0)
+      return absl::DataLossError(absl::StrCat(path, ": ended at ", done, " of ", bytes->size()));
+    done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string& path,
+                                        uint64_t max_bytes) {
+  // O_NONBLOCK: a planted fifo must not hang the open; regular files ignore it.
+  Fd fd(ops, ops->OpenAt(dir, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0));
+  if (!fd.valid()) {
+    if (errno == ELOOP) return absl::PermissionDeniedError(absl::StrCat(path, ": is a symlink"));
+    return ErrnoStatus(errno, "open", path);
+  }
+  FileBytes file;
+  if (ops->Stat(fd.get(), &file.st) != 0) return ErrnoStatus(errno, "stat", path);
+  SINTER_RETURN_IF_ERROR(CheckFile(file.st, path, max_bytes));
+  file.bytes.resize(static_cast<size_t>(file.st.st_size));
+  SINTER_RETURN_IF_ERROR(ReadExactly(ops, fd.get(), &file.bytes, path));
+  return file;
+}
+
+absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
+                      absl::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ops->Write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, "write", path);
+    if (n == 0) return absl::UnavailableError(absl::StrCat("write ", path, ": nothing was taken"));
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  if (sync && ops->Sync(fd) != 0) return ErrnoStatus(errno, "sync", path);
+  return absl::OkStatus();
+}
+
+std::string RandomName() {
+  char raw[16];
+  size_t done = 0;
+  while (done < sizeof(raw)) {
+    const ssize_t n = getrandom(raw + done, sizeof(raw) - done, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::string();
+    done += static_cast<size_t>(n);
+  }
+  return absl::BytesToHexString(absl::string_view(raw, sizeof(raw)));
+}
+
+}  // namespace sinter

@@ -1,0 +1,85 @@
+// The store's only way to the file system: one class of system calls, so that tests can make each
+// of them fail, and small helpers above it. No mmap anywhere: a file that shrinks while it is read
+// must be an error, not a signal.
+#ifndef SINTER_CACHE_STORE_FILES_H_
+#define SINTER_CACHE_STORE_FILES_H_
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace sinter {
+
+// System calls as they are: -1 and errno on failure. Thread-safe. Descriptors are always
+// close-on-exec.
+class FileOps {
+ public:
+  virtual ~FileOps() = default;
+  virtual int OpenAt(int dir, const char* path, int flags, mode_t mode);
+  virtual int Close(int fd);
+  virtual int Stat(int fd, struct stat* out);
+  virtual int StatAt(int dir, const char* path, struct stat* out);  // never follows a link
+  virtual ssize_t PRead(int fd, void* to, size_t size, off_t offset);
+  virtual ssize_t Write(int fd, const void* from, size_t size);
+  virtual int Sync(int fd);
+  virtual int LinkFd(int fd, int dir,
+                     const char* path);  // gives an unnamed file a name; never replaces
+  virtual int RenameAt(int dir, const char* from, const char* to, unsigned flags);
+  virtual int UnlinkAt(int dir, const char* path);
+  virtual int MkdirAt(int dir, const char* path, mode_t mode);
+};
+
+// Owns one descriptor of `ops`.
+class Fd {
+ public:
+  Fd() = default;
+  Fd(FileOps* ops, int fd) : ops_(ops), fd_(fd) {}
+  Fd(Fd&& o) noexcept : ops_(o.ops_), fd_(o.fd_) { o.fd_ = -1; }
+  Fd& operator=(Fd&& o) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd();
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  FileOps* ops_ = nullptr;
+  int fd_ = -1;
+};
+
+// errno as a status: NOT_FOUND for ENOENT and ENOTDIR, ALREADY_EXISTS for EEXIST, UNAVAILABLE else.
+// "op path: cause".
+absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path);
+
+// Trust: owned by this process's effective user or root, and writable by neither group nor others.
+// PERMISSION_DENIED naming `path` otherwise.
+absl::Status CheckOwner(const struct stat& st, absl::string_view path);
+
+// One whole file as it was at open, and the identity it had.
+struct FileBytes {
+  std::string bytes;
+  struct stat st {};
+};
+
+// Reads `path` below `dir`. NOT_FOUND, PERMISSION_DENIED (owner, mode, not a regular file, a
+// symlink), DATA_LOSS (empty, above `max_bytes`, shorter than its size), UNAVAILABLE (the system
+// call failed).
+absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string& path,
+                                        uint64_t max_bytes);
+
+// Writes all of `bytes`, however the kernel splits it; `sync` waits for the disk.
+absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
+                      absl::string_view path);
+
+// 32 hex digits from the kernel's random source; "" if there is none.
+std::string RandomName();
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_STORE_FILES_H_

@@ -1,0 +1,207 @@
+#include "cache/store/local_store.h"
+
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
+#include "cache/record/kernel_record.h"
+#include "cache/store/build_locks.h"
+#include "cache/store/publish.h"
+#include "cache/store/quarantine.h"
+#include "cache/store/table.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+Lookup Miss(MissReason reason, std::string detail) {
+  Lookup lookup;
+  lookup.reason = reason;
+  lookup.detail = std::move(detail);
+  return lookup;
+}
+
+MissReason ReasonOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return MissReason::kAbsent;
+    case absl::StatusCode::kPermissionDenied:
+      return MissReason::kRefusedOwner;
+    case absl::StatusCode::kDataLoss:
+      return MissReason::kDamaged;
+    default:
+      return MissReason::kIoError;
+  }
+}
+
+EnvelopeVerdict Refuse(const absl::Status& status) {
+  EnvelopeVerdict verdict;
+  verdict.reason = ReasonOf(status);
+  verdict.detail = std::string(status.message());
+  return verdict;
+}
+
+int64_t NowUnixSeconds() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A record file and what the verifier says about it.
+struct Found {
+  std::string storage;  // backs `verdict`
+  struct stat st {};    // set when `opened`
+  bool opened = false;  // the file was there and was read
+  EnvelopeVerdict verdict;
+};
+
+Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view key,
+                 const Digest& digest) {
+  Found found;
+  auto file = ReadWholeFile(dir.ops(), dir.fd(), RecordPath(kind, digest), kMaxRecordFileBytes);
+  if (!file.ok()) {
+    found.verdict = Refuse(file.status());
+    const std::string path = RecordPath(kind, digest);
+    found.opened = absl::IsDataLoss(file.status()) &&
+                   dir.ops()->StatAt(dir.fd(), path.c_str(), &found.st) == 0;
+    return found;
+  }
+  found.st = file->st;
+  found.opened = true;
+  found.verdict = VerifyRecordFile(file->bytes, kind, digest, key, &found.storage);
+  return found;
+}
+
+}  // namespace
+
+EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
+                                 absl::string_view key, std::string* storage) {
+  absl::StatusOr<TableEntry> entry = ReadTable(file);
+  if (!entry.ok()) return Refuse(entry.status());
+  *storage = std::move(entry->value);
+  EnvelopeVerdict verdict = ReadEnvelopeFor(*storage, kind, key);
+  if (verdict.ok && entry->user_key != TableUserKey(kind, digest)) {
+    return Refuse(absl::DataLossError("table: entry has another name"));
+  }
+  return verdict;
+}
+
+LocalStore::LocalStore(LocalStoreOptions options) : options_(std::move(options)) {
+  if (options_.ops == nullptr) options_.ops = std::make_shared<FileOps>();
+  auto directory = StoreDirectory::Open(options_.ops, options_.root);
+  usable_ = directory.status();
+  if (directory.ok()) directory_ = *std::move(directory);
+}
+
+std::shared_ptr<const StoreDirectory> LocalStore::Directory() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return directory_;
+}
+
+void LocalStore::Reopen() {
+  auto directory = StoreDirectory::Open(options_.ops, options_.root);
+  if (!directory.ok()) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  directory_ = *std::move(directory);
+}
+
+Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
+  const std::shared_ptr<const StoreDirectory> dir = Directory();
+  if (dir == nullptr) {
+    const bool refused = absl::IsPermissionDenied(usable_);
+    return Miss(refused ? MissReason::kRefusedOwner : MissReason::kDisabled,
+                std::string(usable_.message()));
+  }
+  try {
+    std::string why;
+    if (IsBuried(*dir, kind, digest, &why)) return Miss(MissReason::kQuarantined, std::move(why));
+    Found found = ReadRecord(*dir, kind, key, digest);
+    if (!found.verdict.ok) {
+      const MissReason reason = found.verdict.reason;
+      if (reason == MissReason::kDamaged && found.opened &&
+          MoveAside(*dir, kind, digest, found.st).ok()) {
+        moved_aside_.fetch_add(1, std::memory_order_relaxed);
+      }
+      if (reason == MissReason::kAbsent) return Miss(reason, "");
+      return Miss(reason, absl::StrCat(RecordPath(kind, digest), ": ", found.verdict.detail));
+    }
+    Lookup hit;
+    hit.hit = true;
+    hit.payload = std::string(found.verdict.envelope.payload);
+    hit.tier = "local";
+    return hit;
+  } catch (const std::bad_alloc&) {
+    return Miss(MissReason::kIoError, "out of memory");
+  }
+}
+
+absl::Status LocalStore::PutOnce(RecordKind kind, const Digest& digest, absl::string_view table,
+                                 absl::string_view key, const Envelope& envelope) {
+  const std::shared_ptr<const StoreDirectory> dir = Directory();
+  const std::string path = RecordPath(kind, digest);
+  if (IsBuried(*dir, kind, digest, nullptr)) {
+    return absl::FailedPreconditionError(absl::StrCat("put ", path, ": key is quarantined"));
+  }
+  const absl::Status fresh = Publish(*dir, path, table, PublishMode::kNew, options_.sync);
+  if (!absl::IsAlreadyExists(fresh)) return fresh;
+  const Found old = ReadRecord(*dir, kind, key, digest);
+  if (old.verdict.ok) {
+    const Envelope& there = old.verdict.envelope;
+    const bool better = there.verified && !envelope.verified;
+    if (better || there.payload == envelope.payload) return absl::OkStatus();
+  } else if (old.verdict.reason == MissReason::kDamaged && old.opened &&
+             MoveAside(*dir, kind, digest, old.st).ok()) {
+    moved_aside_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return Publish(*dir, path, table, PublishMode::kReplace, options_.sync);
+}
+
+absl::Status LocalStore::Put(RecordKind kind, absl::string_view key, const Digest& digest,
+                             absl::string_view payload) {
+  if (!usable_.ok()) return usable_;
+  try {
+    Envelope envelope;
+    envelope.kind = kind;
+    envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);
+    envelope.created_unix_s = NowUnixSeconds();
+    envelope.producer = options_.producer;
+    envelope.arch = ArchOfKey(key);
+    envelope.key = key;
+    envelope.payload = payload;
+    SINTER_ASSIGN_OR_RETURN(const std::string table,
+                            BuildTable(TableUserKey(kind, digest), EncodeEnvelope(envelope)));
+    if (table.size() > kMaxRecordFileBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("put: ", table.size(), " bytes, at most ", kMaxRecordFileBytes));
+    }
+    const absl::Status status = PutOnce(kind, digest, table, key, envelope);
+    if (!absl::IsNotFound(status)) return status;
+    Reopen();  // the folder was removed under us
+    return PutOnce(kind, digest, table, key, envelope);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("put: out of memory");
+  }
+}
+
+absl::Status LocalStore::Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) {
+  if (!usable_.ok()) return usable_;
+  const absl::Status status = Bury(*Directory(), kind, digest, why);
+  if (!absl::IsNotFound(status)) return status;
+  Reopen();
+  return Bury(*Directory(), kind, digest, why);
+}
+
+bool LocalStore::IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const {
+  const std::shared_ptr<const StoreDirectory> dir = Directory();
+  return dir != nullptr && IsBuried(*dir, kind, digest, why);
+}
+
+std::shared_ptr<void> LocalStore::LockForBuild(RecordKind kind, const Digest& digest,
+                                               int64_t budget_us) const {
+  std::shared_ptr<const StoreDirectory> dir = Directory();
+  return dir == nullptr ? nullptr : LockKey(std::move(dir), kind, digest, budget_us);
+}
+
+}  // namespace sinter

@@ -1,0 +1,127 @@
+#include "cache/store/quarantine.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cache/store/publish.h"
+#include "src/base/status.h"
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kMaxTombstoneBytes = 4096;
+
+bool SameFile(const struct stat& a, const struct stat& b) {
+  return a.st_ino == b.st_ino && a.st_dev == b.st_dev && a.st_size == b.st_size &&
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+struct BadFile {
+  std::string path;
+  uint64_t size = 0;
+  struct timespec time {};
+};
+
+std::vector<BadFile> ListBad(const StoreDirectory& dir) {
+  std::vector<BadFile> files;
+  const int fd = openat(dir.fd(), kBadFolder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return files;
+  DIR* listing = fdopendir(fd);
+  if (listing == nullptr) {
+    close(fd);
+    return files;
+  }
+  while (const dirent* entry = readdir(listing)) {
+    if (entry->d_name[0] == '.') continue;
+    BadFile file;
+    file.path = absl::StrCat(kBadFolder, "/", entry->d_name);
+    struct stat st;
+    if (dir.ops()->StatAt(dir.fd(), file.path.c_str(), &st) != 0) continue;
+    file.size = static_cast<uint64_t>(st.st_size);
+    file.time = st.st_ctim;  // set by the move
+    files.push_back(file);
+  }
+  closedir(listing);
+  return files;
+}
+
+void TrimBad(const StoreDirectory& dir) {
+  std::vector<BadFile> files = ListBad(dir);
+  std::sort(files.begin(), files.end(), [](const BadFile& a, const BadFile& b) {
+    if (a.time.tv_sec != b.time.tv_sec) return a.time.tv_sec > b.time.tv_sec;
+    return a.time.tv_nsec > b.time.tv_nsec;
+  });
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    bytes += files[i].size;
+    if (i >= kMaxBadFiles || bytes > kMaxBadBytes) {
+      dir.ops()->UnlinkAt(dir.fd(), files[i].path.c_str());
+    }
+  }
+}
+
+std::string BadPath(RecordKind kind, const Digest& digest) {
+  return absl::StrCat(kBadFolder, "/", kind == RecordKind::kKernel ? "k-" : "p-", digest.Hex(), ".",
+                      RandomName(), ".ldb");
+}
+
+}  // namespace
+
+absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                       const struct stat& seen) {
+  const std::string path = RecordPath(kind, digest);
+  struct stat now;
+  if (dir.ops()->StatAt(dir.fd(), path.c_str(), &now) != 0) return ErrnoStatus(errno, "stat", path);
+  if (!SameFile(now, seen)) return absl::NotFoundError(absl::StrCat(path, ": replaced meanwhile"));
+  SINTER_RETURN_IF_ERROR(MakeFolders(dir, kBadFolder));
+  const std::string bad = BadPath(kind, digest);
+  if (dir.ops()->RenameAt(dir.fd(), path.c_str(), bad.c_str(), RENAME_NOREPLACE) != 0 &&
+      dir.ops()->RenameAt(dir.fd(), path.c_str(), bad.c_str(), 0) != 0) {
+    return ErrnoStatus(errno, "rename", path);
+  }
+  if (dir.ops()->StatAt(dir.fd(), bad.c_str(), &now) == 0 && !SameFile(now, seen)) {
+    // A good file slipped in between: put it back unless a third one came.
+    dir.ops()->RenameAt(dir.fd(), bad.c_str(), path.c_str(), RENAME_NOREPLACE);
+    return absl::NotFoundError(absl::StrCat(path, ": replaced meanwhile"));
+  }
+  TrimBad(dir);
+  return absl::OkStatus();
+}
+
+absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                  absl::string_view why) {
+  const std::string text = absl::StrCat(why.substr(0, kMaxTombstoneBytes - 1), "\n");
+  const absl::Status made =
+      Publish(dir, TombstonePath(kind, digest), text, PublishMode::kNew, /*sync=*/true);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  const std::string path = RecordPath(kind, digest);
+  struct stat st;
+  if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) == 0) {
+    (void)MoveAside(dir, kind, digest, st);  // evidence only
+  }
+  return absl::OkStatus();
+}
+
+bool IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest, std::string* why) {
+  const std::string path = TombstonePath(kind, digest);
+  struct stat st;
+  if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) != 0) return false;
+  if (why != nullptr) {
+    const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxTombstoneBytes);
+    *why = file.ok() ? file->bytes : std::string(file.status().message());
+  }
+  return true;
+}
+
+}  // namespace sinter

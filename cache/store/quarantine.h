@@ -1,0 +1,38 @@
+// Quarantine: bad files move to bad/ for the bug report, and a tombstone keeps a wrong record from
+// ever being used again.
+#ifndef SINTER_CACHE_STORE_QUARANTINE_H_
+#define SINTER_CACHE_STORE_QUARANTINE_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cache/store/directory.h"
+
+namespace sinter {
+
+// bad/ keeps at most this; the oldest go first.
+constexpr int kMaxBadFiles = 16;
+constexpr uint64_t kMaxBadBytes = uint64_t{64} << 20;
+
+// Moves the record file of (kind, digest) to bad/ if it still is the file that `seen` describes
+// (inode, size, time), so that a fresh good file put there meanwhile stays. NOT_FOUND when it is
+// not; UNAVAILABLE when it cannot be moved.
+absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                       const struct stat& seen);
+
+// Puts a tombstone, then moves the record file aside if there is one. The tombstone alone decides:
+// a record whose tombstone exists is quarantined, whatever the tombstone holds. OK once the
+// tombstone stands.
+absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                  absl::string_view why);
+
+// Whether a tombstone stands; `why` (may be null) receives its text.
+bool IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest, std::string* why);
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_STORE_QUARANTINE_H_
