@@ -44,7 +44,7 @@ struct ArgSlot {
   ArgKind kind = ArgKind::kPointer;
   int index = 0;              // tensor map, or buffer
   uint64_t offset_bytes = 0;  // kPointer
-  int64_t int_value = 0;      // kInt32
+  int64_t int_value = 0;      // kInt32; kPointer: bytes per row of M, 0 without M
   double float_value = 0;     // kFloat32
   bool operator==(const ArgSlot& o) const;
 };
