@@ -1,0 +1,120 @@
+#include "runtime/launch/binding.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/launch/recipe_check.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kAlignment = 16;
+
+std::string BufferName(int index) {
+  return index == kWorkspaceBuffer ? "the workspace" : absl::StrCat("buffer ", index);
+}
+
+absl::StatusOr<DevicePtr> BufferAt(const BufferList& buffers, int index) {
+  if (index != kWorkspaceBuffer && (index < 0 || index >= buffers.count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer ", index, " does not exist, the launch gives ", buffers.count));
+  }
+  const DevicePtr pointer = index == kWorkspaceBuffer ? buffers.workspace : buffers.pointers[index];
+  if (pointer == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(BufferName(index), " is null"));
+  }
+  if (pointer % kAlignment != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(BufferName(index), ": address 0x",
+                                                   absl::Hex(pointer), " is not 16-byte aligned"));
+  }
+  return pointer;
+}
+
+absl::StatusOr<BoundArg> BindArg(const ArgSlot& slot, const BufferList& buffers) {
+  BoundArg arg;
+  arg.kind = slot.kind;
+  switch (slot.kind) {
+    case ArgKind::kTensorMap:
+      arg.map = slot.index;
+      break;
+    case ArgKind::kPointer: {
+      SINTER_ASSIGN_OR_RETURN(const DevicePtr pointer, BufferAt(buffers, slot.index));
+      arg.value = pointer + slot.offset_bytes;
+      arg.row_bytes = static_cast<uint64_t>(slot.int_value);
+      break;
+    }
+    case ArgKind::kSymbolM:
+      break;
+    case ArgKind::kInt32: {
+      const int32_t value = static_cast<int32_t>(slot.int_value);
+      std::memcpy(&arg.value, &value, sizeof(value));
+      break;
+    }
+    case ArgKind::kFloat32: {
+      const float value = static_cast<float>(slot.float_value);
+      std::memcpy(&arg.value, &value, sizeof(value));
+      break;
+    }
+  }
+  return arg;
+}
+
+absl::StatusOr<BoundMap> BindMap(const Driver& driver, const TensorMapTemplate& map,
+                                 const BufferList& buffers) {
+  BoundMap out;
+  SINTER_ASSIGN_OR_RETURN(const DevicePtr buffer, BufferAt(buffers, map.buffer));
+  SINTER_ASSIGN_OR_RETURN(out.prepared, PrepareTensorMap(map, buffer));
+  if (out.prepared.m_dim < 0) {
+    SINTER_RETURN_IF_ERROR(EncodeTensorMap(driver, out.prepared, 0, 0, &out.encoded));
+  }
+  return out;
+}
+
+}  // namespace
+
+CUlaunchConfig ConfigOf(const LaunchRecipe& recipe) {
+  CUlaunchConfig config{};
+  config.gridDimX = recipe.grid[0];
+  config.gridDimY = recipe.grid[1];
+  config.gridDimZ = recipe.grid[2];
+  config.blockDimX = recipe.block[0];
+  config.blockDimY = recipe.block[1];
+  config.blockDimZ = recipe.block[2];
+  config.sharedMemBytes = recipe.shared_bytes;
+  return config;
+}
+
+CUlaunchAttribute ClusterAttribute(const LaunchRecipe& recipe) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = recipe.cluster[0];
+  attribute.value.clusterDim.y = recipe.cluster[1];
+  attribute.value.clusterDim.z = recipe.cluster[2];
+  return attribute;
+}
+
+absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfunction function,
+                                                     const LaunchRecipe& recipe,
+                                                     const BufferList& buffers) {
+  auto binding = std::make_unique<Binding>();
+  binding->function = function;
+  binding->config = ConfigOf(recipe);
+  binding->cluster = ClusterAttribute(recipe);
+  binding->has_cluster = BlocksPerCluster(recipe) > 1;
+  binding->cooperative = recipe.cooperative;
+  binding->pdl = recipe.pdl;
+  for (size_t i = 0; i < recipe.tensor_maps.size(); ++i) {
+    absl::StatusOr<BoundMap> map = BindMap(driver, recipe.tensor_maps[i], buffers);
+    if (!map.ok()) return Annotate(map.status(), absl::StrCat("tensor map ", i));
+    binding->maps.push_back(*map);
+  }
+  for (size_t i = 0; i < recipe.args.size(); ++i) {
+    absl::StatusOr<BoundArg> arg = BindArg(recipe.args[i], buffers);
+    if (!arg.ok()) return Annotate(arg.status(), absl::StrCat("argument ", i));
+    binding->args.push_back(*arg);
+  }
+  return binding;
+}
+
+}  // namespace sinter

@@ -1,0 +1,314 @@
+#include "runtime/launch/kernel.h"
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/handles.h"
+#include "runtime/driver/scopes.h"
+#include "runtime/launch/binding.h"
+#include "runtime/launch/cubin_check.h"
+#include "runtime/launch/recipe_check.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+size_t SizeOfArg(ArgKind kind) {
+  switch (kind) {
+    case ArgKind::kTensorMap:
+      return sizeof(CUtensorMap);
+    case ArgKind::kPointer:
+      return sizeof(DevicePtr);
+    case ArgKind::kSymbolM:
+    case ArgKind::kInt32:
+    case ArgKind::kFloat32:
+      return 4;
+  }
+  return 0;
+}
+
+// The stack of one launch: argument pointers, and the arguments that depend on M.
+struct Frame {
+  void* params[kMaxArgs];
+  uint64_t pointers[kMaxArgs];
+  CUtensorMap maps[kMaxTensorMaps];
+  CUlaunchAttribute attributes[3];
+  int32_t m;
+};
+
+void* Address(const void* value) { return const_cast<void*>(value); }
+
+absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, int64_t row_offset,
+                        Frame* frame) {
+  frame->m = static_cast<int32_t>(m);
+  for (size_t i = 0; i < bound.maps.size(); ++i) {
+    const PreparedMap& map = bound.maps[i].prepared;
+    if (map.m_dim < 0) continue;
+    SINTER_RETURN_IF_ERROR(EncodeTensorMap(driver, map, m, row_offset, &frame->maps[i]));
+  }
+  for (size_t i = 0; i < bound.args.size(); ++i) {
+    const BoundArg& arg = bound.args[i];
+    if (arg.kind == ArgKind::kTensorMap) {
+      const BoundMap& map = bound.maps[arg.map];
+      frame->params[i] =
+          map.prepared.m_dim < 0 ? Address(&map.encoded) : Address(&frame->maps[arg.map]);
+    } else if (arg.kind == ArgKind::kSymbolM) {
+      frame->params[i] = &frame->m;
+    } else {
+      frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset);
+      frame->params[i] = &frame->pointers[i];
+    }
+  }
+  return absl::OkStatus();
+}
+
+unsigned int FillAttributes(const Binding& bound, bool pdl_edge, CUlaunchAttribute* out) {
+  unsigned int count = 0;
+  if (bound.has_cluster) out[count++] = bound.cluster;
+  if (bound.cooperative) {
+    out[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    out[count++].value.cooperative = 1;
+  }
+  if (bound.pdl && pdl_edge) {
+    out[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    out[count++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  return count;
+}
+
+class Kernel : public LoadedKernel {
+ public:
+  Kernel(std::shared_ptr<const Device> device, Module module, const LaunchRecipe& recipe,
+         std::shared_ptr<ReleaseQueue> queue)
+      : device_(std::move(device)),
+        module_(std::move(module)),
+        queue_(std::move(queue)),
+        entry_(recipe.entry),
+        shared_bytes_(recipe.shared_bytes),
+        non_portable_(BlocksPerCluster(recipe) > kPortableCluster) {
+    for (const ArgSlot& arg : recipe.args) arg_kinds_.push_back(arg.kind);
+  }
+
+  // The part of loading that talks to the driver. Inside a DriverScope.
+  absl::Status Start(const LaunchRecipe& recipe);
+
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
+                                                    const BufferList& buffers) const override;
+  absl::Status Launch(const BoundKernel& bound, StreamHandle stream, int64_t m, int64_t row_offset,
+                      bool pdl_edge) const override;
+  absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe& recipe) const override;
+
+ private:
+  absl::Status ForceLoad() const;
+  absl::StatusOr<int> Attribute(CUfunction_attribute attribute) const;
+  absl::Status CheckResources(const LaunchRecipe& recipe) const;
+  absl::Status CheckSignature() const;
+  absl::Status SetAttributes() const;
+  absl::Status CheckCompatible(const LaunchRecipe& recipe) const;
+  absl::Status Named(const absl::Status& status) const {
+    return status.ok() ? status : Annotate(status, absl::StrCat("kernel '", entry_, "'"));
+  }
+
+  const std::shared_ptr<const Device> device_;
+  const Module module_;
+  const std::shared_ptr<ReleaseQueue> queue_;
+  const std::string entry_;
+  const uint32_t shared_bytes_;  // the most dynamic shared memory that a launch may ask for
+  const bool non_portable_;      // whether clusters above 8 were allowed
+  std::vector<ArgKind> arg_kinds_;
+  CUfunction function_ = nullptr;
+};
+
+absl::Status Kernel::Start(const LaunchRecipe& recipe) {
+  const Driver& driver = device_->driver();
+  SINTER_RETURN_IF_ERROR(driver.Check(
+      driver->ModuleGetFunction(&function_, module_.get(), entry_.c_str()), "cuModuleGetFunction"));
+  SINTER_RETURN_IF_ERROR(ForceLoad());
+  SINTER_RETURN_IF_ERROR(CheckResources(recipe));
+  SINTER_RETURN_IF_ERROR(CheckSignature());
+  return SetAttributes();
+}
+
+// Under lazy loading the code reaches the device at the first use, which allocates and may
+// synchronise; that use is now.
+absl::Status Kernel::ForceLoad() const {
+  const Driver& driver = device_->driver();
+  if (driver->FuncLoad == nullptr) return absl::OkStatus();  // CheckResources touches the function
+  return driver.Check(driver->FuncLoad(function_), "cuFuncLoad");
+}
+
+absl::StatusOr<int> Kernel::Attribute(CUfunction_attribute attribute) const {
+  const Driver& driver = device_->driver();
+  int value = 0;
+  SINTER_RETURN_IF_ERROR(
+      driver.Check(driver->FuncGetAttribute(&value, attribute, function_), "cuFuncGetAttribute"));
+  return value;
+}
+
+absl::Status Kernel::CheckResources(const LaunchRecipe& recipe) const {
+  SINTER_ASSIGN_OR_RETURN(const int max_threads,
+                          Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  SINTER_ASSIGN_OR_RETURN(const int static_bytes, Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+  if (ThreadsPerBlock(recipe) > static_cast<uint64_t>(max_threads)) {
+    return absl::FailedPreconditionError(absl::StrCat("threads per block ", ThreadsPerBlock(recipe),
+                                                      " exceeds the kernel's ", max_threads));
+  }
+  const int64_t total = int64_t{recipe.shared_bytes} + static_bytes;
+  if (total > device_->limits().max_shared_bytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "shared memory per block in bytes ", recipe.shared_bytes, " dynamic + ", static_bytes,
+        " static exceeds the device's ", device_->limits().max_shared_bytes));
+  }
+  return absl::OkStatus();
+}
+
+// The driver copies as many parameters as the kernel declares: a recipe with fewer would be read
+// past its end.
+absl::Status Kernel::CheckSignature() const {
+  const Driver& driver = device_->driver();
+  if (driver->FuncGetParamInfo == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i <= arg_kinds_.size(); ++i) {
+    size_t offset = 0;
+    size_t size = 0;
+    const CUresult result = driver->FuncGetParamInfo(function_, i, &offset, &size);
+    const bool declared = result == CUDA_SUCCESS;
+    if (!declared && result != CUDA_ERROR_INVALID_VALUE) {
+      return driver.Check(result, "cuFuncGetParamInfo");
+    }
+    if (declared != (i < arg_kinds_.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("the recipe gives ", arg_kinds_.size(),
+                                                     " arguments, the kernel takes ",
+                                                     declared ? "more" : absl::StrCat(i)));
+    }
+    if (declared && size != SizeOfArg(arg_kinds_[i])) {
+      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " has ",
+                                                     SizeOfArg(arg_kinds_[i]),
+                                                     " bytes, the kernel's parameter has ", size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Kernel::SetAttributes() const {
+  const Driver& driver = device_->driver();
+  SINTER_RETURN_IF_ERROR(driver.Check(
+      driver->FuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               static_cast<int>(shared_bytes_)),
+      "cuFuncSetAttribute(max dynamic shared size)"));
+  if (!non_portable_) return absl::OkStatus();
+  return driver.Check(
+      driver->FuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+      "cuFuncSetAttribute(non-portable cluster size)");
+}
+
+// Bind and the occupancy query take a recipe again: equal kernels of a plan differ in their
+// buffers.
+absl::Status Kernel::CheckCompatible(const LaunchRecipe& recipe) const {
+  SINTER_RETURN_IF_ERROR(CheckRecipe(recipe, device_->limits()));
+  if (recipe.entry != entry_) {
+    return absl::InvalidArgumentError(absl::StrCat("the recipe is for entry '", recipe.entry, "'"));
+  }
+  if (recipe.shared_bytes > shared_bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat("dynamic shared memory ", recipe.shared_bytes,
+                                                   " exceeds the ", shared_bytes_,
+                                                   " bytes that it was loaded for"));
+  }
+  if (BlocksPerCluster(recipe) > kPortableCluster && !non_portable_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster of ", BlocksPerCluster(recipe), " blocks, loaded for at most ", kPortableCluster));
+  }
+  bool same = recipe.args.size() == arg_kinds_.size();
+  for (size_t i = 0; same && i < arg_kinds_.size(); ++i)
+    same = recipe.args[i].kind == arg_kinds_[i];
+  if (!same) return absl::InvalidArgumentError("the kinds of arguments differ from those loaded");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<BoundKernel>> Kernel::Bind(const LaunchRecipe& recipe,
+                                                          const BufferList& buffers) const {
+  queue_->Drain();
+  SINTER_RETURN_IF_ERROR(Named(CheckCompatible(recipe)));
+  ContextScope scope(*device_);
+  SINTER_RETURN_IF_ERROR(Named(scope.status()));
+  auto binding = MakeBinding(device_->driver(), function_, recipe, buffers);
+  if (!binding.ok()) return Named(binding.status());
+  return std::unique_ptr<BoundKernel>(std::move(*binding));
+}
+
+absl::Status Kernel::Launch(const BoundKernel& bound, StreamHandle stream, int64_t m,
+                            int64_t row_offset, bool pdl_edge) const {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  if (m == 0) return absl::OkStatus();
+  if (m < 0 || m > kMax || row_offset < 0 || row_offset > kMax) {
+    return Named(absl::InvalidArgumentError(
+        absl::StrCat("m ", m, " and row offset ", row_offset, " must lie in 0..", kMax)));
+  }
+  const Binding& binding = static_cast<const Binding&>(bound);
+  if (binding.function != function_) {
+    return Named(absl::InvalidArgumentError("the binding belongs to another kernel"));
+  }
+  ContextScope scope(*device_);
+  if (!scope.status().ok()) return Named(scope.status());
+  const Driver& driver = device_->driver();
+  Frame frame;
+  const absl::Status status = FillParams(driver, binding, m, row_offset, &frame);
+  if (!status.ok()) return Named(status);
+  CUlaunchConfig config = binding.config;
+  config.hStream = static_cast<CUstream>(stream);
+  config.attrs = frame.attributes;
+  config.numAttrs = FillAttributes(binding, pdl_edge, frame.attributes);
+  const CUresult result = driver->LaunchKernelEx(&config, function_, frame.params, nullptr);
+  return result == CUDA_SUCCESS ? absl::OkStatus()
+                                : Named(driver.Check(result, "cuLaunchKernelEx"));
+}
+
+absl::StatusOr<int> Kernel::MaxActiveClusters(const LaunchRecipe& recipe) const {
+  SINTER_RETURN_IF_ERROR(Named(CheckCompatible(recipe)));
+  DriverScope scope(*device_);
+  SINTER_RETURN_IF_ERROR(Named(scope.status()));
+  const Driver& driver = device_->driver();
+  int count = 0;
+  if (BlocksPerCluster(recipe) == 1) {
+    const CUresult result = driver->OccupancyMaxActiveBlocks(
+        &count, function_, static_cast<int>(ThreadsPerBlock(recipe)), recipe.shared_bytes);
+    SINTER_RETURN_IF_ERROR(
+        Named(driver.Check(result, "cuOccupancyMaxActiveBlocksPerMultiprocessor")));
+    return count * device_->limits().sm_count;
+  }
+  CUlaunchAttribute cluster = ClusterAttribute(recipe);
+  CUlaunchConfig config = ConfigOf(recipe);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  SINTER_RETURN_IF_ERROR(
+      Named(driver.Check(driver->OccupancyMaxActiveClusters(&count, function_, &config),
+                         "cuOccupancyMaxActiveClusters")));
+  return count;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
+    const std::shared_ptr<const Device>& device, absl::string_view cubin,
+    const LaunchRecipe& recipe, std::shared_ptr<ReleaseQueue> queue) {
+  absl::Status status = CheckCubin(cubin);
+  if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));
+  status = CheckRecipe(recipe, device->limits());
+  if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));
+  DriverScope scope(*device);
+  SINTER_RETURN_IF_ERROR(scope.status());
+  // A record's bytes lie at any address; the driver reads the image as structures.
+  std::vector<std::max_align_t> image(cubin.size() / sizeof(std::max_align_t) + 1);
+  std::memcpy(image.data(), cubin.data(), cubin.size());
+  absl::StatusOr<Module> module = LoadModule(device, image.data());
+  if (!module.ok()) return Annotate(module.status(), absl::StrCat("kernel '", recipe.entry, "'"));
+  auto kernel = std::make_shared<Kernel>(device, std::move(*module), recipe, std::move(queue));
+  status = kernel->Start(recipe);
+  if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));
+  return std::shared_ptr<LoadedKernel>(std::move(kernel));
+}
+
+}  // namespace sinter

@@ -1,0 +1,26 @@
+// The LoadedKernel port: a module on a device, launched with cuLaunchKernelEx.
+#ifndef SINTER_RUNTIME_LAUNCH_KERNEL_H_
+#define SINTER_RUNTIME_LAUNCH_KERNEL_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/driver/device.h"
+#include "runtime/launch/release_queue.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/ports.h"
+
+namespace sinter {
+
+// Loads `cubin` and prepares its entry for recipes like `recipe`: dynamic shared memory, cluster
+// size, no lazy loading left. `queue` is drained where the kernel is on a slow path. The kernel
+// unloads its module when it dies, which must not happen inside a CUDA callback: whoever ties a
+// kernel to a graph hands it over through `queue`.
+absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
+    const std::shared_ptr<const Device>& device, absl::string_view cubin,
+    const LaunchRecipe& recipe, std::shared_ptr<ReleaseQueue> queue);
+
+}  // namespace sinter
+
+#endif  // SINTER_RUNTIME_LAUNCH_KERNEL_H_

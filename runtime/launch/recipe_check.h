@@ -1,0 +1,29 @@
+// Whether a launch recipe is well formed, and whether a device can run it.
+#ifndef SINTER_RUNTIME_LAUNCH_RECIPE_CHECK_H_
+#define SINTER_RUNTIME_LAUNCH_RECIPE_CHECK_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "runtime/driver/device.h"
+#include "src/base/launch_recipe.h"
+
+namespace sinter {
+
+// A launch keeps its arguments on the stack.
+constexpr int kMaxArgs = 64;
+constexpr int kMaxTensorMaps = 16;
+// Larger clusters, up to kMaxCluster, need the kernel's consent to a non-portable size.
+constexpr uint64_t kPortableCluster = 8;
+constexpr uint64_t kMaxCluster = 16;
+
+uint64_t BlocksPerCluster(const LaunchRecipe& recipe);
+uint64_t ThreadsPerBlock(const LaunchRecipe& recipe);
+
+// INVALID_ARGUMENT for a recipe that no device could run, FAILED_PRECONDITION for one that exceeds
+// `limits`; the message has the value and the bound.
+absl::Status CheckRecipe(const LaunchRecipe& recipe, const DeviceLimits& limits);
+
+}  // namespace sinter
+
+#endif  // SINTER_RUNTIME_LAUNCH_RECIPE_CHECK_H_

@@ -1,0 +1,140 @@
+#include "runtime/nvrtc/nvrtc_compiler.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/nvrtc/compile_log.h"
+#include "runtime/nvrtc/program.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+std::vector<std::string> OptionsOf(const CompileRequest& request) {
+  std::vector<std::string> options = {absl::StrCat("--gpu-architecture=", request.arch),
+                                      "-default-device", "--std=c++17", "--ptxas-options=-v"};
+  options.insert(options.end(), request.options.begin(), request.options.end());
+  return options;
+}
+
+absl::Status CheckRequest(const CompileRequest& request) {
+  if (!absl::StartsWith(request.arch, "sm_")) {
+    return absl::InvalidArgumentError(absl::StrCat("compile request: arch '", request.arch,
+                                                   "' is not a real architecture such as sm_90a"));
+  }
+  if (request.entry.empty()) {
+    return absl::InvalidArgumentError("compile request: entry is empty");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Refused(const CompileRequest& request, absl::string_view why, absl::string_view log) {
+  absl::Status status =
+      MakeError(ErrorCode::kCompileFailed,
+                absl::StrCat("compiling '", request.name, "' for ", request.arch, ": ", why));
+  AttachCompileLog(status, log);
+  return status;
+}
+
+// A candidate that compiles but would run slowly is refused like one that does not compile.
+absl::Status CheckFacts(const CompileRequest& request, const CompileLogFacts& facts,
+                        absl::string_view log) {
+  if (!facts.remark.empty()) {
+    return Refused(request, absl::StrCat("the compiler remarks: ", facts.remark), log);
+  }
+  if (facts.spill_store_bytes + facts.spill_load_bytes > 0) {
+    return Refused(request,
+                   absl::StrCat("registers spill: ", facts.spill_store_bytes, " bytes of stores, ",
+                                facts.spill_load_bytes, " bytes of loads, with ", facts.registers,
+                                " registers"),
+                   log);
+  }
+  return absl::OkStatus();
+}
+
+// A kernel's code lies in a section of its name; names in an ELF string table end with a zero.
+bool DefinesKernel(absl::string_view cubin, const std::string& entry) {
+  std::string section = ".text." + entry;
+  section.push_back('\0');
+  return absl::StrContains(cubin, section);
+}
+
+class NvrtcCompiler : public Compiler {
+ public:
+  explicit NvrtcCompiler(NvrtcOpener open) : open_(std::move(open)) {}
+
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+    SINTER_RETURN_IF_ERROR(CheckRequest(request));
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const NvrtcLibrary> library, Library());
+    compiles_.fetch_add(1, std::memory_order_relaxed);
+    const auto start = std::chrono::steady_clock::now();
+    SINTER_ASSIGN_OR_RETURN(CompiledKernel kernel, Build(std::move(library), request));
+    const std::chrono::duration<double, std::micro> spent =
+        std::chrono::steady_clock::now() - start;
+    kernel.compile_us = spent.count();
+    return kernel;
+  }
+
+  absl::StatusOr<std::string> ToolchainId() override {
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const NvrtcLibrary> library, Library());
+    return library->toolchain_id();
+  }
+
+  bool Loaded() const override { return loaded_.load(std::memory_order_acquire); }
+  uint64_t Compiles() const override { return compiles_.load(std::memory_order_relaxed); }
+
+ private:
+  static absl::StatusOr<CompiledKernel> Build(std::shared_ptr<const NvrtcLibrary> library,
+                                              const CompileRequest& request) {
+    SINTER_ASSIGN_OR_RETURN(Program program, Program::Create(library, request));
+    const nvrtcResult result = program.Compile(OptionsOf(request));
+    CompiledKernel kernel;
+    kernel.log = program.Log();
+    const CompileLogFacts facts = ReadCompileLog(kernel.log);
+    if (result != NVRTC_SUCCESS) {
+      const std::string name = (*library)->GetErrorString(result);
+      return Refused(request, facts.error.empty() ? name : absl::StrCat(name, ": ", facts.error),
+                     kernel.log);
+    }
+    SINTER_RETURN_IF_ERROR(CheckFacts(request, facts, kernel.log));
+    SINTER_ASSIGN_OR_RETURN(kernel.cubin, program.Cubin());
+    if (!DefinesKernel(kernel.cubin, request.entry)) {
+      return Refused(
+          request, absl::StrCat("the source defines no extern \"C\" kernel '", request.entry, "'"),
+          kernel.log);
+    }
+    kernel.registers = facts.registers;
+    kernel.spill_bytes = 0;
+    return kernel;
+  }
+
+  absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Library() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (library_ == nullptr) {
+      SINTER_ASSIGN_OR_RETURN(library_, open_());
+      loaded_.store(true, std::memory_order_release);
+    }
+    return library_;
+  }
+
+  const NvrtcOpener open_;
+  std::mutex mutex_;  // guards library_ while it is opened, never a compile
+  std::shared_ptr<const NvrtcLibrary> library_;
+  std::atomic<bool> loaded_{false};
+  std::atomic<uint64_t> compiles_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> MakeNvrtcCompiler(const std::string& nvrtc_path) {
+  return MakeNvrtcCompiler(NvrtcOpener([nvrtc_path] { return NvrtcLibrary::Open(nvrtc_path); }));
+}
+
+std::unique_ptr<Compiler> MakeNvrtcCompiler(NvrtcOpener open) {
+  return std::make_unique<NvrtcCompiler>(std::move(open));
+}
+
+}  // namespace sinter

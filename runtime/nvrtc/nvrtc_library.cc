@@ -1,0 +1,95 @@
+#include "runtime/nvrtc/nvrtc_library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/nvrtc/build_id.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+absl::Status NoCompiler(absl::string_view why) {
+  return absl::UnavailableError(
+      absl::StrCat("no NVRTC: ", why,
+                   "; install the CUDA toolkit's NVRTC (12 or 13) or name its library with "
+                   "SINTER_NVRTC (kernels that are cached need none)"));
+}
+
+std::vector<std::string> Candidates() {
+  std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12"};
+  for (const char* pattern :
+       {"/usr/local/cuda*/lib64/libnvrtc.so.13", "/usr/local/cuda*/lib64/libnvrtc.so.12"}) {
+    glob_t found{};
+    if (glob(pattern, 0, nullptr, &found) == 0) {
+      for (size_t i = 0; i < found.gl_pathc; ++i) names.push_back(found.gl_pathv[i]);
+    }
+    globfree(&found);
+  }
+  return names;
+}
+
+absl::StatusOr<void*> OpenLibrary(const std::string& path) {
+  const std::vector<std::string> names = path.empty() ? Candidates() : std::vector{path};
+  std::string first_error;
+  for (const std::string& name : names) {
+    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    const char* error = dlerror();
+    if (first_error.empty() && error != nullptr) first_error = error;
+  }
+  return NoCompiler(first_error);
+}
+
+// dlsym gives an object pointer; POSIX guarantees that its bits are the function's address.
+template <typename Function>
+bool Resolve(void* library, const char* symbol, Function* out) {
+  void* address = dlsym(library, symbol);
+  std::memcpy(out, &address, sizeof(address));
+  return address != nullptr;
+}
+
+absl::StatusOr<NvrtcTable> FillTable(void* library) {
+  NvrtcTable table;
+  const char* missing = nullptr;
+#define SINTER_RESOLVE(field, parameters) \
+  if (!Resolve(library, "nvrtc" #field, &table.field)) missing = "nvrtc" #field;
+  SINTER_NVRTC_FUNCTIONS(SINTER_RESOLVE)
+#undef SINTER_RESOLVE
+  if (!Resolve(library, "nvrtcGetErrorString", &table.GetErrorString)) {
+    missing = "nvrtcGetErrorString";
+  }
+  if (missing != nullptr) return NoCompiler(absl::StrCat("the library lacks ", missing));
+  return table;
+}
+
+// The file that the library was loaded from, whatever name was asked for.
+std::string FileOf(const NvrtcTable& table) {
+  void* address = nullptr;
+  std::memcpy(&address, &table.Version, sizeof(address));
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
+  return info.dli_fname;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> NvrtcLibrary::Open(const std::string& path) {
+  SINTER_ASSIGN_OR_RETURN(void* library, OpenLibrary(path));
+  SINTER_ASSIGN_OR_RETURN(const NvrtcTable table, FillTable(library));
+  int major = 0;
+  int minor = 0;
+  if (table.Version(&major, &minor) != NVRTC_SUCCESS) return NoCompiler("nvrtcVersion failed");
+  SINTER_ASSIGN_OR_RETURN(const std::string id, FileIdentity(FileOf(table)));
+  return FromTable(table, absl::StrCat("nvrtc-", major, ".", minor, "-", id));
+}
+
+std::shared_ptr<const NvrtcLibrary> NvrtcLibrary::FromTable(const NvrtcTable& table,
+                                                            const std::string& toolchain_id) {
+  return std::shared_ptr<const NvrtcLibrary>(new NvrtcLibrary(table, toolchain_id));
+}
+
+}  // namespace sinter

@@ -1,0 +1,60 @@
+// NvrtcLibrary: libnvrtc, opened at run time, as a table of function pointers.
+#ifndef SINTER_RUNTIME_NVRTC_NVRTC_LIBRARY_H_
+#define SINTER_RUNTIME_NVRTC_NVRTC_LIBRARY_H_
+
+#include <nvrtc.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// X(field, parameters): the exported symbol is nvrtc + field.
+#define SINTER_NVRTC_FUNCTIONS(X)                                                            \
+  X(Version, (int* major, int* minor))                                                       \
+  X(CreateProgram, (nvrtcProgram * program, const char* source, const char* name,            \
+                    int header_count, const char* const* headers, const char* const* names)) \
+  X(DestroyProgram, (nvrtcProgram * program))                                                \
+  X(CompileProgram, (nvrtcProgram program, int option_count, const char* const* options))    \
+  X(GetProgramLogSize, (nvrtcProgram program, size_t * size))                                \
+  X(GetProgramLog, (nvrtcProgram program, char* log))                                        \
+  X(GetCUBINSize, (nvrtcProgram program, size_t * size))                                     \
+  X(GetCUBIN, (nvrtcProgram program, char* cubin))
+
+namespace sinter {
+
+struct NvrtcTable {
+#define SINTER_NVRTC_FIELD(field, parameters) nvrtcResult(*field) parameters = nullptr;
+  SINTER_NVRTC_FUNCTIONS(SINTER_NVRTC_FIELD)
+#undef SINTER_NVRTC_FIELD
+  const char* (*GetErrorString)(nvrtcResult result) = nullptr;
+};
+
+// Immutable and thread-safe. The library is never closed.
+class NvrtcLibrary {
+ public:
+  // Opens `path`; when it is empty libnvrtc.so.13, libnvrtc.so.12, and last the same names in the
+  // lib64 folders of /usr/local/cuda*. A path that was given is the only one tried. UNAVAILABLE
+  // when none opens.
+  static absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Open(const std::string& path);
+  // A library of given functions (a fake), with its toolchain id.
+  static std::shared_ptr<const NvrtcLibrary> FromTable(const NvrtcTable& table,
+                                                       const std::string& toolchain_id);
+
+  const NvrtcTable* operator->() const { return &table_; }
+  // "nvrtc-13.0-<build id>": the version, and the ELF build id of the library's file (its SHA-256
+  // where it has none).
+  const std::string& toolchain_id() const { return toolchain_id_; }
+
+ private:
+  NvrtcLibrary(const NvrtcTable& table, std::string toolchain_id)
+      : table_(table), toolchain_id_(std::move(toolchain_id)) {}
+
+  const NvrtcTable table_;
+  const std::string toolchain_id_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_RUNTIME_NVRTC_NVRTC_LIBRARY_H_
