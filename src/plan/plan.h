@@ -1,4 +1,5 @@
-// Plan: an ordered list of kernels, their buffers and their predicted cost. Immutable once made; one screen of text.
+// Plan: an ordered list of kernels, their buffers and their predicted cost. Immutable once made;
+// one screen of text.
 #ifndef SINTER_SRC_PLAN_PLAN_H_
 #define SINTER_SRC_PLAN_PLAN_H_
 
@@ -18,19 +19,32 @@ enum class KernelFamily : uint8_t { kChain = 1, kStitch = 2, kGemm = 3 };
 absl::string_view NameOf(KernelFamily family);
 
 // What a kernel argument is to the device library.
-enum class Role : uint8_t { kA = 0, kW1 = 1, kWUp = 2, kB1 = 3, kBUp = 4, kW2 = 5, kB2 = 6, kOut = 7, kC = 8, kCount };
+enum class Role : uint8_t {
+  kA = 0,
+  kW1 = 1,
+  kWUp = 2,
+  kB1 = 3,
+  kBUp = 4,
+  kW2 = 5,
+  kB2 = 6,
+  kOut = 7,
+  kC = 8,
+  kCount
+};
 absl::string_view NameOf(Role role);
 
-// Where a kernel finds a role: a plan buffer (inputs then outputs in canonical order, kWorkspaceBuffer for C) and an offset.
+// Where a kernel finds a role: a plan buffer (inputs then outputs in canonical order,
+// kWorkspaceBuffer for C) and an offset.
 struct OperandBinding {
   Role role = Role::kA;
   int buffer = 0;
   uint64_t offset_bytes = 0;
-  int64_t row_stride = 0;      // elements between rows (dimension 0) of this operand; 0 for vectors
+  int64_t row_stride = 0;  // elements between rows (dimension 0) of this operand; 0 for vectors
   bool operator==(const OperandBinding& o) const;
 };
 
-// Everything codegen needs for one kernel, and everything its key depends on (with the device library and the toolchain).
+// Everything codegen needs for one kernel, and everything its key depends on (with the device
+// library and the toolchain).
 struct KernelSpec {
   KernelFamily family = KernelFamily::kGemm;
   FfnProblem problem;
@@ -43,36 +57,41 @@ struct KernelSpec {
 // Modelled time of one kernel, level by level, in microseconds; what bounds it is the largest.
 struct Prediction {
   double total_us = 0;
-  double hbm_us = 0, l2_us = 0, intake_us = 0, shared_us = 0, dsm_us = 0, tensor_us = 0, fixed_us = 0;
+  double hbm_us = 0, l2_us = 0, intake_us = 0, shared_us = 0, dsm_us = 0, tensor_us = 0,
+         fixed_us = 0;
   double hbm_bytes = 0, l2_bytes = 0, dsm_bytes = 0;
-  std::string bound;                    // "hbm", "l2", "intake", "shared", "dsm", "tensor", "latency"
+  std::string bound;  // "hbm", "l2", "intake", "shared", "dsm", "tensor", "latency"
 };
 
 struct PlannedKernel {
   KernelSpec spec;
   Prediction prediction;
-  double measured_us = 0;               // 0 unless tuned
-  Digest kernel_digest;                 // of the kernel key; zero until the engine knows the toolchain
+  double measured_us = 0;  // 0 unless tuned
+  Digest kernel_digest;    // of the kernel key; zero until the engine knows the toolchain
 };
 
 // A plan that was considered and not chosen, for `explain`.
-struct Candidate { std::string name; double predicted_us = 0; std::string why_not; };
+struct Candidate {
+  std::string name;
+  double predicted_us = 0;
+  std::string why_not;
+};
 
 struct Plan {
-  std::string name;                     // "fused" or "unfused"
+  std::string name;  // "fused" or "unfused"
   int64_t bucket = 0;
   std::vector<PlannedKernel> kernels;
   uint64_t workspace_bytes = 0;
-  bool fixed_order = true;              // reduction order is the same in every run: text says "order: fixed"
-  std::string note;                     // why not fused, or why the deterministic variant was taken
+  bool fixed_order = true;  // reduction order is the same in every run: text says "order: fixed"
+  std::string note;         // why not fused, or why the deterministic variant was taken
   std::vector<Candidate> runners_up;
 
   double PredictedUs() const;
-  std::string ToText() const;           // one screen
+  std::string ToText() const;  // one screen
   std::string ToJson() const;
-  std::string Encode() const;           // the payload of a plan record
-  static absl::StatusOr<Plan> Decode(absl::string_view bytes);   // trusts nothing
-  Digest PlanDigest() const;            // of what is executed: specs only, no times, no names of runners-up
+  std::string Encode() const;                                   // the payload of a plan record
+  static absl::StatusOr<Plan> Decode(absl::string_view bytes);  // trusts nothing
+  Digest PlanDigest() const;  // of what is executed: specs only, no times, no names of runners-up
 };
 
 }  // namespace sinter

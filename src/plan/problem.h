@@ -1,4 +1,5 @@
-// FfnProblem: the shape that the chain and gemm families compile for. One product, a gate-up pair, or two products:
+// FfnProblem: the shape that the chain and gemm families compile for. One product, a gate-up pair,
+// or two products:
 //   one product : E[m,n]  = act(A W1 + b1)                    (gated: act(A Wg + bg) * (A Wu + bu))
 //   two products: C[m,n]  = the same;   E[m,l] = C W2 + b2
 #ifndef SINTER_SRC_PLAN_PROBLEM_H_
@@ -15,25 +16,28 @@
 namespace sinter {
 
 struct FfnProblem {
-  int products = 2;                 // 1 or 2
-  bool gated = false;               // the first product is the gate-up pair
+  int products = 2;    // 1 or 2
+  bool gated = false;  // the first product is the gate-up pair
   Activation activation = Activation::kIdentity;
-  bool bias1 = false;               // of the first product (both halves when gated)
+  bool bias1 = false;  // of the first product (both halves when gated)
   bool bias2 = false;
   Layout layout = Layout::kOI;
-  DType dtype = DType::kBF16;       // of every operand and of the output; accumulation is f32
-  int64_t n = 0, k = 0, l = 0;      // l is 0 when products == 1
-  int64_t bucket = 0;               // rows the kernel is made for; the launch's m is 0..bucket
+  DType dtype = DType::kBF16;   // of every operand and of the output; accumulation is f32
+  int64_t n = 0, k = 0, l = 0;  // l is 0 when products == 1
+  int64_t bucket = 0;           // rows the kernel is made for; the launch's m is 0..bucket
 
   bool operator==(const FfnProblem& o) const;
-  std::string Canonical() const;    // versioned bytes with M symbolic: part of the kernel key, without the bucket
-  std::string ToString() const;     // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"
-  int FirstWidth() const { return gated ? 2 : 1; }   // weight matrices of the first product
+  std::string Canonical()
+      const;  // versioned bytes with M symbolic: part of the kernel key, without the bucket
+  std::string ToString()
+      const;  // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"
+  int FirstWidth() const { return gated ? 2 : 1; }  // weight matrices of the first product
   int64_t WeightBytes() const;
   double Flop(int64_t m) const;
 };
 
-// The two kernels of the unfused plan: the first product into a C of the problem's dtype, and the second one.
+// The two kernels of the unfused plan: the first product into a C of the problem's dtype, and the
+// second one.
 FfnProblem FirstProductOf(const FfnProblem& chain);
 FfnProblem SecondProductOf(const FfnProblem& chain);
 

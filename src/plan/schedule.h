@@ -1,4 +1,5 @@
-// Schedule: how one kernel of the chain or gemm family runs. Plain data; search enumerates it, codegen turns it into source.
+// Schedule: how one kernel of the chain or gemm family runs. Plain data; search enumerates it,
+// codegen turns it into source.
 #ifndef SINTER_SRC_PLAN_SCHEDULE_H_
 #define SINTER_SRC_PLAN_SCHEDULE_H_
 
@@ -13,59 +14,85 @@
 namespace sinter {
 
 enum class Dataflow : uint8_t {
-  kProduct = 1,       // gemm family: one product a launch, a tile per group of `split_k` blocks, no waiting across groups
-  kGridExchange = 2,  // chain family, dataflow (d): persistent; C through L2, the reader waits for the C tiles it needs
-                      // (cooperative launch); the second product's weights load before that wait
-  kClusterExchange = 3,  // chain family, dataflow (b): a cluster owns an M tile and all of N; C slices go to every peer
-                         // through distributed shared memory (dsm_shuffle); no reduction between clusters
+  kProduct = 1,  // gemm family: one product a launch, a tile per group of `split_k` blocks, no
+                 // waiting across groups
+  kGridExchange =
+      2,  // chain family, dataflow (d): persistent; C through L2, the reader waits for the C tiles
+          // it needs (cooperative launch); the second product's weights load before that wait
+  kClusterExchange =
+      3,  // chain family, dataflow (b): a cluster owns an M tile and all of N; C slices go to every
+          // peer through distributed shared memory (dsm_shuffle); no reduction between clusters
 };
 
-// How one product is cut. `split_k` blocks of a cluster share a tile's K range and add their f32 parts through distributed
-// shared memory (dsm_reduce_scatter by rows): FlashFuser's cls_k for the first product, cls_reduce for the second.
+absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange"
+
+// How one product is cut. `split_k` blocks of a cluster share a tile's K range and add their f32
+// parts through distributed shared memory (dsm_reduce_scatter by rows): FlashFuser's cls_k for the
+// first product, cls_reduce for the second.
 struct ProductTile {
-  int block_n = 0;    // output columns of one tile; a multiple of 8 (layout oi) or of 64 (layout io)
-  int split_k = 1;    // 1, 2, 4, 8 or 16; 1 for kClusterExchange
-  bool operator==(const ProductTile& o) const { return block_n == o.block_n && split_k == o.split_k; }
+  int block_n = 0;  // output columns of one tile; a multiple of 8 (layout oi) or of 64 (layout io)
+  int split_k = 1;  // 1, 2, 4, 8 or 16; 1 for kClusterExchange
+  bool operator==(const ProductTile& o) const {
+    return block_n == o.block_n && split_k == o.split_k;
+  }
 };
 
 struct Schedule {
   Dataflow dataflow = Dataflow::kProduct;
-  int block_m = 128;       // rows of an M tile that are loaded: a multiple of 8, at most 64 * warpgroups_m
-  int warpgroups_m = 2;    // consumer warpgroups along M, 64 rows each: 1 or 2
-  int warpgroups_n = 1;    // consumer warpgroups along N, block_n / warpgroups_n columns each: 1 or 2; product with _m is <= 2
-  int block_k = 128;       // K elements of one ring stage: 64 or 128
-  int stages = 3;          // ring stages
-  int cluster = 1;         // blocks of a cluster: 1, 2, 4, 8, 16
-  int grid = 0;            // blocks of the launch, a multiple of cluster
-  ProductTile first;       // for kClusterExchange: block_n = columns of C per block
-  ProductTile second;      // unused when the problem has one product; kClusterExchange: columns of E per block
+  int block_m =
+      128;  // rows of an M tile that are loaded: a multiple of 8, at most 64 * warpgroups_m
+  int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2
+  int warpgroups_n = 1;  // consumer warpgroups along N, block_n / warpgroups_n columns each: 1 or
+                         // 2; product with _m is <= 2
+  int block_k = 128;     // K elements of one ring stage: 64 or 128
+  int stages = 3;        // ring stages
+  int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
+  int grid = 0;          // blocks of the launch, a multiple of cluster
+  ProductTile first;     // for kClusterExchange: block_n = columns of C per block
+  ProductTile
+      second;  // unused when the problem has one product; kClusterExchange: columns of E per block
 
   bool operator==(const Schedule& o) const;
-  std::string Canonical() const;   // versioned bytes: part of the kernel key
-  std::string ToString() const;    // one line: "grid-exchange bm128 bk128 st3 cl4 grid116 first 72/1 second 72/4"
+  std::string Canonical() const;  // versioned bytes: part of the kernel key
+  std::string ToString()
+      const;  // one line: "grid-exchange bm128 bk128 st3 cl4 grid116 first 72/1 second 72/4"
   static absl::StatusOr<Schedule> FromCanonical(absl::string_view bytes);
 };
 
-// Sizes that follow from a problem and a schedule. The device library computes the same ones; generated source asserts it.
+// Sizes that follow from a problem and a schedule. The device library computes the same ones;
+// generated source asserts it.
 struct ScheduleSizes {
-  int64_t stage_bytes = 0;      // one ring stage: A part, then weights
-  int64_t exchange_bytes = 0;   // C buffer of kClusterExchange, in every block
-  int64_t reduce_bytes = 0;     // f32 parts that peers send to a block (0 when no product is split)
-  int64_t shared_bytes = 0;     // dynamic shared memory of the launch, alignment slack included
-  int64_t accumulators = 0;     // f32 registers a consumer thread holds at most
-  int64_t m_tiles = 0, first_tiles = 0, second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
-  int64_t flag_bytes = 0;       // ready flags in the workspace (kGridExchange)
-  int64_t c_bytes = 0;          // C in the workspace (kGridExchange)
+  int64_t stage_bytes = 0;     // one ring stage: A part, then weights
+  int64_t exchange_bytes = 0;  // C buffer of kClusterExchange, in every block
+  int64_t reduce_bytes = 0;    // f32 parts that peers send to a block (0 when no product is split)
+  int64_t shared_bytes = 0;    // dynamic shared memory of the launch, alignment slack included
+  int64_t accumulators = 0;    // f32 registers a consumer thread holds at most
+  int64_t m_tiles = 0, first_tiles = 0,
+          second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
+  int64_t flag_bytes = 0;    // ready flags in the workspace (kGridExchange)
+  int64_t c_bytes = 0;       // C in the workspace (kGridExchange)
 };
 
 ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& schedule);
 
-// OK, or why no kernel can be made: names the field, the value and the bound. Deterministic; knows the chip through `model`.
-absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& schedule, const DeviceModel& model);
+// Everything of CheckSchedule that needs no chip: fields, tiles against the problem, registers.
+// Decoders use it alone.
+absl::Status CheckScheduleFields(const FfnProblem& problem, const Schedule& schedule);
 
-// OK, or why no schedule of the chain (products == 2) or gemm family (products == 1) can take this problem: dtype, layout
-// granularity (oi: k and n multiples of 8; io: k, n and l), sizes.
+// OK, or why no kernel can be made: names the field, the value and the bound. Deterministic; knows
+// the chip through `model`.
+absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& schedule,
+                           const DeviceModel& model);
+
+// OK, or why no schedule of the chain (products == 2) or gemm family (products == 1) can take this
+// problem: dtype, sizes, and the 16-byte rows that tensor maps need (oi: k, and n where it is also
+// the K of a second product, multiples of 8; io: k, n and l).
 absl::Status CheckProblem(const FfnProblem& problem);
+
+// Every kernel's workspace begins with this many bytes for ready flags; C follows, so that it never
+// overlays them.
+constexpr uint64_t kWorkspaceFlagBytes = 64 * 1024;
+constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n, k and l
 
 }  // namespace sinter
 

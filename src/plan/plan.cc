@@ -1,0 +1,55 @@
+#include "src/plan/plan.h"
+
+#include <tuple>
+
+#include "src/base/codec.h"
+#include "src/plan/spec_codec.h"
+
+namespace sinter {
+
+absl::string_view NameOf(KernelFamily family) {
+  switch (family) {
+    case KernelFamily::kChain:
+      return "chain";
+    case KernelFamily::kStitch:
+      return "stitch";
+    case KernelFamily::kGemm:
+      return "gemm";
+  }
+  return "invalid";
+}
+
+absl::string_view NameOf(Role role) {
+  constexpr absl::string_view kNames[] = {"a", "w1", "w_up", "b1", "b_up", "w2", "b2", "out", "c"};
+  const auto index = static_cast<size_t>(role);
+  return index < static_cast<size_t>(Role::kCount) ? kNames[index] : "invalid";
+}
+
+bool OperandBinding::operator==(const OperandBinding& o) const {
+  return std::tie(role, buffer, offset_bytes, row_stride) ==
+         std::tie(o.role, o.buffer, o.offset_bytes, o.row_stride);
+}
+
+bool KernelSpec::operator==(const KernelSpec& o) const {
+  return std::tie(family, problem, schedule, operands, workspace_flags_offset) ==
+         std::tie(o.family, o.problem, o.schedule, o.operands, o.workspace_flags_offset);
+}
+
+double Plan::PredictedUs() const {
+  double total = 0;
+  for (const PlannedKernel& kernel : kernels) total += kernel.prediction.total_us;
+  return total;
+}
+
+Digest Plan::PlanDigest() const {
+  ByteWriter w;
+  w.Raw("sinter plan 1");
+  w.I64(bucket);
+  w.U64(workspace_bytes);
+  w.U8(fixed_order);
+  w.U64(kernels.size());
+  for (const PlannedKernel& kernel : kernels) WriteSpec(kernel.spec, w);
+  return Sha256(w.str());
+}
+
+}  // namespace sinter

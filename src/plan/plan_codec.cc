@@ -1,0 +1,157 @@
+// Plan records: Encode and Decode. The format is described in the README.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/plan/plan.h"
+#include "src/plan/spec_codec.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kMagic = 0x4e4c5053;  // "SPLN"
+constexpr uint32_t kFormat = 1;
+constexpr uint32_t kMaxKernels = 64;
+constexpr uint32_t kMaxRunnersUp = 256;
+constexpr uint64_t kMaxText = 4096;
+
+absl::Status Lost(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("plan record: ", what));
+}
+
+template <typename P, typename F>
+void ForEachFigure(P& p, F&& f) {
+  for (auto* v : {&p.total_us, &p.hbm_us, &p.l2_us, &p.intake_us, &p.shared_us, &p.dsm_us,
+                  &p.tensor_us, &p.fixed_us, &p.hbm_bytes, &p.l2_bytes, &p.dsm_bytes}) {
+    f(*v);
+  }
+}
+
+absl::StatusOr<double> ReadFigure(ByteReader& r) {
+  const double v = r.F64();
+  if (!std::isfinite(v) || v < 0) return Lost("a figure is negative or not finite");
+  return v;
+}
+
+absl::StatusOr<std::string> ReadText(ByteReader& r) {
+  const absl::string_view text = r.Bytes();
+  if (text.size() > kMaxText) return Lost(absl::StrCat("text of ", text.size(), " bytes"));
+  return std::string(text);
+}
+
+absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r) {
+  PlannedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(kernel.spec, ReadSpec(r));
+  absl::Status status;
+  ForEachFigure(kernel.prediction, [&](double& v) {
+    absl::StatusOr<double> figure = ReadFigure(r);
+    if (figure.ok()) v = *figure;
+    status.Update(figure.status());
+  });
+  SINTER_RETURN_IF_ERROR(status);
+  SINTER_ASSIGN_OR_RETURN(kernel.prediction.bound, ReadText(r));
+  SINTER_ASSIGN_OR_RETURN(kernel.measured_us, ReadFigure(r));
+  const absl::string_view digest = r.Raw(32);
+  if (!r.ok()) return Lost("truncated kernel");
+  std::copy(digest.begin(), digest.end(), kernel.kernel_digest.bytes.begin());
+  return kernel;
+}
+
+absl::Status ReadKernels(ByteReader& r, Plan& plan) {
+  const uint32_t count = r.U32();
+  if (count < 1 || count > kMaxKernels) return Lost(absl::StrCat(count, " kernels"));
+  for (uint32_t i = 0; i < count; i++) {
+    SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r));
+    if (kernel.spec.problem.bucket != plan.bucket) return Lost("a kernel of another bucket");
+    plan.kernels.push_back(std::move(kernel));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadRunnersUp(ByteReader& r, Plan& plan) {
+  const uint32_t count = r.U32();
+  if (count > kMaxRunnersUp) return Lost(absl::StrCat(count, " runners-up"));
+  for (uint32_t i = 0; i < count; i++) {
+    Candidate c;
+    SINTER_ASSIGN_OR_RETURN(c.name, ReadText(r));
+    SINTER_ASSIGN_OR_RETURN(c.predicted_us, ReadFigure(r));
+    SINTER_ASSIGN_OR_RETURN(c.why_not, ReadText(r));
+    plan.runners_up.push_back(std::move(c));
+  }
+  return absl::OkStatus();
+}
+
+// C and the flags lie inside the workspace that the plan asks for.
+absl::Status CheckWorkspace(const Plan& plan) {
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const KernelSpec& spec = kernel.spec;
+    const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
+    if (z.flag_bytes > 0 &&
+        spec.workspace_flags_offset + static_cast<uint64_t>(z.flag_bytes) > plan.workspace_bytes) {
+      return Lost("ready flags lie outside the workspace");
+    }
+    for (const OperandBinding& b : spec.operands) {
+      if (b.buffer != kWorkspaceBuffer) continue;
+      const bool reads_k = b.role == Role::kA;
+      const auto row = static_cast<uint64_t>(reads_k ? spec.problem.k : spec.problem.n);
+      const uint64_t bytes = static_cast<uint64_t>(plan.bucket) * row * 2;
+      if (b.offset_bytes + bytes > plan.workspace_bytes) {
+        return Lost(absl::StrCat("role ", NameOf(b.role), " lies outside the workspace"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Plan::Encode() const {
+  ByteWriter w;
+  w.U32(kMagic);
+  w.U32(kFormat);
+  w.Bytes(name);
+  w.I64(bucket);
+  w.U64(workspace_bytes);
+  w.U8(fixed_order);
+  w.Bytes(note);
+  w.U32(static_cast<uint32_t>(kernels.size()));
+  for (const PlannedKernel& kernel : kernels) {
+    WriteSpec(kernel.spec, w);
+    ForEachFigure(kernel.prediction, [&](const double& v) { w.F64(v); });
+    w.Bytes(kernel.prediction.bound);
+    w.F64(kernel.measured_us);
+    w.Raw(kernel.kernel_digest.View());
+  }
+  w.U32(static_cast<uint32_t>(runners_up.size()));
+  for (const Candidate& c : runners_up) {
+    w.Bytes(c.name);
+    w.F64(c.predicted_us);
+    w.Bytes(c.why_not);
+  }
+  return w.Take();
+}
+
+absl::StatusOr<Plan> Plan::Decode(absl::string_view bytes) {
+  ByteReader r(bytes);
+  if (r.U32() != kMagic) return Lost("wrong magic");
+  const uint32_t format = r.U32();
+  if (format != kFormat) return Lost(absl::StrCat("format ", format, " is not ", kFormat));
+  Plan plan;
+  SINTER_ASSIGN_OR_RETURN(plan.name, ReadText(r));
+  plan.bucket = r.I64();
+  plan.workspace_bytes = r.U64();
+  const uint8_t fixed = r.U8();
+  SINTER_ASSIGN_OR_RETURN(plan.note, ReadText(r));
+  if (fixed > 1 || plan.workspace_bytes > kMaxOffset) return Lost("header out of bounds");
+  plan.fixed_order = fixed == 1;
+  SINTER_RETURN_IF_ERROR(ReadKernels(r, plan));
+  SINTER_RETURN_IF_ERROR(ReadRunnersUp(r, plan));
+  SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
+  SINTER_RETURN_IF_ERROR(CheckWorkspace(plan));
+  return plan;
+}
+
+}  // namespace sinter

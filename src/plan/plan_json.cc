@@ -1,0 +1,90 @@
+// A plan as JSON, for tools. The field names are a format: see the README.
+#include <nlohmann/json.hpp>
+
+#include "src/plan/plan.h"
+
+namespace sinter {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
+
+Json ProblemJson(const FfnProblem& p) {
+  return {{"products", p.products},
+          {"gated", p.gated},
+          {"activation", Str(NameOf(p.activation))},
+          {"bias1", p.bias1},
+          {"bias2", p.bias2},
+          {"layout", Str(NameOf(p.layout))},
+          {"dtype", Str(NameOf(p.dtype))},
+          {"n", p.n},
+          {"k", p.k},
+          {"l", p.l},
+          {"bucket", p.bucket}};
+}
+
+Json ScheduleJson(const Schedule& s) {
+  return {{"dataflow", Str(NameOf(s.dataflow))},
+          {"block_m", s.block_m},
+          {"warpgroups_m", s.warpgroups_m},
+          {"warpgroups_n", s.warpgroups_n},
+          {"block_k", s.block_k},
+          {"stages", s.stages},
+          {"cluster", s.cluster},
+          {"grid", s.grid},
+          {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
+          {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
+}
+
+Json PredictionJson(const Prediction& p) {
+  return {{"total_us", p.total_us},   {"hbm_us", p.hbm_us},       {"l2_us", p.l2_us},
+          {"intake_us", p.intake_us}, {"shared_us", p.shared_us}, {"dsm_us", p.dsm_us},
+          {"tensor_us", p.tensor_us}, {"fixed_us", p.fixed_us},   {"hbm_bytes", p.hbm_bytes},
+          {"l2_bytes", p.l2_bytes},   {"dsm_bytes", p.dsm_bytes}, {"bound", p.bound}};
+}
+
+Json KernelJson(const PlannedKernel& kernel) {
+  const ScheduleSizes z = SizesOf(kernel.spec.problem, kernel.spec.schedule);
+  Json operands = Json::array();
+  for (const OperandBinding& b : kernel.spec.operands) {
+    operands.push_back({{"role", Str(NameOf(b.role))},
+                        {"buffer", b.buffer},
+                        {"offset_bytes", b.offset_bytes},
+                        {"row_stride", b.row_stride}});
+  }
+  return {{"family", Str(NameOf(kernel.spec.family))},
+          {"problem", ProblemJson(kernel.spec.problem)},
+          {"schedule", ScheduleJson(kernel.spec.schedule)},
+          {"shared_bytes", z.shared_bytes},
+          {"operands", operands},
+          {"flags_offset_bytes", kernel.spec.workspace_flags_offset},
+          {"predicted", PredictionJson(kernel.prediction)},
+          {"measured_us", kernel.measured_us},
+          {"kernel_digest", kernel.kernel_digest.Hex()}};
+}
+
+}  // namespace
+
+std::string Plan::ToJson() const {
+  Json kernel_list = Json::array();
+  for (const PlannedKernel& kernel : kernels) kernel_list.push_back(KernelJson(kernel));
+  Json losers = Json::array();
+  for (const Candidate& c : runners_up) {
+    losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
+  }
+  const Json plan = {{"schema", 1},
+                     {"name", name},
+                     {"digest", PlanDigest().Hex()},
+                     {"bucket", bucket},
+                     {"predicted_us", PredictedUs()},
+                     {"workspace_bytes", workspace_bytes},
+                     {"order", fixed_order ? "fixed" : "free"},
+                     {"note", note},
+                     {"kernels", kernel_list},
+                     {"runners_up", losers}};
+  // Notes may quote damaged input: bytes that are not UTF-8 are replaced, never thrown at.
+  return plan.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace sinter

@@ -1,0 +1,73 @@
+// A plan on one screen.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "src/base/launch_recipe.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kShownRunnersUp = 6;
+
+std::string BindingText(const OperandBinding& b) {
+  std::string text(NameOf(b.role));
+  absl::StrAppend(&text, "=", b.buffer == kWorkspaceBuffer ? "ws" : absl::StrCat("#", b.buffer));
+  if (b.offset_bytes > 0) absl::StrAppend(&text, "+", b.offset_bytes);
+  if (b.row_stride > 0) absl::StrAppend(&text, "/", b.row_stride);
+  return text;
+}
+
+std::string MeasuredText(double us) {
+  return us > 0 ? absl::StrFormat(", measured %.2f us", us) : "";
+}
+
+void AppendKernel(size_t index, const PlannedKernel& kernel, std::string* out) {
+  const KernelSpec& spec = kernel.spec;
+  const Prediction& p = kernel.prediction;
+  const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
+  absl::StrAppendFormat(out, "kernel %d  %s  %s\n", index, NameOf(spec.family),
+                        spec.problem.ToString());
+  absl::StrAppendFormat(out, "  schedule   %s\n", spec.schedule.ToString());
+  absl::StrAppendFormat(
+      out, "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n",
+      spec.schedule.grid, z.shared_bytes, z.stage_bytes, z.accumulators);
+  absl::StrAppendFormat(
+      out, "  operands   %s\n",
+      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
+        absl::StrAppend(s, BindingText(b));
+      }));
+  absl::StrAppendFormat(out, "  predicted  %.2f us, bound by %s%s\n", p.total_us,
+                        p.bound.empty() ? "nothing" : p.bound, MeasuredText(kernel.measured_us));
+  absl::StrAppendFormat(
+      out,
+      "  levels us  hbm %.2f l2 %.2f intake %.2f shared %.2f dsm %.2f tensor %.2f fixed %.2f\n",
+      p.hbm_us, p.l2_us, p.intake_us, p.shared_us, p.dsm_us, p.tensor_us, p.fixed_us);
+  absl::StrAppendFormat(out, "  bytes MB   hbm %.2f l2 %.2f dsm %.2f\n", p.hbm_bytes / 1e6,
+                        p.l2_bytes / 1e6, p.dsm_bytes / 1e6);
+}
+
+}  // namespace
+
+std::string Plan::ToText() const {
+  std::string out =
+      absl::StrFormat("plan %s  m<=%d  %d kernel%s  predicted %.2f us  workspace %d B  order: %s\n",
+                      name, bucket, kernels.size(), kernels.size() == 1 ? "" : "s", PredictedUs(),
+                      workspace_bytes, fixed_order ? "fixed" : "free");
+  absl::StrAppend(&out, "digest ", PlanDigest().Hex(), "\n");
+  for (size_t i = 0; i < kernels.size(); i++) AppendKernel(i, kernels[i], &out);
+  if (!note.empty()) absl::StrAppend(&out, "note       ", note, "\n");
+  const size_t shown = std::min(runners_up.size(), kShownRunnersUp);
+  for (size_t i = 0; i < shown; i++) {
+    const Candidate& c = runners_up[i];
+    absl::StrAppendFormat(&out, "not chosen %.2f us  %s: %s\n", c.predicted_us, c.name, c.why_not);
+  }
+  if (shown < runners_up.size()) {
+    absl::StrAppendFormat(&out, "not chosen %d more\n", runners_up.size() - shown);
+  }
+  return out;
+}
+
+}  // namespace sinter

@@ -1,0 +1,84 @@
+#include "src/plan/problem.h"
+
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint8_t kProblemVersion = 1;
+
+auto Fields(const FfnProblem& p) {
+  return std::tie(p.products, p.gated, p.activation, p.bias1, p.bias2, p.layout, p.dtype, p.n, p.k,
+                  p.l, p.bucket);
+}
+
+}  // namespace
+
+bool FfnProblem::operator==(const FfnProblem& o) const { return Fields(*this) == Fields(o); }
+
+std::string FfnProblem::Canonical() const {
+  ByteWriter w;
+  w.U8(kProblemVersion);
+  w.U8(static_cast<uint8_t>(products));
+  w.U8(gated);
+  w.U32(static_cast<uint32_t>(activation));
+  w.U8(bias1);
+  w.U8(bias2);
+  w.U32(static_cast<uint32_t>(layout));
+  w.U32(static_cast<uint32_t>(dtype));
+  w.I64(n);
+  w.I64(k);
+  w.I64(l);
+  return w.Take();
+}
+
+std::string FfnProblem::ToString() const {
+  const char* kind =
+      products == 2 ? (gated ? "gated_ffn" : "gemm_chain") : (gated ? "gated_product" : "product");
+  std::string text = absl::StrCat(kind, " m<=", bucket, " n=", n, " k=", k);
+  if (products == 2) absl::StrAppend(&text, " l=", l);
+  absl::StrAppend(&text, " act=", NameOf(activation));
+  if (bias1) absl::StrAppend(&text, " bias1=1");
+  if (bias2) absl::StrAppend(&text, " bias2=1");
+  absl::StrAppend(&text, " layout=", NameOf(layout), " dtype=", NameOf(dtype));
+  return text;
+}
+
+int64_t FfnProblem::WeightBytes() const {
+  return SizeOf(dtype) * (FirstWidth() * n * k + (products == 2 ? n * l : 0));
+}
+
+double FfnProblem::Flop(int64_t m) const {
+  const double first =
+      2.0 * static_cast<double>(m) * FirstWidth() * static_cast<double>(n) * static_cast<double>(k);
+  const double second =
+      products == 2 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(l)
+                    : 0;
+  return first + second;
+}
+
+FfnProblem FirstProductOf(const FfnProblem& chain) {
+  FfnProblem first = chain;
+  first.products = 1;
+  first.bias2 = false;
+  first.l = 0;
+  return first;
+}
+
+FfnProblem SecondProductOf(const FfnProblem& chain) {
+  FfnProblem second = chain;
+  second.products = 1;
+  second.gated = false;
+  second.activation = Activation::kIdentity;
+  second.bias1 = chain.bias2;
+  second.bias2 = false;
+  second.n = chain.l;
+  second.k = chain.n;
+  second.l = 0;
+  return second;
+}
+
+}  // namespace sinter

@@ -1,0 +1,80 @@
+#include "src/plan/schedule.h"
+
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint8_t kScheduleVersion = 1;
+
+auto Fields(const Schedule& s) {
+  return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
+                  s.cluster, s.grid, s.first, s.second);
+}
+
+bool IsDataflow(uint8_t v) { return v >= 1 && v <= 3; }
+
+}  // namespace
+
+absl::string_view NameOf(Dataflow dataflow) {
+  switch (dataflow) {
+    case Dataflow::kProduct:
+      return "product";
+    case Dataflow::kGridExchange:
+      return "grid-exchange";
+    case Dataflow::kClusterExchange:
+      return "cluster-exchange";
+  }
+  return "invalid";
+}
+
+bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fields(o); }
+
+std::string Schedule::Canonical() const {
+  ByteWriter w;
+  w.U8(kScheduleVersion);
+  w.U8(static_cast<uint8_t>(dataflow));
+  for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
+                first.split_k, second.block_n, second.split_k}) {
+    w.U32(static_cast<uint32_t>(v));
+  }
+  return w.Take();
+}
+
+absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
+  ByteReader r(bytes);
+  const uint8_t version = r.U8();
+  const uint8_t dataflow = r.U8();
+  Schedule s;
+  for (int* v :
+       {&s.block_m, &s.warpgroups_m, &s.warpgroups_n, &s.block_k, &s.stages, &s.cluster, &s.grid,
+        &s.first.block_n, &s.first.split_k, &s.second.block_n, &s.second.split_k}) {
+    *v = static_cast<int>(r.U32());
+  }
+  SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
+  if (version != kScheduleVersion) {
+    return absl::DataLossError(
+        absl::StrCat("schedule: version ", version, " is not ", kScheduleVersion));
+  }
+  if (!IsDataflow(dataflow)) {
+    return absl::DataLossError(absl::StrCat("schedule: dataflow ", dataflow, " is not 1 to 3"));
+  }
+  s.dataflow = static_cast<Dataflow>(dataflow);
+  return s;
+}
+
+std::string Schedule::ToString() const {
+  std::string text = absl::StrCat(NameOf(dataflow), " bm", block_m, " wg", warpgroups_m, "x",
+                                  warpgroups_n, " bk", block_k, " st", stages, " cl", cluster,
+                                  " grid", grid, " first ", first.block_n, "/", first.split_k);
+  if (dataflow != Dataflow::kProduct) {
+    absl::StrAppend(&text, " second ", second.block_n, "/", second.split_k);
+  }
+  return text;
+}
+
+}  // namespace sinter

@@ -1,0 +1,211 @@
+// Legality of problems and schedules. Every refusal names the field, its value and the bound.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/plan/schedule.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kMaxBox = 256;  // extent of one dimension of a TMA box
+constexpr int64_t kMaxAccumulators = 128;
+constexpr int kMaxGrid = 1 << 24;
+constexpr int kMaxStages = 32;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(absl::StrCat("schedule: ", field, " ", value, " ", bound));
+}
+
+absl::Status RefuseProblem(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(absl::StrCat("problem: ", field, " ", value, " ", bound));
+}
+
+bool IsClusterSize(int v) { return ClusterIndex(v) >= 0; }
+
+absl::Status CheckExtent(absl::string_view field, int64_t value, bool multiple_of_8) {
+  if (value < 1 || value > kLargestExtent) {
+    return RefuseProblem(field, value, absl::StrCat("is not in 1..", kLargestExtent));
+  }
+  if (multiple_of_8 && value % 8 != 0) {
+    return RefuseProblem(field, value, "is not a multiple of 8 (16-byte rows of tensor maps)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWarpgroups(const Schedule& s) {
+  if (s.warpgroups_m < 1 || s.warpgroups_m > 2) {
+    return Refuse("warpgroups_m", s.warpgroups_m, "is not 1 or 2");
+  }
+  if (s.warpgroups_n < 1 || s.warpgroups_n > 2) {
+    return Refuse("warpgroups_n", s.warpgroups_n, "is not 1 or 2");
+  }
+  if (s.warpgroups_m * s.warpgroups_n > 2) {
+    return Refuse("warpgroups_m * warpgroups_n", s.warpgroups_m * s.warpgroups_n, "is above 2");
+  }
+  const int low = 64 * (s.warpgroups_m - 1) + 8, high = 64 * s.warpgroups_m;
+  if (s.block_m < low || s.block_m > high || s.block_m % 8 != 0) {
+    return Refuse("block_m", s.block_m,
+                  absl::StrCat("is not a multiple of 8 in ", low, "..", high,
+                               " (64 rows per warpgroup, none idle)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRing(const Schedule& s) {
+  if (s.block_k != 64 && s.block_k != 128) return Refuse("block_k", s.block_k, "is not 64 or 128");
+  if (s.stages < 2 || s.stages > kMaxStages) {
+    return Refuse("stages", s.stages, absl::StrCat("is not in 2..", kMaxStages));
+  }
+  if (!IsClusterSize(s.cluster)) return Refuse("cluster", s.cluster, "is not 1, 2, 4, 8 or 16");
+  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.cluster != 0) {
+    return Refuse("grid", s.grid,
+                  absl::StrCat("is not a positive multiple of the cluster of ", s.cluster));
+  }
+  return absl::OkStatus();
+}
+
+// One product over K = `k` cut by `tile`. `name` is "first" or "second".
+absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view name,
+                       const ProductTile& tile, int width, int64_t k) {
+  const int step = p.layout == Layout::kIO ? 64 : 8;
+  if (tile.block_n < 1 || tile.block_n > kMaxBox || tile.block_n % (step * s.warpgroups_n) != 0) {
+    return Refuse(absl::StrCat(name, ".block_n"), tile.block_n,
+                  absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", kMaxBox));
+  }
+  const int64_t accumulators = int64_t{width} * tile.block_n / s.warpgroups_n / 2;
+  if (accumulators > kMaxAccumulators) {
+    return Refuse(absl::StrCat(name, " accumulators"), accumulators,
+                  absl::StrCat("is above ", kMaxAccumulators, " registers a thread"));
+  }
+  if (!IsClusterSize(tile.split_k)) {
+    return Refuse(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
+  }
+  const int64_t steps = CeilDiv(k, s.block_k);
+  if (CeilDiv(steps, tile.split_k) * (tile.split_k - 1) >= steps) {
+    return Refuse(absl::StrCat(name, ".split_k"), tile.split_k,
+                  absl::StrCat("leaves a rank without one of the ", steps, " steps of K"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProductShape(const Schedule& s, const ScheduleSizes& z) {
+  if (s.cluster != s.first.split_k) {
+    return Refuse("cluster", s.cluster, absl::StrCat("is not first.split_k ", s.first.split_k));
+  }
+  const int64_t want = z.first_tiles * s.first.split_k;
+  if (s.grid != want) {
+    return Refuse("grid", s.grid, absl::StrCat("is not tiles * first.split_k = ", want));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGridShape(const Schedule& s, const ScheduleSizes& z) {
+  const int want = std::max(s.first.split_k, s.second.split_k);
+  if (s.cluster != want) {
+    return Refuse("cluster", s.cluster, absl::StrCat("is not the larger split_k ", want));
+  }
+  if (z.flag_bytes > static_cast<int64_t>(kWorkspaceFlagBytes)) {
+    return Refuse("flag bytes", z.flag_bytes, absl::StrCat("is above ", kWorkspaceFlagBytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
+  if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
+  if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
+  if (int64_t{s.first.block_n} * s.cluster < p.n) {
+    return Refuse("first.block_n", s.first.block_n,
+                  absl::StrCat("times the cluster of ", s.cluster, " is below n ", p.n));
+  }
+  if (int64_t{s.second.block_n} * s.cluster < p.l) {
+    return Refuse("second.block_n", s.second.block_n,
+                  absl::StrCat("times the cluster of ", s.cluster, " is below l ", p.l));
+  }
+  const int64_t want = z.m_tiles * s.cluster;
+  if (s.grid != want) {
+    return Refuse("grid", s.grid, absl::StrCat("is not M tiles * cluster = ", want));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFamily(const FfnProblem& p, const Schedule& s) {
+  const int dataflow = static_cast<int>(s.dataflow);
+  if (dataflow < 1 || dataflow > 3) return Refuse("dataflow", dataflow, "is not 1 to 3");
+  if ((s.dataflow == Dataflow::kProduct) != (p.products == 1)) {
+    return Refuse("dataflow", dataflow,
+                  absl::StrCat("(", NameOf(s.dataflow), ") cannot take ", p.products,
+                               p.products == 1 ? " product" : " products"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckProblem(const FfnProblem& p) {
+  if (p.products != 1 && p.products != 2)
+    return RefuseProblem("products", p.products, "is not 1 or 2");
+  if (p.dtype != DType::kBF16 && p.dtype != DType::kF16) {
+    return RefuseProblem("dtype", static_cast<int>(p.dtype),
+                         absl::StrCat("(", NameOf(p.dtype), ") is not bf16 or f16"));
+  }
+  if (p.layout != Layout::kOI && p.layout != Layout::kIO) {
+    return RefuseProblem("layout", static_cast<int>(p.layout), "is not oi or io");
+  }
+  const int activation = static_cast<int>(p.activation);
+  if (activation < 0 || activation > static_cast<int>(Activation::kSilu)) {
+    return RefuseProblem("activation", activation, "is not 0 to 4");
+  }
+  const bool io = p.layout == Layout::kIO;
+  SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, true));
+  SINTER_RETURN_IF_ERROR(CheckExtent("n", p.n, io || p.products == 2));
+  if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckExtent("l", p.l, io));
+  if (p.products == 1 && p.l != 0) return RefuseProblem("l", p.l, "is not 0 with one product");
+  if (p.products == 1 && p.bias2) return RefuseProblem("bias2", 1, "is set with one product");
+  if (p.bucket < 1 || p.bucket > kLargestBucket) {
+    return RefuseProblem("bucket", p.bucket, absl::StrCat("is not in 1..", kLargestBucket));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
+  SINTER_RETURN_IF_ERROR(CheckProblem(p));
+  SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
+  SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
+  SINTER_RETURN_IF_ERROR(CheckRing(s));
+  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, p.FirstWidth(), p.k));
+  if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p.n));
+  const ScheduleSizes z = SizesOf(p, s);
+  switch (s.dataflow) {
+    case Dataflow::kProduct:
+      return CheckProductShape(s, z);
+    case Dataflow::kGridExchange:
+      return CheckGridShape(s, z);
+    case Dataflow::kClusterExchange:
+      return CheckClusterShape(p, s, z);
+  }
+  return absl::InternalError("schedule: unreachable dataflow");
+}
+
+absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& s, const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckScheduleFields(problem, s));
+  const ScheduleSizes z = SizesOf(problem, s);
+  if (z.shared_bytes > model.shared_bytes_per_block) {
+    return Refuse("shared memory", z.shared_bytes,
+                  absl::StrCat("is above the ", model.shared_bytes_per_block, " bytes of a block"));
+  }
+  const int resident = model.ResidentBlocks(s.cluster);
+  if (resident < s.cluster) {
+    return Refuse("cluster", s.cluster, absl::StrCat("does not fit on ", model.name));
+  }
+  if (s.dataflow == Dataflow::kGridExchange && s.grid > resident) {
+    return Refuse("grid", s.grid,
+                  absl::StrCat("is above the ", resident, " blocks in clusters of ", s.cluster,
+                               " that are resident at once"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "src/plan/schedule.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is rounded up to this
+constexpr int64_t kBarrierBytes = 1024;
+constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 rows of 128 bytes
+
+int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
+
+int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int width) {
+  if (tile.split_k <= 1) return 0;
+  return int64_t{4} * tile.split_k * CeilDiv(s.block_m, tile.split_k) * width * tile.block_n;
+}
+
+int64_t Accumulators(const Schedule& s, const ProductTile& tile, int width) {
+  return s.warpgroups_n > 0 ? int64_t{width} * tile.block_n / s.warpgroups_n / 2 : 0;
+}
+
+}  // namespace
+
+ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
+  const int64_t element = SizeOf(problem.dtype);
+  const int width = problem.FirstWidth();
+  const bool two = problem.products == 2;
+  const bool cluster_exchange = s.dataflow == Dataflow::kClusterExchange;
+  const int64_t a = int64_t{s.block_m} * s.block_k * element;
+  const int64_t w1 = int64_t{width} * s.first.block_n * s.block_k * element;
+  const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * element : 0;
+
+  ScheduleSizes z;
+  z.stage_bytes = std::max(a + w1, cluster_exchange ? w2 : (two ? a + w2 : 0));
+  z.exchange_bytes = cluster_exchange ? CeilDiv(problem.n, 64) * s.block_m * 128 : 0;
+  z.reduce_bytes = ReduceBytes(s, s.first, width);
+  z.accumulators = Accumulators(s, s.first, width);
+  if (two) {
+    z.reduce_bytes = std::max(z.reduce_bytes, ReduceBytes(s, s.second, 1));
+    z.accumulators = std::max(z.accumulators, Accumulators(s, s.second, 1));
+  }
+  const int64_t pad = s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
+  z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.exchange_bytes + z.reduce_bytes +
+                   pad + kBarrierBytes;
+  z.m_tiles = CeilDiv(problem.bucket, s.block_m);
+  z.first_tiles = z.m_tiles * CeilDiv(problem.n, s.first.block_n);
+  z.second_tiles = two ? z.m_tiles * CeilDiv(problem.l, s.second.block_n) : 0;
+  if (s.dataflow == Dataflow::kGridExchange) {
+    z.flag_bytes = 4 * z.first_tiles * s.first.split_k;
+    z.c_bytes = problem.bucket * problem.n * element;
+  }
+  return z;
+}
+
+}  // namespace sinter

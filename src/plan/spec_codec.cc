@@ -1,0 +1,113 @@
+#include "src/plan/spec_codec.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+absl::Status Lost(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("kernel spec: ", what));
+}
+
+void WriteProblem(const FfnProblem& p, ByteWriter& w) {
+  for (int v : {p.products, int{p.gated}, static_cast<int>(p.activation), int{p.bias1},
+                int{p.bias2}, static_cast<int>(p.layout), static_cast<int>(p.dtype)}) {
+    w.U32(static_cast<uint32_t>(v));
+  }
+  for (int64_t v : {p.n, p.k, p.l, p.bucket}) w.I64(v);
+}
+
+absl::StatusOr<bool> ReadFlag(ByteReader& r) {
+  const uint32_t v = r.U32();
+  if (v > 1) return Lost(absl::StrCat("flag ", v, " is not 0 or 1"));
+  return v == 1;
+}
+
+absl::StatusOr<FfnProblem> ReadProblem(ByteReader& r) {
+  FfnProblem p;
+  p.products = static_cast<int>(r.U32());
+  SINTER_ASSIGN_OR_RETURN(p.gated, ReadFlag(r));
+  p.activation = static_cast<Activation>(r.U32());
+  SINTER_ASSIGN_OR_RETURN(p.bias1, ReadFlag(r));
+  SINTER_ASSIGN_OR_RETURN(p.bias2, ReadFlag(r));
+  p.layout = static_cast<Layout>(r.U32());
+  p.dtype = static_cast<DType>(r.U32());
+  for (int64_t* v : {&p.n, &p.k, &p.l, &p.bucket}) *v = r.I64();
+  return p;
+}
+
+absl::StatusOr<OperandBinding> ReadBinding(ByteReader& r) {
+  const uint32_t role = r.U32();
+  OperandBinding b;
+  const int64_t buffer = r.I64();
+  b.offset_bytes = r.U64();
+  b.row_stride = r.I64();
+  if (!r.ok()) return Lost("truncated binding");
+  if (role >= static_cast<uint32_t>(Role::kCount)) return Lost(absl::StrCat("role ", role));
+  if (buffer < kWorkspaceBuffer || buffer >= kMaxPlanBuffers) {
+    return Lost(absl::StrCat("buffer ", buffer, " is not in -1..", kMaxPlanBuffers - 1));
+  }
+  if (b.offset_bytes > kMaxOffset) return Lost(absl::StrCat("offset ", b.offset_bytes));
+  if (b.row_stride < 0 || b.row_stride > int64_t{1} << 40) {
+    return Lost(absl::StrCat("row stride ", b.row_stride));
+  }
+  b.role = static_cast<Role>(role);
+  b.buffer = static_cast<int>(buffer);
+  return b;
+}
+
+absl::Status ReadBindings(ByteReader& r, KernelSpec& spec) {
+  const uint32_t count = r.U32();
+  if (count > static_cast<uint32_t>(Role::kCount)) return Lost(absl::StrCat(count, " operands"));
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    SINTER_ASSIGN_OR_RETURN(OperandBinding b, ReadBinding(r));
+    const uint32_t bit = 1u << static_cast<uint32_t>(b.role);
+    if (seen & bit) return Lost(absl::StrCat("role ", NameOf(b.role), " is bound twice"));
+    seen |= bit;
+    spec.operands.push_back(b);
+  }
+  return absl::OkStatus();
+}
+
+bool IsFamily(uint32_t v) { return v >= 1 && v <= 3; }
+
+}  // namespace
+
+void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
+  w.U32(static_cast<uint32_t>(spec.family));
+  WriteProblem(spec.problem, w);
+  w.Bytes(spec.schedule.Canonical());
+  w.U32(static_cast<uint32_t>(spec.operands.size()));
+  for (const OperandBinding& b : spec.operands) {
+    w.U32(static_cast<uint32_t>(b.role));
+    w.I64(b.buffer);
+    w.U64(b.offset_bytes);
+    w.I64(b.row_stride);
+  }
+  w.U64(spec.workspace_flags_offset);
+}
+
+absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
+  KernelSpec spec;
+  const uint32_t family = r.U32();
+  if (!IsFamily(family)) return Lost(absl::StrCat("family ", family, " is not 1 to 3"));
+  spec.family = static_cast<KernelFamily>(family);
+  SINTER_ASSIGN_OR_RETURN(spec.problem, ReadProblem(r));
+  SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
+  SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));
+  spec.workspace_flags_offset = r.U64();
+  if (!r.ok()) return Lost("truncated");
+  if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
+  const absl::Status fits = CheckScheduleFields(spec.problem, spec.schedule);
+  if (!fits.ok()) return Lost(fits.message());
+  if ((spec.family == KernelFamily::kGemm) != (spec.problem.products == 1)) {
+    return Lost(
+        absl::StrCat("family ", NameOf(spec.family), " with ", spec.problem.products, " products"));
+  }
+  return spec;
+}
+
+}  // namespace sinter

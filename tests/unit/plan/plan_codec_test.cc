@@ -1,0 +1,104 @@
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "src/plan/plan.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+TEST(PlanCodec, RoundTripsEveryField) {
+  for (Plan plan : {SampleFusedPlan(), SampleUnfusedPlan()}) {
+    plan.kernels[0].measured_us = 9.5;
+    plan.kernels[0].kernel_digest = Sha256("kernel");
+    plan.fixed_order = false;
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->Encode(), plan.Encode());
+    EXPECT_EQ(back->ToJson(), plan.ToJson());
+    EXPECT_EQ(back->ToText(), plan.ToText());
+    EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
+    EXPECT_TRUE(back->kernels[0].spec == plan.kernels[0].spec);
+  }
+}
+
+TEST(PlanCodec, EveryTruncationIsDataLoss) {
+  const std::string bytes = SampleUnfusedPlan().Encode();
+  for (size_t cut = 0; cut < bytes.size(); cut++) {
+    const auto plan = Plan::Decode(absl::string_view(bytes).substr(0, cut));
+    ASSERT_FALSE(plan.ok()) << cut;
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kDataLoss) << plan.status();
+  }
+  EXPECT_FALSE(Plan::Decode(bytes + '\0').ok());
+}
+
+TEST(PlanCodec, EveryFlippedBitGivesAStatusOrAPlanWithinBounds) {
+  const std::string bytes = SampleFusedPlan().Encode();
+  for (size_t i = 0; i < bytes.size() * 8; i++) {
+    std::string damaged = bytes;
+    damaged[i / 8] = static_cast<char>(damaged[i / 8] ^ (1 << (i % 8)));
+    const auto plan = Plan::Decode(damaged);
+    if (!plan.ok()) continue;
+    for (const PlannedKernel& kernel : plan->kernels) {
+      EXPECT_TRUE(CheckScheduleFields(kernel.spec.problem, kernel.spec.schedule).ok());
+    }
+    EXPECT_FALSE(plan->ToText().empty());
+    EXPECT_FALSE(plan->ToJson().empty());
+  }
+}
+
+TEST(PlanCodec, RefusesWhatDoesNotAddUp) {
+  struct Case {
+    const char* message;
+    void (*change)(Plan&);
+  };
+  const Case cases[] = {
+      {"0 kernels", [](Plan& p) { p.kernels.clear(); }},
+      {"a kernel of another bucket", [](Plan& p) { p.bucket = 64; }},
+      {"not finite",
+       [](Plan& p) { p.kernels[0].measured_us = std::numeric_limits<double>::quiet_NaN(); }},
+      {"negative", [](Plan& p) { p.kernels[0].prediction.hbm_us = -1; }},
+      {"role a is bound twice", [](Plan& p) { p.kernels[0].spec.operands[1].role = Role::kA; }},
+      {"buffer -2", [](Plan& p) { p.kernels[0].spec.operands[0].buffer = -2; }},
+      {"row stride -1", [](Plan& p) { p.kernels[0].spec.operands[0].row_stride = -1; }},
+      {"role c lies outside the workspace", [](Plan& p) { p.workspace_bytes -= 1; }},
+      {"ready flags lie outside",
+       [](Plan& p) { p.kernels[0].spec.workspace_flags_offset = p.workspace_bytes; }},
+      {"family gemm with 2 products",
+       [](Plan& p) { p.kernels[0].spec.family = KernelFamily::kGemm; }},
+      {"schedule: stages 0", [](Plan& p) { p.kernels[0].spec.schedule.stages = 0; }},
+      {"problem: k 0", [](Plan& p) { p.kernels[0].spec.problem.k = 0; }},
+      {"text of 5000 bytes", [](Plan& p) { p.note.assign(5000, 'x'); }},
+  };
+  for (const Case& c : cases) {
+    Plan plan = SampleFusedPlan();
+    c.change(plan);
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_FALSE(back.ok()) << c.message;
+    EXPECT_EQ(back.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_NE(back.status().message().find(c.message), absl::string_view::npos) << back.status();
+  }
+}
+
+TEST(PlanDigest, CoversWhatIsExecutedAndNothingElse) {
+  const Plan base = SampleFusedPlan();
+  Plan same = base;
+  same.note = "another note";
+  same.runners_up.clear();
+  same.kernels[0].prediction.total_us = 99;
+  same.kernels[0].measured_us = 1;
+  same.kernels[0].kernel_digest = Sha256("toolchain");
+  EXPECT_TRUE(same.PlanDigest() == base.PlanDigest());
+  Plan other = base;
+  other.kernels[0].spec.schedule.stages = 2;
+  EXPECT_TRUE(other.PlanDigest() != base.PlanDigest());
+  other = base;
+  other.kernels[0].spec.operands[0].buffer = 3;
+  EXPECT_TRUE(other.PlanDigest() != base.PlanDigest());
+  other = base;
+  other.workspace_bytes += 1024;
+  EXPECT_TRUE(other.PlanDigest() != base.PlanDigest());
+}
+
+}  // namespace
+}  // namespace sinter

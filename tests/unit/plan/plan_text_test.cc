@@ -1,0 +1,45 @@
+// Golden forms of a plan: a changed form is a changed format.
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "gtest/gtest.h"
+#include "src/plan/plan.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+std::string ReadGolden(const std::string& name) {
+  std::ifstream in("tests/golden/plan/" + name);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(PlanText, MatchesTheGoldenFiles) {
+  EXPECT_EQ(SampleFusedPlan().ToText(), ReadGolden("fused.txt"));
+  EXPECT_EQ(SampleUnfusedPlan().ToText(), ReadGolden("unfused.txt"));
+  EXPECT_EQ(SampleFusedPlan().ToJson() + "\n", ReadGolden("fused.json"));
+}
+
+TEST(PlanText, StaysOnOneScreen) {
+  Plan plan = SampleUnfusedPlan();
+  plan.note = "note";
+  plan.runners_up.assign(40, {"fused", 20, "predicted slower"});
+  const std::string text = plan.ToText();
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 28);
+  EXPECT_NE(text.find("34 more"), std::string::npos);
+  EXPECT_NE(text.find("order: fixed"), std::string::npos);
+}
+
+TEST(PlanText, SumsTheKernels) { EXPECT_DOUBLE_EQ(SampleUnfusedPlan().PredictedUs(), 14.25); }
+
+TEST(PlanText, JsonSurvivesBytesThatAreNotText) {
+  Plan plan = SampleFusedPlan();
+  plan.note = "\xff\xfe";
+  EXPECT_NE(plan.ToJson().find("\"note\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,94 @@
+// Hand-made problems, schedules and plans that the plan tests share.
+#ifndef SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_
+#define SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_
+
+#include "src/base/launch_recipe.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+inline FfnProblem SampleGated() {
+  FfnProblem p;
+  p.gated = true;
+  p.activation = Activation::kSilu;
+  p.n = 3072;
+  p.k = 1024;
+  p.l = 1024;
+  p.bucket = 128;
+  return p;
+}
+
+inline Schedule SampleGridExchange() {
+  Schedule s;
+  s.dataflow = Dataflow::kGridExchange;
+  s.block_m = 128;
+  s.warpgroups_m = 2;
+  s.block_k = 128;
+  s.stages = 3;
+  s.cluster = 4;
+  s.grid = 120;
+  s.first = {32, 1};
+  s.second = {40, 4};
+  return s;
+}
+
+inline Schedule SampleProduct(const FfnProblem& p, int block_n, int split_k) {
+  Schedule s;
+  s.stages = 3;
+  s.cluster = split_k;
+  s.first = {block_n, split_k};
+  s.grid = static_cast<int>((p.bucket + 127) / 128 * ((p.n + block_n - 1) / block_n) * split_k);
+  return s;
+}
+
+inline Plan SampleFusedPlan() {
+  Plan plan;
+  plan.name = "fused";
+  plan.bucket = 128;
+  PlannedKernel kernel;
+  kernel.spec.family = KernelFamily::kChain;
+  kernel.spec.problem = SampleGated();
+  kernel.spec.schedule = SampleGridExchange();
+  kernel.spec.operands = {
+      {Role::kA, 0, 0, 1024},   {Role::kW1, 1, 0, 1024},
+      {Role::kWUp, 2, 0, 1024}, {Role::kW2, 3, 0, 3072},
+      {Role::kOut, 4, 0, 1024}, {Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
+  kernel.prediction.total_us = 11.5;
+  kernel.prediction.hbm_us = 4.25;
+  kernel.prediction.intake_us = 7.5;
+  kernel.prediction.fixed_us = 4;
+  kernel.prediction.hbm_bytes = 19.5e6;
+  kernel.prediction.bound = "intake";
+  plan.kernels.push_back(kernel);
+  plan.workspace_bytes = kWorkspaceFlagBytes + 128 * 3072 * 2;
+  plan.note = "sample";
+  plan.runners_up = {{"unfused", 14.25, "predicted slower"}};
+  return plan;
+}
+
+inline Plan SampleUnfusedPlan() {
+  Plan plan;
+  plan.name = "unfused";
+  plan.bucket = 128;
+  PlannedKernel first, second;
+  first.spec.problem = FirstProductOf(SampleGated());
+  first.spec.schedule = SampleProduct(first.spec.problem, 48, 2);
+  first.spec.operands = {{Role::kA, 0, 0, 1024},
+                         {Role::kW1, 1, 0, 1024},
+                         {Role::kWUp, 2, 0, 1024},
+                         {Role::kOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
+  first.prediction.total_us = 7;
+  second.spec.problem = SecondProductOf(SampleGated());
+  second.spec.schedule = SampleProduct(second.spec.problem, 32, 4);
+  second.spec.operands = {{Role::kA, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072},
+                          {Role::kW1, 3, 0, 3072},
+                          {Role::kOut, 4, 0, 1024}};
+  second.prediction.total_us = 7.25;
+  plan.kernels = {first, second};
+  plan.workspace_bytes = kWorkspaceFlagBytes + 128 * 3072 * 2;
+  return plan;
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_

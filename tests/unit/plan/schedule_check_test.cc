@@ -1,0 +1,116 @@
+#include <functional>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/plan/schedule.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+struct Case {
+  std::function<void(Schedule&)> change;
+  const char* message;
+};
+
+void ExpectRefused(const FfnProblem& p, const Schedule& legal, const std::vector<Case>& cases) {
+  const DeviceModel model = *BuiltinModel("h200");
+  ASSERT_TRUE(CheckSchedule(p, legal, model).ok()) << CheckSchedule(p, legal, model);
+  for (const Case& c : cases) {
+    Schedule s = legal;
+    c.change(s);
+    const absl::Status status = CheckSchedule(p, s, model);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << s.ToString();
+    EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
+  }
+}
+
+TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
+  ExpectRefused(
+      SampleGated(), SampleGridExchange(),
+      {{[](Schedule& s) { s.warpgroups_m = 3; }, "warpgroups_m 3 is not 1 or 2"},
+       {[](Schedule& s) { s.warpgroups_n = 0; }, "warpgroups_n 0 is not 1 or 2"},
+       {[](Schedule& s) { s.warpgroups_n = 2; }, "warpgroups_m * warpgroups_n 4 is above 2"},
+       {[](Schedule& s) { s.block_m = 136; }, "block_m 136 is not a multiple of 8 in 72..128"},
+       {[](Schedule& s) { s.block_m = 64; }, "block_m 64 is not a multiple of 8 in 72..128"},
+       {[](Schedule& s) { s.block_m = 100; }, "block_m 100 is not"},
+       {[](Schedule& s) { s.block_k = 96; }, "block_k 96 is not 64 or 128"},
+       {[](Schedule& s) { s.stages = 1; }, "stages 1 is not in 2..32"},
+       {[](Schedule& s) { s.stages = 5; }, "shared memory 268288 is above the 232448 bytes"},
+       {[](Schedule& s) { s.cluster = 3; }, "cluster 3 is not 1, 2, 4, 8 or 16"},
+       {[](Schedule& s) { s.cluster = 2; }, "cluster 2 is not the larger split_k 4"},
+       {[](Schedule& s) { s.grid = 118; }, "grid 118 is not a positive multiple of the cluster"},
+       {[](Schedule& s) { s.grid = 0; }, "grid 0 is not a positive multiple"},
+       {[](Schedule& s) { s.grid = 124; }, "grid 124 is above the 120 blocks in clusters of 4"},
+       {[](Schedule& s) { s.first.block_n = 36; }, "first.block_n 36 is not a multiple of 8"},
+       {[](Schedule& s) { s.second.block_n = 264; }, "second.block_n 264 is not a multiple of 8"},
+       {[](Schedule& s) { s.first.block_n = 136; }, "first accumulators 136 is above 128"},
+       {[](Schedule& s) { s.second.split_k = 3; }, "second.split_k 3 is not 1, 2, 4, 8 or 16"},
+       {[](Schedule& s) { s.first.split_k = 16; }, "first.split_k 16 leaves a rank without"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
+       {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 3"},
+       {[](Schedule& s) { s.first.block_n = -8; }, "first.block_n -8 is not"}});
+}
+
+TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
+  const FfnProblem p = FirstProductOf(SampleGated());
+  ExpectRefused(
+      p, SampleProduct(p, 48, 2),
+      {{[](Schedule& s) { s.grid += 2; }, "grid 130 is not tiles * first.split_k = 128"},
+       {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not first.split_k 2"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
+}
+
+TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
+  FfnProblem p = SampleGated();
+  p.gated = false;
+  p.n = 512;
+  p.k = 416;
+  p.l = 256;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.cluster = 8;
+  s.grid = 64;
+  s.first = {64, 1};
+  s.second = {32, 1};
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.first.block_n = 56; }, "first.block_n 56 times the cluster"},
+       {[](Schedule& s) { s.second.block_n = 24; }, "second.block_n 24 times the cluster"},
+       {[](Schedule& s) { s.second.split_k = 2; }, "second.split_k 2 is not 1"},
+       {[](Schedule& s) { s.grid = 128; }, "grid 128 is not M tiles * cluster = 64"}});
+}
+
+TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
+  FfnProblem p = SampleGated();
+  p.layout = Layout::kIO;
+  Schedule s = SampleGridExchange();
+  s.first = {64, 1};
+  s.second = {64, 4};
+  s.stages = 2;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.first.block_n = 72; }, "multiple of 64 per warpgroup"}});
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_m = 64;
+  EXPECT_FALSE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+  s.first.block_n = s.second.block_n = 128;
+  EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+}
+
+TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
+  FfnProblem p = SampleGated();
+  p.bucket = 8192;
+  p.n = 65536;
+  p.gated = false;
+  Schedule s = SampleGridExchange();
+  s.first.block_n = 8;
+  const absl::Status status = CheckSchedule(p, s, *BuiltinModel("h200"));
+  EXPECT_NE(status.message().find("flag bytes 2097152 is above 65536"), absl::string_view::npos)
+      << status;
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,95 @@
+#include "src/plan/schedule.h"
+
+#include "gtest/gtest.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+TEST(Schedule, RoundTripsThroughCanonicalBytes) {
+  const Schedule s = SampleGridExchange();
+  const auto back = Schedule::FromCanonical(s.Canonical());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == s);
+  EXPECT_EQ(s.ToString(), "grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 32/1 second 40/4");
+}
+
+TEST(Schedule, RefusesDamagedCanonicalBytes) {
+  const std::string bytes = SampleGridExchange().Canonical();
+  for (size_t cut = 0; cut < bytes.size(); cut++) {
+    EXPECT_FALSE(Schedule::FromCanonical(absl::string_view(bytes).substr(0, cut)).ok()) << cut;
+  }
+  EXPECT_FALSE(Schedule::FromCanonical(bytes + "x").ok());
+  std::string version = bytes, dataflow = bytes;
+  version[0] = 9;
+  dataflow[1] = 4;
+  EXPECT_FALSE(Schedule::FromCanonical(version).ok());
+  EXPECT_FALSE(Schedule::FromCanonical(dataflow).ok());
+}
+
+TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
+  const ScheduleSizes z = SizesOf(SampleGated(), SampleGridExchange());
+  EXPECT_EQ(z.stage_bytes, 128 * 128 * 2 + 2 * 32 * 128 * 2);  // gate and up: wider than 40
+  EXPECT_EQ(z.reduce_bytes, 4 * 4 * 32 * 40);                  // four parts of 32 rows
+  EXPECT_EQ(z.exchange_bytes, 0);
+  EXPECT_EQ(z.accumulators, 32);
+  EXPECT_EQ(z.shared_bytes, 1024 + 3 * z.stage_bytes + z.reduce_bytes + 1024);
+  EXPECT_EQ(z.first_tiles, 96);
+  EXPECT_EQ(z.second_tiles, 26);
+  EXPECT_EQ(z.flag_bytes, 4 * 96);
+  EXPECT_EQ(z.c_bytes, 128 * 3072 * 2);
+}
+
+TEST(SizesOf, SecondProductDecidesTheStageWhenItsTileIsWider) {
+  FfnProblem p = SampleGated();
+  p.gated = false;
+  EXPECT_EQ(SizesOf(p, SampleGridExchange()).stage_bytes, 128 * 128 * 2 + 40 * 128 * 2);
+}
+
+TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
+  FfnProblem p = SampleGated();
+  p.gated = false;
+  p.n = 520;
+  p.k = 416;
+  p.l = 256;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.cluster = 8;
+  s.first = {72, 1};
+  s.second = {32, 1};
+  s.grid = 64;
+  s.stages = 4;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.stage_bytes, 16 * 64 * 2 + 72 * 64 * 2);
+  EXPECT_EQ(z.exchange_bytes, 9 * 16 * 128);
+  EXPECT_EQ(z.shared_bytes, 1024 + 4 * z.stage_bytes + z.exchange_bytes + 8192 + 1024);
+  EXPECT_EQ(z.c_bytes, 0);
+  EXPECT_EQ(z.flag_bytes, 0);
+  s.second.block_n = 128;  // W2 alone is now the larger stage
+  EXPECT_EQ(SizesOf(p, s).stage_bytes, 128 * 64 * 2);
+}
+
+TEST(SizesOf, UnevenSplitRoundsRowsUp) {
+  FfnProblem p = FirstProductOf(SampleGated());
+  Schedule s = SampleProduct(p, 48, 8);
+  s.block_m = 24;
+  s.warpgroups_m = 1;
+  EXPECT_EQ(SizesOf(p, s).reduce_bytes, 8 * 3 * 96 * 4);
+  s.block_m = 8;
+  s.first.split_k = 16;
+  EXPECT_EQ(SizesOf(p, s).reduce_bytes, 16 * 1 * 96 * 4);
+}
+
+TEST(SizesOf, SurvivesEmptyFields) {
+  Schedule s;
+  s.block_m = s.block_k = s.warpgroups_n = s.stages = 0;
+  const ScheduleSizes z = SizesOf(FfnProblem{}, s);
+  EXPECT_EQ(z.m_tiles, 0);
+  EXPECT_EQ(z.first_tiles, 0);
+}
+
+}  // namespace
+}  // namespace sinter
