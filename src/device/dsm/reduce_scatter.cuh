@@ -1,0 +1,89 @@
+// dsm_reduce_scatter: the ranks that share a tile's K range add their f32 parts through distributed shared memory. Each rank
+// owns kOwnerRows rows of the tile, receives every rank's part of them, sums in rank order (so the result does not depend
+// on timing) and writes them. Synchronises only the kSplitK ranks that take part.
+// After FlashFuser (arXiv 2512.12949) section IV-A; the scatter is by rows so that stores stay whole.
+#pragma once
+#include "ptx/mbarrier.cuh"
+#include "tile/epilogue.cuh"
+
+namespace sinter {
+
+// Invariant: parts[owner] belongs to the senders from a completed phase of the owner's turn on `empty` until all kSplitK have
+// arrived on `full`, and to the owner until it has arrived on every sender's `empty`.
+template <class Config, class P>
+struct ReduceScatter {
+  u32 parts;        // shared address of this block's parts
+  u32 full, empty;  // barriers, kSplitK arrivals each
+  int first;        // cluster rank of the group's rank 0
+  int rank;         // of this block in the group
+  u32 parity = 0;   // of the current tile on `full`
+  bool primed;      // true: the parts are free at the start; false: peers release them by an arrival on `empty` first
+
+  static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
+  static constexpr int kAllGroups = P::kColumns / 8;
+
+  // One arrival from this block on barrier `b` of every rank of the group, after all consumer threads got here.
+  SINTER_DEVICE void arrive_all(u32 b) const {
+    named_barrier(1, kThreads);
+    const int t = threadIdx.x - 128;
+    if (t < P::kSplitK) mbarrier_arrive_remote(map_to_rank(b, first + t));
+  }
+
+  SINTER_DEVICE void send(const float (&d)[P::kWarpN / 2], WarpgroupPlace place) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * half;
+      if (row >= Config::kBlockM) continue;
+      const int owner = row / P::kOwnerRows;
+      const u32 remote = map_to_rank(parts, first + owner);
+#pragma unroll
+      for (int g = 0; g < P::kWarpN / 8; ++g) {
+        const int group = g / P::kGroups * P::kTileGroups + place.n * P::kGroups + g % P::kGroups;
+        store_cluster(remote + part_offset(rank, kAllGroups, group, P::kOwnerRows, row - owner * P::kOwnerRows,
+                                           2 * (place.thread % 4)),
+                      d[4 * g + 2 * half], d[4 * g + 2 * half + 1]);
+      }
+    }
+  }
+
+  template <class EpilogueType, class Writer>
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row, int column) const {
+    for (int unit = threadIdx.x - 128; unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
+      const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows, tile_row = rank * P::kOwnerRows + owner_row;
+      if (tile_row >= Config::kBlockM) continue;
+      float x[8] = {}, up[8] = {};
+#pragma unroll
+      for (int source = 0; source < P::kSplitK; ++source) {
+        add_group(x, source, group, owner_row);
+        if (P::kWidth == 2) add_group(up, source, group + P::kTileGroups, owner_row);
+      }
+      const int c = column + 8 * group;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i);
+      using E = typename Config::Element;
+      writer.group(row + tile_row, c, Word4{E::pack(x[0], x[1]), E::pack(x[2], x[3]), E::pack(x[4], x[5]), E::pack(x[6], x[7])});
+    }
+  }
+
+  SINTER_DEVICE void add_group(float (&x)[8], int source, int group, int owner_row) const {
+    const u32 at = parts + part_offset(source, kAllGroups, group, P::kOwnerRows, owner_row, 0);
+    const Float4 low = load_shared(at), high = load_shared(at + 16);
+    x[0] += low.x, x[1] += low.y, x[2] += low.z, x[3] += low.w;
+    x[4] += high.x, x[5] += high.y, x[6] += high.z, x[7] += high.w;
+  }
+
+  // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All consumer threads.
+  template <class EpilogueType, class Writer>
+  SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place, const EpilogueType& epilogue,
+                         const Writer& writer, int row, int column) {
+    mbarrier_wait_cluster(empty, primed ? parity ^ 1 : parity);
+    send(d, place);
+    arrive_all(full);
+    mbarrier_wait_cluster(full, parity);
+    sum(epilogue, writer, row, column);
+    arrive_all(empty);
+    parity ^= 1;
+  }
+};
+
+}  // namespace sinter

@@ -1,0 +1,94 @@
+// What every kernel of the library does first and last: shared memory, barriers, roles.
+#pragma once
+#include "dsm/reduce_scatter.cuh"
+#include "dsm/shuffle.cuh"
+#include "pipeline/consumer.cuh"
+#include "pipeline/producer.cuh"
+#include "tile/epilogue.cuh"
+
+namespace sinter {
+
+// Arguments of a kernel; codegen fills what the kernel has.
+struct Arguments {
+  const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
+  const u16 *bias, *bias_up, *bias2;
+  u16* out;             // [m, n] or [m, l]
+  long long out_stride; // elements between rows
+  u16* exchange;        // C in the workspace
+  u32* flags;           // ready flags in the workspace
+  int m;
+};
+
+extern __shared__ unsigned char dynamic_shared[];
+
+// With two consumer warpgroups, registers move to them when the roles part: 40 + 2 * 232 of the 504 that three warpgroups
+// share. With one there are enough for every thread from the start.
+template <class Config>
+SINTER_DEVICE void become_producer() {
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<40>();
+}
+template <class Config>
+SINTER_DEVICE void become_consumer() {
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<232>();
+}
+
+template <class Config, class Layout>
+struct Block {
+  using RingType = Ring<Config::kStages, Layout::kStageBytes>;
+  using CursorType = Cursor<Config::kStages>;
+  static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
+
+  u32 base, barriers;  // barriers: the ring's, then up to 8 of the kernel's own
+  RingType ring;
+  int rank;            // in the cluster
+
+  SINTER_DEVICE Block() {
+    base = (shared_address(dynamic_shared) + 1023u) & ~1023u;
+    barriers = base + Layout::kBarriers;
+    ring = RingType{base, barriers};
+    rank = Config::kCluster > 1 ? static_cast<int>(cluster_rank()) : 0;
+  }
+  SINTER_DEVICE u32 own_barrier(int index) const { return barriers + RingType::kBarrierBytes + 8 * index; }
+
+  // After barrier initialisation by thread 0, by all threads: peers may arrive and TMA may complete from here on.
+  SINTER_DEVICE void ready() const {
+    if (threadIdx.x == 0) mbarrier_init_fence();
+    meet();
+  }
+  // The last thing a block does: no block of a cluster leaves while a peer may still write to it.
+  SINTER_DEVICE void leave() const {
+    __syncwarp();
+    if (Config::kCluster > 1) cluster_barrier();
+  }
+  static SINTER_DEVICE bool is_producer() { return threadIdx.x < 128; }
+  static SINTER_DEVICE WarpgroupPlace place() {
+    // The warpgroup index is made uniform so that descriptors stay in uniform registers.
+    const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128 - 1, 0);
+    return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, static_cast<int>(threadIdx.x) % 128};
+  }
+
+ private:
+  SINTER_DEVICE void meet() const {
+    if (Config::kCluster > 1) {
+      __syncwarp();
+      cluster_barrier();
+    } else {
+      __syncthreads();
+    }
+  }
+};
+
+// One product of a tile: accumulate, then write through `writer`, summing over the ranks that share K where it is split.
+template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce, class EpilogueType, class Writer>
+SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor, u32 rows, int k_blocks,
+                                WarpgroupPlace place, Reduce& reduce, const EpilogueType& epilogue, const Writer& writer,
+                                int row, int column) {
+  float accumulators[P::kWarpN / 2];
+  accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
+  if constexpr (P::kSplitK > 1)
+    reduce.run(accumulators, place, epilogue, writer, row, column);
+  else
+    write_accumulators<Config, P>(accumulators, epilogue, writer, row, column, place);
+}
+
+}  // namespace sinter

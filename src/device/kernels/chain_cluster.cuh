@@ -1,0 +1,79 @@
+// Dataflow (b), "cluster exchange": a cluster owns one M tile and all of N and L. Each block computes its columns of C for the
+// whole of K, hands them to every peer through distributed shared memory, then computes its columns of E for the whole of N.
+// No reduction, no waiting across clusters; the second product's weights load while C is exchanged.
+#pragma once
+#include "kernels/block.cuh"
+
+namespace sinter {
+
+template <class Config>
+struct ChainClusterTypes {
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
+  static constexpr int kStage = kFirstStage > Second::kWeightBytes ? kFirstStage : Second::kWeightBytes;
+  static constexpr int kExchangeColumns = Second::kKBlocks * Config::kBlockK;
+  static constexpr int kExchangeBytes = round_up(kExchangeColumns * Config::kBlockM * 2, 1024);
+  using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
+  using BlockType = Block<Config, Layout>;
+};
+
+// Columns of the exchange buffer behind N: zero, because the zero weights there must not meet a NaN.
+template <class Config>
+SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
+  using T = ChainClusterTypes<Config>;
+  constexpr int kFirst = T::Second::kK / 8, kChunks = T::kExchangeColumns / 8 - kFirst;
+  for (int i = threadIdx.x; i < kChunks * Config::kBlockM; i += blockDim.x)
+    store_shared(exchange + swizzled_offset(Config::kBlockM, i / kChunks, (kFirst + i % kChunks) * 8), Word4{0, 0, 0, 0});
+  fence_proxy_async();
+}
+
+template <class Config>
+SINTER_DEVICE void chain_cluster(const Arguments& args) {
+  using T = ChainClusterTypes<Config>;
+  using First = typename T::First;
+  using Second = typename T::Second;
+  const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
+  launch_dependents();
+  if (row >= args.m) {  // the same for all blocks of the cluster
+    wait_for_predecessors();
+    return;
+  }
+  typename T::BlockType block;
+  const u32 exchange = block.base + T::Layout::kExchange, exchange_full = block.own_barrier(0);
+  if (threadIdx.x == 0) {
+    block.ring.init(T::BlockType::kConsumers);
+    mbarrier_init(exchange_full, exchange_arrivals<Config>());
+  }
+  if constexpr (T::kExchangeColumns > Second::kK) clear_exchange_tail<Config>(exchange);
+  block.ready();
+  const int c_column = block.rank * First::kBlockN, e_column = block.rank * Second::kBlockN;
+  typename T::BlockType::CursorType cursor;
+  if (block.is_producer()) {
+    become_producer<Config>();
+    if (threadIdx.x < 32) {
+      produce_tile<Config, First, true>(block.ring, cursor, ProductMaps{args.rows, args.weights, args.weights_up}, row, c_column, 0,
+                                        First::kKBlocks, true, [] { wait_for_predecessors(); });
+      produce_tile<Config, Second, false>(block.ring, cursor, ProductMaps{nullptr, args.weights2, nullptr}, 0, e_column, 0,
+                                          Second::kKBlocks, false, [] {});
+    } else {
+      wait_for_predecessors();
+    }
+  } else {
+    become_consumer<Config>();
+    wait_for_predecessors();
+    const WarpgroupPlace place = block.place();
+    int no_reduction = 0;
+    const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1> first{args.bias, args.bias_up};
+    consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
+                                      ExchangeWriter<Config, First::kN>{exchange}, 0, c_column);
+    exchange_publish<Config>(exchange_full, place);
+    exchange_wait(exchange_full);
+    const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> second{args.bias2, nullptr};
+    const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
+    consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place, no_reduction, second, writer, row, e_column);
+  }
+  block.leave();
+}
+
+}  // namespace sinter

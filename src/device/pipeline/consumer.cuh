@@ -1,0 +1,51 @@
+// The consumer: a warpgroup that multiplies stage after stage into its accumulators.
+#pragma once
+#include "pipeline/ring.cuh"
+#include "ptx/wgmma.cuh"
+#include "tile/product.cuh"
+
+namespace sinter {
+
+// Descriptor of the weights of a stage for warpgroup `n`, at K step 0.
+template <class Config, class P>
+SINTER_DEVICE u64 weights_descriptor(u32 address, int n) {
+  if (Config::kWeightsTransposed)
+    return descriptor(address + n_major_step(Config::kBlockK, n * P::kWarpN, 0), n_major_leading(Config::kBlockK), kNMajorStride);
+  return descriptor(address + k_major_step(P::kColumns, n * P::kWarpN, 0), kKMajorLeading, kKMajorStride);
+}
+
+template <class Config, class P>
+SINTER_SHARED_CONSTEXPR int weights_step(int step) {
+  return (Config::kWeightsTransposed ? n_major_step(Config::kBlockK, 0, step) : k_major_step(P::kColumns, 0, step)) >> 4;
+}
+
+// accumulators = sum over `count` stages of rows x weights. kRowsInRing: rows come from the stage; else from `rows`, a tile
+// of Config::kBlockM rows whose K runs on from stage to stage. One group of wgmma stays in flight.
+template <class Config, class P, bool kRowsInRing, class RingType, class CursorType>
+SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingType& ring, CursorType& cursor, u32 rows,
+                              int count, WarpgroupPlace place) {
+  using Mma = Wgmma<P::kWarpN, typename Config::Element, Config::kWeightsTransposed>;
+  constexpr int kSteps = Config::kBlockK / kStepK;
+  u32 previous = 0;
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    mbarrier_wait(ring.full(cursor.stage), cursor.parity);
+    const u32 address = ring.address(cursor.stage);
+    const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
+    const u64 a = descriptor(rows_at + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0), kKMajorLeading, kKMajorStride);
+    const u64 b = weights_descriptor<Config, P>(address + (kRowsInRing ? P::kRowsBytes : 0), place.n);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4), b + weights_step<Config, P>(step), (i | step) != 0);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (i > 0 && place.thread == 0) mbarrier_arrive(ring.empty(previous));
+    previous = cursor.stage;
+    cursor.advance();
+  }
+  wgmma_wait<0>();
+  if (place.thread == 0) mbarrier_arrive(ring.empty(previous));
+}
+
+}  // namespace sinter

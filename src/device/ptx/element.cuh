@@ -1,0 +1,29 @@
+// The 16-bit element types: conversion to and from f32. Rounding is to nearest even.
+#pragma once
+#include "ptx/types.cuh"
+
+namespace sinter {
+
+struct BFloat16 {
+  static SINTER_DEVICE u32 pack(float low, float high) {
+    u32 r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+  }
+  static SINTER_DEVICE float unpack(u16 bits) { return __uint_as_float(static_cast<u32>(bits) << 16); }
+};
+
+struct Float16 {
+  static SINTER_DEVICE u32 pack(float low, float high) {
+    u32 r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+  }
+  static SINTER_DEVICE float unpack(u16 bits) {
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
+    return r;
+  }
+};
+
+}  // namespace sinter

@@ -1,0 +1,99 @@
+// Epilogue of a product: bias, activation, gate, rounding; and the writers that put 8-column groups where they belong.
+#pragma once
+#include "ptx/element.cuh"
+#include "ptx/memory.cuh"
+#include "ptx/sync.cuh"
+#include "tile/activation.cuh"
+#include "tile/product.cuh"
+
+namespace sinter {
+
+// y = act(x + bias) for one matrix, act(gate + bias) * (up + bias_up) for two. Biases may be null.
+template <class P, class Element, class Activation, bool kBias>
+struct Epilogue {
+  const u16* bias;
+  const u16* bias_up;
+
+  SINTER_DEVICE float apply(float x, float up, int column) const {
+    if (kBias && column < P::kN) {
+      x += Element::unpack(bias[column]);
+      if (P::kWidth == 2) up += Element::unpack(bias_up[column]);
+    }
+    const float y = Activation::apply(x);
+    return P::kWidth == 2 ? y * up : y;
+  }
+};
+
+// A row-major matrix in global memory. kAligned: rows and columns allow 16-byte groups; else elements are stored one by one.
+template <int kColumns, bool kAligned>
+struct GlobalWriter {
+  u16* data;
+  long long stride;  // elements between rows
+  int rows;          // rows that exist
+
+  // Eight columns from `column`; nothing outside the matrix is written.
+  SINTER_DEVICE void group(int row, int column, Word4 v) const {
+    if (row >= rows || column >= kColumns) return;
+    u16* p = data + row * stride + column;
+    if (kAligned) {
+      *reinterpret_cast<Word4*>(p) = v;
+    } else {
+      pair(row, column, v.x);
+      pair(row, column + 2, v.y);
+      pair(row, column + 4, v.z);
+      pair(row, column + 6, v.w);
+    }
+  }
+  SINTER_DEVICE void pair(int row, int column, u32 v) const {
+    if (row >= rows || column >= kColumns) return;
+    u16* p = data + row * stride + column;
+    if (kAligned) {
+      *reinterpret_cast<u32*>(p) = v;
+    } else {
+      p[0] = static_cast<u16>(v);
+      if (column + 1 < kColumns) p[1] = static_cast<u16>(v >> 16);
+    }
+  }
+};
+
+// Lane q of each quad holds words w[0..3], its two columns of four groups; returns group q's eight columns.
+SINTER_DEVICE Word4 quad_transpose(const u32 (&w)[4]) {
+  const int q = threadIdx.x % 4;
+  const bool odd = q & 1, high = q & 2;
+  const u32 s0 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[0] : w[1], 1), s1 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[2] : w[3], 1);
+  const u32 a0 = odd ? s0 : w[0], a1 = odd ? w[1] : s0, a2 = odd ? s1 : w[2], a3 = odd ? w[3] : s1;
+  const u32 t0 = __shfl_xor_sync(0xFFFFFFFFu, high ? a0 : a2, 2), t1 = __shfl_xor_sync(0xFFFFFFFFu, high ? a1 : a3, 2);
+  return high ? Word4{t0, t1, a2, a3} : Word4{a0, a1, t0, t1};
+}
+
+// Applies `epilogue` to a warpgroup's accumulators and writes them: rows from `row`, columns from `column` of the matrix.
+// `tile_rows`: rows of the tile that were loaded.
+template <class Config, class P, class EpilogueType, class Writer>
+SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue, const Writer& writer,
+                                      int row, int column, WarpgroupPlace place) {
+  const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
+  column += place.n * P::kHalf;
+  constexpr int kQuads = P::kGroups / 4 * 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int tile_row = first_row + 8 * half;
+    const bool exists = tile_row < Config::kBlockM;
+    auto word = [&](int g) {
+      const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half, up = P::kWidth == 2 ? 4 * P::kGroups : 0;
+      return Config::Element::pack(epilogue.apply(d[i], d[i + up], c), epilogue.apply(d[i + 1], d[i + 1 + up], c + 1));
+    };
+#pragma unroll
+    for (int g = 0; g < kQuads; g += 4) {
+      const u32 w[4] = {word(g), word(g + 1), word(g + 2), word(g + 3)};
+      const Word4 v = quad_transpose(w);
+      if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+    }
+#pragma unroll
+    for (int g = kQuads; g < P::kGroups; ++g) {
+      const u32 w = word(g);
+      if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
+    }
+  }
+}
+
+}  // namespace sinter
