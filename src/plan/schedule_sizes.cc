@@ -33,7 +33,8 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
 
   ScheduleSizes z;
   z.stage_bytes = std::max(a + w1, cluster_exchange ? w2 : (two ? a + w2 : 0));
-  z.exchange_bytes = cluster_exchange ? CeilDiv(problem.n, 64) * s.block_m * 128 : 0;
+  z.exchange_bytes =
+      cluster_exchange ? CeilDiv(problem.n, s.block_k) * s.block_k * s.block_m * element : 0;
   z.reduce_bytes = ReduceBytes(s, s.first, width);
   z.accumulators = Accumulators(s, s.first, width);
   if (two) {

@@ -46,7 +46,7 @@ TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.second.block_n = 264; }, "second.block_n 264 is not a multiple of 8"},
        {[](Schedule& s) { s.first.block_n = 136; }, "first accumulators 136 is above 128"},
        {[](Schedule& s) { s.second.split_k = 3; }, "second.split_k 3 is not 1, 2, 4, 8 or 16"},
-       {[](Schedule& s) { s.first.split_k = 16; }, "first.split_k 16 leaves a rank without"},
+       {[](Schedule& s) { s.first.split_k = 16; }, "first.split_k 16 is above the 8 steps of K"},
        {[](Schedule& s) { s.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
        {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 3"},
        {[](Schedule& s) { s.first.block_n = -8; }, "first.block_n -8 is not"}});
