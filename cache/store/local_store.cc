@@ -116,7 +116,9 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
   }
   try {
     std::string why;
-    if (IsBuried(*dir, kind, digest, &why)) return Miss(MissReason::kQuarantined, std::move(why));
+    const absl::StatusOr<bool> buried = IsBuried(*dir, kind, digest, &why);
+    if (!buried.ok()) return Miss(MissReason::kIoError, std::string(buried.status().message()));
+    if (*buried) return Miss(MissReason::kQuarantined, std::move(why));
     Found found = ReadRecord(*dir, kind, key, digest);
     if (!found.verdict.ok) {
       const MissReason reason = found.verdict.reason;
@@ -141,7 +143,8 @@ absl::Status LocalStore::PutOnce(RecordKind kind, const Digest& digest, absl::st
                                  absl::string_view key, const Envelope& envelope) {
   const std::shared_ptr<const StoreDirectory> dir = Directory();
   const std::string path = RecordPath(kind, digest);
-  if (IsBuried(*dir, kind, digest, nullptr)) {
+  SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, kind, digest, nullptr));
+  if (buried) {
     return absl::FailedPreconditionError(absl::StrCat("put ", path, ": key is quarantined"));
   }
   const absl::Status fresh = Publish(*dir, path, table, PublishMode::kNew, options_.sync);
@@ -195,7 +198,7 @@ absl::Status LocalStore::Quarantine(RecordKind kind, const Digest& digest, absl:
 
 bool LocalStore::IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const {
   const std::shared_ptr<const StoreDirectory> dir = Directory();
-  return dir != nullptr && IsBuried(*dir, kind, digest, why);
+  return dir != nullptr && IsBuried(*dir, kind, digest, why).value_or(false);
 }
 
 std::shared_ptr<void> LocalStore::LockForBuild(RecordKind kind, const Digest& digest,

@@ -49,6 +49,7 @@ class LocalStore {
 
   // From then on the key is a kQuarantined miss in every process, for good.
   absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why);
+  // False when it cannot be known.
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const;
 
   // As LockKey of build_locks.h; null at once when the folder is unusable.

@@ -113,10 +113,15 @@ absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& dige
   return absl::OkStatus();
 }
 
-bool IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest, std::string* why) {
+absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                              std::string* why) {
   const std::string path = TombstonePath(kind, digest);
   struct stat st;
-  if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) != 0) return false;
+  if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) != 0) {
+    const absl::Status status = ErrnoStatus(errno, "stat", path);
+    if (absl::IsNotFound(status)) return false;
+    return status;
+  }
   if (why != nullptr) {
     const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxTombstoneBytes);
     *why = file.ok() ? file->bytes : std::string(file.status().message());

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/store/directory.h"
 
@@ -30,8 +31,10 @@ absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest&
 absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                   absl::string_view why);
 
-// Whether a tombstone stands; `why` (may be null) receives its text.
-bool IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest, std::string* why);
+// Whether a tombstone stands; `why` (may be null) receives its text. UNAVAILABLE when that cannot
+// be known.
+absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                              std::string* why);
 
 }  // namespace sinter
 

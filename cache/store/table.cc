@@ -93,14 +93,14 @@ leveldb::Options TableOptions(const leveldb::Comparator* order) {
   return options;
 }
 
-// A varint of at most `max_bytes` bytes; false at damage.
+// A varint of at most `max_bytes` bytes in its only shortest form; false at damage.
 bool TakeVarint(absl::string_view* in, size_t max_bytes, uint64_t* out) {
   *out = 0;
   for (size_t i = 0; i < max_bytes && !in->empty(); ++i) {
     const auto byte = static_cast<uint8_t>(in->front());
     in->remove_prefix(1);
     *out |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-    if ((byte & 0x80) == 0) return true;
+    if ((byte & 0x80) == 0) return i == 0 || byte != 0;
   }
   return false;
 }

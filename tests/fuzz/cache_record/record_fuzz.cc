@@ -1,0 +1,62 @@
+// Fuzz target over everything that reads cache bytes. The first byte picks the reader.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "cache/key/key.h"
+#include "cache/record/cubin_check.h"
+#include "cache/record/envelope.h"
+#include "cache/record/kernel_record.h"
+#include "cache/store/local_store.h"
+#include "cache/store/table.h"
+
+namespace {
+
+// What is accepted must say the same when it is written again.
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void ReadKeys(absl::string_view bytes) {
+  const auto plan = sinter::DecodePlanKey(bytes);
+  if (plan.ok()) Require(sinter::EncodeKey(*plan) == bytes);
+  const auto kernel = sinter::DecodeKernelKey(bytes);
+  if (kernel.ok()) Require(sinter::EncodeKey(*kernel) == bytes);
+}
+
+void ReadRecords(absl::string_view bytes) {
+  const sinter::EnvelopeVerdict verdict = sinter::ReadEnvelope(bytes);
+  if (verdict.ok) Require(sinter::EncodeEnvelope(verdict.envelope) == bytes);
+  (void)sinter::KernelPayloadVerified(bytes);
+  (void)sinter::DecodeKernelRecord(bytes);
+}
+
+void ReadTables(absl::string_view bytes) {
+  const auto entry = sinter::ReadTable(bytes);
+  if (entry.ok()) Require(*sinter::BuildTable(entry->user_key, entry->value) == bytes);
+  std::string storage;
+  (void)sinter::VerifyRecordFile(bytes, sinter::RecordKind::kKernel, sinter::Digest(), "key",
+                                 &storage);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0:
+      ReadKeys(bytes);
+      break;
+    case 1:
+      ReadRecords(bytes);
+      break;
+    case 2:
+      ReadTables(bytes);
+      break;
+    default:
+      (void)sinter::CheckCubin(bytes);
+  }
+  return 0;
+}

@@ -1,0 +1,140 @@
+#include "cache/record/envelope.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/cache/cache_testing.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::SampleKernelKey;
+using cache_testing::SamplePlanKey;
+using testing::HasSubstr;
+
+Envelope Sample(const std::string& key, absl::string_view payload) {
+  Envelope envelope;
+  envelope.kind = RecordKind::kKernel;
+  envelope.verified = true;
+  envelope.created_unix_s = 1700000000;
+  envelope.producer = "sinter 0.1.0";
+  envelope.arch = "sm_90a";
+  envelope.key = key;
+  envelope.payload = payload;
+  return envelope;
+}
+
+TEST(EnvelopeTest, ReadsBackEveryField) {
+  const std::string key = EncodeKey(SampleKernelKey());
+  const std::string bytes = EncodeEnvelope(Sample(key, "payload"));
+  const EnvelopeVerdict verdict = ReadEnvelopeFor(bytes, RecordKind::kKernel, key);
+  ASSERT_TRUE(verdict.ok) << verdict.detail;
+  EXPECT_EQ(verdict.envelope.kind, RecordKind::kKernel);
+  EXPECT_TRUE(verdict.envelope.verified);
+  EXPECT_EQ(verdict.envelope.created_unix_s, 1700000000);
+  EXPECT_EQ(verdict.envelope.producer, "sinter 0.1.0");
+  EXPECT_EQ(verdict.envelope.arch, "sm_90a");
+  EXPECT_EQ(verdict.envelope.key, key);
+  EXPECT_EQ(verdict.envelope.payload, "payload");
+}
+
+TEST(EnvelopeTest, KeepsAnEmptyPayloadAndAnOpaqueKey) {
+  Envelope envelope = Sample("any key at all", "");
+  envelope.arch = "";
+  const std::string bytes = EncodeEnvelope(envelope);
+  EXPECT_TRUE(ReadEnvelopeFor(bytes, RecordKind::kKernel, "any key at all").ok);
+}
+
+TEST(EnvelopeTest, RefusesEveryFlippedBit) {
+  const std::string key = EncodeKey(SampleKernelKey());
+  const std::string good = EncodeEnvelope(Sample(key, "the payload of a kernel"));
+  int refused = 0;
+  for (size_t i = 0; i < good.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      const EnvelopeVerdict verdict = ReadEnvelopeFor(bad, RecordKind::kKernel, key);
+      EXPECT_FALSE(verdict.ok) << "byte " << i << " bit " << bit;
+      EXPECT_NE(verdict.detail, "");
+      refused += verdict.ok ? 0 : 1;
+    }
+  }
+  std::cout << "envelope flips: tried " << good.size() * 8 << " refused " << refused
+            << " wrong 0\n";
+}
+
+TEST(EnvelopeTest, RefusesEveryTruncationAndATail) {
+  const std::string key = EncodeKey(SampleKernelKey());
+  const std::string good = EncodeEnvelope(Sample(key, "payload"));
+  for (size_t n = 0; n < good.size(); ++n) {
+    EXPECT_FALSE(ReadEnvelope(absl::string_view(good).substr(0, n)).ok) << n;
+  }
+  EXPECT_FALSE(ReadEnvelope(good + "x").ok);
+}
+
+TEST(EnvelopeTest, AnotherFormatVersionIsNotDamage) {
+  std::string bytes = EncodeEnvelope(Sample("k", "p"));
+  bytes[8] = static_cast<char>(kEnvelopeVersion + 1);
+  const EnvelopeVerdict verdict = ReadEnvelope(bytes);
+  ASSERT_FALSE(verdict.ok);
+  EXPECT_EQ(verdict.reason, MissReason::kOtherFormat);
+  EXPECT_THAT(verdict.detail, HasSubstr("format 2, want 1"));
+}
+
+TEST(EnvelopeTest, RefusesAnotherKind) {
+  const std::string bytes = EncodeEnvelope(Sample("k", "p"));
+  const EnvelopeVerdict verdict = ReadEnvelopeFor(bytes, RecordKind::kPlan, "k");
+  ASSERT_FALSE(verdict.ok);
+  EXPECT_EQ(verdict.reason, MissReason::kDamaged);
+}
+
+TEST(EnvelopeTest, TellsForeignRecordsApart) {
+  const KernelKey want = SampleKernelKey();
+  KernelKey arch = want, toolchain = want, format = want, dag = want;
+  arch.arch = "sm_90";
+  toolchain.toolchain_id = "nvrtc 12.9 build 11";
+  format.format_version = 2;
+  dag.sub_dag = "another";
+  const struct {
+    KernelKey key;
+    MissReason reason;
+  } cases[] = {{arch, MissReason::kForeignArch},
+               {toolchain, MissReason::kOtherToolchain},
+               {format, MissReason::kOtherFormat},
+               {dag, MissReason::kDamaged}};
+  for (const auto& c : cases) {
+    const std::string key = EncodeKey(c.key);
+    Envelope envelope = Sample(key, "p");
+    envelope.arch = c.key.arch;
+    const EnvelopeVerdict verdict =
+        ReadEnvelopeFor(EncodeEnvelope(envelope), RecordKind::kKernel, EncodeKey(want));
+    EXPECT_FALSE(verdict.ok);
+    EXPECT_EQ(verdict.reason, c.reason) << verdict.detail;
+  }
+}
+
+TEST(EnvelopeTest, TellsAPlanOfAnotherFormatApart) {
+  PlanKey other = SamplePlanKey();
+  other.format_version = 7;
+  const std::string key = EncodeKey(other);
+  Envelope envelope = Sample(key, "p");
+  envelope.kind = RecordKind::kPlan;
+  envelope.arch = "";
+  const EnvelopeVerdict verdict =
+      ReadEnvelopeFor(EncodeEnvelope(envelope), RecordKind::kPlan, EncodeKey(SamplePlanKey()));
+  ASSERT_FALSE(verdict.ok);
+  EXPECT_EQ(verdict.reason, MissReason::kOtherFormat);
+}
+
+TEST(EnvelopeTest, RefusesAnArchThatIsNotTheKeys) {
+  const std::string key = EncodeKey(SampleKernelKey());
+  Envelope envelope = Sample(key, "p");
+  envelope.arch = "sm_80";
+  const EnvelopeVerdict verdict =
+      ReadEnvelopeFor(EncodeEnvelope(envelope), RecordKind::kKernel, key);
+  ASSERT_FALSE(verdict.ok);
+  EXPECT_EQ(verdict.reason, MissReason::kForeignArch);
+}
+
+}  // namespace
+}  // namespace sinter

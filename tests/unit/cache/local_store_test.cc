@@ -1,0 +1,325 @@
+#include "cache/store/local_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "cache/store/inspect.h"
+#include "cache/store/quarantine.h"
+#include "tests/unit/cache/cache_testing.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::CountFiles;
+using cache_testing::PathIn;
+using cache_testing::RandomBytes;
+using cache_testing::ReadFile;
+using cache_testing::SampleKernelKey;
+using cache_testing::SampleKernelRecord;
+using cache_testing::SamplePlanKey;
+using cache_testing::TempDir;
+using cache_testing::TombstoneIn;
+using cache_testing::WriteFile;
+using testing::HasSubstr;
+
+constexpr RecordKind kPlan = RecordKind::kPlan;
+constexpr RecordKind kKernel = RecordKind::kKernel;
+
+LocalStoreOptions OptionsFor(const std::string& root) {
+  LocalStoreOptions options;
+  options.root = root;
+  options.producer = "sinter 0.1.0";
+  options.sync = false;
+  return options;
+}
+
+Lookup Get(LocalStore* store, RecordKind kind, const std::string& key) {
+  return store->Get(kind, key, Sha256(key));
+}
+absl::Status Put(LocalStore* store, RecordKind kind, const std::string& key,
+                 const std::string& payload) {
+  return store->Put(kind, key, Sha256(key), payload);
+}
+
+TEST(LocalStoreTest, ServesWhatWasPutToEveryOpener) {
+  TempDir temp;
+  LocalStore writer(OptionsFor(temp.path()));
+  const std::string plan = EncodeKey(SamplePlanKey()), kernel = EncodeKey(SampleKernelKey());
+  ASSERT_TRUE(Put(&writer, kPlan, plan, "plan").ok());
+  ASSERT_TRUE(Put(&writer, kKernel, kernel, RandomBytes(200000, 1)).ok());
+  ASSERT_TRUE(Put(&writer, kPlan, "empty", "").ok());
+  LocalStore reader(OptionsFor(temp.path()));
+  EXPECT_EQ(Get(&reader, kPlan, plan).payload, "plan");
+  const Lookup hit = Get(&reader, kKernel, kernel);
+  EXPECT_TRUE(hit.hit);
+  EXPECT_STREQ(hit.tier, "local");
+  EXPECT_EQ(hit.payload, RandomBytes(200000, 1));
+  EXPECT_TRUE(Get(&reader, kPlan, "empty").hit);
+  const Lookup absent = Get(&reader, kKernel, plan);
+  EXPECT_FALSE(absent.hit);
+  EXPECT_EQ(absent.reason, MissReason::kAbsent);
+  EXPECT_EQ(absent.detail, "");
+}
+
+TEST(LocalStoreTest, FilesArePrivateAndLeaveNoTemporary) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "v").ok());
+  struct stat st;
+  ASSERT_EQ(stat(PathIn(temp.path(), kKernel, "k").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600u);
+  EXPECT_EQ(CountFiles(temp.path()), 1);
+}
+
+TEST(LocalStoreTest, ALaterPutReplaces) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kPlan, "k", "first").ok());
+  ASSERT_TRUE(Put(&store, kPlan, "k", "first").ok());
+  EXPECT_EQ(Get(&store, kPlan, "k").payload, "first");
+  ASSERT_TRUE(Put(&store, kPlan, "k", "second").ok());
+  EXPECT_EQ(Get(&store, kPlan, "k").payload, "second");
+  EXPECT_EQ(CountFiles(temp.path()), 1);
+}
+
+TEST(LocalStoreTest, AnUnverifiedKernelNeverReplacesAVerifiedOne) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  KernelRecord record = SampleKernelRecord();
+  const std::string unverified = EncodeKernelRecord(record);
+  record.verification = {"NVIDIA H200", 17, 0.001};
+  const std::string verified = EncodeKernelRecord(record);
+  ASSERT_TRUE(Put(&store, kKernel, "k", unverified).ok());
+  ASSERT_TRUE(Put(&store, kKernel, "k", verified).ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, verified);
+  ASSERT_TRUE(Put(&store, kKernel, "k", unverified).ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, verified);
+}
+
+TEST(LocalStoreTest, ADamagedFileIsMovedAsideAndPublishedAgain) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
+  const std::string path = PathIn(temp.path(), kKernel, "k");
+  WriteFile(path, RandomBytes(300, 1));
+  const Lookup miss = Get(&store, kKernel, "k");
+  EXPECT_EQ(miss.reason, MissReason::kDamaged);
+  EXPECT_THAT(miss.detail, HasSubstr("obj/"));
+  EXPECT_THAT(miss.detail, HasSubstr("table: magic differs"));
+  EXPECT_EQ(CountFiles(temp / "v1/bad"), 1);
+  EXPECT_EQ(store.moved_aside(), 1u);
+  EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kAbsent);
+  ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, "value");
+}
+
+TEST(LocalStoreTest, PutHealsADamagedFileThatNobodyHasRead) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
+  WriteFile(PathIn(temp.path(), kKernel, "k"), "");
+  ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, "value");
+  EXPECT_EQ(CountFiles(temp / "v1/bad"), 1);
+}
+
+TEST(LocalStoreTest, BadFilesAreBounded) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  for (int i = 0; i < 40; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    ASSERT_TRUE(Put(&store, kKernel, key, "value").ok());
+    WriteFile(PathIn(temp.path(), kKernel, key), "damage");
+    EXPECT_FALSE(Get(&store, kKernel, key).hit);
+  }
+  EXPECT_EQ(CountFiles(temp / "v1/bad"), kMaxBadFiles);
+}
+
+TEST(LocalStoreTest, ARecordUnderAnotherNameIsRefused) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  KernelKey here = SampleKernelKey(0), other = SampleKernelKey(1), arch = SampleKernelKey(0);
+  arch.arch = "sm_90";
+  ASSERT_TRUE(Put(&store, kKernel, EncodeKey(other), "other").ok());
+  ASSERT_TRUE(Put(&store, kKernel, EncodeKey(arch), "arch").ok());
+  ASSERT_TRUE(Put(&store, kPlan, EncodeKey(here), "plan").ok());
+  const std::string key = EncodeKey(here);
+  ASSERT_TRUE(Put(&store, kKernel, key, "mine").ok());
+  const std::string path = PathIn(temp.path(), kKernel, key);
+  const struct {
+    RecordKind kind;
+    std::string from;
+    MissReason reason;
+  } cases[] = {{kKernel, EncodeKey(other), MissReason::kDamaged},
+               {kKernel, EncodeKey(arch), MissReason::kForeignArch},
+               {kPlan, key, MissReason::kDamaged}};
+  for (const auto& c : cases) {
+    WriteFile(path, ReadFile(PathIn(temp.path(), c.kind, c.from)));
+    const Lookup miss = Get(&store, kKernel, key);
+    EXPECT_FALSE(miss.hit);
+    EXPECT_EQ(miss.reason, c.reason) << miss.detail;
+    ASSERT_TRUE(Put(&store, kKernel, key, "mine").ok());
+    EXPECT_EQ(Get(&store, kKernel, key).payload, "mine");
+  }
+}
+
+TEST(LocalStoreTest, QuarantineHoldsForEveryOpenerAndEveryLaterPut) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path())), other(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "wrong kernel").ok());
+  ASSERT_TRUE(store.Quarantine(kKernel, Sha256("k"), "device H200 seed 17 error 0.4").ok());
+  for (LocalStore* s : {&store, &other}) {
+    const Lookup miss = Get(s, kKernel, "k");
+    EXPECT_EQ(miss.reason, MissReason::kQuarantined);
+    EXPECT_THAT(miss.detail, HasSubstr("seed 17"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(Put(s, kKernel, "k", "again")));
+  }
+  EXPECT_EQ(CountFiles(temp / "v1/bad"), 1);
+  EXPECT_EQ(Get(&store, kPlan, "k").reason, MissReason::kAbsent);
+  EXPECT_TRUE(store.Quarantine(kKernel, Sha256("k"), "once more").ok());
+  EXPECT_TRUE(store.Quarantine(kPlan, Sha256("never stored"), "why").ok());
+  EXPECT_EQ(Get(&other, kPlan, "never stored").reason, MissReason::kQuarantined);
+}
+
+TEST(LocalStoreTest, ATombstoneHoldsWhateverItsBytes) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "v").ok());
+  ASSERT_TRUE(store.Quarantine(kKernel, Sha256("k"), "why").ok());
+  for (const std::string& bytes : {std::string(), std::string("\0\xff", 2), RandomBytes(9000, 1)}) {
+    WriteFile(TombstoneIn(temp.path(), kKernel, "k"), bytes);
+    EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kQuarantined);
+  }
+}
+
+TEST(LocalStoreTest, RefusesFilesThatOthersCouldHaveWritten) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "v").ok());
+  const std::string path = PathIn(temp.path(), kKernel, "k");
+  for (const mode_t mode : {0660, 0602}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kRefusedOwner);
+  }
+  const std::string copy = temp / "copy";
+  WriteFile(copy, ReadFile(path));
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(symlink(copy.c_str(), path.c_str()), 0);
+  EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kRefusedOwner);
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kRefusedOwner);
+  ASSERT_TRUE(Put(&store, kKernel, "k", "v").ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, "v");
+}
+
+TEST(LocalStoreTest, SurvivesTheLossOfItsFolder) {
+  TempDir temp;
+  const std::string root = temp / "root";
+  LocalStore store(OptionsFor(root));
+  ASSERT_TRUE(Put(&store, kKernel, "k", "v").ok());
+  std::filesystem::remove_all(root);
+  EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kAbsent);
+  EXPECT_EQ(store.LockForBuild(kKernel, Sha256("k"), 1000), nullptr);
+  ASSERT_TRUE(Put(&store, kKernel, "k", "v").ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, "v");
+  EXPECT_NE(store.LockForBuild(kKernel, Sha256("k"), 1000), nullptr);
+  std::filesystem::remove_all(root);
+  EXPECT_TRUE(store.Quarantine(kKernel, Sha256("k"), "why").ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kQuarantined);
+}
+
+TEST(LocalStoreTest, TwoSpellingsOfOneRootAreOneStore) {
+  TempDir temp;
+  ASSERT_EQ(mkdir((temp / "x").c_str(), 0700), 0);
+  LocalStore b(OptionsFor(temp / "root")), c(OptionsFor(temp / "x/../root"));
+  ASSERT_TRUE(c.usable().ok()) << c.usable();
+  ASSERT_TRUE(Put(&b, kPlan, "from b", "b").ok());
+  ASSERT_TRUE(Put(&c, kPlan, "from c", "c").ok());
+  EXPECT_EQ(Get(&c, kPlan, "from b").payload, "b");
+  EXPECT_EQ(Get(&b, kPlan, "from c").payload, "c");
+}
+
+TEST(LocalStoreTest, WorksInAForkedChild) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  ASSERT_TRUE(Put(&store, kPlan, "parent", "p").ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool ok = Get(&store, kPlan, "parent").payload == "p" &&
+                    Put(&store, kPlan, "child", "c").ok() &&
+                    store.LockForBuild(kPlan, Sha256("x"), 0) != nullptr;
+    _exit(ok ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(Get(&store, kPlan, "child").payload, "c");
+  EXPECT_EQ(Get(&store, kPlan, "parent").payload, "p");
+}
+
+// A read-only folder serves hits; root ignores modes, so the child drops to an ordinary user when
+// it is root.
+TEST(LocalStoreTest, AReadOnlyFolderServesHitsAndFailsPuts) {
+  TempDir temp;
+  {
+    LocalStore store(OptionsFor(temp / "root"));
+    ASSERT_TRUE(Put(&store, kPlan, "k", "v").ok());
+  }
+  const bool root = geteuid() == 0;
+  ASSERT_EQ(system(("chmod -R a-w,a+rX " + temp.path()).c_str()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (root && setresuid(65534, 65534, 65534) != 0) _exit(2);
+    LocalStore store(OptionsFor(temp / "root"));
+    if (!store.usable().ok()) _exit(3);
+    const int hit = root ? 0 : (Get(&store, kPlan, "k").payload == "v" ? 0 : 4);
+    if (root && Get(&store, kPlan, "k").payload != "v") _exit(5);  // owned by root: trusted
+    if (Put(&store, kPlan, "new", "v").ok()) _exit(6);
+    if (Put(&store, kPlan, "k", "other").ok()) _exit(7);
+    if (store.Quarantine(kPlan, Sha256("k"), "why").ok()) _exit(8);
+    if (store.LockForBuild(kPlan, Sha256("k"), 1000) != nullptr) _exit(9);
+    LocalStore below(OptionsFor(temp / "root/new"));
+    if (below.usable().ok()) _exit(10);
+    if (Get(&below, kPlan, "k").reason != MissReason::kDisabled) _exit(11);
+    _exit(hit);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  ASSERT_EQ(system(("chmod -R u+w " + temp.path()).c_str()), 0);
+}
+
+TEST(LocalStoreTest, InspectionCountsWhatIsThere) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp.path()));
+  KernelRecord record = SampleKernelRecord();
+  record.verification.device = "NVIDIA H200";
+  ASSERT_TRUE(Put(&store, kPlan, "p", "plan").ok());
+  ASSERT_TRUE(Put(&store, kKernel, "k1", EncodeKernelRecord(record)).ok());
+  ASSERT_TRUE(Put(&store, kKernel, "k2", "kernel").ok());
+  ASSERT_TRUE(Put(&store, kKernel, "k3", "kernel").ok());
+  ASSERT_TRUE(Put(&store, kKernel, "k4", "kernel").ok());
+  WriteFile(PathIn(temp.path(), kKernel, "k3"), "damage");
+  WriteFile(PathIn(temp.path(), kKernel, "k4"), ReadFile(PathIn(temp.path(), kKernel, "k2")));
+  ASSERT_TRUE(store.Quarantine(kPlan, Sha256("q"), "seed 3").ok());
+  const auto report = InspectLocalStore(temp.path());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->plans, 1u);
+  EXPECT_EQ(report->kernels, 2u);
+  EXPECT_EQ(report->verified_kernels, 1u);
+  EXPECT_EQ(report->unsound, 2u);
+  EXPECT_EQ(report->quarantined, 1u);
+  EXPECT_EQ(report->temporary, 0u);
+  EXPECT_GT(report->bytes, 0u);
+  EXPECT_EQ(report->findings.size(), 3u);
+  EXPECT_EQ(CountFiles(temp / "v1/bad"), 0);
+}
+
+}  // namespace
+}  // namespace sinter

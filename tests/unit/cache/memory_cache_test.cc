@@ -1,0 +1,82 @@
+#include "cache/memory/memory_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+namespace {
+
+MemoryCache::Id IdOf(int i, RecordKind kind = RecordKind::kKernel) {
+  return {kind, Sha256(absl::StrCat("id ", i))};
+}
+
+TEST(MemoryCacheTest, KeepsTheNewestWithinItsCap) {
+  const uint64_t cost = MemoryCache::CostOf(1000);
+  MemoryCache cache(3 * cost);
+  for (int i = 0; i < 3; ++i) cache.Put(IdOf(i), std::string(1000, 'a'));
+  EXPECT_NE(cache.Get(IdOf(0)), nullptr);  // now the newest
+  cache.Put(IdOf(3), std::string(1000, 'a'));
+  EXPECT_EQ(cache.Get(IdOf(1)), nullptr);
+  EXPECT_NE(cache.Get(IdOf(0)), nullptr);
+  EXPECT_NE(cache.Get(IdOf(2)), nullptr);
+  EXPECT_NE(cache.Get(IdOf(3)), nullptr);
+  EXPECT_EQ(cache.entries(), 3u);
+  EXPECT_EQ(cache.bytes(), 3 * cost);
+}
+
+TEST(MemoryCacheTest, ReplacesAndErases) {
+  MemoryCache cache(1 << 20);
+  cache.Put(IdOf(1), "old");
+  cache.Put(IdOf(1), "new one");
+  EXPECT_EQ(*cache.Get(IdOf(1)), "new one");
+  EXPECT_EQ(cache.bytes(), MemoryCache::CostOf(7));
+  cache.Erase(IdOf(1));
+  EXPECT_EQ(cache.Get(IdOf(1)), nullptr);
+  EXPECT_EQ(cache.bytes(), 0u);
+}
+
+TEST(MemoryCacheTest, TellsKindsApart) {
+  MemoryCache cache(1 << 20);
+  cache.Put(IdOf(1, RecordKind::kPlan), "plan");
+  EXPECT_EQ(cache.Get(IdOf(1, RecordKind::kKernel)), nullptr);
+}
+
+TEST(MemoryCacheTest, DropsWhatIsLargerThanTheCap) {
+  MemoryCache cache(1000);
+  cache.Put(IdOf(1), "small");
+  cache.Put(IdOf(1), std::string(2000, 'x'));
+  EXPECT_EQ(cache.Get(IdOf(1)), nullptr);
+  MemoryCache none(0);
+  none.Put(IdOf(1), "");
+  EXPECT_EQ(none.entries(), 0u);
+}
+
+TEST(MemoryCacheTest, ThreadsSeeWholePayloads) {
+  MemoryCache cache(20000);
+  std::atomic<int> wrong{0}, hits{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        const int id = (i * 7 + t) % 20;
+        if (const auto got = cache.Get(IdOf(id))) {
+          ++hits;
+          if (*got != std::string(1000 + id, static_cast<char>('a' + id))) ++wrong;
+        } else {
+          cache.Put(IdOf(id), std::string(1000 + id, static_cast<char>('a' + id)));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(hits, 0);
+  EXPECT_LE(cache.bytes(), 20000u);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,174 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cache/tiers/tiers.h"
+#include "tests/unit/cache/cache_testing.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::PathIn;
+using cache_testing::TempDir;
+using cache_testing::WriteFile;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr RecordKind kPlan = RecordKind::kPlan;
+constexpr RecordKind kKernel = RecordKind::kKernel;
+
+class TieredStoreTest : public testing::Test {
+ protected:
+  std::unique_ptr<Store> Make(const std::string& root, uint64_t memory_bytes = 1 << 20) {
+    TierOptions options;
+    options.local_root = root;
+    options.memory_bytes = memory_bytes;
+    options.producer = "sinter 0.1.0";
+    options.sync = false;
+    options.log = LogSink(LogLevel::kWarn, [this](LogLevel, absl::string_view message) {
+      warnings_.push_back(std::string(message));
+    });
+    return MakeTieredStore(options);
+  }
+  static uint64_t Misses(const Store& store, MissReason reason) {
+    return store.Stats().misses[static_cast<int>(reason)];
+  }
+
+  TempDir temp_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(TieredStoreTest, MemoryAnswersBeforeTheLocalFolder) {
+  const auto store = Make(temp_.path());
+  EXPECT_EQ(store->Get(kPlan, "k").reason, MissReason::kAbsent);
+  store->Put(kPlan, "k", "v");
+  const Lookup memory = store->Get(kPlan, "k");
+  EXPECT_TRUE(memory.hit);
+  EXPECT_STREQ(memory.tier, "memory");
+  const auto second = Make(temp_.path());
+  const Lookup local = second->Get(kPlan, "k");
+  EXPECT_STREQ(local.tier, "local");
+  EXPECT_EQ(local.payload, "v");
+  EXPECT_STREQ(second->Get(kPlan, "k").tier, "memory");
+  const StoreStats stats = second->Stats();
+  EXPECT_EQ(stats.local_hits, 1u);
+  EXPECT_EQ(stats.memory_hits, 1u);
+  EXPECT_EQ(store->Stats().puts, 1u);
+  EXPECT_EQ(Misses(*store, MissReason::kAbsent), 1u);
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(TieredStoreTest, WithoutMemoryTheLocalFolderAnswers) {
+  const auto store = Make(temp_.path(), 0);
+  store->Put(kPlan, "k", "v");
+  EXPECT_STREQ(store->Get(kPlan, "k").tier, "local");
+  EXPECT_STREQ(store->Get(kPlan, "k").tier, "local");
+}
+
+TEST_F(TieredStoreTest, WithoutAFolderItWorksInMemoryAndSaysSoOnce) {
+  for (const std::string& root : {std::string(), std::string("/proc/none/cache")}) {
+    warnings_.clear();
+    const auto store = Make(root);
+    EXPECT_EQ(store->Get(kPlan, "k").reason, MissReason::kDisabled);
+    store->Put(kPlan, "k", "v");
+    EXPECT_TRUE(store->Get(kPlan, "k").hit);
+    EXPECT_EQ(store->LockForBuild(kPlan, "k", 1000000), nullptr);
+    store->Get(kPlan, "other");
+    EXPECT_EQ(store->Stats().put_failures, 0u);
+    EXPECT_EQ(Misses(*store, MissReason::kDisabled), 2u);
+    EXPECT_EQ(warnings_.size(), 1u);
+    store->Quarantine(kPlan, "k", "seed 5");
+    EXPECT_EQ(store->Get(kPlan, "k").reason, MissReason::kQuarantined);
+    store->Put(kPlan, "k", "v");
+    EXPECT_FALSE(store->Get(kPlan, "k").hit);
+  }
+}
+
+TEST_F(TieredStoreTest, ARefusedFolderHasItsOwnReason) {
+  ASSERT_EQ(chmod(temp_.path().c_str(), 0777), 0);
+  const auto store = Make(temp_.path());
+  EXPECT_EQ(store->Get(kPlan, "k").reason, MissReason::kRefusedOwner);
+  store->Put(kPlan, "k", "v");
+  EXPECT_TRUE(store->Get(kPlan, "k").hit);
+  EXPECT_EQ(Misses(*store, MissReason::kRefusedOwner), 1u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("writable by group or others")));
+}
+
+TEST_F(TieredStoreTest, DamageIsACountedMissWithAReason) {
+  const auto writer = Make(temp_.path());
+  writer->Put(kKernel, "k", "v");
+  WriteFile(PathIn(temp_.path(), kKernel, "k"), "damage");
+  EXPECT_TRUE(writer->Get(kKernel, "k").hit);  // its own memory
+  const auto reader = Make(temp_.path());
+  const Lookup miss = reader->Get(kKernel, "k");
+  EXPECT_FALSE(miss.hit);
+  EXPECT_EQ(miss.reason, MissReason::kDamaged);
+  EXPECT_EQ(Misses(*reader, MissReason::kDamaged), 1u);
+  EXPECT_EQ(reader->Stats().quarantined, 1u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("cache: miss, ")));
+  reader->Put(kKernel, "k", "v");
+  EXPECT_EQ(Make(temp_.path())->Get(kKernel, "k").payload, "v");
+}
+
+TEST_F(TieredStoreTest, QuarantineReachesTheMemoryOfOtherProcesses) {
+  const auto a = Make(temp_.path()), b = Make(temp_.path());
+  a->Put(kKernel, "k", "wrong");
+  EXPECT_TRUE(b->Get(kKernel, "k").hit);
+  a->Quarantine(kKernel, "k", "seed 17");
+  for (Store* store : {a.get(), b.get()}) {
+    const Lookup miss = store->Get(kKernel, "k");
+    EXPECT_EQ(miss.reason, MissReason::kQuarantined);
+    EXPECT_THAT(miss.detail, HasSubstr("seed 17"));
+    store->Put(kKernel, "k", "wrong");
+    EXPECT_FALSE(store->Get(kKernel, "k").hit);
+    EXPECT_EQ(Misses(*store, MissReason::kQuarantined), 2u);
+  }
+  EXPECT_EQ(a->Stats().quarantined, 1u);
+  EXPECT_EQ(b->Stats().put_failures, 1u);
+}
+
+TEST_F(TieredStoreTest, LosingTheFolderLosesNothingInMemory) {
+  const std::string root = temp_ / "root";
+  const auto store = Make(root);
+  store->Put(kPlan, "k", "v");
+  std::filesystem::remove_all(root);
+  EXPECT_TRUE(store->Get(kPlan, "k").hit);
+  EXPECT_EQ(store->Get(kPlan, "other").reason, MissReason::kAbsent);
+  store->Put(kPlan, "new", "w");
+  EXPECT_EQ(Make(root)->Get(kPlan, "new").payload, "w");
+}
+
+TEST_F(TieredStoreTest, LocksExcludeAndRelease) {
+  const auto a = Make(temp_.path()), b = Make(temp_.path());
+  auto held = a->LockForBuild(kPlan, "k", 0);
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(b->LockForBuild(kPlan, "k", 2000), nullptr);
+  held.reset();
+  EXPECT_NE(b->LockForBuild(kPlan, "k", 2000), nullptr);
+}
+
+TEST_F(TieredStoreTest, ManyThreadsShareOneStore) {
+  const auto store = Make(temp_.path(), 20000);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const std::string key = absl::StrCat("k", (i * 3 + t) % 30);
+        const Lookup lookup = store->Get(kKernel, key);
+        if (!lookup.hit) store->Put(kKernel, key, key + std::string(1000, 'x'));
+        if (lookup.hit && lookup.payload != key + std::string(1000, 'x')) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  const StoreStats stats = store->Stats();
+  EXPECT_EQ(stats.put_failures, 0u);
+  EXPECT_EQ(stats.memory_hits + stats.local_hits + Misses(*store, MissReason::kAbsent), 800u);
+}
+
+}  // namespace
+}  // namespace sinter
