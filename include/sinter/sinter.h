@@ -198,7 +198,7 @@ enum {
   SINTER_LOG_OFF = 5
 };
 
-/* A value of a chain: the result of one add. Numbered from 1 in the order of adds; valid in its own
+/* A value of a chain: the result of one add. 1 or more, growing from add to add; valid in its own
  * chain only. */
 typedef int32_t sinter_value;
 #define SINTER_NO_VALUE 0 /* an operand that is absent */
@@ -641,7 +641,9 @@ SINTER_API sinter_status sinter_tune(sinter_context* context, const sinter_chain
 
 SINTER_API void sinter_plan_retain(const sinter_plan* plan);
 SINTER_API void sinter_plan_release(const sinter_plan* plan);
-/* SHA-256 of what the plan executes: ranks that compare it know that they run alike. */
+/* SHA-256 of the plan chosen: equal wherever chain, bucket, device model, library version and
+ * options are, so ranks that compare it know that they agree. A fallback on one GPU does not change
+ * it; it is counted in sinter_stats. */
 SINTER_API sinter_status sinter_plan_get_digest(const sinter_plan* plan, uint8_t out_digest[32],
                                                 sinter_error** error);
 /* The largest m that one pass serves; 0 for NULL. */

@@ -1,0 +1,22 @@
+# Writes sinter_build_info.h. SOURCE, OUTPUT, VERSION, COMPILER, BUILD_TYPE are given.
+set(commit "commit unknown")
+find_package(Git QUIET)
+if(GIT_FOUND AND EXISTS ${SOURCE}/.git)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} rev-parse --short=12 HEAD
+                  OUTPUT_VARIABLE hash OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed)
+    execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} --no-optional-locks status --porcelain --untracked-files=no
+                    OUTPUT_VARIABLE changes ERROR_QUIET)
+    set(commit "commit ${hash}")
+    if(changes)
+      string(APPEND commit " dirty")
+    endif()
+  endif()
+endif()
+set(text "#define SINTER_BUILD_INFO \"sinter ${VERSION} (${commit}; ${COMPILER}; ${BUILD_TYPE})\"\n")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} old)
+endif()
+if(NOT "${old}" STREQUAL "${text}")
+  file(WRITE ${OUTPUT} "${text}")
+endif()

@@ -1,0 +1,196 @@
+// sinter_chain_add_*: the primitives.
+#include "src/capi/adder.h"
+
+namespace capi = sinter::capi;
+using sinter::ValueId;
+using Result = absl::StatusOr<ValueId>;
+
+extern "C" {
+
+sinter_status sinter_chain_add_input(sinter_chain* chain, sinter_dtype dtype, uint32_t rank,
+                                     const int64_t* dims, const sinter_input_options* options,
+                                     sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "input", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given,
+                            capi::ReadOptions(options, "input", SINTER_INPUT_CONSTANT));
+    const sinter::TensorType type{add.Type(dtype), add.Dims("dims", rank, dims)};
+    sinter::InputOptions input;
+    input.constant = (given.flags & SINTER_INPUT_CONSTANT) != 0;
+    if (given.name != nullptr) input.name = given.name;
+    input.strides = add.Strides(rank, given.strides, given.stride_m_powers);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Input(type, input);
+  });
+}
+
+sinter_status sinter_chain_add_scalar(sinter_chain* chain, double value, sinter_dtype dtype,
+                                      sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "scalar", out_value, error, [&](capi::Adder& add) -> Result {
+    const sinter::DType type = add.Type(dtype);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Scalar(value, type);
+  });
+}
+
+sinter_status sinter_chain_add_iota(sinter_chain* chain, sinter_dtype dtype, uint32_t rank,
+                                    const int64_t* dims, int32_t axis, sinter_value* out_value,
+                                    sinter_error** error) {
+  return capi::AddValue(chain, "iota", out_value, error, [&](capi::Adder& add) -> Result {
+    const sinter::DType type = add.Type(dtype);
+    const std::vector<sinter::Dim> extents = add.Dims("dims", rank, dims);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Iota(extents, axis, type);
+  });
+}
+
+sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a, sinter_value b,
+                                      const sinter_matmul_options* options, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "matmul", out_value, error, [&](capi::Adder& add) -> Result {
+    constexpr uint32_t kFlags = SINTER_MATMUL_TRANSPOSE_A | SINTER_MATMUL_TRANSPOSE_B;
+    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "matmul", kFlags));
+    const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Matmul(va, vb, (given.flags & SINTER_MATMUL_TRANSPOSE_A) != 0,
+                                (given.flags & SINTER_MATMUL_TRANSPOSE_B) != 0);
+  });
+}
+
+sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind, sinter_value a,
+                                     sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "unary", out_value, error, [&](capi::Adder& add) -> Result {
+    const auto op = static_cast<sinter::UnaryKind>(kind);
+    add.Require(sinter::IsValid(op),
+                absl::StrCat("kind is ", kind, ", must be a SINTER_UNARY_* in [1, 16]"));
+    const ValueId va = add.Operand("a", a);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Unary(op, va);
+  });
+}
+
+sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind, sinter_value a,
+                                      sinter_value b, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "binary", out_value, error, [&](capi::Adder& add) -> Result {
+    const auto op = static_cast<sinter::BinaryKind>(kind);
+    add.Require(sinter::IsValid(op),
+                absl::StrCat("kind is ", kind, ", must be a SINTER_BINARY_* in [1, 9]"));
+    const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Binary(op, va, vb);
+  });
+}
+
+sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind, sinter_value a,
+                                       sinter_value b, sinter_value* out_value,
+                                       sinter_error** error) {
+  return capi::AddValue(chain, "compare", out_value, error, [&](capi::Adder& add) -> Result {
+    const auto op = static_cast<sinter::CompareKind>(kind);
+    add.Require(sinter::IsValid(op),
+                absl::StrCat("kind is ", kind, ", must be a SINTER_COMPARE_* in [1, 6]"));
+    const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Compare(op, va, vb);
+  });
+}
+
+sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_value condition, sinter_value a,
+                                      sinter_value b, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "select", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vc = add.Operand("condition", condition);
+    const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Select(vc, va, vb);
+  });
+}
+
+sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a, sinter_dtype dtype,
+                                    sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "cast", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId va = add.Operand("a", a);
+    const sinter::DType type = add.Type(dtype);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Cast(va, type);
+  });
+}
+
+sinter_status sinter_chain_add_broadcast(sinter_chain* chain, sinter_value a, uint32_t rank,
+                                         const int64_t* dims, sinter_value* out_value,
+                                         sinter_error** error) {
+  return capi::AddValue(chain, "broadcast", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId va = add.Operand("a", a);
+    const std::vector<sinter::Dim> extents = add.Dims("dims", rank, dims);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Broadcast(va, extents);
+  });
+}
+
+sinter_status sinter_chain_add_transpose(sinter_chain* chain, sinter_value a, uint32_t rank,
+                                         const int32_t* permutation, sinter_value* out_value,
+                                         sinter_error** error) {
+  return capi::AddValue(chain, "transpose", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId va = add.Operand("a", a);
+    const std::vector<int32_t> axes = add.Numbers("permutation", rank, permutation);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Transpose(va, axes);
+  });
+}
+
+sinter_status sinter_chain_add_reshape(sinter_chain* chain, sinter_value a, uint32_t rank,
+                                       const int64_t* dims, sinter_value* out_value,
+                                       sinter_error** error) {
+  return capi::AddValue(chain, "reshape", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId va = add.Operand("a", a);
+    const std::vector<sinter::Dim> extents = add.Dims("dims", rank, dims);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Reshape(va, extents);
+  });
+}
+
+sinter_status sinter_chain_add_slice(sinter_chain* chain, sinter_value a, uint32_t rank,
+                                     const int64_t* starts, const int64_t* limits,
+                                     const int64_t* steps, sinter_value* out_value,
+                                     sinter_error** error) {
+  return capi::AddValue(chain, "slice", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId va = add.Operand("a", a);
+    const std::vector<int64_t> first = add.Numbers("starts", rank, starts);
+    const std::vector<sinter::Dim> end = add.Dims("limits", rank, limits);
+    const std::vector<int64_t> step =
+        steps != nullptr ? add.Numbers("steps", rank, steps) : std::vector<int64_t>();
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Slice(va, first, end, step);
+  });
+}
+
+sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t count,
+                                      const sinter_value* operands, int32_t axis,
+                                      sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "concat", out_value, error, [&](capi::Adder& add) -> Result {
+    std::vector<ValueId> values = add.Numbers("operands", count, operands);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = add.Operand(absl::StrCat("operands[", i, "]"), values[i]);
+    }
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Concat(values, axis);
+  });
+}
+
+sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind, sinter_value a,
+                                      uint32_t axis_count, const int32_t* axes,
+                                      const sinter_reduce_options* options, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "reduce", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given,
+                            capi::ReadOptions(options, "reduce", SINTER_REDUCE_KEEPDIMS));
+    const auto op = static_cast<sinter::ReduceKind>(kind);
+    add.Require(sinter::IsValid(op),
+                absl::StrCat("kind is ", kind, ", must be a SINTER_REDUCE_* in [1, 4]"));
+    const ValueId va = add.Operand("a", a);
+    const std::vector<int32_t> list = add.Numbers("axes", axis_count, axes);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Reduce(op, va, list, (given.flags & SINTER_REDUCE_KEEPDIMS) != 0);
+  });
+}
+
+}  // extern "C"

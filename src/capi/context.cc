@@ -1,0 +1,143 @@
+// sinter_context: configuration from options over environment, the engine, its counters.
+#include <cstdio>
+
+#include "src/base/config.h"
+#include "src/capi/firewall.h"
+#include "src/capi/objects.h"
+#include "src/capi/structs.h"
+
+namespace sinter::capi {
+namespace {
+
+void Override(const char* option, std::string* field) {
+  if (option != nullptr) *field = option;
+}
+
+absl::Status Override(sinter_switch option, absl::string_view name, bool* field) {
+  SINTER_RETURN_IF_ERROR(CheckSwitch(option, name));
+  if (option != SINTER_SWITCH_DEFAULT) *field = option == SINTER_SWITCH_ON;
+  return absl::OkStatus();
+}
+
+// The environment, with every option that is set put over it.
+absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
+  SINTER_ASSIGN_OR_RETURN(Config config, ConfigFromEnvironment());
+  Override(options.cache_dir, &config.cache_dir);
+  Override(options.dump_dir, &config.dump_dir);
+  Override(options.nvrtc_path, &config.nvrtc_path);
+  Override(options.driver_path, &config.driver_path);
+  SINTER_RETURN_IF_ERROR(Override(options.cache, "context.cache", &config.cache_enabled));
+  SINTER_RETURN_IF_ERROR(Override(options.must_hit, "context.must_hit", &config.must_hit));
+  SINTER_RETURN_IF_ERROR(
+      Override(options.deterministic, "context.deterministic", &config.deterministic));
+  SINTER_RETURN_IF_ERROR(Override(options.verify, "context.verify", &config.verify_first_use));
+  if (options.log_level < SINTER_LOG_DEFAULT || options.log_level > SINTER_LOG_OFF) {
+    return absl::InvalidArgumentError(absl::StrCat("context.log_level is ", options.log_level,
+                                                   ", must be a SINTER_LOG_* in [0, 5]"));
+  }
+  if (options.log_level != SINTER_LOG_DEFAULT && options.log_level != SINTER_LOG_OFF) {
+    config.log_level = static_cast<LogLevel>(options.log_level);
+  }
+  return config;
+}
+
+LogSink MakeSink(const sinter_context_options& options, LogLevel level) {
+  if (options.log_level == SINTER_LOG_OFF) return LogSink();
+  const sinter_log_callback callback = options.log;
+  const uintptr_t user_data = options.log_user_data;
+  return LogSink(level, [callback, user_data](LogLevel at, absl::string_view message) {
+    const std::string line(message);
+    if (callback != nullptr) {
+      callback(user_data, static_cast<sinter_log_level>(at), line.c_str());
+    } else {
+      std::fprintf(stderr, "sinter: %s\n", line.c_str());
+    }
+  });
+}
+
+absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* given) {
+  SINTER_ASSIGN_OR_RETURN(const sinter_context_options options, ReadOptions(given, "context", 0));
+  const absl::string_view target = options.target != nullptr ? options.target : "";
+  if (target.empty() && options.device < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("context.device is ", options.device, ", must be >= 0"));
+  }
+  auto context = std::make_unique<sinter_context>();
+  SINTER_ASSIGN_OR_RETURN(context->config, MakeConfig(options));
+  const LogSink sink = MakeSink(options, context->config.log_level);
+  const int ordinal = target.empty() ? options.device : -1;
+  SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(context->config, ordinal, target, sink));
+  context->engine = Engine::Create(std::move(ports), context->config, sink);
+  return context.release();
+}
+
+void FillCache(const StoreStats& from, sinter_stats* to) {
+  const auto misses = [&](MissReason reason) { return from.misses[static_cast<int>(reason)]; };
+  to->cache_memory_hits = from.memory_hits;
+  to->cache_local_hits = from.local_hits;
+  to->cache_puts = from.puts;
+  to->cache_put_failures = from.put_failures;
+  to->cache_quarantined = from.quarantined;
+  for (const uint64_t count : from.misses) to->cache_misses += count;
+  to->cache_absent = misses(MissReason::kAbsent);
+  to->cache_damaged = misses(MissReason::kDamaged);
+  to->cache_foreign_arch = misses(MissReason::kForeignArch);
+  to->cache_other_format = misses(MissReason::kOtherFormat);
+  to->cache_other_toolchain = misses(MissReason::kOtherToolchain);
+  to->cache_refused_owner = misses(MissReason::kRefusedOwner);
+  to->cache_in_quarantine = misses(MissReason::kQuarantined);
+  to->cache_disabled = misses(MissReason::kDisabled);
+  to->cache_io_errors = misses(MissReason::kIoError);
+}
+
+sinter_stats ToStats(const EngineStats& from) {
+  sinter_stats to{};
+  to.nvrtc_loaded = from.nvrtc_loaded ? 1 : 0;
+  to.prepares = from.prepares;
+  to.plan_hits = from.plan_hits;
+  to.searched = from.searched;
+  to.kernels_compiled = from.kernels_compiled;
+  to.kernel_hits = from.kernel_hits;
+  to.kernels_loaded = from.kernels_loaded;
+  to.launches = from.launches;
+  to.waits = from.waits;
+  to.wrong_kernels = from.wrong_kernels;
+  to.non_resident_fallbacks = from.non_resident_fallbacks;
+  to.search_us = from.search_us;
+  to.compile_us = from.compile_us;
+  FillCache(from.store, &to);
+  return to;
+}
+
+}  // namespace
+}  // namespace sinter::capi
+
+namespace capi = sinter::capi;
+
+extern "C" {
+
+sinter_status sinter_context_create(const sinter_context_options* options,
+                                    sinter_context** out_context, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_context, "out_context"));
+    SINTER_ASSIGN_OR_RETURN(*out_context, capi::CreateContext(options));
+    return absl::OkStatus();
+  });
+}
+
+void sinter_context_retain(const sinter_context* context) { capi::RetainHandle(context); }
+void sinter_context_release(const sinter_context* context) { capi::ReleaseHandle(context); }
+
+int32_t sinter_context_has_device(const sinter_context* context) {
+  return capi::IsLive(context) && context->engine->ports().loader != nullptr ? 1 : 0;
+}
+
+sinter_status sinter_context_get_stats(const sinter_context* context, sinter_stats* stats,
+                                       sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
+    return capi::WriteStruct(capi::ToStats(context->engine->Stats()), "stats", stats);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,87 @@
+// The ABI's opaque objects. Each holds what it needs alive, so release order never matters.
+#ifndef SINTER_SRC_CAPI_OBJECTS_H_
+#define SINTER_SRC_CAPI_OBJECTS_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "sinter/sinter.h"
+#include "sinter/sinter_experimental.h"
+#include "src/base/config.h"
+#include "src/capi/handle.h"
+#include "src/chain/builder.h"
+#include "src/engine/engine.h"
+
+struct sinter_context : sinter::capi::Handle<sinter_context> {
+  static constexpr uint32_t kMagic = 0x53436f6e;
+  static constexpr char kTypeName[] = "sinter_context";
+  sinter::Config config;
+  std::shared_ptr<sinter::Engine> engine;
+};
+
+// Until finished, `builder` grows; afterwards `chain` is set and never changes.
+struct sinter_chain : sinter::capi::Handle<sinter_chain> {
+  static constexpr uint32_t kMagic = 0x53436861;
+  static constexpr char kTypeName[] = "sinter_chain";
+  sinter::ChainBuilder builder;
+  absl::optional<sinter::Chain> chain;
+};
+
+struct sinter_plan : sinter::capi::Handle<sinter_plan> {
+  static constexpr uint32_t kMagic = 0x53506c61;
+  static constexpr char kTypeName[] = "sinter_plan";
+  std::shared_ptr<sinter::Engine> engine;
+  std::shared_ptr<const sinter::PreparedPlan> prepared;
+  uint32_t buffers = 0;
+  bool uses_m = false;
+};
+
+struct sinter_binding : sinter::capi::Handle<sinter_binding> {
+  static constexpr uint32_t kMagic = 0x5342696e;
+  static constexpr char kTypeName[] = "sinter_binding";
+  std::shared_ptr<sinter::Engine> engine;
+  std::shared_ptr<const sinter::PreparedPlan> prepared;
+  std::shared_ptr<const sinter::PlanBinding> binding;
+  bool uses_m = false;
+};
+
+struct sinter_cancel : sinter::capi::Handle<sinter_cancel> {
+  static constexpr uint32_t kMagic = 0x5343616e;
+  static constexpr char kTypeName[] = "sinter_cancel";
+  std::atomic<bool> requested{false};
+  std::mutex mutex;
+  std::vector<std::weak_ptr<std::atomic<bool>>> followers;  // guarded by mutex; set by a request
+};
+
+struct sinter_error : sinter::capi::Handle<sinter_error> {
+  static constexpr uint32_t kMagic = 0x53457272;
+  static constexpr char kTypeName[] = "sinter_error";
+  sinter_status code = SINTER_INTERNAL;
+  int32_t driver_result = 0;
+  std::string message;
+  std::string compile_log;
+};
+
+struct sinter_x_text : sinter::capi::Handle<sinter_x_text> {
+  static constexpr uint32_t kMagic = 0x53547874;
+  static constexpr char kTypeName[] = "sinter_x_text";
+  std::string text;
+};
+
+namespace sinter::capi {
+
+// The finished chain inside `chain`: INVALID_ARGUMENT for a bad handle, FAILED_PRECONDITION before
+// sinter_chain_finish.
+absl::StatusOr<const Chain*> Finished(const sinter_chain* chain);
+// A finished chain as an object with one reference.
+sinter_chain* NewFinishedChain(Chain chain);
+sinter_x_text* NewText(std::string text);
+
+}  // namespace sinter::capi
+
+#endif  // SINTER_SRC_CAPI_OBJECTS_H_

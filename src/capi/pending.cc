@@ -1,0 +1,150 @@
+// sinter_pending: a prepare on a thread of its own.
+#include <condition_variable>
+#include <system_error>
+#include <thread>
+
+#include "src/capi/firewall.h"
+#include "src/capi/prepare.h"
+
+namespace capi = sinter::capi;
+
+namespace sinter::capi {
+namespace {
+
+// What the thread and the handle share. Invariant: `plan` and `status` are written once, before
+// `done` becomes true, and read only after.
+struct PendingState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  sinter_plan* plan = nullptr;
+  sinter_status code = SINTER_OK;
+  sinter_error* error = nullptr;
+  std::shared_ptr<std::atomic<bool>> cancel = std::make_shared<std::atomic<bool>>(false);
+  ~PendingState() {
+    ReleaseHandle(plan);
+    ReleaseHandle(error);
+  }
+};
+
+void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context* context,
+                const sinter_chain* chain, int64_t m, const PrepareSettings& settings) noexcept {
+  sinter_plan* plan = nullptr;
+  sinter_error* error = nullptr;
+  const sinter_status code = Guard(&error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(plan, PreparePlan(*context, *chain->chain, m, settings));
+    return absl::OkStatus();
+  });
+  ReleaseHandle(context);
+  ReleaseHandle(chain);
+  std::lock_guard<std::mutex> lock(state->mutex);
+  state->plan = plan;
+  state->code = code;
+  state->error = error;
+  state->done = true;
+  state->changed.notify_all();
+}
+
+}  // namespace
+}  // namespace sinter::capi
+
+struct sinter_pending : sinter::capi::Handle<sinter_pending> {
+  static constexpr uint32_t kMagic = 0x5350656e;
+  static constexpr char kTypeName[] = "sinter_pending";
+  std::shared_ptr<capi::PendingState> state = std::make_shared<capi::PendingState>();
+  std::thread thread;
+
+  ~sinter_pending() {
+    *state->cancel = true;
+    if (!thread.joinable()) return;
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();  // released from its own progress callback: it cannot wait for itself
+    } else {
+      thread.join();
+    }
+  }
+};
+
+namespace sinter::capi {
+namespace {
+
+absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sinter_chain* chain,
+                                             int64_t m, const sinter_prepare_options* options) {
+  SINTER_ASSIGN_OR_RETURN(PrepareSettings settings, ReadPrepareSettings(context, options));
+  SINTER_RETURN_IF_ERROR(Finished(chain).status());
+  SINTER_RETURN_IF_ERROR(RefuseCapture(*context, settings.stream));
+  auto pending = std::make_unique<sinter_pending>();
+  const auto state = pending->state;
+  if (settings.cancel != nullptr) SINTER_RETURN_IF_ERROR(Follow(settings.cancel, state->cancel));
+  settings.base.cancel = state->cancel.get();
+  RetainHandle(context);
+  RetainHandle(chain);
+  try {
+    pending->thread = std::thread(
+        [state, context, chain, m, settings] { RunPrepare(state, context, chain, m, settings); });
+  } catch (const std::system_error&) {
+    ReleaseHandle(context);
+    ReleaseHandle(chain);
+    return absl::ResourceExhaustedError("prepare: no thread could be started");
+  }
+  return pending.release();
+}
+
+absl::Status WaitFor(PendingState& state, int64_t timeout_us) {
+  std::unique_lock<std::mutex> lock(state.mutex);
+  const auto done = [&] { return state.done; };
+  if (timeout_us < 0) {
+    state.changed.wait(lock, done);
+  } else if (!state.changed.wait_for(lock, std::chrono::microseconds(timeout_us), done)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the prepare is still under way after ", timeout_us, " us"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace sinter::capi
+
+extern "C" {
+
+sinter_status sinter_prepare_async(sinter_context* context, const sinter_chain* chain, int64_t m,
+                                   const sinter_prepare_options* options,
+                                   sinter_pending** out_pending, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_pending, "out_pending"));
+    SINTER_ASSIGN_OR_RETURN(*out_pending, capi::StartPrepare(context, chain, m, options));
+    return absl::OkStatus();
+  });
+}
+
+void sinter_pending_retain(const sinter_pending* pending) { capi::RetainHandle(pending); }
+void sinter_pending_release(const sinter_pending* pending) { capi::ReleaseHandle(pending); }
+
+int32_t sinter_pending_poll(const sinter_pending* pending) {
+  if (!capi::IsLive(pending)) return 1;
+  std::lock_guard<std::mutex> lock(pending->state->mutex);
+  return pending->state->done ? 1 : 0;
+}
+
+sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_us,
+                                 sinter_plan** out_plan, sinter_error** error) {
+  sinter_status prepared = SINTER_OK;
+  const sinter_status waited = capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(pending, "pending"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_plan, "out_plan"));
+    SINTER_RETURN_IF_ERROR(capi::WaitFor(*pending->state, timeout_us));
+    prepared = pending->state->code;
+    return absl::OkStatus();
+  });
+  if (waited != SINTER_OK) return waited;
+  if (prepared == SINTER_OK) {
+    capi::RetainHandle(pending->state->plan);
+    *out_plan = pending->state->plan;
+  } else if (error != nullptr) {
+    capi::RetainHandle(pending->state->error);
+    *error = pending->state->error;
+  }
+  return prepared;
+}
+
+}  // extern "C"

@@ -1,0 +1,121 @@
+// sinter_plan and sinter_binding: what is known of a plan, bind, launch.
+#include <cstring>
+
+#include "src/capi/firewall.h"
+#include "src/capi/objects.h"
+#include "src/capi/structs.h"
+#include "src/capi/symbols.h"
+
+namespace capi = sinter::capi;
+
+namespace sinter::capi {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const PlanBinding>> BindBuffers(const sinter_plan* plan,
+                                                               uint32_t count,
+                                                               const sinter_device_ptr* buffers,
+                                                               sinter_device_ptr workspace) {
+  SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
+  if (count != plan->buffers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer_count is ", count, ", the plan binds ", plan->buffers));
+  }
+  SINTER_RETURN_IF_ERROR(CheckNotNull(buffers, "buffers"));
+  return plan->prepared->Bind(std::vector<DevicePtr>(buffers, buffers + count), workspace);
+}
+
+}  // namespace
+}  // namespace sinter::capi
+
+extern "C" {
+
+void sinter_plan_retain(const sinter_plan* plan) { capi::RetainHandle(plan); }
+void sinter_plan_release(const sinter_plan* plan) { capi::ReleaseHandle(plan); }
+
+sinter_status sinter_plan_get_digest(const sinter_plan* plan, uint8_t out_digest[32],
+                                     sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
+    const sinter::Digest digest = plan->prepared->ChosenDigest();
+    std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
+    return absl::OkStatus();
+  });
+}
+
+int64_t sinter_plan_get_bucket(const sinter_plan* plan) {
+  if (!capi::IsLive(plan)) return 0;
+  return capi::GuardOr<int64_t>(0, [&] { return plan->prepared->plan().bucket; });
+}
+
+uint32_t sinter_plan_get_buffer_count(const sinter_plan* plan) {
+  return capi::IsLive(plan) ? plan->buffers : 0;
+}
+
+uint64_t sinter_plan_get_workspace_size(const sinter_plan* plan) {
+  if (!capi::IsLive(plan)) return 0;
+  return capi::GuardOr<uint64_t>(0, [&] { return plan->prepared->WorkspaceBytes(); });
+}
+
+sinter_status sinter_plan_init_workspace(const sinter_plan* plan, sinter_device_ptr workspace,
+                                         uint64_t bytes, sinter_stream stream,
+                                         sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    return plan->prepared->InitWorkspace(workspace, bytes, stream);
+  });
+}
+
+sinter_status sinter_plan_explain(const sinter_plan* plan, size_t capacity, char* buffer,
+                                  size_t* required, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    return capi::CopyText(plan->prepared->Explain(), capacity, buffer, required);
+  });
+}
+
+sinter_status sinter_plan_bind(const sinter_plan* plan, uint32_t buffer_count,
+                               const sinter_device_ptr* buffers, sinter_device_ptr workspace,
+                               sinter_binding** out_binding, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_binding, "out_binding"));
+    auto object = std::make_unique<sinter_binding>();
+    SINTER_ASSIGN_OR_RETURN(object->binding,
+                            capi::BindBuffers(plan, buffer_count, buffers, workspace));
+    object->engine = plan->engine;
+    object->prepared = plan->prepared;
+    object->uses_m = plan->uses_m;
+    *out_binding = object.release();
+    return absl::OkStatus();
+  });
+}
+
+void sinter_binding_retain(const sinter_binding* binding) { capi::RetainHandle(binding); }
+void sinter_binding_release(const sinter_binding* binding) { capi::ReleaseHandle(binding); }
+
+sinter_status sinter_binding_launch(const sinter_binding* binding, sinter_stream stream,
+                                    uint32_t symbol_count, const int64_t* symbols, uint32_t flags,
+                                    sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(binding, "binding"));
+    SINTER_RETURN_IF_ERROR(capi::CheckFlags(flags, SINTER_LAUNCH_PDL, "launch"));
+    SINTER_ASSIGN_OR_RETURN(const int64_t m, capi::SymbolM(binding->uses_m, symbol_count, symbols));
+    return binding->prepared->Launch(*binding->binding, stream, m, flags != 0);
+  });
+}
+
+sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stream stream,
+                                 uint32_t symbol_count, const int64_t* symbols,
+                                 uint32_t buffer_count, const sinter_device_ptr* buffers,
+                                 sinter_device_ptr workspace, uint32_t flags,
+                                 sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const auto binding,
+                            capi::BindBuffers(plan, buffer_count, buffers, workspace));
+    SINTER_RETURN_IF_ERROR(capi::CheckFlags(flags, SINTER_LAUNCH_PDL, "launch"));
+    SINTER_ASSIGN_OR_RETURN(const int64_t m, capi::SymbolM(plan->uses_m, symbol_count, symbols));
+    return plan->prepared->Launch(*binding, stream, m, flags != 0);
+  });
+}
+
+}  // extern "C"

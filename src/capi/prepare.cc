@@ -1,0 +1,144 @@
+#include "src/capi/prepare.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/capi/firewall.h"
+#include "src/capi/structs.h"
+
+namespace capi = sinter::capi;
+
+namespace sinter::capi {
+namespace {
+
+constexpr uint32_t kPrepareFlags =
+    SINTER_PREPARE_DETERMINISTIC | SINTER_PREPARE_MUST_HIT | SINTER_PREPARE_VERIFY;
+
+absl::StatusOr<PrepareOptions::Choice> ChoiceOf(sinter_choice choice) {
+  if (choice == SINTER_CHOICE_BEST) return PrepareOptions::Choice::kBest;
+  if (choice == SINTER_CHOICE_FUSED) return PrepareOptions::Choice::kFused;
+  if (choice == SINTER_CHOICE_UNFUSED) return PrepareOptions::Choice::kUnfused;
+  return absl::InvalidArgumentError(
+      absl::StrCat("prepare.choice is ", choice, ", must be a SINTER_CHOICE_* in [0, 2]"));
+}
+
+std::function<void(absl::string_view, double)> ProgressOf(const sinter_prepare_options& options) {
+  if (options.progress == nullptr) return nullptr;
+  const sinter_progress_callback callback = options.progress;
+  const uintptr_t user_data = options.progress_user_data;
+  return [callback, user_data](absl::string_view stage, double fraction) {
+    callback(user_data, std::string(stage).c_str(), fraction);
+  };
+}
+
+absl::Status ReadDeadline(int64_t deadline_us, PrepareSettings* settings) {
+  if (deadline_us < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prepare.deadline_us is ", deadline_us, ", must be >= 0"));
+  }
+  constexpr int64_t kForever = int64_t{1} << 50;  // 35 years
+  if (deadline_us == 0 || deadline_us > kForever) return absl::OkStatus();
+  settings->has_deadline = true;
+  settings->deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(deadline_us);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* context,
+                                                    const sinter_prepare_options* options) {
+  SINTER_RETURN_IF_ERROR(Check(context, "context"));
+  SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "prepare", kPrepareFlags));
+  if (given.cancel != nullptr) SINTER_RETURN_IF_ERROR(Check(given.cancel, "prepare.cancel"));
+  const Config& config = context->config;
+  PrepareSettings settings;
+  settings.base.deterministic =
+      config.deterministic || (given.flags & SINTER_PREPARE_DETERMINISTIC) != 0;
+  settings.base.must_hit = config.must_hit || (given.flags & SINTER_PREPARE_MUST_HIT) != 0;
+  settings.base.verify = config.verify_first_use || (given.flags & SINTER_PREPARE_VERIFY) != 0;
+  settings.base.cancel = given.cancel != nullptr ? &given.cancel->requested : nullptr;
+  settings.base.progress = ProgressOf(given);
+  SINTER_ASSIGN_OR_RETURN(settings.base.choice, ChoiceOf(given.choice));
+  SINTER_RETURN_IF_ERROR(ReadDeadline(given.deadline_us, &settings));
+  settings.cancel = given.cancel;
+  settings.stream = given.stream;
+  settings.threads = given.threads;
+  return settings;
+}
+
+absl::Status RefuseCapture(const sinter_context& context, sinter_stream stream) {
+  if (stream == nullptr) return absl::OkStatus();
+  return context.engine->RefuseDuringCapture(stream);
+}
+
+absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
+                                         int64_t m, const PrepareSettings& settings) {
+  if (chain.UsesM() && m < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("m is ", m, ", must be >= 0"));
+  }
+  PrepareOptions options = settings.base;
+  if (settings.has_deadline) {
+    const auto left = settings.deadline - std::chrono::steady_clock::now();
+    options.deadline_us = std::chrono::duration_cast<std::chrono::microseconds>(left).count();
+    if (options.deadline_us <= 0) return absl::DeadlineExceededError("prepare: deadline passed");
+  }
+  if (options.cancel != nullptr && *options.cancel)
+    return absl::CancelledError("prepare: cancelled");
+  auto plan = std::make_unique<sinter_plan>();
+  plan->engine = context.engine;
+  plan->uses_m = chain.UsesM();
+  plan->buffers = static_cast<uint32_t>(chain.num_inputs() + chain.num_outputs());
+  SINTER_ASSIGN_OR_RETURN(plan->prepared,
+                          context.engine->Prepare(chain, plan->uses_m ? m : 1, options));
+  return plan.release();
+}
+
+absl::Status Follow(sinter_cancel* cancel, const std::shared_ptr<std::atomic<bool>>& flag) {
+  SINTER_RETURN_IF_ERROR(Check(cancel, "cancel"));
+  std::lock_guard<std::mutex> lock(cancel->mutex);
+  if (cancel->requested) *flag = true;
+  auto& all = cancel->followers;
+  all.erase(std::remove_if(all.begin(), all.end(), [](const auto& f) { return f.expired(); }),
+            all.end());
+  all.push_back(flag);
+  return absl::OkStatus();
+}
+
+}  // namespace sinter::capi
+
+extern "C" {
+
+sinter_status sinter_cancel_create(sinter_cancel** out_cancel, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_cancel, "out_cancel"));
+    *out_cancel = new sinter_cancel;
+    return absl::OkStatus();
+  });
+}
+
+void sinter_cancel_retain(const sinter_cancel* cancel) { capi::RetainHandle(cancel); }
+void sinter_cancel_release(const sinter_cancel* cancel) { capi::ReleaseHandle(cancel); }
+
+void sinter_cancel_request(sinter_cancel* cancel) {
+  if (!capi::IsLive(cancel)) return;
+  std::lock_guard<std::mutex> lock(cancel->mutex);
+  cancel->requested = true;
+  for (const auto& follower : cancel->followers) {
+    if (const auto flag = follower.lock()) *flag = true;
+  }
+}
+
+sinter_status sinter_prepare(sinter_context* context, const sinter_chain* chain, int64_t m,
+                             const sinter_prepare_options* options, sinter_plan** out_plan,
+                             sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const auto settings, capi::ReadPrepareSettings(context, options));
+    SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_plan, "out_plan"));
+    SINTER_RETURN_IF_ERROR(capi::RefuseCapture(*context, settings.stream));
+    SINTER_ASSIGN_OR_RETURN(*out_plan, capi::PreparePlan(*context, *finished, m, settings));
+    return absl::OkStatus();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,129 @@
+// sinter_x_*: chains as text and JSON.
+#include <cstring>
+
+#include "absl/strings/str_join.h"
+#include "src/capi/firewall.h"
+#include "src/capi/objects.h"
+#include "src/capi/text.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
+
+namespace capi = sinter::capi;
+
+namespace sinter::capi {
+namespace {
+
+// Hands out what the caller has a place for.
+absl::Status GiveProblem(Problem problem, sinter_chain** out_chain, int64_t* out_m,
+                         sinter_x_text** out_line) {
+  const int64_t m = problem.m.has_value() ? *problem.m : -1;
+  std::unique_ptr<sinter_x_text> line(out_line != nullptr ? NewText(WriteProblem(problem))
+                                                          : nullptr);
+  *out_chain = NewFinishedChain(std::move(problem.chain));
+  if (out_m != nullptr) *out_m = m;
+  if (out_line != nullptr) *out_line = line.release();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Problem> FindProblem(const char* text, absl::string_view id) {
+  SINTER_ASSIGN_OR_RETURN(std::vector<Problem> problems, ParseProblems(text));
+  std::vector<std::string> ids;
+  for (Problem& problem : problems) {
+    if (problem.id == id) return std::move(problem);
+    if (!problem.id.empty()) ids.push_back(problem.id);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no problem is called \"", id, "\"; there are ", absl::StrJoin(ids, " ")));
+}
+
+}  // namespace
+}  // namespace sinter::capi
+
+using Text = absl::StatusOr<std::string>;
+
+extern "C" {
+
+sinter_status sinter_x_chain_from_text(const char* line, sinter_chain** out_chain, int64_t* out_m,
+                                       sinter_x_text** out_line, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(line, "line"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_chain, "out_chain"));
+    SINTER_ASSIGN_OR_RETURN(sinter::Problem problem, sinter::ParseProblem(line));
+    return capi::GiveProblem(std::move(problem), out_chain, out_m, out_line);
+  });
+}
+
+sinter_status sinter_x_chain_from_problems(const char* text, const char* id,
+                                           sinter_chain** out_chain, int64_t* out_m,
+                                           sinter_x_text** out_line, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(text, "text"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(id, "id"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_chain, "out_chain"));
+    SINTER_ASSIGN_OR_RETURN(sinter::Problem problem, capi::FindProblem(text, id));
+    return capi::GiveProblem(std::move(problem), out_chain, out_m, out_line);
+  });
+}
+
+sinter_status sinter_x_problems_list(const char* text, sinter_x_text** out_lines,
+                                     sinter_error** error) {
+  return capi::GiveText(out_lines, error, [&]() -> Text {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(text, "text"));
+    SINTER_ASSIGN_OR_RETURN(const auto problems, sinter::ParseProblems(text));
+    std::string lines;
+    for (const auto& problem : problems) lines += sinter::WriteProblem(problem) + "\n";
+    return lines;
+  });
+}
+
+sinter_status sinter_x_problem_kinds(sinter_x_text** out_kinds, sinter_error** error) {
+  return capi::GiveText(out_kinds, error, [&]() -> Text {
+    std::string kinds;
+    for (const std::string& kind : sinter::ProblemKinds()) kinds += kind + "\n";
+    return kinds;
+  });
+}
+
+sinter_status sinter_x_chain_from_json(const char* json, sinter_chain** out_chain,
+                                       sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(json, "json"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_chain, "out_chain"));
+    SINTER_ASSIGN_OR_RETURN(sinter::Chain chain, sinter::ChainFromJson(json));
+    *out_chain = capi::NewFinishedChain(std::move(chain));
+    return absl::OkStatus();
+  });
+}
+
+sinter_status sinter_x_chain_to_json(const sinter_chain* chain, sinter_x_text** out_json,
+                                     sinter_error** error) {
+  return capi::GiveText(out_json, error, [&]() -> Text {
+    SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
+    return sinter::ChainToJson(*finished);
+  });
+}
+
+sinter_status sinter_x_chain_to_text(const sinter_chain* chain, sinter_x_text** out_text,
+                                     sinter_error** error) {
+  return capi::GiveText(out_text, error, [&]() -> Text {
+    SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
+    return finished->ToString();
+  });
+}
+
+sinter_status sinter_x_chain_get_digest(const sinter_chain* chain, uint8_t out_digest[32],
+                                        sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
+    std::memcpy(out_digest, finished->CanonicalDigest().bytes.data(), 32);
+    return absl::OkStatus();
+  });
+}
+
+double sinter_x_chain_get_flops(const sinter_chain* chain, int64_t m) {
+  if (!capi::IsLive(chain) || !chain->chain.has_value()) return 0;
+  return capi::GuardOr<double>(0, [&] { return chain->chain->MatmulFlops(m); });
+}
+
+}  // extern "C"
