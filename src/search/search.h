@@ -1,4 +1,5 @@
-// Search: schedules for a problem, pruned, costed by the device model, ranked. Deterministic; never asks a driver.
+// Search: schedules for a problem, pruned, costed by the device model, ranked. Deterministic; never
+// asks a driver.
 #ifndef SINTER_SRC_SEARCH_SEARCH_H_
 #define SINTER_SRC_SEARCH_SEARCH_H_
 
@@ -16,13 +17,17 @@ struct SearchOptions {
   bool allow_cooperative = true;  // false: only schedules without waiting across clusters
 };
 
-struct RankedSchedule { Schedule schedule; Prediction prediction; };
+struct RankedSchedule {
+  Schedule schedule;
+  Prediction prediction;
+};
 
 struct SearchResult {
-  std::vector<RankedSchedule> ranked;   // at most top_k, best predicted first; ties by Schedule::Canonical()
-  uint64_t considered = 0;              // candidates enumerated
-  uint64_t legal = 0;                   // after pruning
-  double search_us = 0;                 // wall time; not part of any plan
+  std::vector<RankedSchedule>
+      ranked;               // at most top_k, best predicted first; ties by Schedule::Canonical()
+  uint64_t considered = 0;  // candidates enumerated
+  uint64_t legal = 0;       // after pruning
+  double search_us = 0;     // wall time; not part of any plan
 };
 
 // Products == 2: chain family (kGridExchange, kClusterExchange). Products == 1: gemm family.

@@ -1,0 +1,181 @@
+#include "src/search/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/search/fixed_costs.h"
+#include "src/search/search.h"
+
+namespace sinter {
+namespace {
+
+void Add(const LevelTimes& t, const ProductLoad& load, Prediction* p) {
+  p->hbm_us += t.hbm;
+  p->l2_us += t.l2;
+  p->intake_us += t.intake;
+  p->shared_us += t.shared;
+  p->tensor_us += t.tensor;
+  p->hbm_bytes += load.hbm_bytes;
+  p->l2_bytes += load.total_bytes;
+}
+
+std::string BoundOf(const Prediction& p) {
+  const std::pair<double, const char*> levels[] = {
+      {p.hbm_us, "hbm"}, {p.l2_us, "l2"},         {p.intake_us, "intake"}, {p.shared_us, "shared"},
+      {p.dsm_us, "dsm"}, {p.tensor_us, "tensor"}, {p.fixed_us, "latency"},
+  };
+  const auto* best = &levels[0];
+  for (const auto& level : levels) {
+    if (level.first > best->first) best = &level;
+  }
+  return best->second;
+}
+
+// One time line under construction: what is fixed, what went through distributed shared memory,
+// what streamed.
+struct TimeLine {
+  Prediction p;
+  double total = 0;
+
+  void Fixed(double us) {
+    p.fixed_us += us;
+    total += us;
+  }
+  void Dsm(double us, double bytes) {
+    p.dsm_us += us;
+    p.dsm_bytes += bytes;
+    total += us;
+  }
+  void Stream(const LevelTimes& t, const ProductLoad& load) {
+    Add(t, load, &p);
+    total += Combine(t);
+  }
+  Prediction Finish() {
+    p.total_us = total;
+    p.bound = BoundOf(p);
+    return p;
+  }
+};
+
+// The ends of `turns` tiles in a persistent block: the producer refills the ring meanwhile, so only
+// the last end and what exceeds a ring of loads show.
+double EndsUs(double end_us, int64_t turns, double ring_bytes, const DeviceModel& model) {
+  const double hidden = ring_bytes / model.sm_intake_bytes_per_us;
+  return end_us + static_cast<double>(turns - 1) * std::max(0.0, end_us - hidden);
+}
+
+double RingBytes(const Schedule& s, const ScheduleSizes& z) {
+  return static_cast<double>(s.stages * z.stage_bytes);
+}
+
+Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+  const ScheduleSizes z = SizesOf(p, s);
+  const ProductDims dims = FirstDims(p);
+  const ProductLoad load = LoadOf(dims, p, s, s.first, model.ResidentBlocks(s.cluster), model);
+  const auto turns = static_cast<double>(load.turns);
+  TimeLine line;
+  line.Fixed(model.launch_us);
+  line.Fixed(turns * (model.fill_us + StoreUs(p, s, s.first, model)));  // every turn is a new block
+  line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
+  line.Dsm(turns * ReduceUs(dims, s, s.first, model), s.grid * ReduceBytes(dims, s, s.first));
+  line.Fixed(model.drain_us);
+  return line.Finish();
+}
+
+// Second weights already in the ring when C is ready: they load during the hand-over.
+double PrefetchedUs(const ProductLoad& load, const Schedule& s, double window_us,
+                    double stream_us) {
+  if (load.block_bytes <= 0 || load.steps <= 0) return 0;
+  const double ahead = static_cast<double>(std::min<int64_t>(s.stages, load.steps)) /
+                       static_cast<double>(load.steps);
+  return std::min(window_us, stream_us * ahead * load.weight_bytes / load.block_bytes);
+}
+
+Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+  const ScheduleSizes z = SizesOf(p, s);
+  const auto stage = static_cast<double>(z.stage_bytes);
+  const ProductDims first = FirstDims(p), second = SecondDims(p, s.dataflow);
+  const ProductLoad load1 = LoadOf(first, p, s, s.first, s.grid, model);
+  const ProductLoad load2 = LoadOf(second, p, s, s.second, s.grid, model);
+  const double reduce1 = ReduceUs(first, s, s.first, model);
+  const double reduce2 = ReduceUs(second, s, s.second, model);
+  TimeLine line;
+  line.Fixed(model.launch_us + model.fill_us);
+  line.Stream(TimesOf(load1, s, stage, model), load1);
+  const double store1 = StoreUs(p, s, s.first, model);
+  line.Fixed(EndsUs(store1, load1.turns, RingBytes(s, z), model));
+  line.Dsm(EndsUs(reduce1, load1.turns, RingBytes(s, z), model),
+           static_cast<double>(load1.turns * load1.busy_blocks) * ReduceBytes(first, s, s.first));
+  // C reaches L2 as the last bytes of a kernel do, then its flag travels.
+  line.Fixed(model.drain_us + model.grid_barrier_us);
+  const LevelTimes times2 = TimesOf(load2, s, stage, model);
+  line.Stream(times2, load2);
+  const double window = store1 + reduce1 + model.drain_us + model.grid_barrier_us;
+  line.total -= PrefetchedUs(load2, s, window, Combine(times2));
+  line.Fixed(EndsUs(StoreUs(p, s, s.second, model), load2.turns, RingBytes(s, z), model));
+  line.Dsm(EndsUs(reduce2, load2.turns, RingBytes(s, z), model),
+           static_cast<double>(load2.turns * load2.busy_blocks) * ReduceBytes(second, s, s.second));
+  line.Fixed(model.drain_us);
+  return line.Finish();
+}
+
+Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+  const ScheduleSizes z = SizesOf(p, s);
+  const auto stage = static_cast<double>(z.stage_bytes);
+  const int64_t concurrent = model.ResidentBlocks(s.cluster);
+  const ProductLoad load1 = LoadOf(FirstDims(p), p, s, s.first, concurrent, model);
+  const ProductLoad load2 = LoadOf(SecondDims(p, s.dataflow), p, s, s.second, concurrent, model);
+  const auto turns = static_cast<double>(load1.turns);
+  TimeLine line;
+  line.Fixed(model.launch_us + turns * model.fill_us);
+  line.Stream(TimesOf(load1, s, stage, model), load1);
+  const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
+  line.Dsm(turns * shuffle, s.grid * ShuffleBytes(s));
+  const LevelTimes times2 = TimesOf(load2, s, stage, model);
+  line.Stream(times2, load2);
+  line.total -= turns * PrefetchedUs(load2, s, shuffle, Combine(times2) / turns);
+  line.Fixed(turns * StoreUs(p, s, s.second, model) + model.drain_us);
+  return line.Finish();
+}
+
+}  // namespace
+
+LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_bytes,
+                   const DeviceModel& model) {
+  LevelTimes t;
+  t.hbm = load.hbm_bytes / model.hbm_bytes_per_us;
+  t.l2 = load.total_bytes / model.l2_bytes_per_us;
+  t.shared = load.shared_bytes / model.shared_bytes_per_us;
+  t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
+  // What one SM takes in: its bandwidth, the producer's loop, or the latency of a ring of loads.
+  // One stage is always with the consumers, and the first turn of the ring is the fill, counted
+  // elsewhere.
+  const double bandwidth = load.block_bytes / model.sm_intake_bytes_per_us;
+  const double loop = static_cast<double>(load.steps) * model.stage_us;
+  const double ring = stage_bytes * std::max(1, s.stages - 1);
+  const double latency = std::max(0.0, load.block_bytes / ring - 1) * model.fill_us;
+  t.intake = std::max({bandwidth, loop, latency});
+  return t;
+}
+
+double Combine(const LevelTimes& levels) {
+  double sum = 0;
+  for (double t : {levels.hbm, levels.l2, levels.intake, levels.shared, levels.tensor}) {
+    sum += t * t * t * t;
+  }
+  return std::sqrt(std::sqrt(sum));  // IEEE square roots: the same on every machine, unlike pow
+}
+
+Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const DeviceModel& model) {
+  switch (schedule.dataflow) {
+    case Dataflow::kGridExchange:
+      return PredictGrid(problem, schedule, model);
+    case Dataflow::kClusterExchange:
+      return PredictCluster(problem, schedule, model);
+    case Dataflow::kProduct:
+      break;
+  }
+  return PredictProduct(problem, schedule, model);
+}
+
+}  // namespace sinter

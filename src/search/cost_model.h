@@ -1,0 +1,27 @@
+// The analytical cost model: levels, how they add up, and the time line of each dataflow. Every
+// constant is a field of DeviceModel. `Predict` (search.h) is its entry.
+#ifndef SINTER_SRC_SEARCH_COST_MODEL_H_
+#define SINTER_SRC_SEARCH_COST_MODEL_H_
+
+#include "src/plan/plan.h"
+#include "src/search/product_load.h"
+
+namespace sinter {
+
+// Time that each level alone would take for one stream of stages, in microseconds.
+struct LevelTimes {
+  double hbm = 0, l2 = 0, intake = 0, shared = 0, tensor = 0;
+};
+
+// `stage_bytes`: bytes of one ring stage; the ring holds schedule.stages of them.
+LevelTimes TimesOf(const ProductLoad& load, const Schedule& schedule, double stage_bytes,
+                   const DeviceModel& model);
+
+// Time of a stream whose levels work at once. FlashFuser takes the largest; on this chip levels
+// that are nearly equal disturb one another (stages arrive in bursts, one queue is always the wrong
+// length), so the 4-norm: never below the largest, at most 1.5 times it with all five equal.
+double Combine(const LevelTimes& levels);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_COST_MODEL_H_

@@ -1,0 +1,42 @@
+#include "src/search/fixed_costs.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+double DsmBytesPerUs(int cluster, const DeviceModel& model) {  // of one SM
+  return model.dsm_bytes_per_us[static_cast<size_t>(ClusterIndex(cluster))] / model.sm_count;
+}
+
+}  // namespace
+
+double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
+  if (tile.split_k == 1) return 0;
+  const double part = 4.0 * s.block_m * d.width * tile.block_n;
+  return part * (tile.split_k - 1) / tile.split_k;
+}
+
+double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile,
+                const DeviceModel& model) {
+  if (tile.split_k == 1) return 0;
+  const double sum_bytes = 4.0 * s.block_m * d.width * tile.block_n;
+  return ReduceBytes(d, s, tile) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us +
+         sum_bytes / model.shared_bytes_per_us;
+}
+
+double ShuffleBytes(const Schedule& s) {
+  return 2.0 * s.block_m * s.first.block_n * (s.cluster - 1);
+}
+
+double ShuffleUs(const Schedule& s, const DeviceModel& model) {
+  return ShuffleBytes(s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
+}
+
+double StoreUs(const FfnProblem& p, const Schedule& s, const ProductTile& tile,
+               const DeviceModel& model) {
+  const double rows = static_cast<double>(std::min<int64_t>(s.block_m, p.bucket)) / tile.split_k;
+  return 2 * 2.0 * rows * tile.block_n / model.sm_intake_bytes_per_us;
+}
+
+}  // namespace sinter

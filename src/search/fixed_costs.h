@@ -1,0 +1,28 @@
+// Costs of a kernel that are not a stream of stages: what a tile's end takes. Microseconds, of one
+// block for one tile.
+#ifndef SINTER_SRC_SEARCH_FIXED_COSTS_H_
+#define SINTER_SRC_SEARCH_FIXED_COSTS_H_
+
+#include "src/search/product_load.h"
+
+namespace sinter {
+
+// dsm_reduce_scatter among tile.split_k ranks: the parts' way through distributed shared memory,
+// one barrier round, and the sum out of the owner's shared memory. 0 when K is not split.
+double ReduceUs(const ProductDims& dims, const Schedule& schedule, const ProductTile& tile,
+                const DeviceModel& model);
+double ReduceBytes(const ProductDims& dims, const Schedule& schedule,
+                   const ProductTile& tile);  // a block sends
+
+// dsm_shuffle of kClusterExchange: a block's slice of C to every peer, and one barrier round.
+double ShuffleUs(const Schedule& schedule, const DeviceModel& model);
+double ShuffleBytes(const Schedule& schedule);  // a block sends
+
+// Rounding and storing a block's share of a tile. Threads write rows of 16 bytes, half a sector:
+// twice the bytes.
+double StoreUs(const FfnProblem& problem, const Schedule& schedule, const ProductTile& tile,
+               const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_FIXED_COSTS_H_

@@ -1,0 +1,69 @@
+#include "src/search/product_load.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kElement = 2;  // bytes: bf16 and f16
+constexpr int64_t kStepK = 16;   // K of one wgmma
+constexpr int64_t kWarpgroupRows = 64;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Rows times columns times 2 bytes that L2 cannot keep are read again on every turn.
+double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
+  const double kept = 0.5 * static_cast<double>(model.l2_bytes);
+  return bytes <= kept ? bytes : bytes * static_cast<double>(turns);
+}
+
+}  // namespace
+
+ProductDims FirstDims(const FfnProblem& p) { return {p.n, p.k, p.FirstWidth(), true, true}; }
+
+ProductDims SecondDims(const FfnProblem& p, Dataflow dataflow) {
+  const bool in_ring = dataflow != Dataflow::kClusterExchange;
+  return {p.l, p.n, 1, in_ring, false};
+}
+
+ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
+                   const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
+  const int64_t m_tiles = CeilDiv(p.bucket, s.block_m);
+  const int64_t column_tiles =
+      s.dataflow == Dataflow::kClusterExchange ? s.cluster : CeilDiv(d.n, tile.block_n);
+  const int64_t tiles = m_tiles * column_tiles;
+  const int64_t rows = std::min<int64_t>(s.block_m, p.bucket);
+  const int64_t columns = std::min<int64_t>(tile.block_n, d.n);
+  const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), tile.split_k);
+  const int64_t k = std::min<int64_t>(d.k, steps * s.block_k);
+  const int64_t warpgroups = s.warpgroups_m * s.warpgroups_n;
+  const int64_t warp_n = d.width * tile.block_n / s.warpgroups_n;
+
+  ProductLoad load;
+  load.groups = std::max<int64_t>(1, concurrent / tile.split_k);
+  load.turns = CeilDiv(tiles, load.groups);
+  load.busy_blocks = std::min(tiles, load.groups) * tile.split_k;
+  load.steps = load.turns * steps;
+  const double row_bytes = d.rows_in_ring ? static_cast<double>(rows * k * kElement) : 0;
+  const double weight_bytes = static_cast<double>(d.width * columns * k * kElement);
+  const auto turns = static_cast<double>(load.turns);
+  load.weight_bytes = turns * weight_bytes;
+  load.block_bytes = turns * (row_bytes + weight_bytes);
+  const double a_bytes = static_cast<double>(p.bucket * d.k * kElement);
+  const double w_bytes = static_cast<double>(d.width * d.n * d.k * kElement);
+  load.total_bytes = static_cast<double>(m_tiles) * w_bytes +
+                     (d.rows_in_ring ? static_cast<double>(column_tiles) * a_bytes : 0);
+  load.hbm_bytes = w_bytes;
+  if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
+    load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
+  }
+  const int64_t stage = (d.rows_in_ring ? s.block_m : 0) + d.width * tile.block_n;
+  const int64_t reads = warpgroups * (kWarpgroupRows + warp_n) * kStepK * (s.block_k / kStepK);
+  load.shared_bytes =
+      static_cast<double>(load.steps) * static_cast<double>((stage * s.block_k + reads) * kElement);
+  load.flop = static_cast<double>(load.steps) * 2.0 *
+              static_cast<double>(warpgroups * kWarpgroupRows * warp_n * s.block_k);
+  return load;
+}
+
+}  // namespace sinter

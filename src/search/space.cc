@@ -1,0 +1,205 @@
+#include "src/search/space.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+constexpr int kSplits[] = {1, 2, 4, 8};
+constexpr int kTurns = 4;  // tiles a group that widths are balanced for
+constexpr int kMaxStages = 16;
+constexpr int64_t kMaxRowTiles = 128;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// Row tile and how warpgroups share it.
+struct RowShape {
+  int block_m, warpgroups_m, warpgroups_n;
+};
+
+std::vector<RowShape> RowShapes(const FfnProblem& p) {
+  const int64_t most = std::min<int64_t>(128, RoundUp(p.bucket, 8));
+  std::vector<int64_t> rows = {8, 16, 32, 64, 128, most};
+  if (p.bucket % 96 == 0) rows.push_back(96);
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  std::vector<RowShape> shapes;
+  for (int64_t r : rows) {
+    if (r > most || (r < most && CeilDiv(p.bucket, r) > kMaxRowTiles)) continue;
+    const int block_m = static_cast<int>(r);
+    if (block_m > 64) {
+      shapes.push_back({block_m, 2, 1});
+    } else {
+      shapes.push_back({block_m, 1, 1});
+      shapes.push_back({block_m, 1, 2});
+    }
+  }
+  return shapes;
+}
+
+int ColumnStep(const FfnProblem& p, const RowShape& r) {
+  return (p.layout == Layout::kIO ? 64 : 8) * r.warpgroups_n;
+}
+
+// wgmma N at most 256 in each warpgroup; no wider than the columns there are.
+int WidestTile(int64_t columns, int width, int step, const RowShape& r) {
+  const int most = 256 / width * r.warpgroups_n / step * step;
+  return static_cast<int>(std::min<int64_t>(most, RoundUp(columns, step)));
+}
+
+Schedule Begin(Dataflow dataflow, const RowShape& r, int block_k) {
+  Schedule s;
+  s.dataflow = dataflow;
+  s.block_m = r.block_m;
+  s.warpgroups_m = r.warpgroups_m;
+  s.warpgroups_n = r.warpgroups_n;
+  s.block_k = block_k;
+  return s;
+}
+
+// The deepest ring that fits, but no deeper than the stages there are to load.
+void FillRing(const FfnProblem& p, const DeviceModel& model, Schedule* s) {
+  s->stages = 0;
+  const ScheduleSizes z = SizesOf(p, *s);
+  const int64_t free = model.shared_bytes_per_block - z.shared_bytes;
+  const int64_t fit = free > 0 && z.stage_bytes > 0 ? free / z.stage_bytes : 0;
+  const int64_t steps = CeilDiv(p.k, s->block_k) + (p.products == 2 ? CeilDiv(p.n, s->block_k) : 0);
+  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps));
+  s->stages = static_cast<int>(std::min(fit, want));
+}
+
+class Enumerator {
+ public:
+  Enumerator(const FfnProblem& p, const DeviceModel& model,
+             const std::function<void(const Schedule&)>& visit)
+      : p_(p), model_(model), visit_(visit) {}
+
+  void Products() {
+    ForEachShape([&](const RowShape& r, int block_k) {
+      for (int split : kSplits) {
+        Schedule s = Begin(Dataflow::kProduct, r, block_k);
+        s.cluster = split;
+        for (const ProductTile& tile : Tiles(r, s, p_.n, p_.FirstWidth(), split)) {
+          s.first = tile;
+          s.grid = static_cast<int>(MTiles(r) * CeilDiv(p_.n, tile.block_n) * split);
+          Visit(s);
+        }
+      }
+    });
+  }
+
+  void GridExchanges() {
+    ForEachShape([&](const RowShape& r, int block_k) {
+      for (int split1 : kSplits) {
+        for (int split2 : kSplits) GridExchanges(r, block_k, split1, split2);
+      }
+    });
+  }
+
+  void ClusterExchanges() {
+    ForEachShape([&](const RowShape& r, int block_k) {
+      for (int cluster : kClusterSizes) {
+        const int step = ColumnStep(p_, r);
+        const int64_t first = RoundUp(CeilDiv(p_.n, cluster), step);
+        const int64_t second = RoundUp(CeilDiv(p_.l, cluster), step);
+        if (first > WidestTile(first, p_.FirstWidth(), step, r)) continue;
+        if (second > WidestTile(second, 1, step, r)) continue;
+        Schedule s = Begin(Dataflow::kClusterExchange, r, block_k);
+        s.cluster = cluster;
+        s.grid = static_cast<int>(MTiles(r) * cluster);
+        s.first = {static_cast<int>(first), 1};
+        s.second = {static_cast<int>(second), 1};
+        Visit(s);
+      }
+    });
+  }
+
+ private:
+  template <typename F>
+  void ForEachShape(F&& f) {
+    for (const RowShape& r : RowShapes(p_)) {
+      for (int block_k : {64, 128}) f(r, block_k);
+    }
+  }
+
+  int64_t MTiles(const RowShape& r) const { return CeilDiv(p_.bucket, r.block_m); }
+
+  std::vector<ProductTile> Tiles(const RowShape& r, const Schedule& s, int64_t columns, int width,
+                                 int split) const {
+    const int step = ColumnStep(p_, r);
+    const int64_t groups = model_.ResidentBlocks(s.cluster) / split;
+    std::vector<ProductTile> tiles;
+    for (int block_n :
+         ColumnWidths(columns, MTiles(r), groups, step, WidestTile(columns, width, step, r))) {
+      tiles.push_back({block_n, split});
+    }
+    return tiles;
+  }
+
+  void GridExchanges(const RowShape& r, int block_k, int split1, int split2) {
+    Schedule s = Begin(Dataflow::kGridExchange, r, block_k);
+    s.cluster = std::max(split1, split2);
+    const auto first = Tiles(r, s, p_.n, p_.FirstWidth(), split1);
+    const auto second = Tiles(r, s, p_.l, 1, split2);
+    const int64_t resident = model_.ResidentBlocks(s.cluster);
+    for (const ProductTile& one : first) {
+      for (const ProductTile& two : second) {
+        const int64_t busy = MTiles(r) * std::max(CeilDiv(p_.n, one.block_n) * split1,
+                                                  CeilDiv(p_.l, two.block_n) * split2);
+        s.first = one;
+        s.second = two;
+        s.grid = static_cast<int>(std::min(RoundUp(busy, s.cluster), resident));
+        Visit(s);
+      }
+    }
+  }
+
+  void Visit(Schedule s) {
+    FillRing(p_, model_, &s);
+    visit_(s);
+  }
+
+  const FfnProblem& p_;
+  const DeviceModel& model_;
+  const std::function<void(const Schedule&)>& visit_;
+};
+
+}  // namespace
+
+std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, int step,
+                              int widest) {
+  std::vector<int> widths;
+  if (widest < step || groups < 1) return widths;
+  // With t tiles a group there may be t * groups tiles, hence so many column ranges of each row
+  // tile.
+  int found = 0;
+  for (int64_t turns = 1; turns <= 64 && found < kTurns; turns++) {
+    const int64_t ranges = turns * groups / m_tiles;
+    if (ranges < 1) continue;
+    const int64_t width = RoundUp(CeilDiv(columns, ranges), step);
+    if (width > widest) continue;
+    widths.push_back(static_cast<int>(width));
+    found++;
+  }
+  widths.push_back(widest);
+  const int half = widest / 2 / step * step;
+  if (half >= step) widths.push_back(half);
+  std::sort(widths.begin(), widths.end());
+  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  return widths;
+}
+
+void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
+                    const SearchOptions& options,
+                    const std::function<void(const Schedule&)>& visit) {
+  Enumerator space(problem, model, visit);
+  if (problem.products == 1) {
+    space.Products();
+    return;
+  }
+  if (options.allow_cooperative) space.GridExchanges();
+  space.ClusterExchanges();
+}
+
+}  // namespace sinter

@@ -1,0 +1,30 @@
+// The shipping space: which schedules of a problem are worth costing. FlashFuser's knobs (cls_k and
+// cls_reduce as split_k, blk_* as block_*), with ragged column ranges in place of power-of-two
+// tiles.
+#ifndef SINTER_SRC_SEARCH_SPACE_H_
+#define SINTER_SRC_SEARCH_SPACE_H_
+
+#include <functional>
+#include <vector>
+
+#include "src/plan/schedule.h"
+#include "src/search/search.h"
+
+namespace sinter {
+
+// Calls `visit` for every candidate, in a fixed order. A candidate's ring is as deep as shared
+// memory allows; it may still be illegal (CheckSchedule decides). Precondition:
+// CheckProblem(problem) is OK.
+void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
+                    const SearchOptions& options,
+                    const std::function<void(const Schedule&)>& visit);
+
+// Column widths that let `groups` groups share `columns` columns of `m_tiles` row tiles evenly: for
+// 1, 2, 3 .. tiles a group, the narrowest width that needs no more; then the widest ones. Multiples
+// of `step` up to `widest`, ascending.
+std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, int step,
+                              int widest);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_SPACE_H_

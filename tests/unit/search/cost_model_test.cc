@@ -1,0 +1,161 @@
+// The cost model against figures measured on an H200 with an independent kernel of the same
+// dataflow (M = 128, bf16, layout oi, cold weights, plain graph edges), and against properties that
+// any honest model has.
+#include "src/search/cost_model.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "gtest/gtest.h"
+#include "src/search/search.h"
+#include "tests/unit/search/problems.h"
+
+namespace sinter {
+namespace {
+
+struct Measured {
+  const char* id;
+  FfnProblem problem;
+  int first_columns, second_columns, split, grid, stages;
+  double us;
+};
+
+const Measured kMeasured[] = {
+    {"G9", Ffn(false, 2048, 512, 512), 24, 24, 4, 88, 4, 8.73},
+    {"G4", Ffn(false, 3072, 768, 768), 32, 32, 4, 96, 4, 10.69},
+    {"G6", Ffn(false, 4096, 1024, 1024), 40, 40, 4, 104, 4, 13.01},
+    {"S8", Ffn(true, 3072, 1024, 1024), 24, 16, 2, 128, 4, 13.83},
+    {"G8", Ffn(false, 8192, 2048, 2048), 72, 72, 4, 116, 3, 28.36},
+    {"S2", Ffn(true, 5632, 2048, 2048), 56, 72, 4, 116, 3, 28.56},
+    {"G5", Ffn(false, 16384, 4096, 4096), 128, 64, 2, 128, 3, 79.82},
+};
+
+Schedule ScheduleOf(const Measured& m) {
+  Schedule s;
+  s.dataflow = Dataflow::kGridExchange;
+  s.stages = m.stages;
+  s.cluster = m.split;
+  s.grid = m.grid;
+  s.first = {m.first_columns, 1};
+  s.second = {m.second_columns, m.split};
+  return s;
+}
+
+// Spearman's rank correlation of two lists without ties.
+double RankCorrelation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto rank = [](const std::vector<double>& v, size_t i) {
+    return std::count_if(v.begin(), v.end(), [&](double x) { return x < v[i]; });
+  };
+  double d2 = 0;
+  for (size_t i = 0; i < a.size(); i++) {
+    const double d = static_cast<double>(rank(a, i) - rank(b, i));
+    d2 += d * d;
+  }
+  const auto n = static_cast<double>(a.size());
+  return 1 - 6 * d2 / (n * (n * n - 1));
+}
+
+TEST(CostModel, PredictsTheMeasuredGridExchangeWithinAQuarter) {
+  const DeviceModel model = *BuiltinModel("h200");
+  std::vector<double> predicted, measured;
+  for (const Measured& m : kMeasured) {
+    const Schedule s = ScheduleOf(m);
+    ASSERT_TRUE(CheckSchedule(m.problem, s, model).ok()) << CheckSchedule(m.problem, s, model);
+    const Prediction p = Predict(m.problem, s, model);
+    std::printf(
+        "%-3s predicted %6.2f measured %6.2f ratio %.2f  hbm %.1f l2 %.1f intake %.1f shared %.1f "
+        "tensor %.1f dsm %.1f fixed %.1f bound %s\n",
+        m.id, p.total_us, m.us, p.total_us / m.us, p.hbm_us, p.l2_us, p.intake_us, p.shared_us,
+        p.tensor_us, p.dsm_us, p.fixed_us, p.bound.c_str());
+    EXPECT_GT(p.total_us, 0.75 * m.us) << m.id;
+    EXPECT_LT(p.total_us, 1.25 * m.us) << m.id;
+    predicted.push_back(p.total_us);
+    measured.push_back(m.us);
+  }
+  EXPECT_GT(RankCorrelation(predicted, measured), 0.9);
+}
+
+// Movement-only probes of the cluster exchange: no arithmetic, so the model may lie above, not far
+// below.
+TEST(CostModel, ClusterExchangeLiesNearTheMovementProbes) {
+  struct Row {
+    const char* id;
+    FfnProblem problem;
+    int block_m, cluster;
+    double us;
+  };
+  const Row rows[] = {{"G1", Ffn(false, 512, 32, 256), 16, 4, 2.62},
+                      {"G3", Ffn(false, 512, 416, 256), 16, 8, 3.20},
+                      {"G7", Ffn(false, 768, 768, 768), 16, 8, 3.94},
+                      {"G10", Ffn(false, 1536, 384, 384), 32, 16, 5.48}};
+  const DeviceModel model = *BuiltinModel("h200");
+  for (const Row& row : rows) {
+    Schedule s;
+    s.dataflow = Dataflow::kClusterExchange;
+    s.block_m = row.block_m;
+    s.warpgroups_m = 1;
+    s.block_k = 128;
+    s.cluster = row.cluster;
+    s.grid = 128 / row.block_m * row.cluster;
+    s.first = {static_cast<int>((row.problem.n / row.cluster + 7) / 8 * 8), 1};
+    s.second = {static_cast<int>((row.problem.l / row.cluster + 7) / 8 * 8), 1};
+    s.stages = 8;
+    while (s.stages > 2 && !CheckSchedule(row.problem, s, model).ok()) s.stages--;
+    ASSERT_TRUE(CheckSchedule(row.problem, s, model).ok()) << CheckSchedule(row.problem, s, model);
+    const Prediction p = Predict(row.problem, s, model);
+    std::printf(
+        "%-3s predicted %5.2f movement alone measured %5.2f  intake %.2f dsm %.2f fixed %.2f\n",
+        row.id, p.total_us, row.us, p.intake_us, p.dsm_us, p.fixed_us);
+    EXPECT_GT(p.total_us, 0.8 * row.us) << row.id;
+    EXPECT_LT(p.total_us, 1.75 * row.us) << row.id;
+  }
+}
+
+TEST(CostModel, CombineIsAtLeastTheLargestLevelAndAtMostHalfMore) {
+  EXPECT_DOUBLE_EQ(Combine({3, 0, 0, 0, 0}), 3);
+  const double equal = Combine({2, 2, 2, 2, 2});
+  EXPECT_GT(equal, 2);
+  EXPECT_LT(equal, 3);
+  EXPECT_LT(Combine({10, 1, 1, 1, 1}), 10.01);
+}
+
+TEST(CostModel, CountsBytesOfEveryLevel) {
+  const Measured& m = kMeasured[3];  // S8: 128 blocks, 24 gate and up columns each
+  const DeviceModel model = *BuiltinModel("h200");
+  const Schedule s = ScheduleOf(m);
+  const ProductLoad load = LoadOf(FirstDims(m.problem), m.problem, s, s.first, s.grid, model);
+  EXPECT_EQ(load.turns, 1);
+  EXPECT_EQ(load.busy_blocks, 128);
+  EXPECT_EQ(load.steps, 8);
+  EXPECT_EQ(load.block_bytes, 1024 * 2 * (128 + 48));
+  EXPECT_EQ(load.total_bytes, 128 * load.block_bytes);
+  EXPECT_EQ(load.hbm_bytes, 2.0 * (2 * 3072 * 1024 + 128 * 1024));
+  // A stage: 128 + 48 rows of 256 bytes written, twice 64 + 48 rows read.
+  EXPECT_EQ(load.shared_bytes, 8 * 256.0 * (176 + 2 * 112));
+  EXPECT_EQ(load.flop, 2.0 * 128 * 48 * 1024);
+  const ProductLoad second =
+      LoadOf(SecondDims(m.problem, s.dataflow), m.problem, s, s.second, s.grid, model);
+  EXPECT_EQ(second.steps, 12);
+  EXPECT_EQ(second.hbm_bytes, 2.0 * 3072 * 1024) << "C stays in L2";
+}
+
+TEST(CostModel, QuantisesByTheBusiestBlock) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const FfnProblem p = Ffn(false, 2048, 512, 512);
+  Schedule s = ScheduleOf(kMeasured[0]);
+  const double one_turn = Predict(p, s, model).total_us;
+  s.grid = 84;  // 86 tiles on 84 blocks: two blocks take two
+  EXPECT_EQ(LoadOf(FirstDims(p), p, s, s.first, s.grid, model).turns, 2);
+  EXPECT_GT(Predict(p, s, model).total_us, one_turn + 1);
+}
+
+TEST(CostModel, SmallerChipsAreSlower) {
+  const DeviceModel h200 = *BuiltinModel("h200"), h100 = *BuiltinModel("h100");
+  for (const Measured& m : kMeasured) {
+    const Schedule s = ScheduleOf(m);
+    EXPECT_GE(Predict(m.problem, s, h100).total_us, Predict(m.problem, s, h200).total_us) << m.id;
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,141 @@
+#include "src/search/search.h"
+
+#include <cstdio>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "src/search/space.h"
+#include "tests/unit/search/problems.h"
+
+namespace sinter {
+namespace {
+
+DeviceModel H200() { return *BuiltinModel("h200"); }
+
+TEST(Search, FindsFusedAndUnfusedSchedulesForEveryTableProblem) {
+  const DeviceModel model = H200();
+  for (Layout layout : {Layout::kOI, Layout::kIO}) {
+    for (const NamedProblem& np : TableProblems(layout)) {
+      const auto fused = SearchSchedules(np.problem, model, {});
+      ASSERT_TRUE(fused.ok()) << np.id << " " << fused.status();
+      const auto first = SearchSchedules(FirstProductOf(np.problem), model, {});
+      const auto second = SearchSchedules(SecondProductOf(np.problem), model, {});
+      ASSERT_TRUE(first.ok()) << np.id << " " << first.status();
+      ASSERT_TRUE(second.ok()) << np.id << " " << second.status();
+      const RankedSchedule& best = fused->ranked[0];
+      std::printf("%-3s %s fused %6.2f (%s) unfused %6.2f  %llu of %llu in %.1f ms  %s\n", np.id,
+                  std::string(NameOf(layout)).c_str(), best.prediction.total_us,
+                  best.prediction.bound.c_str(),
+                  first->ranked[0].prediction.total_us + second->ranked[0].prediction.total_us,
+                  static_cast<unsigned long long>(fused->legal),
+                  static_cast<unsigned long long>(fused->considered), fused->search_us / 1e3,
+                  best.schedule.ToString().c_str());
+      std::printf("        %s | %s\n", first->ranked[0].schedule.ToString().c_str(),
+                  second->ranked[0].schedule.ToString().c_str());
+      EXPECT_LE(fused->ranked.size(), 11u);
+#ifdef NDEBUG
+      EXPECT_LT(fused->search_us, 50e3) << np.id;
+#endif
+    }
+  }
+}
+
+TEST(Search, IsDeterministicAndRanksByPredictedTime) {
+  const DeviceModel model = H200();
+  for (const NamedProblem& np : TableProblems(Layout::kOI)) {
+    const auto a = SearchSchedules(np.problem, model, {}),
+               b = SearchSchedules(np.problem, model, {});
+    ASSERT_EQ(a->ranked.size(), b->ranked.size());
+    EXPECT_EQ(a->considered, b->considered);
+    EXPECT_EQ(a->legal, b->legal);
+    for (size_t i = 0; i < a->ranked.size(); i++) {
+      EXPECT_TRUE(a->ranked[i].schedule == b->ranked[i].schedule);
+      if (i == 0) continue;
+      const RankedSchedule &before = a->ranked[i - 1], &here = a->ranked[i];
+      EXPECT_LE(before.prediction.total_us, here.prediction.total_us);
+      EXPECT_NE(before.schedule.Canonical(), here.schedule.Canonical());
+    }
+  }
+}
+
+FfnProblem RandomProblem(std::mt19937* rng) {
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(*rng);
+  };
+  constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096, 8192};
+  FfnProblem p;
+  p.products = static_cast<int>(pick(1, 2));
+  p.gated = pick(0, 1) == 1;
+  p.layout = pick(0, 1) == 1 ? Layout::kIO : Layout::kOI;
+  p.bucket = kBuckets[pick(0, 13)];
+  p.n = 8 * pick(1, 1500);
+  p.k = 8 * pick(1, 800);
+  if (p.products == 2) p.l = p.layout == Layout::kIO ? 8 * pick(1, 800) : pick(1, 6000);
+  return p;
+}
+
+TEST(Search, NeverRanksAnIllegalSchedule) {
+  const DeviceModel model = H200();
+  std::mt19937 rng(20261121);
+  int without = 0;
+  for (int i = 0; i < 300; i++) {
+    const FfnProblem p = RandomProblem(&rng);
+    SearchOptions options;
+    options.allow_cooperative = i % 3 != 0;
+    options.top_k = 20;
+    const auto result = SearchSchedules(p, model, options);
+    if (!result.ok()) {
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_TRUE(p.products == 2 && !options.allow_cooperative) << p.ToString();
+      without++;
+      continue;
+    }
+    ASSERT_FALSE(result->ranked.empty());
+    for (const RankedSchedule& r : result->ranked) {
+      const absl::Status legal = CheckSchedule(p, r.schedule, model);
+      EXPECT_TRUE(legal.ok()) << p.ToString() << " " << r.schedule.ToString() << " " << legal;
+      EXPECT_GT(r.prediction.total_us, 0);
+      if (!options.allow_cooperative) {
+        EXPECT_NE(r.schedule.dataflow, Dataflow::kGridExchange);
+      }
+    }
+  }
+  EXPECT_LT(without, 100);
+}
+
+TEST(Search, KeepsAtMostTopK) {
+  SearchOptions options;
+  options.top_k = 3;
+  EXPECT_EQ(SearchSchedules(Ffn(true, 3072, 1024, 1024), H200(), options)->ranked.size(), 3u);
+  options.top_k = 0;
+  EXPECT_FALSE(SearchSchedules(Ffn(true, 3072, 1024, 1024), H200(), options).ok());
+}
+
+TEST(Search, SaysWhyNothingIsLegal) {
+  SearchOptions options;
+  options.allow_cooperative = false;
+  const auto result = SearchSchedules(Ffn(true, 11008, 4096, 4096), H200(), options);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(result.status().message().find("none of"), absl::string_view::npos);
+}
+
+TEST(Space, WidthsShareColumnsEvenly) {
+  // 11008 columns over 132 blocks: 88 wide gives 126 ranges in one turn.
+  const auto widths = ColumnWidths(11008, 1, 132, 8, 128);
+  EXPECT_NE(std::find(widths.begin(), widths.end(), 88), widths.end());
+  for (int w : widths) EXPECT_EQ(w % 8, 0);
+  EXPECT_TRUE(ColumnWidths(64, 1, 132, 128, 64).empty());
+  EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
+}
+
+TEST(Space, UsesAllButFewOfTheSmsForTheTableProblems) {
+  const DeviceModel model = H200();
+  for (const NamedProblem& np : TableProblems(Layout::kOI)) {
+    if (np.problem.WeightBytes() < 4e6) continue;
+    const Schedule s = SearchSchedules(np.problem, model, {})->ranked[0].schedule;
+    EXPECT_GE(s.grid, 84) << np.id << " " << s.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace sinter
