@@ -1,4 +1,5 @@
-// Engine: the only orchestrator. Chain in, prepared plan out; tuning; nothing of it is on the launch path but Launch itself.
+// Engine: the only orchestrator. Chain in, prepared plan out; tuning; nothing of it is on the
+// launch path but Launch itself.
 #ifndef SINTER_SRC_ENGINE_ENGINE_H_
 #define SINTER_SRC_ENGINE_ENGINE_H_
 
@@ -19,69 +20,95 @@
 
 namespace sinter {
 
-// What an engine is plugged into. Made by wiring.cc from a device ordinal or a target name; by tests from fakes.
+// What an engine is plugged into. Made by wiring.cc from a device ordinal or a target name; by
+// tests from fakes.
 struct Ports {
   std::unique_ptr<Store> store;
   std::unique_ptr<Compiler> compiler;
-  std::unique_ptr<Loader> loader;        // null: no GPU; prepare works for the target, launch is UNAVAILABLE
-  std::unique_ptr<Measurer> measurer;    // null without a GPU
+  std::unique_ptr<Loader>
+      loader;  // null: no GPU; prepare works for the target, launch is UNAVAILABLE
+  std::unique_ptr<Measurer> measurer;  // null without a GPU
   DeviceModel model;
-  std::string no_gpu_reason;             // one line, when loader is null
+  std::string no_gpu_reason;  // one line, when loader is null
   std::string device_name;
 };
 
-// `ordinal` >= 0: that GPU. `target` not empty: the built-in model of that name (or a model file's text), no GPU needed.
-absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target, const LogSink& log);
+// `ordinal` >= 0: that GPU. `target` not empty: the built-in model of that name (or a model file's
+// text), no GPU needed.
+absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
+                                const LogSink& log);
 
 struct PrepareOptions {
-  int64_t deadline_us = 0;               // 0: none. DEADLINE_EXCEEDED; what was finished by then stays cached
-  const std::atomic<bool>* cancel = nullptr;   // true: CANCELLED
+  int64_t deadline_us = 0;  // 0: none. DEADLINE_EXCEEDED; what was finished by then stays cached
+  const std::atomic<bool>* cancel = nullptr;                               // true: CANCELLED
   std::function<void(absl::string_view stage, double fraction)> progress;  // any thread
   bool deterministic = false;
-  bool must_hit = false;                 // a miss is kCacheMiss naming the key and the reason
-  bool verify = false;                   // check a kernel without a verified mark against the unfused plan, on the GPU
-  enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;   // for benches and explain
+  bool must_hit = false;  // a miss is kCacheMiss naming the key and the reason
+  bool verify =
+      false;  // check a kernel without a verified mark against the unfused plan, on the GPU
+  enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
 };
 
 struct EngineStats {
-  uint64_t prepares = 0, plan_hits = 0, searched = 0, kernels_compiled = 0, kernel_hits = 0, kernels_loaded = 0;
-  uint64_t launches = 0, waits = 0 /* for another thread's build */, wrong_kernels = 0, non_resident_fallbacks = 0;
+  uint64_t prepares = 0, plan_hits = 0, searched = 0, kernels_compiled = 0, kernel_hits = 0,
+           kernels_loaded = 0;
+  uint64_t launches = 0, waits = 0 /* for another thread's build */, wrong_kernels = 0,
+           non_resident_fallbacks = 0;
   bool nvrtc_loaded = false;
   double search_us = 0, compile_us = 0;
   StoreStats store;
 };
 
-// A plan with its kernels loaded. Immutable and thread-safe. Survives the engine's caches, not the engine's device.
+// A plan with its kernels loaded. Immutable and thread-safe. Survives the engine's caches, not the
+// engine's device.
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
   virtual const Plan& plan() const = 0;
-  virtual std::string Explain() const = 0;                 // one screen: plan, search, cache, what lost and why
-  virtual std::string SourceOf(int kernel) const = 0;      // generated source, regenerated on demand
+  // Of the plan that planning chose: equal wherever keys are equal. After a fallback (not resident,
+  // refused, found wrong) plan() is what runs, and differs.
+  virtual Digest ChosenDigest() const { return plan().PlanDigest(); }
+  virtual std::string Explain() const = 0;  // one screen: plan, search, cache, what lost and why
+  virtual std::string SourceOf(int kernel) const = 0;  // generated source, regenerated on demand
   virtual uint64_t WorkspaceBytes() const = 0;
-  virtual absl::Status InitWorkspace(DevicePtr workspace, uint64_t bytes, StreamHandle stream) const = 0;
-  // `buffers` in the caller's order: inputs as added to the chain, then outputs as declared.
-  virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> Bind(const std::vector<DevicePtr>& buffers,
-                                                                        DevicePtr workspace) const = 0;
-  // Enqueue only. m outside 0.. or above the bucket (unless the bucket is the largest): OUT_OF_RANGE.
-  virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m, bool pdl_edge) const = 0;
+  virtual absl::Status InitWorkspace(DevicePtr workspace, uint64_t bytes,
+                                     StreamHandle stream) const = 0;
+  // `buffers` in the caller's order: inputs as added to the chain, then outputs as declared;
+  // aligned to 16 bytes, the workspace to 128. INVALID_ARGUMENT naming the buffer otherwise.
+  virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> Bind(
+      const std::vector<DevicePtr>& buffers, DevicePtr workspace) const = 0;
+  // Enqueue only; in capture the graph keeps the plan alive. `binding` is this plan's own.
+  // `pdl_edge`: the plan may start while the work ahead on the stream ends. A chain without M
+  // ignores m. m outside 0.. or above the bucket (unless the bucket is the largest): OUT_OF_RANGE.
+  virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
+                              bool pdl_edge) const = 0;
 };
 
-class PlanBinding { public: virtual ~PlanBinding() = default; };
+class PlanBinding {
+ public:
+  virtual ~PlanBinding() = default;
+};
 
-struct TuneOptions { int64_t deadline_us = 0; int top_k = 11; double switch_margin = 0.02; };
+struct TuneOptions {
+  int64_t deadline_us = 0;
+  int top_k = 11;
+  double switch_margin = 0.02;
+};
 
 // Thread-safe. One building thread per key; others wait for its result.
 class Engine {
  public:
   static std::shared_ptr<Engine> Create(Ports ports, const Config& config, LogSink log);
   virtual ~Engine() = default;
-  virtual absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(const Chain& chain, int64_t m, const PrepareOptions& options) = 0;
+  virtual absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
+      const Chain& chain, int64_t m, const PrepareOptions& options) = 0;
   // Builds and measures the top of the ranking, checks each against the unfused plan; text report.
-  virtual absl::StatusOr<std::string> Tune(const Chain& chain, int64_t m, const TuneOptions& options) = 0;
+  virtual absl::StatusOr<std::string> Tune(const Chain& chain, int64_t m,
+                                           const TuneOptions& options) = 0;
   virtual EngineStats Stats() const = 0;
   virtual const Ports& ports() const = 0;
-  // FAILED_PRECONDITION-like kStreamCapturing when `stream` captures; OK for null streams without capture and without a GPU.
+  // FAILED_PRECONDITION-like kStreamCapturing when `stream` captures; OK for null streams without
+  // capture and without a GPU.
   virtual absl::Status RefuseDuringCapture(StreamHandle stream) const = 0;
 };
 

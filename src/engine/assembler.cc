@@ -1,0 +1,229 @@
+#include "src/engine/assembler.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/parallel.h"
+#include "src/engine/verify.h"
+
+namespace sinter {
+namespace {
+
+using Choice = PrepareOptions::Choice;
+
+bool Wanted(const Plan& plan, Choice choice) {
+  if (choice == Choice::kBest) return true;
+  return IsUnfused(plan) == (choice == Choice::kUnfused);
+}
+
+// Errors that the caller must see, whatever another variant could do.
+bool IsFinal(const absl::Status& status) {
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+         StatusNumber(status) == static_cast<int32_t>(ErrorCode::kCacheMiss);
+}
+
+uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
+
+std::string WhyPassedOver(const Plan& plan, const Plan& executed) {
+  return plan.PredictedUs() < executed.PredictedUs() ? "not asked for" : "predicted slower";
+}
+
+}  // namespace
+
+// One call of Assemble: what was asked for, and what was learnt on the way.
+struct PlanAssembler::Walk {
+  const AssembleOptions& options;
+  const BuildControl& control;
+  std::shared_ptr<const Chain> chain;
+  std::shared_ptr<LoadedPlan> result;  // set by the variant that runs
+  std::vector<PassedOver> failed;      // in order of trial
+  bool not_resident = false;
+  bool other_toolchain = false;  // a kernel was built under another key than its record names
+};
+
+bool PlanAssembler::Resident(const std::vector<BuiltKernelPtr>& kernels, std::string* why) const {
+  for (const BuiltKernelPtr& kernel : kernels) {
+    if (!kernel->recipe.cooperative || kernel->loaded == nullptr) continue;
+    const uint64_t clusters = Blocks(kernel->recipe.grid) / Blocks(kernel->recipe.cluster);
+    const absl::StatusOr<int> fit = kernel->loaded->MaxActiveClusters(kernel->recipe);
+    if (fit.ok() && *fit >= 0 && static_cast<uint64_t>(*fit) >= clusters) continue;
+    *why = fit.ok() ? absl::StrCat("the driver keeps ", *fit, " clusters of ",
+                                   Blocks(kernel->recipe.cluster), " resident, the plan needs ",
+                                   clusters)
+                    : absl::StrCat("resident clusters are unknown: ", fit.status().message());
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<std::vector<BuiltKernelPtr>> PlanAssembler::BuildKernels(
+    const Plan& plan, const std::vector<std::string>& keys, bool must_hit,
+    const BuildControl& control) {
+  const int count = static_cast<int>(plan.kernels.size());
+  std::vector<BuiltKernelPtr> kernels(plan.kernels.size());
+  std::vector<absl::Status> errors(plan.kernels.size());
+  ForEachIndex(count, [&](int i) {
+    absl::StatusOr<BuiltKernelPtr> kernel =
+        kernels_->Get(plan.kernels[i].spec, keys[i], must_hit, control);
+    errors[i] = kernel.status();
+    if (kernel.ok()) kernels[i] = *std::move(kernel);
+  });
+  for (int i = 0; i < count; ++i) {
+    if (!errors[i].ok()) return Annotate(errors[i], absl::StrCat("kernel ", i));
+  }
+  return kernels;
+}
+
+LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
+                                        std::vector<BuiltKernelPtr> kernels) const {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->owner = core_;
+  loaded->chain = std::move(chain);
+  loaded->plan = std::move(plan);
+  loaded->chosen_digest = loaded->plan.PlanDigest();
+  loaded->kernels = std::move(kernels);
+  loaded->fixed_rows = FixedRowsOf(*loaded->chain);
+  for (size_t i = 0; i < loaded->kernels.size(); ++i) {
+    loaded->plan.kernels[i].kernel_digest = Sha256(loaded->kernels[i]->key);
+  }
+  return loaded;
+}
+
+void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
+  const std::string& device = core_->ports.device_name;
+  for (const BuiltKernelPtr& kernel : plan.kernels) {
+    if (kernel->verified) continue;
+    if (verdict.right) {
+      kernels_->MarkVerified(*kernel, {device.empty() ? core_->ports.model.name : device,
+                                       verdict.seed, verdict.error});
+    } else {
+      kernels_->Quarantine(*kernel, absl::StrCat(device, ": ", verdict.detail));
+    }
+  }
+}
+
+LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) {
+  for (const PlanVariant& variant : record.variants) {
+    if (!IsUnfused(variant.plan)) continue;
+    absl::StatusOr<std::vector<BuiltKernelPtr>> kernels =
+        BuildKernels(variant.plan, variant.kernel_keys, walk.options.must_hit, walk.control);
+    if (kernels.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(kernels));
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the unfused plan: ",
+                                                 kernels.status().message()));
+  }
+  return nullptr;
+}
+
+absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const LoadedPlanPtr& candidate,
+                                          Walk& walk) {
+  if (!walk.options.verify || core_->ports.loader == nullptr || core_->ports.measurer == nullptr) {
+    return absl::OkStatus();
+  }
+  bool all = true;
+  for (const BuiltKernelPtr& kernel : candidate->kernels) all = all && kernel->verified;
+  if (all) return absl::OkStatus();
+  SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
+  const LoadedPlanPtr unfused = IsUnfused(candidate->plan) ? nullptr : BuildUnfused(record, walk);
+  absl::StatusOr<std::unique_ptr<Verifier>> verifier =
+      Verifier::Make(core_.get(), walk.chain, candidate->plan.bucket, candidate->fixed_rows);
+  absl::StatusOr<Verdict> verdict =
+      verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
+  if (!verdict.ok()) {
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", candidate->plan.name,
+                                                 "' runs unchecked: ", verdict.status().message()));
+    return absl::OkStatus();
+  }
+  Record(*candidate, *verdict);
+  if (verdict->right) return absl::OkStatus();
+  return QuarantinedError(candidate->kernels.front()->key, verdict->detail);
+}
+
+absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVariant& variant,
+                                       Walk& walk) {
+  SINTER_ASSIGN_OR_RETURN(
+      std::vector<BuiltKernelPtr> kernels,
+      BuildKernels(variant.plan, variant.kernel_keys, walk.options.must_hit, walk.control));
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    walk.other_toolchain |= kernels[i]->key != variant.kernel_keys[i];
+  }
+  std::string why;
+  if (!Resident(kernels, &why)) {
+    walk.not_resident = true;
+    return absl::FailedPreconditionError(why);
+  }
+  const LoadedPlanPtr loaded = MakeLoaded(walk.chain, variant.plan, std::move(kernels));
+  SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
+  walk.result = std::make_shared<LoadedPlan>(*loaded);
+  return absl::OkStatus();
+}
+
+absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
+  absl::Status first_error;
+  bool unfused_only = false;
+  for (const PlanVariant& variant : record.variants) {
+    if (!Wanted(variant.plan, walk.options.choice)) continue;
+    if (unfused_only && !IsUnfused(variant.plan)) continue;
+    const absl::Status status = TryVariant(record, variant, walk);
+    if (status.ok() || IsFinal(status)) return status;
+    walk.failed.push_back(
+        {variant.plan.name, variant.plan.PredictedUs(), std::string(status.message())});
+    core_->log.Log(LogLevel::kWarn,
+                   absl::StrCat("plan '", variant.plan.name, "' does not run: ", status.message()));
+    first_error.Update(Annotate(status, absl::StrCat("plan '", variant.plan.name, "'")));
+    if (walk.not_resident) return first_error;
+    unfused_only |= IsQuarantined(status);
+  }
+  if (!first_error.ok()) return first_error;
+  const std::string& note = record.variants.front().plan.note;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "this chain has no ", walk.options.choice == Choice::kUnfused ? "unfused" : "fused", " plan",
+      note.empty() ? "" : ": ", note));
+}
+
+// Plans again without waiting across blocks. On success `found` is what was found then.
+absl::Status PlanAssembler::FallBack(const PlanRequest& request, FoundPlan& found, Walk& walk) {
+  core_->counters.non_resident_fallbacks.fetch_add(1, std::memory_order_relaxed);
+  walk.not_resident = false;
+  PlanRequest smaller = request;
+  smaller.allow_cooperative = false;
+  SINTER_ASSIGN_OR_RETURN(found, plans_->Get(smaller, walk.options.must_hit, walk.control));
+  return TryVariants(*found.record, walk);
+}
+
+absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request,
+                                                      const AssembleOptions& options,
+                                                      const BuildControl& control) {
+  SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.must_hit, control));
+  const Digest chosen = found.record->variants.front().plan.PlanDigest();
+  const std::shared_ptr<const PlanRecord> first = found.record;
+  Walk walk{options, control, std::make_shared<const Chain>(*request.chain), nullptr, {}};
+  absl::Status status = TryVariants(*found.record, walk);
+  if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
+  SINTER_RETURN_IF_ERROR(status);
+  if (walk.other_toolchain && first == found.record) plans_->Renew(request, *found.record);
+  LoadedPlan& loaded = *walk.result;
+  loaded.chosen_digest = chosen;
+  loaded.from_cache = found.from_cache;
+  loaded.considered = found.record->considered;
+  loaded.legal = found.record->legal;
+  if (!walk.failed.empty()) {
+    loaded.fallback = absl::StrCat(walk.failed[0].name, ": ", walk.failed[0].why);
+    loaded.plan.note =
+        absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
+  }
+  loaded.passed_over = std::move(walk.failed);
+  for (const PlanVariant& variant : found.record->variants) {
+    if (variant.plan.PlanDigest() == loaded.plan.PlanDigest()) continue;
+    bool failed = false;
+    for (const PassedOver& other : loaded.passed_over) {
+      failed |= other.name == variant.plan.name && other.predicted_us == variant.plan.PredictedUs();
+    }
+    if (failed) continue;
+    loaded.passed_over.push_back(
+        {variant.plan.name, variant.plan.PredictedUs(), WhyPassedOver(variant.plan, loaded.plan)});
+  }
+  return LoadedPlanPtr(walk.result);
+}
+
+}  // namespace sinter

@@ -1,0 +1,73 @@
+// PlanAssembler: plan record -> loaded plan: which of its variants runs on this device, and why not
+// another.
+#ifndef SINTER_SRC_ENGINE_ASSEMBLER_H_
+#define SINTER_SRC_ENGINE_ASSEMBLER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/engine/control.h"
+#include "src/engine/core.h"
+#include "src/engine/kernel_builder.h"
+#include "src/engine/keys.h"
+#include "src/engine/loaded_plan.h"
+#include "src/engine/plan_builder.h"
+#include "src/engine/verify.h"
+
+namespace sinter {
+
+struct AssembleOptions {
+  PrepareOptions::Choice choice = PrepareOptions::Choice::kBest;
+  bool must_hit = false;
+  bool verify = false;
+};
+
+// Thread-safe.
+//
+// Variants are tried in the record's order. One that does not compile or load gives way to the
+// next. One that is found wrong, now or earlier, gives way to the unfused plan at once. One that
+// waits across blocks which the driver says cannot all be resident gives way to the record that was
+// planned without such waiting.
+class PlanAssembler {
+ public:
+  // `core` and the builders outlive the assembler. Plans keep `core` alive.
+  PlanAssembler(std::shared_ptr<EngineCore> core, PlanBuilder* plans, KernelBuilder* kernels)
+      : core_(std::move(core)), plans_(plans), kernels_(kernels) {}
+
+  // Errors of the two builders; FAILED_PRECONDITION when no variant is of the kind that
+  // `options.choice` asks for.
+  absl::StatusOr<LoadedPlanPtr> Assemble(const PlanRequest& request, const AssembleOptions& options,
+                                         const BuildControl& control);
+
+  // One plan's kernels, all at once. `keys` has one per kernel.
+  absl::StatusOr<std::vector<BuiltKernelPtr>> BuildKernels(const Plan& plan,
+                                                           const std::vector<std::string>& keys,
+                                                           bool must_hit,
+                                                           const BuildControl& control);
+
+  // Whether the driver can keep all blocks of every cooperative kernel resident; `why` when not.
+  bool Resident(const std::vector<BuiltKernelPtr>& kernels, std::string* why) const;
+
+  LoadedPlanPtr MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
+                           std::vector<BuiltKernelPtr> kernels) const;
+
+  // Marks or quarantines the plan's kernels.
+  void Record(const LoadedPlan& plan, const Verdict& verdict);
+
+ private:
+  struct Walk;
+  absl::Status TryVariants(const PlanRecord& record, Walk& walk);
+  absl::Status TryVariant(const PlanRecord& record, const PlanVariant& variant, Walk& walk);
+  absl::Status VerifyVariant(const PlanRecord& record, const LoadedPlanPtr& candidate, Walk& walk);
+  LoadedPlanPtr BuildUnfused(const PlanRecord& record, Walk& walk);
+  absl::Status FallBack(const PlanRequest& request, FoundPlan& found, Walk& walk);
+
+  const std::shared_ptr<EngineCore> core_;
+  PlanBuilder* const plans_;
+  KernelBuilder* const kernels_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_ASSEMBLER_H_

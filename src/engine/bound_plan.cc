@@ -1,0 +1,89 @@
+#include "src/engine/bound_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/workspace.h"
+
+namespace sinter {
+namespace {
+
+std::string BufferName(const Chain& chain, int canonical) {
+  if (canonical >= chain.num_inputs()) {
+    return absl::StrCat("output ", canonical - chain.num_inputs());
+  }
+  return absl::StrCat("input ", chain.InputOrder()[canonical]);
+}
+
+absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buffers) {
+  const size_t want = static_cast<size_t>(chain.num_inputs() + chain.num_outputs());
+  if (buffers.size() != want) {
+    return absl::InvalidArgumentError(absl::StrCat("got ", buffers.size(), " buffers, want ", want,
+                                                   ": ", chain.num_inputs(), " inputs and ",
+                                                   chain.num_outputs(), " outputs"));
+  }
+  for (size_t i = 0; i < want; ++i) {
+    if (buffers[i] == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i)), " is null"));
+    }
+    if (buffers[i] % kBufferAlignment != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i)), " is at 0x",
+                       absl::Hex(buffers[i]), ", must be aligned to ", kBufferAlignment));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EnqueuePiece(const BoundPlan& bound, StreamHandle stream, int64_t rows, int64_t offset,
+                          bool first_edge) {
+  const std::vector<BuiltKernelPtr>& kernels = bound.plan->kernels;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const LaunchRecipe& recipe = kernels[i]->recipe;
+    const bool inner = i > 0 || offset > 0;
+    const bool edge = recipe.pdl && (inner ? !recipe.cooperative : first_edge);
+    SINTER_RETURN_IF_ERROR(
+        kernels[i]->loaded->Launch(*bound.kernels[i], stream, rows, offset, edge));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
+                                                          const std::vector<DevicePtr>& buffers,
+                                                          DevicePtr workspace) {
+  SINTER_RETURN_IF_ERROR(CheckBuffers(*plan->chain, buffers));
+  SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
+  auto bound = std::make_shared<BoundPlan>();
+  const BufferList list{buffers.data(), static_cast<int>(buffers.size()), workspace};
+  for (const BuiltKernelPtr& kernel : plan->kernels) {
+    SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> one,
+                            kernel->loaded->Bind(kernel->recipe, list));
+    bound->kernels.push_back(std::move(one));
+  }
+  bound->plan = std::move(plan);
+  return bound;
+}
+
+absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
+  if (plan.fixed_rows >= 0) return absl::OkStatus();
+  const bool open = plan.plan.bucket == kLargestBucket;
+  if (m >= 0 && m <= kMaxExtent && (open || m <= plan.plan.bucket)) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("m is ", m, ", this plan takes 0..", open ? kMaxExtent : plan.plan.bucket));
+}
+
+absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
+  const int64_t rows = bound.plan->fixed_rows >= 0 ? bound.plan->fixed_rows : m;
+  for (int64_t offset = 0; offset < rows; offset += kLargestBucket) {
+    const int64_t piece = std::min(kLargestBucket, rows - offset);
+    SINTER_RETURN_IF_ERROR(EnqueuePiece(bound, stream, piece, offset, pdl_edge));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

@@ -1,0 +1,57 @@
+#include "src/engine/control.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+// A cancel flag cannot wake a sleeper: waits look at it this often.
+constexpr std::chrono::milliseconds kPollPause(5);
+constexpr std::chrono::seconds kLongestSleep(1);
+
+}  // namespace
+
+BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
+                           ProgressCallback progress)
+    : cancel_(cancel), progress_(std::move(progress)) {
+  // A deadline further away than a century is none; adding it to the clock could wrap.
+  constexpr int64_t kCenturyUs = int64_t{100} * 365 * 24 * 3600 * 1000000;
+  if (deadline_us != 0 && deadline_us < kCenturyUs) {
+    deadline_ = Clock::now() + std::chrono::microseconds(std::max<int64_t>(deadline_us, 0));
+  }
+}
+
+absl::Status BuildControl::Check(absl::string_view stage) const {
+  if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) {
+    return absl::CancelledError(absl::StrCat("cancelled before ", stage));
+  }
+  if (deadline_ != Clock::time_point::max() && Clock::now() >= deadline_) {
+    return absl::DeadlineExceededError(absl::StrCat("deadline passed before ", stage));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BuildControl::Enter(absl::string_view stage, double fraction) const {
+  SINTER_RETURN_IF_ERROR(Check(stage));
+  if (progress_) progress_(stage, fraction);
+  return absl::OkStatus();
+}
+
+int64_t BuildControl::RemainingUs(int64_t cap) const {
+  if (deadline_ == Clock::time_point::max()) return cap;
+  const int64_t left =
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline_ - Clock::now()).count();
+  return std::min(cap, std::max<int64_t>(left, 0));
+}
+
+BuildControl::Clock::time_point BuildControl::NextPoll() const {
+  const Clock::time_point now = Clock::now();
+  if (cancel_ != nullptr) return std::min(deadline_, now + kPollPause);
+  return std::min(deadline_, now + kLongestSleep);
+}
+
+}  // namespace sinter

@@ -1,0 +1,44 @@
+// BuildControl: how long a slow call may go on. Asked between stages; a stage that has begun is
+// finished.
+#ifndef SINTER_SRC_ENGINE_CONTROL_H_
+#define SINTER_SRC_ENGINE_CONTROL_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace sinter {
+
+// One slow call's deadline, cancel flag and progress callback. Immutable, so any thread of the call
+// may ask it. The cancel flag and whatever the callback refers to outlive the call.
+class BuildControl {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using ProgressCallback = std::function<void(absl::string_view stage, double fraction)>;
+
+  BuildControl() = default;  // no limit
+  // `deadline_us` counts from now; 0: none.
+  BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress);
+
+  // CANCELLED or DEADLINE_EXCEEDED naming the stage that would have come next.
+  absl::Status Check(absl::string_view stage) const;
+  // Check, then the callback.
+  absl::Status Enter(absl::string_view stage, double fraction) const;
+  // Microseconds to the deadline, at most `cap`, at least 0.
+  int64_t RemainingUs(int64_t cap) const;
+  // Until when a wait may sleep before it has to ask Check again.
+  Clock::time_point NextPoll() const;
+
+ private:
+  Clock::time_point deadline_ = Clock::time_point::max();
+  const std::atomic<bool>* cancel_ = nullptr;
+  ProgressCallback progress_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_CONTROL_H_

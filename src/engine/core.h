@@ -1,0 +1,46 @@
+// EngineCore: what every part of one engine shares. Owns the ports; outlives every prepared plan.
+#ifndef SINTER_SRC_ENGINE_CORE_H_
+#define SINTER_SRC_ENGINE_CORE_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "src/base/config.h"
+#include "src/base/digest.h"
+#include "src/base/log.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/counters.h"
+#include "src/engine/engine.h"
+#include "src/fusion/fusion.h"
+
+namespace sinter {
+
+// The two pure functions that the engine drives, replaceable so that its own behaviour can be
+// tested without a search or a compiler behind it. Both deterministic and thread-safe.
+struct PlanningHooks {
+  std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
+                                             const FusionOptions&)>
+      plan;
+  std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
+  Digest device_library;
+};
+
+struct EngineCore {
+  EngineCore(Ports p, Config c, LogSink l, PlanningHooks h)
+      : ports(std::move(p)), config(std::move(c)), log(std::move(l)), hooks(std::move(h)) {}
+
+  Ports ports;
+  const Config config;
+  const LogSink log;
+  const PlanningHooks hooks;
+  Counters counters;
+};
+
+// An engine on given hooks. Engine::Create passes fusion and codegen.
+std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink log,
+                                     PlanningHooks hooks);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_CORE_H_

@@ -1,0 +1,20 @@
+// Counters of one engine; EngineStats is their snapshot.
+#ifndef SINTER_SRC_ENGINE_COUNTERS_H_
+#define SINTER_SRC_ENGINE_COUNTERS_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace sinter {
+
+// Each only ever grows; relaxed, so a snapshot is not one instant.
+struct Counters {
+  std::atomic<uint64_t> prepares{0}, plan_hits{0}, searched{0};
+  std::atomic<uint64_t> kernels_compiled{0}, kernel_hits{0}, kernels_loaded{0};
+  std::atomic<uint64_t> launches{0}, waits{0}, wrong_kernels{0}, non_resident_fallbacks{0};
+  std::atomic<uint64_t> search_ns{0}, compile_ns{0};
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_COUNTERS_H_

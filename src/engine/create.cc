@@ -1,0 +1,20 @@
+// Engine::Create: the engine on the real planner and the real code generator.
+#include <utility>
+
+#include "src/codegen/codegen.h"
+#include "src/engine/core.h"
+#include "src/fusion/fusion.h"
+
+namespace sinter {
+
+std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSink log) {
+  PlanningHooks hooks;
+  hooks.plan = PlanChain;
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    return Generate(spec, model);
+  };
+  hooks.device_library = DeviceLibraryDigest();
+  return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
+}
+
+}  // namespace sinter

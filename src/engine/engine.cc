@@ -1,0 +1,151 @@
+#include "src/engine/engine.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+#include "src/engine/assembler.h"
+#include "src/engine/core.h"
+#include "src/engine/dump.h"
+#include "src/engine/prepared_plan.h"
+#include "src/engine/tune.h"
+
+namespace sinter {
+namespace {
+
+absl::Status CheckM(int64_t m) {
+  if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("m is ", m, ", must be 0..", kMaxExtent));
+}
+
+// What tells two loaded plans of one plan key apart.
+std::string LiveKey(const std::string& plan_key, const AssembleOptions& options) {
+  ByteWriter w;
+  w.U8(static_cast<uint8_t>(options.choice));
+  w.U8(options.verify ? 1 : 0);
+  w.U8(options.must_hit ? 1 : 0);
+  w.Raw(plan_key);
+  return w.Take();
+}
+
+class EngineImpl : public Engine {
+ public:
+  EngineImpl(std::shared_ptr<EngineCore> core)
+      : core_(std::move(core)),
+        plans_(core_.get()),
+        kernels_(core_.get()),
+        assembler_(core_, &plans_, &kernels_),
+        tuner_(core_, &assembler_) {}
+
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
+      const Chain& chain, int64_t m, const PrepareOptions& options) override {
+    SINTER_RETURN_IF_ERROR(CheckM(m));
+    core_->counters.prepares.fetch_add(1, std::memory_order_relaxed);
+    const BuildControl control(options.deadline_us, options.cancel, options.progress);
+    SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
+    const PlanRequest request = RequestFor(chain, m, options.deterministic);
+    SINTER_ASSIGN_OR_RETURN(LoadedPlanPtr loaded, GetLoaded(request, OptionsFor(options), control));
+    SINTER_RETURN_IF_ERROR(control.Enter("ready", 1.0));
+    return MakePreparedPlan(core_, std::move(loaded), chain);
+  }
+
+  absl::StatusOr<std::string> Tune(const Chain& chain, int64_t m,
+                                   const TuneOptions& options) override {
+    SINTER_RETURN_IF_ERROR(CheckM(m));
+    return tuner_.Tune(RequestFor(chain, m, false), options);
+  }
+
+  EngineStats Stats() const override {
+    const Counters& c = core_->counters;
+    EngineStats stats;
+    stats.prepares = c.prepares;
+    stats.plan_hits = c.plan_hits;
+    stats.searched = c.searched;
+    stats.kernels_compiled = c.kernels_compiled;
+    stats.kernel_hits = c.kernel_hits;
+    stats.kernels_loaded = c.kernels_loaded;
+    stats.launches = c.launches;
+    stats.waits = c.waits;
+    stats.wrong_kernels = c.wrong_kernels;
+    stats.non_resident_fallbacks = c.non_resident_fallbacks;
+    stats.nvrtc_loaded = core_->ports.compiler->Loaded();
+    stats.search_us = static_cast<double>(c.search_ns) / 1e3;
+    stats.compile_us = static_cast<double>(c.compile_ns) / 1e3;
+    stats.store = core_->ports.store->Stats();
+    return stats;
+  }
+
+  const Ports& ports() const override { return core_->ports; }
+
+  absl::Status RefuseDuringCapture(StreamHandle stream) const override {
+    if (core_->ports.loader == nullptr) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(const bool capturing, core_->ports.loader->IsCapturing(stream));
+    if (!capturing) return absl::OkStatus();
+    return MakeError(ErrorCode::kStreamCapturing,
+                     "the stream captures: prepare, tune and load before the capture begins");
+  }
+
+ private:
+  PlanRequest RequestFor(const Chain& chain, int64_t m, bool deterministic) const {
+    const int64_t fixed = FixedRowsOf(chain);
+    PlanRequest request;
+    request.chain = &chain;
+    request.bucket = BucketOf(std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
+    request.deterministic = deterministic || core_->config.deterministic;
+    return request;
+  }
+
+  AssembleOptions OptionsFor(const PrepareOptions& options) const {
+    AssembleOptions result;
+    result.choice = options.choice;
+    result.must_hit = options.must_hit || core_->config.must_hit;
+    result.verify = options.verify || core_->config.verify_first_use;
+    return result;
+  }
+
+  absl::StatusOr<LoadedPlanPtr> GetLoaded(const PlanRequest& request,
+                                          const AssembleOptions& options,
+                                          const BuildControl& control) {
+    const std::string key = LiveKey(PlanKeyBytes(request, *core_), options);
+    if (LoadedPlanPtr live = FindLive(key)) return live;
+    bool waited = false;
+    absl::StatusOr<LoadedPlanPtr> loaded = flights_.Do(
+        key, control,
+        [&]() -> absl::StatusOr<LoadedPlanPtr> {
+          if (LoadedPlanPtr live = FindLive(key)) return live;
+          SINTER_ASSIGN_OR_RETURN(LoadedPlanPtr fresh,
+                                  assembler_.Assemble(request, options, control));
+          DumpPlan(*core_, *fresh);
+          live_.Insert(key, fresh);
+          return fresh;
+        },
+        &waited);
+    if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
+    return loaded;
+  }
+
+  LoadedPlanPtr FindLive(const std::string& key) {
+    LoadedPlanPtr live = live_.Find(key);
+    if (live != nullptr) core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
+    return live;
+  }
+
+  const std::shared_ptr<EngineCore> core_;
+  PlanBuilder plans_;
+  KernelBuilder kernels_;
+  PlanAssembler assembler_;
+  Tuner tuner_;
+  SingleFlight<LoadedPlanPtr> flights_;
+  WeakCache<LoadedPlan> live_;
+};
+
+}  // namespace
+
+std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink log,
+                                     PlanningHooks hooks) {
+  return std::make_shared<EngineImpl>(
+      std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks)));
+}
+
+}  // namespace sinter

@@ -1,0 +1,202 @@
+#include "src/engine/kernel_builder.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/build_lock.h"
+#include "src/engine/dump.h"
+#include "src/engine/keys.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kQuarantinedUrl[] = "sinter/quarantined";
+constexpr size_t kKeptLogBytes = 4096;
+
+absl::Status MissError(absl::string_view key, const Lookup& found) {
+  return MakeError(ErrorCode::kCacheMiss,
+                   absl::StrCat("kernel ", Sha256(key).Hex(), " is not in the cache: ",
+                                NameOf(found.hit ? MissReason::kDamaged : found.reason),
+                                found.detail.empty() ? "" : ": ", found.detail));
+}
+
+KernelRecord MakeRecord(const GeneratedKernel& generated, CompiledKernel compiled) {
+  KernelRecord record;
+  record.cubin = std::move(compiled.cubin);
+  record.recipe = generated.recipe.Encode();
+  record.entry = generated.recipe.entry;
+  record.log = compiled.log.substr(0, kKeptLogBytes);
+  record.registers = static_cast<uint32_t>(compiled.registers);
+  record.spill_bytes = static_cast<uint32_t>(compiled.spill_bytes);
+  return record;
+}
+
+}  // namespace
+
+absl::Status QuarantinedError(absl::string_view key, absl::string_view why) {
+  absl::Status status =
+      absl::DataLossError(absl::StrCat("kernel ", ShortName(key), " is quarantined: ", why));
+  status.SetPayload(kQuarantinedUrl, absl::Cord("1"));
+  return status;
+}
+
+bool IsQuarantined(const absl::Status& status) {
+  return status.GetPayload(kQuarantinedUrl).has_value();
+}
+
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const std::string& key,
+                                                  bool must_hit, const BuildControl& control) {
+  if (BuiltKernelPtr live = live_.Find(key)) return live;
+  bool waited = false;
+  // A caller that insists on a hit must not inherit a build, nor pass its miss on to one who would
+  // build.
+  const std::string flight = absl::StrCat(must_hit ? "h" : "b", key);
+  absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
+      flight, control, [&] { return GetAlone(spec, key, must_hit, control); }, &waited);
+  if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
+  return kernel;
+}
+
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
+                                                       const std::string& key, bool must_hit,
+                                                       const BuildControl& control) {
+  const std::string wrong = WhyQuarantined(key);
+  if (!wrong.empty()) return QuarantinedError(key, wrong);
+  if (BuiltKernelPtr live = live_.Find(key)) return live;
+  const Lookup found = core_->ports.store->Get(RecordKind::kKernel, key);
+  if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
+  if (!found.hit && found.reason == MissReason::kQuarantined) {
+    return QuarantinedError(key, found.detail);
+  }
+  if (must_hit) return MissError(key, found);
+  return Build(spec, key, !found.hit, control);
+}
+
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec, const std::string& key,
+                                                    bool look_again, const BuildControl& control) {
+  SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
+  SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
+  if (toolchain != ToolchainOfKey(key)) {
+    SINTER_ASSIGN_OR_RETURN(const std::string own_key, KernelKeyBytes(spec, toolchain, *core_));
+    return Get(spec, own_key, /*must_hit=*/false, control);
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
+                          AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control));
+  if (look_again) {
+    const Lookup found = core_->ports.store->Get(RecordKind::kKernel, key);
+    if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
+  }
+  SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
+  return Compile(spec, key);
+}
+
+absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel& generated,
+                                                          const std::string& key) {
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<CompiledKernel> compiled = core_->ports.compiler->Compile(generated.request);
+  const auto spent = std::chrono::steady_clock::now() - start;
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
+  core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
+  core_->counters.kernels_compiled.fetch_add(1, std::memory_order_relaxed);
+  if (!compiled.ok()) {
+    std::string storage;
+    DumpRefusedKernel(*core_, ShortName(key), generated.request.source,
+                      CompileLogOf(compiled.status(), &storage));
+  }
+  return compiled;
+}
+
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSpec& spec,
+                                                      const std::string& key) {
+  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
+                          core_->hooks.generate(spec, core_->ports.model));
+  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(generated, key));
+  const double compile_us = compiled.compile_us;
+  const KernelRecord record = MakeRecord(generated, std::move(compiled));
+  // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
+  SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
+                          Load(key, record, generated.recipe, "compiled", compile_us));
+  core_->ports.store->Put(RecordKind::kKernel, key, EncodeKernelRecord(record));
+  core_->log.Log(LogLevel::kInfo, absl::StrCat("compiled ", generated.request.name, " in ",
+                                               static_cast<int64_t>(compile_us / 1000), " ms"));
+  return kernel;
+}
+
+BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& found) {
+  if (!found.hit) {
+    if (found.reason != MissReason::kAbsent) {
+      core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key), " missed: ",
+                                                   NameOf(found.reason), ": ", found.detail));
+    }
+    return nullptr;
+  }
+  absl::StatusOr<BuiltKernelPtr> kernel = [&]() -> absl::StatusOr<BuiltKernelPtr> {
+    SINTER_ASSIGN_OR_RETURN(const KernelRecord record, DecodeKernelRecord(found.payload));
+    SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchRecipe::Decode(record.recipe));
+    if (recipe.entry != record.entry) {
+      return absl::DataLossError("kernel record: entry differs from its recipe's");
+    }
+    return Load(key, record, std::move(recipe), found.tier, 0);
+  }();
+  if (kernel.ok()) {
+    core_->counters.kernel_hits.fetch_add(1, std::memory_order_relaxed);
+    return *std::move(kernel);
+  }
+  core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key),
+                                               " is built again: ", kernel.status().message()));
+  return nullptr;
+}
+
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
+                                                   const KernelRecord& record, LaunchRecipe recipe,
+                                                   absl::string_view origin, double compile_us) {
+  auto kernel = std::make_shared<BuiltKernel>();
+  kernel->key = key;
+  kernel->recipe = std::move(recipe);
+  kernel->log = record.log;
+  kernel->registers = record.registers;
+  kernel->origin = std::string(origin);
+  kernel->compile_us = compile_us;
+  kernel->verified = record.verification.verified();
+  if (core_->ports.loader != nullptr) {
+    SINTER_ASSIGN_OR_RETURN(kernel->loaded,
+                            core_->ports.loader->Load(record.cubin, kernel->recipe));
+    core_->counters.kernels_loaded.fetch_add(1, std::memory_order_relaxed);
+  }
+  const BuiltKernelPtr result = std::move(kernel);
+  live_.Insert(key, result);
+  return result;
+}
+
+void KernelBuilder::MarkVerified(const BuiltKernel& kernel, const Verification& verification) {
+  kernel.verified = true;
+  const Lookup found = core_->ports.store->Get(RecordKind::kKernel, kernel.key);
+  if (!found.hit) return;
+  absl::StatusOr<KernelRecord> record = DecodeKernelRecord(found.payload);
+  if (!record.ok() || record->verification.verified()) return;
+  record->verification = verification;
+  core_->ports.store->Put(RecordKind::kKernel, kernel.key, EncodeKernelRecord(*record));
+}
+
+void KernelBuilder::Quarantine(const BuiltKernel& kernel, absl::string_view why) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    quarantined_[kernel.key] = std::string(why);
+  }
+  live_.Erase(kernel.key);
+  core_->ports.store->Quarantine(RecordKind::kKernel, kernel.key, why);
+  core_->counters.wrong_kernels.fetch_add(1, std::memory_order_relaxed);
+  core_->log.Log(LogLevel::kError,
+                 absl::StrCat("kernel ", ShortName(kernel.key), " is quarantined: ", why));
+}
+
+std::string KernelBuilder::WhyQuarantined(const std::string& key) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto entry = quarantined_.find(key);
+  return entry == quarantined_.end() ? std::string() : entry->second;
+}
+
+}  // namespace sinter

@@ -1,0 +1,84 @@
+// KernelBuilder: kernel key -> loaded kernel: from this process, from the store, or generated and
+// compiled.
+#ifndef SINTER_SRC_ENGINE_KERNEL_BUILDER_H_
+#define SINTER_SRC_ENGINE_KERNEL_BUILDER_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "cache/record/kernel_record.h"
+#include "src/engine/control.h"
+#include "src/engine/core.h"
+#include "src/engine/single_flight.h"
+#include "src/engine/weak_cache.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// A kernel that can run (or, without a GPU, that is known to compile). Immutable but for its mark;
+// shared by plans.
+struct BuiltKernel {
+  std::string key;  // under which it is stored
+  LaunchRecipe recipe;
+  std::shared_ptr<LoadedKernel> loaded;  // null without a GPU
+  std::string log;                       // what the compiler said
+  uint32_t registers = 0;
+  std::string origin;     // "compiled", or the tier it came from
+  double compile_us = 0;  // 0 unless compiled here
+  mutable std::atomic<bool> verified{false};
+};
+using BuiltKernelPtr = std::shared_ptr<const BuiltKernel>;
+
+// Thread-safe. One thread builds a key, others wait; across processes the store's lock does the
+// same.
+class KernelBuilder {
+ public:
+  // `core` outlives the builder.
+  explicit KernelBuilder(EngineCore* core) : core_(core) {}
+
+  // The kernel of `spec`, whose key is `key`. If the compiler of this machine is not the one that
+  // `key` names and the kernel must be built, it is built under its own key: see BuiltKernel::key.
+  // kCacheMiss with `must_hit`, UNAVAILABLE without a compiler, kCompileFailed, CANCELLED,
+  // DEADLINE_EXCEEDED, or an error for which IsQuarantined holds.
+  absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const std::string& key, bool must_hit,
+                                     const BuildControl& control);
+
+  // Records in the store that the kernel was checked on a device.
+  void MarkVerified(const BuiltKernel& kernel, const Verification& verification);
+  // The kernel is never handed out again, by this process or by another that shares the store.
+  void Quarantine(const BuiltKernel& kernel, absl::string_view why);
+
+ private:
+  absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const std::string& key,
+                                          bool must_hit, const BuildControl& control);
+  absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const std::string& key,
+                                       bool look_again, const BuildControl& control);
+  absl::StatusOr<BuiltKernelPtr> Compile(const KernelSpec& spec, const std::string& key);
+  absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
+                                             const std::string& key);
+  // Null when the lookup missed or its record cannot be used.
+  BuiltKernelPtr FromStore(const std::string& key, const Lookup& found);
+  absl::StatusOr<BuiltKernelPtr> Load(const std::string& key, const KernelRecord& record,
+                                      LaunchRecipe recipe, absl::string_view origin,
+                                      double compile_us);
+  std::string WhyQuarantined(const std::string& key) const;
+
+  EngineCore* const core_;
+  SingleFlight<BuiltKernelPtr> flights_;
+  WeakCache<BuiltKernel> live_;
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<std::string, std::string>
+      quarantined_;  // key -> why; this process's own, guarded by mutex_
+};
+
+// Whether an error of KernelBuilder::Get says that the kernel was found wrong before.
+bool IsQuarantined(const absl::Status& status);
+absl::Status QuarantinedError(absl::string_view key, absl::string_view why);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_KERNEL_BUILDER_H_

@@ -1,0 +1,76 @@
+#include "src/engine/keys.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
+#include "cache/record/kernel_record.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+#include "src/engine/plan_record.h"
+
+namespace sinter {
+namespace {
+
+// Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
+constexpr uint32_t kSearchVersion = 1;
+
+constexpr uint64_t kFlagDeterministic = 1;
+constexpr uint64_t kFlagNoCooperative = 2;
+
+std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
+  ByteWriter w;
+  w.U8(static_cast<uint8_t>(spec.family));
+  w.Bytes(spec.problem.Canonical());
+  w.I64(spec.problem.bucket);
+  w.U64(spec.workspace_flags_offset);
+  w.U32(static_cast<uint32_t>(spec.operands.size()));
+  for (const OperandBinding& operand : spec.operands) {
+    w.U8(static_cast<uint8_t>(operand.role));
+    w.I64(operand.buffer);
+    w.U64(operand.offset_bytes);
+    w.I64(operand.row_stride);
+  }
+  w.Raw(Sha256(kernel.request.source).View());
+  w.Raw(Sha256(kernel.recipe.Encode()).View());
+  return w.Take();
+}
+
+}  // namespace
+
+std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
+  PlanKey key;
+  key.format_version = kPlanRecordVersion;
+  key.chain = request.chain->CanonicalBytes();
+  key.bucket = request.bucket;
+  key.device_model = core.ports.model.ModelDigest();
+  key.library_version =
+      absl::StrCat(SINTER_ENGINE_VERSION, "+", core.hooks.device_library.Hex().substr(0, 16));
+  key.search_version = kSearchVersion;
+  key.flags = (request.deterministic ? kFlagDeterministic : 0) |
+              (request.allow_cooperative ? 0 : kFlagNoCooperative);
+  return EncodeKey(key);
+}
+
+absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
+                                           const EngineCore& core) {
+  SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, core.hooks.generate(spec, core.ports.model));
+  KernelKey key;
+  key.format_version = kKernelRecordVersion;
+  key.sub_dag = SubDagBytes(spec, kernel);
+  key.schedule = spec.schedule.Canonical();
+  key.device_library = core.hooks.device_library;
+  key.arch = kernel.request.arch;
+  key.options = std::move(kernel.request.options);
+  key.toolchain_id = std::string(toolchain_id);
+  return EncodeKey(key);
+}
+
+std::string ToolchainOfKey(absl::string_view kernel_key) {
+  absl::StatusOr<KernelKey> key = DecodeKernelKey(kernel_key);
+  return key.ok() ? std::move(key->toolchain_id) : std::string();
+}
+
+std::string ShortName(absl::string_view key) { return Sha256(key).Hex().substr(0, 16); }
+
+}  // namespace sinter

@@ -1,0 +1,42 @@
+// Keys: what a plan and a kernel are looked up by.
+#ifndef SINTER_SRC_ENGINE_KEYS_H_
+#define SINTER_SRC_ENGINE_KEYS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/chain/chain.h"
+#include "src/engine/core.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// What a plan is asked for. The chain outlives the request.
+struct PlanRequest {
+  const Chain* chain = nullptr;
+  int64_t bucket = 0;
+  bool deterministic = false;
+  bool allow_cooperative = true;  // false after the driver's residency check failed
+};
+
+// The library version carries the digest of the device library, so that a development build with
+// other kernels never takes plans of another build.
+std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
+
+// The sub-DAG field holds the whole spec but its schedule, and the digest of the generated source
+// and recipe: two kernels with one key are the same kernel even if code generation changed between
+// two builds of one version.
+absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
+                                           const EngineCore& core);
+
+// The toolchain id inside kernel key bytes; "" when they are none.
+std::string ToolchainOfKey(absl::string_view kernel_key);
+
+// First 16 hex digits of the SHA-256 of key bytes: how logs and errors name a key.
+std::string ShortName(absl::string_view key);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_KEYS_H_

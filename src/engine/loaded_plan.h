@@ -1,0 +1,46 @@
+// LoadedPlan: a plan with its kernels, ready to be bound; what it took the place of, and why.
+#ifndef SINTER_SRC_ENGINE_LOADED_PLAN_H_
+#define SINTER_SRC_ENGINE_LOADED_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "src/chain/chain.h"
+#include "src/engine/kernel_builder.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// A plan that was considered and does not run.
+struct PassedOver {
+  std::string name;
+  double predicted_us = 0;
+  std::string why;  // "predicted slower", or what failed
+};
+
+// Immutable; shared by all prepared plans of equal chains. Buffers are in canonical order here.
+struct LoadedPlan {
+  std::shared_ptr<const void>
+      owner;  // the engine's core; first, so that kernels unload before its ports go
+  std::shared_ptr<const Chain> chain;
+  Plan plan;             // as executed
+  Digest chosen_digest;  // PlanDigest of what planning chose; differs from plan's after a fallback
+  std::vector<BuiltKernelPtr> kernels;  // one per kernel of the plan
+  int64_t fixed_rows = -1;              // rows of a chain without M; -1: the launch says
+
+  bool from_cache = false;  // the plan record was found, not searched for
+  uint64_t considered = 0, legal = 0;
+  std::string fallback;  // why the chosen plan does not run; "" when it does
+  std::vector<PassedOver> passed_over;
+};
+using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
+
+// LoadedPlan::fixed_rows of a chain.
+int64_t FixedRowsOf(const Chain& chain);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_LOADED_PLAN_H_

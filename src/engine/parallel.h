@@ -1,0 +1,35 @@
+// ForEachIndex: a few independent slow steps at once.
+#ifndef SINTER_SRC_ENGINE_PARALLEL_H_
+#define SINTER_SRC_ENGINE_PARALLEL_H_
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace sinter {
+
+// Calls `step(0) .. step(count - 1)`, on at most one thread per hardware thread, this one included;
+// returns when all are done. Steps must not throw. If no thread can be started, this one does all
+// the work.
+inline void ForEachIndex(int count, const std::function<void(int)>& step) {
+  std::atomic<int> next{0};
+  const auto work = [&] {
+    for (int i = next.fetch_add(1); i < count; i = next.fetch_add(1)) step(i);
+  };
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) + 1 < std::min(count, cores))
+      threads.emplace_back(work);
+  } catch (const std::exception&) {
+    // Too few threads: slower, not wrong.
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_PARALLEL_H_

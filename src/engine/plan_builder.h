@@ -1,0 +1,60 @@
+// PlanBuilder: plan key -> plan record: from the store, or by fusion and search.
+#ifndef SINTER_SRC_ENGINE_PLAN_BUILDER_H_
+#define SINTER_SRC_ENGINE_PLAN_BUILDER_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/engine/control.h"
+#include "src/engine/core.h"
+#include "src/engine/keys.h"
+#include "src/engine/plan_record.h"
+#include "src/engine/single_flight.h"
+
+namespace sinter {
+
+struct FoundPlan {
+  std::shared_ptr<const PlanRecord> record;
+  bool from_cache = false;
+};
+
+// Thread-safe. One thread searches for a key, others wait.
+class PlanBuilder {
+ public:
+  // `core` outlives the builder.
+  explicit PlanBuilder(EngineCore* core) : core_(core) {}
+
+  // Kernel keys are filled in. A hit opens no compiler unless the compiler's file was exchanged
+  // since the record was made; a record is then renewed, and its plans are kept. kCacheMiss with
+  // `must_hit` (any toolchain serves then), kNoLegalPlan, UNAVAILABLE without a compiler,
+  // CANCELLED, DEADLINE_EXCEEDED.
+  absl::StatusOr<FoundPlan> Get(const PlanRequest& request, bool must_hit,
+                                const BuildControl& control);
+
+  // Writes the record again with keys for this machine's compiler: one of its kernels had to be
+  // built by it.
+  void Renew(const PlanRequest& request, const PlanRecord& record);
+
+ private:
+  absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
+                                     bool must_hit, const BuildControl& control);
+  absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
+                                   const BuildControl& control);
+  absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request);
+  // Null when the lookup missed or its record cannot be used.
+  std::shared_ptr<const PlanRecord> FromStore(const std::string& key, const Lookup& found);
+  std::shared_ptr<const PlanRecord> Renewed(const std::string& key, const PlanRecord& record);
+  absl::Status FillKeys(PlanRecord& record) const;
+  bool CompilerExchanged(const PlanRecord& record);
+
+  EngineCore* const core_;
+  SingleFlight<FoundPlan> flights_;
+  std::once_flag peeked_;
+  std::string build_id_;  // of the compiler's file; set once through peeked_
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_PLAN_BUILDER_H_

@@ -1,0 +1,95 @@
+#include "src/engine/plan_record.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kKeptAlternatives = 2;  // besides the unfused plan
+constexpr uint32_t kMaxVariants = 16;
+constexpr uint32_t kMaxKernels = 1024;
+
+absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r) {
+  PlanVariant variant;
+  SINTER_ASSIGN_OR_RETURN(variant.plan, Plan::Decode(r.Bytes()));
+  const uint32_t keys = r.U32();
+  if (keys > kMaxKernels || keys != variant.plan.kernels.size()) {
+    return absl::DataLossError(absl::StrCat("plan record: ", keys, " kernel keys for ",
+                                            variant.plan.kernels.size(), " kernels"));
+  }
+  for (uint32_t i = 0; i < keys && r.ok(); ++i) {
+    variant.kernel_keys.emplace_back(r.Bytes());
+    variant.plan.kernels[i].kernel_digest = Sha256(variant.kernel_keys.back());
+  }
+  return variant;
+}
+
+absl::Status CheckHead(uint32_t version, uint32_t variants) {
+  if (version != kPlanRecordVersion) {
+    return absl::DataLossError(
+        absl::StrCat("plan record: version = ", version, ", must be ", kPlanRecordVersion));
+  }
+  if (variants == 0 || variants > kMaxVariants) {
+    return absl::DataLossError(
+        absl::StrCat("plan record: variants = ", variants, ", must be 1..", kMaxVariants));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsUnfused(const Plan& plan) { return plan.name == "unfused"; }
+
+PlanRecord MakePlanRecord(FusionResult result) {
+  PlanRecord record;
+  record.considered = result.considered;
+  record.legal = result.legal;
+  bool has_unfused = IsUnfused(result.chosen);
+  record.variants.push_back({std::move(result.chosen), {}});
+  size_t kept = 0;
+  for (Plan& plan : result.alternatives) {
+    const bool unfused = IsUnfused(plan);
+    if (unfused ? has_unfused : kept == kKeptAlternatives) continue;
+    unfused ? has_unfused = true : ++kept;
+    record.variants.push_back({std::move(plan), {}});
+  }
+  return record;
+}
+
+std::string EncodePlanRecord(const PlanRecord& record) {
+  ByteWriter w;
+  w.U32(kPlanRecordVersion);
+  w.Bytes(record.toolchain_id);
+  w.U64(record.considered);
+  w.U64(record.legal);
+  w.U32(static_cast<uint32_t>(record.variants.size()));
+  for (const PlanVariant& variant : record.variants) {
+    w.Bytes(variant.plan.Encode());
+    w.U32(static_cast<uint32_t>(variant.kernel_keys.size()));
+    for (const std::string& key : variant.kernel_keys) w.Bytes(key);
+  }
+  return w.Take();
+}
+
+absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload) {
+  ByteReader r(payload);
+  const uint32_t version = r.U32();
+  PlanRecord record;
+  record.toolchain_id = std::string(r.Bytes());
+  record.considered = r.U64();
+  record.legal = r.U64();
+  const uint32_t variants = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckHead(version, variants));
+  for (uint32_t i = 0; i < variants; ++i) {
+    SINTER_ASSIGN_OR_RETURN(PlanVariant variant, ReadVariant(r));
+    record.variants.push_back(std::move(variant));
+  }
+  SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
+  return record;
+}
+
+}  // namespace sinter

@@ -1,0 +1,46 @@
+// PlanRecord: the payload of a plan entry: the plan that was chosen, those that may stand in for
+// it, and the keys of their kernels, so that a hit needs neither search nor compiler.
+#ifndef SINTER_SRC_ENGINE_PLAN_RECORD_H_
+#define SINTER_SRC_ENGINE_PLAN_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// Layout: u32 version, toolchain id, u64 considered, u64 legal, u32 variants; each: plan bytes, u32
+// keys, the keys.
+constexpr uint32_t kPlanRecordVersion = 1;
+
+struct PlanVariant {
+  Plan plan;                             // kernel_digest of each kernel is the digest of its key
+  std::vector<std::string> kernel_keys;  // one per kernel
+};
+
+// Invariants: variants is not empty; variants[0] is the chosen plan; the unfused plan is among
+// them.
+struct PlanRecord {
+  std::string toolchain_id;  // that the kernel keys name
+  uint64_t considered = 0, legal = 0;
+  std::vector<PlanVariant> variants;
+};
+
+// The chosen plan, then of the alternatives the best few and always the unfused one. No kernel keys
+// yet.
+PlanRecord MakePlanRecord(FusionResult result);
+
+std::string EncodePlanRecord(const PlanRecord& record);
+// DATA_LOSS unless `payload` is a whole record of this version. Trusts nothing.
+absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload);
+
+bool IsUnfused(const Plan& plan);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_PLAN_RECORD_H_

@@ -1,0 +1,85 @@
+#include "src/engine/prepared_plan.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/bound_plan.h"
+#include "src/engine/explain.h"
+#include "src/engine/workspace.h"
+
+namespace sinter {
+namespace {
+
+class PreparedPlanImpl : public PreparedPlan {
+ public:
+  PreparedPlanImpl(std::shared_ptr<EngineCore> core, LoadedPlanPtr plan, const Chain& chain)
+      : core_(std::move(core)), plan_(std::move(plan)), order_(chain.InputOrder()) {}
+
+  const Plan& plan() const override { return plan_->plan; }
+  Digest ChosenDigest() const override { return plan_->chosen_digest; }
+  std::string Explain() const override { return ExplainPlan(*plan_, core_->ports); }
+  uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
+
+  std::string SourceOf(int kernel) const override {
+    if (kernel < 0 || kernel >= static_cast<int>(plan_->plan.kernels.size())) return std::string();
+    const absl::StatusOr<GeneratedKernel> generated =
+        core_->hooks.generate(plan_->plan.kernels[kernel].spec, core_->ports.model);
+    return generated.ok() ? generated->request.source : std::string(generated.status().message());
+  }
+
+  absl::Status InitWorkspace(DevicePtr workspace, uint64_t bytes,
+                             StreamHandle stream) const override {
+    SINTER_RETURN_IF_ERROR(NeedGpu());
+    SINTER_RETURN_IF_ERROR(CheckWorkspace(plan_->plan, workspace, bytes));
+    return ClearFlags(plan_->plan, *core_->ports.loader, workspace, stream);
+  }
+
+  absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(const std::vector<DevicePtr>& buffers,
+                                                          DevicePtr workspace) const override {
+    SINTER_RETURN_IF_ERROR(NeedGpu());
+    std::vector<DevicePtr> canonical = buffers;
+    // A wrong count is left to BindPlan, which names it.
+    for (size_t i = 0; i < order_.size() && i < buffers.size(); ++i) {
+      const size_t from = static_cast<size_t>(order_[i]);
+      canonical[i] = from < buffers.size() ? buffers[from] : 0;
+    }
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> bound,
+                            BindPlan(plan_, canonical, workspace));
+    return std::shared_ptr<const PlanBinding>(std::move(bound));
+  }
+
+  absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
+                      bool pdl_edge) const override {
+    SINTER_RETURN_IF_ERROR(NeedGpu());
+    // Bind above is the only maker of bindings.
+    const BoundPlan& bound = static_cast<const BoundPlan&>(binding);
+    if (bound.plan != plan_) {
+      return absl::InvalidArgumentError("the binding belongs to another plan");
+    }
+    SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
+    SINTER_RETURN_IF_ERROR(EnqueuePlan(bound, stream, m, pdl_edge));
+    core_->counters.launches.fetch_add(1, std::memory_order_relaxed);
+    return core_->ports.loader->TieToCapture(stream, plan_);
+  }
+
+ private:
+  absl::Status NeedGpu() const {
+    if (core_->ports.loader != nullptr) return absl::OkStatus();
+    return absl::UnavailableError(core_->ports.no_gpu_reason);
+  }
+
+  const std::shared_ptr<EngineCore> core_;
+  const LoadedPlanPtr plan_;
+  const std::vector<int32_t> order_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PreparedPlan> MakePreparedPlan(std::shared_ptr<EngineCore> core,
+                                                     LoadedPlanPtr plan, const Chain& chain) {
+  return std::make_shared<PreparedPlanImpl>(std::move(core), std::move(plan), chain);
+}
+
+}  // namespace sinter

@@ -1,0 +1,148 @@
+#include "src/engine/trial_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kPeriod = 1048573;  // the largest prime below 2^20
+
+// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t Next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  float Symmetric() { return static_cast<float>(static_cast<int64_t>(Next()) >> 39) * 0x1p-24f; }
+
+ private:
+  uint64_t state_;
+};
+
+template <typename T>
+void Append(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void AppendValue(DType dtype, float scale, Random& random, std::string& out) {
+  switch (dtype) {
+    case DType::kF32:
+      return Append(out, random.Symmetric() * scale);
+    case DType::kF16:
+      return Append(out, F32ToF16(random.Symmetric() * scale));
+    case DType::kBF16:
+      return Append(out, F32ToBF16(random.Symmetric() * scale));
+    case DType::kS32:
+      return Append(out, static_cast<int32_t>(random.Next() & 15));
+    case DType::kPred:
+      return Append(out, static_cast<uint8_t>(random.Next() & 1));
+  }
+}
+
+// A sum of k products of uniform numbers has the scale of one factor when the other's variance is
+// 1/k. Which dimension of a weight is summed over is not known here; the geometric mean of both is
+// near enough.
+float ScaleOf(const Op& input, int64_t m) {
+  if (!input.constant || input.type.rank() < 2) return 1.0f;
+  const int rank = input.type.rank();
+  const double rows = static_cast<double>(input.type.dims[rank - 2].At(m));
+  const double columns = static_cast<double>(input.type.dims[rank - 1].At(m));
+  return static_cast<float>(std::sqrt(3.0 / std::max(1.0, std::sqrt(rows * columns))));
+}
+
+std::string Fill(DType dtype, float scale, int64_t bytes, Random& random) {
+  const int64_t elements = bytes / SizeOf(dtype);
+  std::string out;
+  out.reserve(static_cast<size_t>(bytes));
+  const int64_t fresh = std::min(elements, kPeriod);
+  for (int64_t i = 0; i < fresh; ++i) AppendValue(dtype, scale, random, out);
+  const size_t period = out.size();
+  while (static_cast<int64_t>(out.size()) < bytes) {
+    out.append(out, 0, std::min(period, static_cast<size_t>(bytes) - out.size()));
+  }
+  return out;
+}
+
+double ValueAt(const char* from, DType dtype) {
+  switch (dtype) {
+    case DType::kF32: {
+      float v;
+      std::memcpy(&v, from, sizeof v);
+      return v;
+    }
+    case DType::kF16:
+    case DType::kBF16: {
+      uint16_t v;
+      std::memcpy(&v, from, sizeof v);
+      return dtype == DType::kF16 ? F16ToF32(v) : BF16ToF32(v);
+    }
+    case DType::kS32: {
+      int32_t v;
+      std::memcpy(&v, from, sizeof v);
+      return v;
+    }
+    case DType::kPred:
+      return *from != 0 ? 1 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> InputBytes(const Chain& chain, int i, int64_t m) {
+  const Op& input = chain.input_op(i);
+  return BufferBytes(input.type, input.strides, m);
+}
+
+absl::StatusOr<int64_t> OutputBytes(const Chain& chain, int i, int64_t m) {
+  return BufferBytes(chain.output_type(i), chain.outputs()[i].strides, m);
+}
+
+absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m,
+                                                      uint64_t seed) {
+  std::vector<std::string> inputs;
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, InputBytes(chain, i, m));
+    const Op& input = chain.input_op(i);
+    Random random(seed + static_cast<uint64_t>(i) * 0x100000001b3u);
+    inputs.push_back(Fill(input.type.dtype, ScaleOf(input, m), bytes, random));
+  }
+  return inputs;
+}
+
+absl::StatusOr<std::vector<double>> OutputValues(const Chain& chain, int i, int64_t m,
+                                                 const std::string& bytes) {
+  const TensorType& type = chain.output_type(i);
+  const std::vector<Stride>& strides = chain.outputs()[i].strides;
+  SINTER_ASSIGN_OR_RETURN(const int64_t count, ElementCount(type.dims, m));
+  SINTER_ASSIGN_OR_RETURN(const int64_t need, BufferBytes(type, strides, m));
+  if (need > static_cast<int64_t>(bytes.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", i, " has ", bytes.size(), " bytes, needs ", need));
+  }
+  std::vector<double> values(static_cast<size_t>(count));
+  std::vector<int64_t> index(type.dims.size(), 0);
+  int64_t offset = 0;
+  for (double& value : values) {
+    value = ValueAt(bytes.data() + offset * SizeOf(type.dtype), type.dtype);
+    for (int axis = type.rank() - 1; axis >= 0; --axis) {
+      const int64_t stride = strides[axis].At(m);
+      offset += stride;
+      if (++index[axis] < type.dims[axis].At(m)) break;
+      offset -= stride * type.dims[axis].At(m);
+      index[axis] = 0;
+    }
+  }
+  return values;
+}
+
+}  // namespace sinter

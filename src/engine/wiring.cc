@@ -1,0 +1,82 @@
+// MakePorts: where the engine is plugged into a device, a compiler and a cache. The only file that
+// knows them all.
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cache/tiers/tiers.h"
+#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
+#include "runtime/launch/loader.h"
+#include "runtime/measure/measurer.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "runtime/query/device_query.h"
+#include "runtime/query/model_choice.h"
+#include "src/base/status.h"
+#include "src/engine/engine.h"
+
+namespace sinter {
+namespace {
+
+// The local tier wants an absolute folder. A path that cannot be made absolute is left to it to
+// refuse.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
+std::unique_ptr<Store> MakeStore(const Config& config, const LogSink& log) {
+  TierOptions options;
+  options.producer = absl::StrCat("sinter ", SINTER_ENGINE_VERSION);
+  const bool local = config.cache_enabled && !config.cache_dir.empty();
+  if (local) options.local_root = Absolute(config.cache_dir);
+  // A cache that was switched off on purpose is no cause for a warning.
+  if (config.cache_enabled) options.log = log;
+  return MakeTieredStore(options);
+}
+
+// A built-in model's name, or the text of a model file, which always assigns something.
+absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
+  if (absl::StrContains(target, "=")) return DeviceModel::FromText(target);
+  return BuiltinModel(target);
+}
+
+absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log, Ports& ports) {
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Driver> driver,
+                          Driver::Open(config.driver_path));
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Device> device,
+                          Device::Open(driver, ordinal));
+  SINTER_ASSIGN_OR_RETURN(const DeviceInfo info, QueryDevice(*device));
+  SINTER_ASSIGN_OR_RETURN(ModelChoice choice, ChooseModel(info));
+  if (!choice.warning.empty()) log.Log(LogLevel::kWarn, choice.warning);
+  SINTER_ASSIGN_OR_RETURN(ports.loader, MakeLoader(device));
+  SINTER_ASSIGN_OR_RETURN(ports.measurer, MakeMeasurer(device));
+  ports.model = std::move(choice.model);
+  ports.device_name = info.name;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
+                                const LogSink& log) {
+  Ports ports;
+  if (!target.empty()) {
+    SINTER_ASSIGN_OR_RETURN(ports.model, TargetModel(target));
+    ports.no_gpu_reason = absl::StrCat("no GPU: the context is for the target '", ports.model.name,
+                                       "', which prepares but cannot launch");
+  } else if (ordinal >= 0) {
+    SINTER_RETURN_IF_ERROR(PlugInDevice(config, ordinal, log, ports));
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device ordinal is ", ordinal, ", must be >= 0, or a target must be named"));
+  }
+  ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);
+  ports.store = MakeStore(config, log);
+  return ports;
+}
+
+}  // namespace sinter
