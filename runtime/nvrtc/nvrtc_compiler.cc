@@ -6,7 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/nvrtc/build_id.h"
 #include "runtime/nvrtc/compile_log.h"
+#include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/program.h"
 #include "src/base/status.h"
 
@@ -64,7 +66,8 @@ bool DefinesKernel(absl::string_view cubin, const std::string& entry) {
 
 class NvrtcCompiler : public Compiler {
  public:
-  explicit NvrtcCompiler(NvrtcOpener open) : open_(std::move(open)) {}
+  NvrtcCompiler(NvrtcOpener open, std::function<std::string()> peek)
+      : open_(std::move(open)), peek_(std::move(peek)) {}
 
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
     SINTER_RETURN_IF_ERROR(CheckRequest(request));
@@ -82,6 +85,8 @@ class NvrtcCompiler : public Compiler {
     SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const NvrtcLibrary> library, Library());
     return library->toolchain_id();
   }
+
+  std::string PeekBuildId() override { return peek_(); }
 
   bool Loaded() const override { return loaded_.load(std::memory_order_acquire); }
   uint64_t Compiles() const override { return compiles_.load(std::memory_order_relaxed); }
@@ -121,6 +126,7 @@ class NvrtcCompiler : public Compiler {
   }
 
   const NvrtcOpener open_;
+  const std::function<std::string()> peek_;
   std::mutex mutex_;  // guards library_ while it is opened, never a compile
   std::shared_ptr<const NvrtcLibrary> library_;
   std::atomic<bool> loaded_{false};
@@ -130,11 +136,18 @@ class NvrtcCompiler : public Compiler {
 }  // namespace
 
 std::unique_ptr<Compiler> MakeNvrtcCompiler(const std::string& nvrtc_path) {
-  return MakeNvrtcCompiler(NvrtcOpener([nvrtc_path] { return NvrtcLibrary::Open(nvrtc_path); }));
+  const auto open = [nvrtc_path] { return NvrtcLibrary::Open(nvrtc_path); };
+  const auto peek = [nvrtc_path]() -> std::string {
+    const std::string file = FindNvrtcFile(nvrtc_path);
+    if (file.empty()) return "";
+    absl::StatusOr<std::string> id = FileIdentity(file);
+    return id.ok() ? *std::move(id) : "";
+  };
+  return std::make_unique<NvrtcCompiler>(open, peek);
 }
 
 std::unique_ptr<Compiler> MakeNvrtcCompiler(NvrtcOpener open) {
-  return std::make_unique<NvrtcCompiler>(std::move(open));
+  return std::make_unique<NvrtcCompiler>(std::move(open), [] { return std::string(); });
 }
 
 }  // namespace sinter

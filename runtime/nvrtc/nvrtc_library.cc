@@ -1,13 +1,12 @@
 #include "runtime/nvrtc/nvrtc_library.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 
 #include <cstring>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/build_id.h"
+#include "runtime/nvrtc/library_search.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -20,23 +19,9 @@ absl::Status NoCompiler(absl::string_view why) {
                    "SINTER_NVRTC (kernels that are cached need none)"));
 }
 
-std::vector<std::string> Candidates() {
-  std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12"};
-  for (const char* pattern :
-       {"/usr/local/cuda*/lib64/libnvrtc.so.13", "/usr/local/cuda*/lib64/libnvrtc.so.12"}) {
-    glob_t found{};
-    if (glob(pattern, 0, nullptr, &found) == 0) {
-      for (size_t i = 0; i < found.gl_pathc; ++i) names.push_back(found.gl_pathv[i]);
-    }
-    globfree(&found);
-  }
-  return names;
-}
-
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
-  const std::vector<std::string> names = path.empty() ? Candidates() : std::vector{path};
   std::string first_error;
-  for (const std::string& name : names) {
+  for (const std::string& name : NvrtcCandidates(path)) {
     if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     const char* error = dlerror();
     if (first_error.empty() && error != nullptr) first_error = error;

@@ -1,0 +1,165 @@
+// FakeDriver: a CUDA driver without a GPU. An in-process table that keeps contexts, capture modes,
+// graphs and user objects as the real one does, records what it is asked, and can fail any call.
+#ifndef SINTER_TESTS_FAKES_FAKE_DRIVER_H_
+#define SINTER_TESTS_FAKES_FAKE_DRIVER_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/driver/driver.h"
+
+namespace sinter {
+
+struct FakeChip {
+  std::string name = "NVIDIA H200";
+  int cc_major = 9, cc_minor = 0;
+  int sm_count = 132;
+  int l2_bytes = 62914560;
+  int clock_khz = 1980000;
+  int shared_bytes = 232448;
+  size_t memory_bytes = size_t{140} << 30;
+  std::array<int, 5> resident_clusters = {132, 66, 30, 15, 7};  // by cluster size 1 2 4 8 16
+};
+
+// What every function of every loaded module looks like.
+struct FakeKernel {
+  std::vector<size_t>
+      param_sizes;  // empty: the driver has no cuFuncGetParamInfo, params are not recorded
+  int static_shared_bytes = 0;
+  int max_threads = 1024;
+};
+
+// One launch, with everything copied.
+struct FakeLaunch {
+  std::string entry;
+  CUlaunchConfig config{};  // attrs is null: see `attributes`
+  std::vector<CUlaunchAttribute> attributes;
+  std::vector<std::string> params;
+  CUcontext context = nullptr;
+  bool captured = false;
+};
+
+// What the fake's cuTensorMapEncodeTiled writes into a CUtensorMap.
+struct FakeMap {
+  uint64_t address;
+  uint64_t dims[5];
+  uint64_t strides[4];
+  uint32_t box[5];
+  uint32_t rank;
+  uint16_t type;
+  uint16_t swizzle;
+};
+FakeMap DecodeFakeMap(const std::string& param);
+
+// What is alive and should not be once everything is released.
+struct FakeLive {
+  int contexts = 0, modules = 0, streams = 0, events = 0, graphs = 0, execs = 0, allocations = 0,
+      user_objects = 0;
+  int Total() const {
+    return contexts + modules + streams + events + graphs + execs + allocations + user_objects;
+  }
+};
+
+// At most one lives in a process at a time: a table of C functions has no other way to find its
+// state. Thread-safe.
+class FakeDriver {
+ public:
+  explicit FakeDriver(std::vector<FakeChip> chips = {FakeChip()});
+  ~FakeDriver();
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+
+  // The fake as a table. Reads `kernel`.
+  DriverTable Table() const;
+  absl::StatusOr<std::shared_ptr<const Driver>> Make() const { return Driver::FromTable(Table()); }
+
+  // Knobs; set them before the calls they concern.
+  FakeKernel kernel;
+  double launch_us = 5;                                  // what a kernel takes on the fake clock
+  std::function<CUresult(const FakeLaunch&)> on_launch;  // runs when a launch would, not in capture
+  // Fails the n-th call from now, once (1 is the next). Error-name queries do not count.
+  void FailCall(int n, CUresult result);
+  // Off: calls are neither logged nor launches kept, and nothing is allocated.
+  void SetRecording(bool on) { recording_ = on; }
+
+  // Observations.
+  int calls() const;
+  std::vector<std::string> CallNames() const;
+  std::vector<FakeLaunch> launches() const;
+  // Calls that the real driver forbids: in a callback, or unsafe ones that broke another thread's
+  // capture.
+  std::vector<std::string> violations() const;
+  FakeLive live() const;
+  // Of the calling thread.
+  std::vector<CUcontext> ContextStack();
+  CUstreamCaptureMode CaptureMode();
+
+ private:
+  friend struct FakeCalls;
+  struct ThreadState {
+    std::vector<CUcontext> stack;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  };
+  struct Function {
+    uintptr_t module;
+    std::string entry;
+    std::map<int, int> attributes;
+  };
+  struct StreamState {
+    uintptr_t graph = 0;  // capturing into, 0 when not
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    bool invalidated = false;
+  };
+  struct GraphState {
+    std::vector<FakeLaunch> nodes;
+    std::map<uintptr_t, int> objects;
+  };
+  struct UserObject {
+    void* pointer;
+    CUhostFn destroy;
+    int references;
+  };
+  using Callbacks = std::vector<std::pair<CUhostFn, void*>>;
+
+  CUresult Enter(int function);
+  void BreakCaptures(const char* name);
+  ThreadState& Thread() { return threads_[std::this_thread::get_id()]; }
+  CUcontext Current();
+  void Release(uintptr_t object, int count, Callbacks* callbacks);
+  static void Run(const Callbacks& callbacks);
+  void Advance(const std::vector<FakeLaunch>& nodes);
+  bool Allocated(CUdeviceptr pointer, size_t bytes) const;
+
+  const std::vector<FakeChip> chips_;
+  mutable std::recursive_mutex mutex_;  // guards everything below
+  std::map<std::thread::id, ThreadState> threads_;
+  std::map<int, int> retained_;             // device -> references of its primary context
+  std::map<uintptr_t, CUcontext> modules_;  // module -> its context
+  std::map<uintptr_t, Function> functions_;
+  std::map<uintptr_t, StreamState> streams_;
+  std::map<uintptr_t, double> events_;  // event -> fake time of its record
+  std::map<uintptr_t, GraphState> graphs_;
+  std::map<uintptr_t, GraphState> execs_;
+  std::map<uintptr_t, UserObject> objects_;
+  std::map<CUdeviceptr, size_t> allocations_;
+  std::vector<const char*> log_;
+  std::vector<FakeLaunch> launches_;
+  std::vector<std::string> violations_;
+  bool recording_ = true;
+  int calls_ = 0;
+  int fail_at_ = 0;
+  CUresult fail_with_ = CUDA_SUCCESS;
+  uintptr_t next_handle_ = 0x1000;
+  double clock_us_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_FAKES_FAKE_DRIVER_H_

@@ -1,0 +1,22 @@
+// FakeNvrtc: a compiler library that answers from its source text.
+#ifndef SINTER_TESTS_FAKES_FAKE_NVRTC_H_
+#define SINTER_TESTS_FAKES_FAKE_NVRTC_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/nvrtc/nvrtc_library.h"
+
+namespace sinter {
+
+// Lines of a source that the fake obeys:
+//   //log TEXT    appends a line to the log
+//   //kernel NAME puts a kernel of that name into the cubin
+//   //fail        refuses the source
+// Other text is ignored. Stateless and thread-safe.
+std::shared_ptr<const NvrtcLibrary> FakeNvrtc();
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_FAKES_FAKE_NVRTC_H_

@@ -1,0 +1,165 @@
+#include "runtime/driver/driver.h"
+
+#include <thread>
+
+#include "runtime/driver/handles.h"
+#include "runtime/driver/scopes.h"
+#include "tests/unit/runtime/fixture.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+CUcontext Foreign() { return reinterpret_cast<CUcontext>(0xf0); }
+
+TEST(DriverOpen, WithoutALibraryIsUnavailableAndSaysWhatHelps) {
+  const auto driver = Driver::Open("/nonexistent/libcuda.so.1");
+  ASSERT_EQ(driver.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Text(driver.status()), HasSubstr("/nonexistent/libcuda.so.1"));
+  EXPECT_THAT(Text(driver.status()), HasSubstr("SINTER_LIBCUDA"));
+}
+
+TEST(DriverOpen, ALibraryThatIsNoDriverIsUnavailableAndNamesWhatItLacks) {
+  const auto driver = Driver::Open("libdl.so.2");
+  ASSERT_EQ(driver.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Text(driver.status()), HasSubstr("lacks cuInit"));
+}
+
+TEST(DriverOpen, AFailingInitIsUnavailableWithTheResultAttached) {
+  FakeDriver fake;
+  fake.FailCall(1, CUDA_ERROR_NO_DEVICE);
+  const auto driver = fake.Make();
+  ASSERT_EQ(driver.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(DriverResultOf(driver.status()), CUDA_ERROR_NO_DEVICE);
+}
+
+TEST(DriverCheck, NamesCallResultAndNumber) {
+  FakeDriver fake;
+  const auto driver = fake.Make();
+  ASSERT_TRUE(driver.ok());
+  EXPECT_TRUE((*driver)->Check(CUDA_SUCCESS, "cuX").ok());
+  const absl::Status status = (*driver)->Check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc");
+  EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kDriver));
+  EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_THAT(Text(status), HasSubstr("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"));
+}
+
+TEST(DeviceOpen, RefusesAnOrdinalThatIsNotThere) {
+  FakeDriver fake;
+  const auto driver = fake.Make();
+  ASSERT_TRUE(driver.ok());
+  for (const int ordinal : {-1, 1, 99}) {
+    const auto device = Device::Open(*driver, ordinal);
+    ASSERT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument) << ordinal;
+    EXPECT_THAT(Text(device.status()), HasSubstr("shows 1 device"));
+  }
+}
+
+TEST(DeviceOpen, RetainsOneContextADeviceAndReleasesIt) {
+  FakeDriver fake({FakeChip(), FakeChip()});
+  {
+    const auto first = OpenFake(fake, 0);
+    const auto second = OpenFake(fake, 1);
+    ASSERT_TRUE(first && second);
+    EXPECT_NE(first->context(), second->context());
+    EXPECT_EQ(fake.live().contexts, 2);
+    EXPECT_EQ(first->limits().sm_count, 132);
+    EXPECT_EQ(first->limits().max_shared_bytes, 232448);
+    EXPECT_TRUE(first->limits().cooperative);
+  }
+  EXPECT_EQ(fake.live().Total(), 0);
+  EXPECT_THAT(fake.ContextStack(), IsEmpty());
+}
+
+TEST(ContextScope, WorksOnAThreadWithoutAContextAndLeavesItWithout) {
+  FakeDriver fake;
+  const auto device = OpenFake(fake);
+  ASSERT_TRUE(device);
+  std::thread([&] {
+    {
+      const ContextScope scope(*device);
+      EXPECT_TRUE(scope.status().ok());
+      EXPECT_THAT(fake.ContextStack(), ElementsAre(device->context()));
+    }
+    EXPECT_THAT(fake.ContextStack(), IsEmpty());
+  }).join();
+}
+
+TEST(ContextScope, RestoresAForeignContextAndNests) {
+  FakeDriver fake({FakeChip(), FakeChip()});
+  const auto first = OpenFake(fake, 0);
+  const auto second = OpenFake(fake, 1);
+  ASSERT_TRUE(first && second);
+  fake.Table().CtxPushCurrent(Foreign());
+  {
+    const ContextScope outer(*first);
+    {
+      const ContextScope inner(*second);
+      EXPECT_EQ(fake.ContextStack().back(), second->context());
+    }
+    EXPECT_EQ(fake.ContextStack().back(), first->context());
+  }
+  EXPECT_THAT(fake.ContextStack(), ElementsAre(Foreign()));
+}
+
+TEST(ContextScope, PushesNothingWhereTheContextIsCurrent) {
+  FakeDriver fake;
+  const auto device = OpenFake(fake);
+  ASSERT_TRUE(device);
+  fake.Table().CtxPushCurrent(device->context());
+  const int before = fake.calls();
+  { const ContextScope scope(*device); }
+  EXPECT_EQ(fake.calls() - before, 1);
+  EXPECT_THAT(fake.ContextStack(), ElementsAre(device->context()));
+}
+
+TEST(ContextScope, RestoresTheCallersContextThoughAPopFails) {
+  FakeDriver fake;
+  const auto device = OpenFake(fake);
+  ASSERT_TRUE(device);
+  fake.Table().CtxPushCurrent(Foreign());
+  {
+    const ContextScope scope(*device);
+    fake.FailCall(1, CUDA_ERROR_UNKNOWN);
+  }
+  EXPECT_THAT(fake.ContextStack(), ElementsAre(Foreign()));
+}
+
+TEST(RelaxedCapture, RestoresTheModeThoughTheExchangeFails) {
+  FakeDriver fake;
+  const auto driver = fake.Make();
+  ASSERT_TRUE(driver.ok());
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  fake.Table().ThreadExchangeStreamCaptureMode(&mode);
+  {
+    const RelaxedCapture relaxed(**driver);
+    EXPECT_TRUE(relaxed.status().ok());
+    EXPECT_EQ(fake.CaptureMode(), CU_STREAM_CAPTURE_MODE_RELAXED);
+    fake.FailCall(1, CUDA_ERROR_UNKNOWN);
+  }
+  EXPECT_EQ(fake.CaptureMode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
+TEST(Handles, MoveAndDestroyOnceInTheirContext) {
+  FakeDriver fake;
+  const auto device = OpenFake(fake);
+  ASSERT_TRUE(device);
+  {
+    auto stream = MakeStream(device);
+    auto event = MakeEvent(device);
+    ASSERT_TRUE(stream.ok() && event.ok());
+    Stream moved = std::move(*stream);
+    Stream target;
+    target = std::move(moved);
+    EXPECT_EQ(fake.live().streams, 1);
+    EXPECT_EQ(fake.live().events, 1);
+  }
+  EXPECT_EQ(fake.live().streams, 0);
+  EXPECT_EQ(fake.live().events, 0);
+}
+
+}  // namespace
+}  // namespace sinter

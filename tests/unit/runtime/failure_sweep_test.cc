@@ -1,0 +1,96 @@
+// Every driver call of a whole life fails once, and the caller's thread must not notice.
+#include "runtime/measure/measurer.h"
+#include "runtime/query/device_query.h"
+#include "tests/unit/runtime/fixture.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Open, query, load, bind, launch, tie, measure, release. Stops at the first error, which it
+// returns.
+absl::Status LiveOnce(const FakeDriver& fake) {
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Driver> driver, fake.Make());
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Device> device, Device::Open(driver, 0));
+  SINTER_RETURN_IF_ERROR(QueryDevice(*device).status());
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, MakeLoader(device));
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.cluster[0] = 16;
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<LoadedKernel> kernel,
+                          loader->Load(FakeCubin("k"), recipe));
+  SINTER_RETURN_IF_ERROR(kernel->MaxActiveClusters(recipe).status());
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Measurer> measurer, MakeMeasurer(device));
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, measurer->Allocate(256));
+  struct Freer {
+    Measurer& measurer;
+    DeviceBuffer buffer;
+    ~Freer() { measurer.Free(buffer); }
+  } freer{*measurer, buffer};
+  SINTER_RETURN_IF_ERROR(measurer->Fill(buffer, 3));
+  const DevicePtr pointers[3] = {buffer.ptr, buffer.ptr, buffer.ptr};
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<BoundKernel> bound,
+                          kernel->Bind(recipe, {pointers, 3, buffer.ptr}));
+  const auto enqueue = [&](StreamHandle stream, int) -> absl::Status {
+    SINTER_RETURN_IF_ERROR(loader->TieToCapture(stream, kernel));
+    return kernel->Launch(*bound, stream, 5, 0, true);
+  };
+  SINTER_RETURN_IF_ERROR(measurer->TimeGraph(enqueue, 2, 2).status());
+  return measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+    SINTER_RETURN_IF_ERROR(loader->IsCapturing(stream).status());
+    SINTER_RETURN_IF_ERROR(loader->MemsetAsync(buffer.ptr, 1, 16, stream));
+    return enqueue(stream, 0);
+  });
+}
+
+bool IsRelease(const std::string& name) {
+  for (const char* release : {"Destroy", "Unload", "Release", "MemFree", "CtxPop", "EndCapture"}) {
+    if (name.find(release) != std::string::npos) return true;
+  }
+  return name == "cuThreadExchangeStreamCaptureMode" || name == "cuCtxGetCurrent" ||
+         name == "cuCtxPushCurrent_v2";
+}
+
+TEST(FailureSweep, EveryFailingCallRestoresContextAndCaptureModeAndLeaksNothing) {
+  const CUcontext foreign = reinterpret_cast<CUcontext>(0xf0);
+  int total = 0;
+  std::vector<std::string> names;
+  {
+    FakeDriver fake;
+    fake.kernel = ExampleKernel();
+    ASSERT_TRUE(LiveOnce(fake).ok());
+    total = fake.calls();
+    names = fake.CallNames();
+    EXPECT_EQ(fake.live().Total(), 0);
+  }
+  ASSERT_GT(total, 80);
+  int errors = 0;
+  for (int n = 1; n <= total; ++n) {
+    SCOPED_TRACE(names[n - 1]);
+    FakeDriver fake;
+    fake.kernel = ExampleKernel();
+    const DriverTable table = fake.Table();
+    table.CtxPushCurrent(foreign);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    table.ThreadExchangeStreamCaptureMode(&mode);
+    fake.FailCall(n, CUDA_ERROR_UNKNOWN);
+    const absl::Status status = LiveOnce(fake);
+    EXPECT_THAT(fake.ContextStack(), ElementsAre(foreign));
+    EXPECT_EQ(fake.CaptureMode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    EXPECT_THAT(fake.violations(), IsEmpty());
+    // What fails to be released stays; nothing else may.
+    if (!IsRelease(names[n - 1])) {
+      EXPECT_FALSE(status.ok());
+      EXPECT_EQ(fake.live().Total(), 0);
+    }
+    if (!status.ok() && n > 1) {
+      EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_UNKNOWN) << status;
+      ++errors;
+    }
+  }
+  EXPECT_GT(errors, total / 2);
+}
+
+}  // namespace
+}  // namespace sinter

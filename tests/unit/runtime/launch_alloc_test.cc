@@ -1,0 +1,59 @@
+// A launch allocates nothing: global operator new is counted here.
+#include <cstdlib>
+#include <new>
+
+#include "tests/unit/runtime/fixture.h"
+
+namespace {
+thread_local long t_allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++t_allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  std::abort();
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  ++t_allocations;
+  const std::size_t align = static_cast<std::size_t>(alignment);
+  if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) return memory;
+  std::abort();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace sinter {
+namespace {
+
+TEST(LaunchAllocations, ALaunchAllocatesNothing) {
+  FakeDriver fake;
+  fake.kernel = ExampleKernel();
+  const auto device = OpenFake(fake);
+  const auto loader = MakeLoader(device);
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.cluster = {8, 1, 1};
+  recipe.cooperative = true;
+  recipe.pdl = true;
+  const auto kernel = (*loader)->Load(FakeCubin("k"), recipe);
+  ASSERT_TRUE(kernel.ok()) << Text(kernel.status());
+  const auto bound = (*kernel)->Bind(recipe, ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  fake.SetRecording(false);
+  // Once with our context current, once pushing it; the first round lets the fake know the thread.
+  for (const bool current : {false, true}) {
+    if (current) fake.Table().CtxPushCurrent(device->context());
+    const long before = t_allocations;
+    for (int64_t m = 1; m < 100; ++m) {
+      ASSERT_TRUE((*kernel)->Launch(**bound, nullptr, m, m * 16, true).ok());
+    }
+    EXPECT_EQ(t_allocations - before, 0) << (current ? "current" : "pushed");
+  }
+  const long before = t_allocations;
+  ASSERT_TRUE((*loader)->IsCapturing(nullptr).ok());
+  EXPECT_EQ(t_allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace sinter

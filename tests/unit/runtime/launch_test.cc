@@ -1,0 +1,316 @@
+#include <thread>
+
+#include "tests/unit/runtime/fixture.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+StreamHandle AStream() { return reinterpret_cast<StreamHandle>(0x51); }
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  LaunchTest() {
+    fake.kernel = ExampleKernel();
+    device = OpenFake(fake);
+    loader = std::move(*MakeLoader(device));
+  }
+
+  std::shared_ptr<LoadedKernel> Load(const LaunchRecipe& recipe) {
+    auto kernel = loader->Load(FakeCubin("k"), recipe);
+    EXPECT_TRUE(kernel.ok()) << Text(kernel.status());
+    return kernel.ok() ? *kernel : nullptr;
+  }
+
+  // Loads, binds and launches once.
+  FakeLaunch LaunchOnce(const LaunchRecipe& recipe, int64_t m, int64_t row_offset, bool pdl_edge) {
+    const auto kernel = Load(recipe);
+    const auto bound = kernel->Bind(recipe, ExampleBuffers());
+    EXPECT_TRUE(bound.ok()) << Text(bound.status());
+    if (!bound.ok()) return {};
+    const absl::Status status = kernel->Launch(**bound, AStream(), m, row_offset, pdl_edge);
+    EXPECT_TRUE(status.ok()) << Text(status);
+    const std::vector<FakeLaunch> launches = fake.launches();
+    return launches.empty() ? FakeLaunch{} : launches.back();
+  }
+
+  FakeDriver fake;
+  std::shared_ptr<const Device> device;
+  std::unique_ptr<Loader> loader;
+};
+
+TEST_F(LaunchTest, PassesShapeStreamAndEveryArgument) {
+  const FakeLaunch launch = LaunchOnce(ExampleRecipe(), 5, 0, false);
+  EXPECT_EQ(launch.entry, "k");
+  EXPECT_EQ(launch.config.gridDimX, 16u);
+  EXPECT_EQ(launch.config.gridDimY, 2u);
+  EXPECT_EQ(launch.config.blockDimX, 128u);
+  EXPECT_EQ(launch.config.sharedMemBytes, 100u * 1024);
+  EXPECT_EQ(launch.config.hStream, AStream());
+  ASSERT_EQ(launch.params.size(), 7u);
+  const FakeMap activations = DecodeFakeMap(launch.params[0]);
+  EXPECT_EQ(activations.address, kBuffers[0]);
+  EXPECT_EQ(activations.rank, 2u);
+  EXPECT_EQ(activations.dims[0], 64u);
+  EXPECT_EQ(activations.dims[1], 5u);
+  EXPECT_EQ(activations.strides[0], 128u);
+  EXPECT_EQ(activations.box[1], 8u);
+  EXPECT_EQ(activations.type, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+  EXPECT_EQ(activations.swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
+  const FakeMap weights = DecodeFakeMap(launch.params[1]);
+  EXPECT_EQ(weights.address, kBuffers[1] + 32);
+  EXPECT_EQ(weights.dims[1], 256u);
+  EXPECT_EQ(ReadAs<DevicePtr>(launch.params[2]), kBuffers[2] + 64);
+  EXPECT_EQ(ReadAs<DevicePtr>(launch.params[3]), kWorkspace + 128);
+  EXPECT_EQ(ReadAs<int32_t>(launch.params[4]), 5);
+  EXPECT_EQ(ReadAs<int32_t>(launch.params[5]), -7);
+  EXPECT_EQ(ReadAs<float>(launch.params[6]), 0.5f);
+}
+
+TEST_F(LaunchTest, ARowOffsetMovesWhatDependsOnMAndNothingElse) {
+  const FakeLaunch launch = LaunchOnce(ExampleRecipe(), 3, 8192, false);
+  const FakeMap activations = DecodeFakeMap(launch.params[0]);
+  EXPECT_EQ(activations.address, kBuffers[0] + 8192 * 128);
+  EXPECT_EQ(activations.dims[1], 3u);
+  EXPECT_EQ(DecodeFakeMap(launch.params[1]).address, kBuffers[1] + 32);
+  EXPECT_EQ(ReadAs<DevicePtr>(launch.params[2]), kBuffers[2] + 64 + 8192 * 512);
+  EXPECT_EQ(ReadAs<DevicePtr>(launch.params[3]), kWorkspace + 128);
+}
+
+TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
+  const auto kernel = Load(ExampleRecipe());
+  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  for (const int64_t m : {1, 300, 2}) {
+    ASSERT_TRUE(kernel->Launch(**bound, AStream(), m, 0, false).ok());
+    EXPECT_EQ(DecodeFakeMap(fake.launches().back().params[0]).dims[1], static_cast<uint64_t>(m));
+  }
+  const auto names = fake.CallNames();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "cuTensorMapEncodeTiled"), 1 + 3);
+}
+
+TEST_F(LaunchTest, AContiguousMDimensionMovesByElements) {
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.tensor_maps[0].dims = {Dim::M(), Dim::Constant(64)};
+  recipe.tensor_maps[0].stride_bytes = {65536};
+  const FakeLaunch launch = LaunchOnce(recipe, 8, 16, false);
+  EXPECT_EQ(DecodeFakeMap(launch.params[0]).address, kBuffers[0] + 32);
+  EXPECT_EQ(DecodeFakeMap(launch.params[0]).dims[0], 8u);
+  const auto kernel = Load(recipe);
+  const auto bound = kernel->Bind(recipe, ExampleBuffers());
+  EXPECT_THAT(Text(kernel->Launch(**bound, AStream(), 8, 3, false)),
+              HasSubstr("row offset 3 puts a tensor at 0x10006"));
+}
+
+TEST_F(LaunchTest, NoRowsIsNoLaunch) {
+  LaunchOnce(ExampleRecipe(), 0, 0, false);
+  EXPECT_THAT(fake.launches(), IsEmpty());
+}
+
+TEST_F(LaunchTest, RefusesRowsThatNoKernelTakes) {
+  const auto kernel = Load(ExampleRecipe());
+  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  const int64_t rows[][2] = {{-1, 0}, {int64_t{1} << 31, 0}, {1, -1}, {1, int64_t{1} << 40}};
+  for (const auto& row : rows) {
+    EXPECT_EQ(kernel->Launch(**bound, AStream(), row[0], row[1], false).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(fake.launches(), IsEmpty());
+}
+
+struct AttributeCase {
+  std::array<uint32_t, 3> cluster;
+  bool cooperative, pdl, pdl_edge;
+  std::vector<CUlaunchAttributeID> ids;
+};
+
+TEST_F(LaunchTest, AttributesAreExactlyThoseOfTheRecipe) {
+  const CUlaunchAttributeID kCluster = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  const CUlaunchAttributeID kCooperative = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  const CUlaunchAttributeID kPdl = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  const AttributeCase rows[] = {
+      {{1, 1, 1}, false, false, false, {}},
+      {{1, 1, 1}, false, false, true, {}},  // the kernel does not wait: never overlapped
+      {{1, 1, 1}, false, true, false, {}},
+      {{1, 1, 1}, false, true, true, {kPdl}},
+      {{8, 1, 1}, false, false, false, {kCluster}},
+      {{16, 1, 1}, true, false, false, {kCluster, kCooperative}},
+      {{4, 2, 1}, true, true, true, {kCluster, kCooperative, kPdl}},
+  };
+  for (const AttributeCase& row : rows) {
+    LaunchRecipe recipe = ExampleRecipe();
+    recipe.cluster = row.cluster;
+    recipe.cooperative = row.cooperative;
+    recipe.pdl = row.pdl;
+    const FakeLaunch launch = LaunchOnce(recipe, 4, 0, row.pdl_edge);
+    std::vector<CUlaunchAttributeID> ids;
+    for (const CUlaunchAttribute& attribute : launch.attributes) {
+      ids.push_back(attribute.id);
+      if (attribute.id == kCluster) {
+        EXPECT_EQ(attribute.value.clusterDim.x, row.cluster[0]);
+        EXPECT_EQ(attribute.value.clusterDim.y, row.cluster[1]);
+        EXPECT_EQ(attribute.value.clusterDim.z, row.cluster[2]);
+      }
+      if (attribute.id == kCooperative) {
+        EXPECT_EQ(attribute.value.cooperative, 1);
+      }
+      if (attribute.id == kPdl) {
+        EXPECT_EQ(attribute.value.programmaticStreamSerializationAllowed, 1);
+      }
+    }
+    EXPECT_EQ(ids, row.ids);
+  }
+}
+
+TEST_F(LaunchTest, LoadForcesTheModuleInAndSetsTheFunctionsAttributes) {
+  for (const uint32_t cluster : {8u, 16u}) {
+    LaunchRecipe recipe = ExampleRecipe();
+    recipe.cluster[0] = cluster;
+    const auto before = fake.CallNames().size();
+    const auto kernel = Load(recipe);
+    const auto names = fake.CallNames();
+    const std::vector<std::string> calls(names.begin() + before, names.end());
+    EXPECT_THAT(calls, Contains("cuFuncLoad"));
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "cuFuncSetAttribute"), cluster > 8 ? 2 : 1);
+  }
+}
+
+TEST_F(LaunchTest, LoadRefusesDamagedImagesBeforeTheDriverSeesThem) {
+  for (const std::string& image :
+       {std::string(), std::string(300, 'x'), FakeCubin("k").substr(0, 100)}) {
+    const auto kernel = loader->Load(image, ExampleRecipe());
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(Text(kernel.status()), HasSubstr("kernel 'k'"));
+  }
+  const auto names = fake.CallNames();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "cuModuleLoadData"), 0);
+}
+
+TEST_F(LaunchTest, LoadRefusesAKernelThatTheRecipeDoesNotFit) {
+  const struct {
+    FakeKernel kernel;
+    const char* message;
+  } rows[] = {
+      {{{128, 128, 8, 8, 4, 4}, 0, 1024}, "gives 7 arguments, the kernel takes 6"},
+      {{{128, 128, 8, 8, 4, 4, 4, 8}, 0, 1024}, "gives 7 arguments, the kernel takes more"},
+      {{{128, 128, 8, 8, 4, 8, 4}, 0, 1024},
+       "argument 5 has 4 bytes, the kernel's parameter has 8"},
+      {{{128, 128, 8, 8, 4, 4, 4}, 0, 64}, "threads per block 128 exceeds the kernel's 64"},
+      {{{128, 128, 8, 8, 4, 4, 4}, 140000, 1024}, "102400 dynamic + 140000 static exceeds"},
+  };
+  for (const auto& row : rows) {
+    fake.kernel = row.kernel;
+    const auto kernel = loader->Load(FakeCubin("k"), ExampleRecipe());
+    EXPECT_THAT(Text(kernel.status()), HasSubstr(row.message));
+    EXPECT_THAT(Text(kernel.status()), HasSubstr("kernel 'k'"));
+  }
+  EXPECT_EQ(fake.live().modules, 0);
+}
+
+TEST_F(LaunchTest, BindNamesTheBufferThatIsWrong) {
+  const auto kernel = Load(ExampleRecipe());
+  const DevicePtr odd_map[3] = {0x10001, 0x20000, 0x30000};
+  const DevicePtr odd_pointer[3] = {0x10000, 0x20000, 0x30004};
+  const DevicePtr null[3] = {0x10000, 0, 0x30000};
+  const struct {
+    BufferList buffers;
+    const char* message;
+  } rows[] = {
+      {{odd_map, 3, kWorkspace}, "buffer 0: address 0x10001 is not 16-byte aligned"},
+      {{odd_pointer, 3, kWorkspace}, "buffer 2: address 0x30004 is not 16-byte aligned"},
+      {{null, 3, kWorkspace}, "buffer 1 is null"},
+      {{kBuffers, 2, kWorkspace}, "buffer 2 does not exist, the launch gives 2"},
+      {{kBuffers, 3, 0}, "the workspace is null"},
+      {{kBuffers, 3, 0x40008}, "the workspace: address 0x40008"},
+  };
+  for (const auto& row : rows) {
+    const auto bound = kernel->Bind(ExampleRecipe(), row.buffers);
+    EXPECT_EQ(bound.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Text(bound.status()), HasSubstr(row.message));
+  }
+}
+
+TEST_F(LaunchTest, BindRefusesARecipeThatTheKernelWasNotLoadedFor) {
+  const auto kernel = Load(ExampleRecipe());
+  LaunchRecipe more_shared = ExampleRecipe();
+  more_shared.shared_bytes += 16;
+  LaunchRecipe wider = ExampleRecipe();
+  wider.cluster[0] = 16;
+  LaunchRecipe fewer = ExampleRecipe();
+  fewer.args.pop_back();
+  LaunchRecipe other = ExampleRecipe();
+  other.entry = "other";
+  for (const LaunchRecipe& recipe : {more_shared, wider, fewer, other}) {
+    EXPECT_EQ(kernel->Bind(recipe, ExampleBuffers()).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  LaunchRecipe other_buffers = ExampleRecipe();
+  other_buffers.tensor_maps[0].buffer = 2;
+  EXPECT_TRUE(kernel->Bind(other_buffers, ExampleBuffers()).ok());
+}
+
+TEST_F(LaunchTest, RefusesABindingOfAnotherKernel) {
+  const auto one = Load(ExampleRecipe());
+  const auto two = Load(ExampleRecipe());
+  const auto bound = one->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  EXPECT_THAT(Text(two->Launch(**bound, AStream(), 1, 0, false)), HasSubstr("another kernel"));
+}
+
+TEST_F(LaunchTest, LaunchesFromAnyThreadAndLeavesItsContextAlone) {
+  const auto kernel = Load(ExampleRecipe());
+  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  std::thread([&] {
+    EXPECT_TRUE(kernel->Launch(**bound, AStream(), 1, 0, false).ok());
+    EXPECT_THAT(fake.ContextStack(), IsEmpty());
+  }).join();
+  EXPECT_EQ(fake.launches().back().context, device->context());
+}
+
+TEST_F(LaunchTest, ALaunchThatTheDriverRefusesNamesKernelAndResult) {
+  const auto kernel = Load(ExampleRecipe());
+  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  fake.on_launch = [](const FakeLaunch&) { return CUDA_ERROR_LAUNCH_FAILED; };
+  const absl::Status status = kernel->Launch(**bound, AStream(), 1, 0, false);
+  EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kDriver));
+  EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_THAT(Text(status), HasSubstr("kernel 'k': cuLaunchKernelEx"));
+}
+
+TEST_F(LaunchTest, ReportsTheDriversResidentClusters) {
+  for (const auto& [cluster, expected] :
+       std::vector<std::pair<uint32_t, int>>{{1, 132}, {2, 66}, {4, 30}, {8, 15}, {16, 7}}) {
+    LaunchRecipe recipe = ExampleRecipe();
+    recipe.cluster[0] = cluster;
+    const auto kernel = Load(recipe);
+    const auto count = kernel->MaxActiveClusters(recipe);
+    ASSERT_TRUE(count.ok()) << Text(count.status());
+    EXPECT_EQ(*count, expected) << cluster;
+  }
+}
+
+TEST(TwoDevices, KernelsRunInTheContextOfTheirOwn) {
+  FakeDriver fake({FakeChip(), FakeChip()});
+  fake.kernel = ExampleKernel();
+  for (const int ordinal : {0, 1}) {
+    const auto device = OpenFake(fake, ordinal);
+    const auto loader = MakeLoader(device);
+    const auto kernel = (*loader)->Load(FakeCubin("k"), ExampleRecipe());
+    ASSERT_TRUE(kernel.ok()) << Text(kernel.status());
+    const auto bound = (*kernel)->Bind(ExampleRecipe(), ExampleBuffers());
+    ASSERT_TRUE((*kernel)->Launch(**bound, AStream(), 1, 0, false).ok());
+    EXPECT_EQ(fake.launches().back().context, device->context());
+  }
+  EXPECT_EQ(fake.live().Total(), 0);
+  EXPECT_THAT(fake.violations(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace sinter

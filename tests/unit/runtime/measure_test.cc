@@ -1,0 +1,107 @@
+#include "runtime/measure/measurer.h"
+#include "tests/unit/runtime/fixture.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+class MeasureTest : public ::testing::Test {
+ protected:
+  MeasureTest() {
+    fake.kernel = ExampleKernel();
+    device = OpenFake(fake);
+    loader = std::move(*MakeLoader(device));
+    kernel = *loader->Load(FakeCubin("k"), ExampleRecipe());
+    bound = std::move(*kernel->Bind(ExampleRecipe(), ExampleBuffers()));
+    measurer = std::move(*MakeMeasurer(device));
+  }
+
+  FakeDriver fake;
+  std::shared_ptr<const Device> device;
+  std::unique_ptr<Loader> loader;
+  std::shared_ptr<LoadedKernel> kernel;
+  std::unique_ptr<BoundKernel> bound;
+  std::unique_ptr<Measurer> measurer;
+};
+
+TEST_F(MeasureTest, CopiesAndFills) {
+  const auto buffer = measurer->Allocate(16);
+  ASSERT_TRUE(buffer.ok());
+  ASSERT_TRUE(measurer->Fill(*buffer, 0xab).ok());
+  ASSERT_TRUE(measurer->Upload(*buffer, "hello", 5).ok());
+  std::string back(16, '\0');
+  ASSERT_TRUE(measurer->Download(&back[0], *buffer, 16).ok());
+  EXPECT_EQ(back, "hello" + std::string(11, '\xab'));
+  EXPECT_EQ(measurer->Upload(*buffer, "x", 17).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(measurer->Download(&back[0], *buffer, 17).code(), absl::StatusCode::kOutOfRange);
+  measurer->Free(*buffer);
+  measurer->Free(DeviceBuffer());
+  EXPECT_EQ(fake.live().allocations, 0);
+}
+
+TEST_F(MeasureTest, AnEmptyBufferIsABuffer) {
+  const auto buffer = measurer->Allocate(0);
+  ASSERT_TRUE(buffer.ok());
+  EXPECT_TRUE(measurer->Fill(*buffer, 1).ok());
+  EXPECT_TRUE(measurer->Upload(*buffer, nullptr, 0).ok());
+  measurer->Free(*buffer);
+}
+
+TEST_F(MeasureTest, TimesOneCallOfAGraphOfMany) {
+  fake.launch_us = 7;
+  std::vector<int> indices;
+  const auto us = measurer->TimeGraph(
+      [&](StreamHandle stream, int i) {
+        indices.push_back(i);
+        return kernel->Launch(*bound, stream, 4, 0, false);
+      },
+      20, 15);
+  ASSERT_TRUE(us.ok()) << Text(us.status());
+  EXPECT_NEAR(*us, 7.0, 1e-4);
+  EXPECT_EQ(indices.size(), 20u);
+  EXPECT_EQ(indices.back(), 19);
+  EXPECT_TRUE(fake.launches().back().captured);
+  EXPECT_EQ(fake.live().graphs + fake.live().execs, 0);
+}
+
+TEST_F(MeasureTest, TheMedianIgnoresAnOutlier) {
+  int replay = 0;
+  fake.on_launch = [&](const FakeLaunch&) {
+    fake.launch_us = ++replay == 3 ? 1000 : 6;
+    return CUDA_SUCCESS;
+  };
+  const auto us = measurer->TimeGraph(
+      [&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }, 1, 9);
+  ASSERT_TRUE(us.ok());
+  EXPECT_NEAR(*us, 6.0, 1e-4);
+}
+
+TEST_F(MeasureTest, AFailingEnqueueEndsTheCaptureAndIsReported) {
+  const auto us = measurer->TimeGraph(
+      [&](StreamHandle, int i) {
+        return i == 1 ? absl::InternalError("no more") : absl::OkStatus();
+      },
+      3, 3);
+  EXPECT_THAT(Text(us.status()), HasSubstr("no more"));
+  EXPECT_EQ(fake.live().graphs, 0);
+  EXPECT_TRUE(measurer->RunAndWait([](StreamHandle) { return absl::OkStatus(); }).ok());
+}
+
+TEST_F(MeasureTest, RefusesToTimeNothing) {
+  const auto nothing = [](StreamHandle, int) { return absl::OkStatus(); };
+  EXPECT_EQ(measurer->TimeGraph(nothing, 0, 5).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(measurer->TimeGraph(nothing, 5, 0).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MeasureTest, AFaultIsAnErrorOfTheRunThatCausedIt) {
+  const absl::Status status = measurer->RunAndWait([&](StreamHandle stream) {
+    const absl::Status launched = kernel->Launch(*bound, stream, 4, 0, false);
+    fake.FailCall(1, CUDA_ERROR_ILLEGAL_ADDRESS);  // what the wait reports
+    return launched;
+  });
+  EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+}  // namespace
+}  // namespace sinter

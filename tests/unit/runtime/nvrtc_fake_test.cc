@@ -1,0 +1,98 @@
+#include <atomic>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/status.h"
+#include "tests/fakes/fake_nvrtc.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+CompileRequest Request(const std::string& source) {
+  CompileRequest request;
+  request.name = "chain_s8.cu";
+  request.source = source;
+  request.options = {"-DX=1"};
+  request.arch = "sm_90a";
+  request.entry = "k";
+  return request;
+}
+
+std::unique_ptr<Compiler> FakeCompiler() {
+  return MakeNvrtcCompiler(NvrtcOpener(
+      []() -> absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> { return FakeNvrtc(); }));
+}
+
+TEST(NvrtcCompiler, OpensNothingBeforeItIsAsked) {
+  int opened = 0;
+  const auto compiler =
+      MakeNvrtcCompiler(NvrtcOpener([&]() -> absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> {
+        ++opened;
+        return FakeNvrtc();
+      }));
+  EXPECT_FALSE(compiler->Loaded());
+  EXPECT_EQ(opened, 0);
+  EXPECT_EQ(compiler->ToolchainId().value(), "nvrtc-13.0-fake");
+  EXPECT_TRUE(compiler->Loaded());
+  ASSERT_TRUE(compiler->Compile(Request("//kernel k")).ok());
+  EXPECT_EQ(opened, 1);
+  EXPECT_EQ(compiler->Compiles(), 1u);
+}
+
+TEST(NvrtcCompiler, WithoutALibraryEveryAnswerIsUnavailable) {
+  const auto compiler = MakeNvrtcCompiler(std::string("/nonexistent/libnvrtc.so"));
+  const auto kernel = compiler->Compile(Request("//kernel k"));
+  EXPECT_EQ(kernel.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(kernel.status().ToString(), HasSubstr("/nonexistent/libnvrtc.so"));
+  EXPECT_THAT(kernel.status().ToString(), HasSubstr("SINTER_NVRTC"));
+  EXPECT_EQ(compiler->ToolchainId().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(compiler->Loaded());
+  EXPECT_EQ(compiler->Compiles(), 0u);
+  EXPECT_EQ(compiler->PeekBuildId(), "");
+}
+
+TEST(NvrtcCompiler, PassesTheOptions) {
+  const auto kernel = FakeCompiler()->Compile(Request("//kernel k"));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel->log,
+            "option --gpu-architecture=sm_90a\noption -default-device\noption --std=c++17\n"
+            "option --ptxas-options=-v\noption -DX=1\n");
+}
+
+TEST(NvrtcCompiler, RefusesWhatMustNotRun) {
+  const struct {
+    const char* source;
+    const char* message;
+  } rows[] = {
+      {"//log a.cu(3): error: no\n//fail", "NVRTC_ERROR_COMPILATION: a.cu(3): error: no"},
+      {"//fail", "NVRTC_ERROR_COMPILATION"},
+      {"//kernel k\n//log 16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads",
+       "8 bytes of stores, 12 bytes of loads"},
+      {"//kernel k\n//log (C7510) wgmma serialized", "(C7510) wgmma serialized"},
+      {"//kernel kk", "no extern \"C\" kernel 'k'"},
+  };
+  for (const auto& row : rows) {
+    const auto kernel = FakeCompiler()->Compile(Request(row.source));
+    EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
+    EXPECT_THAT(kernel.status().ToString(), HasSubstr(row.message));
+    EXPECT_THAT(kernel.status().ToString(), HasSubstr("chain_s8.cu"));
+    std::string storage;
+    EXPECT_THAT(std::string(CompileLogOf(kernel.status(), &storage)), HasSubstr("option"));
+  }
+}
+
+TEST(NvrtcCompiler, RefusesARequestThatNamesNoRealTarget) {
+  CompileRequest no_arch = Request("//kernel k");
+  no_arch.arch = "compute_90a";
+  CompileRequest no_entry = Request("//kernel k");
+  no_entry.entry.clear();
+  for (const CompileRequest& request : {no_arch, no_entry}) {
+    EXPECT_EQ(FakeCompiler()->Compile(request).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,140 @@
+// The installed NVRTC. Skipped where there is none.
+#include <chrono>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/launch/cubin_check.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/config.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+CompileRequest Request(const std::string& source) {
+  CompileRequest request;
+  request.name = "real_test.cu";
+  request.source = source;
+  request.arch = "sm_90a";
+  request.entry = "k";
+  return request;
+}
+
+constexpr char kTrivial[] = "extern \"C\" __global__ void k(float* p) { p[threadIdx.x] = 1; }";
+
+// 200 live values in 1024 threads of at most 64 registers each.
+constexpr char kSpilling[] = R"(
+extern "C" __global__ void __launch_bounds__(1024) k(float* p) {
+  float a[200];
+#pragma unroll
+  for (int i = 0; i < 200; i++) a[i] = p[i * 32 + threadIdx.x];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 200; i++) p[i] += a[199 - i] * a[(i * 7) % 200] * a[i];
+})";
+
+constexpr char kRemark[] = R"(
+extern "C" __global__ void k(float* p) {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+  p[threadIdx.x] = 1;
+})";
+
+class RealNvrtc : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto config = ConfigFromEnvironment();
+    ASSERT_TRUE(config.ok());
+    compiler = MakeNvrtcCompiler(config->nvrtc_path);
+    const auto id = compiler->ToolchainId();
+    if (!id.ok()) GTEST_SKIP() << id.status();
+  }
+  std::unique_ptr<Compiler> compiler;
+};
+
+TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
+  const auto kernel = compiler->Compile(Request(kTrivial));
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_TRUE(CheckCubin(kernel->cubin).ok());
+  EXPECT_GT(kernel->registers, 0);
+  EXPECT_EQ(kernel->spill_bytes, 0);
+  EXPECT_GT(kernel->compile_us, 0);
+  EXPECT_LT(kernel->compile_us, 0.5e6);
+}
+
+TEST_F(RealNvrtc, EqualRequestsGiveEqualBinaries) {
+  const auto one = compiler->Compile(Request(kTrivial));
+  const auto two = compiler->Compile(Request(kTrivial));
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(one->cubin, two->cubin);
+}
+
+TEST_F(RealNvrtc, AttachesTheLogOfARefusedSource) {
+  const auto kernel = compiler->Compile(
+      Request("extern \"C\" __global__ void k(float* p) { p[0] = no_such_name; }"));
+  EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
+  EXPECT_THAT(kernel.status().ToString(), HasSubstr("no_such_name"));
+  std::string storage;
+  EXPECT_THAT(std::string(CompileLogOf(kernel.status(), &storage)), HasSubstr("real_test.cu(1)"));
+}
+
+TEST_F(RealNvrtc, RefusesAKernelThatSpills) {
+  const auto kernel = compiler->Compile(Request(kSpilling));
+  EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
+  EXPECT_THAT(kernel.status().ToString(), HasSubstr("registers spill"));
+}
+
+TEST_F(RealNvrtc, RefusesAKernelWithAPerformanceRemark) {
+  const auto kernel = compiler->Compile(Request(kRemark));
+  EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
+  EXPECT_THAT(kernel.status().ToString(), HasSubstr("C7508"));
+}
+
+TEST_F(RealNvrtc, FindsHeadersInMemoryByName) {
+  CompileRequest request = Request(
+      "#include \"tile/a.cuh\"\n"
+      "extern \"C\" __global__ void k(float* p) { p[0] = kValue; }");
+  request.headers = {{"tile/a.cuh", "#include \"b.cuh\"\n"},
+                     {"b.cuh", "constexpr float kValue = VALUE;\n"}};
+  request.options = {"-DVALUE=2.5f"};
+  const auto kernel = compiler->Compile(request);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+}
+
+TEST_F(RealNvrtc, ToolchainIdHoldsVersionAndBuildId) {
+  const std::string id = compiler->ToolchainId().value();
+  EXPECT_THAT(id, MatchesRegex("nvrtc-[0-9]+\\.[0-9]+-(sha256:)?[0-9a-f]+"));
+}
+
+TEST_F(RealNvrtc, TheBuildIdCanBePeekedWithoutOpeningTheLibrary) {
+  const auto config = ConfigFromEnvironment();
+  ASSERT_TRUE(config.ok());
+  const auto fresh = MakeNvrtcCompiler(config->nvrtc_path);
+  const std::string peeked = fresh->PeekBuildId();
+  EXPECT_FALSE(fresh->Loaded());
+  if (peeked.empty()) GTEST_SKIP() << "the library's file cannot be told beforehand here";
+  EXPECT_THAT(compiler->ToolchainId().value(), ::testing::EndsWith("-" + peeked));
+}
+
+TEST_F(RealNvrtc, CompilesOnTwoThreadsAtOnce) {
+  absl::Status statuses[2];
+  std::thread threads[2];
+  for (int i = 0; i < 2; ++i) {
+    threads[i] = std::thread([&, i] {
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        const auto kernel = compiler->Compile(Request(kTrivial));
+        if (!kernel.ok()) statuses[i] = kernel.status();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(statuses[0].ok()) << statuses[0];
+  EXPECT_TRUE(statuses[1].ok()) << statuses[1];
+  EXPECT_EQ(compiler->Compiles(), 6u);
+}
+
+}  // namespace
+}  // namespace sinter

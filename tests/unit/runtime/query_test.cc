@@ -1,0 +1,89 @@
+#include "runtime/query/device_query.h"
+#include "runtime/query/model_choice.h"
+#include "tests/unit/runtime/fixture.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+DeviceInfo H200() {
+  FakeDriver fake;
+  return *QueryDevice(*OpenFake(fake));
+}
+
+TEST(DeviceQuery, ReportsTheChip) {
+  const DeviceInfo info = H200();
+  EXPECT_EQ(info.name, "NVIDIA H200");
+  EXPECT_EQ(info.Arch(), "sm_90");
+  EXPECT_EQ(info.sm_count, 132);
+  EXPECT_EQ(info.l2_bytes, 62914560);
+  EXPECT_EQ(info.clock_mhz, 1980);
+  EXPECT_EQ(info.memory_bytes, int64_t{140} << 30);
+  EXPECT_EQ(info.driver_version, 13000);
+  EXPECT_EQ(info.shared_bytes_per_block, 232448);
+}
+
+TEST(ModelChoice, AKnownChipGetsItsModelUnchangedWhateverTheDriverSays) {
+  DeviceInfo info = H200();
+  info.clock_mhz = 1500;
+  info.l2_bytes = 50 << 20;
+  const auto choice = ChooseModel(info);
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->warning, "");
+  EXPECT_EQ(choice->model.ModelDigest(), BuiltinModel("h200")->ModelDigest());
+}
+
+TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
+  const struct {
+    const char* name;
+    int sm_count;
+    const char* base;
+  } rows[] = {
+      {"NVIDIA GH200 480GB", 132, "h200"},
+      {"NVIDIA H100 PCIe", 114, "h100"},
+      {"NVIDIA H20", 78, "h200"},
+      {"NVIDIA H200 MIG 3g.71gb", 60, "h200"},
+  };
+  for (const auto& row : rows) {
+    DeviceInfo info = H200();
+    info.name = row.name;
+    info.sm_count = row.sm_count;
+    info.l2_bytes = 40 << 20;
+    info.clock_mhz = 1700;
+    const auto choice = ChooseModel(info);
+    ASSERT_TRUE(choice.ok()) << Text(choice.status());
+    EXPECT_THAT(choice->warning, HasSubstr(row.name));
+    EXPECT_EQ(choice->warning.find('\n'), std::string::npos);
+    const DeviceModel& model = choice->model;
+    EXPECT_EQ(model.name, std::string(row.base) + "-adapted");
+    EXPECT_FALSE(model.measured);
+    EXPECT_EQ(model.sm_count, row.sm_count);
+    EXPECT_EQ(model.l2_bytes, 40 << 20);
+    EXPECT_EQ(model.clock_mhz, 1700);
+    for (size_t i = 0; i < kClusterSizes.size(); ++i) {
+      EXPECT_LE(model.resident_clusters[i] * kClusterSizes[i], row.sm_count);
+    }
+    EXPECT_TRUE(DeviceModel::FromText(model.ToText()).ok());
+  }
+}
+
+TEST(ModelChoice, AnotherArchitectureIsRefusedByName) {
+  for (const auto& [major, minor] : std::vector<std::pair<int, int>>{{8, 0}, {8, 9}, {10, 0}}) {
+    DeviceInfo info = H200();
+    info.cc_major = major;
+    info.cc_minor = minor;
+    const auto choice = ChooseModel(info);
+    EXPECT_EQ(choice.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Text(choice.status()), HasSubstr(info.Arch()));
+  }
+}
+
+TEST(ModelChoice, ADriverThatReportsNonsenseIsRefused) {
+  DeviceInfo info = H200();
+  info.sm_count = 0;
+  EXPECT_EQ(ChooseModel(info).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace sinter
