@@ -82,8 +82,10 @@ class ChainBuilder {
 
  private:
   friend class BuilderTransaction;
-  absl::StatusOr<ValueId> Add(Op op);
+  absl::Status Error(absl::string_view kind, absl::string_view message) const;
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
+  absl::StatusOr<ValueId> Add(absl::string_view kind, Op op, absl::StatusOr<TensorType> type);
+  absl::Status CheckAlias(absl::string_view where, const ChainOutput& out, ValueId alias) const;
 
   std::vector<Op> ops_;                   // in the caller's order
   std::vector<ChainOutput> outputs_;      // alias_input holds the caller's input index until Finish

@@ -22,12 +22,13 @@ struct ChainOutput {
   }
 };
 
-// Made by ChainBuilder::Finish only, so every Chain is valid.
+// Filled by ChainBuilder::Finish only, so every Chain that has ops is valid.
 // Invariants: ops are numbered depth-first (post-order) from the outputs in declared order, so
 // operands precede users; every op is reachable from an output; canonical input i is the i-th
 // kInput op in that order. Immutable: any thread may read it.
 class Chain {
  public:
+  Chain() = default;  // no ops; only to be assigned to
   const std::vector<Op>& ops() const { return ops_; }
   const Op& op(ValueId id) const { return ops_[id]; }
   const std::vector<ChainOutput>& outputs() const { return outputs_; }
@@ -62,7 +63,6 @@ class Chain {
 
  private:
   friend class ChainBuilder;
-  Chain() = default;
   std::vector<Op> ops_;
   std::vector<ValueId> inputs_;
   std::vector<ChainOutput> outputs_;

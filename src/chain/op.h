@@ -77,6 +77,7 @@ absl::StatusOr<BinaryKind> ParseBinaryKind(absl::string_view name);
 absl::StatusOr<CompareKind> ParseCompareKind(absl::string_view name);
 absl::StatusOr<ReduceKind> ParseReduceKind(absl::string_view name);
 absl::StatusOr<OpKind> ParseOpKind(absl::string_view name);
+bool IsValid(OpKind kind);
 bool IsValid(UnaryKind kind);
 bool IsValid(BinaryKind kind);
 bool IsValid(CompareKind kind);
@@ -106,6 +107,9 @@ struct Op {
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };
+
+// How errors call an op: "add" for a binary add, "reduce" for any reduction.
+absl::string_view NameOf(const Op& op);
 
 }  // namespace sinter
 

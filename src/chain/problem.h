@@ -4,13 +4,13 @@
 #define SINTER_SRC_CHAIN_PROBLEM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "src/chain/chain.h"
 
 namespace sinter {
@@ -21,8 +21,8 @@ struct Problem {
   // Every key of the kind in its documented order, defaults filled in, values in canonical
   // spelling.
   std::vector<std::pair<std::string, std::string>> fields;
-  absl::optional<int64_t> m;  // the M to run; nullopt for m=M
-  Chain chain;                // M symbolic
+  std::optional<int64_t> m;  // the M to run; nullopt for m=M
+  Chain chain;               // M symbolic
 };
 
 // One line, comment allowed. INVALID_ARGUMENT names key, value and what is allowed.

@@ -1,0 +1,48 @@
+#include "src/chain/activation.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+
+absl::string_view NameOf(Activation act) {
+  switch (act) {
+    case Activation::kIdentity:
+      return "identity";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kGeluTanh:
+      return "gelu_tanh";
+    case Activation::kGeluErf:
+      return "gelu_erf";
+    case Activation::kSilu:
+      return "silu";
+  }
+  return "unknown";
+}
+
+absl::string_view NameOf(Layout layout) {
+  switch (layout) {
+    case Layout::kOI:
+      return "oi";
+    case Layout::kIO:
+      return "io";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<Activation> ParseActivation(absl::string_view name) {
+  for (Activation act : kActivations) {
+    if (name == NameOf(act)) return act;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("act is ", name, ", must be identity, relu, gelu_tanh, gelu_erf or silu"));
+}
+
+absl::StatusOr<Layout> ParseLayout(absl::string_view name) {
+  for (Layout layout : {Layout::kOI, Layout::kIO}) {
+    if (name == NameOf(layout)) return layout;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("layout is ", name, ", must be oi or io"));
+}
+
+}  // namespace sinter

@@ -1,0 +1,254 @@
+#include "src/chain/builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/infer.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kMaxOps = 1 << 16;
+constexpr size_t kMaxConcat = 64;
+constexpr size_t kMaxOutputs = 1024;
+
+Op MakeOp(OpKind kind, std::vector<ValueId> operands) {
+  Op op;
+  op.kind = kind;
+  op.operands = std::move(operands);
+  return op;
+}
+
+template <typename Kind>
+absl::Status CheckEnum(Kind kind) {
+  if (IsValid(kind)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("kind is ", static_cast<int32_t>(kind), ", which does not exist"));
+}
+
+bool IsGoodName(absl::string_view name) {
+  return name.size() <= 128 &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+}  // namespace
+
+absl::Status ChainBuilder::Error(absl::string_view kind, absl::string_view message) const {
+  return absl::InvalidArgumentError(absl::StrCat("op ", size(), " (", kind, "): ", message));
+}
+
+absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_view field,
+                                        ValueId id) const {
+  if (Contains(id)) return absl::OkStatus();
+  if (ops_.empty()) return Error(kind, absl::StrCat(field, " is value ", id, ", none exists yet"));
+  return Error(kind, absl::StrCat(field, " is value ", id, ", must be in [0, ", size() - 1, "]"));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Add(absl::string_view kind, Op op,
+                                          absl::StatusOr<TensorType> type) {
+  if (!type.ok()) return Error(kind, type.status().message());
+  if (size() >= kMaxOps) return Error(kind, absl::StrCat("a chain has at most ", kMaxOps, " ops"));
+  op.type = *std::move(type);
+  ops_.push_back(std::move(op));
+  return size() - 1;
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Input(const TensorType& type, const InputOptions& options) {
+  if (absl::Status status = CheckType(type); !status.ok()) return Error("input", status.message());
+  absl::StatusOr<std::vector<Stride>> strides =
+      ResolveStrides(type.dims, options.strides, StrideUse::kInput);
+  if (!strides.ok()) return Error("input", strides.status().message());
+  if (!IsGoodName(options.name)) {
+    return Error("input", "name must have at most 128 characters, all of printable ASCII");
+  }
+  Op op = MakeOp(OpKind::kInput, {});
+  op.strides = *std::move(strides);
+  op.constant = options.constant;
+  op.input = static_cast<int32_t>(input_names_.size());
+  SINTER_ASSIGN_OR_RETURN(ValueId id, Add("input", std::move(op), type));
+  input_names_.push_back(options.name);
+  return id;
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Scalar(double value, DType dtype) {
+  absl::StatusOr<double> rounded = RoundScalar(value, dtype);
+  if (!rounded.ok()) return Error("scalar", rounded.status().message());
+  Op op = MakeOp(OpKind::kScalar, {});
+  op.scalar = *rounded;
+  return Add("scalar", std::move(op), TensorType{dtype, {}});
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Iota(const std::vector<Dim>& dims, int axis, DType dtype) {
+  Op op = MakeOp(OpKind::kIota, {});
+  op.axis = axis;
+  return Add("iota", std::move(op), InferIota({dtype, dims}, axis));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Matmul(ValueId a, ValueId b, bool transpose_a,
+                                             bool transpose_b) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("matmul", "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand("matmul", "b", b));
+  Op op = MakeOp(OpKind::kMatmul, {a, b});
+  op.transpose_a = transpose_a;
+  op.transpose_b = transpose_b;
+  return Add("matmul", std::move(op), InferMatmul(TypeOf(a), TypeOf(b), transpose_a, transpose_b));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Unary(UnaryKind kind, ValueId a) {
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("unary", s.message());
+  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));
+  Op op = MakeOp(OpKind::kUnary, {a});
+  op.unary = kind;
+  return Add(NameOf(kind), std::move(op), InferUnary(kind, TypeOf(a)));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Binary(BinaryKind kind, ValueId a, ValueId b) {
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("binary", s.message());
+  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "b", b));
+  Op op = MakeOp(OpKind::kBinary, {a, b});
+  op.binary = kind;
+  return Add(NameOf(kind), std::move(op), InferBinary(kind, TypeOf(a), TypeOf(b)));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Compare(CompareKind kind, ValueId a, ValueId b) {
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("compare", s.message());
+  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "b", b));
+  Op op = MakeOp(OpKind::kCompare, {a, b});
+  op.compare = kind;
+  return Add(NameOf(kind), std::move(op), InferCompare(kind, TypeOf(a), TypeOf(b)));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Select(ValueId condition, ValueId a, ValueId b) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("select", "condition", condition));
+  SINTER_RETURN_IF_ERROR(CheckOperand("select", "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand("select", "b", b));
+  return Add("select", MakeOp(OpKind::kSelect, {condition, a, b}),
+             InferSelect(TypeOf(condition), TypeOf(a), TypeOf(b)));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Cast(ValueId a, DType dtype) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("cast", "a", a));
+  return Add("cast", MakeOp(OpKind::kCast, {a}), InferCast(TypeOf(a), dtype));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Broadcast(ValueId a, const std::vector<Dim>& dims) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("broadcast", "a", a));
+  return Add("broadcast", MakeOp(OpKind::kBroadcast, {a}), InferBroadcast(TypeOf(a), dims));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Transpose(ValueId a,
+                                                const std::vector<int32_t>& permutation) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("transpose", "a", a));
+  Op op = MakeOp(OpKind::kTranspose, {a});
+  op.axes = permutation;
+  return Add("transpose", std::move(op), InferTranspose(TypeOf(a), permutation));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Reshape(ValueId a, const std::vector<Dim>& dims) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("reshape", "a", a));
+  return Add("reshape", MakeOp(OpKind::kReshape, {a}), InferReshape(TypeOf(a), dims));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Slice(ValueId a, const std::vector<int64_t>& starts,
+                                            const std::vector<Dim>& limits,
+                                            const std::vector<int64_t>& steps) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("slice", "a", a));
+  Op op = MakeOp(OpKind::kSlice, {a});
+  op.starts = starts;
+  op.steps = steps.empty() ? std::vector<int64_t>(starts.size(), 1) : steps;
+  absl::StatusOr<TensorType> type = InferSlice(TypeOf(a), starts, limits, op.steps);
+  return Add("slice", std::move(op), std::move(type));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Concat(absl::Span<const ValueId> operands, int axis) {
+  if (operands.empty() || operands.size() > kMaxConcat) {
+    return Error("concat", absl::StrCat("operands are ", operands.size(), ", must be in [1, ",
+                                        kMaxConcat, "]"));
+  }
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckOperand("concat", absl::StrCat("operand ", i), operands[i]));
+    types.push_back(TypeOf(operands[i]));
+  }
+  Op op = MakeOp(OpKind::kConcat, {operands.begin(), operands.end()});
+  op.axis = axis;
+  return Add("concat", std::move(op), InferConcat(types, axis));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Reduce(ReduceKind kind, ValueId a,
+                                             const std::vector<int32_t>& axes, bool keepdims) {
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("reduce", s.message());
+  SINTER_RETURN_IF_ERROR(CheckOperand("reduce", "a", a));
+  Op op = MakeOp(OpKind::kReduce, {a});
+  op.reduce = kind;
+  op.keepdims = keepdims;
+  op.axes = axes;
+  std::sort(op.axes.begin(), op.axes.end());
+  absl::StatusOr<TensorType> type = InferReduce(kind, TypeOf(a), op.axes, keepdims);
+  return Add("reduce", std::move(op), std::move(type));
+}
+
+absl::Status ChainBuilder::CheckAlias(absl::string_view where, const ChainOutput& out,
+                                      ValueId alias) const {
+  const auto bad = [&](const auto&... args) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": alias ", args...));
+  };
+  if (!Contains(alias) || OpOf(alias).kind != OpKind::kInput) {
+    return bad("is value ", alias, ", must be an input");
+  }
+  const Op& input = OpOf(alias);
+  if (input.constant) return bad("is value ", alias, ", a constant input, which is never written");
+  if (input.type != TypeOf(out.value) || input.strides != out.strides) {
+    return bad("is ", ToString(input.type), " with strides ",
+               ToString(absl::MakeConstSpan(input.strides)), ", the output ",
+               ToString(TypeOf(out.value)), " with strides ",
+               ToString(absl::MakeConstSpan(out.strides)), ": must be equal");
+  }
+  for (const ChainOutput& other : outputs_) {
+    if (other.alias_input == input.input) return bad("is value ", alias, ", taken already");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
+  const std::string where = absl::StrCat("output ", outputs_.size());
+  if (outputs_.size() >= kMaxOutputs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": a chain has at most ", kMaxOutputs, " outputs"));
+  }
+  if (!Contains(value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": value is ", value, ", must be one of the ", size(), " added"));
+  }
+  ChainOutput out;
+  out.value = value;
+  absl::StatusOr<std::vector<Stride>> strides =
+      ResolveStrides(TypeOf(value).dims, options.strides, StrideUse::kOutput);
+  if (!strides.ok()) return Annotate(strides.status(), where);
+  out.strides = *std::move(strides);
+  if (options.alias != -1) {
+    SINTER_RETURN_IF_ERROR(CheckAlias(where, out, options.alias));
+    out.alias_input = OpOf(options.alias).input;
+  }
+  outputs_.push_back(std::move(out));
+  return absl::OkStatus();
+}
+
+BuilderTransaction::BuilderTransaction(ChainBuilder& builder)
+    : builder_(builder),
+      ops_(builder.ops_.size()),
+      outputs_(builder.outputs_.size()),
+      names_(builder.input_names_.size()) {}
+
+BuilderTransaction::~BuilderTransaction() {
+  if (committed_) return;
+  builder_.ops_.resize(ops_);
+  builder_.outputs_.resize(outputs_);
+  builder_.input_names_.resize(names_);
+}
+
+}  // namespace sinter

@@ -1,0 +1,50 @@
+#include "src/chain/chain.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+
+std::vector<int32_t> Chain::CallerOrder() const {
+  std::vector<int32_t> result(input_order_.size());
+  for (size_t i = 0; i < input_order_.size(); ++i) {
+    result[input_order_[i]] = static_cast<int32_t>(i);
+  }
+  return result;
+}
+
+std::vector<int> Chain::UseCounts() const {
+  std::vector<int> counts(ops_.size(), 0);
+  for (const Op& op : ops_) {
+    for (ValueId id : op.operands) ++counts[id];
+  }
+  for (const ChainOutput& out : outputs_) ++counts[out.value];
+  return counts;
+}
+
+double Chain::MatmulFlops(int64_t m) const {
+  double flops = 0;
+  for (const Op& op : ops_) {
+    if (op.kind != OpKind::kMatmul) continue;
+    const std::vector<Dim>& a = ops_[op.operands[0]].type.dims;
+    double product = 2.0 * static_cast<double>(a[a.size() - (op.transpose_a ? 2 : 1)].At(m));
+    for (Dim dim : op.type.dims) product *= static_cast<double>(dim.At(m));
+    flops += product;
+  }
+  return flops;
+}
+
+std::string Chain::ToString() const {
+  std::string text;
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    const Op& op = ops_[i];
+    absl::StrAppend(&text, i, " ", NameOf(op));
+    if (op.kind == OpKind::kReduce) absl::StrAppend(&text, " ", NameOf(op.reduce));
+    if (op.kind == OpKind::kScalar) absl::StrAppend(&text, " ", op.scalar);
+    for (ValueId id : op.operands) absl::StrAppend(&text, " ", id);
+    absl::StrAppend(&text, " : ", sinter::ToString(op.type), "\n");
+  }
+  for (const ChainOutput& out : outputs_) absl::StrAppend(&text, "output ", out.value, "\n");
+  return text;
+}
+
+}  // namespace sinter

@@ -1,0 +1,196 @@
+// Activations, normalisations, recurrent cells.
+#include "src/chain/composites.h"
+
+#include "src/base/status.h"
+#include "src/chain/expander.h"
+
+namespace sinter {
+namespace {
+
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+constexpr double kSqrtHalf = 0.70710678118654752440;
+constexpr double kGeluCubic = 0.044715;
+
+ValueId GeluTanh(Expander& e, ValueId x) {
+  const ValueId cube = e.Mul(x, e.Unary(UnaryKind::kSquare, x));
+  const ValueId inner = e.Add(x, e.Mul(e.Scalar(kGeluCubic), cube));
+  const ValueId t = e.Unary(UnaryKind::kTanh, e.Mul(e.Scalar(kSqrtTwoOverPi), inner));
+  return e.Mul(e.Mul(e.Scalar(0.5), x), e.Add(e.Scalar(1.0), t));
+}
+
+ValueId GeluErf(Expander& e, ValueId x) {
+  const ValueId t = e.Unary(UnaryKind::kErf, e.Mul(e.Scalar(kSqrtHalf), x));
+  return e.Mul(e.Mul(e.Scalar(0.5), x), e.Add(e.Scalar(1.0), t));
+}
+
+ValueId Silu(Expander& e, ValueId x) { return e.Mul(x, e.Unary(UnaryKind::kSigmoid, x)); }
+
+ValueId Sigmoid(Expander& e, ValueId x) { return e.Unary(UnaryKind::kSigmoid, x); }
+
+// The axis counted from the front, or -1 with the error set.
+int CheckAxis(Expander& e, ValueId x, int axis) {
+  if (!e.ok()) return -1;
+  const int rank = e.Type(x).rank();
+  if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+  e.Fail(absl::StrCat("axis is ", axis, ", must be in [", -rank, ", ", rank - 1, "]"));
+  return -1;
+}
+
+// Extent of the last axis when it is a constant multiple of `parts`, else -1 with the error set.
+int64_t CheckParts(Expander& e, absl::string_view field, ValueId x, int64_t parts) {
+  if (!e.Check(field, x)) return -1;
+  const TensorType& type = e.Type(x);
+  if (type.rank() > 0 && !type.dims.back().symbolic && type.dims.back().value % parts == 0) {
+    return type.dims.back().value;
+  }
+  e.Fail(absl::StrCat(field, " is ", ToString(type), ", its last dimension must be a multiple of ",
+                      parts));
+  return -1;
+}
+
+void CheckEps(Expander& e, double eps) {
+  if (!(eps >= 0 && eps <= 1)) e.Fail(absl::StrCat("eps is ", eps, ", must be in [0, 1]"));
+}
+
+// value * gamma + beta, each of which may be absent.
+ValueId Affine(Expander& e, ValueId value, ValueId gamma, ValueId beta) {
+  if (gamma != kNoValue && e.Check("gamma", gamma)) value = e.Mul(value, e.Spread(gamma, value));
+  if (beta != kNoValue && e.Check("beta", beta)) value = e.Add(value, e.Spread(beta, value));
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x) {
+  switch (act) {
+    case Activation::kGeluTanh:
+      return AddGeluTanh(b, x);
+    case Activation::kGeluErf:
+      return AddGeluErf(b, x);
+    case Activation::kSilu:
+      return AddSilu(b, x);
+    case Activation::kRelu:
+      return b.Unary(UnaryKind::kRelu, x);
+    case Activation::kIdentity: {
+      Expander e(b, "identity");
+      e.Check("x", x);
+      return e.Finish(x);
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat("op ", b.size(), " (activation): act is ",
+                                                 static_cast<int>(act), ", which does not exist"));
+}
+
+absl::StatusOr<ValueId> AddGeluTanh(ChainBuilder& b, ValueId x) {
+  Expander e(b, "gelu_tanh");
+  e.Check("x", x);
+  return e.Finish(GeluTanh(e, e.Widen(x)));
+}
+
+absl::StatusOr<ValueId> AddGeluErf(ChainBuilder& b, ValueId x) {
+  Expander e(b, "gelu_erf");
+  e.Check("x", x);
+  return e.Finish(GeluErf(e, e.Widen(x)));
+}
+
+absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x) {
+  Expander e(b, "silu");
+  e.Check("x", x);
+  return e.Finish(Silu(e, e.Widen(x)));
+}
+
+absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up) {
+  Expander e(b, "swiglu");
+  e.Check("gate", gate);
+  e.Check("up", up);
+  const ValueId activated = Silu(e, e.Widen(gate));
+  return e.Finish(e.Mul(activated, e.Widen(up)));
+}
+
+absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double scale,
+                                   ValueId mask) {
+  Expander e(b, "softmax");
+  e.Check("x", x);
+  axis = CheckAxis(e, x, axis);
+  ValueId z = e.Widen(x);
+  if (scale != 1.0) z = e.Mul(e.Scalar(scale), z);
+  if (mask != kNoValue && e.Check("mask", mask)) z = e.Add(z, e.Spread(e.Widen(mask), z));
+  const ValueId shifted = e.Sub(z, e.Spread(e.Statistic(ReduceKind::kMax, z, axis), z));
+  const ValueId powers = e.Unary(UnaryKind::kExp, shifted);
+  const ValueId sum = e.Spread(e.Statistic(ReduceKind::kSum, powers, axis), powers);
+  return e.Finish(e.Binary(BinaryKind::kDiv, powers, sum));
+}
+
+absl::StatusOr<ValueId> AddLayerNorm(ChainBuilder& b, ValueId x, double eps, ValueId gamma,
+                                     ValueId beta) {
+  Expander e(b, "layernorm");
+  e.Check("x", x);
+  CheckEps(e, eps);
+  const int axis = CheckAxis(e, x, -1);
+  const ValueId wide = e.Widen(x);
+  const ValueId centred = e.Sub(wide, e.Spread(e.Statistic(ReduceKind::kMean, wide, axis), wide));
+  const ValueId square = e.Unary(UnaryKind::kSquare, centred);
+  const ValueId variance = e.Statistic(ReduceKind::kMean, square, axis);
+  const ValueId rstd = e.Unary(UnaryKind::kRsqrt, e.Add(variance, e.Scalar(eps)));
+  const ValueId normal = e.Mul(centred, e.Spread(rstd, centred));
+  return e.Finish(Affine(e, normal, gamma, beta));
+}
+
+absl::StatusOr<ValueId> AddRmsNorm(ChainBuilder& b, ValueId x, double eps, ValueId gamma) {
+  Expander e(b, "rmsnorm");
+  e.Check("x", x);
+  CheckEps(e, eps);
+  const int axis = CheckAxis(e, x, -1);
+  const ValueId wide = e.Widen(x);
+  const ValueId square = e.Statistic(ReduceKind::kMean, e.Unary(UnaryKind::kSquare, wide), axis);
+  const ValueId rrms = e.Unary(UnaryKind::kRsqrt, e.Add(square, e.Scalar(eps)));
+  const ValueId normal = e.Mul(wide, e.Spread(rrms, wide));
+  return e.Finish(Affine(e, normal, gamma, kNoValue));
+}
+
+absl::StatusOr<ValueId> AddRope(ChainBuilder& b, ValueId x, ValueId cos, ValueId sin) {
+  Expander e(b, "rope");
+  const int64_t half = CheckParts(e, "x", x, 2) / 2;
+  e.Check("cos", cos);
+  e.Check("sin", sin);
+  const ValueId wide = e.Widen(x);
+  const ValueId t1 = e.SliceLast(wide, 0, half), t2 = e.SliceLast(wide, half, half);
+  const ValueId c = e.Spread(e.Widen(cos), t1), s = e.Spread(e.Widen(sin), t1);
+  const ValueId low = e.Sub(e.Mul(t1, c), e.Mul(t2, s));
+  const ValueId high = e.Add(e.Mul(t2, c), e.Mul(t1, s));
+  ValueId result = kNoValue;
+  if (e.ok()) result = e.Take(b.Concat({low, high}, b.TypeOf(low).rank() - 1));
+  return e.Finish(result);
+}
+
+absl::StatusOr<LstmResult> AddLstmCell(ChainBuilder& b, ValueId gates, ValueId c) {
+  Expander e(b, "lstm_cell");
+  const int64_t h = CheckParts(e, "gates", gates, 4) / 4;
+  e.Check("c", c);
+  const ValueId wide = e.Widen(gates);
+  const ValueId i = e.SliceLast(wide, 0, h), f = e.SliceLast(wide, h, h);
+  const ValueId j = e.SliceLast(wide, 2 * h, h), o = e.SliceLast(wide, 3 * h, h);
+  const ValueId kept = e.Mul(Sigmoid(e, f), e.Widen(c));
+  const ValueId added = e.Mul(Sigmoid(e, i), e.Unary(UnaryKind::kTanh, j));
+  LstmResult result;
+  result.c = e.Add(kept, added);
+  result.h = e.Mul(Sigmoid(e, o), e.Unary(UnaryKind::kTanh, result.c));
+  SINTER_RETURN_IF_ERROR(e.Finish());
+  return result;
+}
+
+absl::StatusOr<ValueId> AddGruCell(ChainBuilder& b, ValueId xg, ValueId hg, ValueId h) {
+  Expander e(b, "gru_cell");
+  const int64_t size = CheckParts(e, "xg", xg, 3) / 3;
+  CheckParts(e, "hg", hg, 3);
+  e.Check("h", h);
+  const ValueId x = e.Widen(xg), g = e.Widen(hg);
+  const auto part = [&](ValueId v, int index) { return e.SliceLast(v, index * size, size); };
+  const ValueId r = Sigmoid(e, e.Add(part(x, 0), part(g, 0)));
+  const ValueId z = Sigmoid(e, e.Add(part(x, 1), part(g, 1)));
+  const ValueId n = e.Unary(UnaryKind::kTanh, e.Add(part(x, 2), e.Mul(r, part(g, 2))));
+  const ValueId fresh = e.Mul(e.Sub(e.Scalar(1.0), z), n);
+  return e.Finish(e.Add(fresh, e.Mul(z, e.Widen(h))));
+}
+
+}  // namespace sinter

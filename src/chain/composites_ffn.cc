@@ -1,0 +1,151 @@
+// The products: linear layers, gemm_chain, gated_ffn, and whole chains of them.
+#include "src/base/status.h"
+#include "src/chain/composites.h"
+#include "src/chain/expander.h"
+
+namespace sinter {
+namespace {
+
+ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout) {
+  const ValueId product = e.Matmul(x, w, layout == Layout::kOI);
+  if (bias == kNoValue || !e.Check("bias", bias)) return product;
+  return e.Add(product, e.Spread(bias, product));
+}
+
+ValueId Activate(Expander& e, Activation act, ValueId x) {
+  return e.ok() ? e.Take(AddActivation(e.builder(), act, x)) : kNoValue;
+}
+
+// Every operand that is given exists and has a's dtype; a and weights are matrices, biases vectors.
+void CheckOperands(Expander& e, ValueId a,
+                   std::initializer_list<std::pair<absl::string_view, ValueId>> others) {
+  if (!e.Check("a", a)) return;
+  if (e.Type(a).rank() != 2) {
+    return e.Fail(absl::StrCat("a is ", ToString(e.Type(a)), ", its rank must be 2"));
+  }
+  for (const auto& [field, id] : others) {
+    const bool bias = field[0] == 'b';
+    if (bias && id == kNoValue) continue;
+    if (!e.Check(field, id)) return;
+    const TensorType& type = e.Type(id);
+    const int rank = bias ? 1 : 2;
+    if (type.dtype == e.Type(a).dtype && type.rank() == rank) continue;
+    return e.Fail(absl::StrCat(field, " is ", ToString(type), ", must be of a's dtype ",
+                               NameOf(e.Type(a).dtype), " and rank ", rank));
+  }
+}
+
+absl::Status CheckLayout(Layout layout) {
+  if (layout == Layout::kOI || layout == Layout::kIO) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("layout is ", static_cast<int>(layout), ", must be oi or io"));
+}
+
+// The inputs of a whole chain, in the documented order.
+class FfnInputs {
+ public:
+  FfnInputs(ChainBuilder& builder, const FfnSpec& spec) : builder_(builder), spec_(spec) {}
+  absl::StatusOr<ValueId> Activations() {
+    return builder_.Input({spec_.dtype, {spec_.m, Dim::Constant(spec_.k)}}, {false, {}, "a"});
+  }
+  absl::StatusOr<ValueId> Weight(absl::string_view name, int64_t in, int64_t out) {
+    const bool oi = spec_.layout == Layout::kOI;
+    const std::vector<Dim> dims = {Dim::Constant(oi ? out : in), Dim::Constant(oi ? in : out)};
+    return builder_.Input({spec_.dtype, dims}, {true, {}, std::string(name)});
+  }
+  absl::StatusOr<ValueId> Bias(absl::string_view name, int64_t out, bool wanted) {
+    if (!wanted) return kNoValue;
+    return builder_.Input({spec_.dtype, {Dim::Constant(out)}}, {true, {}, std::string(name)});
+  }
+
+ private:
+  ChainBuilder& builder_;
+  const FfnSpec& spec_;
+};
+
+absl::StatusOr<ValueId> PlainChain(ChainBuilder& b, const FfnSpec& s) {
+  FfnInputs inputs(b, s);
+  GemmChainOperands in;
+  SINTER_ASSIGN_OR_RETURN(in.a, inputs.Activations());
+  SINTER_ASSIGN_OR_RETURN(in.w1, inputs.Weight("w1", s.k, s.n));
+  SINTER_ASSIGN_OR_RETURN(in.b1, inputs.Bias("b1", s.n, s.bias1));
+  if (s.products == 1) {
+    SINTER_ASSIGN_OR_RETURN(ValueId c, AddLinear(b, in.a, in.w1, in.b1, s.layout, s.act));
+    return b.Cast(c, s.dtype);
+  }
+  SINTER_ASSIGN_OR_RETURN(in.w2, inputs.Weight("w2", s.n, s.l));
+  SINTER_ASSIGN_OR_RETURN(in.b2, inputs.Bias("b2", s.l, s.bias2));
+  return AddGemmChain(b, in, s.act, s.layout);
+}
+
+absl::StatusOr<ValueId> GatedChain(ChainBuilder& b, const FfnSpec& s) {
+  FfnInputs inputs(b, s);
+  GatedFfnOperands in;
+  SINTER_ASSIGN_OR_RETURN(in.a, inputs.Activations());
+  SINTER_ASSIGN_OR_RETURN(in.w_gate, inputs.Weight("w_gate", s.k, s.n));
+  SINTER_ASSIGN_OR_RETURN(in.w_up, inputs.Weight("w_up", s.k, s.n));
+  SINTER_ASSIGN_OR_RETURN(in.b_gate, inputs.Bias("b_gate", s.n, s.bias1));
+  SINTER_ASSIGN_OR_RETURN(in.b_up, inputs.Bias("b_up", s.n, s.bias1));
+  if (s.products == 1) {
+    SINTER_ASSIGN_OR_RETURN(ValueId gate,
+                            AddLinear(b, in.a, in.w_gate, in.b_gate, s.layout, s.act));
+    SINTER_ASSIGN_OR_RETURN(ValueId up, AddLinear(b, in.a, in.w_up, in.b_up, s.layout));
+    SINTER_ASSIGN_OR_RETURN(ValueId c, b.Binary(BinaryKind::kMul, gate, up));
+    return b.Cast(c, s.dtype);
+  }
+  SINTER_ASSIGN_OR_RETURN(in.w_down, inputs.Weight("w_down", s.n, s.l));
+  SINTER_ASSIGN_OR_RETURN(in.b2, inputs.Bias("b2", s.l, s.bias2));
+  return AddGatedFfn(b, in, s.act, s.layout);
+}
+
+}  // namespace
+
+absl::StatusOr<ValueId> AddLinear(ChainBuilder& b, ValueId x, ValueId w, ValueId bias,
+                                  Layout layout, Activation act) {
+  Expander e(b, "linear");
+  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
+  return e.Finish(Activate(e, act, Linear(e, x, w, bias, layout)));
+}
+
+absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& in, Activation act,
+                                     Layout layout) {
+  Expander e(b, "gemm_chain");
+  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
+  CheckOperands(e, in.a, {{"w1", in.w1}, {"b1", in.b1}, {"w2", in.w2}, {"b2", in.b2}});
+  const ValueId c = Activate(e, act, Linear(e, in.a, in.w1, in.b1, layout));
+  const ValueId result = Linear(e, c, in.w2, in.b2, layout);
+  return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
+}
+
+absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
+                                    Layout layout) {
+  Expander e(b, "gated_ffn");
+  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
+  CheckOperands(e, in.a,
+                {{"w_gate", in.w_gate},
+                 {"w_up", in.w_up},
+                 {"b_gate", in.b_gate},
+                 {"b_up", in.b_up},
+                 {"w_down", in.w_down},
+                 {"b2", in.b2}});
+  const ValueId gate = Activate(e, act, Linear(e, in.a, in.w_gate, in.b_gate, layout));
+  const ValueId up = Linear(e, in.a, in.w_up, in.b_up, layout);
+  const ValueId result = Linear(e, e.Mul(gate, up), in.w_down, in.b2, layout);
+  return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
+}
+
+absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
+  if (spec.products != 1 && spec.products != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("products is ", spec.products, ", must be 1 or 2"));
+  }
+  if (spec.bias2 && spec.products == 1) {
+    return absl::InvalidArgumentError("bias2 is set, but there is one product");
+  }
+  ChainBuilder b;
+  SINTER_ASSIGN_OR_RETURN(ValueId result, spec.gated ? GatedChain(b, spec) : PlainChain(b, spec));
+  SINTER_RETURN_IF_ERROR(b.Output(result));
+  return b.Finish();
+}
+
+}  // namespace sinter

@@ -1,0 +1,51 @@
+// Type inference: the result type of each primitive, or why its operands are refused. Pure
+// functions; messages name field, value and bound, the caller adds the op.
+#ifndef SINTER_SRC_CHAIN_INFER_H_
+#define SINTER_SRC_CHAIN_INFER_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "src/chain/op.h"
+
+namespace sinter {
+
+// dtype known, rank <= kMaxRank, extents in [1, kMaxExtent], at most kMaxElements without M.
+absl::Status CheckType(const TensorType& type);
+
+// `strides` with empty filled in as contiguous and those of extent-1 axes made canonical. Inputs:
+// each in [0, 2^40]; outputs additionally must not overlap for any M >= 1.
+enum class StrideUse { kInput, kOutput };
+absl::StatusOr<std::vector<Stride>> ResolveStrides(absl::Span<const Dim> dims,
+                                                   const std::vector<Stride>& strides,
+                                                   StrideUse use);
+
+// `value` rounded to dtype.
+absl::StatusOr<double> RoundScalar(double value, DType dtype);
+
+absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis);
+absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b, bool transpose_a,
+                                       bool transpose_b);
+absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a);
+absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b);
+absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a, const TensorType& b);
+absl::StatusOr<TensorType> InferSelect(const TensorType& condition, const TensorType& a,
+                                       const TensorType& b);
+absl::StatusOr<TensorType> InferCast(const TensorType& a, DType dtype);
+absl::StatusOr<TensorType> InferBroadcast(const TensorType& a, const std::vector<Dim>& dims);
+absl::StatusOr<TensorType> InferTranspose(const TensorType& a,
+                                          const std::vector<int32_t>& permutation);
+absl::StatusOr<TensorType> InferReshape(const TensorType& a, const std::vector<Dim>& dims);
+absl::StatusOr<TensorType> InferSlice(const TensorType& a, const std::vector<int64_t>& starts,
+                                      const std::vector<Dim>& limits,
+                                      const std::vector<int64_t>& steps);
+absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, int axis);
+// `axes` ascending.
+absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
+                                       const std::vector<int32_t>& axes, bool keepdims);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_INFER_H_

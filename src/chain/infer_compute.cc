@@ -1,0 +1,161 @@
+// Result types of the ops that compute.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/infer.h"
+
+namespace sinter {
+namespace {
+
+template <typename... Args>
+absl::Status Bad(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+DType WiderFloat(DType a, DType b) { return a == b ? a : DType::kF32; }
+
+// Dims of an elementwise result: equal dims, or the one operand that is not a scalar.
+absl::StatusOr<std::vector<Dim>> ElementwiseDims(const TensorType& a, const TensorType& b) {
+  if (a.rank() == 0) return b.dims;
+  if (b.rank() == 0 || a.dims == b.dims) return a.dims;
+  return Bad("a is ", ToString(a), ", b is ", ToString(b),
+             ": dims must be equal, or one of rank 0");
+}
+
+bool SameClass(DType a, DType b) { return IsFloat(a) ? IsFloat(b) : a == b; }
+
+// Batch dims of a product: equal, or those of the operand that has them.
+absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType& b) {
+  const std::vector<Dim> batch_a(a.dims.begin(), a.dims.end() - 2);
+  const std::vector<Dim> batch_b(b.dims.begin(), b.dims.end() - 2);
+  if (batch_a.empty()) return batch_b;
+  if (batch_b.empty() || batch_a == batch_b) return batch_a;
+  return Bad("batch dims of a are ", ToString(absl::MakeConstSpan(batch_a)), ", of b ",
+             ToString(absl::MakeConstSpan(batch_b)), ": must be equal, or absent in one");
+}
+
+}  // namespace
+
+absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
+  SINTER_RETURN_IF_ERROR(CheckType(type));
+  if (type.dtype != DType::kS32 && type.dtype != DType::kF32) {
+    return Bad("dtype is ", NameOf(type.dtype), ", must be s32 or f32");
+  }
+  if (axis < 0 || axis >= type.rank()) {
+    return Bad("axis is ", axis, ", must be in [0, ", type.rank() - 1, "]");
+  }
+  return type;
+}
+
+absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b, bool transpose_a,
+                                       bool transpose_b) {
+  if (!IsFloat(a.dtype))
+    return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16 or bf16");
+  if (!IsFloat(b.dtype))
+    return Bad("dtype of b is ", NameOf(b.dtype), ", must be f32, f16 or bf16");
+  if (a.rank() < 2) return Bad("rank of a is ", a.rank(), ", must be at least 2");
+  if (b.rank() < 2) return Bad("rank of b is ", b.rank(), ", must be at least 2");
+  const Dim m = a.dims[a.rank() - (transpose_a ? 1 : 2)];
+  const Dim k_a = a.dims[a.rank() - (transpose_a ? 2 : 1)];
+  const Dim k_b = b.dims[b.rank() - (transpose_b ? 1 : 2)];
+  const Dim n = b.dims[b.rank() - (transpose_b ? 2 : 1)];
+  if (k_a != k_b) return Bad("k of a is ", ToString(k_a), ", k of b is ", ToString(k_b));
+  TensorType result{DType::kF32, {}};
+  SINTER_ASSIGN_OR_RETURN(result.dims, BatchDims(a, b));
+  result.dims.push_back(m);
+  result.dims.push_back(n);
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
+  switch (kind) {
+    case UnaryKind::kNot:
+      if (a.dtype == DType::kPred) return a;
+      return Bad("dtype of a is ", NameOf(a.dtype), ", must be pred");
+    case UnaryKind::kNeg:
+    case UnaryKind::kAbs:
+    case UnaryKind::kRelu:
+    case UnaryKind::kSquare:
+      if (IsFloat(a.dtype) || a.dtype == DType::kS32) return a;
+      return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16, bf16 or s32");
+    default:
+      if (IsFloat(a.dtype)) return a;
+      return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16 or bf16");
+  }
+}
+
+absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b) {
+  const bool logical = kind == BinaryKind::kAnd || kind == BinaryKind::kOr;
+  const bool floating = kind == BinaryKind::kDiv || kind == BinaryKind::kPow;
+  const bool fits = SameClass(a.dtype, b.dtype) && (a.dtype == DType::kPred) == logical &&
+                    (IsFloat(a.dtype) || !floating);
+  if (!fits) {
+    return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype), ": must both be ",
+               logical ? "pred" : (floating ? "floating" : "floating, or both s32"));
+  }
+  SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
+  return TensorType{IsFloat(a.dtype) ? WiderFloat(a.dtype, b.dtype) : a.dtype, std::move(dims)};
+}
+
+absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a,
+                                        const TensorType& b) {
+  if (!SameClass(a.dtype, b.dtype) || a.dtype == DType::kPred) {
+    return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
+               ": must both be floating, or both s32");
+  }
+  SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
+  return TensorType{DType::kPred, std::move(dims)};
+}
+
+absl::StatusOr<TensorType> InferSelect(const TensorType& condition, const TensorType& a,
+                                       const TensorType& b) {
+  if (condition.dtype != DType::kPred) {
+    return Bad("dtype of condition is ", NameOf(condition.dtype), ", must be pred");
+  }
+  if (!SameClass(a.dtype, b.dtype)) {
+    return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
+               ": must both be floating, or equal");
+  }
+  SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
+  if (dims.empty()) dims = condition.dims;
+  if (condition.rank() != 0 && condition.dims != dims) {
+    return Bad("condition is ", ToString(condition), ", a and b have dims ",
+               ToString(absl::MakeConstSpan(dims)), ": must be equal, or of rank 0");
+  }
+  return TensorType{IsFloat(a.dtype) ? WiderFloat(a.dtype, b.dtype) : a.dtype, std::move(dims)};
+}
+
+absl::StatusOr<TensorType> InferCast(const TensorType& a, DType dtype) {
+  TensorType result{dtype, a.dims};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
+                                       const std::vector<int32_t>& axes, bool keepdims) {
+  if (axes.empty()) return Bad("axes are empty, at least one is needed");
+  if (a.dtype == DType::kPred || (kind == ReduceKind::kMean && !IsFloat(a.dtype))) {
+    return Bad("dtype of a is ", NameOf(a.dtype), ", must be floating",
+               kind == ReduceKind::kMean ? "" : " or s32");
+  }
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] < 0 || axes[i] >= a.rank()) {
+      return Bad("axis is ", axes[i], ", must be in [0, ", a.rank() - 1, "]");
+    }
+    if (i > 0 && axes[i] == axes[i - 1]) return Bad("axis ", axes[i], " is given twice");
+  }
+  const bool sums = kind == ReduceKind::kSum || kind == ReduceKind::kMean;
+  TensorType result{sums && IsFloat(a.dtype) ? DType::kF32 : a.dtype, {}};
+  for (int i = 0; i < a.rank(); ++i) {
+    if (!std::binary_search(axes.begin(), axes.end(), i)) {
+      result.dims.push_back(a.dims[i]);
+    } else if (keepdims) {
+      result.dims.push_back(Dim::Constant(1));
+    }
+  }
+  return result;
+}
+
+}  // namespace sinter

@@ -1,0 +1,133 @@
+// Result types of the ops that only move elements.
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/infer.h"
+
+namespace sinter {
+namespace {
+
+template <typename... Args>
+absl::Status Bad(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+struct Elements {
+  int64_t constant = 1;
+  int m_power = 0;
+};
+
+Elements Count(const std::vector<Dim>& dims) {
+  Elements result;
+  for (Dim dim : dims) {
+    if (dim.symbolic) {
+      ++result.m_power;
+    } else {
+      result.constant *= dim.value;
+    }
+  }
+  return result;
+}
+
+std::string Name(const Elements& e) { return ToString({Stride{e.constant, e.m_power}}); }
+
+absl::Status CheckSliceAxis(size_t axis, Dim extent, int64_t start, Dim limit, int64_t step) {
+  if (step < 1) return Bad("step ", axis, " is ", step, ", must be at least 1");
+  if (extent.symbolic) {
+    if (start == 0 && limit.symbolic && step == 1) return absl::OkStatus();
+    return Bad("axis ", axis, " is M and must be taken whole: start 0, limit M, step 1");
+  }
+  if (limit.symbolic) return Bad("limit ", axis, " is M, must be in [1, ", extent.value, "]");
+  if (limit.value < 1 || limit.value > extent.value) {
+    return Bad("limit ", axis, " is ", limit.value, ", must be in [1, ", extent.value, "]");
+  }
+  if (start < 0 || start >= limit.value) {
+    return Bad("start ", axis, " is ", start, ", must be in [0, ", limit.value - 1, "]");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TensorType> InferBroadcast(const TensorType& a, const std::vector<Dim>& dims) {
+  TensorType result{a.dtype, dims};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  if (result.rank() < a.rank()) {
+    return Bad("rank of the result is ", result.rank(), ", must be at least that of a, ", a.rank());
+  }
+  const int offset = result.rank() - a.rank();
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a.dims[i] == dims[i + offset] || a.dims[i] == Dim::Constant(1)) continue;
+    return Bad("dimension ", i, " of a is ", ToString(a.dims[i]), ", must be 1 or ",
+               ToString(dims[i + offset]), " for dims ", ToString(absl::MakeConstSpan(dims)));
+  }
+  return result;
+}
+
+absl::StatusOr<TensorType> InferTranspose(const TensorType& a,
+                                          const std::vector<int32_t>& permutation) {
+  if (static_cast<int>(permutation.size()) != a.rank()) {
+    return Bad("permutation has ", permutation.size(), " axes, rank of a is ", a.rank());
+  }
+  TensorType result{a.dtype, {}};
+  std::vector<bool> seen(permutation.size(), false);
+  for (int32_t axis : permutation) {
+    if (axis < 0 || axis >= a.rank()) {
+      return Bad("axis is ", axis, ", must be in [0, ", a.rank() - 1, "]");
+    }
+    if (seen[axis]) return Bad("axis ", axis, " is given twice");
+    seen[axis] = true;
+    result.dims.push_back(a.dims[axis]);
+  }
+  return result;
+}
+
+absl::StatusOr<TensorType> InferReshape(const TensorType& a, const std::vector<Dim>& dims) {
+  TensorType result{a.dtype, dims};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  const Elements from = Count(a.dims), to = Count(dims);
+  if (from.constant != to.constant || from.m_power != to.m_power) {
+    return Bad("elements of a are ", Name(from), ", of the result ", Name(to));
+  }
+  return result;
+}
+
+absl::StatusOr<TensorType> InferSlice(const TensorType& a, const std::vector<int64_t>& starts,
+                                      const std::vector<Dim>& limits,
+                                      const std::vector<int64_t>& steps) {
+  const size_t rank = a.dims.size();
+  if (starts.size() != rank) return Bad("starts are ", starts.size(), ", rank of a is ", rank);
+  if (limits.size() != rank) return Bad("limits are ", limits.size(), ", rank of a is ", rank);
+  if (steps.size() != rank) return Bad("steps are ", steps.size(), ", rank of a is ", rank);
+  TensorType result{a.dtype, a.dims};
+  for (size_t i = 0; i < rank; ++i) {
+    SINTER_RETURN_IF_ERROR(CheckSliceAxis(i, a.dims[i], starts[i], limits[i], steps[i]));
+    if (a.dims[i].symbolic) continue;
+    result.dims[i] = Dim::Constant((limits[i].value - starts[i] - 1) / steps[i] + 1);
+  }
+  return result;
+}
+
+absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, int axis) {
+  TensorType result = operands[0];
+  if (axis < 0 || axis >= result.rank()) {
+    return Bad("axis is ", axis, ", must be in [0, ", result.rank() - 1, "]");
+  }
+  int64_t extent = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    TensorType expected = operands[0];
+    if (operands[i].rank() == expected.rank()) expected.dims[axis] = operands[i].dims[axis];
+    if (operands[i] != expected) {
+      return Bad("operand ", i, " is ", ToString(operands[i]), ", operand 0 is ",
+                 ToString(operands[0]), ": must be equal but for axis ", axis);
+    }
+    if (operands[i].dims[axis].symbolic) {
+      return Bad("axis ", axis, " of operand ", i, " is M, must be constant");
+    }
+    extent += operands[i].dims[axis].value;
+  }
+  result.dims[axis] = Dim::Constant(extent);
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+}  // namespace sinter

@@ -1,0 +1,96 @@
+#include "src/chain/op.h"
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sinter {
+namespace {
+
+// Name i belongs to enum value i + 1.
+constexpr std::array<absl::string_view, 15> kOpKindNames = {
+    "input", "scalar",    "iota",      "matmul",  "unary", "binary", "compare", "select",
+    "cast",  "broadcast", "transpose", "reshape", "slice", "concat", "reduce"};
+constexpr std::array<absl::string_view, 16> kUnaryKindNames = {
+    "neg",     "abs",  "exp",        "log",    "sqrt", "rsqrt", "tanh",  "erf",
+    "sigmoid", "relu", "reciprocal", "square", "sin",  "cos",   "floor", "not"};
+constexpr std::array<absl::string_view, 9> kBinaryKindNames = {"add", "sub", "mul", "div", "max",
+                                                               "min", "pow", "and", "or"};
+constexpr std::array<absl::string_view, 6> kCompareKindNames = {"eq", "ne", "lt", "le", "gt", "ge"};
+constexpr std::array<absl::string_view, 4> kReduceKindNames = {"sum", "max", "min", "mean"};
+
+template <typename Kind, size_t kCount>
+absl::string_view Name(Kind kind, const std::array<absl::string_view, kCount>& names) {
+  const int32_t index = static_cast<int32_t>(kind) - 1;
+  return index >= 0 && index < static_cast<int32_t>(kCount) ? names[index] : "unknown";
+}
+
+template <typename Kind, size_t kCount>
+absl::StatusOr<Kind> Parse(absl::string_view what, absl::string_view name,
+                           const std::array<absl::string_view, kCount>& names) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (names[i] == name) return static_cast<Kind>(i + 1);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " is ", name, ", must be one of ", absl::StrJoin(names, " ")));
+}
+
+template <typename Kind, size_t kCount>
+bool InRange(Kind kind, const std::array<absl::string_view, kCount>&) {
+  const int32_t value = static_cast<int32_t>(kind);
+  return value >= 1 && value <= static_cast<int32_t>(kCount);
+}
+
+}  // namespace
+
+absl::string_view NameOf(OpKind kind) { return Name(kind, kOpKindNames); }
+absl::string_view NameOf(UnaryKind kind) { return Name(kind, kUnaryKindNames); }
+absl::string_view NameOf(BinaryKind kind) { return Name(kind, kBinaryKindNames); }
+absl::string_view NameOf(CompareKind kind) { return Name(kind, kCompareKindNames); }
+absl::string_view NameOf(ReduceKind kind) { return Name(kind, kReduceKindNames); }
+
+absl::StatusOr<OpKind> ParseOpKind(absl::string_view name) {
+  return Parse<OpKind>("op", name, kOpKindNames);
+}
+absl::StatusOr<UnaryKind> ParseUnaryKind(absl::string_view name) {
+  return Parse<UnaryKind>("unary", name, kUnaryKindNames);
+}
+absl::StatusOr<BinaryKind> ParseBinaryKind(absl::string_view name) {
+  return Parse<BinaryKind>("binary", name, kBinaryKindNames);
+}
+absl::StatusOr<CompareKind> ParseCompareKind(absl::string_view name) {
+  return Parse<CompareKind>("compare", name, kCompareKindNames);
+}
+absl::StatusOr<ReduceKind> ParseReduceKind(absl::string_view name) {
+  return Parse<ReduceKind>("reduce", name, kReduceKindNames);
+}
+
+bool IsValid(OpKind kind) { return InRange(kind, kOpKindNames); }
+bool IsValid(UnaryKind kind) { return InRange(kind, kUnaryKindNames); }
+bool IsValid(BinaryKind kind) { return InRange(kind, kBinaryKindNames); }
+bool IsValid(CompareKind kind) { return InRange(kind, kCompareKindNames); }
+bool IsValid(ReduceKind kind) { return InRange(kind, kReduceKindNames); }
+
+bool Op::operator==(const Op& o) const {
+  return kind == o.kind && operands == o.operands && type == o.type && unary == o.unary &&
+         binary == o.binary && compare == o.compare && reduce == o.reduce &&
+         transpose_a == o.transpose_a && transpose_b == o.transpose_b && keepdims == o.keepdims &&
+         constant == o.constant && input == o.input && axis == o.axis && scalar == o.scalar &&
+         axes == o.axes && starts == o.starts && steps == o.steps && strides == o.strides;
+}
+
+absl::string_view NameOf(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kUnary:
+      return NameOf(op.unary);
+    case OpKind::kBinary:
+      return NameOf(op.binary);
+    case OpKind::kCompare:
+      return NameOf(op.compare);
+    default:
+      return NameOf(op.kind);
+  }
+}
+
+}  // namespace sinter

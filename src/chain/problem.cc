@@ -1,0 +1,224 @@
+#include "src/chain/problem.h"
+
+#include <cmath>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "src/base/status.h"
+#include "src/chain/problem_kinds.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kMaxLine = 4096;
+constexpr size_t kMaxId = 64;
+constexpr size_t kShown = 40;  // characters of a bad word that an error repeats
+
+template <typename... Args>
+absl::Status Bad(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+// A word of the input as errors show it: cut, and without unprintable characters.
+std::string Shown(absl::string_view word) {
+  std::string text(word.substr(0, kShown));
+  for (char& c : text) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return word.size() > kShown ? text + "..." : text;
+}
+
+bool IsWord(absl::string_view word) {
+  for (char c : word) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.') {
+      return false;
+    }
+  }
+  return !word.empty() && word.size() <= kMaxId;
+}
+
+// Decimal digits only, so that a value has one meaning everywhere.
+bool ParseInteger(absl::string_view text, int64_t* value) {
+  for (char c : text) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) return false;
+  }
+  return !text.empty() && absl::SimpleAtoi(text, value);
+}
+
+// Fewest digits that read back as the same number.
+std::string ShortestNumber(double value) {
+  for (int digits = 1; digits < 17; ++digits) {
+    std::string text = absl::StrFormat("%.*g", digits, value);
+    double back = 0;
+    if (absl::SimpleAtod(text, &back) && back == value) return text;
+  }
+  return absl::StrFormat("%.17g", value);
+}
+
+absl::StatusOr<std::string> CanonicalInteger(const FieldSpec& field, absl::string_view text,
+                                             int64_t low, absl::string_view or_else) {
+  int64_t value = 0;
+  if (!ParseInteger(text, &value) || value < low || value > kMaxExtent) {
+    return Bad(field.key, " is ", Shown(text), ", must be an integer in [", low, ", ", kMaxExtent,
+               "]", or_else);
+  }
+  return absl::StrCat(value);
+}
+
+absl::StatusOr<std::string> CanonicalNumber(const FieldSpec& field, absl::string_view text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
+    return Bad(field.key, " is ", Shown(text), ", must be a finite number");
+  }
+  return ShortestNumber(value);
+}
+
+absl::StatusOr<std::string> CanonicalName(const FieldSpec& field, absl::string_view text) {
+  const std::vector<std::string> choices = absl::StrSplit(field.choices, ' ');
+  for (const std::string& choice : choices) {
+    if (text == choice) return choice;
+  }
+  return Bad(field.key, " is ", Shown(text), ", must be one of ", field.choices);
+}
+
+absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_view text) {
+  switch (field.type) {
+    case FieldType::kRows:
+      if (text == "M") return std::string("M");
+      return CanonicalInteger(field, text, 0, " or M");
+    case FieldType::kExtent:
+      return CanonicalInteger(field, text, 1, "");
+    case FieldType::kNumber:
+      return CanonicalNumber(field, text);
+    case FieldType::kFlag:
+      if (text == "0" || text == "1") return std::string(text);
+      return Bad(field.key, " is ", Shown(text), ", must be 0 or 1");
+    case FieldType::kName:
+      return CanonicalName(field, text);
+  }
+  return absl::InternalError("unreachable");
+}
+
+absl::StatusOr<KindSpec> FindKind(absl::string_view name) {
+  for (KindSpec& kind : KindSpecs()) {
+    if (name == kind.name) return kind;
+  }
+  return Bad("kind is ", Shown(name), ", must be one of ", absl::StrJoin(ProblemKinds(), " "));
+}
+
+std::string Keys(const KindSpec& kind) {
+  return absl::StrJoin(kind.fields, " ",
+                       [](std::string* out, const FieldSpec& f) { absl::StrAppend(out, f.key); });
+}
+
+// Values as written, by key. Refuses words without '=', unknown keys and repeats.
+absl::StatusOr<std::map<std::string, std::string>> SplitFields(
+    const KindSpec& kind, const std::vector<absl::string_view>& words, size_t first) {
+  std::map<std::string, std::string> given;
+  for (size_t i = first; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    if (equals == absl::string_view::npos) {
+      return Bad("word is ", Shown(words[i]), ", must be key=value");
+    }
+    const std::string key(words[i].substr(0, equals));
+    bool known = false;
+    for (const FieldSpec& field : kind.fields) known = known || key == field.key;
+    if (!known) return Bad("key is ", Shown(key), ", must be one of ", Keys(kind));
+    if (!given.emplace(key, std::string(words[i].substr(equals + 1))).second) {
+      return Bad("key ", key, " is given twice");
+    }
+  }
+  return given;
+}
+
+std::vector<absl::string_view> Words(absl::string_view line) {
+  line = line.substr(0, line.find('#'));
+  return absl::StrSplit(line, absl::ByAnyChar(" \t\r\v\f"), absl::SkipEmpty());
+}
+
+absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) {
+  if (words.empty()) return Bad("the line is empty");
+  Problem problem;
+  const bool has_id = words.size() > 1 && words[1].find('=') == absl::string_view::npos;
+  const absl::string_view kind_name = words[has_id ? 1 : 0];
+  if (has_id) {
+    if (!IsWord(words[0])) {
+      return Bad("id is ", Shown(words[0]), ", must be 1 to 64 letters, digits, '_', '-' or '.'");
+    }
+    problem.id = std::string(words[0]);
+  }
+  SINTER_ASSIGN_OR_RETURN(const KindSpec kind, FindKind(kind_name));
+  problem.kind = kind.name;
+  SINTER_ASSIGN_OR_RETURN(auto given, SplitFields(kind, words, has_id ? 2 : 1));
+  FieldValues values;
+  for (const FieldSpec& field : kind.fields) {
+    const auto it = given.find(field.key);
+    if (it == given.end() && field.fallback == nullptr) {
+      return Bad(kind.name, ": key ", field.key, " is missing");
+    }
+    const std::string text = it == given.end() ? field.fallback : it->second;
+    absl::StatusOr<std::string> value = CanonicalValue(field, text);
+    if (!value.ok()) return Annotate(value.status(), kind.name);
+    if (field.type == FieldType::kRows && *value != "M") {
+      int64_t m = 0;
+      ParseInteger(*value, &m);
+      problem.m = m;
+    }
+    values.Set(field.key, *value);
+    problem.fields.emplace_back(field.key, *value);
+  }
+  absl::StatusOr<Chain> chain = kind.make(values);
+  if (!chain.ok()) return Annotate(chain.status(), kind.name);
+  problem.chain = *std::move(chain);
+  return problem;
+}
+
+}  // namespace
+
+absl::StatusOr<Problem> ParseProblem(absl::string_view line) {
+  line = absl::StripSuffix(line, "\n");
+  if (line.size() > kMaxLine) {
+    return Bad("line has ", line.size(), " bytes, must be at most ", kMaxLine);
+  }
+  if (line.find('\n') != absl::string_view::npos) return Bad("the text has more than one line");
+  if (line.find('\0') != absl::string_view::npos) return Bad("the line holds a zero byte");
+  return ParseWords(Words(line));
+}
+
+absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text) {
+  std::vector<Problem> problems;
+  std::set<std::string> ids;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (Words(line).empty()) continue;
+    absl::StatusOr<Problem> problem = ParseProblem(line);
+    const std::string where = absl::StrCat("line ", number);
+    if (!problem.ok()) return Annotate(problem.status(), where);
+    if (!problem->id.empty() && !ids.insert(problem->id).second) {
+      return Bad(where, ": id ", problem->id, " is given twice");
+    }
+    problems.push_back(*std::move(problem));
+  }
+  return problems;
+}
+
+std::string WriteProblem(const Problem& problem) {
+  std::string line = problem.id.empty() ? problem.kind : problem.id + " " + problem.kind;
+  for (const auto& [key, value] : problem.fields) absl::StrAppend(&line, " ", key, "=", value);
+  return line;
+}
+
+std::vector<std::string> ProblemKinds() {
+  std::vector<std::string> names;
+  for (const KindSpec& kind : KindSpecs()) names.push_back(kind.name);
+  return names;
+}
+
+}  // namespace sinter

@@ -1,0 +1,249 @@
+#include "src/chain/problem_kinds.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "src/base/status.h"
+#include "src/chain/composites.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kActs[] = "identity relu gelu_tanh gelu_erf silu";
+constexpr char kDTypes[] = "f32 f16 bf16";
+
+// Choices were checked: the fallbacks below are never used.
+DType DTypeOf(const FieldValues& v) { return ParseDType(v.Name("dtype")).value_or(DType::kBF16); }
+
+FfnSpec FfnOf(const FieldValues& v, bool gated, int products) {
+  FfnSpec spec;
+  spec.gated = gated;
+  spec.products = products;
+  spec.n = v.Extent("n");
+  spec.k = v.Extent("k");
+  spec.act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  spec.layout = ParseLayout(v.Name("layout")).value_or(Layout::kOI);
+  spec.dtype = DTypeOf(v);
+  spec.bias1 = v.Flag("bias1");
+  if (products == 2) {
+    spec.l = v.Extent("l");
+    spec.bias2 = v.Flag("bias2");
+  }
+  return spec;
+}
+
+template <bool kGated, int kProducts>
+absl::StatusOr<Chain> MakeFfn(const FieldValues& v) {
+  return MakeFfnChain(FfnOf(v, kGated, kProducts));
+}
+
+// A chain over rows: inputs first, then ops, then rounded outputs.
+class RowChain {
+ public:
+  explicit RowChain(const FieldValues& v) : dtype_(DTypeOf(v)) {}
+  ChainBuilder& b() { return b_; }
+  absl::StatusOr<ValueId> Rows(const char* name, int64_t columns) {
+    return b_.Input({dtype_, {Dim::M(), Dim::Constant(columns)}}, {false, {}, name});
+  }
+  absl::StatusOr<ValueId> Weights(const char* name, int64_t columns, bool wanted = true) {
+    if (!wanted) return kNoValue;
+    return b_.Input({dtype_, {Dim::Constant(columns)}}, {true, {}, name});
+  }
+  absl::StatusOr<ValueId> Widen(ValueId x) {
+    if (dtype_ == DType::kF32) return x;
+    return b_.Cast(x, DType::kF32);
+  }
+  absl::Status RoundedOutput(ValueId value) {
+    SINTER_ASSIGN_OR_RETURN(ValueId rounded, b_.Cast(value, dtype_));
+    return b_.Output(rounded);
+  }
+  absl::StatusOr<Chain> Finish(absl::StatusOr<ValueId> value) {
+    if (!value.ok()) return value.status();
+    SINTER_RETURN_IF_ERROR(RoundedOutput(*value));
+    return b_.Finish();
+  }
+
+ private:
+  ChainBuilder b_;
+  DType dtype_;
+};
+
+absl::StatusOr<Chain> MakeLayerNorm(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t cols = v.Extent("cols");
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols, v.Flag("affine")));
+  SINTER_ASSIGN_OR_RETURN(ValueId beta, c.Weights("beta", cols, v.Flag("affine")));
+  return c.Finish(AddLayerNorm(c.b(), x, v.Number("eps"), gamma, beta));
+}
+
+absl::StatusOr<Chain> MakeRmsNorm(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t cols = v.Extent("cols");
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols, v.Flag("affine")));
+  return c.Finish(AddRmsNorm(c.b(), x, v.Number("eps"), gamma));
+}
+
+absl::StatusOr<Chain> MakeSoftmax(const FieldValues& v) {
+  RowChain c(v);
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  return c.Finish(AddSoftmax(c.b(), x, -1, v.Number("scale")));
+}
+
+absl::StatusOr<Chain> MakeMaskedSoftmax(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t cols = v.Extent("cols");
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
+  ValueId mask = kNoValue;
+  if (v.Name("mask") == "full") {
+    SINTER_ASSIGN_OR_RETURN(mask, c.Rows("mask", cols));
+  } else {
+    SINTER_ASSIGN_OR_RETURN(mask,
+                            c.b().Input({DTypeOf(v), {Dim::Constant(cols)}}, {false, {}, "mask"}));
+  }
+  return c.Finish(AddSoftmax(c.b(), x, -1, v.Number("scale"), mask));
+}
+
+absl::StatusOr<Chain> MakeBiasGeluResidualLayerNorm(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t cols = v.Extent("cols");
+  const std::vector<Dim> dims = {Dim::M(), Dim::Constant(cols)};
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId bias, c.Weights("b", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId r, c.Rows("r", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId beta, c.Weights("beta", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId wide, c.Widen(x));
+  SINTER_ASSIGN_OR_RETURN(bias, c.b().Broadcast(bias, dims));
+  SINTER_ASSIGN_OR_RETURN(ValueId sum, c.b().Binary(BinaryKind::kAdd, wide, bias));
+  const bool tanh = v.Name("gelu") == "tanh";
+  SINTER_ASSIGN_OR_RETURN(sum, tanh ? AddGeluTanh(c.b(), sum) : AddGeluErf(c.b(), sum));
+  SINTER_ASSIGN_OR_RETURN(sum, c.b().Binary(BinaryKind::kAdd, sum, r));
+  return c.Finish(AddLayerNorm(c.b(), sum, v.Number("eps"), gamma, beta));
+}
+
+absl::StatusOr<Chain> MakeResidualRmsNorm(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t cols = v.Extent("cols");
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId r, c.Rows("r", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId wide, c.Widen(x));
+  SINTER_ASSIGN_OR_RETURN(ValueId h, c.b().Binary(BinaryKind::kAdd, wide, r));
+  if (v.Name("outputs") == "2") SINTER_RETURN_IF_ERROR(c.RoundedOutput(h));
+  return c.Finish(AddRmsNorm(c.b(), h, v.Number("eps"), gamma));
+}
+
+absl::StatusOr<Chain> MakeGelu(const FieldValues& v) {
+  RowChain c(v);
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  return c.Finish(v.Name("form") == "tanh" ? AddGeluTanh(c.b(), x) : AddGeluErf(c.b(), x));
+}
+
+absl::StatusOr<Chain> MakeSilu(const FieldValues& v) {
+  RowChain c(v);
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  return c.Finish(AddSilu(c.b(), x));
+}
+
+absl::StatusOr<Chain> MakeSwiglu(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t cols = v.Extent("cols");
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", 2 * cols));
+  SINTER_ASSIGN_OR_RETURN(ValueId gate, c.b().Slice(x, {0, 0}, {Dim::M(), Dim::Constant(cols)}));
+  SINTER_ASSIGN_OR_RETURN(ValueId up,
+                          c.b().Slice(x, {0, cols}, {Dim::M(), Dim::Constant(2 * cols)}));
+  return c.Finish(AddSwiglu(c.b(), gate, up));
+}
+
+absl::StatusOr<Chain> MakeRope(const FieldValues& v) {
+  RowChain c(v);
+  const Dim heads = Dim::Constant(v.Extent("heads")), size = Dim::Constant(v.Extent("dim"));
+  const Dim half = Dim::Constant(std::max<int64_t>(1, size.value / 2));
+  const TensorType angles{DType::kF32, {Dim::M(), half}};
+  SINTER_ASSIGN_OR_RETURN(ValueId x,
+                          c.b().Input({DTypeOf(v), {Dim::M(), heads, size}}, {false, {}, "x"}));
+  SINTER_ASSIGN_OR_RETURN(ValueId cos, c.b().Input(angles, {false, {}, "cos"}));
+  SINTER_ASSIGN_OR_RETURN(ValueId sin, c.b().Input(angles, {false, {}, "sin"}));
+  const std::vector<Dim> per_row = {Dim::M(), Dim::Constant(1), half};
+  SINTER_ASSIGN_OR_RETURN(cos, c.b().Reshape(cos, per_row));
+  SINTER_ASSIGN_OR_RETURN(sin, c.b().Reshape(sin, per_row));
+  return c.Finish(AddRope(c.b(), x, cos, sin));
+}
+
+absl::StatusOr<Chain> MakeLstmCell(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t hidden = v.Extent("hidden");
+  SINTER_ASSIGN_OR_RETURN(ValueId gates, c.Rows("gates", 4 * hidden));
+  SINTER_ASSIGN_OR_RETURN(ValueId cell, c.Rows("c", hidden));
+  SINTER_ASSIGN_OR_RETURN(LstmResult result, AddLstmCell(c.b(), gates, cell));
+  SINTER_RETURN_IF_ERROR(c.RoundedOutput(result.h));
+  return c.Finish(result.c);
+}
+
+absl::StatusOr<Chain> MakeGruCell(const FieldValues& v) {
+  RowChain c(v);
+  const int64_t hidden = v.Extent("hidden");
+  SINTER_ASSIGN_OR_RETURN(ValueId xg, c.Rows("xg", 3 * hidden));
+  SINTER_ASSIGN_OR_RETURN(ValueId hg, c.Rows("hg", 3 * hidden));
+  SINTER_ASSIGN_OR_RETURN(ValueId h, c.Rows("h", hidden));
+  return c.Finish(AddGruCell(c.b(), xg, hg, h));
+}
+
+const FieldSpec kM{"m", FieldType::kRows, nullptr}, kRows{"rows", FieldType::kRows, nullptr};
+const FieldSpec kN{"n", FieldType::kExtent, nullptr}, kK{"k", FieldType::kExtent, nullptr};
+const FieldSpec kL{"l", FieldType::kExtent, nullptr}, kCols{"cols", FieldType::kExtent, nullptr};
+const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr};
+const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr};
+const FieldSpec kDim{"dim", FieldType::kExtent, nullptr};
+const FieldSpec kAct{"act", FieldType::kName, nullptr, kActs};
+const FieldSpec kOptionalAct{"act", FieldType::kName, "identity", kActs};
+const FieldSpec kLayout{"layout", FieldType::kName, "oi", "oi io"};
+const FieldSpec kDType{"dtype", FieldType::kName, "bf16", kDTypes};
+const FieldSpec kBias1{"bias1", FieldType::kFlag, "0"}, kBias2{"bias2", FieldType::kFlag, "0"};
+const FieldSpec kAffine{"affine", FieldType::kFlag, "1"};
+const FieldSpec kLayerEps{"eps", FieldType::kNumber, "1e-05"};
+const FieldSpec kRmsEps{"eps", FieldType::kNumber, "1e-06"};
+const FieldSpec kScale{"scale", FieldType::kNumber, "1"};
+const FieldSpec kMask{"mask", FieldType::kName, "full", "full row"};
+const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "tanh erf"};
+const FieldSpec kForm{"form", FieldType::kName, "tanh", "tanh erf"};
+const FieldSpec kOutputs{"outputs", FieldType::kName, "2", "1 2"};
+
+}  // namespace
+
+int64_t FieldValues::Extent(const char* key) const {
+  int64_t value = 0;
+  return absl::SimpleAtoi(values_.at(key), &value) ? value : 0;
+}
+
+double FieldValues::Number(const char* key) const {
+  double value = 0;
+  return absl::SimpleAtod(values_.at(key), &value) ? value : 0;
+}
+
+std::vector<KindSpec> KindSpecs() {
+  return {
+      {"bias_gelu_residual_layernorm",
+       {kRows, kCols, kGelu, kLayerEps, kDType},
+       MakeBiasGeluResidualLayerNorm},
+      {"gate_up", {kM, kN, kK, kAct, kLayout, kDType, kBias1}, MakeFfn<true, 1>},
+      {"gated_ffn", {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2}, MakeFfn<true, 2>},
+      {"gelu", {kRows, kCols, kForm, kDType}, MakeGelu},
+      {"gemm_chain", {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2}, MakeFfn<false, 2>},
+      {"gru_cell", {kRows, kHidden, kDType}, MakeGruCell},
+      {"layernorm", {kRows, kCols, kLayerEps, kAffine, kDType}, MakeLayerNorm},
+      {"lstm_cell", {kRows, kHidden, kDType}, MakeLstmCell},
+      {"masked_softmax", {kRows, kCols, kScale, kMask, kDType}, MakeMaskedSoftmax},
+      {"matmul", {kM, kN, kK, kOptionalAct, kLayout, kDType, kBias1}, MakeFfn<false, 1>},
+      {"residual_rmsnorm", {kRows, kCols, kRmsEps, kOutputs, kDType}, MakeResidualRmsNorm},
+      {"rmsnorm", {kRows, kCols, kRmsEps, kAffine, kDType}, MakeRmsNorm},
+      {"rope", {kRows, kHeads, kDim, kDType}, MakeRope},
+      {"silu", {kRows, kCols, kDType}, MakeSilu},
+      {"softmax", {kRows, kCols, kScale, kDType}, MakeSoftmax},
+      {"swiglu", {kRows, kCols, kDType}, MakeSwiglu},
+  };
+}
+
+}  // namespace sinter

@@ -1,0 +1,57 @@
+// The kinds of the text form: their keys and the chains that they stand for. Definitions: README.md
+// of this folder.
+#ifndef SINTER_SRC_CHAIN_PROBLEM_KINDS_H_
+#define SINTER_SRC_CHAIN_PROBLEM_KINDS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+enum class FieldType {
+  kRows,    // the symbol M: "M", or the value to run it with
+  kExtent,  // integer in [1, kMaxExtent]
+  kNumber,  // finite floating-point number
+  kFlag,    // 0 or 1
+  kName,    // one of `choices`
+};
+
+struct FieldSpec {
+  const char* key;
+  FieldType type;
+  const char* fallback;      // nullptr: the key is required
+  const char* choices = "";  // kName: separated by one space
+};
+
+// Values that passed their FieldSpec.
+class FieldValues {
+ public:
+  void Set(absl::string_view key, std::string value) { values_[std::string(key)] = value; }
+  const std::string& Name(const char* key) const { return values_.at(key); }
+  int64_t Extent(const char* key) const;
+  double Number(const char* key) const;
+  bool Flag(const char* key) const { return values_.at(key) == "1"; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+struct KindSpec {
+  const char* name;
+  std::vector<FieldSpec> fields;
+  absl::StatusOr<Chain> (*make)(const FieldValues& values);
+};
+
+// Sorted by name.
+std::vector<KindSpec> KindSpecs();
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_PROBLEM_KINDS_H_

@@ -1,0 +1,98 @@
+#include "src/chain/replay.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
+  const std::vector<ValueId>& in = op.operands;
+  switch (op.kind) {
+    case OpKind::kInput:
+      return b.Input(op.type, {op.constant, op.strides, ""});
+    case OpKind::kScalar:
+      return b.Scalar(op.scalar, op.type.dtype);
+    case OpKind::kIota:
+      return b.Iota(op.type.dims, op.axis, op.type.dtype);
+    case OpKind::kMatmul:
+      return b.Matmul(in[0], in[1], op.transpose_a, op.transpose_b);
+    case OpKind::kUnary:
+      return b.Unary(op.unary, in[0]);
+    case OpKind::kBinary:
+      return b.Binary(op.binary, in[0], in[1]);
+    case OpKind::kCompare:
+      return b.Compare(op.compare, in[0], in[1]);
+    case OpKind::kSelect:
+      return b.Select(in[0], in[1], in[2]);
+    case OpKind::kCast:
+      return b.Cast(in[0], op.type.dtype);
+    case OpKind::kBroadcast:
+      return b.Broadcast(in[0], op.type.dims);
+    case OpKind::kTranspose:
+      return b.Transpose(in[0], op.axes);
+    case OpKind::kReshape:
+      return b.Reshape(in[0], op.type.dims);
+    case OpKind::kSlice:
+      return b.Slice(in[0], op.starts, SliceLimits(op), op.steps);
+    case OpKind::kConcat:
+      return b.Concat(in, op.axis);
+    case OpKind::kReduce:
+      return b.Reduce(op.reduce, in[0], op.axes, op.keepdims);
+  }
+  return absl::InternalError("unreachable");
+}
+
+}  // namespace
+
+int OperandCount(OpKind kind) {
+  switch (kind) {
+    case OpKind::kInput:
+    case OpKind::kScalar:
+    case OpKind::kIota:
+      return 0;
+    case OpKind::kMatmul:
+    case OpKind::kBinary:
+    case OpKind::kCompare:
+      return 2;
+    case OpKind::kSelect:
+      return 3;
+    case OpKind::kConcat:
+      return -1;
+    default:
+      return 1;
+  }
+}
+
+std::vector<Dim> SliceLimits(const Op& op) {
+  std::vector<Dim> limits = op.type.dims;
+  const size_t rank = std::min({limits.size(), op.starts.size(), op.steps.size()});
+  for (size_t i = 0; i < rank; ++i) {
+    if (limits[i].symbolic) continue;
+    __int128 limit = op.starts[i] + (__int128{limits[i].value} - 1) * op.steps[i] + 1;
+    if (limit < -1 || limit > kMaxExtent) limit = -1;  // refused by Slice
+    limits[i] = Dim::Constant(static_cast<int64_t>(limit));
+  }
+  return limits;
+}
+
+absl::StatusOr<ValueId> Replay(ChainBuilder& builder, const Op& op, bool check_type) {
+  const std::string where = absl::StrCat("op ", builder.size(), " (", NameOf(op), "): ");
+  if (!IsValid(op.kind)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, "kind is ", static_cast<int>(op.kind), ", which does not exist"));
+  }
+  const int count = OperandCount(op.kind);
+  if (count >= 0 && count != static_cast<int>(op.operands.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, "operands are ", op.operands.size(), ", must be ", count));
+  }
+  SINTER_ASSIGN_OR_RETURN(ValueId id, Dispatch(builder, op));
+  if (check_type && builder.TypeOf(id) != op.type) {
+    return absl::InvalidArgumentError(absl::StrCat(where, "type is ", ToString(op.type),
+                                                   ", must be ", ToString(builder.TypeOf(id))));
+  }
+  return id;
+}
+
+}  // namespace sinter
