@@ -1,4 +1,5 @@
-// Fusion: partitions a chain into kernels. The fused and the unfused plan of every chain are made here.
+// Fusion: partitions a chain into kernels. The fused and the unfused plan of every chain are made
+// here.
 #ifndef SINTER_SRC_FUSION_FUSION_H_
 #define SINTER_SRC_FUSION_FUSION_H_
 
@@ -19,12 +20,14 @@ struct FusionOptions {
 };
 
 struct FusionResult {
-  Plan chosen;                      // the better by predicted time; the unfused plan on a tie
-  std::vector<Plan> alternatives;   // every other complete plan, best first: the unfused one is always in here or chosen
+  Plan chosen;                     // the better by predicted time; the unfused plan on a tie
+  std::vector<Plan> alternatives;  // every other complete plan, best first: the unfused one is
+                                   // always in here or chosen
   uint64_t considered = 0, legal = 0;
 };
 
-// kNoLegalPlan naming the op that no kernel family takes. Deterministic: equal canonical bytes give equal plans.
+// kNoLegalPlan naming the op that no kernel family takes. Deterministic: equal canonical bytes give
+// equal plans.
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options);
 

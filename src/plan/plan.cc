@@ -31,8 +31,9 @@ bool OperandBinding::operator==(const OperandBinding& o) const {
 }
 
 bool KernelSpec::operator==(const KernelSpec& o) const {
-  return std::tie(family, problem, schedule, operands, workspace_flags_offset) ==
-         std::tie(o.family, o.problem, o.schedule, o.operands, o.workspace_flags_offset);
+  return std::tie(family, problem, schedule, operands, workspace_flags_offset, constant_weights) ==
+         std::tie(o.family, o.problem, o.schedule, o.operands, o.workspace_flags_offset,
+                  o.constant_weights);
 }
 
 double Plan::PredictedUs() const {

@@ -51,6 +51,8 @@ struct KernelSpec {
   Schedule schedule;
   std::vector<OperandBinding> operands;
   uint64_t workspace_flags_offset = 0;  // ready flags of kGridExchange
+  bool constant_weights = true;  // weights and biases never change: only then may they load before
+                                 // the predecessor ended
   bool operator==(const KernelSpec& o) const;
 };
 

@@ -59,6 +59,7 @@ Json KernelJson(const PlannedKernel& kernel) {
           {"shared_bytes", z.shared_bytes},
           {"operands", operands},
           {"flags_offset_bytes", kernel.spec.workspace_flags_offset},
+          {"constant_weights", kernel.spec.constant_weights},
           {"predicted", PredictionJson(kernel.prediction)},
           {"measured_us", kernel.measured_us},
           {"kernel_digest", kernel.kernel_digest.Hex()}};

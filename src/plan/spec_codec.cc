@@ -88,6 +88,7 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
     w.I64(b.row_stride);
   }
   w.U64(spec.workspace_flags_offset);
+  w.U32(spec.constant_weights);
 }
 
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
@@ -99,6 +100,7 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));
   spec.workspace_flags_offset = r.U64();
+  SINTER_ASSIGN_OR_RETURN(spec.constant_weights, ReadFlag(r));
   if (!r.ok()) return Lost("truncated");
   if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
   const absl::Status fits = CheckScheduleFields(spec.problem, spec.schedule);

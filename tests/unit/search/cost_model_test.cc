@@ -75,8 +75,8 @@ TEST(CostModel, PredictsTheMeasuredGridExchangeWithinAQuarter) {
   EXPECT_GT(RankCorrelation(predicted, measured), 0.9);
 }
 
-// Movement-only probes of the cluster exchange: no arithmetic, so the model may lie above, not far
-// below.
+// Movement-only probes of the cluster exchange (part of the bytes, no arithmetic): the model lies
+// above them, not far. below.
 TEST(CostModel, ClusterExchangeLiesNearTheMovementProbes) {
   struct Row {
     const char* id;
@@ -107,7 +107,7 @@ TEST(CostModel, ClusterExchangeLiesNearTheMovementProbes) {
         "%-3s predicted %5.2f movement alone measured %5.2f  intake %.2f dsm %.2f fixed %.2f\n",
         row.id, p.total_us, row.us, p.intake_us, p.dsm_us, p.fixed_us);
     EXPECT_GT(p.total_us, 0.8 * row.us) << row.id;
-    EXPECT_LT(p.total_us, 1.75 * row.us) << row.id;
+    EXPECT_LT(p.total_us, 2.0 * row.us) << row.id;
   }
 }
 
