@@ -8,25 +8,32 @@
 
 namespace sinter {
 
-// Invariant: parts[owner] belongs to the senders from a completed phase of the owner's turn on `empty` until all kSplitK have
-// arrived on `full`, and to the owner until it has arrived on every sender's `empty`.
+// Invariant: parts of an owner belong to the senders from a completed phase of `empty` at the sender until their bytes are
+// complete on the owner's `full`, and to the owner until it has arrived on every sender's `empty`.
 template <class Config, class P>
 struct ReduceScatter {
   u32 parts;        // shared address of this block's parts
-  u32 full, empty;  // barriers, kSplitK arrivals each
+  u32 full;         // barrier: one arrival of the owner, and the bytes of all parts
+  u32 empty;        // barrier: kSplitK arrivals, one of each owner
   int first;        // cluster rank of the group's rank 0
   int rank;         // of this block in the group
+  bool primed;      // true: the parts are free at the start; false: owners say so first, by an arrival on `empty`
   u32 parity = 0;   // of the current tile on `full`
-  bool primed;      // true: the parts are free at the start; false: peers release them by an arrival on `empty` first
 
   static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kAllGroups = P::kColumns / 8;
 
-  // One arrival from this block on barrier `b` of every rank of the group, after all consumer threads got here.
-  SINTER_DEVICE void arrive_all(u32 b) const {
+  // Tells every rank of the group that this block's parts are free, after all consumer threads got here.
+  SINTER_DEVICE void release() const {
     named_barrier(1, kThreads);
     const int t = threadIdx.x - 128;
-    if (t < P::kSplitK) mbarrier_arrive_remote(map_to_rank(b, first + t));
+    if (t < P::kSplitK) mbarrier_arrive_remote(map_to_rank(empty, first + t));
+  }
+
+  // Bytes that arrive on `full` for one tile: the rows of it that this rank owns, from every rank.
+  SINTER_DEVICE u32 expected_bytes() const {
+    const int rows = Config::kBlockM - rank * P::kOwnerRows;
+    return (rows < 0 ? 0 : rows < P::kOwnerRows ? rows : P::kOwnerRows) * P::kColumns * 4 * P::kSplitK;
   }
 
   SINTER_DEVICE void send(const float (&d)[P::kWarpN / 2], WarpgroupPlace place) const {
@@ -35,13 +42,13 @@ struct ReduceScatter {
       const int row = place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * half;
       if (row >= Config::kBlockM) continue;
       const int owner = row / P::kOwnerRows;
-      const u32 remote = map_to_rank(parts, first + owner);
+      const u32 remote = map_to_rank(parts, first + owner), barrier = map_to_rank(full, first + owner);
 #pragma unroll
       for (int g = 0; g < P::kWarpN / 8; ++g) {
         const int group = g / P::kGroups * P::kTileGroups + place.n * P::kGroups + g % P::kGroups;
-        store_cluster(remote + part_offset(rank, kAllGroups, group, P::kOwnerRows, row - owner * P::kOwnerRows,
-                                           2 * (place.thread % 4)),
-                      d[4 * g + 2 * half], d[4 * g + 2 * half + 1]);
+        store_async(remote + part_offset(rank, kAllGroups, group, P::kOwnerRows, row - owner * P::kOwnerRows,
+                                         2 * (place.thread % 4)),
+                    barrier, d[4 * g + 2 * half], d[4 * g + 2 * half + 1]);
       }
     }
   }
@@ -73,15 +80,16 @@ struct ReduceScatter {
   }
 
   // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All consumer threads.
+  // `again`: another tile follows, so the senders must hear that the parts are free.
   template <class EpilogueType, class Writer>
   SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place, const EpilogueType& epilogue,
-                         const Writer& writer, int row, int column) {
+                         const Writer& writer, int row, int column, bool again) {
+    if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait_cluster(empty, primed ? parity ^ 1 : parity);
     send(d, place);
-    arrive_all(full);
-    mbarrier_wait_cluster(full, parity);
+    mbarrier_wait(full, parity);
     sum(epilogue, writer, row, column);
-    arrive_all(empty);
+    if (again) release();
     parity ^= 1;
   }
 };

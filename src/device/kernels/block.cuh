@@ -15,21 +15,21 @@ struct Arguments {
   u16* out;             // [m, n] or [m, l]
   long long out_stride; // elements between rows
   u16* exchange;        // C in the workspace
-  u32* flags;           // ready flags in the workspace
+  u32* workspace;       // header of the workspace: launch epoch, greetings, ready flags
   int m;
 };
 
 extern __shared__ unsigned char dynamic_shared[];
 
-// With two consumer warpgroups, registers move to them when the roles part: 40 + 2 * 232 of the 504 that three warpgroups
+// With two consumer warpgroups, registers move to them when the roles part: 56 + 2 * 224 of the 504 that three warpgroups
 // share. With one there are enough for every thread from the start.
 template <class Config>
 SINTER_DEVICE void become_producer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<40>();
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<56>();
 }
 template <class Config>
 SINTER_DEVICE void become_consumer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<232>();
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<224>();
 }
 
 template <class Config, class Layout>
@@ -50,15 +50,25 @@ struct Block {
   }
   SINTER_DEVICE u32 own_barrier(int index) const { return barriers + RingType::kBarrierBytes + 8 * index; }
 
-  // After barrier initialisation by thread 0, by all threads: peers may arrive and TMA may complete from here on.
+  SINTER_DEVICE u32 tag_at() const { return own_barrier(8); }  // a word for kernels that tag their launch
+
+  // After barrier initialisation by thread 0, by all threads: TMA may complete on this block's barriers from here on.
+  // Peers are ready after join().
   SINTER_DEVICE void ready() const {
     if (threadIdx.x == 0) mbarrier_init_fence();
-    meet();
+    if (Config::kCluster > 1) cluster_arrive();
+    __syncthreads();
   }
-  // The last thing a block does: no block of a cluster leaves while a peer may still write to it.
+  // Every thread once, before the first remote access: all blocks of the cluster have initialised their barriers.
+  SINTER_DEVICE void join() const {
+    if (Config::kCluster > 1) cluster_wait();
+  }
+  // The last thing a thread does: no block of a cluster leaves while a peer may still write to it.
   SINTER_DEVICE void leave() const {
-    __syncwarp();
-    if (Config::kCluster > 1) cluster_barrier();
+    if (Config::kCluster > 1) {
+      cluster_arrive_relaxed();
+      cluster_wait();
+    }
   }
   static SINTER_DEVICE bool is_producer() { return threadIdx.x < 128; }
   static SINTER_DEVICE WarpgroupPlace place() {
@@ -66,27 +76,17 @@ struct Block {
     const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128 - 1, 0);
     return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, static_cast<int>(threadIdx.x) % 128};
   }
-
- private:
-  SINTER_DEVICE void meet() const {
-    if (Config::kCluster > 1) {
-      __syncwarp();
-      cluster_barrier();
-    } else {
-      __syncthreads();
-    }
-  }
 };
 
 // One product of a tile: accumulate, then write through `writer`, summing over the ranks that share K where it is split.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce, class EpilogueType, class Writer>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor, u32 rows, int k_blocks,
                                 WarpgroupPlace place, Reduce& reduce, const EpilogueType& epilogue, const Writer& writer,
-                                int row, int column) {
+                                int row, int column, bool again) {
   float accumulators[P::kWarpN / 2];
   accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   if constexpr (P::kSplitK > 1)
-    reduce.run(accumulators, place, epilogue, writer, row, column);
+    reduce.run(accumulators, place, epilogue, writer, row, column, again);
   else
     write_accumulators<Config, P>(accumulators, epilogue, writer, row, column, place);
 }

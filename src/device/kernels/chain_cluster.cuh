@@ -43,7 +43,8 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
   const u32 exchange = block.base + T::Layout::kExchange, exchange_full = block.own_barrier(0);
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
-    mbarrier_init(exchange_full, exchange_arrivals<Config>());
+    mbarrier_init(exchange_full, 1);
+    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, First::kN>::kBytes);
   }
   if constexpr (T::kExchangeColumns > Second::kK) clear_exchange_tail<Config>(exchange);
   block.ready();
@@ -51,27 +52,27 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
   typename T::BlockType::CursorType cursor;
   if (block.is_producer()) {
     become_producer<Config>();
-    if (threadIdx.x < 32) {
-      produce_tile<Config, First, true>(block.ring, cursor, ProductMaps{args.rows, args.weights, args.weights_up}, row, c_column, 0,
-                                        First::kKBlocks, true, [] { wait_for_predecessors(); });
-      produce_tile<Config, Second, false>(block.ring, cursor, ProductMaps{nullptr, args.weights2, nullptr}, 0, e_column, 0,
-                                          Second::kKBlocks, false, [] {});
-    } else {
-      wait_for_predecessors();
+    const ProductMaps first{args.rows, args.weights, args.weights_up}, second{nullptr, args.weights2, nullptr};
+    if (threadIdx.x == 32 * kWeightsWarp) {
+      produce_weights<Config, First, true>(block.ring, cursor, first, c_column, 0, First::kKBlocks);
+      produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0, Second::kKBlocks);
     }
+    wait_for_predecessors();
+    if (threadIdx.x == 32 * kRowsWarp) produce_rows<Config, First>(block.ring, cursor, first, row, 0, First::kKBlocks);
+    block.join();
   } else {
     become_consumer<Config>();
     wait_for_predecessors();
+    block.join();
     const WarpgroupPlace place = block.place();
     int no_reduction = 0;
     const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1> first{args.bias, args.bias_up};
     consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
-                                      ExchangeWriter<Config, First::kN>{exchange}, 0, c_column);
-    exchange_publish<Config>(exchange_full, place);
+                                      ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0, c_column, false);
     exchange_wait(exchange_full);
     const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> second{args.bias2, nullptr};
     const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-    consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place, no_reduction, second, writer, row, e_column);
+    consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place, no_reduction, second, writer, row, e_column, false);
   }
   block.leave();
 }

@@ -6,6 +6,9 @@
 
 namespace sinter {
 
+constexpr int kEpochWarp = 2;  // beside kWeightsWarp and kRowsWarp
+constexpr int kTagReady = 4;   // own barriers 0..3 are the two reductions'
+
 template <class Config>
 struct ChainGridTypes {
   using First = typename Config::First;
@@ -33,93 +36,156 @@ struct TileWalk {
   SINTER_DEVICE int end() const { return P::first_block(rank + 1); }
 };
 
-// Ready flags: one word for each tile of C and each rank of the group that wrote it; ready when it holds the launch's tag, so
-// that neither an earlier launch nor an aborted one can be mistaken for this one.
+// Header of the workspace, shared by all plans that use it in turn: word 0 is the epoch, the number of launches so far; then a
+// greeting of each block; then the ready flags, one word for each tile of C and each rank of the group that wrote it.
+// A flag is up when it holds the launch's tag, epoch + 1: flags of earlier launches, of whatever plan, never hold it.
+// Invariant: the epoch moves once a launch, after every block has read it and said so by its greeting.
+constexpr int kGreetings = 16, kMaxGrid = 240, kFlags = kGreetings + kMaxGrid;
+
+// Whether all `count` words that `word(i)` names hold `tag`. One whole warp; its loads are issued together, because each
+// takes a trip to L2.
+template <class Word>
+SINTER_DEVICE bool all_hold(int count, u32 tag, Word&& word) {
+  bool held = true;
+  for (int i = threadIdx.x % 32; i < count; i += 128) {
+    u32 seen[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) seen[j] = i + 32 * j < count ? load_relaxed_gpu(word(i + 32 * j)) : tag;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) held = held && seen[j] == tag;
+  }
+  return __all_sync(0xFFFFFFFFu, held);
+}
+
+template <class Word>
+SINTER_DEVICE void await_all(int count, u32 tag, Word&& word) {
+  jitter();
+  SpinGuard guard;
+  while (!all_hold(count, tag, word)) guard.turn();
+  fence_gpu();
+}
+
+// The epoch warp: reads the epoch, tells the other warps of the block, greets; in block 0 it also moves the epoch on.
+// Nobody waits for it but at the first publication, long after it has read.
+SINTER_DEVICE void keep_epoch(u32* header, u32 tag_at, u32 tag_ready) {
+  u32 tag = 0;
+  if (threadIdx.x % 32 == 0) {
+    tag = load_acquire_gpu(header) + 1;
+    store_shared(tag_at, tag);
+    mbarrier_arrive(tag_ready);
+    store_relaxed_gpu(header + kGreetings + blockIdx.x, tag);
+  }
+  if (blockIdx.x != 0) return;
+  tag = __shfl_sync(0xFFFFFFFFu, tag, 0);
+  await_all(gridDim.x, tag, [&](int i) { return header + kGreetings + i; });
+  if (threadIdx.x % 32 == 0) store_relaxed_gpu(header, tag);
+}
+
+SINTER_DEVICE u32 launch_tag(u32 tag_at, u32 tag_ready) {
+  mbarrier_wait(tag_ready, 0);
+  return load_shared_word(tag_at);
+}
+
 template <class First>
 struct ReadyFlags {
   u32* flags;
-  u32 tag;
   int m_tiles;
 
+  SINTER_DEVICE ReadyFlags(u32* header, int m_tiles) : flags(header + kFlags), m_tiles(m_tiles) {}
   SINTER_DEVICE u32* word(int column_tile, int m_tile, int rank) const {
     return flags + (column_tile * m_tiles + m_tile) * First::kSplitK + rank;
   }
-  // By all consumer threads, after their stores to C.
-  SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads) const {
+  // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases them all.
+  SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
     fence_proxy_async();
-    fence_gpu();
     named_barrier(1, threads);
     jitter();
     if (threadIdx.x == 128) store_release_gpu(word(column_tile, m_tile, rank), tag);
   }
   // By one whole warp: until columns [begin, end) of C are there; TMA may read them afterwards.
-  SINTER_DEVICE void wait(int m_tile, int begin, int end) const {
+  SINTER_DEVICE void wait(int m_tile, int begin, int end, u32 tag) const {
     const int first = begin / First::kBlockN, last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
-    for (int i = threadIdx.x % 32; i < (last - first) * First::kSplitK; i += 32) {
-      const u32* flag = word(first + i / First::kSplitK, m_tile, i % First::kSplitK);
-      SpinGuard guard;
-      while (load_acquire_gpu(flag) != tag) guard.turn();
-    }
+    await_all((last - first) * First::kSplitK, tag,
+              [&](int i) { return word(first + i / First::kSplitK, m_tile, i % First::kSplitK); });
     fence_proxy_async();
     __syncwarp();
   }
 };
 
+// The weights warp's lane 0: both products' weights, as far ahead as the ring goes.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_grid_produce(const Arguments& args, const BlockType& block, int m_tiles, u32 tag) {
+SINTER_DEVICE void chain_grid_weights(const Arguments& args, const BlockType& block, int m_tiles) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   typename BlockType::CursorType cursor;
-  bool started = false;
   const TileWalk<First> one(block.rank, m_tiles);
-  const ProductMaps first{args.rows, args.weights, args.weights_up}, second{args.exchange_rows, args.weights2, nullptr};
-  for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
-    produce_tile<Config, First, true>(block.ring, cursor, first, one.m_tile(tile) * Config::kBlockM,
-                                      one.column_tile(tile) * First::kBlockN, one.begin(), one.end(), !started,
-                                      [] { wait_for_predecessors(); });
-    started = true;
-  }
-  if (!started) wait_for_predecessors();
+  for (int tile = one.group; tile < one.tiles(); tile += one.groups)
+    produce_weights<Config, First, true>(block.ring, cursor, ProductMaps{nullptr, args.weights, args.weights_up},
+                                         one.column_tile(tile) * First::kBlockN, one.begin(), one.end());
   const TileWalk<Second> two(block.rank, m_tiles);
-  const ReadyFlags<First> ready{args.flags, tag, m_tiles};
+  for (int tile = two.group; tile < two.tiles(); tile += two.groups)
+    produce_weights<Config, Second, true>(block.ring, cursor, ProductMaps{nullptr, args.weights2, nullptr},
+                                          two.column_tile(tile) * Second::kBlockN, two.begin(), two.end());
+}
+
+// The rows warp: A, then the tiles of C that the second product reads, each once it is ready.
+template <class Config, class BlockType>
+SINTER_DEVICE void chain_grid_rows(const Arguments& args, const BlockType& block, int m_tiles) {
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  typename BlockType::CursorType cursor;
+  const bool lead = threadIdx.x % 32 == 0;
+  const TileWalk<First> one(block.rank, m_tiles);
+  if (lead)
+    for (int tile = one.group; tile < one.tiles(); tile += one.groups)
+      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr},
+                                  one.m_tile(tile) * Config::kBlockM, one.begin(), one.end());
+  __syncwarp();
+  const u32 tag = launch_tag(block.tag_at(), block.own_barrier(kTagReady));
+  const TileWalk<Second> two(block.rank, m_tiles);
+  const ReadyFlags<First> ready(args.workspace, m_tiles);
   int waited = -1;
   for (int tile = two.group; tile < two.tiles(); tile += two.groups) {
     const int m_tile = two.m_tile(tile);
-    produce_tile<Config, Second, true>(block.ring, cursor, second, m_tile * Config::kBlockM,
-                                       two.column_tile(tile) * Second::kBlockN, two.begin(), two.end(), waited != m_tile,
-                                       [&] { ready.wait(m_tile, two.begin() * Config::kBlockK, two.end() * Config::kBlockK); });
+    if (waited != m_tile) ready.wait(m_tile, two.begin() * Config::kBlockK, two.end() * Config::kBlockK, tag);
     waited = m_tile;
+    if (lead)
+      produce_rows<Config, Second>(block.ring, cursor, ProductMaps{args.exchange_rows, nullptr, nullptr},
+                                   m_tile * Config::kBlockM, two.begin(), two.end());
+    __syncwarp();
   }
 }
 
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts, int m_tiles, u32 tag) {
+SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts, int m_tiles) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   constexpr int kThreads = 128 * BlockType::kConsumers;
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
-  const ReadyFlags<First> ready{args.flags, tag, m_tiles};
+  const ReadyFlags<First> ready(args.workspace, m_tiles);
 
   const TileWalk<First> one(block.rank, m_tiles);
-  ReduceScatter<Config, First> reduce1{parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, 0, true};
+  ReduceScatter<Config, First> reduce1{parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
   const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue1{args.bias, args.bias_up};
   const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
     const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
     consume_tile<Config, First, true>(block, cursor, 0, one.end() - one.begin(), place, reduce1, epilogue1, c,
-                                      m_tile * Config::kBlockM, column_tile * First::kBlockN);
-    ready.publish(column_tile, m_tile, one.rank, kThreads);
+                                      m_tile * Config::kBlockM, column_tile * First::kBlockN, tile + one.groups < one.tiles());
+    ready.publish(column_tile, m_tile, one.rank, kThreads, launch_tag(block.tag_at(), block.own_barrier(kTagReady)));
   }
 
   const TileWalk<Second> two(block.rank, m_tiles);
-  ReduceScatter<Config, Second> reduce2{parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank, 0, false};
-  if constexpr (Second::kSplitK > 1) reduce2.arrive_all(block.own_barrier(3));  // the parts are free: the first product is done
+  ReduceScatter<Config, Second> reduce2{parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank,
+                                        First::kSplitK == 1};
+  // Peers may still read their parts of the first product: each says when it is done.
+  if constexpr (Second::kSplitK > 1 && First::kSplitK > 1) reduce2.release();
   const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> epilogue2{args.bias2, nullptr};
   const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2, epilogue2, out,
-                                       two.m_tile(tile) * Config::kBlockM, two.column_tile(tile) * Second::kBlockN);
+                                       two.m_tile(tile) * Config::kBlockM, two.column_tile(tile) * Second::kBlockN, tile + two.groups < two.tiles());
 }
 
 template <class Config>
@@ -128,22 +194,27 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
   typename T::BlockType block;
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
-    for (int i = 0; i < 4; ++i) mbarrier_init(block.own_barrier(i), i < 2 ? T::First::kSplitK : T::Second::kSplitK);
+    mbarrier_init(block.own_barrier(0), 1);
+    mbarrier_init(block.own_barrier(1), T::First::kSplitK);
+    mbarrier_init(block.own_barrier(2), 1);
+    mbarrier_init(block.own_barrier(3), T::Second::kSplitK);
+    mbarrier_init(block.own_barrier(kTagReady), 1);
   }
   launch_dependents();
   block.ready();
   const int m_tiles = ceil_div(args.m, Config::kBlockM);
-  const u32 tag = launch_tag();
   if (block.is_producer()) {
     become_producer<Config>();
-    if (threadIdx.x < 32)
-      chain_grid_produce<Config>(args, block, m_tiles, tag);
-    else
-      wait_for_predecessors();
+    if (threadIdx.x == 32 * kWeightsWarp) chain_grid_weights<Config>(args, block, m_tiles);
+    wait_for_predecessors();
+    if (threadIdx.x / 32 == kRowsWarp) chain_grid_rows<Config>(args, block, m_tiles);
+    if (threadIdx.x / 32 == kEpochWarp) keep_epoch(args.workspace, block.tag_at(), block.own_barrier(kTagReady));
+    block.join();
   } else {
     become_consumer<Config>();
     wait_for_predecessors();
-    chain_grid_consume<Config>(args, block, block.base + T::Layout::kParts, m_tiles, tag);
+    block.join();
+    chain_grid_consume<Config>(args, block, block.base + T::Layout::kParts, m_tiles);
   }
   block.leave();
 }

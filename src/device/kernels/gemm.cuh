@@ -25,7 +25,7 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   typename T::BlockType block;
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
-    mbarrier_init(block.own_barrier(0), P::kSplitK);
+    mbarrier_init(block.own_barrier(0), 1);
     mbarrier_init(block.own_barrier(1), P::kSplitK);
   }
   block.ready();
@@ -33,18 +33,20 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   typename T::BlockType::CursorType cursor;
   if (block.is_producer()) {
     become_producer<Config>();
-    if (threadIdx.x < 32)
-      produce_tile<Config, P, true>(block.ring, cursor, ProductMaps{args.rows, args.weights, args.weights_up}, row, column,
-                                    begin, end, true, [] { wait_for_predecessors(); });
-    else
-      wait_for_predecessors();
+    const ProductMaps maps{args.rows, args.weights, args.weights_up};
+    if (threadIdx.x == 32 * kWeightsWarp)
+      produce_weights<Config, P, true>(block.ring, cursor, maps, column, begin, end);
+    wait_for_predecessors();
+    if (threadIdx.x == 32 * kRowsWarp) produce_rows<Config, P>(block.ring, cursor, maps, row, begin, end);
+    block.join();
   } else {
     become_consumer<Config>();
     wait_for_predecessors();
-    ReduceScatter<Config, P> reduce{block.base + T::Layout::kParts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, 0, true};
+    block.join();
+    ReduceScatter<Config, P> reduce{block.base + T::Layout::kParts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true};
     const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{args.bias, args.bias_up};
     const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-    consume_tile<Config, P, true>(block, cursor, 0, end - begin, block.place(), reduce, epilogue, writer, row, column);
+    consume_tile<Config, P, true>(block, cursor, 0, end - begin, block.place(), reduce, epilogue, writer, row, column, false);
   }
   block.leave();
 }

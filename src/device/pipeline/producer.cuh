@@ -1,10 +1,14 @@
-// The producer: one warp that keeps the ring full by TMA. Lane 0 issues; the whole warp takes part in gates.
+// The producers: two warps that keep the ring full by TMA, one of weights and one of rows, lane 0 of each issuing. Weights are
+// constants, so their warp runs ahead as far as the ring goes, across tiles and products; rows may depend on what a gate
+// waits for, so their warp follows. Both walk the same stages. A stage's bytes may arrive before they are expected.
 #pragma once
 #include "pipeline/ring.cuh"
 #include "ptx/tma.cuh"
 #include "tile/product.cuh"
 
 namespace sinter {
+
+constexpr int kWeightsWarp = 0, kRowsWarp = 1;
 
 // Tensor maps of one product. `up` is used when the product has two weight matrices.
 struct ProductMaps {
@@ -38,55 +42,29 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
   }
 }
 
-// Rows of K block `k_block` for the tile whose rows begin at `row`.
-template <class Config, class P>
-SINTER_DEVICE void load_rows(const ProductMaps& maps, u32 address, u32 full, int k_block, int row) {
-#pragma unroll
-  for (int s = 0; s < P::kSubtiles; ++s)
-    tma_load(address + s * Config::kBlockM * kRowBytes, maps.rows, k_block * Config::kBlockK + s * kSubtile, row, full);
+// Streams the weights of one tile's K blocks [begin, end), behind the rows in each stage when kRows. One thread.
+template <class Config, class P, bool kRows, class RingType, class CursorType>
+SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor, const ProductMaps& maps, int column, int begin,
+                                   int end) {
+#pragma unroll 1
+  for (int k = begin; k < end; ++k, cursor.advance()) {
+    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
+    mbarrier_arrive_expect(ring.full(cursor.stage), (kRows ? P::kRowsBytes : 0) + P::kWeightBytes);
+    load_weights<Config, P>(maps, ring.address(cursor.stage) + (kRows ? P::kRowsBytes : 0), ring.full(cursor.stage), k, column);
+  }
 }
 
-// Streams one tile's K blocks [begin, end). kRows: stages hold rows, then weights; else weights only.
-// With `gated`, the first stages' weights are issued before gate() and their rows after it: weights are constants,
-// rows may depend on what gate() waits for. gate() is called by the whole warp.
-template <class Config, class P, bool kRows, class RingType, class CursorType, class Gate>
-SINTER_DEVICE void produce_tile(const RingType& ring, CursorType& cursor, const ProductMaps& maps, int row, int column,
-                                int begin, int end, bool gated, Gate&& gate) {
-  constexpr u32 kBytes = (kRows ? P::kRowsBytes : 0) + P::kWeightBytes;
-  constexpr u32 kWeightsAt = kRows ? P::kRowsBytes : 0;
-  const bool lead = threadIdx.x % 32 == 0;
-  int ahead = 0;
-  if (gated) {
-    ahead = end - begin < Config::kStages ? end - begin : Config::kStages;
-    CursorType first = cursor;
-    if (lead) {
+// Streams the rows of one tile's K blocks [begin, end). One thread.
+template <class Config, class P, class RingType, class CursorType>
+SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps, int row, int begin, int end) {
 #pragma unroll 1
-      for (int i = 0; i < ahead; ++i, cursor.advance()) {
-        mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
-        mbarrier_arrive_expect(ring.full(cursor.stage), kBytes);
-        load_weights<Config, P>(maps, ring.address(cursor.stage) + kWeightsAt, ring.full(cursor.stage), begin + i, column);
-      }
-    }
-    __syncwarp();
-    gate();
-    __syncwarp();
-    if (kRows && lead) {
-#pragma unroll 1
-      for (int i = 0; i < ahead; ++i, first.advance())
-        load_rows<Config, P>(maps, ring.address(first.stage), ring.full(first.stage), begin + i, row);
-    }
+  for (int k = begin; k < end; ++k, cursor.advance()) {
+    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
+#pragma unroll
+    for (int s = 0; s < P::kSubtiles; ++s)
+      tma_load(ring.address(cursor.stage) + s * Config::kBlockM * kRowBytes, maps.rows, k * Config::kBlockK + s * kSubtile, row,
+               ring.full(cursor.stage));
   }
-  if (lead) {
-#pragma unroll 1
-    for (int k = begin + ahead; k < end; ++k, cursor.advance()) {
-      const u32 full = ring.full(cursor.stage), address = ring.address(cursor.stage);
-      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
-      mbarrier_arrive_expect(full, kBytes);
-      load_weights<Config, P>(maps, address + kWeightsAt, full, k, column);
-      if (kRows) load_rows<Config, P>(maps, address, full, k, row);
-    }
-  }
-  __syncwarp();
 }
 
 }  // namespace sinter

@@ -14,11 +14,17 @@ SINTER_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async;" ::: "
 
 SINTER_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
-// All threads of all blocks of the cluster; releases and acquires.
-SINTER_DEVICE void cluster_barrier() {
+// The cluster barrier, in two halves: every thread of every block arrives, does something else, and waits before it next
+// arrives. The release form publishes this thread's writes to the cluster; the relaxed form only says "I got here".
+SINTER_DEVICE void cluster_arrive() {
   jitter();
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 }
+SINTER_DEVICE void cluster_arrive_relaxed() {
+  jitter();
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+SINTER_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 SINTER_DEVICE u32 cluster_rank() {
   u32 r;
@@ -44,13 +50,6 @@ SINTER_DEVICE void registers_decrease() {
 template <int kRegisters>
 SINTER_DEVICE void registers_increase() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-// A number that differs between launches, replays of one graph included, and is the same in all blocks of a launch.
-SINTER_DEVICE u32 launch_tag() {
-  u64 id;
-  asm volatile("mov.u64 %0, %%gridid;" : "=l"(id));
-  return static_cast<u32>(id);
 }
 
 }  // namespace sinter
