@@ -1,0 +1,244 @@
+#include "src/fusion/fusion.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+
+namespace sinter {
+namespace {
+
+DeviceModel H200() { return *BuiltinModel("h200"); }
+
+FfnSpec S8() {
+  FfnSpec spec;
+  spec.gated = true;
+  spec.n = 3072;
+  spec.k = 1024;
+  spec.l = 768;
+  spec.act = Activation::kSilu;
+  return spec;
+}
+
+const OperandBinding* Find(const KernelSpec& spec, Role role) {
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == role) return &b;
+  }
+  return nullptr;
+}
+
+// Every complete plan of a result, the chosen one first.
+std::vector<Plan> All(const FusionResult& r) {
+  std::vector<Plan> plans = {r.chosen};
+  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
+  return plans;
+}
+
+const Plan* Named(const std::vector<Plan>& plans, absl::string_view name) {
+  const auto it =
+      std::find_if(plans.begin(), plans.end(), [&](const Plan& p) { return p.name == name; });
+  return it == plans.end() ? nullptr : &*it;
+}
+
+TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
+  const Chain chain = *MakeFfnChain(S8());
+  const auto result = PlanChain(chain, 128, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::vector<Plan> plans = All(*result);
+  const Plan *fused = Named(plans, "fused"), *unfused = Named(plans, "unfused");
+  ASSERT_NE(fused, nullptr);
+  ASSERT_NE(unfused, nullptr);
+  EXPECT_EQ(fused->kernels.size(), 1u);
+  EXPECT_EQ(unfused->kernels.size(), 2u);
+  EXPECT_TRUE(fused->fixed_order);
+  EXPECT_GT(result->considered, result->legal);
+  EXPECT_GT(result->legal, 100u);
+  for (const Plan& plan : plans) {
+    EXPECT_LE(result->chosen.PredictedUs(), plan.PredictedUs());
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status() << "\n" << plan.ToText();
+    EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
+    for (const PlannedKernel& k : plan.kernels) {
+      EXPECT_TRUE(CheckSchedule(k.spec.problem, k.spec.schedule, H200()).ok());
+    }
+  }
+}
+
+TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
+  FfnSpec spec = S8();
+  spec.bias1 = spec.bias2 = true;
+  const Chain chain = *MakeFfnChain(spec);
+  const auto result = PlanChain(chain, 128, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::vector<Plan> plans = All(*result);
+  const KernelSpec& fused = Named(plans, "fused")->kernels[0].spec;
+  ASSERT_EQ(chain.num_inputs(), 7);
+  int seen = 0;
+  for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kB1, Role::kBUp, Role::kW2, Role::kB2}) {
+    const OperandBinding* b = Find(fused, role);
+    ASSERT_NE(b, nullptr) << NameOf(role);
+    seen |= 1 << b->buffer;
+  }
+  EXPECT_EQ(seen, 0x7f) << "each input once";
+  EXPECT_EQ(Find(fused, Role::kA)->row_stride, 1024);
+  EXPECT_EQ(Find(fused, Role::kWUp)->row_stride, 1024);
+  EXPECT_EQ(Find(fused, Role::kW2)->row_stride, 3072);
+  EXPECT_EQ(Find(fused, Role::kB2)->row_stride, 0);
+  EXPECT_EQ(Find(fused, Role::kOut)->buffer, 7);
+  EXPECT_EQ(Find(fused, Role::kOut)->row_stride, 768);
+
+  const Plan& unfused = *Named(plans, "unfused");
+  const KernelSpec &one = unfused.kernels[0].spec, &two = unfused.kernels[1].spec;
+  EXPECT_EQ(one.family, KernelFamily::kGemm);
+  EXPECT_EQ(Find(one, Role::kOut)->buffer, kWorkspaceBuffer);
+  EXPECT_TRUE(Find(two, Role::kA)->offset_bytes == Find(one, Role::kOut)->offset_bytes);
+  EXPECT_EQ(Find(two, Role::kA)->row_stride, 3072);
+  EXPECT_EQ(Find(two, Role::kW1)->buffer, Find(fused, Role::kW2)->buffer);
+  EXPECT_EQ(Find(two, Role::kB1)->buffer, Find(fused, Role::kB2)->buffer);
+  EXPECT_TRUE(two.problem.bias1);
+  EXPECT_EQ(Find(two, Role::kOut)->buffer, 7);
+  EXPECT_GE(Find(one, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
+  EXPECT_GE(unfused.workspace_bytes, kWorkspaceFlagBytes + 128 * 3072 * 2);
+}
+
+TEST(PlanChain, TakesRowStridesFromTheChain) {
+  ChainBuilder b;
+  const auto x = b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}},
+                         {false, {Stride{640, 0}, Stride{1, 0}}, "x"});
+  ASSERT_TRUE(x.ok()) << x.status();
+  const auto w1 =
+      b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(512)}}, {true, {}, ""});
+  const auto w2 =
+      b.Input({DType::kBF16, {Dim::Constant(256), Dim::Constant(1024)}}, {true, {}, ""});
+  const auto e =
+      AddGemmChain(b, {*x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
+  ASSERT_TRUE(e.ok()) << e.status();
+  ASSERT_TRUE(b.Output(*e).ok());
+  const auto result = PlanChain(*b.Finish(), 64, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Find(result->chosen.kernels[0].spec, Role::kA)->row_stride, 640);
+}
+
+TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
+  ChainBuilder b;
+  const auto x = b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
+  const auto w1 = b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(512)}});
+  const auto w2 = b.Input({DType::kBF16, {Dim::Constant(256), Dim::Constant(1024)}});
+  const auto e =
+      AddGemmChain(b, {*x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
+  ASSERT_TRUE(e.ok() && b.Output(*e).ok());
+  const auto result = PlanChain(*b.Finish(), 64, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->chosen.kernels[0].spec.constant_weights);
+  const auto constant = PlanChain(*MakeFfnChain(S8()), 64, H200(), {});
+  EXPECT_TRUE(constant->chosen.kernels[0].spec.constant_weights);
+}
+
+TEST(PlanChain, OneProductRunsUnfusedAndSaysWhy) {
+  for (bool gated : {false, true}) {
+    FfnSpec spec = S8();
+    spec.products = 1;
+    spec.gated = gated;
+    const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->chosen.name, "unfused");
+    EXPECT_EQ(result->chosen.kernels.size(), 1u);
+    EXPECT_EQ(result->chosen.workspace_bytes, 0u);
+    EXPECT_NE(result->chosen.note.find("one product"), std::string::npos);
+  }
+}
+
+TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
+  FfnSpec spec = S8();
+  spec.n = 14336;
+  spec.k = spec.l = 4096;
+  FusionOptions options;
+  options.allow_cooperative = false;
+  const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->chosen.name, "unfused");
+  EXPECT_NE(result->chosen.note.find("not fused: search: none of"), std::string::npos)
+      << result->chosen.note;
+  EXPECT_EQ(Named(All(*result), "fused"), nullptr);
+}
+
+TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
+  struct Case {
+    FfnSpec spec;
+    const char* message;
+  };
+  FfnSpec odd_k = S8(), odd_n = S8(), f32 = S8(), odd_l = S8();
+  odd_k.k = 1020;
+  odd_n.n = 3068;
+  f32.dtype = DType::kF32;
+  odd_l.layout = Layout::kIO;
+  odd_l.l = 770;
+  const Case cases[] = {{odd_k, "row stride 1020 is not a multiple of 8"},
+                        {odd_n, "3068"},
+                        {f32, "f32"},
+                        {odd_l, "770"}};
+  for (const Case& c : cases) {
+    const auto chain = MakeFfnChain(c.spec);
+    ASSERT_TRUE(chain.ok()) << chain.status();
+    const auto result = PlanChain(*chain, 128, H200(), {});
+    ASSERT_FALSE(result.ok()) << c.message;
+    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
+    EXPECT_NE(result.status().message().find(c.message), absl::string_view::npos)
+        << result.status();
+  }
+}
+
+TEST(PlanChain, RefusesAChainThatIsNoFfn) {
+  ChainBuilder b;
+  const auto x = b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
+  const auto y = AddSoftmax(b, *x, -1);
+  ASSERT_TRUE(y.ok() && b.Output(*y).ok());
+  const auto result = PlanChain(*b.Finish(), 128, H200(), {});
+  EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
+  EXPECT_NE(result.status().message().find("no kernel family takes this chain"),
+            absl::string_view::npos);
+}
+
+TEST(PlanChain, TakesRaggedOutputColumnsInLayoutOi) {
+  FfnSpec spec = S8();
+  spec.l = 1001;
+  const auto result = PlanChain(*MakeFfnChain(spec), 48, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Find(result->chosen.kernels.back().spec, Role::kOut)->row_stride, 1001);
+}
+
+// Plans are a function of the model: what a driver says about resident clusters is not an input, so
+// the same model gives the same digest on cards that fit 15 and 14 clusters of 8.
+TEST(PlanChain, EqualChainsAndModelsGiveEqualDigests) {
+  const auto model_text = H200().ToText();
+  const DeviceModel again = *DeviceModel::FromText(model_text);
+  for (int64_t bucket : {1, 16, 48, 128, 1024}) {
+    const auto a = PlanChain(*MakeFfnChain(S8()), bucket, H200(), {});
+    const auto b = PlanChain(*MakeFfnChain(S8()), bucket, again, {});
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_TRUE(a->chosen.PlanDigest() == b->chosen.PlanDigest());
+    EXPECT_EQ(a->chosen.Encode(), b->chosen.Encode());
+    FusionOptions fixed;
+    fixed.deterministic = true;
+    EXPECT_TRUE(PlanChain(*MakeFfnChain(S8()), bucket, again, fixed)->chosen.PlanDigest() ==
+                a->chosen.PlanDigest())
+        << "every order is fixed already";
+  }
+}
+
+TEST(PlanChain, ListsRunnersUpWithReasons) {
+  const auto result = PlanChain(*MakeFfnChain(S8()), 128, H200(), {});
+  ASSERT_TRUE(result.ok());
+  ASSERT_GE(result->chosen.runners_up.size(), 3u);
+  const std::string other = result->chosen.name == "fused" ? "unfused" : "fused";
+  EXPECT_EQ(result->chosen.runners_up[0].name.rfind(other, 0), 0u);
+  for (const Candidate& c : result->chosen.runners_up) {
+    EXPECT_NE(c.why_not.find("predicted"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace sinter
