@@ -49,6 +49,24 @@ bool IsUnsafe(int function) {
   }
 }
 
+// Calls that do their work though they report an error, which may be an earlier launch's.
+bool ReleasesAnyway(int function) {
+  switch (function) {
+    case kDevicePrimaryCtxRelease:
+    case kModuleUnload:
+    case kMemFree:
+    case kStreamDestroy:
+    case kStreamEndCapture:
+    case kEventDestroy:
+    case kGraphDestroy:
+    case kGraphExecDestroy:
+    case kUserObjectRelease:
+      return true;
+    default:
+      return false;
+  }
+}
+
 template <auto kMethod, int kFunction>
 struct Trampoline;
 
@@ -58,11 +76,14 @@ struct Trampoline<kMethod, kFunction> {
     FakeDriver* fake = g_fake.load();
     if (fake == nullptr) return CUDA_ERROR_DEINITIALIZED;
     std::lock_guard<std::recursive_mutex> lock(FakeCalls::Mutex(*fake));
+    FakeCalls calls{*fake};
     if (kFunction != kGetErrorName && kFunction != kGetErrorString) {
       const CUresult result = FakeCalls::EnterCall(*fake, kFunction);
-      if (result != CUDA_SUCCESS) return result;
+      if (result != CUDA_SUCCESS) {
+        if (ReleasesAnyway(kFunction)) (calls.*kMethod)(args...);
+        return result;
+      }
     }
-    FakeCalls calls{*fake};
     return (calls.*kMethod)(args...);
   }
 };

@@ -84,7 +84,8 @@ class FakeDriver {
   FakeKernel kernel;
   double launch_us = 5;                                  // what a kernel takes on the fake clock
   std::function<CUresult(const FakeLaunch&)> on_launch;  // runs when a launch would, not in capture
-  // Fails the n-th call from now, once (1 is the next). Error-name queries do not count.
+  // Fails the n-th call from now, once (1 is the next). Error-name queries do not count. A call
+  // that releases something releases it though it fails.
   void FailCall(int n, CUresult result);
   // Off: calls are neither logged nor launches kept, and nothing is allocated.
   void SetRecording(bool on) { recording_ = on; }
