@@ -32,6 +32,9 @@ int FileOps::LinkFd(int fd, int dir, const char* path) {
   const std::string self = absl::StrCat("/proc/self/fd/", fd);
   return linkat(AT_FDCWD, self.c_str(), dir, path, AT_SYMLINK_FOLLOW);
 }
+int FileOps::LinkAt(int dir, const char* from, const char* to) {
+  return linkat(dir, from, dir, to, 0);
+}
 int FileOps::RenameAt(int dir, const char* from, const char* to, unsigned flags) {
   if (flags == 0) return renameat(dir, from, dir, to);
   return static_cast<int>(syscall(SYS_renameat2, dir, from, dir, to, flags));

@@ -30,6 +30,7 @@ class FileOps {
   virtual int Sync(int fd);
   virtual int LinkFd(int fd, int dir,
                      const char* path);  // gives an unnamed file a name; never replaces
+  virtual int LinkAt(int dir, const char* from, const char* to);  // a second name; never replaces
   virtual int RenameAt(int dir, const char* from, const char* to, unsigned flags);
   virtual int UnlinkAt(int dir, const char* path);
   virtual int MkdirAt(int dir, const char* path, mode_t mode);

@@ -1,16 +1,11 @@
 #include "cache/store/publish.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-
-#ifndef RENAME_NOREPLACE
-#define RENAME_NOREPLACE 1
-#endif
 
 namespace sinter {
 namespace {
@@ -26,10 +21,13 @@ absl::StatusOr<std::string> TempPath(const std::string& folder) {
 // Gives the finished temp file `temp` its name. `temp` is gone afterwards, whatever happens.
 absl::Status MoveIntoPlace(const StoreDirectory& dir, const std::string& temp,
                            const std::string& path, PublishMode mode) {
-  const unsigned flags = mode == PublishMode::kNew ? RENAME_NOREPLACE : 0;
-  if (dir.ops()->RenameAt(dir.fd(), temp.c_str(), path.c_str(), flags) == 0)
+  if (mode == PublishMode::kReplace) {
+    if (dir.ops()->RenameAt(dir.fd(), temp.c_str(), path.c_str(), 0) == 0) return absl::OkStatus();
+  } else if (dir.ops()->LinkAt(dir.fd(), temp.c_str(), path.c_str()) == 0) {
+    dir.ops()->UnlinkAt(dir.fd(), temp.c_str());
     return absl::OkStatus();
-  const absl::Status status = ErrnoStatus(errno, "rename", path);
+  }
+  const absl::Status status = ErrnoStatus(errno, "name", path);
   dir.ops()->UnlinkAt(dir.fd(), temp.c_str());
   return status;
 }

@@ -3,6 +3,7 @@
 // and no lookup may return wrong bytes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <iostream>
@@ -50,6 +51,9 @@ class FaultyOps : public FileOps {
   int LinkFd(int fd, int d, const char* p) override {
     return Fault() ? -1 : FileOps::LinkFd(fd, d, p);
   }
+  int LinkAt(int d, const char* a, const char* b) override {
+    return Fault() ? -1 : FileOps::LinkAt(d, a, b);
+  }
   int RenameAt(int d, const char* a, const char* b, unsigned f) override {
     return Fault() ? -1 : FileOps::RenameAt(d, a, b, f);
   }
@@ -75,7 +79,7 @@ struct Tally {
 LocalStoreOptions OptionsFor(const std::string& root, std::shared_ptr<FileOps> ops = nullptr) {
   LocalStoreOptions options;
   options.root = root;
-  options.sync = true;
+  options.sync = ops != nullptr;
   options.ops = std::move(ops);
   return options;
 }
@@ -83,7 +87,7 @@ LocalStoreOptions OptionsFor(const std::string& root, std::shared_ptr<FileOps> o
 // One scenario: open, get, put, get, replace, quarantine something else, with faults inside.
 // Returns the calls made.
 int RunOnce(int first, int last, int error, Tally* tally) {
-  TempDir temp;
+  TempDir temp(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : nullptr);
   const std::string key = "key", old_value = RandomBytes(3000, 1), value = RandomBytes(5000, 2);
   const Digest digest = Sha256(key);
   auto ops = std::make_shared<FaultyOps>();

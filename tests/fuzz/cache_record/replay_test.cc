@@ -62,6 +62,16 @@ void Replay(const std::string& bytes) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
 }
 
+// The test runs in the root of the source tree.
+TEST(CacheRecordFuzzTest, TheCorpusIsHandled) {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/cache_record/corpus")) {
+    Replay(cache_testing::ReadFile(file.path().string()));
+    ++files;
+  }
+  EXPECT_GE(files, 7);
+}
+
 TEST(CacheRecordFuzzTest, SeedsAndMutationsAreHandled) {
   std::mt19937_64 random(5);
   int executions = 0;

@@ -25,8 +25,8 @@ namespace cache_testing {
 
 class TempDir {
  public:
-  TempDir() {
-    const char* base = getenv("TMPDIR");
+  explicit TempDir(const char* base = nullptr) {
+    if (base == nullptr) base = getenv("TMPDIR");
     std::string name = absl::StrCat(base != nullptr ? base : "/tmp", "/sinter-cache-XXXXXX");
     path_ = mkdtemp(&name[0]) != nullptr ? name : std::string();
   }

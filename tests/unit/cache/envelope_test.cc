@@ -12,7 +12,8 @@ using cache_testing::SampleKernelKey;
 using cache_testing::SamplePlanKey;
 using testing::HasSubstr;
 
-Envelope Sample(const std::string& key, absl::string_view payload) {
+// Borrows both, as the envelope does.
+Envelope Sample(absl::string_view key, absl::string_view payload) {
   Envelope envelope;
   envelope.kind = RecordKind::kKernel;
   envelope.verified = true;
