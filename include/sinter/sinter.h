@@ -47,8 +47,13 @@
 /* Initialiser of an option struct: `sinter_prepare_options options =
  * SINTER_INIT(sinter_prepare_options);` */
 #ifdef __cplusplus
-#define SINTER_INIT(type) \
-  { (uint32_t)sizeof(type) }
+template <typename T>
+inline T sinter_init() {
+  T value = T();
+  value.struct_size = (uint32_t)sizeof(T);
+  return value;
+}
+#define SINTER_INIT(type) sinter_init<type>()
 #else
 #define SINTER_INIT(type) \
   { .struct_size = (uint32_t)sizeof(type) }

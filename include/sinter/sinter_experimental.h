@@ -132,6 +132,12 @@ SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_
 /* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */
 SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* context);
 
+/* Reads and checks every record of the local tier, changes nothing: {"dir", "plans", "kernels",
+ * "verified_kernels", "bytes", "unsound", "quarantined", "temporary", "findings": [..]}.
+ * SINTER_UNAVAILABLE without a local tier. Thread-safe. */
+SINTER_API sinter_status sinter_x_cache_inspect(const sinter_context* context,
+                                                sinter_x_text** out_json, sinter_error** error);
+
 /* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */
 SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);
 SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);

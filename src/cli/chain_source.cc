@@ -1,0 +1,141 @@
+#include "src/cli/chain_source.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "src/cli/suggest.h"
+
+namespace sinter::cli {
+namespace {
+
+bool IsFile(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+bool IsJson(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+Outcome FromJson(const std::string& path, LoadedChain* out) {
+  std::string json;
+  SINTER_CLI_TRY(ReadFile(path, &json));
+  sinter_chain* chain = nullptr;
+  Outcome parsed = Abi(
+      [&](sinter_error** error) { return sinter_x_chain_from_json(json.c_str(), &chain, error); });
+  if (!parsed.ok()) return {parsed.exit, path + ": " + parsed.message};
+  out->chain.reset(chain);
+  out->m = -1;
+  return AbiText(&out->text, [&](sinter_x_text** text, sinter_error** error) {
+    return sinter_x_chain_to_text(chain, text, error);
+  });
+}
+
+// The ids of a problem file's lines: a canonical line has one when it has a word before its kind.
+std::vector<std::string> IdsOf(const std::string& canonical, const std::string& kinds) {
+  const std::vector<std::string> known = Lines(kinds);
+  std::vector<std::string> ids;
+  for (const std::string& line : Lines(canonical)) {
+    const std::string word = line.substr(0, line.find(' '));
+    bool is_kind = false;
+    for (const std::string& kind : known) is_kind = is_kind || kind == word;
+    if (!is_kind) ids.push_back(word);
+  }
+  return ids;
+}
+
+Outcome ProblemIds(const std::string& text, std::vector<std::string>* ids) {
+  std::string canonical, kinds;
+  SINTER_CLI_TRY(AbiText(&canonical, [&](sinter_x_text** lines, sinter_error** error) {
+    return sinter_x_problems_list(text.c_str(), lines, error);
+  }));
+  SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
+  *ids = IdsOf(canonical, kinds);
+  return {};
+}
+
+Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain* out) {
+  std::string file;
+  SINTER_CLI_TRY(ReadFile(path, &file));
+  std::vector<std::string> ids;
+  Outcome listed = ProblemIds(file, &ids);
+  if (!listed.ok()) return {listed.exit, path + ": " + listed.message};
+  if (id.empty()) return Usage(path + ": which problem? give one of " + Join(ids, " "));
+  sinter_chain* chain = nullptr;
+  sinter_x_text* line = nullptr;
+  Outcome found = Abi([&](sinter_error** error) {
+    return sinter_x_chain_from_problems(file.c_str(), id.c_str(), &chain, &out->m, &line, error);
+  });
+  if (!found.ok()) return {found.exit, path + ": " + found.message + DidYouMean(id, ids)};
+  out->chain.reset(chain);
+  out->text = std::string(sinter_x_text_get(TextPtr(line).get())) + "\n";
+  return {};
+}
+
+Outcome FromText(const std::string& words, LoadedChain* out) {
+  sinter_chain* chain = nullptr;
+  sinter_x_text* line = nullptr;
+  Outcome parsed = Abi([&](sinter_error** error) {
+    return sinter_x_chain_from_text(words.c_str(), &chain, &out->m, &line, error);
+  });
+  if (!parsed.ok()) {
+    std::string kinds;
+    SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
+    const std::string first = words.substr(0, words.find(' '));
+    const std::string hint = DidYouMean(first, Lines(kinds));
+    const bool lone = words.find('=') == std::string::npos;
+    return {parsed.exit, parsed.message + (lone ? " (and no file is called so)" : "") +
+                             (hint.find('"' + first + '"') == std::string::npos ? hint : "")};
+  }
+  out->chain.reset(chain);
+  out->text = std::string(sinter_x_text_get(TextPtr(line).get())) + "\n";
+  return {};
+}
+
+Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
+  const std::string words = Join(args.words, " ");
+  if (!args.file.empty()) {
+    if (!args.id.empty() && !words.empty()) return Usage("--id and CHAIN name two problems");
+    return IsJson(args.file) ? FromJson(args.file, out)
+                             : FromProblems(args.file, args.id.empty() ? words : args.id, out);
+  }
+  if (words.empty()) {
+    return Usage(
+        "no chain given: write one (\"gemm_chain m=128 n=768 k=768 l=768\"), a JSON file, "
+        "or --file PROBLEMS ID");
+  }
+  if (args.words.size() == 1 && IsFile(words)) {
+    return IsJson(words) ? FromJson(words, out) : FromProblems(words, args.id, out);
+  }
+  if (!args.id.empty()) return Usage("--id needs a problem file; there is no file " + words);
+  return FromText(words, out);
+}
+
+}  // namespace
+
+Outcome ReadFile(const std::string& path, std::string* out) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Usage("cannot read " + path);
+  *out = text.str();
+  if (out->find('\0') != std::string::npos) return Usage(path + " is not a text file");
+  return {};
+}
+
+Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
+  SINTER_CLI_TRY(LoadAny(args, out));
+  if (args.m >= 0) out->m = args.m;
+  if (!sinter_chain_uses_m(out->chain.get())) out->m = 1;
+  if (out->m < 0) return Usage("the chain leaves m open: give --m ROWS");
+  return {};
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,25 @@
+// Where a chain comes from: a line of text, a problem file, a JSON file.
+#ifndef SINTER_SRC_CLI_CHAIN_SOURCE_H_
+#define SINTER_SRC_CLI_CHAIN_SOURCE_H_
+
+#include <string>
+
+#include "src/cli/handles.h"
+#include "src/cli/options.h"
+
+namespace sinter::cli {
+
+struct LoadedChain {
+  ChainPtr chain;
+  int64_t m = 0;     // 1 for a chain without M
+  std::string text;  // the canonical line; the ops, one a line, of a chain from JSON
+};
+
+// Reads `args`: with a file, its words or id name a problem in it; one word that is a file is that
+// file, JSON when it ends so; everything else is a line of text.
+Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
+Outcome ReadFile(const std::string& path, std::string* out);
+
+}  // namespace sinter::cli
+
+#endif  // SINTER_SRC_CLI_CHAIN_SOURCE_H_

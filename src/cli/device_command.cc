@@ -1,0 +1,52 @@
+// sinter device: the GPU, or the model that stands for one. sinter version: what this build is.
+#include <cstdio>
+
+#include "src/cli/commands.h"
+#include "src/cli/session.h"
+
+namespace sinter::cli {
+namespace {
+
+Outcome ModelText(const Session& session, std::string* out) {
+  return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
+    return sinter_x_context_get_model(session.context.get(), text, error);
+  });
+}
+
+}  // namespace
+
+Outcome DeviceCommand(const Options& options) {
+  Session session;
+  SINTER_CLI_TRY(OpenSession(options.device, &session));
+  std::string text;
+  if (options.json) {
+    SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
+      return sinter_x_context_describe(session.context.get(), out, error);
+    }));
+    std::printf("%s", text.c_str());
+    return {};
+  }
+  SINTER_CLI_TRY(ModelText(session, &text));
+  if (options.model) {
+    std::printf("%s", text.c_str());
+    return {};
+  }
+  std::printf("device: %s\n", session.device.c_str());
+  const std::string no_gpu = NoGpuLine(session);
+  if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
+  std::printf("cache:  %s\n\n%s", sinter_x_context_get_cache_dir(session.context.get()),
+              text.c_str());
+  return {};
+}
+
+Outcome VersionCommand(const Options& options) {
+  if (!options.json) {
+    std::printf("%s\n", sinter_build_info());
+    return {};
+  }
+  const Json json = {{"version", sinter_version()}, {"build", sinter_build_info()}};
+  std::printf("%s\n", json.dump(2).c_str());
+  return {};
+}
+
+}  // namespace sinter::cli

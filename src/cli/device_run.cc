@@ -1,0 +1,188 @@
+#include "src/cli/device_run.h"
+
+#include <algorithm>
+
+namespace sinter::cli {
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+constexpr uint64_t kRotate = 250u << 20;  // more than any L2
+constexpr uint64_t kMostSets = 1024;
+constexpr uint64_t kMostBytes = uint64_t{8} << 30;
+
+uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Device memory of one size, freed with the object.
+class Arena {
+ public:
+  explicit Arena(sinter_context* context) : context_(context) {}
+  ~Arena() { sinter_x_device_free(context_, base_, bytes_); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Outcome Allocate(uint64_t bytes) {
+    bytes_ = std::max<uint64_t>(bytes, kAlignment);
+    return Abi([&](sinter_error** error) {
+      return sinter_x_device_alloc(context_, bytes_, &base_, error);
+    });
+  }
+  sinter_device_ptr base() const { return base_; }
+
+ private:
+  sinter_context* context_;
+  sinter_device_ptr base_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// Equal copies of all buffers of a chain, one set behind the other.
+struct Sets {
+  uint64_t set_bytes = 0;
+  uint32_t count = 1;
+  double rotated_bytes = 0;
+  std::vector<uint64_t> offsets;  // of each buffer in a set
+
+  std::vector<sinter_device_ptr> Pointers(sinter_device_ptr base, uint32_t set) const {
+    std::vector<sinter_device_ptr> pointers;
+    for (const uint64_t offset : offsets) pointers.push_back(base + set * set_bytes + offset);
+    return pointers;
+  }
+};
+
+// As many sets as rotate over kRotate bytes: of constants where these are most of a set, else of
+// everything.
+Sets PlanSets(const HostData& data, bool rotate) {
+  Sets sets;
+  uint64_t constants = 0;
+  for (const sinter_tensor_info& info : data.infos) {
+    sets.offsets.push_back(sets.set_bytes);
+    sets.set_bytes += Aligned(info.bytes);
+    if ((info.flags & SINTER_INPUT_CONSTANT) != 0) constants += info.bytes;
+  }
+  const uint64_t rotated =
+      std::max<uint64_t>(1, 2 * constants >= sets.set_bytes ? constants : sets.set_bytes);
+  const uint64_t wanted = std::min(kRotate / rotated + 1, kMostSets);
+  const uint64_t fitting =
+      std::max<uint64_t>(1, kMostBytes / std::max<uint64_t>(1, sets.set_bytes));
+  if (rotate) sets.count = static_cast<uint32_t>(std::min(wanted, fitting));
+  sets.rotated_bytes = static_cast<double>(rotated) * sets.count;
+  return sets;
+}
+
+class DeviceRun {
+ public:
+  DeviceRun(const Session& session, const LoadedChain& chain, const sinter_plan* plan,
+            HostData* data)
+      : context_(session.context.get()),
+        chain_(chain),
+        plan_(plan),
+        data_(data),
+        buffers_(context_),
+        workspace_(context_),
+        symbols_(sinter_chain_uses_m(chain.chain.get()) ? 1 : 0) {}
+
+  Outcome Upload(bool rotate) {
+    sets_ = PlanSets(*data_, rotate);
+    SINTER_CLI_TRY(buffers_.Allocate(sets_.set_bytes * sets_.count));
+    SINTER_CLI_TRY(workspace_.Allocate(sinter_plan_get_workspace_size(plan_)));
+    for (uint32_t set = 0; set < sets_.count; ++set) SINTER_CLI_TRY(UploadSet(set));
+    return {};
+  }
+
+  Outcome RunAndCheck(sinter_x_check* check) {
+    const auto pointers = sets_.Pointers(buffers_.base(), 0);
+    SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+      return sinter_x_run(context_, plan_, symbols_, &chain_.m, Count(pointers), pointers.data(),
+                          workspace_.base(), error);
+    }));
+    for (size_t i = data_->inputs; i < pointers.size(); ++i) {
+      SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+        return sinter_x_device_download(context_, data_->buffers[i].data(), pointers[i],
+                                        data_->infos[i].bytes, error);
+      }));
+    }
+    return Compare(check);
+  }
+
+  Outcome Time(uint32_t sets, double* us) {
+    std::vector<BindingPtr> owned;
+    std::vector<const sinter_binding*> bindings;
+    for (uint32_t set = 0; set < sets; ++set) {
+      const auto pointers = sets_.Pointers(buffers_.base(), set);
+      sinter_binding* binding = nullptr;
+      SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+        return sinter_plan_bind(plan_, Count(pointers), pointers.data(), workspace_.base(),
+                                &binding, error);
+      }));
+      owned.emplace_back(binding);
+      bindings.push_back(binding);
+    }
+    sinter_x_time_options options = SINTER_INIT(sinter_x_time_options);
+    options.calls = std::max(20u, sets);
+    return Abi([&](sinter_error** error) {
+      return sinter_x_time(context_, sets, bindings.data(), symbols_, &chain_.m, &options, us,
+                           error);
+    });
+  }
+
+  const Sets& sets() const { return sets_; }
+
+ private:
+  static uint32_t Count(const std::vector<sinter_device_ptr>& pointers) {
+    return static_cast<uint32_t>(pointers.size());
+  }
+
+  Outcome UploadSet(uint32_t set) {
+    const auto pointers = sets_.Pointers(buffers_.base(), set);
+    for (size_t i = 0; i < pointers.size(); ++i) {
+      const uint64_t bytes = data_->infos[i].bytes;
+      if (bytes == 0) continue;
+      SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+        if (i >= data_->inputs) {
+          return sinter_x_device_fill(context_, pointers[i], bytes, 0xff, error);
+        }
+        return sinter_x_device_upload(context_, pointers[i], data_->buffers[i].data(), bytes,
+                                      error);
+      }));
+    }
+    return {};
+  }
+
+  Outcome Compare(sinter_x_check* check) {
+    *check = sinter_x_check{};
+    check->struct_size = sizeof(*check);
+    const double flops = sinter_x_chain_get_flops(chain_.chain.get(), chain_.m);
+    const int64_t rows = flops > 5e10 ? 64 : 0;
+    const auto inputs = data_->InputPointers();
+    const auto outputs = data_->ConstOutputPointers();
+    return Abi([&](sinter_error** error) {
+      return sinter_x_reference_check(chain_.chain.get(), chain_.m, data_->inputs, inputs.data(),
+                                      static_cast<uint32_t>(outputs.size()), outputs.data(), rows,
+                                      0, check, error);
+    });
+  }
+
+  sinter_context* context_;
+  const LoadedChain& chain_;
+  const sinter_plan* plan_;
+  HostData* data_;
+  Arena buffers_, workspace_;
+  Sets sets_;
+  const uint32_t symbols_;
+};
+
+}  // namespace
+
+Outcome RunOnDevice(const Session& session, const LoadedChain& chain, const sinter_plan* plan,
+                    HostData* data, bool check_only, RunResult* out) {
+  DeviceRun run(session, chain, plan, data);
+  SINTER_CLI_TRY(run.Upload(!check_only));
+  SINTER_CLI_TRY(run.RunAndCheck(&out->check));
+  if (check_only) return {};
+  SINTER_CLI_TRY(run.Time(1, &out->hot_us));
+  SINTER_CLI_TRY(run.Time(run.sets().count, &out->cold_us));
+  out->cold_sets = run.sets().count;
+  out->cold_bytes = run.sets().rotated_bytes;
+  return {};
+}
+
+}  // namespace sinter::cli

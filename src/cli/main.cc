@@ -1,0 +1,168 @@
+// The `sinter` command: reads the command line and runs one verb. Exit status: 0 done, 1 failed,
+// 2 not understood, 3 something is missing on this machine.
+#include <cstdio>
+
+#include "CLI/CLI.hpp"
+#include "src/cli/commands.h"
+#include "src/cli/suggest.h"
+
+namespace sinter::cli {
+namespace {
+
+constexpr char kChainHelp[] =
+    "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024), a JSON file, or the id of a "
+    "problem in --file";
+
+void AddDevice(CLI::App* app, Options* options) {
+  DeviceArgs& args = options->device;
+  app->add_option("--device", args.device, "GPU ordinal; default 0")->check(CLI::NonNegativeNumber);
+  app->add_option("--target", args.target,
+                  "prepare for a model and use no GPU: h200, h100, or the path of a model file");
+  app->add_option_function<std::string>(
+      "--cache-dir",
+      [&args](const std::string& dir) {
+        args.cache_dir = dir;
+        args.cache_dir_given = true;
+      },
+      "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
+  app->add_flag("-v,--verbose", args.verbose, "log to standard error");
+  app->add_flag("--json", options->json, "print one JSON document");
+}
+
+void AddChain(CLI::App* app, Options* options) {
+  ChainArgs& args = options->chain;
+  app->add_option("CHAIN", args.words, kChainHelp);
+  app->add_option("--file", args.file, "problem file (one chain a line) or JSON file");
+  app->add_option("--id", args.id, "problem in the file");
+  app->add_option("-m,--m", args.m, "rows to run; default the chain's")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+  PrepareArgs& prepare = options->prepare;
+  app->add_option("--choice", prepare.choice, "best, fused or unfused")
+      ->check(CLI::IsMember({"best", "fused", "unfused"}));
+  app->add_flag("--deterministic", prepare.deterministic, "fixed reduction order");
+  app->add_flag("--must-hit", prepare.must_hit, "a cache miss is an error");
+  app->add_flag("--verify", prepare.verify, "check new kernels against the unfused plan");
+  app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take")
+      ->check(CLI::NonNegativeNumber);
+}
+
+using Verb = Outcome (*)(const Options&);
+
+CLI::App* AddVerb(CLI::App* app, const char* name, const char* help, Verb verb, Verb* chosen) {
+  CLI::App* sub = app->add_subcommand(name, help);
+  sub->callback([verb, chosen] { *chosen = verb; });
+  return sub;
+}
+
+void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* run =
+      AddVerb(app, "run", "prepare a chain, run it, check it, time it", RunCommand, chosen);
+  AddChain(run, options);
+  AddDevice(run, options);
+  run->add_option("--seed", options->seed, "of the random inputs");
+  run->add_flag("--no-time", options->no_time, "check only");
+  run->add_flag("--no-reference", options->no_reference,
+                "without a GPU: do not run the reference executor");
+  CLI::App* plan =
+      AddVerb(app, "plan", "prepare a chain and explain its plan", PlanCommand, chosen);
+  AddChain(plan, options);
+  AddDevice(plan, options);
+  plan->add_flag("--source", options->source, "print the generated source instead");
+  plan->add_option("--kernel", options->kernel, "only this kernel's source")
+      ->check(CLI::NonNegativeNumber);
+  CLI::App* tune =
+      AddVerb(app, "tune", "measure the best-ranked candidates on the GPU", TuneCommand, chosen);
+  AddChain(tune, options);
+  AddDevice(tune, options);
+  tune->add_option("--budget", options->budget_s, "seconds")->check(CLI::NonNegativeNumber);
+  tune->add_option("--top-k", options->top_k, "candidates to measure; default 11")
+      ->check(CLI::PositiveNumber);
+}
+
+void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* device = AddVerb(app, "device", "show the GPU and its model", DeviceCommand, chosen);
+  AddDevice(device, options);
+  device->add_flag("--model", options->model, "print the model in its text form only");
+  CLI::App* cache = app->add_subcommand("cache", "look at the local cache");
+  cache->require_subcommand(1);
+  AddDevice(AddVerb(cache, "ls", "list the records", CacheListCommand, chosen), options);
+  AddDevice(AddVerb(cache, "stat", "count records and bytes", CacheStatCommand, chosen), options);
+  AddDevice(AddVerb(cache, "verify", "read and check every record", CacheVerifyCommand, chosen),
+            options);
+  CLI::App* clear = AddVerb(cache, "clear", "remove every record", CacheClearCommand, chosen);
+  AddDevice(clear, options);
+  clear->add_flag("--yes", options->yes, "do it, not only say what it would remove");
+  CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
+  version->add_flag("--json", options->json, "print one JSON document");
+}
+
+// The verbs given, innermost last.
+const CLI::App* Innermost(const CLI::App* app) {
+  const std::vector<CLI::App*> given = app->get_subcommands();
+  return given.empty() ? app : Innermost(given.back());
+}
+
+std::vector<std::string> NamesOf(const CLI::App* app, bool options) {
+  std::vector<std::string> names;
+  if (!options) {
+    for (const CLI::App* sub : app->get_subcommands({})) names.push_back(sub->get_name());
+    return names;
+  }
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// The first word that nothing took, said helpfully; else the parser's own words.
+std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* at = Innermost(&app);
+  const std::string prefix = at == &app ? "" : at->get_name() + ": ";
+  const std::vector<std::string> extras = app.remaining(true);
+  const std::vector<std::string> verbs = NamesOf(at, false);
+  if (extras.empty() && error.get_name() == "RequiredError" && !verbs.empty()) {
+    return prefix + "a command is needed: " + Join(verbs, ", ");
+  }
+  if (extras.empty()) return prefix + error.what();
+  const bool option = extras[0].rfind("-", 0) == 0;
+  const std::string word = extras[0].substr(0, extras[0].find('='));
+  const std::vector<std::string> known = NamesOf(at, option);
+  if (option) return prefix + "unknown option \"" + word + "\"" + DidYouMean(word, known);
+  if (known.empty()) return prefix + "unexpected argument \"" + word + "\"";
+  return prefix + "unknown command \"" + word + "\"" + DidYouMean(word, known) +
+         " (commands: " + Join(known, ", ") + ")";
+}
+
+int Fail(const std::string& message, int exit) {
+  std::string line = message;
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  std::fprintf(stderr, "sinter: %s\n", line.c_str());
+  return exit;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  Verb verb = nullptr;
+  CLI::App app("Fuses chains of GPU operators into few kernels at run time.", "sinter");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(sinter_build_info()));
+  AddChainVerbs(&app, &options, &verb);
+  AddOtherVerbs(&app, &options, &verb);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return Fail(Complain(app, error), kUsage);
+  }
+  const Outcome outcome = verb(options);
+  std::fflush(stdout);
+  return outcome.ok() ? kDone : Fail(outcome.message, outcome.exit);
+}
+
+}  // namespace
+}  // namespace sinter::cli
+
+int main(int argc, char** argv) { return sinter::cli::Main(argc, argv); }

@@ -1,0 +1,59 @@
+// What the command line said.
+#ifndef SINTER_SRC_CLI_OPTIONS_H_
+#define SINTER_SRC_CLI_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sinter::cli {
+
+// Which context to open.
+struct DeviceArgs {
+  int device = 0;
+  std::string target;     // "" = the GPU, else the built-in h200 model
+  std::string cache_dir;  // "" = the environment's
+  bool cache_dir_given = false;
+  bool verbose = false;
+};
+
+// Which chain, and how many rows.
+struct ChainArgs {
+  std::vector<std::string> words;  // a line of text, an id, or a file
+  std::string file;                // problem file
+  std::string id;                  // problem in a file
+  int64_t m = -1;                  // -1: as the chain says
+};
+
+struct PrepareArgs {
+  std::string choice = "best";
+  bool deterministic = false;
+  bool must_hit = false;
+  bool verify = false;
+  double deadline_s = 0;
+};
+
+struct Options {
+  bool json = false;
+  DeviceArgs device;
+  ChainArgs chain;
+  PrepareArgs prepare;
+  // run
+  uint64_t seed = 1;
+  bool no_time = false;
+  bool no_reference = false;
+  // plan
+  bool source = false;
+  int kernel = -1;
+  // tune
+  double budget_s = 0;
+  int top_k = 0;
+  // device
+  bool model = false;
+  // cache
+  bool yes = false;
+};
+
+}  // namespace sinter::cli
+
+#endif  // SINTER_SRC_CLI_OPTIONS_H_

@@ -1,0 +1,46 @@
+// Outcome: how a step of a command ended. The command's exit status and, on failure, its one line.
+#ifndef SINTER_SRC_CLI_OUTCOME_H_
+#define SINTER_SRC_CLI_OUTCOME_H_
+
+#include <string>
+#include <utility>
+
+#include "sinter/sinter.h"
+
+namespace sinter::cli {
+
+// Exit statuses, part of the command's contract.
+constexpr int kDone = 0;
+constexpr int kFailed = 1;       // ran and failed: a wrong result, a driver error, a refused kernel
+constexpr int kUsage = 2;        // the command line, a chain or a file was not understood
+constexpr int kUnavailable = 3;  // something is missing on this machine: a GPU, a run-time compiler
+
+struct Outcome {
+  int exit = kDone;
+  std::string message;
+  bool ok() const { return exit == kDone; }
+};
+
+inline Outcome Usage(std::string message) { return {kUsage, std::move(message)}; }
+inline Outcome Failure(std::string message) { return {kFailed, std::move(message)}; }
+
+// From a status and its error, which is released.
+Outcome FromStatus(sinter_status status, sinter_error* error);
+
+// Runs `call(sinter_error**) -> sinter_status`.
+template <typename Call>
+Outcome Abi(Call&& call) {
+  sinter_error* error = nullptr;
+  const sinter_status status = call(&error);
+  return FromStatus(status, error);
+}
+
+#define SINTER_CLI_TRY(expr)                                 \
+  do {                                                       \
+    ::sinter::cli::Outcome sinter_cli_outcome = (expr);      \
+    if (!sinter_cli_outcome.ok()) return sinter_cli_outcome; \
+  } while (0)
+
+}  // namespace sinter::cli
+
+#endif  // SINTER_SRC_CLI_OUTCOME_H_

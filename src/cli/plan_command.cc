@@ -1,0 +1,64 @@
+// sinter plan: what would run, and why.
+#include <cstdio>
+
+#include "src/cli/commands.h"
+#include "src/cli/session.h"
+
+namespace sinter::cli {
+namespace {
+
+Outcome PrintSource(const sinter_plan* plan, int kernel) {
+  const auto count = static_cast<int>(sinter_x_plan_get_kernel_count(plan));
+  for (int i = kernel < 0 ? 0 : kernel; i < (kernel < 0 ? count : kernel + 1); ++i) {
+    std::string source;
+    SINTER_CLI_TRY(AbiText(&source, [&](sinter_x_text** out, sinter_error** error) {
+      return sinter_x_plan_get_source(plan, static_cast<uint32_t>(i), out, error);
+    }));
+    std::printf("%s", source.c_str());
+  }
+  return {};
+}
+
+Outcome PrintJson(const Session& session, const LoadedChain& chain, const Prepared& prepared) {
+  std::string text, chain_text;
+  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_plan_to_json(prepared.plan.get(), out, error);
+  }));
+  SINTER_CLI_TRY(AbiText(&chain_text, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_chain_to_json(chain.chain.get(), out, error);
+  }));
+  const Json json = {{"text", chain.text},
+                     {"chain", Json::parse(chain_text, nullptr, false)},
+                     {"m", chain.m},
+                     {"device", session.device},
+                     {"no_gpu", session.no_gpu},
+                     {"digest", DigestHex(prepared.plan.get())},
+                     {"plan", Json::parse(text, nullptr, false)},
+                     {"search_us", prepared.search_us},
+                     {"compile_us", prepared.compile_us},
+                     {"counters", CountersJson(StatsOf(session))}};
+  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  return {};
+}
+
+}  // namespace
+
+Outcome PlanCommand(const Options& options) {
+  LoadedChain chain;
+  SINTER_CLI_TRY(LoadChain(options.chain, &chain));
+  Session session;
+  SINTER_CLI_TRY(OpenSession(options.device, &session));
+  Prepared prepared;
+  SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
+  if (options.source) return PrintSource(prepared.plan.get(), options.kernel);
+  if (options.json) return PrintJson(session, chain, prepared);
+  std::string explained;
+  SINTER_CLI_TRY(Explain(prepared.plan.get(), &explained));
+  std::printf("%s\n%s", chain.text.c_str(), explained.c_str());
+  const std::string no_gpu = NoGpuLine(session);
+  if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
+  std::printf("%s\n", CountersText(StatsOf(session)).c_str());
+  return {};
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,214 @@
+// sinter run: a chain from text to execution.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "src/cli/commands.h"
+#include "src/cli/device_run.h"
+#include "src/cli/progress.h"
+
+namespace sinter::cli {
+namespace {
+
+struct Variant {
+  std::string name;
+  Prepared prepared;
+  RunResult result;
+};
+
+void PrintTimes(const Prepared& prepared) {
+  std::printf("prepared in %.1f ms: search %.1f ms, compile %.1f ms\n", prepared.wall_us / 1e3,
+              prepared.search_us / 1e3, prepared.compile_us / 1e3);
+}
+
+std::string CheckText(const sinter_x_check& check) {
+  char text[200];
+  std::snprintf(text, sizeof(text),
+                "%s: relative error %.1e (<= %.0e), largest %.1e rms (<= %.0e)%s",
+                check.within ? "verified" : "WRONG", check.relative, check.relative_bound,
+                check.max_over_rms, check.max_bound, check.nans > 0 ? ", not-a-numbers" : "");
+  return text;
+}
+
+Json CheckJson(const sinter_x_check& check) {
+  return {{"within", check.within != 0},
+          {"relative", check.relative},
+          {"max_over_rms", check.max_over_rms},
+          {"count", check.count},
+          {"nans", check.nans}};
+}
+
+void PrintVariant(const Variant& variant) {
+  const RunResult& result = variant.result;
+  std::printf("%-8s", variant.name.c_str());
+  if (result.hot_us > 0) {
+    std::printf(" %9.2f us cold, %9.2f us hot,", result.cold_us, result.hot_us);
+  }
+  std::printf(" %s\n", CheckText(result.check).c_str());
+}
+
+Json VariantJson(const Variant& variant) {
+  const RunResult& result = variant.result;
+  Json json = {{"name", variant.name}, {"check", CheckJson(result.check)}};
+  if (result.hot_us > 0) {
+    json["cold_us"] = result.cold_us;
+    json["hot_us"] = result.hot_us;
+    json["cold_sets"] = result.cold_sets;
+  }
+  return json;
+}
+
+// The chosen plan, and for the comparison the other form where there is one.
+Outcome PrepareVariants(const Session& session, const LoadedChain& chain, const Options& options,
+                        Prepared chosen, std::vector<Variant>* out) {
+  const std::string name = sinter_x_plan_get_name(chosen.plan.get());
+  out->push_back({name, std::move(chosen), {}});
+  if (options.prepare.choice != "best") return {};
+  PrepareArgs other = options.prepare;
+  other.choice = name == "unfused" ? "fused" : "unfused";
+  Prepared prepared;
+  const Outcome outcome = Prepare(session, chain, other, &prepared);
+  if (outcome.ok()) out->push_back({other.choice, std::move(prepared), {}});
+  return other.choice == "fused" ? Outcome{} : outcome;  // not every chain can be fused
+}
+
+Outcome ExecuteOnDevice(const Session& session, const LoadedChain& chain, const Options& options,
+                        Prepared chosen, HostData* data, Json* json) {
+  std::vector<Variant> variants;
+  SINTER_CLI_TRY(PrepareVariants(session, chain, options, std::move(chosen), &variants));
+  bool correct = true;
+  for (Variant& variant : variants) {
+    SINTER_CLI_TRY(RunOnDevice(session, chain, variant.prepared.plan.get(), data, options.no_time,
+                               &variant.result));
+    correct = correct && variant.result.check.within != 0;
+    (*json)["runs"].push_back(VariantJson(variant));
+    if (!options.json) PrintVariant(variant);
+  }
+  return correct ? Outcome{} : Failure("an output is outside its bounds of error");
+}
+
+double RootMeanSquare(const sinter_tensor_info& info, const std::string& bytes);
+
+Outcome ExecuteOnHost(const LoadedChain& chain, const Options& options, HostData* data,
+                      Json* json) {
+  Progress progress;
+  progress.Show("reference", 0);
+  const auto inputs = data->InputPointers();
+  const auto outputs = data->OutputPointers();
+  const auto start = std::chrono::steady_clock::now();
+  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+    return sinter_x_reference_run(chain.chain.get(), chain.m, data->inputs, inputs.data(),
+                                  static_cast<uint32_t>(outputs.size()), outputs.data(), 0, error);
+  }));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  (*json)["reference"] = {{"seconds", took.count()}, {"output_rms", Json::array()}};
+  if (!options.json) std::printf("reference executor: %.2f s on the CPU", took.count());
+  for (size_t i = data->inputs; i < data->infos.size(); ++i) {
+    const double rms = RootMeanSquare(data->infos[i], data->buffers[i]);
+    (*json)["reference"]["output_rms"].push_back(rms);
+    if (!options.json) std::printf(", output %zu rms %.4g", i - data->inputs, rms);
+  }
+  if (!options.json) std::printf("\n");
+  return {};
+}
+
+float Element(const sinter_tensor_info& info, const char* at) {
+  uint32_t bits = 0;
+  if (info.dtype == SINTER_DTYPE_BF16 || info.dtype == SINTER_DTYPE_F16) {
+    uint16_t half;
+    __builtin_memcpy(&half, at, sizeof(half));
+    if (info.dtype == SINTER_DTYPE_F16) {
+      const int exponent = (half >> 10) & 31;
+      const float magnitude = exponent == 0 ? std::ldexp(half & 1023, -24)
+                                            : std::ldexp(1024 + (half & 1023), exponent - 25);
+      return (half & 0x8000) != 0 ? -magnitude : magnitude;
+    }
+    bits = static_cast<uint32_t>(half) << 16;
+  } else if (info.dtype == SINTER_DTYPE_S32) {
+    int32_t value;
+    __builtin_memcpy(&value, at, sizeof(value));
+    return static_cast<float>(value);
+  } else if (info.dtype == SINTER_DTYPE_PRED) {
+    return *at != 0 ? 1.0f : 0.0f;
+  } else {
+    __builtin_memcpy(&bits, at, sizeof(bits));
+  }
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+size_t ElementSize(sinter_dtype dtype) {
+  if (dtype == SINTER_DTYPE_PRED) return 1;
+  return dtype == SINTER_DTYPE_BF16 || dtype == SINTER_DTYPE_F16 ? 2 : 4;
+}
+
+double RootMeanSquare(const sinter_tensor_info& info, const std::string& bytes) {
+  const size_t size = ElementSize(info.dtype);
+  double sum = 0;
+  for (size_t at = 0; at + size <= bytes.size(); at += size) {
+    const double value = Element(info, bytes.data() + at);
+    sum += value * value;
+  }
+  return bytes.empty() ? 0 : std::sqrt(sum / static_cast<double>(bytes.size() / size));
+}
+
+Outcome Execute(const Session& session, const LoadedChain& chain, const Options& options,
+                Prepared prepared, Json* json) {
+  const bool on_device = session.has_gpu();
+  if (!on_device && options.no_reference) return {};
+  HostData data;
+  SINTER_CLI_TRY(MakeHostData(chain, options.seed, &data));
+  if (!on_device) return ExecuteOnHost(chain, options, &data, json);
+  if (!options.json)
+    std::printf("on %s, m = %lld\n", session.device.c_str(), static_cast<long long>(chain.m));
+  return ExecuteOnDevice(session, chain, options, std::move(prepared), &data, json);
+}
+
+void PrintPlan(const Session& session, const Prepared& prepared, const std::string& explained) {
+  std::printf("\n%s", explained.c_str());
+  PrintTimes(prepared);
+  const std::string no_gpu = NoGpuLine(session);
+  if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
+  std::printf("\n");
+}
+
+}  // namespace
+
+Outcome RunCommand(const Options& options) {
+  LoadedChain chain;
+  SINTER_CLI_TRY(LoadChain(options.chain, &chain));
+  if (!options.json) std::printf("%s", chain.text.c_str());
+  std::fflush(stdout);
+  Session session;
+  SINTER_CLI_TRY(OpenSession(options.device, &session));
+  Prepared prepared;
+  SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
+  std::string explained;
+  SINTER_CLI_TRY(Explain(prepared.plan.get(), &explained));
+  Json json = {{"chain", chain.text},
+               {"m", chain.m},
+               {"device", session.device},
+               {"gpu", session.has_gpu()},
+               {"no_gpu", session.no_gpu},
+               {"plan", explained},
+               {"chosen", sinter_x_plan_get_name(prepared.plan.get())},
+               {"digest", DigestHex(prepared.plan.get())},
+               {"bucket", sinter_plan_get_bucket(prepared.plan.get())},
+               {"predicted_us", sinter_x_plan_get_predicted_us(prepared.plan.get())},
+               {"search_us", prepared.search_us},
+               {"compile_us", prepared.compile_us}};
+  if (!options.json) PrintPlan(session, prepared, explained);
+  std::fflush(stdout);
+  const Outcome executed = Execute(session, chain, options, std::move(prepared), &json);
+  json["counters"] = CountersJson(StatsOf(session));
+  if (!executed.ok()) json["error"] = executed.message;
+  if (options.json) {
+    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  } else {
+    std::printf("%s\n", CountersText(StatsOf(session)).c_str());
+  }
+  return executed;
+}
+
+}  // namespace sinter::cli

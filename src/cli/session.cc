@@ -1,0 +1,174 @@
+#include "src/cli/session.h"
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "src/cli/progress.h"
+#include "src/cli/suggest.h"
+
+namespace sinter::cli {
+namespace {
+
+constexpr char kDefaultTarget[] = "h200";
+
+Outcome Create(const DeviceArgs& args, const std::string& target, ContextPtr* out) {
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.device = args.device;
+  options.target = target.empty() ? nullptr : target.c_str();
+  options.cache_dir = args.cache_dir_given ? args.cache_dir.c_str() : nullptr;
+  if (args.verbose) options.log_level = SINTER_LOG_DEBUG;
+  sinter_context* context = nullptr;
+  SINTER_CLI_TRY(
+      Abi([&](sinter_error** error) { return sinter_context_create(&options, &context, error); }));
+  out->reset(context);
+  return {};
+}
+
+Outcome Describe(Session* session) {
+  std::string text;
+  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_context_describe(session->context.get(), out, error);
+  }));
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return Failure("the library's description is not JSON");
+  session->device = json.value("device", "");
+  if (session->device.empty()) session->device = json["model"].value("name", "");
+  if (session->no_gpu.empty()) session->no_gpu = json.value("reason", "");
+  return {};
+}
+
+Outcome CreateTarget(const DeviceArgs& args, ContextPtr* out) {
+  std::string target = args.target;
+  if (target.find('/') != std::string::npos) SINTER_CLI_TRY(ReadFile(args.target, &target));
+  Outcome created = Create(args, target, out);
+  if (created.ok()) return created;
+  std::string names;
+  SINTER_CLI_TRY(AbiText(&names, sinter_x_model_names));
+  std::vector<std::string> known;
+  for (size_t at = 0, end; (end = names.find('\n', at)) != std::string::npos; at = end + 1) {
+    known.push_back(names.substr(at, end - at));
+  }
+  return {created.exit, "--target: " + created.message + DidYouMean(args.target, known)};
+}
+
+Outcome ToChoice(const std::string& name, sinter_choice* out) {
+  if (name == "best")
+    *out = SINTER_CHOICE_BEST;
+  else if (name == "fused")
+    *out = SINTER_CHOICE_FUSED;
+  else if (name == "unfused")
+    *out = SINTER_CHOICE_UNFUSED;
+  else
+    return Usage("--choice: \"" + name + "\" is none of best, fused, unfused");
+  return {};
+}
+
+}  // namespace
+
+Outcome OpenSession(const DeviceArgs& args, Session* out) {
+  if (!args.target.empty()) {
+    SINTER_CLI_TRY(CreateTarget(args, &out->context));
+    return Describe(out);
+  }
+  Outcome gpu = Create(args, "", &out->context);
+  if (gpu.ok()) return Describe(out);
+  if (gpu.exit != kUnavailable) return gpu;
+  out->no_gpu = gpu.message;
+  out->fell_back = true;
+  SINTER_CLI_TRY(Create(args, kDefaultTarget, &out->context));
+  return Describe(out);
+}
+
+std::string NoGpuLine(const Session& session) {
+  if (!session.fell_back) return "";
+  return "no GPU was found (" + session.no_gpu + "): prepared for the built-in " + kDefaultTarget +
+         " model";
+}
+
+Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
+                Prepared* out) {
+  Progress progress;
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  if (args.deterministic) options.flags |= SINTER_PREPARE_DETERMINISTIC;
+  if (args.must_hit) options.flags |= SINTER_PREPARE_MUST_HIT;
+  if (args.verify) options.flags |= SINTER_PREPARE_VERIFY;
+  options.deadline_us = static_cast<int64_t>(args.deadline_s * 1e6);
+  options.progress = Progress::Callback;
+  options.progress_user_data = progress.user_data();
+  SINTER_CLI_TRY(ToChoice(args.choice, &options.choice));
+  const sinter_stats before = StatsOf(session);
+  const auto start = std::chrono::steady_clock::now();
+  sinter_plan* plan = nullptr;
+  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+    return sinter_prepare(session.context.get(), chain.chain.get(), chain.m, &options, &plan,
+                          error);
+  }));
+  const std::chrono::duration<double, std::micro> wall = std::chrono::steady_clock::now() - start;
+  const sinter_stats after = StatsOf(session);
+  out->plan.reset(plan);
+  out->wall_us = wall.count();
+  out->search_us = after.search_us - before.search_us;
+  out->compile_us = after.compile_us - before.compile_us;
+  return {};
+}
+
+sinter_stats StatsOf(const Session& session) {
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  sinter_context_get_stats(session.context.get(), &stats, nullptr);
+  return stats;
+}
+
+std::string CountersText(const sinter_stats& stats) {
+  char text[256];
+  std::snprintf(text, sizeof(text),
+                "searched %llu, compiled %llu, plan hits %llu, kernel hits %llu, NVRTC %s",
+                static_cast<unsigned long long>(stats.searched),
+                static_cast<unsigned long long>(stats.kernels_compiled),
+                static_cast<unsigned long long>(stats.plan_hits),
+                static_cast<unsigned long long>(stats.kernel_hits),
+                stats.nvrtc_loaded ? "loaded" : "not loaded");
+  return text;
+}
+
+Json CountersJson(const sinter_stats& stats) {
+  return {{"searched", stats.searched},
+          {"compiled", stats.kernels_compiled},
+          {"plan_hits", stats.plan_hits},
+          {"kernel_hits", stats.kernel_hits},
+          {"kernels_loaded", stats.kernels_loaded},
+          {"launches", stats.launches},
+          {"wrong_kernels", stats.wrong_kernels},
+          {"cache_misses", stats.cache_misses},
+          {"cache_puts", stats.cache_puts},
+          {"cache_put_failures", stats.cache_put_failures},
+          {"nvrtc_loaded", stats.nvrtc_loaded != 0}};
+}
+
+Outcome Explain(const sinter_plan* plan, std::string* out) {
+  size_t required = 0;
+  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+    return sinter_plan_explain(plan, 0, nullptr, &required, error);
+  }));
+  std::string text(required, '\0');
+  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+    return sinter_plan_explain(plan, text.size(), text.data(), &required, error);
+  }));
+  text.resize(text.size() - 1);
+  *out = text;
+  return {};
+}
+
+std::string DigestHex(const sinter_plan* plan) {
+  uint8_t digest[32] = {};
+  sinter_plan_get_digest(plan, digest, nullptr);
+  std::string hex;
+  for (const uint8_t byte : digest) {
+    char two[3];
+    std::snprintf(two, sizeof(two), "%02x", byte);
+    hex += two;
+  }
+  return hex;
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,44 @@
+// Session: the context that a command works in, and prepares in it.
+#ifndef SINTER_SRC_CLI_SESSION_H_
+#define SINTER_SRC_CLI_SESSION_H_
+
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "src/cli/chain_source.h"
+#include "src/cli/handles.h"
+#include "src/cli/options.h"
+
+namespace sinter::cli {
+
+using Json = nlohmann::ordered_json;
+
+struct Session {
+  ContextPtr context;
+  std::string device;      // "NVIDIA H200", or the model's name
+  std::string no_gpu;      // why there is none; "" with a GPU
+  bool fell_back = false;  // no GPU was found, and none was declined with --target
+  bool has_gpu() const { return sinter_context_has_device(context.get()) == 1; }
+};
+
+// The GPU; without one, and without a --target, the built-in h200 model.
+Outcome OpenSession(const DeviceArgs& args, Session* out);
+// "no GPU was found (..): .."; "" when there is one or a target was asked for.
+std::string NoGpuLine(const Session& session);
+
+struct Prepared {
+  PlanPtr plan;
+  double wall_us = 0, search_us = 0, compile_us = 0;
+};
+Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
+                Prepared* out);
+
+sinter_stats StatsOf(const Session& session);
+std::string CountersText(const sinter_stats& stats);
+Json CountersJson(const sinter_stats& stats);
+Outcome Explain(const sinter_plan* plan, std::string* out);
+std::string DigestHex(const sinter_plan* plan);
+
+}  // namespace sinter::cli
+
+#endif  // SINTER_SRC_CLI_SESSION_H_
