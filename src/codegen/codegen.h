@@ -1,4 +1,5 @@
-// Codegen: KernelSpec -> CUDA C++ source for the runtime compiler, and the recipe that launches it. Pure text; no CUDA header.
+// Codegen: KernelSpec -> CUDA C++ source for the runtime compiler, and the recipe that launches it.
+// Pure text; no CUDA header.
 #ifndef SINTER_SRC_CODEGEN_CODEGEN_H_
 #define SINTER_SRC_CODEGEN_CODEGEN_H_
 
@@ -11,8 +12,8 @@
 namespace sinter {
 
 struct CodegenOptions {
-  bool trap_spins = false;   // test builds: any spin traps after 2 s
-  bool jitter = false;       // test builds: random __nanosleep before every arrive, push and wait
+  bool trap_spins = false;  // test builds: any spin traps after 2 s
+  bool jitter = false;      // test builds: random __nanosleep before every arrive, push and wait
 };
 
 struct GeneratedKernel {
@@ -21,7 +22,8 @@ struct GeneratedKernel {
 };
 
 // Deterministic. `arch` is "sm_90a". Refuses a spec that CheckSchedule refuses.
-absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model, const CodegenOptions& options = {});
+absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
+                                         const CodegenOptions& options = {});
 
 // SHA-256 of the whole embedded device library: part of every kernel key.
 Digest DeviceLibraryDigest();

@@ -32,6 +32,12 @@ SINTER_DEVICE void become_consumer() {
   if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<224>();
 }
 
+// Weights that are constants load while predecessors still run; others only when those have ended.
+template <class Config>
+SINTER_DEVICE void before_weights() {
+  if constexpr (!Config::kConstantWeights) wait_for_predecessors();
+}
+
 template <class Config, class Layout>
 struct Block {
   using RingType = Ring<Config::kStages, Layout::kStageBytes>;

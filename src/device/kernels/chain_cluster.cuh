@@ -53,6 +53,7 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config>();
     const ProductMaps first{args.rows, args.weights, args.weights_up}, second{nullptr, args.weights2, nullptr};
+    before_weights<Config>();
     if (threadIdx.x == 32 * kWeightsWarp) {
       produce_weights<Config, First, true>(block.ring, cursor, first, c_column, 0, First::kKBlocks);
       produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0, Second::kKBlocks);

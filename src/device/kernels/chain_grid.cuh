@@ -205,6 +205,7 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
   const int m_tiles = ceil_div(args.m, Config::kBlockM);
   if (block.is_producer()) {
     become_producer<Config>();
+    before_weights<Config>();
     if (threadIdx.x == 32 * kWeightsWarp) chain_grid_weights<Config>(args, block, m_tiles);
     wait_for_predecessors();
     if (threadIdx.x / 32 == kRowsWarp) chain_grid_rows<Config>(args, block, m_tiles);

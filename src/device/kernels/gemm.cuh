@@ -15,8 +15,9 @@ template <class Config>
 SINTER_DEVICE void gemm(const Arguments& args) {
   using T = GemmTypes<Config>;
   using P = typename T::P;
+  const int m_tiles = gridDim.x / (P::kColumnTiles * P::kSplitK);
   const int tile = blockIdx.x / P::kSplitK;
-  const int column = tile / Config::kMTiles * P::kBlockN, row = tile % Config::kMTiles * Config::kBlockM;
+  const int column = tile / m_tiles * P::kBlockN, row = tile % m_tiles * Config::kBlockM;
   launch_dependents();
   if (row >= args.m) {  // the same for all blocks of the cluster
     wait_for_predecessors();
@@ -34,6 +35,7 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config>();
     const ProductMaps maps{args.rows, args.weights, args.weights_up};
+    before_weights<Config>();
     if (threadIdx.x == 32 * kWeightsWarp)
       produce_weights<Config, P, true>(block.ring, cursor, maps, column, begin, end);
     wait_for_predecessors();

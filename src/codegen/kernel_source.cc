@@ -1,0 +1,214 @@
+#include "src/codegen/kernel_source.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "src/codegen/wgmma_source.h"
+
+namespace sinter {
+namespace {
+
+const char* HeaderName(Dataflow dataflow) {
+  switch (dataflow) {
+    case Dataflow::kProduct:
+      return "kernels/gemm.cuh";
+    case Dataflow::kGridExchange:
+      return "kernels/chain_grid.cuh";
+    case Dataflow::kClusterExchange:
+      return "kernels/chain_cluster.cuh";
+  }
+  return "";
+}
+
+const char* FunctionName(Dataflow dataflow) {
+  switch (dataflow) {
+    case Dataflow::kProduct:
+      return "gemm";
+    case Dataflow::kGridExchange:
+      return "chain_grid";
+    case Dataflow::kClusterExchange:
+      return "chain_cluster";
+  }
+  return "";
+}
+
+const char* TypesName(Dataflow dataflow) {
+  switch (dataflow) {
+    case Dataflow::kProduct:
+      return "GemmTypes";
+    case Dataflow::kGridExchange:
+      return "ChainGridTypes";
+    case Dataflow::kClusterExchange:
+      return "ChainClusterTypes";
+  }
+  return "";
+}
+
+const char* ActivationName(Activation activation) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return "Identity";
+    case Activation::kRelu:
+      return "Relu";
+    case Activation::kGeluTanh:
+      return "GeluTanh";
+    case Activation::kGeluErf:
+      return "GeluErf";
+    case Activation::kSilu:
+      return "Silu";
+  }
+  return "";
+}
+
+const char* Bool(bool b) { return b ? "true" : "false"; }
+
+bool Transposed(const KernelSpec& spec) { return spec.problem.layout == Layout::kIO; }
+
+// One specialisation for each N that a warpgroup multiplies.
+std::string WgmmaWrappers(const KernelSpec& spec) {
+  const Schedule& s = spec.schedule;
+  std::set<int> widths = {spec.problem.FirstWidth() * s.first.block_n / s.warpgroups_n};
+  if (spec.problem.products == 2) widths.insert(s.second.block_n / s.warpgroups_n);
+  std::string text;
+  for (int n : widths)
+    absl::StrAppend(&text, WgmmaSource(n, spec.problem.dtype, Transposed(spec)), "\n");
+  return text;
+}
+
+std::string ProductText(const char* name, int width, int64_t n, int64_t k,
+                        const ProductTile& tile) {
+  return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5>;\n", name, width, n, k,
+                          tile.block_n, tile.split_k);
+}
+
+std::string ConfigText(const KernelSpec& spec) {
+  const FfnProblem& p = spec.problem;
+  const Schedule& s = spec.schedule;
+  std::string text = "struct Config {\n";
+  absl::StrAppend(&text, "  using Element = ", ElementName(p.dtype), ";\n");
+  absl::StrAppend(&text, "  using Activation = ", ActivationName(p.activation), ";\n");
+  absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
+                  ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
+  absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
+                  ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(spec)),
+                  ", kConstantWeights = ", Bool(spec.constant_weights), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),
+                  ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(OutputAligned(spec)),
+                  ";\n");
+  absl::StrAppend(&text, ProductText("First", p.FirstWidth(), p.n, p.k, s.first));
+  if (p.products == 2) absl::StrAppend(&text, ProductText("Second", 1, p.l, p.n, s.second));
+  return absl::StrCat(text, "};\n");
+}
+
+const char* ParameterName(Role role) {
+  switch (role) {
+    case Role::kA:
+      return "rows";
+    case Role::kW1:
+      return "weights";
+    case Role::kWUp:
+      return "weights_up";
+    case Role::kB1:
+      return "bias";
+    case Role::kBUp:
+      return "bias_up";
+    case Role::kW2:
+      return "weights2";
+    case Role::kB2:
+      return "bias2";
+    case Role::kOut:
+      return "out";
+    case Role::kC:
+      return "exchange";
+    case Role::kCount:
+      break;
+  }
+  return "";
+}
+
+std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
+
+std::string EntryText(const KernelSpec& spec) {
+  const KernelParameters parameters = ParametersOf(spec);
+  const Schedule& s = spec.schedule;
+  std::vector<std::string> list, fill;
+  for (Role role : parameters.maps) {
+    list.push_back(absl::StrCat("const __grid_constant__ TensorMap ", MapName(role)));
+    fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
+  }
+  for (Role role : parameters.pointers) {
+    const bool written = role == Role::kOut || role == Role::kC;
+    list.push_back(absl::StrCat(written ? "u16* " : "const u16* ", ParameterName(role)));
+    fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
+  }
+  if (parameters.workspace) {
+    list.push_back("u32* workspace");
+    fill.push_back("  args.workspace = workspace;\n");
+  }
+  list.push_back("int m");
+  return absl::Substitute(
+      "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
+      "  args.out_stride = $4;\n  args.m = m;\n  $5<Config>(args);\n}\n",
+      128 * (1 + s.warpgroups_m * s.warpgroups_n), EntryName(s.dataflow),
+      absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
+      FindOperand(spec, Role::kOut)->row_stride, FunctionName(s.dataflow));
+}
+
+}  // namespace
+
+const char* EntryName(Dataflow dataflow) {
+  switch (dataflow) {
+    case Dataflow::kProduct:
+      return "sinter_product";
+    case Dataflow::kGridExchange:
+      return "sinter_grid_exchange";
+    case Dataflow::kClusterExchange:
+      return "sinter_cluster_exchange";
+  }
+  return "";
+}
+
+const OperandBinding* FindOperand(const KernelSpec& spec, Role role) {
+  for (const OperandBinding& operand : spec.operands) {
+    if (operand.role == role) return &operand;
+  }
+  return nullptr;
+}
+
+bool OutputAligned(const KernelSpec& spec) {
+  const OperandBinding* out = FindOperand(spec, Role::kOut);
+  const int64_t columns = spec.problem.products == 2 ? spec.problem.l : spec.problem.n;
+  return columns % 8 == 0 && out->row_stride % 8 == 0 && out->offset_bytes % 16 == 0;
+}
+
+KernelParameters ParametersOf(const KernelSpec& spec) {
+  const FfnProblem& p = spec.problem;
+  const bool grid_exchange = spec.schedule.dataflow == Dataflow::kGridExchange;
+  KernelParameters list;
+  list.maps = {Role::kA, Role::kW1};
+  if (p.gated) list.maps.push_back(Role::kWUp);
+  if (grid_exchange) list.maps.push_back(Role::kC);
+  if (p.products == 2) list.maps.push_back(Role::kW2);
+  if (p.bias1) list.pointers.push_back(Role::kB1);
+  if (p.bias1 && p.gated) list.pointers.push_back(Role::kBUp);
+  if (p.bias2) list.pointers.push_back(Role::kB2);
+  list.pointers.push_back(Role::kOut);
+  if (grid_exchange) list.pointers.push_back(Role::kC);
+  list.workspace = grid_exchange;
+  return list;
+}
+
+std::string KernelSource(const KernelSpec& spec) {
+  return absl::StrCat(
+      "// ", spec.problem.ToString(), "\n// ", spec.schedule.ToString(), "\n#include \"",
+      HeaderName(spec.schedule.dataflow), "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
+      ConfigText(spec), "static_assert(", TypesName(spec.schedule.dataflow),
+      "<Config>::Layout::kBytes == ", SizesOf(spec.problem, spec.schedule).shared_bytes,
+      ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(spec),
+      "\n}  // namespace sinter\n");
+}
+
+}  // namespace sinter

@@ -1,0 +1,35 @@
+// The text of one kernel: its Config struct, the asserts that tie it to the plan's sizes, and the
+// entry point.
+#ifndef SINTER_SRC_CODEGEN_KERNEL_SOURCE_H_
+#define SINTER_SRC_CODEGEN_KERNEL_SOURCE_H_
+
+#include <string>
+#include <vector>
+
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// "sinter_product", "sinter_grid_exchange" or "sinter_cluster_exchange".
+const char* EntryName(Dataflow dataflow);
+
+// What the kernel's parameter list holds, in order. The recipe fills the same list.
+struct KernelParameters {
+  std::vector<Role> maps;  // tensor maps
+  std::vector<Role>
+      pointers;  // device pointers; kC stands for the workspace's C, written by plain stores
+  bool workspace = false;  // the workspace header follows the pointers
+};
+KernelParameters ParametersOf(const KernelSpec& spec);
+
+// Whether rows of the output allow 16-byte stores.
+bool OutputAligned(const KernelSpec& spec);
+
+// The operand of a role; null when the spec has none.
+const OperandBinding* FindOperand(const KernelSpec& spec, Role role);
+
+std::string KernelSource(const KernelSpec& spec);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_KERNEL_SOURCE_H_

@@ -1,0 +1,119 @@
+#include "src/codegen/recipe.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/codegen/kernel_source.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kSubtileColumns = 64;  // 128 bytes: the span of the 128-byte swizzle
+constexpr uint64_t kMapAlignment = 16;
+
+// Extents of a matrix operand, contiguous dimension first, and the box that one TMA load takes.
+struct MatrixShape {
+  Dim columns, rows;
+  uint32_t box_rows;
+};
+
+MatrixShape WeightShape(const KernelSpec& spec, int64_t in, int64_t out, const ProductTile& tile) {
+  const Schedule& s = spec.schedule;
+  if (spec.problem.layout == Layout::kIO) {
+    return {Dim::Constant(out), Dim::Constant(in), static_cast<uint32_t>(s.block_k)};
+  }
+  return {Dim::Constant(in), Dim::Constant(out),
+          static_cast<uint32_t>(tile.block_n / s.warpgroups_n)};
+}
+
+MatrixShape ShapeOf(const KernelSpec& spec, Role role) {
+  const FfnProblem& p = spec.problem;
+  const Schedule& s = spec.schedule;
+  const uint32_t block_m = static_cast<uint32_t>(s.block_m);
+  switch (role) {
+    case Role::kA:
+      return {Dim::Constant(p.k), Dim::M(), block_m};
+    case Role::kC:
+      return {Dim::Constant(p.n), Dim::M(), block_m};
+    case Role::kW2:
+      return WeightShape(spec, p.n, p.l, s.second);
+    default:
+      return WeightShape(spec, p.k, p.n, s.first);
+  }
+}
+
+absl::StatusOr<TensorMapTemplate> MapOf(const KernelSpec& spec, Role role) {
+  const OperandBinding* operand = FindOperand(spec, role);
+  if (operand == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  const uint64_t stride = static_cast<uint64_t>(operand->row_stride * SizeOf(spec.problem.dtype));
+  if (stride % kMapAlignment != 0 || operand->offset_bytes % kMapAlignment != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operand ", NameOf(role), ": row stride of ", stride, " bytes and offset ",
+                     operand->offset_bytes, " must be multiples of ", kMapAlignment));
+  }
+  const MatrixShape shape = ShapeOf(spec, role);
+  TensorMapTemplate map;
+  map.buffer = operand->buffer;
+  map.offset_bytes = operand->offset_bytes;
+  map.dtype = spec.problem.dtype;
+  map.dims = {shape.columns, shape.rows};
+  map.stride_bytes = {stride};
+  map.box = {kSubtileColumns, shape.box_rows};
+  map.swizzle = Swizzle::k128B;
+  return map;
+}
+
+absl::StatusOr<ArgSlot> PointerOf(const KernelSpec& spec, Role role) {
+  const OperandBinding* operand = FindOperand(spec, role);
+  if (operand == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  ArgSlot slot;
+  slot.kind = ArgKind::kPointer;
+  slot.index = operand->buffer;
+  slot.offset_bytes = operand->offset_bytes;
+  // Only the output moves with the rows of a looped launch; C lies in the workspace and is reused.
+  if (role == Role::kOut && operand->buffer != kWorkspaceBuffer) {
+    slot.int_value = operand->row_stride * SizeOf(spec.problem.dtype);
+  }
+  return slot;
+}
+
+ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
+  ArgSlot slot;
+  slot.kind = kind;
+  slot.index = index;
+  slot.offset_bytes = offset;
+  return slot;
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
+  const Schedule& s = spec.schedule;
+  LaunchRecipe recipe;
+  recipe.entry = EntryName(s.dataflow);
+  recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
+  recipe.block = {static_cast<uint32_t>(128 * (1 + s.warpgroups_m * s.warpgroups_n)), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
+  recipe.shared_bytes = static_cast<uint32_t>(SizesOf(spec.problem, s).shared_bytes);
+  recipe.cooperative = s.dataflow == Dataflow::kGridExchange;
+  recipe.pdl = true;
+  const KernelParameters parameters = ParametersOf(spec);
+  for (Role role : parameters.maps) {
+    SINTER_ASSIGN_OR_RETURN(TensorMapTemplate map, MapOf(spec, role));
+    recipe.args.push_back(
+        Slot(ArgKind::kTensorMap, static_cast<int>(recipe.tensor_maps.size()), 0));
+    recipe.tensor_maps.push_back(std::move(map));
+  }
+  for (Role role : parameters.pointers) {
+    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, PointerOf(spec, role));
+    recipe.args.push_back(slot);
+  }
+  if (parameters.workspace) {
+    recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, spec.workspace_flags_offset));
+  }
+  recipe.args.push_back(Slot(ArgKind::kSymbolM, 0, 0));
+  return recipe;
+}
+
+}  // namespace sinter

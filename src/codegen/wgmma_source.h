@@ -1,0 +1,21 @@
+// The text of wgmma wrappers: the instruction names every accumulator register, so it is written
+// for the N that is used.
+#ifndef SINTER_SRC_CODEGEN_WGMMA_SOURCE_H_
+#define SINTER_SRC_CODEGEN_WGMMA_SOURCE_H_
+
+#include <string>
+
+#include "src/base/dtype.h"
+
+namespace sinter {
+
+// `template <> struct Wgmma<n, Element, transposed>` of the device library. n: a multiple of 8
+// in 8..256; dtype f16 or bf16.
+std::string WgmmaSource(int n, DType dtype, bool weights_transposed);
+
+// "BFloat16" or "Float16".
+const char* ElementName(DType dtype);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_WGMMA_SOURCE_H_

@@ -1,0 +1,25 @@
+// The device library as the build embedded it: every .cuh of this folder, by the name that
+// generated source includes.
+#ifndef SINTER_SRC_DEVICE_DEVICE_LIBRARY_H_
+#define SINTER_SRC_DEVICE_DEVICE_LIBRARY_H_
+
+#include <cstddef>
+
+namespace sinter {
+
+struct DeviceHeader {
+  const char* name;   // "kernels/gemm.cuh"
+  const char* bytes;  // NUL-terminated text
+  size_t size;
+};
+
+// Sorted by name. Static storage.
+const DeviceHeader* DeviceHeaders(size_t* count);
+
+// SHA-256 over the names and the digests of all headers: 64 lower-case digits. Part of every kernel
+// key.
+const char* DeviceLibrarySha256();
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_DEVICE_DEVICE_LIBRARY_H_
