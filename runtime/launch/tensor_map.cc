@@ -143,6 +143,7 @@ absl::StatusOr<PreparedMap> PrepareTensorMap(const TensorMapTemplate& map, Devic
     out.dims[i] = static_cast<cuuint64_t>(map.dims[i].value);
     if (!map.dims[i].symbolic) continue;
     out.m_dim = static_cast<int>(i);
+    if (map.buffer == kWorkspaceBuffer) continue;  // every turn of a looped launch reuses its rows
     out.m_stride = i == 0 ? static_cast<uint64_t>(SizeOf(map.dtype)) : map.stride_bytes[i - 1];
   }
   return out;

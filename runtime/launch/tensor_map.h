@@ -24,7 +24,7 @@ struct PreparedMap {
   uint32_t rank = 0;
   int m_dim = -1;  // the dimension whose extent is M, -1 when there is none
   DevicePtr address = 0;
-  uint64_t m_stride = 0;  // bytes from one row of M to the next
+  uint64_t m_stride = 0;  // bytes that one row of a row offset moves it; 0 in the workspace
   cuuint64_t dims[5] = {};
   cuuint64_t strides[4] = {};
   cuuint32_t box[5] = {};
