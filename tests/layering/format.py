@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 SUFFIXES = (".h", ".c", ".cc", ".cuh", ".cu")
+FINDING = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning): ")
 FOLDERS = ("include", "src", "runtime", "cache", "bindings", "tests")
 # Outputs compared byte for byte, not sources.
 SKIPPED = ("golden",)
@@ -38,20 +39,38 @@ def sources(root):
                     yield os.path.join(folder, name)
 
 
+def unformatted(tool, root, files):
+    """`file:line: why` for the first unformatted place of each file."""
+    command = [tool, "--style=file", "--dry-run"] + files
+    output = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=True).stderr
+    places = {}
+    for line in output.splitlines():
+        match = FINDING.match(line)
+        if match:
+            places.setdefault(os.path.relpath(match.group(1), root), match.group(2))
+    return ["%s:%s: not formatted" % place for place in sorted(places.items())]
+
+
 def main(argv):
     root, check = argv[1], "--check" in argv[2:]
     tool = find_clang_format()
     if tool is None:
         print("clang-format 14 is not installed: skipped")
         return 77
-    mode = ["--dry-run", "-Werror"] if check else ["-i"]
     files = sorted(sources(root))
-    failed = False
+    findings = []
     for start in range(0, len(files), BATCH):
-        command = [tool, "--style=file"] + mode + files[start:start + BATCH]
-        failed |= subprocess.run(command, check=False).returncode != 0
+        batch = files[start:start + BATCH]
+        if check:
+            findings += unformatted(tool, root, batch)
+        else:
+            subprocess.run([tool, "--style=file", "-i"] + batch, check=True)
+    for finding in findings:
+        print(finding)
     print("%d files %s" % (len(files), "checked" if check else "formatted"))
-    return 1 if failed else 0
+    if findings:
+        print("./dev format formats them")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":
