@@ -1,0 +1,262 @@
+#include "src/reference/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "src/reference/parallel.h"
+
+namespace sinter::reference {
+namespace {
+
+constexpr int64_t kSegment = 2048;     // elements that one call of a function gets
+constexpr int64_t kPiece = 32 * 1024;  // elements per thread hand-out
+
+// Computes out[0..n) from the operands' elements.
+using Function = std::function<void(const double* const* in, int64_t n, double* out)>;
+
+double WrapS32(int64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
+
+template <typename F>
+Function Map1(F f) {
+  return [f](const double* const* in, int64_t n, double* out) {
+    for (int64_t i = 0; i < n; ++i) out[i] = f(in[0][i]);
+  };
+}
+
+template <typename F>
+Function Map2(F f) {
+  return [f](const double* const* in, int64_t n, double* out) {
+    for (int64_t i = 0; i < n; ++i) out[i] = f(in[0][i], in[1][i]);
+  };
+}
+
+double Max(double a, double b) { return a > b || std::isnan(a) ? a : b; }
+double Min(double a, double b) { return a < b || std::isnan(a) ? a : b; }
+double Relu(double x) { return x < 0 ? 0.0 : x; }
+
+// Written so that neither end overflows.
+double Sigmoid(double x) {
+  if (x >= 0) return 1 / (1 + std::exp(-x));
+  const double e = std::exp(x);
+  return e / (1 + e);
+}
+
+Function UnaryS32(UnaryKind kind) {
+  const auto exact = [](int64_t (*f)(int64_t)) {
+    return Map1([f](double x) { return WrapS32(f(static_cast<int64_t>(x))); });
+  };
+  switch (kind) {
+    case UnaryKind::kNeg:
+      return exact([](int64_t x) { return -x; });
+    case UnaryKind::kAbs:
+      return exact([](int64_t x) { return x < 0 ? -x : x; });
+    case UnaryKind::kSquare:
+      return exact([](int64_t x) { return x * x; });
+    default:
+      return Map1(&Relu);
+  }
+}
+
+Function UnaryFloat(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::kNeg:
+      return Map1([](double x) { return -x; });
+    case UnaryKind::kAbs:
+      return Map1([](double x) { return std::fabs(x); });
+    case UnaryKind::kExp:
+      return Map1([](double x) { return std::exp(x); });
+    case UnaryKind::kLog:
+      return Map1([](double x) { return std::log(x); });
+    case UnaryKind::kSqrt:
+      return Map1([](double x) { return std::sqrt(x); });
+    case UnaryKind::kRsqrt:
+      return Map1([](double x) { return 1 / std::sqrt(x); });
+    case UnaryKind::kTanh:
+      return Map1([](double x) { return std::tanh(x); });
+    case UnaryKind::kErf:
+      return Map1([](double x) { return std::erf(x); });
+    case UnaryKind::kSigmoid:
+      return Map1(&Sigmoid);
+    case UnaryKind::kRelu:
+      return Map1(&Relu);
+    case UnaryKind::kReciprocal:
+      return Map1([](double x) { return 1 / x; });
+    case UnaryKind::kSquare:
+      return Map1([](double x) { return x * x; });
+    case UnaryKind::kSin:
+      return Map1([](double x) { return std::sin(x); });
+    case UnaryKind::kCos:
+      return Map1([](double x) { return std::cos(x); });
+    case UnaryKind::kFloor:
+      return Map1([](double x) { return std::floor(x); });
+    case UnaryKind::kNot:
+      return Map1([](double x) { return x == 0 ? 1.0 : 0.0; });
+  }
+  return {};
+}
+
+Function BinaryOf(BinaryKind kind, bool integer) {
+  const auto exact = [](int64_t (*f)(int64_t, int64_t)) {
+    return Map2([f](double a, double b) {
+      return WrapS32(f(static_cast<int64_t>(a), static_cast<int64_t>(b)));
+    });
+  };
+  switch (kind) {
+    case BinaryKind::kAdd:
+      if (integer) return exact([](int64_t a, int64_t b) { return a + b; });
+      return Map2([](double a, double b) { return a + b; });
+    case BinaryKind::kSub:
+      if (integer) return exact([](int64_t a, int64_t b) { return a - b; });
+      return Map2([](double a, double b) { return a - b; });
+    case BinaryKind::kMul:
+      if (integer) return exact([](int64_t a, int64_t b) { return a * b; });
+      return Map2([](double a, double b) { return a * b; });
+    case BinaryKind::kDiv:
+      return Map2([](double a, double b) { return a / b; });
+    case BinaryKind::kMax:
+      return Map2(&Max);
+    case BinaryKind::kMin:
+      return Map2(&Min);
+    case BinaryKind::kPow:
+      return Map2([](double a, double b) { return std::pow(a, b); });
+    case BinaryKind::kAnd:
+      return Map2([](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; });
+    case BinaryKind::kOr:
+      return Map2([](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; });
+  }
+  return {};
+}
+
+Function CompareOf(CompareKind kind) {
+  switch (kind) {
+    case CompareKind::kEq:
+      return Map2([](double a, double b) { return a == b ? 1.0 : 0.0; });
+    case CompareKind::kNe:
+      return Map2([](double a, double b) { return a != b ? 1.0 : 0.0; });
+    case CompareKind::kLt:
+      return Map2([](double a, double b) { return a < b ? 1.0 : 0.0; });
+    case CompareKind::kLe:
+      return Map2([](double a, double b) { return a <= b ? 1.0 : 0.0; });
+    case CompareKind::kGt:
+      return Map2([](double a, double b) { return a > b ? 1.0 : 0.0; });
+    case CompareKind::kGe:
+      return Map2([](double a, double b) { return a >= b ? 1.0 : 0.0; });
+  }
+  return {};
+}
+
+Function FunctionOf(const Op& op, DType operand) {
+  const bool integer = operand == DType::kS32;
+  switch (op.kind) {
+    case OpKind::kUnary:
+      return integer ? UnaryS32(op.unary) : UnaryFloat(op.unary);
+    case OpKind::kBinary:
+      return BinaryOf(op.binary, integer);
+    case OpKind::kCompare:
+      return CompareOf(op.compare);
+    case OpKind::kCast: {
+      const DType dtype = op.type.dtype;
+      return Map1([dtype](double x) { return RoundTo(dtype, x); });
+    }
+    default:  // select
+      return [](const double* const* in, int64_t n, double* out) {
+        for (int64_t i = 0; i < n; ++i) out[i] = in[0][i] != 0 ? in[1][i] : in[2][i];
+      };
+  }
+}
+
+// The index space cut into runs of the last axis of at most kSegment elements.
+struct Runs {
+  explicit Runs(const std::vector<int64_t>& dims) {
+    length = dims.empty() ? 1 : dims.back();
+    outer_rank = dims.empty() ? 0 : static_cast<int>(dims.size()) - 1;
+    outer = 1;
+    for (int i = 0; i < outer_rank; ++i) outer *= dims[i];
+    segments = (length + kSegment - 1) / kSegment;
+  }
+  int64_t items() const { return outer * segments; }
+  int64_t grain() const {
+    return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, std::min(length, kSegment)));
+  }
+  int64_t length, outer, segments;
+  int outer_rank;
+};
+
+int64_t LastStride(const View& view) { return view.rank() == 0 ? 0 : view.strides.back(); }
+
+void SpreadScalars(const std::vector<int64_t>& dims, std::vector<View>* views) {
+  for (View& view : *views) {
+    if (view.rank() != 0) continue;
+    view.dims = dims;
+    view.strides.assign(dims.size(), 0);
+  }
+}
+
+}  // namespace
+
+Tensor Elementwise(const Op& op, const std::vector<DType>& dtypes, std::vector<View> operands,
+                   const std::vector<int64_t>& dims, int threads) {
+  Tensor result = MakeTensor(dims);
+  SpreadScalars(dims, &operands);
+  const Function function = FunctionOf(op, dtypes[0]);
+  const Runs runs(dims);
+  double* const out = result.owned->data();
+  ParallelFor(threads, runs.items(), runs.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<double> scratch(operands.size() * kSegment);
+    const double* in[3] = {};
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t row = item / runs.segments, first = item % runs.segments * kSegment;
+      const int64_t count = std::min(kSegment, runs.length - first);
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const View& view = operands[i];
+        const int64_t offset =
+            OffsetOf(row, view.dims.data(), view.strides.data(), runs.outer_rank);
+        const int64_t stride = LastStride(view);
+        double* const to = scratch.data() + i * kSegment;
+        ReadRun(view, offset + first * stride, stride, count, to);
+        in[i] = to;
+      }
+      function(in, count, out + row * runs.length + first);
+    }
+  });
+  return result;
+}
+
+void CopyInto(const View& from, double* to, const std::vector<int64_t>& strides, int threads) {
+  const Runs runs(from.dims);
+  const int64_t out_stride = strides.empty() ? 0 : strides.back();
+  ParallelFor(threads, runs.items(), runs.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<double> scratch(kSegment);
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t row = item / runs.segments, first = item % runs.segments * kSegment;
+      const int64_t count = std::min(kSegment, runs.length - first);
+      const int64_t in_offset =
+          OffsetOf(row, from.dims.data(), from.strides.data(), runs.outer_rank);
+      const int64_t out_offset = OffsetOf(row, from.dims.data(), strides.data(), runs.outer_rank);
+      const int64_t stride = LastStride(from);
+      ReadRun(from, in_offset + first * stride, stride, count, scratch.data());
+      StoreRun(scratch.data(), count, to, Storage::kF64, out_offset + first * out_stride,
+               out_stride);
+    }
+  });
+}
+
+Tensor Materialise(const View& view, int threads) {
+  Tensor result = MakeTensor(view.dims);
+  CopyInto(view, result.owned->data(), result.view.strides, threads);
+  return result;
+}
+
+Tensor Iota(const std::vector<int64_t>& dims, int axis, const std::vector<int64_t>* index,
+            int threads) {
+  std::vector<double> values(dims[axis]);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<double>(index == nullptr ? static_cast<int64_t>(i) : (*index)[i]);
+  }
+  View spread{values.data(), Storage::kF64, dims, std::vector<int64_t>(dims.size(), 0)};
+  spread.strides[axis] = 1;
+  return Materialise(spread, threads);
+}
+
+}  // namespace sinter::reference

@@ -1,0 +1,159 @@
+// Goto-style blocking: operands are converted to f64 panels once per tile, a register kernel of 4 x
+// 8 runs over them.
+#include "src/reference/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/reference/parallel.h"
+
+namespace sinter::reference {
+namespace {
+
+constexpr int64_t kRows = 4, kColumns = 8;             // register tile
+constexpr int64_t kTileRows = 64, kTileColumns = 128;  // one task
+constexpr int64_t kDepth = 256;                        // k per packed panel
+
+typedef double Lane __attribute__((vector_size(32), aligned(8)));
+
+// c[4][8] += a panel (k x 4) * b panel (k x 8).
+inline __attribute__((always_inline)) void KernelBody(const double* a, const double* b,
+                                                      int64_t depth, double* c, int64_t ldc) {
+  Lane sum[kRows][2];
+  for (int64_t i = 0; i < kRows; ++i) {
+    std::memcpy(&sum[i][0], c + i * ldc, sizeof(Lane));
+    std::memcpy(&sum[i][1], c + i * ldc + 4, sizeof(Lane));
+  }
+  for (int64_t p = 0; p < depth; ++p, a += kRows, b += kColumns) {
+    Lane low, high;
+    std::memcpy(&low, b, sizeof(Lane));
+    std::memcpy(&high, b + 4, sizeof(Lane));
+    for (int64_t i = 0; i < kRows; ++i) {
+      sum[i][0] += a[i] * low;
+      sum[i][1] += a[i] * high;
+    }
+  }
+  for (int64_t i = 0; i < kRows; ++i) {
+    std::memcpy(c + i * ldc, &sum[i][0], sizeof(Lane));
+    std::memcpy(c + i * ldc + 4, &sum[i][1], sizeof(Lane));
+  }
+}
+
+using Kernel = void (*)(const double*, const double*, int64_t, double*, int64_t);
+
+void PlainKernel(const double* a, const double* b, int64_t depth, double* c, int64_t ldc) {
+  KernelBody(a, b, depth, c, ldc);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void Avx2Kernel(const double* a, const double* b, int64_t depth,
+                                                double* c, int64_t ldc) {
+  KernelBody(a, b, depth, c, ldc);
+}
+Kernel PickKernel() { return __builtin_cpu_supports("avx2") ? &Avx2Kernel : &PlainKernel; }
+#else
+Kernel PickKernel() { return &PlainKernel; }
+#endif
+
+struct Range {
+  int64_t begin = 0, size = 0;
+};
+
+// One operand as a matrix: `outer` is m or n, `inner` is k.
+struct Operand {
+  const View* view;
+  int64_t offset, outer_stride, inner_stride;
+};
+
+// panel[group][k][lane] = operand(outer = group * lanes + lane, k), zeros beyond the range.
+void Pack(const Operand& in, Range outer, Range inner, int64_t lanes, double* panel,
+          double* scratch) {
+  const int64_t groups = (outer.size + lanes - 1) / lanes;
+  if (outer.size % lanes != 0) std::fill_n(panel, groups * lanes * inner.size, 0.0);
+  const int64_t start = in.offset + outer.begin * in.outer_stride + inner.begin * in.inner_stride;
+  if (in.inner_stride <= in.outer_stride) {
+    for (int64_t o = 0; o < outer.size; ++o) {
+      ReadRun(*in.view, start + o * in.outer_stride, in.inner_stride, inner.size, scratch);
+      double* to = panel + o / lanes * lanes * inner.size + o % lanes;
+      for (int64_t p = 0; p < inner.size; ++p) to[p * lanes] = scratch[p];
+    }
+    return;
+  }
+  for (int64_t p = 0; p < inner.size; ++p) {
+    ReadRun(*in.view, start + p * in.inner_stride, in.outer_stride, outer.size, scratch);
+    for (int64_t o = 0; o < outer.size; ++o) {
+      panel[o / lanes * lanes * inner.size + p * lanes + o % lanes] = scratch[o];
+    }
+  }
+}
+
+struct Buffers {
+  std::vector<double> a = std::vector<double>(kTileRows * kDepth);
+  std::vector<double> b = std::vector<double>(kTileColumns * kDepth);
+  std::vector<double> c = std::vector<double>(kTileRows * kTileColumns);
+  std::vector<double> scratch = std::vector<double>(kDepth);
+};
+static_assert(kDepth >= kTileRows && kDepth >= kTileColumns, "scratch holds a run either way");
+
+// c (row stride ldc) = the tile `rows` x `columns` of a * b.
+void Tile(Kernel kernel, const Operand& a, const Operand& b, Range rows, Range columns,
+          int64_t depth, Buffers& buf, double* c, int64_t ldc) {
+  std::fill(buf.c.begin(), buf.c.end(), 0.0);
+  for (int64_t k = 0; k < depth; k += kDepth) {
+    const Range inner{k, std::min(kDepth, depth - k)};
+    Pack(a, rows, inner, kRows, buf.a.data(), buf.scratch.data());
+    Pack(b, columns, inner, kColumns, buf.b.data(), buf.scratch.data());
+    for (int64_t j = 0; j < columns.size; j += kColumns) {
+      for (int64_t i = 0; i < rows.size; i += kRows) {
+        kernel(buf.a.data() + i * inner.size, buf.b.data() + j * inner.size, inner.size,
+               buf.c.data() + i * kTileColumns + j, kTileColumns);
+      }
+    }
+  }
+  for (int64_t i = 0; i < rows.size; ++i) {
+    std::copy_n(buf.c.data() + i * kTileColumns, columns.size, c + i * ldc);
+  }
+}
+
+// Offset of batch `index` in an operand, 0 when it has no batch dims.
+int64_t BatchOffset(const View& view, int64_t index) {
+  return OffsetOf(index, view.dims.data(), view.strides.data(), view.rank() - 2);
+}
+
+}  // namespace
+
+Tensor Matmul(const View& a, const View& b, int threads) {
+  const int64_t m = a.dims[a.rank() - 2], k = a.dims[a.rank() - 1], n = b.dims[b.rank() - 1];
+  const View& batched = a.rank() >= b.rank() ? a : b;
+  std::vector<int64_t> dims(batched.dims.begin(), batched.dims.end() - 2);
+  dims.push_back(m);
+  dims.push_back(n);
+  Tensor result = MakeTensor(dims);
+  if (result.owned->empty()) return result;
+  const int64_t row_tiles = (m + kTileRows - 1) / kTileRows;
+  const int64_t column_tiles = (n + kTileColumns - 1) / kTileColumns;
+  const int64_t batches = static_cast<int64_t>(result.owned->size()) / (m * n);
+  const Kernel kernel = PickKernel();
+  const auto work = [&](int64_t begin, int64_t end) {
+    Buffers buf;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t batch = task / (row_tiles * column_tiles);
+      const int64_t row = task / column_tiles % row_tiles * kTileRows;
+      const int64_t column = task % column_tiles * kTileColumns;
+      const Operand left{&a, BatchOffset(a, batch), a.strides[a.rank() - 2],
+                         a.strides[a.rank() - 1]};
+      const Operand right{&b, BatchOffset(b, batch), b.strides[b.rank() - 1],
+                          b.strides[b.rank() - 2]};
+      Tile(kernel, left, right, {row, std::min(kTileRows, m - row)},
+           {column, std::min(kTileColumns, n - column)}, k, buf,
+           result.owned->data() + (batch * m + row) * n + column, n);
+    }
+  };
+  const int64_t tasks = batches * row_tiles * column_tiles;
+  const int64_t flops_per_task = std::min(m, kTileRows) * std::min(n, kTileColumns) * k;
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, flops_per_task));
+  ParallelFor(threads, tasks, grain, work);
+  return result;
+}
+
+}  // namespace sinter::reference

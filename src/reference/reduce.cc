@@ -1,0 +1,151 @@
+#include "src/reference/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/reference/parallel.h"
+
+namespace sinter::reference {
+namespace {
+
+constexpr int64_t kSegment = 1024;     // results accumulated side by side
+constexpr int64_t kPiece = 32 * 1024;  // elements read per thread hand-out
+
+// One accumulation; s32 sums stay exact in 64 bits, modulo 2^64, and wrap at the end.
+struct SumFloat {
+  double Start() const { return 0; }
+  static void Step(double v, double& s) { s += v; }
+};
+struct MaxFloat {
+  double start;
+  double Start() const { return start; }
+  static void Step(double v, double& s) { s = v > s || std::isnan(v) ? v : s; }
+};
+struct MinFloat {
+  double start;
+  double Start() const { return start; }
+  static void Step(double v, double& s) { s = v < s || std::isnan(v) ? v : s; }
+};
+struct SumInteger {
+  uint64_t Start() const { return 0; }
+  static void Step(double v, uint64_t& s) { s += static_cast<uint64_t>(static_cast<int64_t>(v)); }
+};
+
+double ToDouble(double v) { return v; }
+double ToDouble(uint64_t v) { return static_cast<int32_t>(static_cast<uint32_t>(v)); }
+
+// `in` split into kept and reduced axes, each in order.
+struct Split {
+  std::vector<int64_t> kept_dims, kept_strides, dims, strides;
+  int64_t kept = 1, reduced = 1;
+  bool last_kept = false;
+
+  Split(const View& in, const std::vector<int32_t>& axes) {
+    for (int i = 0; i < in.rank(); ++i) {
+      const bool reduce = std::find(axes.begin(), axes.end(), i) != axes.end();
+      (reduce ? dims : kept_dims).push_back(in.dims[i]);
+      (reduce ? strides : kept_strides).push_back(in.strides[i]);
+      (reduce ? reduced : kept) *= in.dims[i];
+      last_kept = !reduce;
+    }
+  }
+  int64_t KeptOffset(int64_t index) const {
+    return OffsetOf(index, kept_dims.data(), kept_strides.data(),
+                    static_cast<int>(kept_dims.size()));
+  }
+};
+
+// The innermost axis is reduced: each result reads runs.
+template <typename Acc>
+void ReduceRuns(const Acc& acc, const View& in, const Split& s, int threads, double* out) {
+  const int64_t length = s.dims.back(), stride = s.strides.back();
+  const int rank = static_cast<int>(s.dims.size()) - 1;
+  const int64_t runs = length == 0 ? 0 : s.reduced / length;
+  const int64_t grain = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, s.reduced));
+  ParallelFor(threads, s.kept, grain, [&](int64_t begin, int64_t end) {
+    std::vector<double> scratch(std::max<int64_t>(1, std::min(length, kSegment)));
+    for (int64_t i = begin; i < end; ++i) {
+      auto sum = acc.Start();
+      const int64_t base = s.KeptOffset(i);
+      for (int64_t run = 0; run < runs; ++run) {
+        const int64_t start = base + OffsetOf(run, s.dims.data(), s.strides.data(), rank);
+        for (int64_t first = 0; first < length; first += kSegment) {
+          const int64_t count = std::min(kSegment, length - first);
+          ReadRun(in, start + first * stride, stride, count, scratch.data());
+          for (int64_t j = 0; j < count; ++j) Acc::Step(scratch[j], sum);
+        }
+      }
+      out[i] = ToDouble(sum);
+    }
+  });
+}
+
+// The innermost axis is kept: a segment of results accumulates side by side.
+template <typename Acc>
+void ReduceColumns(const Acc& acc, const View& in, const Split& s, int threads, double* out) {
+  const int64_t length = s.kept_dims.back(), stride = s.kept_strides.back();
+  const int64_t segments = (length + kSegment - 1) / kSegment;
+  const int rank = static_cast<int>(s.dims.size());
+  const int64_t rows = length == 0 ? 0 : s.kept / length;
+  const int64_t per_item = std::max<int64_t>(1, s.reduced * std::min(length, kSegment));
+  ParallelFor(threads, rows * segments, std::max<int64_t>(1, kPiece / per_item),
+              [&](int64_t begin, int64_t end) {
+                std::vector<double> scratch(kSegment);
+                std::vector<decltype(acc.Start())> sums(kSegment);
+                for (int64_t item = begin; item < end; ++item) {
+                  const int64_t row = item / segments, first = item % segments * kSegment;
+                  const int64_t count = std::min(kSegment, length - first);
+                  std::fill(sums.begin(), sums.end(), acc.Start());
+                  const int64_t base = s.KeptOffset(row * length) + first * stride;
+                  for (int64_t r = 0; r < s.reduced; ++r) {
+                    const int64_t offset = OffsetOf(r, s.dims.data(), s.strides.data(), rank);
+                    ReadRun(in, base + offset, stride, count, scratch.data());
+                    for (int64_t j = 0; j < count; ++j) Acc::Step(scratch[j], sums[j]);
+                  }
+                  double* to = out + row * length + first;
+                  for (int64_t j = 0; j < count; ++j) to[j] = ToDouble(sums[j]);
+                }
+              });
+}
+
+template <typename Acc>
+void Run(const Acc& acc, const View& in, const Split& s, int threads, double* out) {
+  if (s.last_kept) {
+    ReduceColumns(acc, in, s, threads, out);
+  } else {
+    ReduceRuns(acc, in, s, threads, out);
+  }
+}
+
+}  // namespace
+
+Tensor Reduce(const Op& op, DType dtype, const View& in, const std::vector<int64_t>& dims,
+              int threads) {
+  Tensor result = MakeTensor(dims);
+  if (result.owned->empty()) return result;
+  const Split split(in, op.axes);
+  double* out = result.owned->data();
+  const bool integer = dtype == DType::kS32;
+  const double infinity = std::numeric_limits<double>::infinity();
+  switch (op.reduce) {
+    case ReduceKind::kMax:
+      Run(MaxFloat{integer ? -2147483648.0 : -infinity}, in, split, threads, out);
+      break;
+    case ReduceKind::kMin:
+      Run(MinFloat{integer ? 2147483647.0 : infinity}, in, split, threads, out);
+      break;
+    default:
+      if (integer) {
+        Run(SumInteger{}, in, split, threads, out);
+      } else {
+        Run(SumFloat{}, in, split, threads, out);
+      }
+  }
+  if (op.reduce == ReduceKind::kMean) {
+    for (double& v : *result.owned) v /= static_cast<double>(split.reduced);
+  }
+  return result;
+}
+
+}  // namespace sinter::reference

@@ -1,0 +1,190 @@
+#include "src/reference/tensor.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace sinter::reference {
+namespace {
+
+float WidenBF16(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float result;
+  std::memcpy(&result, &wide, sizeof(result));
+  return result;
+}
+
+template <typename T, typename Convert>
+void ReadAs(const void* data, int64_t offset, int64_t stride, int64_t count, double* out,
+            Convert convert) {
+  const T* from = static_cast<const T*>(data) + offset;
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] = convert(from[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = convert(from[i * stride]);
+  }
+}
+
+template <typename T, typename Convert>
+void StoreAs(const double* in, int64_t count, void* data, int64_t offset, int64_t stride,
+             Convert convert) {
+  T* to = static_cast<T*>(data) + offset;
+  for (int64_t i = 0; i < count; ++i) to[i * stride] = convert(in[i]);
+}
+
+// f32 by round-to-odd: a later rounding to a narrower format is then as if it were made from
+// `value` directly.
+float RoundToOdd(double value) {
+  const float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  uint32_t bits;
+  std::memcpy(&bits, &nearest, sizeof(bits));
+  if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;
+  bits |= 1;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+
+double ToS32(double value) {
+  if (std::isnan(value)) return 0;
+  constexpr double kLow = std::numeric_limits<int32_t>::min();
+  constexpr double kHigh = std::numeric_limits<int32_t>::max();
+  if (value <= kLow) return kLow;
+  if (value >= kHigh) return kHigh;
+  return std::trunc(value);
+}
+
+}  // namespace
+
+Storage StorageOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return Storage::kF32;
+    case DType::kF16:
+      return Storage::kF16;
+    case DType::kBF16:
+      return Storage::kBF16;
+    case DType::kS32:
+      return Storage::kS32;
+    case DType::kPred:
+      return Storage::kPred;
+  }
+  return Storage::kF64;
+}
+
+int64_t BytesOf(Storage storage) {
+  switch (storage) {
+    case Storage::kF32:
+    case Storage::kS32:
+      return 4;
+    case Storage::kF16:
+    case Storage::kBF16:
+      return 2;
+    case Storage::kPred:
+      return 1;
+    case Storage::kF64:
+      return 8;
+  }
+  return 0;
+}
+
+int64_t View::Count() const {
+  int64_t count = 1;
+  for (int64_t dim : dims) count *= dim;
+  return count;
+}
+
+bool View::IsContiguous() const {
+  int64_t expected = 1;
+  for (int i = rank() - 1; i >= 0; --i) {
+    if (dims[i] != 1 && strides[i] != expected) return false;
+    expected *= dims[i];
+  }
+  return true;
+}
+
+View View::Moved(int64_t elements) const {
+  View result = *this;
+  result.data = static_cast<const char*>(data) + elements * BytesOf(storage);
+  return result;
+}
+
+std::vector<int64_t> RowMajorStrides(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t next = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = next;
+    next *= dims[i];
+  }
+  return strides;
+}
+
+Tensor MakeTensor(const std::vector<int64_t>& dims) {
+  Tensor tensor;
+  tensor.view.dims = dims;
+  tensor.view.strides = RowMajorStrides(dims);
+  tensor.owned = std::make_shared<std::vector<double>>(tensor.view.Count());
+  tensor.view.data = tensor.owned->data();
+  return tensor;
+}
+
+void ReadRun(const View& view, int64_t offset, int64_t stride, int64_t count, double* out) {
+  switch (view.storage) {
+    case Storage::kF64:
+      return ReadAs<double>(view.data, offset, stride, count, out, [](double v) { return v; });
+    case Storage::kF32:
+      return ReadAs<float>(view.data, offset, stride, count, out, [](float v) { return v; });
+    case Storage::kF16:
+      return ReadAs<uint16_t>(view.data, offset, stride, count, out, &F16ToF32);
+    case Storage::kBF16:
+      return ReadAs<uint16_t>(view.data, offset, stride, count, out,
+                              [](uint16_t v) { return WidenBF16(v); });
+    case Storage::kS32:
+      return ReadAs<int32_t>(view.data, offset, stride, count, out, [](int32_t v) { return v; });
+    case Storage::kPred:
+      return ReadAs<uint8_t>(view.data, offset, stride, count, out,
+                             [](uint8_t v) { return v != 0 ? 1.0 : 0.0; });
+  }
+}
+
+double RoundTo(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kF32:
+      return static_cast<float>(value);
+    case DType::kF16:
+      return F16ToF32(F32ToF16(RoundToOdd(value)));
+    case DType::kBF16:
+      return WidenBF16(F32ToBF16(RoundToOdd(value)));
+    case DType::kS32:
+      return ToS32(value);
+    case DType::kPred:
+      return value != 0 ? 1 : 0;
+  }
+  return value;
+}
+
+void StoreRun(const double* in, int64_t count, void* data, Storage storage, int64_t offset,
+              int64_t stride) {
+  switch (storage) {
+    case Storage::kF64:
+      return StoreAs<double>(in, count, data, offset, stride, [](double v) { return v; });
+    case Storage::kF32:
+      return StoreAs<float>(in, count, data, offset, stride,
+                            [](double v) { return static_cast<float>(v); });
+    case Storage::kF16:
+      return StoreAs<uint16_t>(in, count, data, offset, stride,
+                               [](double v) { return F32ToF16(RoundToOdd(v)); });
+    case Storage::kBF16:
+      return StoreAs<uint16_t>(in, count, data, offset, stride,
+                               [](double v) { return F32ToBF16(RoundToOdd(v)); });
+    case Storage::kS32:
+      return StoreAs<int32_t>(in, count, data, offset, stride,
+                              [](double v) { return static_cast<int32_t>(ToS32(v)); });
+    case Storage::kPred:
+      return StoreAs<uint8_t>(in, count, data, offset, stride,
+                              [](double v) { return static_cast<uint8_t>(v != 0); });
+  }
+}
+
+}  // namespace sinter::reference
