@@ -1,5 +1,6 @@
 #include "src/engine/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
 #include "src/engine/prepared_plan.h"
+#include "src/engine/serial_measurer.h"
 #include "src/engine/tune.h"
 
 namespace sinter {
@@ -144,6 +146,7 @@ class EngineImpl : public Engine {
 
 std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink log,
                                      PlanningHooks hooks) {
+  ports.measurer = MakeSerialMeasurer(std::move(ports.measurer));
   return std::make_shared<EngineImpl>(
       std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks)));
 }

@@ -8,6 +8,7 @@
 #include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/engine/plan_record.h"
+#include "src/plan/spec_codec.h"
 
 namespace sinter {
 namespace {
@@ -20,17 +21,7 @@ constexpr uint64_t kFlagNoCooperative = 2;
 
 std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
   ByteWriter w;
-  w.U8(static_cast<uint8_t>(spec.family));
-  w.Bytes(spec.problem.Canonical());
-  w.I64(spec.problem.bucket);
-  w.U64(spec.workspace_flags_offset);
-  w.U32(static_cast<uint32_t>(spec.operands.size()));
-  for (const OperandBinding& operand : spec.operands) {
-    w.U8(static_cast<uint8_t>(operand.role));
-    w.I64(operand.buffer);
-    w.U64(operand.offset_bytes);
-    w.I64(operand.row_stride);
-  }
+  WriteSpec(spec, w);
   w.Raw(Sha256(kernel.request.source).View());
   w.Raw(Sha256(kernel.recipe.Encode()).View());
   return w.Take();

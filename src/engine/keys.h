@@ -25,9 +25,9 @@ struct PlanRequest {
 // other kernels never takes plans of another build.
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 
-// The sub-DAG field holds the whole spec but its schedule, and the digest of the generated source
-// and recipe: two kernels with one key are the same kernel even if code generation changed between
-// two builds of one version.
+// The sub-DAG field holds the whole spec and the digests of the generated source and recipe: two
+// kernels with one key are the same kernel even if code generation changed between two builds of
+// one version.
 absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
                                            const EngineCore& core);
 

@@ -9,7 +9,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kKeptAlternatives = 2;  // besides the unfused plan
+constexpr int kKeptOfAKind = 2;  // fused plans, unfused plans
 constexpr uint32_t kMaxVariants = 16;
 constexpr uint32_t kMaxKernels = 1024;
 
@@ -48,13 +48,11 @@ PlanRecord MakePlanRecord(FusionResult result) {
   PlanRecord record;
   record.considered = result.considered;
   record.legal = result.legal;
-  bool has_unfused = IsUnfused(result.chosen);
+  int kept[2] = {0, 0};
+  ++kept[IsUnfused(result.chosen)];
   record.variants.push_back({std::move(result.chosen), {}});
-  size_t kept = 0;
   for (Plan& plan : result.alternatives) {
-    const bool unfused = IsUnfused(plan);
-    if (unfused ? has_unfused : kept == kKeptAlternatives) continue;
-    unfused ? has_unfused = true : ++kept;
+    if (kept[IsUnfused(plan)]++ >= kKeptOfAKind) continue;
     record.variants.push_back({std::move(plan), {}});
   }
   return record;

@@ -33,7 +33,7 @@ class PreparedPlanImpl : public PreparedPlan {
                              StreamHandle stream) const override {
     SINTER_RETURN_IF_ERROR(NeedGpu());
     SINTER_RETURN_IF_ERROR(CheckWorkspace(plan_->plan, workspace, bytes));
-    return ClearFlags(plan_->plan, *core_->ports.loader, workspace, stream);
+    return ClearHeader(plan_->plan, *core_->ports.loader, workspace, stream);
   }
 
   absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(const std::vector<DevicePtr>& buffers,

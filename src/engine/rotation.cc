@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const BoundPlan>>> Rotation::Bind(
   SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace,
                           arena_.Allocate(plan->plan.workspace_bytes));
   SINTER_RETURN_IF_ERROR(measurer_->RunAndWait(
-      [&](StreamHandle stream) { return ClearFlags(plan->plan, loader, workspace.ptr, stream); }));
+      [&](StreamHandle stream) { return ClearHeader(plan->plan, loader, workspace.ptr, stream); }));
   std::vector<std::shared_ptr<const BoundPlan>> bound;
   for (const std::vector<DevicePtr>& set : sets_) {
     SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> one,

@@ -35,9 +35,12 @@ absl::StatusOr<std::vector<Tuner::Trial>> Tuner::Rank(const PlanRequest& request
   core_->counters.searched.fetch_add(1, std::memory_order_relaxed);
   std::vector<Trial> trials;
   trials.push_back({std::move(result.chosen), nullptr, 0, ""});
+  bool has_unfused = IsUnfused(trials.front().plan);
   for (Plan& plan : result.alternatives) {
     const bool room = static_cast<int>(trials.size()) < options.top_k;
-    if (room || IsUnfused(plan)) trials.push_back({std::move(plan), nullptr, 0, ""});
+    if (!room && (has_unfused || !IsUnfused(plan))) continue;
+    has_unfused |= IsUnfused(plan);
+    trials.push_back({std::move(plan), nullptr, 0, ""});
   }
   return trials;
 }
@@ -126,13 +129,14 @@ absl::StatusOr<std::string> Tuner::Tune(const PlanRequest& request, const TuneOp
   const auto chain = std::make_shared<const Chain>(*request.chain);
   SINTER_ASSIGN_OR_RETURN(std::vector<Trial> trials, Rank(request, options));
   Build(chain, trials, control);
+  SINTER_RETURN_IF_ERROR(control.Check("measuring"));
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier,
                           Verifier::Make(core_.get(), chain, request.bucket, FixedRowsOf(*chain)));
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Rotation> rotation,
                           Rotation::Make(core_->ports.measurer.get(), *chain, *verifier));
   LoadedPlanPtr unfused;
   for (const Trial& trial : trials) {
-    if (IsUnfused(trial.plan)) unfused = trial.loaded;
+    if (unfused == nullptr && IsUnfused(trial.plan)) unfused = trial.loaded;
   }
   for (Trial& trial : trials) {
     if (trial.loaded == nullptr) continue;

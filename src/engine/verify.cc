@@ -129,7 +129,7 @@ absl::StatusOr<Verifier::Outputs> Verifier::Run(const LoadedPlanPtr& plan) {
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
                           BindPlan(plan, pointers_, workspace.ptr));
   SINTER_RETURN_IF_ERROR(measurer.RunAndWait([&](StreamHandle stream) -> absl::Status {
-    SINTER_RETURN_IF_ERROR(ClearFlags(plan->plan, *core_->ports.loader, workspace.ptr, stream));
+    SINTER_RETURN_IF_ERROR(ClearHeader(plan->plan, *core_->ports.loader, workspace.ptr, stream));
     return EnqueuePlan(*bound, stream, rows_, false);
   }));
   return Download();

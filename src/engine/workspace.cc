@@ -1,19 +1,10 @@
 #include "src/engine/workspace.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 
 namespace sinter {
-
-std::vector<WorkspaceRegion> FlagRegions(const Plan& plan) {
-  std::vector<WorkspaceRegion> regions;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    const KernelSpec& spec = kernel.spec;
-    const int64_t bytes = SizesOf(spec.problem, spec.schedule).flag_bytes;
-    if (bytes > 0) regions.push_back({spec.workspace_flags_offset, static_cast<uint64_t>(bytes)});
-  }
-  return regions;
-}
 
 absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t bytes) {
   if (plan.workspace_bytes == 0) return absl::OkStatus();
@@ -32,18 +23,10 @@ absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t byte
   return absl::OkStatus();
 }
 
-absl::Status ClearFlags(const Plan& plan, Loader& loader, DevicePtr workspace,
-                        StreamHandle stream) {
-  for (const WorkspaceRegion& region : FlagRegions(plan)) {
-    if (region.offset > plan.workspace_bytes ||
-        region.bytes > plan.workspace_bytes - region.offset) {
-      return absl::InternalError(absl::StrCat("flags at ", region.offset, " + ", region.bytes,
-                                              " lie outside a workspace of ",
-                                              plan.workspace_bytes));
-    }
-    SINTER_RETURN_IF_ERROR(loader.MemsetAsync(workspace + region.offset, 0, region.bytes, stream));
-  }
-  return absl::OkStatus();
+absl::Status ClearHeader(const Plan& plan, Loader& loader, DevicePtr workspace,
+                         StreamHandle stream) {
+  const uint64_t bytes = std::min(plan.workspace_bytes, kWorkspaceFlagBytes);
+  return bytes == 0 ? absl::OkStatus() : loader.MemsetAsync(workspace, 0, bytes, stream);
 }
 
 }  // namespace sinter

@@ -1,0 +1,472 @@
+#include "tests/unit/engine/fakes.h"
+
+#include <elf.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/reference/reference.h"
+
+namespace sinter::testing {
+namespace {
+
+// ---------------------------------------------------------------- planner
+FfnProblem ProblemFor(int64_t bucket) {
+  FfnProblem p;
+  p.products = 2;
+  p.activation = Activation::kRelu;
+  p.dtype = DType::kBF16;
+  p.n = kN;
+  p.k = kK;
+  p.l = kL;
+  p.bucket = bucket;
+  return p;
+}
+
+Schedule BaseSchedule(Dataflow dataflow, int cluster, int64_t grid) {
+  Schedule s;
+  s.dataflow = dataflow;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.stages = 2;
+  s.cluster = cluster;
+  s.grid = static_cast<int>(grid);
+  return s;
+}
+
+PlannedKernel Kernel(KernelFamily family, const FfnProblem& problem, const Schedule& schedule,
+                     double us) {
+  PlannedKernel kernel;
+  kernel.spec.family = family;
+  kernel.spec.problem = problem;
+  kernel.spec.schedule = schedule;
+  kernel.prediction.total_us = us;
+  kernel.prediction.bound = "hbm";
+  return kernel;
+}
+
+void Bind(PlannedKernel& kernel, Role role, int buffer, int64_t stride) {
+  const uint64_t offset = buffer == kWorkspaceBuffer ? kWorkspaceFlagBytes : 0;
+  kernel.spec.operands.push_back({role, buffer, offset, stride});
+}
+
+Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
+  Plan plan;
+  plan.name = "fused";
+  plan.bucket = bucket;
+  PlannedKernel kernel = Kernel(KernelFamily::kChain, ProblemFor(bucket), schedule, us);
+  Bind(kernel, Role::kA, 0, kK);
+  Bind(kernel, Role::kW1, 1, kK);
+  Bind(kernel, Role::kW2, 2, kN);
+  Bind(kernel, Role::kOut, 3, kL);
+  if (schedule.dataflow == Dataflow::kGridExchange) {
+    Bind(kernel, Role::kC, kWorkspaceBuffer, kN);
+    plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
+  }
+  plan.kernels.push_back(kernel);
+  return plan;
+}
+
+Plan FusedByGrid(int64_t bucket) {
+  Schedule s = BaseSchedule(Dataflow::kGridExchange, 8, 120);
+  s.first = {64, 8};
+  s.second = {64, 8};
+  return Fused(bucket, s, 10);
+}
+
+Plan FusedByCluster(int64_t bucket) {
+  Schedule s = BaseSchedule(Dataflow::kClusterExchange, 8, (bucket + 63) / 64 * 8);
+  s.first = {64, 1};
+  s.second = {8, 1};
+  return Fused(bucket, s, 12);
+}
+
+Plan Unfused(int64_t bucket, double us) {
+  Plan plan;
+  plan.name = "unfused";
+  plan.bucket = bucket;
+  plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
+  const int64_t m_tiles = (bucket + 63) / 64;
+  Schedule first = BaseSchedule(Dataflow::kProduct, 1, m_tiles * 8);
+  first.first = {64, 1};
+  Schedule second = BaseSchedule(Dataflow::kProduct, 8, m_tiles * 8);
+  second.first = {64, 8};
+  const FfnProblem chain = ProblemFor(bucket);
+  PlannedKernel one = Kernel(KernelFamily::kGemm, FirstProductOf(chain), first, us / 2);
+  Bind(one, Role::kA, 0, kK);
+  Bind(one, Role::kW1, 1, kK);
+  Bind(one, Role::kOut, kWorkspaceBuffer, kN);
+  PlannedKernel two = Kernel(KernelFamily::kGemm, SecondProductOf(chain), second, us / 2);
+  Bind(two, Role::kA, kWorkspaceBuffer, kN);
+  Bind(two, Role::kW1, 2, kN);
+  Bind(two, Role::kOut, 3, kL);
+  plan.kernels = {one, two};
+  return plan;
+}
+
+absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
+                                      const FusionOptions& options) {
+  ++world.plans;
+  if (world.plan_failures > 0 && world.plan_failures-- > 0) {
+    return MakeError(ErrorCode::kNoLegalPlan, "no plan on order");
+  }
+  FusionResult result;
+  result.considered = 1000;
+  result.legal = 100;
+  std::vector<Plan> plans;
+  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
+  plans.push_back(FusedByCluster(bucket));
+  plans.push_back(Unfused(bucket, 20));
+  if (world.unfused_is_best) std::swap(plans.front(), plans.back());
+  result.chosen = plans.front();
+  result.alternatives.assign(plans.begin() + 1, plans.end());
+  return result;
+}
+
+// "grid", "cluster", "first", "second".
+std::string NameOfSpec(const KernelSpec& spec) {
+  switch (spec.schedule.dataflow) {
+    case Dataflow::kGridExchange:
+      return "grid";
+    case Dataflow::kClusterExchange:
+      return "cluster";
+    case Dataflow::kProduct:
+      break;
+  }
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == Role::kOut && b.buffer == kWorkspaceBuffer) return "first";
+  }
+  return "second";
+}
+
+absl::StatusOr<GeneratedKernel> FakeGenerate(const KernelSpec& spec) {
+  GeneratedKernel kernel;
+  const std::string name = NameOfSpec(spec);
+  kernel.request.name = name;
+  kernel.request.source = absl::StrCat("// kernel ", name, " bucket ", spec.problem.bucket, "\n");
+  kernel.request.options = {"--std=c++17"};
+  kernel.request.arch = "sm_90a";
+  kernel.request.entry = name;
+  kernel.recipe.entry = name;
+  kernel.recipe.grid[0] = static_cast<uint32_t>(spec.schedule.grid);
+  kernel.recipe.cluster[0] = static_cast<uint32_t>(spec.schedule.cluster);
+  kernel.recipe.block[0] = 256;
+  kernel.recipe.cooperative = name == "grid";
+  kernel.recipe.pdl = name == "first" || name == "second";
+  return kernel;
+}
+
+// ---------------------------------------------------------------- store
+class FakeStore : public Store {
+ public:
+  explicit FakeStore(std::shared_ptr<FakeDisk> disk) : disk_(std::move(disk)) {}
+
+  Lookup Get(RecordKind kind, absl::string_view key) override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    Lookup lookup;
+    const auto buried = disk_->quarantined.find(std::string(key));
+    const auto record = disk_->records.find({kind, std::string(key)});
+    if (buried != disk_->quarantined.end()) {
+      lookup.reason = MissReason::kQuarantined;
+      lookup.detail = buried->second;
+    } else if (record != disk_->records.end()) {
+      lookup.hit = true;
+      lookup.payload = record->second;
+      lookup.tier = "local";
+      ++disk_->stats.local_hits;
+    }
+    if (!lookup.hit) ++disk_->stats.misses[static_cast<int>(lookup.reason)];
+    return lookup;
+  }
+
+  void Put(RecordKind kind, absl::string_view key, absl::string_view payload) override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    disk_->records[{kind, std::string(key)}] = std::string(payload);
+    ++disk_->stats.puts;
+  }
+
+  void Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    disk_->quarantined[std::string(key)] = std::string(why);
+    disk_->records.erase({kind, std::string(key)});
+    ++disk_->stats.quarantined;
+  }
+
+  std::shared_ptr<void> LockForBuild(RecordKind, absl::string_view key,
+                                     int64_t budget_us) override {
+    const std::string name(key);
+    std::unique_lock<std::mutex> lock(disk_->mutex);
+    const bool free = disk_->unlocked.wait_for(lock, std::chrono::microseconds(budget_us),
+                                               [&] { return disk_->locked.count(name) == 0; });
+    if (!free) return nullptr;
+    disk_->locked.insert(name);
+    std::shared_ptr<FakeDisk> disk = disk_;
+    return std::shared_ptr<void>(disk.get(), [disk, name](void*) {
+      std::lock_guard<std::mutex> unlock(disk->mutex);
+      disk->locked.erase(name);
+      disk->unlocked.notify_all();
+    });
+  }
+
+  StoreStats Stats() const override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    return disk_->stats;
+  }
+
+ private:
+  const std::shared_ptr<FakeDisk> disk_;
+};
+
+// ---------------------------------------------------------------- compiler
+// The smallest file that passes for a cubin: a header and two sections, then the source for the
+// fake loader.
+std::string FakeCubin(const std::string& text) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_EXEC;
+  header.e_machine = 190;
+  header.e_version = EV_CURRENT;
+  header.e_ehsize = sizeof header;
+  header.e_shoff = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 2;
+  header.e_shstrndx = 1;
+  Elf64_Shdr sections[2] = {};
+  sections[1].sh_type = SHT_STRTAB;
+  sections[1].sh_offset = sizeof header + sizeof sections;
+  sections[1].sh_size = 1;
+  std::string cubin(reinterpret_cast<const char*>(&header), sizeof header);
+  cubin.append(reinterpret_cast<const char*>(sections), sizeof sections);
+  cubin.push_back('\0');
+  return cubin + text;
+}
+
+class FakeCompiler : public Compiler {
+ public:
+  explicit FakeCompiler(FakeWorld* world) : world_(world) {}
+
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+    SINTER_RETURN_IF_ERROR(ToolchainId().status());
+    ++world_->compiles;
+    {
+      std::lock_guard<std::mutex> lock(world_->mutex);
+      ++world_->compiled[request.name];
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(world_->compile_ms));
+    const bool fails = world_->compile_failures > 0 && world_->compile_failures-- > 0;
+    if (fails || world_->refused.count(request.name) > 0) {
+      absl::Status status =
+          MakeError(ErrorCode::kCompileFailed, absl::StrCat("registers spill in ", request.name));
+      AttachCompileLog(status, "spill log");
+      return status;
+    }
+    CompiledKernel kernel;
+    const bool wrong = world_->wrong.count(request.name) > 0;
+    kernel.cubin = FakeCubin(absl::StrCat(request.source, wrong ? "WRONG" : ""));
+    kernel.log = "ptxas info";
+    kernel.compile_us = 1000.0 * world_->compile_ms;
+    kernel.registers = 168;
+    return kernel;
+  }
+
+  absl::StatusOr<std::string> ToolchainId() override {
+    if (!world_->has_compiler) return absl::UnavailableError("libnvrtc was not found");
+    world_->opened = true;
+    return world_->toolchain;
+  }
+  std::string PeekBuildId() override { return world_->build_id; }
+  bool Loaded() const override { return world_->opened; }
+  uint64_t Compiles() const override { return static_cast<uint64_t>(world_->compiles.load()); }
+
+ private:
+  FakeWorld* const world_;
+};
+
+// ---------------------------------------------------------------- device
+struct FakeBound : BoundKernel {
+  std::vector<DevicePtr> pointers;
+};
+
+class FakeKernel : public LoadedKernel {
+ public:
+  FakeKernel(FakeWorld* world, std::string entry, bool wrong)
+      : world_(world), entry_(std::move(entry)), wrong_(wrong) {}
+
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe&,
+                                                    const BufferList& buffers) const override {
+    auto bound = std::make_unique<FakeBound>();
+    bound->pointers.assign(buffers.pointers, buffers.pointers + buffers.count);
+    return std::unique_ptr<BoundKernel>(std::move(bound));
+  }
+
+  absl::Status Launch(const BoundKernel& bound, StreamHandle, int64_t m, int64_t row_offset,
+                      bool pdl_edge) const override {
+    {
+      std::lock_guard<std::mutex> lock(world_->mutex);
+      world_->launches.push_back({entry_, m, row_offset, pdl_edge});
+    }
+    if (!world_->compute || entry_ == "first") return absl::OkStatus();
+    const std::vector<DevicePtr>& p = static_cast<const FakeBound&>(bound).pointers;
+    const auto at = [&](size_t i) { return reinterpret_cast<void*>(p[i]); };
+    if (wrong_) {
+      std::memset(at(3), 0, static_cast<size_t>(m * kL * 2));
+      return absl::OkStatus();
+    }
+    ReferenceOptions options;
+    options.threads = 1;
+    return RunReference(world_->chain, m, {at(0), at(1), at(2)}, {at(3)}, options);
+  }
+
+  absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe&) const override {
+    return world_->resident_clusters;
+  }
+
+ private:
+  FakeWorld* const world_;
+  const std::string entry_;
+  const bool wrong_;
+};
+
+class FakeLoader : public Loader {
+ public:
+  explicit FakeLoader(FakeWorld* world) : world_(world) {}
+
+  absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin,
+                                                     const LaunchRecipe& recipe) override {
+    ++world_->loads;
+    if (absl::StrContains(cubin, "UNLOADABLE")) {
+      return MakeError(ErrorCode::kDriver, "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE (200)");
+    }
+    return std::shared_ptr<LoadedKernel>(
+        std::make_shared<FakeKernel>(world_, recipe.entry, absl::StrContains(cubin, "WRONG")));
+  }
+  absl::Status MemsetAsync(DevicePtr ptr, uint8_t value, uint64_t bytes, StreamHandle) override {
+    ++world_->memsets;
+    std::memset(reinterpret_cast<void*>(ptr), value, bytes);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> IsCapturing(StreamHandle) override { return world_->capturing.load(); }
+  absl::Status TieToCapture(StreamHandle, std::shared_ptr<const void> object) override {
+    if (world_->capturing && object != nullptr) ++world_->ties;
+    return absl::OkStatus();
+  }
+
+ private:
+  FakeWorld* const world_;
+};
+
+class FakeMeasurer : public Measurer {
+ public:
+  absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override {
+    void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return DeviceBuffer{reinterpret_cast<DevicePtr>(memory), bytes};
+  }
+  void Free(DeviceBuffer buffer) override { std::free(reinterpret_cast<void*>(buffer.ptr)); }
+  absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override {
+    std::memcpy(reinterpret_cast<void*>(to.ptr), from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Download(void* to, DeviceBuffer from, uint64_t bytes) override {
+    std::memcpy(to, reinterpret_cast<void*>(from.ptr), bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Fill(DeviceBuffer buffer, uint8_t byte) override {
+    std::memset(reinterpret_cast<void*>(buffer.ptr), byte, buffer.bytes);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
+                                   int, int) override {
+    SINTER_RETURN_IF_ERROR(enqueue(nullptr, 0));
+    return 11.5;
+  }
+  absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
+    return enqueue(nullptr);
+  }
+};
+
+}  // namespace
+
+// ---------------------------------------------------------------- chains
+Chain TestChain(int64_t rows) {
+  FfnSpec spec;
+  if (rows > 0) spec.m = Dim::Constant(rows);
+  spec.k = kK;
+  spec.n = kN;
+  spec.l = kL;
+  spec.act = Activation::kRelu;
+  return MakeFfnChain(spec).value();
+}
+
+Chain TestChainInOtherOrder() {
+  ChainBuilder b;
+  const InputOptions weight{true, {}, ""};
+  const DType dtype = DType::kBF16;
+  GemmChainOperands in;
+  in.w2 = b.Input({dtype, {Dim::Constant(kL), Dim::Constant(kN)}}, weight).value();
+  in.a = b.Input({dtype, {Dim::M(), Dim::Constant(kK)}}).value();
+  in.w1 = b.Input({dtype, {Dim::Constant(kN), Dim::Constant(kK)}}, weight).value();
+  const ValueId out = AddGemmChain(b, in, Activation::kRelu, Layout::kOI).value();
+  if (!b.Output(out).ok()) std::abort();
+  return b.Finish().value();
+}
+
+// ---------------------------------------------------------------- world
+int FakeDisk::Count(RecordKind kind) { return static_cast<int>(Keys(kind).size()); }
+
+std::vector<std::string> FakeDisk::Keys(RecordKind kind) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::vector<std::string> keys;
+  for (const auto& record : records) {
+    if (record.first.first == kind) keys.push_back(record.first.second);
+  }
+  return keys;
+}
+
+std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
+  Ports ports;
+  ports.store = std::make_unique<FakeStore>(disk);
+  ports.compiler = std::make_unique<FakeCompiler>(this);
+  ports.model = BuiltinModel("h200").value();
+  if (has_gpu) {
+    ports.loader = std::make_unique<FakeLoader>(this);
+    ports.measurer = std::make_unique<FakeMeasurer>();
+    ports.device_name = "Fake H200";
+  } else {
+    ports.no_gpu_reason = "no GPU: on order";
+  }
+  PlanningHooks hooks;
+  hooks.plan = [this](const Chain&, int64_t bucket, const DeviceModel&,
+                      const FusionOptions& options) { return FakePlan(*this, bucket, options); };
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel&) { return FakeGenerate(spec); };
+  LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
+    std::lock_guard<std::mutex> lock(mutex);
+    log.emplace_back(line);
+  });
+  return CreateEngine(std::move(ports), config, sink, std::move(hooks));
+}
+
+FakeBuffers::FakeBuffers(const std::vector<int64_t>& bytes) {
+  for (const int64_t size : bytes) {
+    const size_t rounded = (static_cast<size_t>(size) + 255) / 256 * 256;
+    void* memory = std::aligned_alloc(256, rounded);
+    std::memset(memory, 0xff, rounded);
+    pointers_.push_back(reinterpret_cast<DevicePtr>(memory));
+  }
+}
+
+FakeBuffers::~FakeBuffers() {
+  for (const DevicePtr pointer : pointers_) std::free(reinterpret_cast<void*>(pointer));
+}
+
+}  // namespace sinter::testing

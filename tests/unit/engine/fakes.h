@@ -1,0 +1,97 @@
+// A world without planner, compiler, disk and GPU: every port of the engine as a fake that counts
+// and misbehaves on order.
+#ifndef SINTER_TESTS_UNIT_ENGINE_FAKES_H_
+#define SINTER_TESTS_UNIT_ENGINE_FAKES_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/engine/core.h"
+#include "src/engine/engine.h"
+
+namespace sinter::testing {
+
+constexpr int64_t kK = 512, kN = 512, kL = 64;
+
+// A gemm_chain of the sizes above in bf16, weights constant; its rows are M, or `rows` when that is
+// not 0.
+Chain TestChain(int64_t rows = 0);
+// The same chain with w2 added before a and w1.
+Chain TestChainInOtherOrder();
+
+// What a store holds; shared by the stores of several engines, as a folder is by processes.
+struct FakeDisk {
+  std::mutex mutex;
+  std::condition_variable unlocked;
+  std::map<std::pair<RecordKind, std::string>, std::string> records;
+  std::map<std::string, std::string> quarantined;
+  std::set<std::string> locked;
+  StoreStats stats;
+
+  int Count(RecordKind kind);
+  std::vector<std::string> Keys(RecordKind kind);
+};
+
+struct FakeLaunch {
+  std::string kernel;  // name of its request
+  int64_t m = 0, row_offset = 0;
+  bool pdl_edge = false;
+};
+
+// Orders and records. What is not atomic or under `mutex` is set before the engine is made.
+struct FakeWorld {
+  std::shared_ptr<FakeDisk> disk = std::make_shared<FakeDisk>();
+  Chain chain = TestChain();  // what kernels compute
+
+  // Planner.
+  std::atomic<int> plans{0};
+  bool unfused_is_best = false;
+  std::atomic<int> plan_failures{0};  // the next so many plans fail
+
+  // Compiler.
+  std::atomic<int> compiles{0};
+  std::atomic<bool> opened{false};
+  std::string toolchain = "nvrtc-13.0-aaaa";
+  std::string build_id = "aaaa";  // what PeekBuildId says
+  bool has_compiler = true;
+  int compile_ms = 0;
+  std::set<std::string> refused;         // request names that do not compile
+  std::atomic<int> compile_failures{0};  // the next so many compiles fail
+
+  // Device.
+  bool has_gpu = true;
+  int resident_clusters = 16;
+  bool compute = true;          // launches run the reference
+  std::set<std::string> wrong;  // request names whose kernels write garbage
+  std::atomic<int> loads{0}, memsets{0}, ties{0};
+  std::atomic<bool> capturing{false};
+  std::mutex mutex;
+  std::vector<FakeLaunch> launches;
+  std::map<std::string, int> compiled;  // by request name
+
+  std::shared_ptr<Engine> MakeEngine(const Config& config = Config());
+  std::vector<std::string> log;  // under mutex
+};
+
+// Memory that a fake GPU can use, aligned, freed with the object. Poisoned with 0xff.
+class FakeBuffers {
+ public:
+  explicit FakeBuffers(const std::vector<int64_t>& bytes);
+  ~FakeBuffers();
+  const std::vector<DevicePtr>& pointers() const { return pointers_; }
+
+ private:
+  std::vector<DevicePtr> pointers_;
+};
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_ENGINE_FAKES_H_

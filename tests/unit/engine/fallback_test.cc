@@ -1,0 +1,131 @@
+// What runs when the chosen plan cannot: refused by the compiler, not resident, no compiler, no
+// GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/base/status.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+using Choice = PrepareOptions::Choice;
+
+int32_t Number(ErrorCode code) { return static_cast<int32_t>(code); }
+
+TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
+  FakeWorld world;
+  world.refused = {"grid"};
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(plan->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_NE(plan->ChosenDigest(), plan->plan().PlanDigest());
+  EXPECT_THAT(plan->plan().note, HasSubstr("registers spill in grid"));
+  EXPECT_THAT(plan->Explain(), HasSubstr("chosen by planning: " + plan->ChosenDigest().Hex()));
+  EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("plan 'fused' does not run")));
+
+  world.refused = {"grid", "cluster"};
+  const auto unfused = world.MakeEngine();
+  world.disk->records.clear();
+  EXPECT_EQ(unfused->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+}
+
+TEST(FallbackTest, AskingForFusedDoesNotGiveUnfused) {
+  FakeWorld world;
+  world.refused = {"grid", "cluster"};
+  PrepareOptions options;
+  options.choice = Choice::kFused;
+  const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
+  EXPECT_EQ(StatusNumber(status), Number(ErrorCode::kCompileFailed));
+}
+
+TEST(FallbackTest, FifteenAndFourteenClustersChooseTheSamePlanAndOnlyTheExecutedOneDiffers) {
+  FakeWorld enough, few;
+  enough.resident_clusters = 15;
+  few.resident_clusters = 14;
+  const auto full_engine = enough.MakeEngine();
+  const auto small_engine = few.MakeEngine();
+  const auto full = full_engine->Prepare(enough.chain, 16, {}).value();
+  const auto small = small_engine->Prepare(few.chain, 16, {}).value();
+  EXPECT_EQ(full->ChosenDigest(), small->ChosenDigest());
+  EXPECT_EQ(full->plan().PlanDigest(), full->ChosenDigest());
+  EXPECT_NE(small->plan().PlanDigest(), small->ChosenDigest());
+  EXPECT_EQ(full->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(small->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_EQ(full_engine->Stats().non_resident_fallbacks, 0u);
+  EXPECT_EQ(small_engine->Stats().non_resident_fallbacks, 1u);
+  EXPECT_THAT(small->plan().note, HasSubstr("keeps 14 clusters of 8 resident, the plan needs 15"));
+  EXPECT_THAT(few.log, ::testing::Contains(HasSubstr("14 clusters")));
+}
+
+TEST(FallbackTest, TheNonResidentFallbackIsWarmTheSecondTime) {
+  FakeWorld world;
+  world.resident_clusters = 14;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(world.plans, 2);
+  const int compiles = world.compiles;
+  const auto engine = world.MakeEngine();
+  EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(engine->Stats().searched, 0u);
+  EXPECT_EQ(world.compiles, compiles);
+}
+
+TEST(FallbackTest, WithoutACompilerAHitServesAndAMissIsUnavailable) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  world.has_compiler = false;
+  world.build_id = "";
+  world.opened = false;
+  const auto engine = world.MakeEngine();
+  EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  EXPECT_FALSE(engine->Stats().nvrtc_loaded);
+  EXPECT_TRUE(absl::IsUnavailable(engine->Prepare(world.chain, 64, {}).status()));
+}
+
+TEST(FallbackTest, WithoutACompilerALostKernelGivesWayToAPlanThatIsThere) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  const std::string fused = world.disk->Keys(RecordKind::kKernel).front();
+  PrepareOptions unfused;
+  unfused.choice = Choice::kUnfused;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, unfused).ok());
+  world.disk->records.erase({RecordKind::kKernel, fused});
+  world.has_compiler = false;
+  const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(plan->plan().name, "unfused");
+  EXPECT_THAT(plan->plan().note, HasSubstr("libnvrtc"));
+}
+
+TEST(FallbackTest, WithoutAGpuPreparingWorksAndLaunchingSaysWhyNot) {
+  FakeWorld world;
+  world.has_gpu = false;
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(engine->Stats().kernels_compiled, 1u);
+  EXPECT_EQ(engine->Stats().kernels_loaded, 0u);
+  for (const absl::Status& status :
+       {plan->Bind({16, 16, 16, 16}, 0).status(), plan->InitWorkspace(0, 0, nullptr),
+        plan->Launch(PlanBinding(), nullptr, 1, false),
+        engine->Tune(world.chain, 16, {}).status()}) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(status.message(), "no GPU: on order");
+  }
+  EXPECT_TRUE(engine->RefuseDuringCapture(nullptr).ok());
+  EXPECT_THAT(plan->Explain(), HasSubstr("no GPU: on order"));
+}
+
+TEST(FallbackTest, KernelsMadeWithoutAGpuServeOneThatHasIt) {
+  FakeWorld builder;
+  builder.has_gpu = false;
+  ASSERT_TRUE(builder.MakeEngine()->Prepare(builder.chain, 16, {}).ok());
+  FakeWorld server;
+  server.disk = builder.disk;
+  ASSERT_TRUE(server.MakeEngine()->Prepare(server.chain, 16, {}).ok());
+  EXPECT_EQ(server.compiles, 0);
+  EXPECT_EQ(server.loads, 1);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,184 @@
+// Binding and launching: order of buffers, checks, pieces of the largest bucket, edges, capture.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/base/status.h"
+#include "src/engine/trial_data.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeBuffers;
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+using testing::kK;
+using testing::kL;
+using testing::kN;
+
+constexpr int64_t kRows = 6;
+
+std::vector<int64_t> Sizes(int64_t m) { return {m * kK * 2, kN * kK * 2, kN * kL * 2, m * kL * 2}; }
+
+struct Ready {
+  FakeWorld world;
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<const PreparedPlan> plan;
+
+  explicit Ready(int64_t m = 16, PrepareOptions::Choice choice = PrepareOptions::Choice::kBest) {
+    engine = world.MakeEngine();
+    PrepareOptions options;
+    options.choice = choice;
+    plan = engine->Prepare(world.chain, m, options).value();
+  }
+};
+
+void* At(DevicePtr pointer) { return reinterpret_cast<void*>(pointer); }
+
+TEST(LaunchTest, EqualChainsShareAPlanAndKeepTheirOwnOrderOfInputs) {
+  Ready ready;
+  const Chain other = testing::TestChainInOtherOrder();
+  ASSERT_EQ(other.CanonicalBytes(), ready.world.chain.CanonicalBytes());
+  const auto plan = ready.engine->Prepare(other, 16, {}).value();
+  EXPECT_EQ(&plan->plan(), &ready.plan->plan());
+
+  const auto inputs = RandomInputs(ready.world.chain, kRows, 3).value();
+  FakeBuffers buffers(Sizes(kRows)), again(Sizes(kRows)), workspace({1 << 20});
+  const std::vector<DevicePtr>& p = buffers.pointers();
+  for (size_t i = 0; i < 3; ++i) std::memcpy(At(p[i]), inputs[i].data(), inputs[i].size());
+  const auto bound = ready.plan->Bind(p, workspace.pointers()[0]).value();
+  ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, kRows, false).ok());
+
+  const DevicePtr out = again.pointers()[3];
+  const auto other_bound = plan->Bind({p[2], p[0], p[1], out}, workspace.pointers()[0]).value();
+  ASSERT_TRUE(plan->Launch(*other_bound, nullptr, kRows, false).ok());
+  EXPECT_EQ(std::memcmp(At(out), At(p[3]), kRows * kL * 2), 0);
+  EXPECT_EQ(ready.engine->Stats().launches, 2u);
+}
+
+TEST(LaunchTest, BadBuffersAreNamed) {
+  Ready ready;
+  const DevicePtr good = 4096, workspace = 1 << 20;
+  struct Case {
+    std::vector<DevicePtr> buffers;
+    DevicePtr workspace;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {{good, good, good}, workspace, "got 3 buffers, want 4"},
+      {{}, workspace, "got 0 buffers, want 4"},
+      {{good, good, good, good, good}, workspace, "got 5 buffers"},
+      {{good, 0, good, good}, workspace, "buffer of input 1 is null"},
+      {{good, good, good + 8, good}, workspace, "input 2 is at 0x1008, must be aligned to 16"},
+      {{good, good, good, good + 2}, workspace, "output 0 is at 0x1002"},
+      {{good, good, good, good}, 0, "workspace is null, the plan needs"},
+      {{good, good, good, good}, workspace + 64, "must be aligned to 128"},
+  };
+  for (const Case& c : cases) {
+    const absl::Status status = ready.plan->Bind(c.buffers, c.workspace).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << c.message;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+  }
+}
+
+TEST(LaunchTest, WorkspaceIsCheckedAndOnlyItsHeaderIsCleared) {
+  Ready ready;
+  const uint64_t bytes = ready.plan->WorkspaceBytes();
+  ASSERT_GT(bytes, kWorkspaceFlagBytes);
+  FakeBuffers workspace({static_cast<int64_t>(bytes)});
+  const DevicePtr at = workspace.pointers()[0];
+  EXPECT_TRUE(absl::IsInvalidArgument(ready.plan->InitWorkspace(at, bytes - 1, nullptr)));
+  ASSERT_TRUE(ready.plan->InitWorkspace(at, bytes, nullptr).ok());
+  const auto* byte = static_cast<const uint8_t*>(At(at));
+  EXPECT_EQ(byte[0], 0);
+  EXPECT_EQ(byte[kWorkspaceFlagBytes - 1], 0);
+  EXPECT_EQ(byte[kWorkspaceFlagBytes], 0xff);
+}
+
+TEST(LaunchTest, RowsBeyondTheBucketAreRefusedAndNoneIsNothing) {
+  Ready ready;
+  ready.world.compute = false;
+  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  EXPECT_TRUE(absl::IsOutOfRange(ready.plan->Launch(*bound, nullptr, 17, false)));
+  EXPECT_TRUE(absl::IsOutOfRange(ready.plan->Launch(*bound, nullptr, -1, false)));
+  EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 0, false).ok());
+  EXPECT_TRUE(ready.world.launches.empty());
+  EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 16, false).ok());
+  EXPECT_EQ(ready.world.launches.size(), 1u);
+}
+
+TEST(LaunchTest, MoreRowsThanTheLargestBucketGoInPieces) {
+  Ready ready(kLargestBucket);
+  ready.world.compute = false;
+  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 2 * kLargestBucket + 5, false).ok());
+  ASSERT_EQ(ready.world.launches.size(), 3u);
+  const int64_t rows[] = {kLargestBucket, kLargestBucket, 5};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(ready.world.launches[i].m, rows[i]);
+    EXPECT_EQ(ready.world.launches[i].row_offset, static_cast<int64_t>(i) * kLargestBucket);
+    EXPECT_FALSE(ready.world.launches[i].pdl_edge);
+  }
+}
+
+TEST(LaunchTest, EdgesInsideThePlanAreProgrammaticAndTheFirstIsTheCallersChoice) {
+  Ready ready(16, PrepareOptions::Choice::kUnfused);
+  ready.world.compute = false;
+  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 16, false).ok());
+  ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 16, true).ok());
+  std::vector<bool> edges;
+  for (const auto& launch : ready.world.launches) edges.push_back(launch.pdl_edge);
+  EXPECT_EQ(edges, (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(ready.world.launches[0].kernel, "first");
+  EXPECT_EQ(ready.world.launches[1].kernel, "second");
+}
+
+TEST(LaunchTest, AChainWithoutMRunsItsOwnRows) {
+  FakeWorld world;
+  world.chain = testing::TestChain(24);
+  world.compute = false;
+  const auto plan = world.MakeEngine()->Prepare(world.chain, 1, {}).value();
+  const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+  ASSERT_TRUE(plan->Launch(*bound, nullptr, 1, false).ok());
+  EXPECT_EQ(world.launches.front().m, 24);
+}
+
+TEST(LaunchTest, ABindingOfAnotherPlanIsRefused) {
+  Ready ready;
+  const auto other = ready.engine->Prepare(ready.world.chain, 64, {}).value();
+  const auto bound = other->Bind({16, 16, 16, 16}, 128).value();
+  EXPECT_TRUE(absl::IsInvalidArgument(ready.plan->Launch(*bound, nullptr, 1, false)));
+}
+
+TEST(LaunchTest, CaptureTiesThePlanAndRefusesTheSlowCalls) {
+  Ready ready;
+  ready.world.compute = false;
+  EXPECT_TRUE(ready.engine->RefuseDuringCapture(nullptr).ok());
+  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  ready.world.capturing = true;
+  ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 16, false).ok());
+  EXPECT_EQ(ready.world.ties, 1);
+  EXPECT_EQ(StatusNumber(ready.engine->RefuseDuringCapture(nullptr)),
+            static_cast<int32_t>(ErrorCode::kStreamCapturing));
+}
+
+TEST(LaunchTest, APlanOutlivesItsEngine) {
+  Ready ready;
+  ready.world.compute = false;
+  ready.engine.reset();
+  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 3, false).ok());
+}
+
+TEST(LaunchTest, SourceIsGeneratedOnDemand) {
+  Ready ready(16, PrepareOptions::Choice::kUnfused);
+  EXPECT_EQ(ready.plan->SourceOf(0), "// kernel first bucket 16\n");
+  EXPECT_EQ(ready.plan->SourceOf(2), "");
+  EXPECT_EQ(ready.plan->SourceOf(-1), "");
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,125 @@
+#include "src/engine/single_flight.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace sinter {
+namespace {
+
+using Flight = SingleFlight<int>;
+
+void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+TEST(SingleFlightTest, SixteenThreadsBuildOnce) {
+  Flight flights;
+  std::atomic<int> builds{0}, waits{0}, sum{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 16; ++i) {
+    threads.emplace_back([&] {
+      bool waited = false;
+      const auto result = flights.Do(
+          "k", BuildControl(),
+          [&]() -> absl::StatusOr<int> {
+            ++builds;
+            Sleep(50);
+            return 7;
+          },
+          &waited);
+      sum += result.value();
+      waits += waited;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(builds, 1);
+  EXPECT_EQ(waits, 15);
+  EXPECT_EQ(sum, 16 * 7);
+}
+
+TEST(SingleFlightTest, DifferentKeysDoNotWaitForOneAnother) {
+  Flight flights;
+  const auto inner = [&]() -> absl::StatusOr<int> {
+    return flights.Do("b", BuildControl(), [] { return absl::StatusOr<int>(2); });
+  };
+  EXPECT_EQ(flights.Do("a", BuildControl(), inner).value(), 2);
+}
+
+TEST(SingleFlightTest, FailureIsSharedAndThenForgotten) {
+  Flight flights;
+  std::atomic<int> builds{0};
+  std::atomic<bool> inside{false};
+  const auto fail = [&]() -> absl::StatusOr<int> {
+    ++builds;
+    inside = true;
+    Sleep(50);
+    return absl::InternalError("broken");
+  };
+  std::thread builder([&] { EXPECT_FALSE(flights.Do("k", BuildControl(), fail).ok()); });
+  while (!inside) Sleep(1);
+  const auto shared = flights.Do("k", BuildControl(), fail);
+  builder.join();
+  EXPECT_EQ(shared.status().message(), "broken");
+  EXPECT_EQ(builds, 1);
+  EXPECT_EQ(flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(3); }).value(), 3);
+}
+
+TEST(SingleFlightTest, AWaiterTakesOverFromABuilderThatWasCancelled) {
+  Flight flights;
+  std::atomic<bool> inside{false}, cancel{false};
+  const BuildControl impatient(0, &cancel, nullptr);
+  std::thread builder([&] {
+    const auto result = flights.Do("k", impatient, [&]() -> absl::StatusOr<int> {
+      inside = true;
+      while (!cancel) Sleep(1);
+      return absl::CancelledError("mine");
+    });
+    EXPECT_TRUE(absl::IsCancelled(result.status()));
+  });
+  while (!inside) Sleep(1);
+  std::thread canceller([&] {
+    Sleep(20);
+    cancel = true;
+  });
+  const auto result = flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(5); });
+  builder.join();
+  canceller.join();
+  EXPECT_EQ(result.value(), 5);
+}
+
+TEST(SingleFlightTest, AWaiterObeysItsOwnDeadlineAndCancelFlag) {
+  Flight flights;
+  std::atomic<bool> inside{false}, release{false};
+  std::thread builder([&] {
+    EXPECT_TRUE(flights
+                    .Do("k", BuildControl(),
+                        [&]() -> absl::StatusOr<int> {
+                          inside = true;
+                          while (!release) Sleep(1);
+                          return 1;
+                        })
+                    .ok());
+  });
+  while (!inside) Sleep(1);
+  const auto never = [] { return absl::StatusOr<int>(0); };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      flights.Do("k", BuildControl(5000, nullptr, nullptr), never).status()));
+  std::atomic<bool> cancel{true};
+  EXPECT_TRUE(
+      absl::IsCancelled(flights.Do("k", BuildControl(0, &cancel, nullptr), never).status()));
+  release = true;
+  builder.join();
+}
+
+TEST(SingleFlightTest, AnExceptionLandsTheFlight) {
+  Flight flights;
+  EXPECT_THROW(
+      (void)flights.Do("k", BuildControl(),
+                       []() -> absl::StatusOr<int> { throw std::runtime_error("out of memory"); }),
+      std::runtime_error);
+  EXPECT_EQ(flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(3); }).value(), 3);
+}
+
+}  // namespace
+}  // namespace sinter

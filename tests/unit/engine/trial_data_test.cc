@@ -1,0 +1,61 @@
+#include "src/engine/trial_data.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "src/chain/builder.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+TEST(TrialDataTest, SameSeedSameBytesAndAnotherSeedOthers) {
+  const Chain chain = testing::TestChain();
+  const auto a = RandomInputs(chain, 5, 1).value();
+  EXPECT_EQ(a, RandomInputs(chain, 5, 1).value());
+  EXPECT_NE(a[0], RandomInputs(chain, 5, 2).value()[0]);
+  ASSERT_EQ(a.size(), 3u);
+  EXPECT_EQ(a[0].size(), static_cast<size_t>(5 * testing::kK * 2));
+  EXPECT_EQ(a[2].size(), static_cast<size_t>(testing::kN * testing::kL * 2));
+}
+
+TEST(TrialDataTest, ValuesAreFiniteVariedAndWeightsKeepTheScale) {
+  const Chain chain = testing::TestChain();
+  const auto inputs = RandomInputs(chain, 16, 9).value();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    double sum = 0, squares = 0;
+    const size_t count = inputs[i].size() / 2;
+    for (size_t j = 0; j < count; ++j) {
+      uint16_t bits;
+      std::memcpy(&bits, inputs[i].data() + 2 * j, 2);
+      const double v = BF16ToF32(bits);
+      ASSERT_TRUE(std::isfinite(v));
+      sum += v;
+      squares += v * v;
+    }
+    const double rms = std::sqrt(squares / static_cast<double>(count));
+    EXPECT_LT(std::abs(sum / static_cast<double>(count)), 0.1 * rms);
+    const double want = i == 0 ? 0.577 : i == 1 ? 1 / std::sqrt(512.0) : 1 / std::sqrt(181.0);
+    EXPECT_NEAR(rms, want, 0.05 * want) << i;
+  }
+}
+
+TEST(TrialDataTest, OutputsAreReadThroughTheirStrides) {
+  ChainBuilder b;
+  const TensorType type{DType::kF32, {Dim::M(), Dim::Constant(3)}};
+  const ValueId x = b.Input(type).value();
+  OutputOptions padded;
+  padded.strides = {{4, 0}, {1, 0}};
+  ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kNeg, x).value(), padded).ok());
+  const Chain chain = b.Finish().value();
+  const float buffer[] = {0, 1, 2, -9, 10, 11, 12};
+  const std::string bytes(reinterpret_cast<const char*>(buffer), sizeof buffer);
+  EXPECT_EQ(OutputBytes(chain, 0, 2).value(), static_cast<int64_t>(sizeof buffer));
+  EXPECT_EQ(OutputValues(chain, 0, 2, bytes).value(), (std::vector<double>{0, 1, 2, 10, 11, 12}));
+  EXPECT_FALSE(OutputValues(chain, 0, 3, bytes).ok());
+}
+
+}  // namespace
+}  // namespace sinter

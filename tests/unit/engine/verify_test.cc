@@ -1,0 +1,125 @@
+// The self-check: right kernels are marked, wrong ones never run again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/record/kernel_record.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+
+PrepareOptions Verify() {
+  PrepareOptions options;
+  options.verify = true;
+  return options;
+}
+
+KernelRecord RecordOf(FakeWorld& world, const std::string& entry) {
+  for (const std::string& key : world.disk->Keys(RecordKind::kKernel)) {
+    KernelRecord record =
+        DecodeKernelRecord(world.disk->records[{RecordKind::kKernel, key}]).value();
+    if (record.entry == entry) return record;
+  }
+  ADD_FAILURE() << "no kernel " << entry;
+  return KernelRecord();
+}
+
+TEST(VerifyTest, ARightKernelIsMarkedAndNotCheckedAgain) {
+  FakeWorld world;
+  const auto plan = world.MakeEngine()->Prepare(world.chain, 16, Verify()).value();
+  EXPECT_EQ(plan->plan().name, "fused");
+  EXPECT_THAT(plan->Explain(), HasSubstr(", verified"));
+  const KernelRecord record = RecordOf(world, "grid");
+  EXPECT_EQ(record.verification.device, "Fake H200");
+  EXPECT_NE(record.verification.seed, 0u);
+  EXPECT_LT(record.verification.error, 1e-2);
+  EXPECT_FALSE(RecordOf(world, "second").verification.verified());
+
+  const size_t launches = world.launches.size();
+  EXPECT_GT(launches, 0u);
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
+  EXPECT_EQ(world.launches.size(), launches);
+}
+
+TEST(VerifyTest, WithoutBeingAskedNothingIsLaunched) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  EXPECT_TRUE(world.launches.empty());
+}
+
+TEST(VerifyTest, APlantedWrongKernelIsQuarantinedWithItsSeedAndTheUnfusedPlanRuns) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  const std::string key = world.disk->Keys(RecordKind::kKernel).front();
+  KernelRecord planted = RecordOf(world, "grid");
+  planted.cubin += "WRONG";
+  world.disk->records[{RecordKind::kKernel, key}] = EncodeKernelRecord(planted);
+
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, Verify()).value();
+  EXPECT_EQ(plan->plan().name, "unfused");
+  EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
+  ASSERT_EQ(world.disk->quarantined.count(key), 1u);
+  EXPECT_THAT(world.disk->quarantined[key], HasSubstr("seed "));
+  EXPECT_THAT(plan->plan().note, HasSubstr("quarantined"));
+  // Compiled for the unfused plan: its two products, and nothing in place of the wrong kernel.
+  EXPECT_EQ(world.compiled["grid"], 1);
+  EXPECT_EQ(world.compiled["cluster"], 0);
+
+  // Never chosen again: not by this process, not by another, checked or not.
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(world.compiled["grid"], 1);
+}
+
+TEST(VerifyTest, AKernelThatIsWrongFromTheCompilerIsCaughtToo) {
+  FakeWorld world;
+  world.wrong = {"grid"};
+  Config config;
+  config.verify_first_use = true;
+  const auto engine = world.MakeEngine(config);
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
+}
+
+TEST(VerifyTest, AWrongUnfusedPlanDoesNotCondemnARightKernel) {
+  FakeWorld world;
+  world.wrong = {"second"};
+  const auto engine = world.MakeEngine();
+  EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name, "fused");
+  EXPECT_EQ(engine->Stats().wrong_kernels, 0u);
+  EXPECT_TRUE(RecordOf(world, "grid").verification.verified());
+}
+
+TEST(VerifyTest, TheUnfusedPlanIsCheckedAgainstTheReference) {
+  FakeWorld world;
+  world.unfused_is_best = true;
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
+  EXPECT_TRUE(RecordOf(world, "first").verification.verified());
+  EXPECT_TRUE(RecordOf(world, "second").verification.verified());
+
+  FakeWorld bad;
+  bad.unfused_is_best = true;
+  bad.wrong = {"second"};
+  EXPECT_FALSE(bad.MakeEngine()->Prepare(bad.chain, 16, Verify()).ok());
+  EXPECT_EQ(bad.disk->quarantined.size(), 2u);
+}
+
+TEST(VerifyTest, TheWorkspaceHeaderIsClearBeforeAKernelRuns) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
+  EXPECT_EQ(world.memsets, 2);  // the fused plan's, the unfused plan's
+}
+
+TEST(VerifyTest, AChainWithoutMIsCheckedAtItsRows) {
+  FakeWorld world;
+  world.chain = testing::TestChain(24);
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 1, Verify()).ok());
+  EXPECT_EQ(world.launches.front().m, 24);
+}
+
+}  // namespace
+}  // namespace sinter
