@@ -43,7 +43,7 @@ std::set<std::string> KeysOf(OpKind kind) {
 
 absl::Status ReadAxis(const JsonObject& in, Op* op) {
   SINTER_ASSIGN_OR_RETURN(int64_t axis, in.Integer("axis"));
-  op->axis = axis >= 0 && axis < kMaxRank ? static_cast<int32_t>(axis) : -1;
+  op->axis = JsonObject::Narrow(axis);
   return absl::OkStatus();
 }
 
@@ -128,9 +128,7 @@ absl::Status ReadOp(const Json& json, const std::string& path, ChainBuilder& bui
   SINTER_RETURN_IF_ERROR(CheckId(in, builder.size()));
   if (in.Has("in")) {
     SINTER_ASSIGN_OR_RETURN(std::vector<int64_t> ids, in.Integers<int64_t>("in", 64));
-    for (int64_t id : ids) {
-      op.operands.push_back(id >= 0 && id < builder.size() ? static_cast<ValueId>(id) : -1);
-    }
+    for (int64_t id : ids) op.operands.push_back(JsonObject::Narrow(id));
   }
   SINTER_ASSIGN_OR_RETURN(op.type.dtype, in.Type("dtype"));
   SINTER_ASSIGN_OR_RETURN(op.type.dims, in.Dims("dims"));
@@ -156,10 +154,9 @@ absl::Status ReadOutput(const Json& json, const std::string& path, ChainBuilder&
   SINTER_ASSIGN_OR_RETURN(options.strides, in.Strides("strides"));
   if (in.Has("alias")) {
     SINTER_ASSIGN_OR_RETURN(int64_t alias, in.Integer("alias"));
-    options.alias = alias >= 0 && alias < builder.size() ? static_cast<ValueId>(alias) : -2;
+    options.alias = alias == -1 ? -2 : JsonObject::Narrow(alias);  // -1 would mean none
   }
-  const bool known = value >= 0 && value < builder.size();
-  return builder.Output(known ? static_cast<ValueId>(value) : -1, options);
+  return builder.Output(JsonObject::Narrow(value), options);
 }
 
 using ReadElement = absl::Status (*)(const Json&, const std::string&, ChainBuilder&);

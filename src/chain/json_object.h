@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_CHAIN_JSON_OBJECT_H_
 #define SINTER_SRC_CHAIN_JSON_OBJECT_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -22,6 +23,10 @@ namespace sinter {
 // One JSON object at a path: typed access to its keys, and no others.
 class JsonObject {
  public:
+  // To 32 bits, the nearest value that fits: what is out of range stays so.
+  static int32_t Narrow(int64_t v) {
+    return static_cast<int32_t>(std::clamp<int64_t>(v, INT32_MIN, INT32_MAX));
+  }
   static std::string Printable(const std::string& text) {
     std::string result = text.substr(0, 40);
     for (char& c : result) {
@@ -81,7 +86,7 @@ class JsonObject {
     for (const nlohmann::json& element : *array) {
       SINTER_ASSIGN_OR_RETURN(int64_t v,
                               IntegerAt(element, absl::StrCat(At(key), "[", result.size(), "]")));
-      result.push_back(static_cast<T>(v));
+      result.push_back(sizeof(T) < sizeof(v) ? Narrow(v) : v);
     }
     return result;
   }

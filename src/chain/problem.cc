@@ -1,6 +1,7 @@
 #include "src/chain/problem.h"
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -155,14 +156,16 @@ absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) 
   }
   SINTER_ASSIGN_OR_RETURN(const KindSpec kind, FindKind(kind_name));
   problem.kind = kind.name;
-  SINTER_ASSIGN_OR_RETURN(auto given, SplitFields(kind, words, has_id ? 2 : 1));
+  absl::StatusOr<std::map<std::string, std::string>> split =
+      SplitFields(kind, words, has_id ? 2 : 1);
+  if (!split.ok()) return Annotate(split.status(), kind.name);
   FieldValues values;
   for (const FieldSpec& field : kind.fields) {
-    const auto it = given.find(field.key);
-    if (it == given.end() && field.fallback == nullptr) {
+    const auto it = split->find(field.key);
+    if (it == split->end() && field.fallback == nullptr) {
       return Bad(kind.name, ": key ", field.key, " is missing");
     }
-    const std::string text = it == given.end() ? field.fallback : it->second;
+    const std::string text = it == split->end() ? field.fallback : it->second;
     absl::StatusOr<std::string> value = CanonicalValue(field, text);
     if (!value.ok()) return Annotate(value.status(), kind.name);
     if (field.type == FieldType::kRows && *value != "M") {
