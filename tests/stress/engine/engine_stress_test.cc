@@ -1,0 +1,147 @@
+// Many threads, several engines on one store, keys that come and go, failures, cancels, damage:
+// counts stay exact where they must, and a thread sanitizer finds nothing.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "src/base/status.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeBuffers;
+using testing::FakeWorld;
+using Choice = PrepareOptions::Choice;
+
+constexpr int kThreads = 16;
+
+void InThreads(const std::function<void(int)>& work) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(EngineStressTest, ManyKeysByManyThreadsAreEachBuiltOnce) {
+  FakeWorld world;
+  world.compile_ms = 1;
+  world.compute = false;
+  const auto engine = world.MakeEngine();
+  const std::vector<int64_t> buckets = {1, 8, 16, 32, 48, 64, 96, 128};
+  // Held, so that no plan dies between two uses.
+  std::vector<std::vector<std::shared_ptr<const PreparedPlan>>> held(kThreads);
+  InThreads([&](int thread) {
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      const int64_t m = buckets[(i + static_cast<size_t>(thread)) % buckets.size()];
+      held[static_cast<size_t>(thread)].push_back(engine->Prepare(world.chain, m, {}).value());
+    }
+  });
+  EXPECT_EQ(world.plans, static_cast<int>(buckets.size()));
+  EXPECT_EQ(world.compiles, static_cast<int>(buckets.size()));
+  EXPECT_EQ(engine->Stats().kernels_loaded, buckets.size());
+  EXPECT_EQ(engine->Stats().prepares, kThreads * buckets.size());
+}
+
+TEST(EngineStressTest, LaunchesFromManyThreadsShareOnePlan) {
+  FakeWorld world;
+  world.compute = false;
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+  InThreads([&](int thread) {
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_TRUE(plan->Launch(*bound, nullptr, thread, i % 2 == 0).ok());
+    }
+  });
+  EXPECT_EQ(engine->Stats().launches, 200u * kThreads);
+}
+
+// One thread's random day.
+void Churn(FakeWorld& world, const std::vector<std::shared_ptr<Engine>>& engines, int thread,
+           std::atomic<int>& unexpected) {
+  std::mt19937 random(static_cast<unsigned>(thread));
+  const auto below = [&](unsigned n) { return random() % n; };
+  for (int i = 0; i < 60; ++i) {
+    Engine& engine = *engines[below(static_cast<unsigned>(engines.size()))];
+    std::atomic<bool> cancel{below(8) == 0};
+    PrepareOptions options;
+    options.choice = static_cast<Choice>(below(3));
+    options.verify = below(16) == 0;
+    options.deadline_us = below(6) == 0 ? 500 : 0;
+    options.cancel = &cancel;
+    options.must_hit = below(8) == 0;
+    if (below(10) == 0) ++world.compile_failures;
+    if (below(10) == 0) ++world.plan_failures;
+    const auto plan = engine.Prepare(world.chain, int64_t{1} << below(5), options);
+    (void)engine.Stats();
+    if (plan.ok()) {
+      (void)(*plan)->Explain();
+      const auto bound = (*plan)->Bind({16, 16, 16, 16}, 128).value();
+      unexpected += !(*plan)->Launch(*bound, nullptr, 0, false).ok();
+      continue;
+    }
+    const int32_t number = StatusNumber(plan.status());
+    const bool expected = absl::IsCancelled(plan.status()) ||
+                          absl::IsDeadlineExceeded(plan.status()) ||
+                          number == static_cast<int32_t>(ErrorCode::kCacheMiss) ||
+                          number == static_cast<int32_t>(ErrorCode::kCompileFailed) ||
+                          number == static_cast<int32_t>(ErrorCode::kNoLegalPlan);
+    if (!expected) ADD_FAILURE() << plan.status();
+    unexpected += !expected;
+  }
+}
+
+TEST(EngineStressTest, ChurnOfFailuresCancelsAndDeadlinesEndsInKnownErrorsOnly) {
+  FakeWorld world;
+  world.compile_ms = 1;
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (int i = 0; i < 3; ++i) engines.push_back(world.MakeEngine());
+  std::atomic<int> unexpected{0};
+  std::atomic<bool> stop{false};
+  std::thread vandal([&] {
+    std::mt19937 random(99);
+    while (!stop) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::lock_guard<std::mutex> lock(world.disk->mutex);
+      if (world.disk->records.empty()) continue;
+      auto record = world.disk->records.begin();
+      std::advance(record, random() % world.disk->records.size());
+      if (random() % 2 == 0) {
+        world.disk->records.erase(record);
+      } else {
+        record->second.resize(record->second.size() / 2);
+      }
+    }
+  });
+  InThreads([&](int thread) { Churn(world, engines, thread, unexpected); });
+  stop = true;
+  vandal.join();
+  EXPECT_EQ(unexpected, 0);
+  world.compile_failures = 0;
+  world.plan_failures = 0;
+  EXPECT_TRUE(engines[0]->Prepare(world.chain, 16, {}).ok());
+}
+
+TEST(EngineStressTest, AnEngineMayDieWhileItsPlansAreUsed) {
+  FakeWorld world;
+  world.compute = false;
+  auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  std::atomic<bool> started{false};
+  std::thread user([&] {
+    const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+    for (int i = 0; i < 500; ++i) {
+      EXPECT_TRUE(plan->Launch(*bound, nullptr, 1, false).ok());
+      started = true;
+    }
+  });
+  while (!started) std::this_thread::yield();
+  engine.reset();
+  user.join();
+}
+
+}  // namespace
+}  // namespace sinter
