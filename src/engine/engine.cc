@@ -129,6 +129,9 @@ class EngineImpl : public Engine {
 
   LoadedPlanPtr FindLive(const std::string& key) {
     LoadedPlanPtr live = live_.Find(key);
+    for (size_t i = 0; live != nullptr && i < live->kernels.size(); ++i) {
+      if (kernels_.IsWrong(*live->kernels[i])) live = nullptr;
+    }
     if (live != nullptr) core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
     return live;
   }

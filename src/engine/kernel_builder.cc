@@ -193,6 +193,11 @@ void KernelBuilder::Quarantine(const BuiltKernel& kernel, absl::string_view why)
                  absl::StrCat("kernel ", ShortName(kernel.key), " is quarantined: ", why));
 }
 
+bool KernelBuilder::IsWrong(const BuiltKernel& kernel) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return quarantined_.contains(kernel.key);
+}
+
 std::string KernelBuilder::WhyQuarantined(const std::string& key) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto entry = quarantined_.find(key);

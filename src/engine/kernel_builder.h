@@ -51,6 +51,8 @@ class KernelBuilder {
   void MarkVerified(const BuiltKernel& kernel, const Verification& verification);
   // The kernel is never handed out again, by this process or by another that shares the store.
   void Quarantine(const BuiltKernel& kernel, absl::string_view why);
+  // Whether this process found the kernel wrong; plans that hold it already are not recalled.
+  bool IsWrong(const BuiltKernel& kernel) const;
 
  private:
   absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const std::string& key,

@@ -85,6 +85,16 @@ TEST(VerifyTest, AKernelThatIsWrongFromTheCompilerIsCaughtToo) {
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
 }
 
+TEST(VerifyTest, AWrongKernelIsNotHandedOutAgainThoughSomebodyStillHoldsIt) {
+  FakeWorld world;
+  world.wrong = {"grid"};
+  const auto engine = world.MakeEngine();
+  const auto held = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(held->plan().name, "fused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name, "unfused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+}
+
 TEST(VerifyTest, AWrongUnfusedPlanDoesNotCondemnARightKernel) {
   FakeWorld world;
   world.wrong = {"second"};
