@@ -57,11 +57,13 @@ struct TimeLine {
   }
 };
 
-// The ends of `turns` tiles in a persistent block: the producer refills the ring meanwhile, so only
-// the last end and what exceeds a ring of loads show.
-double EndsUs(double end_us, int64_t turns, double ring_bytes, const DeviceModel& model) {
-  const double hidden = ring_bytes / model.sm_intake_bytes_per_us;
-  return end_us + static_cast<double>(turns - 1) * std::max(0.0, end_us - hidden);
+// The ends of a persistent block's tiles: the producer meanwhile loads the next tile as far as the
+// ring goes, so an end but the last shows only where it takes longer than that.
+double EndsUs(double end_us, const ProductLoad& load, double ring_bytes, const DeviceModel& model) {
+  const auto turns = static_cast<double>(load.turns);
+  const double hidden =
+      std::min(ring_bytes, load.block_bytes / turns) / model.sm_intake_bytes_per_us;
+  return end_us + (turns - 1) * std::max(0.0, end_us - hidden);
 }
 
 double RingBytes(const Schedule& s, const ScheduleSizes& z) {
@@ -103,17 +105,18 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
   const double store1 = StoreUs(p, s, s.first, model);
-  line.Fixed(EndsUs(store1, load1.turns, RingBytes(s, z), model));
-  line.Dsm(EndsUs(reduce1, load1.turns, RingBytes(s, z), model),
+  line.Fixed(EndsUs(store1, load1, RingBytes(s, z), model));
+  line.Dsm(EndsUs(reduce1, load1, RingBytes(s, z), model),
            static_cast<double>(load1.turns * load1.busy_blocks) * ReduceBytes(first, s, s.first));
-  // C reaches L2 as the last bytes of a kernel do, then its flag travels.
-  line.Fixed(model.drain_us + model.grid_barrier_us);
+  // C reaches L2 as the last bytes of a kernel do, then its flag travels, then its first tiles come
+  // in: only weights were there before.
+  line.Fixed(model.drain_us + model.grid_barrier_us + model.fill_us);
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
   const double window = store1 + reduce1 + model.drain_us + model.grid_barrier_us;
   line.total -= PrefetchedUs(load2, s, window, Combine(times2));
-  line.Fixed(EndsUs(StoreUs(p, s, s.second, model), load2.turns, RingBytes(s, z), model));
-  line.Dsm(EndsUs(reduce2, load2.turns, RingBytes(s, z), model),
+  line.Fixed(EndsUs(StoreUs(p, s, s.second, model), load2, RingBytes(s, z), model));
+  line.Dsm(EndsUs(reduce2, load2, RingBytes(s, z), model),
            static_cast<double>(load2.turns * load2.busy_blocks) * ReduceBytes(second, s, s.second));
   line.Fixed(model.drain_us);
   return line.Finish();
