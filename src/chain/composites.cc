@@ -32,6 +32,10 @@ int CheckAxis(Expander& e, ValueId x, int axis) {
   if (!e.ok()) return -1;
   const int rank = e.Type(x).rank();
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+  if (rank == 0) {
+    e.Fail("rank of x is 0, must be at least 1");
+    return -1;
+  }
   e.Fail(absl::StrCat("axis is ", axis, ", must be in [", -rank, ", ", rank - 1, "]"));
   return -1;
 }

@@ -28,7 +28,10 @@ Elements Count(const std::vector<Dim>& dims) {
   return result;
 }
 
-std::string Name(const Elements& e) { return ToString({Stride{e.constant, e.m_power}}); }
+std::string Name(const Elements& e) {
+  const std::string text = ToString({Stride{e.constant, e.m_power}});
+  return text.substr(1, text.size() - 2);
+}
 
 absl::Status CheckSliceAxis(size_t axis, Dim extent, int64_t start, Dim limit, int64_t step) {
   if (step < 1) return Bad("step ", axis, " is ", step, ", must be at least 1");

@@ -1,0 +1,379 @@
+// Bad calls of the builder and the composites: every case with its exact message.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+
+namespace sinter {
+namespace {
+
+Dim C(int64_t v) { return Dim::Constant(v); }
+const Dim kM = Dim::M();
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr auto kAdd = BinaryKind::kAdd;
+
+// Values that every case starts from: 0 x f32[M,8], 1 w bf16[4,8], 2 t s32[M,8], 3 p pred[M,8], 4 v
+// f32[8] constant, 5 b f32[2,3,4], 6 s f32 scalar.
+void AddValues(ChainBuilder& b) {
+  ASSERT_TRUE(b.Input({DType::kF32, {kM, C(8)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kBF16, {C(4), C(8)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kS32, {kM, C(8)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kPred, {kM, C(8)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kF32, {C(8)}}, {true, {}, "v"}).ok());
+  ASSERT_TRUE(b.Input({DType::kF32, {C(2), C(3), C(4)}}).ok());
+  ASSERT_TRUE(b.Scalar(1.0).ok());
+}
+
+struct BadCall {
+  std::function<absl::Status(ChainBuilder&)> call;
+  const char* message;
+};
+
+const BadCall kBadCalls[] = {
+    {[](ChainBuilder& b) {
+       return b.Input({static_cast<DType>(9), {C(2)}}).status();
+     },
+     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32 or pred"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {C(2), C(-1)}}).status();
+     },
+     "op 7 (input): dimension 1 is -1, must be in [1, 2147483647] or M"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {C(1), C(1), C(1), C(1), C(1), C(1), C(1)}}).status();
+     },
+     "op 7 (input): rank is 7, must be at most 6"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {C(1 << 20), C(1 << 20), C(2)}}).status();
+     },
+     "op 7 (input): elements of [1048576,1048576,2] are more than 1099511627776"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, 0}}, ""}).status();
+     },
+     "op 7 (input): strides are 1, rank is 2"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {kM, C(4)}}, {false, {{-4, 0}, {1, 0}}, ""}).status();
+     },
+     "op 7 (input): stride 0 is -4, must be in [0, 1099511627776]"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, 0}, {1, 9}}, ""}).status();
+     },
+     "op 7 (input): power of M in stride 1 is 9, must be in [0, 5]"},
+    {[](ChainBuilder& b) { return b.Scalar(kNaN).status(); },
+     "op 7 (scalar): value is nan, must be a number"},
+    {[](ChainBuilder& b) { return b.Scalar(1e39).status(); },
+     "op 7 (scalar): value is 1e+39, too large for f32"},
+    {[](ChainBuilder& b) { return b.Scalar(70000, DType::kF16).status(); },
+     "op 7 (scalar): value is 70000, too large for f16"},
+    {[](ChainBuilder& b) { return b.Scalar(0.5, DType::kS32).status(); },
+     "op 7 (scalar): value is 0.5, must be an integer in [-2147483648, 2147483647] for s32"},
+    {[](ChainBuilder& b) { return b.Scalar(2147483648.0, DType::kS32).status(); },
+     "op 7 (scalar): value is 2.14748e+09, must be an integer in [-2147483648, 2147483647] for "
+     "s32"},
+    {[](ChainBuilder& b) { return b.Scalar(2, DType::kPred).status(); },
+     "op 7 (scalar): value is 2, must be 0 or 1 for pred"},
+    {[](ChainBuilder& b) { return b.Scalar(1, static_cast<DType>(0)).status(); },
+     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32 or pred"},
+    {[](ChainBuilder& b) {
+       return b.Iota({kM, C(4)}, 2, DType::kS32).status();
+     },
+     "op 7 (iota): axis is 2, must be in [0, 1]"},
+    {[](ChainBuilder& b) {
+       return b.Iota({kM, C(4)}, 0, DType::kBF16).status();
+     },
+     "op 7 (iota): dtype is bf16, must be s32 or f32"},
+    {[](ChainBuilder& b) {
+       return b.Iota({kM, C(0)}, 0, DType::kS32).status();
+     },
+     "op 7 (iota): dimension 1 is 0, must be in [1, 2147483647] or M"},
+    {[](ChainBuilder& b) { return b.Matmul(0, 1).status(); },
+     "op 7 (matmul): k of a is 8, k of b is 4"},
+    {[](ChainBuilder& b) { return b.Matmul(0, 9).status(); },
+     "op 7 (matmul): b is value 9, must be in [0, 6]"},
+    {[](ChainBuilder& b) { return b.Matmul(-1, 1).status(); },
+     "op 7 (matmul): a is value -1, must be in [0, 6]"},
+    {[](ChainBuilder& b) { return b.Matmul(0, 2).status(); },
+     "op 7 (matmul): dtype of b is s32, must be f32, f16 or bf16"},
+    {[](ChainBuilder& b) { return b.Matmul(3, 0).status(); },
+     "op 7 (matmul): dtype of a is pred, must be f32, f16 or bf16"},
+    {[](ChainBuilder& b) { return b.Matmul(4, 0).status(); },
+     "op 7 (matmul): rank of a is 1, must be at least 2"},
+    {[](ChainBuilder& b) { return b.Matmul(0, 4).status(); },
+     "op 7 (matmul): rank of b is 1, must be at least 2"},
+    {[](ChainBuilder& b) { return b.Matmul(0, 1, true, true).status(); },
+     "op 7 (matmul): k of a is M, k of b is 8"},
+    {[](ChainBuilder& b) { return b.Unary(static_cast<UnaryKind>(0), 0).status(); },
+     "op 7 (unary): kind is 0, which does not exist"},
+    {[](ChainBuilder& b) { return b.Unary(UnaryKind::kExp, 2).status(); },
+     "op 7 (exp): dtype of a is s32, must be f32, f16 or bf16"},
+    {[](ChainBuilder& b) { return b.Unary(UnaryKind::kNot, 0).status(); },
+     "op 7 (not): dtype of a is f32, must be pred"},
+    {[](ChainBuilder& b) { return b.Unary(UnaryKind::kNeg, 3).status(); },
+     "op 7 (neg): dtype of a is pred, must be f32, f16, bf16 or s32"},
+    {[](ChainBuilder& b) { return b.Binary(static_cast<BinaryKind>(77), 0, 0).status(); },
+     "op 7 (binary): kind is 77, which does not exist"},
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 0, 1).status(); },
+     "op 7 (add): a is f32[M,8], b is bf16[4,8]: dims must be equal, or one of rank 0"},
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 0, 2).status(); },
+     "op 7 (add): dtype of a is f32, of b s32: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 3, 3).status(); },
+     "op 7 (add): dtype of a is pred, of b pred: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Binary(BinaryKind::kDiv, 2, 2).status(); },
+     "op 7 (div): dtype of a is s32, of b s32: must both be floating"},
+    {[](ChainBuilder& b) { return b.Binary(BinaryKind::kAnd, 0, 3).status(); },
+     "op 7 (and): dtype of a is f32, of b pred: must both be pred"},
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 0, 7).status(); },
+     "op 7 (add): b is value 7, must be in [0, 6]"},
+    {[](ChainBuilder& b) { return b.Compare(CompareKind::kEq, 0, 2).status(); },
+     "op 7 (eq): dtype of a is f32, of b s32: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Compare(CompareKind::kEq, 3, 3).status(); },
+     "op 7 (eq): dtype of a is pred, of b pred: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Compare(static_cast<CompareKind>(-1), 0, 0).status(); },
+     "op 7 (compare): kind is -1, which does not exist"},
+    {[](ChainBuilder& b) { return b.Select(0, 0, 0).status(); },
+     "op 7 (select): dtype of condition is f32, must be pred"},
+    {[](ChainBuilder& b) { return b.Select(3, 0, 2).status(); },
+     "op 7 (select): dtype of a is f32, of b s32: must both be floating, or equal"},
+    {[](ChainBuilder& b) { return b.Select(3, 4, 4).status(); },
+     "op 7 (select): condition is pred[M,8], a and b have dims [8]: must be equal, or of rank 0"},
+    {[](ChainBuilder& b) { return b.Select(12, 0, 0).status(); },
+     "op 7 (select): condition is value 12, must be in [0, 6]"},
+    {[](ChainBuilder& b) { return b.Cast(0, static_cast<DType>(99)).status(); },
+     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32 or pred"},
+    {[](ChainBuilder& b) { return b.Broadcast(0, {C(8)}).status(); },
+     "op 7 (broadcast): rank of the result is 1, must be at least that of a, 2"},
+    {[](ChainBuilder& b) {
+       return b.Broadcast(4, {kM, C(9)}).status();
+     },
+     "op 7 (broadcast): dimension 0 of a is 8, must be 1 or 9 for dims [M,9]"},
+    {[](ChainBuilder& b) {
+       return b.Broadcast(4, {kM, C(0)}).status();
+     },
+     "op 7 (broadcast): dimension 1 is 0, must be in [1, 2147483647] or M"},
+    {[](ChainBuilder& b) { return b.Transpose(0, {0}).status(); },
+     "op 7 (transpose): permutation has 1 axes, rank of a is 2"},
+    {[](ChainBuilder& b) {
+       return b.Transpose(0, {0, 2}).status();
+     },
+     "op 7 (transpose): axis is 2, must be in [0, 1]"},
+    {[](ChainBuilder& b) {
+       return b.Transpose(0, {1, 1}).status();
+     },
+     "op 7 (transpose): axis 1 is given twice"},
+    {[](ChainBuilder& b) { return b.Reshape(0, {C(8)}).status(); },
+     "op 7 (reshape): elements of a are 8*M, of the result 8"},
+    {[](ChainBuilder& b) {
+       return b.Reshape(5, {C(5), C(5)}).status();
+     },
+     "op 7 (reshape): elements of a are 24, of the result 25"},
+    {[](ChainBuilder& b) {
+       return b.Reshape(0, {kM, kM, C(8)}).status();
+     },
+     "op 7 (reshape): elements of a are 8*M, of the result 8*M^2"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0}, {C(1), C(1)}).status();
+     },
+     "op 7 (slice): starts are 1, rank of a is 2"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, 0}, {kM}).status();
+     },
+     "op 7 (slice): limits are 1, rank of a is 2"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, 0}, {kM, C(4)}, {1}).status();
+     },
+     "op 7 (slice): steps are 1, rank of a is 2"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {1, 0}, {kM, C(4)}).status();
+     },
+     "op 7 (slice): axis 0 is M and must be taken whole: start 0, limit M, step 1"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, 0}, {kM, kM}).status();
+     },
+     "op 7 (slice): limit 1 is M, must be in [1, 8]"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, 4}, {kM, C(4)}).status();
+     },
+     "op 7 (slice): start 1 is 4, must be in [0, 3]"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, -1}, {kM, C(4)}).status();
+     },
+     "op 7 (slice): start 1 is -1, must be in [0, 3]"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, 0}, {kM, C(9)}).status();
+     },
+     "op 7 (slice): limit 1 is 9, must be in [1, 8]"},
+    {[](ChainBuilder& b) {
+       return b.Slice(0, {0, 0}, {kM, C(4)}, {1, 0}).status();
+     },
+     "op 7 (slice): step 1 is 0, must be at least 1"},
+    {[](ChainBuilder& b) { return b.Concat({}, 0).status(); },
+     "op 7 (concat): operands are 0, must be in [1, 64]"},
+    {[](ChainBuilder& b) {
+       return b.Concat({0, 2}, 1).status();
+     },
+     "op 7 (concat): operand 1 is s32[M,8], operand 0 is f32[M,8]: must be equal but for axis 1"},
+    {[](ChainBuilder& b) {
+       return b.Concat({0, 0}, 0).status();
+     },
+     "op 7 (concat): axis 0 of operand 0 is M, must be constant"},
+    {[](ChainBuilder& b) {
+       return b.Concat({0, 0}, 2).status();
+     },
+     "op 7 (concat): axis is 2, must be in [0, 1]"},
+    {[](ChainBuilder& b) {
+       return b.Concat({0, 8}, 1).status();
+     },
+     "op 7 (concat): operand 1 is value 8, must be in [0, 6]"},
+    {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {}).status(); },
+     "op 7 (reduce): axes are empty, at least one is needed"},
+    {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {2}).status(); },
+     "op 7 (reduce): axis is 2, must be in [0, 1]"},
+    {[](ChainBuilder& b) {
+       return b.Reduce(ReduceKind::kSum, 0, {1, 1}).status();
+     },
+     "op 7 (reduce): axis 1 is given twice"},
+    {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 3, {1}).status(); },
+     "op 7 (reduce): dtype of a is pred, must be floating or s32"},
+    {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kMean, 2, {1}).status(); },
+     "op 7 (reduce): dtype of a is s32, must be floating"},
+    {[](ChainBuilder& b) { return b.Reduce(static_cast<ReduceKind>(5), 0, {1}).status(); },
+     "op 7 (reduce): kind is 5, which does not exist"},
+    {[](ChainBuilder& b) { return b.Output(7); },
+     "output 0: value is 7, must be one of the 7 added"},
+    {[](ChainBuilder& b) {
+       return b.Output(0, {{{8, 0}}, -1});
+     },
+     "output 0: strides are 1, rank is 2"},
+    {[](ChainBuilder& b) {
+       return b.Output(0, {{{4, 0}, {1, 0}}, -1});
+     },
+     "output 0: stride 0 of [4,1] for dims [M,8] makes elements overlap"},
+    {[](ChainBuilder& b) {
+       return b.Output(0, {{{0, 0}, {1, 0}}, -1});
+     },
+     "output 0: stride 0 of [0,1] for dims [M,8] makes elements overlap"},
+    {[](ChainBuilder& b) {
+       return b.Output(0, {{}, 1});
+     },
+     "output 0: alias is bf16[4,8] with strides [8,1], the output f32[M,8] with strides [8,1]: "
+     "must be equal"},
+    {[](ChainBuilder& b) {
+       return b.Output(0, {{}, 6});
+     },
+     "output 0: alias is value 6, must be an input"},
+    {[](ChainBuilder& b) {
+       return b.Output(4, {{}, 4});
+     },
+     "output 0: alias is value 4, a constant input, which is never written"},
+    {[](ChainBuilder& b) { return AddSoftmax(b, 0, 2).status(); },
+     "op 7 (softmax): axis is 2, must be in [-2, 1]"},
+    {[](ChainBuilder& b) { return AddSoftmax(b, 9, 0).status(); },
+     "op 7 (softmax): x is value 9, which does not exist"},
+    {[](ChainBuilder& b) { return AddSoftmax(b, 0, -1, 1.0, 1).status(); },
+     "op 7 (softmax): op 8 (broadcast): dimension 0 of a is 4, must be 1 or M for dims [M,8]"},
+    {[](ChainBuilder& b) { return AddSoftmax(b, 2, 3).status(); },
+     "op 7 (softmax): axis is 3, must be in [-2, 1]"},
+    {[](ChainBuilder& b) { return AddLayerNorm(b, 0, -1).status(); },
+     "op 7 (layernorm): eps is -1, must be in [0, 1]"},
+    {[](ChainBuilder& b) { return AddLayerNorm(b, 0, 1e-5, 5).status(); },
+     "op 7 (layernorm): op 17 (broadcast): rank of the result is 2, must be at least that of a, 3"},
+    {[](ChainBuilder& b) { return AddLayerNorm(b, 6, 1e-5).status(); },
+     "op 7 (layernorm): rank of x is 0, must be at least 1"},
+    {[](ChainBuilder& b) { return AddRmsNorm(b, 0, kNaN).status(); },
+     "op 7 (rmsnorm): eps is nan, must be in [0, 1]"},
+    {[](ChainBuilder& b) { return AddRmsNorm(b, 0, 1e-6, 20).status(); },
+     "op 7 (rmsnorm): gamma is value 20, which does not exist"},
+    {[](ChainBuilder& b) { return AddRope(b, 5, 0, 0).status(); },
+     "op 7 (rope): op 9 (broadcast): dimension 0 of a is M, must be 1 or 3 for dims [2,3,2]"},
+    {[](ChainBuilder& b) { return AddRope(b, 6, 0, 0).status(); },
+     "op 7 (rope): x is f32[], its last dimension must be a multiple of 2"},
+    {[](ChainBuilder& b) { return AddLstmCell(b, 5, 40).status(); },
+     "op 7 (lstm_cell): c is value 40, which does not exist"},
+    {[](ChainBuilder& b) { return AddLstmCell(b, 0, 0).status(); },
+     "op 7 (lstm_cell): op 12 (mul): a is f32[M,2], b is f32[M,8]: dims must be equal, or one of "
+     "rank 0"},
+    {[](ChainBuilder& b) { return AddGruCell(b, 0, 0, 0).status(); },
+     "op 7 (gru_cell): xg is f32[M,8], its last dimension must be a multiple of 3"},
+    {[](ChainBuilder& b) { return AddActivation(b, static_cast<Activation>(8), 0).status(); },
+     "op 7 (activation): act is 8, which does not exist"},
+    {[](ChainBuilder& b) { return AddActivation(b, Activation::kIdentity, 8).status(); },
+     "op 7 (identity): x is value 8, which does not exist"},
+    {[](ChainBuilder& b) { return AddSilu(b, -1).status(); },
+     "op 7 (silu): x is value -1, which does not exist"},
+    {[](ChainBuilder& b) { return AddSwiglu(b, 0, 30).status(); },
+     "op 7 (swiglu): up is value 30, which does not exist"},
+    {[](ChainBuilder& b) { return AddLinear(b, 0, 1, kNoValue, static_cast<Layout>(0)).status(); },
+     "op 7 (linear): layout is 0, must be oi or io"},
+    {[](ChainBuilder& b) { return AddLinear(b, 0, 1, kNoValue, Layout::kIO).status(); },
+     "op 7 (linear): op 7 (matmul): k of a is 8, k of b is 4"},
+    {[](ChainBuilder& b) { return AddLinear(b, 0, 1, 4, Layout::kOI).status(); },
+     "op 7 (linear): op 8 (broadcast): dimension 0 of a is 8, must be 1 or 4 for dims [M,4]"},
+    {[](ChainBuilder& b) {
+       return AddGemmChain(b, {5, 1, -1, 1, -1}, Activation::kRelu, Layout::kOI).status();
+     },
+     "op 7 (gemm_chain): a is f32[2,3,4], its rank must be 2"},
+    {[](ChainBuilder& b) {
+       return AddGemmChain(b, {0, 1, -1, 1, -1}, Activation::kRelu, Layout::kOI).status();
+     },
+     "op 7 (gemm_chain): w1 is bf16[4,8], must be of a's dtype f32 and rank 2"},
+    {[](ChainBuilder& b) {
+       return AddGemmChain(b, {1, 1, 4, 1, -1}, Activation::kRelu, Layout::kOI).status();
+     },
+     "op 7 (gemm_chain): b1 is f32[8], must be of a's dtype bf16 and rank 1"},
+    {[](ChainBuilder& b) {
+       return AddGemmChain(b, {1, 1, -1, 1, -1}, Activation::kRelu, Layout::kOI).status();
+     },
+     "op 7 (gemm_chain): op 9 (matmul): k of a is 4, k of b is 8"},
+    {[](ChainBuilder& b) {
+       return AddGatedFfn(b, {1, 1, 1, -1, -1, -1, -1}, Activation::kSilu, Layout::kOI).status();
+     },
+     "op 7 (gated_ffn): w_down is value -1, which does not exist"},
+};
+
+TEST(Builder, RefusesBadCallsWithTheirMessageAndStaysAsItWas) {
+  for (const BadCall& bad : kBadCalls) {
+    ChainBuilder b;
+    AddValues(b);
+    const absl::Status status = bad.call(b);
+    EXPECT_EQ(status.message(), bad.message);
+    EXPECT_EQ(b.size(), 7) << bad.message;
+  }
+}
+
+TEST(Builder, RefusesAnOperandBeforeTheFirstValue) {
+  ChainBuilder b;
+  EXPECT_EQ(b.Unary(UnaryKind::kExp, 0).status().message(),
+            "op 0 (exp): a is value 0, none exists yet");
+}
+
+TEST(Builder, FinishRefusesNoOutputAndDeadValues) {
+  ChainBuilder b;
+  EXPECT_EQ(b.Finish().status().message(), "the chain has no output");
+  AddValues(b);
+  ASSERT_TRUE(b.Output(0).ok());
+  EXPECT_EQ(b.Finish().status().message(), "op 1 (input): no output needs its value");
+  ChainBuilder dead;
+  const ValueId x = *dead.Input({DType::kF32, {kM}});
+  ASSERT_TRUE(dead.Unary(UnaryKind::kExp, x).ok());
+  ASSERT_TRUE(dead.Output(x).ok());
+  EXPECT_EQ(dead.Finish().status().message(), "op 1 (exp): no output needs its value");
+}
+
+TEST(MakeFfnChain, RefusesBadSpecs) {
+  FfnSpec spec;
+  spec.n = spec.k = spec.l = 8;
+  spec.products = 3;
+  EXPECT_EQ(MakeFfnChain(spec).status().message(), "products is 3, must be 1 or 2");
+  spec.products = 1;
+  spec.bias2 = true;
+  EXPECT_EQ(MakeFfnChain(spec).status().message(), "bias2 is set, but there is one product");
+  spec.bias2 = false;
+  spec.n = 0;
+  EXPECT_EQ(MakeFfnChain(spec).status().message(),
+            "op 1 (input): dimension 0 is 0, must be in [1, 2147483647] or M");
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,120 @@
+// Bad input of the json form: every case with its exact message.
+#include <gtest/gtest.h>
+
+#include "src/chain/chain_json.h"
+
+namespace sinter {
+namespace {
+
+struct BadInput {
+  const char* input;
+  const char* message;
+};
+
+// clang-format off
+const BadInput kBadInputs[] = {
+    {R"x()x",
+     R"x(json: not valid JSON)x"},
+    {R"x({)x",
+     R"x(json: not valid JSON)x"},
+    {R"x([1])x",
+     R"x(json: must be an object)x"},
+    {R"x({"schema":1})x",
+     R"x(inputs: missing)x"},
+    {R"x({"inputs":[],"ops":[],"outputs":[]})x",
+     R"x(schema: missing)x"},
+    {R"x({"schema":2,"inputs":[],"ops":[],"outputs":[]})x",
+     R"x(schema: is 2, must be 1)x"},
+    {R"x({"schema":"1","inputs":[],"ops":[],"outputs":[]})x",
+     R"x(schema: must be an integer of at most 2^53)x"},
+    {R"x({"schema":1,"schema":1,"inputs":[],"ops":[],"outputs":[]})x",
+     R"x(json: key schema is given twice in one object)x"},
+    {R"x({"schema":1,"inputs":[],"ops":[],"outputs":[],"extra":0})x",
+     R"x(extra: unknown key)x"},
+    {R"x({"schema":1,"inputs":{},"ops":[],"outputs":[]})x",
+     R"x(inputs: must be an array)x"},
+    {R"x({"schema":1,"inputs":[],"ops":[],"outputs":[]})x",
+     R"x(the chain has no output)x"},
+    {R"x({"schema":1,"inputs":[[[[[[[[[]]]]]]]]],"ops":[],"outputs":[]})x",
+     R"x(json: nested deeper than 8 at byte 28)x"},
+    {R"x({"schema":1,"inputs":[7],"ops":[],"outputs":[]})x",
+     R"x(inputs[0]: must be an object)x"},
+    {R"x({"schema":1,"inputs":[{"id":1,"dtype":"f32","dims":[2]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].id: is 1, must be 0)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f64","dims":[2]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dtype: is f64, must be f32, f16, bf16, s32 or pred)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dims":[2]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dtype: missing)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32"}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dims: missing)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":["N"]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dims[0]: must be an integer or "M")x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2.5]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dims[0]: must be an integer or "M")x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[0]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0]: op 0 (input): dimension 0 is 0, must be in [1, 2147483647] or M)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[18446744073709551615]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dims[0]: must be an integer of at most 2^53)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[1,1,1,1,1,1,1]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].dims: has 7 elements, must have at most 6)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"strides":["2*N"]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].strides[0]: must be an integer or like "8*M")x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"strides":[-1]}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0]: op 0 (input): stride 0 is -1, must be in [0, 1099511627776])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"constant":1}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].constant: must be true or false)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"color":"red"}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0].color: unknown key)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"name":"é"}],"ops":[],"outputs":[]})x",
+     R"x(inputs[0]: op 0 (input): name must have at most 128 characters, all of printable ASCII)x"},
+    {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"conv2d"}],"outputs":[]})x",
+     R"x(ops[0].op: op is conv2d, must be one of input scalar iota matmul unary binary compare select cast broadcast transpose reshape slice concat reduce)x"},
+    {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"input","dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0].op: an input belongs into inputs)x"},
+    {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"scalar","dtype":"f32","dims":[]}],"outputs":[]})x",
+     R"x(ops[0].value: missing)x"},
+    {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"scalar","value":"nan","dtype":"f32","dims":[]}],"outputs":[]})x",
+     R"x(ops[0].value: must be a number, "inf" or "-inf")x"},
+    {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"scalar","value":1,"dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0]: type is f32[2], must be f32[])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"sinh","dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0].kind: unary is sinh, must be one of neg abs exp log sqrt rsqrt tanh erf sigmoid relu reciprocal square sin cos floor not)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[1],"kind":"exp","dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0]: op 1 (exp): a is value 1, must be in [0, 0])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0,0],"kind":"exp","dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0]: op 1 (exp): operands are 2, must be 1)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp","dtype":"f32","dims":[3]}],"outputs":[]})x",
+     R"x(ops[0]: type is f32[3], must be f32[2])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp","axis":0,"dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0].axis: unknown key)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"matmul","in":[0,0],"transpose_a":1,"dtype":"f32","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0].transpose_a: must be true or false)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[4]}],"ops":[{"id":1,"op":"slice","in":[0],"starts":[0],"limits":[9],"steps":[1],"dtype":"f32","dims":[4]}],"outputs":[]})x",
+     R"x(ops[0]: op 1 (slice): limit 0 is 9, must be in [1, 4])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[],"outputs":[{"value":3}]})x",
+     R"x(output 0: value is 3, must be one of the 1 added)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[],"outputs":[{"value":0,"alias":5}]})x",
+     R"x(output 0: alias is value 5, must be an input)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]},{"id":1,"dtype":"f32","dims":[2]}],"ops":[],"outputs":[{"value":0}]})x",
+     R"x(op 1 (input): no output needs its value)x"},
+};
+// clang-format on
+
+TEST(Json, RefusesBadInputWithItsMessage) {
+  for (const BadInput& bad : kBadInputs) {
+    const absl::Status status = ChainFromJson(bad.input).status();
+    EXPECT_EQ(status.message(), bad.message) << bad.input;
+  }
+}
+
+TEST(Json, RefusesEveryPrefixOfAGoodFile) {
+  const std::string good =
+      R"({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":["M",2]}],"ops":[],"outputs":[{"value":0}]})";
+  ASSERT_TRUE(ChainFromJson(good).ok());
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(ChainFromJson(good.substr(0, size)).ok()) << size;
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,124 @@
+// Bad input of the text form: every case with its exact message.
+#include <gtest/gtest.h>
+
+#include "src/chain/problem.h"
+
+namespace sinter {
+namespace {
+
+struct BadInput {
+  const char* input;
+  const char* message;
+};
+
+// clang-format off
+const BadInput kBadInputs[] = {
+    {R"x(gemm_chain)x",
+     R"x(gemm_chain: key m is missing)x"},
+    {R"x(frobnicate m=1)x",
+     R"x(kind is frobnicate, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256)x",
+     R"x(gemm_chain: key act is missing)x"},
+    {R"x(gemm_chain m=-1 n=512 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: m is -1, must be an integer in [0, 2147483647] or M)x"},
+    {R"x(gemm_chain m=1.5 n=512 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: m is 1.5, must be an integer in [0, 2147483647] or M)x"},
+    {R"x(gemm_chain m=m n=512 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: m is m, must be an integer in [0, 2147483647] or M)x"},
+    {R"x(gemm_chain m=2147483648 n=512 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: m is 2147483648, must be an integer in [0, 2147483647] or M)x"},
+    {R"x(gemm_chain m= n=512 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: m is , must be an integer in [0, 2147483647] or M)x"},
+    {R"x(gemm_chain m=128 n=0 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: n is 0, must be an integer in [1, 2147483647])x"},
+    {R"x(gemm_chain m=128 n=M k=32 l=256 act=relu)x",
+     R"x(gemm_chain: n is M, must be an integer in [1, 2147483647])x"},
+    {R"x(gemm_chain m=128 n=99999999999999999999 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: n is 99999999999999999999, must be an integer in [1, 2147483647])x"},
+    {R"x(gemm_chain m=128 n=+5 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: n is +5, must be an integer in [1, 2147483647])x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=gelu)x",
+     R"x(gemm_chain: act is gelu, must be one of identity relu gelu_tanh gelu_erf silu)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu layout=xx)x",
+     R"x(gemm_chain: layout is xx, must be one of oi io)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu dtype=f64)x",
+     R"x(gemm_chain: dtype is f64, must be one of f32 f16 bf16)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu dtype=s32)x",
+     R"x(gemm_chain: dtype is s32, must be one of f32 f16 bf16)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu bias1=2)x",
+     R"x(gemm_chain: bias1 is 2, must be 0 or 1)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu bias3=1)x",
+     R"x(gemm_chain: key is bias3, must be one of m n k l act layout dtype bias1 bias2)x"},
+    {R"x(gemm_chain m=128 m=128 n=512 k=32 l=256 act=relu)x",
+     R"x(gemm_chain: key m is given twice)x"},
+    {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu extra)x",
+     R"x(gemm_chain: word is extra, must be key=value)x"},
+    {R"x(gemm_chain m=128 n=2147483647 k=2147483647 l=256 act=relu)x",
+     R"x(gemm_chain: op 1 (input): elements of [2147483647,2147483647] are more than 1099511627776)x"},
+    {R"x(G1 G2 gemm_chain m=128)x",
+     R"x(kind is G2, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
+    {R"x(G/1 gemm_chain m=128 n=512 k=32 l=256 act=relu)x",
+     R"x(id is G/1, must be 1 to 64 letters, digits, '_', '-' or '.')x"},
+    {R"x(conv_chain b=1 ic=64)x",
+     R"x(kind is conv_chain, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
+    {R"x(layernorm rows=8 cols=1024 eps=nan)x",
+     R"x(layernorm: eps is nan, must be a finite number)x"},
+    {R"x(layernorm rows=8 cols=1024 eps=1e-5x)x",
+     R"x(layernorm: eps is 1e-5x, must be a finite number)x"},
+    {R"x(layernorm rows=8 cols=1024 eps=-1)x",
+     R"x(layernorm: op 3 (layernorm): eps is -1, must be in [0, 1])x"},
+    {R"x(layernorm rows=8 cols=1024 affine=yes)x",
+     R"x(layernorm: affine is yes, must be 0 or 1)x"},
+    {R"x(layernorm rows=8)x",
+     R"x(layernorm: key cols is missing)x"},
+    {R"x(softmax rows=8 cols=16 scale=inf)x",
+     R"x(softmax: scale is inf, must be a finite number)x"},
+    {R"x(softmax rows=8 cols=16 scale=1e300)x",
+     R"x(softmax: op 1 (softmax): op 2 (scalar): value is 1e+300, too large for f32)x"},
+    {R"x(masked_softmax rows=8 cols=16 mask=causal)x",
+     R"x(masked_softmax: mask is causal, must be one of full row)x"},
+    {R"x(residual_rmsnorm rows=8 cols=16 outputs=3)x",
+     R"x(residual_rmsnorm: outputs is 3, must be one of 1 2)x"},
+    {R"x(rope rows=8 heads=2 dim=5)x",
+     R"x(rope: op 5 (rope): x is bf16[M,2,5], its last dimension must be a multiple of 2)x"},
+    {R"x(swiglu rows=8 cols=2000000000)x",
+     R"x(swiglu: op 0 (input): dimension 1 is 4000000000, must be in [1, 2147483647] or M)x"},
+    {R"x(matmul m=8 n=8 k=8 l=8)x",
+     R"x(matmul: key is l, must be one of m n k act layout dtype bias1)x"},
+    {R"x(gate_up m=8 n=8 k=8 act=relu bias2=1)x",
+     R"x(gate_up: key is bias2, must be one of m n k act layout dtype bias1)x"},
+    {R"x( # only a comment)x",
+     R"x(the line is empty)x"},
+};
+// clang-format on
+
+TEST(TextForm, RefusesBadInputWithItsMessage) {
+  for (const BadInput& bad : kBadInputs) {
+    const absl::Status status = ParseProblem(bad.input).status();
+    EXPECT_EQ(status.message(), bad.message) << bad.input;
+  }
+}
+
+TEST(TextForm, RefusesLongLinesAndControlCharacters) {
+  EXPECT_EQ(ParseProblem(std::string(5000, 'a')).status().message(),
+            "line has 5000 bytes, must be at most 4096");
+  EXPECT_EQ(ParseProblem("softmax rows=1\nsoftmax rows=2").status().message(),
+            "the text has more than one line");
+  EXPECT_EQ(ParseProblem(absl::string_view("softmax\0", 8)).status().message(),
+            "the line holds a zero byte");
+  EXPECT_EQ(ParseProblem("a\x01z softmax rows=1").status().message(),
+            "id is a?z, must be 1 to 64 letters, digits, '_', '-' or '.'");
+  EXPECT_EQ(ParseProblem(std::string(65, 'a') + " softmax rows=1").status().message(),
+            "id is aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..., must be 1 to 64 letters, digits, "
+            "'_', '-' or '.'");
+}
+
+TEST(TextForm, NamesTheLineOfAnError) {
+  EXPECT_EQ(ParseProblems("# list\nA softmax rows=1 cols=2\nB softmax rows=1\n").status().message(),
+            "line 3: softmax: key cols is missing");
+  EXPECT_EQ(ParseProblems("A softmax rows=1 cols=2\n\nA silu rows=1 cols=2").status().message(),
+            "line 3: id A is given twice");
+}
+
+}  // namespace
+}  // namespace sinter

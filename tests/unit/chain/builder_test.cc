@@ -1,0 +1,122 @@
+// Types that the builder infers, and what it keeps of inputs and outputs.
+#include "src/chain/builder.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace sinter {
+namespace {
+
+Dim C(int64_t v) { return Dim::Constant(v); }
+const Dim kM = Dim::M();
+
+class InferenceTest : public ::testing::Test {
+ protected:
+  ValueId In(DType dtype, std::vector<Dim> dims) { return *b_.Input({dtype, std::move(dims)}); }
+  std::string Type(const absl::StatusOr<ValueId>& id) {
+    return id.ok() ? ToString(b_.TypeOf(*id)) : std::string(id.status().message());
+  }
+  ChainBuilder b_;
+};
+
+TEST_F(InferenceTest, MatmulTakesBatchFromEitherOperandAndTransposes) {
+  const ValueId a = In(DType::kBF16, {kM, C(64)}), w = In(DType::kBF16, {C(32), C(64)});
+  EXPECT_EQ(Type(b_.Matmul(a, w, false, true)), "f32[M,32]");
+  EXPECT_EQ(Type(b_.Matmul(w, a, false, true)), "f32[32,M]");
+  const ValueId q = In(DType::kF16, {C(2), C(3), kM, C(64)});
+  EXPECT_EQ(Type(b_.Matmul(q, q, false, true)), "f32[2,3,M,M]");
+  EXPECT_EQ(Type(b_.Matmul(q, q, true, false)), "f32[2,3,64,64]");
+  EXPECT_EQ(Type(b_.Matmul(q, w, false, true)), "f32[2,3,M,32]");
+  EXPECT_EQ(Type(b_.Matmul(w, q, false, true)), "f32[2,3,32,M]");
+}
+
+TEST_F(InferenceTest, ElementwiseGivesTheWiderTypeAndSpreadsScalars) {
+  const ValueId h = In(DType::kF16, {kM, C(4)}), s = *b_.Scalar(2);
+  const ValueId r = In(DType::kBF16, {kM, C(4)}), i = In(DType::kS32, {kM, C(4)});
+  EXPECT_EQ(Type(b_.Binary(BinaryKind::kAdd, h, h)), "f16[M,4]");
+  EXPECT_EQ(Type(b_.Binary(BinaryKind::kAdd, h, r)), "f32[M,4]");
+  EXPECT_EQ(Type(b_.Binary(BinaryKind::kMul, s, r)), "f32[M,4]");
+  EXPECT_EQ(Type(b_.Binary(BinaryKind::kMul, i, i)), "s32[M,4]");
+  EXPECT_EQ(Type(b_.Unary(UnaryKind::kExp, h)), "f16[M,4]");
+  const ValueId p = *b_.Compare(CompareKind::kLt, h, s);
+  EXPECT_EQ(Type(p), "pred[M,4]");
+  EXPECT_EQ(Type(b_.Select(p, h, s)), "f32[M,4]");
+  EXPECT_EQ(Type(b_.Select(p, *b_.Scalar(1), s)), "f32[M,4]");
+  EXPECT_EQ(Type(b_.Unary(UnaryKind::kNot, p)), "pred[M,4]");
+  EXPECT_EQ(Type(b_.Cast(h, DType::kF16)), "f16[M,4]");
+}
+
+TEST_F(InferenceTest, MovementsFollowTheirShapes) {
+  const ValueId x = In(DType::kF32, {kM, C(6), C(4)});
+  EXPECT_EQ(Type(b_.Transpose(x, {2, 0, 1})), "f32[4,M,6]");
+  EXPECT_EQ(Type(b_.Reshape(x, {kM, C(24)})), "f32[M,24]");
+  EXPECT_EQ(Type(b_.Reshape(x, {C(2), C(12), kM})), "f32[2,12,M]");
+  EXPECT_EQ(Type(b_.Slice(x, {0, 1, 0}, {kM, C(6), C(4)}, {1, 2, 3})), "f32[M,3,2]");
+  EXPECT_EQ(Type(b_.Concat({x, x, x}, 1)), "f32[M,18,4]");
+  EXPECT_EQ(Type(b_.Broadcast(x, {C(5), kM, C(6), C(4)})), "f32[5,M,6,4]");
+  const ValueId row = In(DType::kF32, {C(1), C(4)});
+  EXPECT_EQ(Type(b_.Broadcast(row, {kM, C(4)})), "f32[M,4]");
+  EXPECT_EQ(Type(b_.Iota({C(3), kM}, 1, DType::kS32)), "s32[3,M]");
+}
+
+TEST_F(InferenceTest, ReductionsDropOrKeepTheirAxes) {
+  const ValueId x = In(DType::kBF16, {kM, C(6), C(4)});
+  EXPECT_EQ(Type(b_.Reduce(ReduceKind::kSum, x, {2})), "f32[M,6]");
+  EXPECT_EQ(Type(b_.Reduce(ReduceKind::kMax, x, {2, 0}, true)), "bf16[1,6,1]");
+  EXPECT_EQ(Type(b_.Reduce(ReduceKind::kMean, x, {0, 1, 2})), "f32[]");
+  EXPECT_EQ(Type(b_.Reduce(ReduceKind::kSum, In(DType::kS32, {C(3)}), {0})), "s32[]");
+}
+
+TEST_F(InferenceTest, ScalarsAreRoundedToTheirDType) {
+  EXPECT_EQ(b_.OpOf(*b_.Scalar(1e-5)).scalar, static_cast<double>(1e-5f));
+  EXPECT_EQ(b_.OpOf(*b_.Scalar(1.0 / 3, DType::kBF16)).scalar, 0.333984375);
+  EXPECT_EQ(b_.OpOf(*b_.Scalar(-7, DType::kS32)).scalar, -7);
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(b_.OpOf(*b_.Scalar(-inf)).scalar, -inf);
+}
+
+TEST(TensorType, ContiguousStridesCarryPowersOfM) {
+  EXPECT_EQ(ToString(absl::MakeConstSpan(ContiguousStrides({C(2), kM, C(4)}))), "[4*M,4,1]");
+  EXPECT_EQ(ToString(absl::MakeConstSpan(ContiguousStrides({kM, kM, kM}))), "[M^2,M,1]");
+}
+
+TEST(TensorType, BytesSpanTheLastElement) {
+  const TensorType type{DType::kBF16, {kM, C(8)}};
+  EXPECT_EQ(*BufferBytes(type, ContiguousStrides(type.dims), 4), 64);
+  EXPECT_EQ(*BufferBytes(type, {{16, 0}, {1, 0}}, 4), 2 * (3 * 16 + 7 + 1));
+  EXPECT_EQ(*BufferBytes(type, {{0, 0}, {1, 0}}, 4), 16);
+  EXPECT_EQ(*BufferBytes(type, ContiguousStrides(type.dims), 0), 0);
+  EXPECT_EQ(ElementCount(type.dims, -1).status().message(), "m is -1, must be in [0, 2147483647]");
+  EXPECT_FALSE(ElementCount({kM, kM, kM}, kMaxExtent).ok());
+  EXPECT_FALSE(BufferBytes(type, {{int64_t{1} << 40, 4}, {1, 0}}, kMaxExtent).ok());
+}
+
+TEST(Builder, ResolvesStridesSoThatEqualMeaningIsEqual) {
+  const auto canonical = [](std::vector<Stride> in, std::vector<Stride> out) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF32, {kM, C(1), C(8)}}, {false, in, ""});
+    EXPECT_TRUE(b.Output(x, {out, -1}).ok());
+    return *b.Finish();
+  };
+  const Chain plain = canonical({}, {});
+  EXPECT_EQ(plain, canonical({{8, 0}, {77, 0}, {1, 0}}, {{8, 0}, {3, 0}, {1, 0}}));
+  EXPECT_FALSE(plain == canonical({{9, 0}, {8, 0}, {1, 0}}, {}));
+  EXPECT_FALSE(plain == canonical({}, {{9, 0}, {8, 0}, {1, 0}}));
+}
+
+TEST(Builder, AnOutputAliasesOnlyADeclaredInputOnce) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {kM}}), y = *b.Input({DType::kF32, {kM}});
+  const ValueId sum = *b.Binary(BinaryKind::kAdd, x, y);
+  ASSERT_TRUE(b.Output(sum, {{}, y}).ok());
+  EXPECT_EQ(b.Output(sum, {{}, y}).message(), "output 1: alias is value 1, taken already");
+  ASSERT_TRUE(b.Output(sum).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(chain.outputs()[0].alias_input, 1);
+  EXPECT_EQ(chain.outputs()[1].alias_input, -1);
+  EXPECT_EQ(b.size(), 0);
+}
+
+}  // namespace
+}  // namespace sinter

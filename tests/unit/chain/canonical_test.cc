@@ -1,0 +1,134 @@
+// The canonical form: what it forgets, what it keeps, and the way back from its bytes.
+#include <gtest/gtest.h>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+
+namespace sinter {
+namespace {
+
+Dim C(int64_t v) { return Dim::Constant(v); }
+const TensorType kRow{DType::kF32, {Dim::M(), C(8)}};
+
+// x - y, its inputs added in either order and under any names.
+Chain Difference(bool y_first, const char* name) {
+  ChainBuilder b;
+  ValueId x = 0, y = 0;
+  if (y_first) y = *b.Input(kRow, {false, {}, name});
+  x = *b.Input(kRow, {false, {}, "x"});
+  if (!y_first) y = *b.Input(kRow, {false, {}, name});
+  EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kSub, x, y)).ok());
+  return *b.Finish();
+}
+
+TEST(Canonical, ForgetsNamesAndTheCallersOrderButKeepsThePermutation) {
+  const Chain first = Difference(false, "y"), second = Difference(true, "other");
+  EXPECT_EQ(first.CanonicalBytes(), second.CanonicalBytes());
+  EXPECT_EQ(first.CanonicalDigest(), second.CanonicalDigest());
+  EXPECT_EQ(first.InputOrder(), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(second.InputOrder(), (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(second.CallerOrder(), (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(second.InputName(0), "other");
+}
+
+TEST(Canonical, CallerOrderInvertsInputOrder) {
+  ChainBuilder b;
+  const ValueId p = *b.Input(kRow), q = *b.Input(kRow), r = *b.Input(kRow);
+  const ValueId sum = *b.Binary(BinaryKind::kAdd, r, p);
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, sum, q)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(chain.InputOrder(), (std::vector<int32_t>{2, 0, 1}));
+  EXPECT_EQ(chain.CallerOrder(), (std::vector<int32_t>{1, 2, 0}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(chain.CallerOrder()[chain.InputOrder()[i]], i);
+}
+
+TEST(Canonical, ForgetsTheOrderInWhichOpsWereAdded) {
+  ChainBuilder b;
+  const ValueId x = *b.Input(kRow);
+  const ValueId e = *b.Unary(UnaryKind::kExp, x), t = *b.Unary(UnaryKind::kTanh, x);
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, e, t)).ok());
+  ChainBuilder c;
+  const ValueId y = *c.Input(kRow);
+  const ValueId tanh = *c.Unary(UnaryKind::kTanh, y), exp = *c.Unary(UnaryKind::kExp, y);
+  ASSERT_TRUE(c.Output(*c.Binary(BinaryKind::kMul, exp, tanh)).ok());
+  EXPECT_EQ(*b.Finish(), *c.Finish());
+}
+
+TEST(Canonical, KeepsOperandOrderDuplicatesOutputsAndFlags) {
+  enum class Variant { kPlain, kSwapped, kDuplicate, kConstant, kTwice, kConstantM };
+  const auto make = [](Variant v) {
+    ChainBuilder b;
+    const Dim rows = v == Variant::kConstantM ? C(4) : Dim::M();
+    const ValueId x = *b.Input({DType::kF32, {rows, C(8)}}, {v == Variant::kConstant, {}, ""});
+    const ValueId e = *b.Unary(UnaryKind::kExp, x);
+    const ValueId f = v == Variant::kDuplicate ? *b.Unary(UnaryKind::kExp, x) : e;
+    const ValueId t = *b.Unary(UnaryKind::kTanh, f);
+    const bool swap = v == Variant::kSwapped;
+    const ValueId result = *b.Binary(BinaryKind::kAdd, swap ? t : e, swap ? e : t);
+    EXPECT_TRUE(b.Output(result).ok());
+    if (v == Variant::kTwice) {
+      EXPECT_TRUE(b.Output(result).ok());
+    }
+    return b.Finish()->CanonicalBytes();
+  };
+  const std::string plain = make(Variant::kPlain);
+  EXPECT_EQ(plain, make(Variant::kPlain));
+  for (Variant v : {Variant::kSwapped, Variant::kDuplicate, Variant::kConstant, Variant::kTwice,
+                    Variant::kConstantM}) {
+    EXPECT_NE(plain, make(v)) << static_cast<int>(v);
+  }
+}
+
+TEST(Canonical, OperandsPrecedeTheirUsers) {
+  FfnSpec spec;
+  spec.gated = spec.bias1 = spec.bias2 = true;
+  spec.n = spec.k = spec.l = 16;
+  spec.act = Activation::kGeluTanh;
+  const Chain chain = *MakeFfnChain(spec);
+  for (size_t id = 0; id < chain.ops().size(); ++id) {
+    for (ValueId operand : chain.ops()[id].operands) EXPECT_LT(operand, static_cast<int>(id));
+  }
+  EXPECT_TRUE(chain.UsesM());
+  EXPECT_EQ(chain.MatmulFlops(3), 3 * 3 * 2.0 * 16 * 16);
+  // a, gate's weight and bias, up's, down's: depth-first.
+  EXPECT_EQ(chain.InputOrder(), (std::vector<int32_t>{0, 1, 3, 2, 4, 5, 6}));
+}
+
+Chain EveryFlag() {
+  ChainBuilder b;
+  const ValueId x =
+      *b.Input({DType::kBF16, {C(4), Dim::M(), C(8)}}, {false, {{1, 1}, {1, 0}, {4, 1}}, ""});
+  const ValueId cut = *b.Slice(x, {1, 0, 0}, {C(4), Dim::M(), C(8)}, {2, 1, 3});
+  const ValueId sum = *b.Reduce(ReduceKind::kSum, cut, {0, 2}, true);
+  const ValueId w = *b.Input({DType::kF32, {C(1), Dim::M(), C(1)}});
+  EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, sum, w), {{}, w}).ok());
+  return *b.Finish();
+}
+
+TEST(CanonicalBytes, ReadBackAsTheSameChain) {
+  const Chain chain = EveryFlag();
+  const absl::StatusOr<Chain> back = ChainFromCanonicalBytes(chain.CanonicalBytes());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, chain);
+  EXPECT_EQ(back->ops(), chain.ops());
+  EXPECT_EQ(back->outputs(), chain.outputs());
+}
+
+TEST(CanonicalBytes, DamageIsAnErrorOrAnotherValidChain) {
+  const std::string good = EveryFlag().CanonicalBytes();
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(ChainFromCanonicalBytes(good.substr(0, size)).ok()) << size;
+  }
+  for (size_t i = 0; i < good.size() * 8; ++i) {
+    std::string bad = good;
+    bad[i / 8] = static_cast<char>(bad[i / 8] ^ (1 << i % 8));
+    const absl::StatusOr<Chain> chain = ChainFromCanonicalBytes(bad);
+    if (chain.ok()) {
+      EXPECT_EQ(chain->CanonicalBytes(), bad) << i;
+    }
+  }
+  EXPECT_FALSE(ChainFromCanonicalBytes(good + '\0').ok());
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,162 @@
+// The text form: the published problem lists as they are, round trips, and what each kind stands
+// for.
+#include "src/chain/problem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/chain/ffn_view.h"
+
+namespace sinter {
+namespace {
+
+// clang-format off
+constexpr char kLists[] = R"x(# FlashFuser Table VII: GEMM chains. C[m,n] = relu(A[m,k] B[k,n]); E[m,l] = C D[n,l].
+G1   gemm_chain m=128 n=512 k=32 l=256 act=relu layout=oi dtype=bf16   # DLRM-0
+G2   gemm_chain m=128 n=256 k=512 l=64 act=relu layout=oi dtype=bf16   # DLRM-1
+G3   gemm_chain m=128 n=512 k=416 l=256 act=relu layout=oi dtype=bf16   # DLRM-2
+G4   gemm_chain m=128 n=3072 k=768 l=768 act=relu layout=oi dtype=bf16   # GPT-2-Small
+G5   gemm_chain m=128 n=16384 k=4096 l=4096 act=relu layout=oi dtype=bf16   # GPT-6.7B
+G6   gemm_chain m=128 n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16   # GPT2-medium
+G7   gemm_chain m=128 n=768 k=768 l=768 act=relu layout=oi dtype=bf16   # nlp_gpt3_base
+G8   gemm_chain m=128 n=8192 k=2048 l=2048 act=relu layout=oi dtype=bf16   # OPT-1.3B
+G9   gemm_chain m=128 n=2048 k=512 l=512 act=relu layout=oi dtype=bf16   # Performer
+G10  gemm_chain m=128 n=1536 k=384 l=384 act=relu layout=oi dtype=bf16   # BERT
+# FlashFuser Table VI: gated FFN. C = silu(A Bg) * (A Bu); E = C D.
+S1   gated_ffn m=128 n=8192 k=3072 l=3072 act=silu layout=oi dtype=bf16   # llama-3.2-3B
+S2   gated_ffn m=128 n=5632 k=2048 l=2048 act=silu layout=oi dtype=bf16   # llama-1.1B
+S3   gated_ffn m=128 n=11008 k=4096 l=4096 act=silu layout=oi dtype=bf16   # Llama-2-7b
+S4   gated_ffn m=128 n=8192 k=2048 l=2048 act=silu layout=oi dtype=bf16   # Qwen2.5-2.1B
+S5   gated_ffn m=128 n=11008 k=2048 l=2048 act=silu layout=oi dtype=bf16   # Qwen2.5-3B
+S6   gated_ffn m=128 n=8960 k=1536 l=1536 act=silu layout=oi dtype=bf16   # Qwen2.5-1.5B
+S7   gated_ffn m=128 n=9728 k=2560 l=2560 act=silu layout=oi dtype=bf16   # Qwen3-4B
+S8   gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16   # Qwen3-0.6B
+# One FFN over the batch: Llama-3-8B.
+L1     gated_ffn m=1 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L8     gated_ffn m=8 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L16    gated_ffn m=16 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L32    gated_ffn m=32 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L64    gated_ffn m=64 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L128   gated_ffn m=128 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L256   gated_ffn m=256 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L512   gated_ffn m=512 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L1024  gated_ffn m=1024 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+L4096  gated_ffn m=4096 n=14336 k=4096 l=4096 act=silu layout=oi dtype=bf16
+# Memory-intensive chains, bf16 in and out, f32 inside, statistics in f32.
+N1 layernorm rows=8192 cols=1024 eps=1e-5 affine=1 dtype=bf16
+N2 layernorm rows=4096 cols=8192 eps=1e-5 affine=1 dtype=bf16
+N3 softmax rows=16384 cols=1024 scale=0.125 dtype=bf16
+N4 softmax rows=4096 cols=16384 scale=0.125 dtype=bf16
+N5 bias_gelu_residual_layernorm rows=8192 cols=4096 gelu=tanh eps=1e-5 dtype=bf16   # LN(gelu(x + b) + r)
+N6 residual_rmsnorm rows=128 cols=4096 eps=1e-6 outputs=2 dtype=bf16                 # h = x + r and rmsnorm(h)*gamma
+N7 residual_rmsnorm rows=8192 cols=4096 eps=1e-6 outputs=2 dtype=bf16
+N8 masked_softmax rows=16384 cols=2048 scale=0.125 mask=full dtype=bf16              # softmax(0.125*x + mask), mask [rows, cols]
+)x";
+// clang-format on
+
+TEST(ProblemLists, ReadAsTheyAre) {
+  const absl::StatusOr<std::vector<Problem>> problems = ParseProblems(kLists);
+  ASSERT_TRUE(problems.ok()) << problems.status();
+  EXPECT_EQ(problems->size(), 36u);
+  for (const Problem& p : *problems) {
+    ASSERT_TRUE(p.m.has_value()) << p.id;
+    EXPECT_TRUE(p.chain.UsesM()) << p.id;
+  }
+}
+
+TEST(ProblemLists, ShapesArriveInTheChain) {
+  const std::vector<Problem> problems = *ParseProblems(kLists);
+  const FfnView g5 = *ViewAsFfn(problems[4].chain);
+  EXPECT_EQ(ToString(g5), "gemm_chain m=M n=16384 k=4096 l=4096 act=relu layout=oi dtype=bf16");
+  EXPECT_EQ(problems[4].m, 128);
+  const FfnView s8 = *ViewAsFfn(problems[17].chain);
+  EXPECT_EQ(ToString(s8), "gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16");
+  // A batch sweep is one chain.
+  for (int i = 19; i < 28; ++i) EXPECT_EQ(problems[i].chain, problems[18].chain);
+}
+
+TEST(WriteProblem, RoundTripsEveryProblemOfTheLists) {
+  const std::vector<Problem> problems = *ParseProblems(kLists);
+  for (const Problem& p : problems) {
+    const std::string line = WriteProblem(p);
+    const absl::StatusOr<Problem> back = ParseProblem(line);
+    ASSERT_TRUE(back.ok()) << line << ": " << back.status();
+    EXPECT_EQ(WriteProblem(*back), line);
+    EXPECT_EQ(back->id, p.id);
+    EXPECT_EQ(back->m, p.m);
+    EXPECT_EQ(back->chain, p.chain);
+  }
+}
+
+TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
+  const struct {
+    const char* in;
+    const char* out;
+  } cases[] = {
+      {"gemm_chain l=4 k=3 n=2 m=007 act=relu",
+       "gemm_chain m=7 n=2 k=3 l=4 act=relu layout=oi dtype=bf16 bias1=0 bias2=0"},
+      {"x.1 matmul m=M n=2 k=3 bias1=1",
+       "x.1 matmul m=M n=2 k=3 act=identity layout=oi dtype=bf16 bias1=1"},
+      {"gate_up m=0 n=2 k=3 act=silu layout=io dtype=f16",
+       "gate_up m=0 n=2 k=3 act=silu layout=io dtype=f16 bias1=0"},
+      {"\tlayernorm rows=3\tcols=8 eps=0.00001 # comment",
+       "layernorm rows=3 cols=8 eps=1e-05 affine=1 dtype=bf16"},
+      {"softmax rows=3 cols=8 scale=.1250", "softmax rows=3 cols=8 scale=0.125 dtype=bf16"},
+      {"softmax rows=3 cols=8 scale=0.1", "softmax rows=3 cols=8 scale=0.1 dtype=bf16"},
+      {"masked_softmax rows=3 cols=8 mask=row",
+       "masked_softmax rows=3 cols=8 scale=1 mask=row dtype=bf16"},
+      {"rmsnorm rows=M cols=8 affine=0", "rmsnorm rows=M cols=8 eps=1e-06 affine=0 dtype=bf16"},
+      {"residual_rmsnorm rows=3 cols=8",
+       "residual_rmsnorm rows=3 cols=8 eps=1e-06 outputs=2 dtype=bf16"},
+      {"bias_gelu_residual_layernorm rows=3 cols=8",
+       "bias_gelu_residual_layernorm rows=3 cols=8 gelu=tanh eps=1e-05 dtype=bf16"},
+      {"gelu rows=3 cols=8 form=erf", "gelu rows=3 cols=8 form=erf dtype=bf16"},
+      {"silu rows=3 cols=8 dtype=f32", "silu rows=3 cols=8 dtype=f32"},
+      {"swiglu rows=3 cols=8", "swiglu rows=3 cols=8 dtype=bf16"},
+      {"rope rows=3 heads=2 dim=8", "rope rows=3 heads=2 dim=8 dtype=bf16"},
+      {"lstm_cell rows=3 hidden=8", "lstm_cell rows=3 hidden=8 dtype=bf16"},
+      {"gru_cell rows=3 hidden=8", "gru_cell rows=3 hidden=8 dtype=bf16"},
+  };
+  for (const auto& c : cases) {
+    const absl::StatusOr<Problem> problem = ParseProblem(c.in);
+    ASSERT_TRUE(problem.ok()) << c.in << ": " << problem.status();
+    EXPECT_EQ(WriteProblem(*problem), c.out);
+    EXPECT_EQ(ParseProblem(c.out)->chain, problem->chain);
+  }
+}
+
+TEST(ParseProblem, TheValueOfMIsNotPartOfTheChain) {
+  const Problem one = *ParseProblem("matmul m=1 n=8 k=8"),
+                all = *ParseProblem("matmul m=M n=8 k=8");
+  EXPECT_EQ(one.chain, all.chain);
+  EXPECT_EQ(one.m, 1);
+  EXPECT_FALSE(all.m.has_value());
+}
+
+TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
+  const struct {
+    const char* line;
+    std::vector<std::string> names;
+  } cases[] = {
+      {"gemm_chain m=1 n=8 k=8 l=8 act=relu bias1=1 bias2=1", {"a", "w1", "b1", "w2", "b2"}},
+      {"gated_ffn m=1 n=8 k=8 l=8 act=relu bias1=1 bias2=1",
+       {"a", "w_gate", "w_up", "b_gate", "b_up", "w_down", "b2"}},
+      {"gate_up m=1 n=8 k=8 act=relu", {"a", "w_gate", "w_up"}},
+      {"layernorm rows=1 cols=8", {"x", "gamma", "beta"}},
+      {"bias_gelu_residual_layernorm rows=1 cols=8", {"x", "b", "r", "gamma", "beta"}},
+      {"residual_rmsnorm rows=1 cols=8", {"x", "r", "gamma"}},
+      {"masked_softmax rows=1 cols=8", {"x", "mask"}},
+      {"rope rows=1 heads=2 dim=8", {"x", "cos", "sin"}},
+      {"lstm_cell rows=1 hidden=8", {"gates", "c"}},
+      {"gru_cell rows=1 hidden=8", {"xg", "hg", "h"}},
+  };
+  for (const auto& c : cases) {
+    const Chain chain = ParseProblem(c.line)->chain;
+    std::vector<std::string> names;
+    for (int i = 0; i < chain.num_inputs(); ++i) names.push_back(chain.InputName(i));
+    EXPECT_THAT(names, ::testing::ElementsAreArray(c.names)) << c.line;
+  }
+}
+
+}  // namespace
+}  // namespace sinter
