@@ -1,0 +1,71 @@
+// Error measures: what passes, what never does.
+#include "src/reference/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/reference/tensors.h"
+
+namespace sinter {
+namespace {
+
+const double kInf = std::numeric_limits<double>::infinity();
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+using V = std::vector<double>;
+
+TEST(Compare, MeasuresFrobeniusAndMaximumOverRms) {
+  const ErrorMeasure e = Compare(V{3, 4.5, 0}, V{3, 4, 0});
+  EXPECT_DOUBLE_EQ(e.relative, 0.5 / 5);
+  EXPECT_DOUBLE_EQ(e.max_abs, 0.5);
+  EXPECT_DOUBLE_EQ(e.max_over_rms, 0.5 / std::sqrt(25.0 / 3));
+  EXPECT_EQ(e.worst_index, 1);
+  EXPECT_EQ(e.count, 3);
+  EXPECT_FALSE(e.Within({0.05, 1}));
+  EXPECT_FALSE(e.Within({1, 0.05}));
+  EXPECT_TRUE(e.Within({0.11, 0.2}));
+}
+
+TEST(Compare, NotANumberNeverPasses) {
+  const Bounds loose{kInf, kInf};
+  EXPECT_FALSE(Compare(V{kNaN}, V{1}).Within(loose));
+  EXPECT_FALSE(Compare(V{1}, V{kNaN}).Within(loose));
+  EXPECT_FALSE(Compare(V{kNaN}, V{kNaN}).Within(loose));
+  EXPECT_FALSE(Compare(V{kInf}, V{1}).Within(loose));
+  EXPECT_FALSE(Compare(V{kInf}, V{-kInf}).Within(loose));
+  EXPECT_FALSE(Compare(V{}, V{1}).Within(loose));
+  EXPECT_TRUE(Compare(V{kInf, 1}, V{kInf, 1}).Within({0, 0}));
+  EXPECT_EQ(Compare(V{1, kNaN, kNaN}, V{1, 2, 3}).worst_index, 1);
+  EXPECT_EQ(Compare(V{1, kNaN, kNaN}, V{1, 2, 3}).nans, 2);
+}
+
+TEST(Compare, AZeroReferenceIsMatchedOnlyByZero) {
+  EXPECT_TRUE(Compare(V{0, 0}, V{0, 0}).Within({0, 0}));
+  EXPECT_EQ(Compare(V{0, 1e-30}, V{0, 0}).relative, kInf);
+  EXPECT_TRUE(Compare(V{}, V{}).Within({0, 0}));
+}
+
+TEST(Compare, ReadsBuffersOfEveryDType) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kS32, DType::kPred}) {
+    const V values = testing::Random(dtype, 5000, 3);
+    const std::vector<uint8_t> bytes = testing::Encode(dtype, values);
+    EXPECT_TRUE(CompareBuffer(bytes.data(), dtype, values).Within({0, 0}));
+    V other = values;
+    other[4999] += 1;
+    EXPECT_EQ(CompareBuffer(bytes.data(), dtype, other).worst_index, 4999);
+  }
+}
+
+TEST(Bounds, AreTheProjectsOwn) {
+  EXPECT_EQ(BoundsFor(DType::kBF16).relative, 5e-3);
+  EXPECT_EQ(BoundsFor(DType::kBF16).max, 0.05);
+  EXPECT_EQ(BoundsFor(DType::kF16).relative, 1e-3);
+  EXPECT_EQ(BoundsFor(DType::kF16).max, 0.008);
+  EXPECT_EQ(BoundsFor(DType::kF32).relative, 1e-5);
+  EXPECT_EQ(BoundsFor(DType::kF32).max, 1e-4);
+  EXPECT_EQ(BoundsFor(DType::kS32).max, 0);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,193 @@
+// How chains run: strides, rows, threads, M = 0, aliases, refusals.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "tests/unit/reference/tensors.h"
+
+namespace sinter {
+namespace {
+
+using testing::C;
+using testing::Decode;
+using testing::Encode;
+using testing::Random;
+using testing::RunF64;
+using V = std::vector<double>;
+
+std::vector<V> InputsOf(const Chain& chain, int64_t m) {
+  std::vector<V> in;
+  for (int32_t i : chain.CallerOrder()) {
+    const TensorType& type = chain.input_op(i).type;
+    in.push_back(Random(type.dtype, *ElementCount(type.dims, m), 7 + i));
+  }
+  return in;
+}
+
+TEST(Reference, StridedInputsAndOutputsAreReadAndWrittenInPlaceOnly) {
+  ChainBuilder b;  // x^T of [M,3] with padded rows, written with padded rows
+  const ValueId x = *b.Input({DType::kS32, {Dim::M(), C(3)}}, {false, {{5, 0}, {1, 0}}, ""});
+  ASSERT_TRUE(b.Output(*b.Transpose(x, {1, 0}), {{{2, 1}, {1, 0}}, -1}).ok());
+  const Chain chain = *b.Finish();
+  const std::vector<uint8_t> in = Encode(DType::kS32, {0, 1, 2, -1, -1, 10, 11, 12});
+  std::vector<uint8_t> out = Encode(DType::kS32, V(10, 99));
+  ASSERT_TRUE(RunReference(chain, 2, {in.data()}, {out.data()}).ok());
+  EXPECT_EQ(Decode(DType::kS32, out), (V{0, 10, 99, 99, 1, 11, 99, 99, 2, 12}));
+}
+
+TEST(Reference, StrideZeroRepeatsAnElement) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}}, {false, {{0, 0}, {1, 0}}, ""});
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, x)).ok());
+  EXPECT_EQ(RunF64(*b.Finish(), 3, {{1, 2}})[0], (V{2, 4, 2, 4, 2, 4}));
+}
+
+TEST(Reference, SomeRowsEqualThoseOfAllRows) {
+  for (const char* line :
+       {"gated_ffn m=M n=24 k=16 l=8 act=silu bias1=1 bias2=1", "layernorm rows=M cols=9",
+        "masked_softmax rows=M cols=9", "rope rows=M heads=2 dim=4"}) {
+    const Chain chain = ParseProblem(line)->chain;
+    ASSERT_TRUE(IsRowIndependent(chain));
+    const std::vector<V> in = InputsOf(chain, 11);
+    const V all = RunF64(chain, 11, in)[0];
+    const size_t width = all.size() / 11;
+    for (const std::vector<int64_t>& rows :
+         {std::vector<int64_t>{10, 0, 3, 3}, std::vector<int64_t>{4, 5, 6},
+          std::vector<int64_t>{}}) {
+      ReferenceOptions options;
+      options.rows = &rows;
+      V expected;
+      for (int64_t r : rows)
+        expected.insert(expected.end(), all.begin() + r * width, all.begin() + (r + 1) * width);
+      EXPECT_EQ(RunF64(chain, 11, in, options)[0], expected) << line;
+    }
+  }
+}
+
+TEST(Reference, WithRowsOnlyThoseAreWritten) {
+  ChainBuilder b;  // M is the last axis
+  const ValueId x = *b.Input({DType::kF32, {C(2), Dim::M()}}),
+                i = *b.Iota({C(2), Dim::M()}, 1, DType::kF32);
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, i)).ok());
+  const Chain chain = *b.Finish();
+  const std::vector<uint8_t> in = Encode(DType::kF32, {10, 20, 30, 40, 50, 60});
+  std::vector<uint8_t> out = Encode(DType::kF32, V(6, -1));
+  const std::vector<int64_t> rows = {2, 0};
+  ReferenceOptions options;
+  options.rows = &rows;
+  ASSERT_TRUE(RunReference(chain, 3, {in.data()}, {out.data()}, options).ok());
+  EXPECT_EQ(Decode(DType::kF32, out), (V{10, -1, 32, 40, -1, 62}));
+}
+
+TEST(Reference, RowsAreRefusedWhereRowsMix) {
+  const auto why = [](absl::StatusOr<ValueId> (*make)(ChainBuilder&)) {
+    const Chain chain = testing::OneOutput({{DType::kF32, {Dim::M(), C(4)}}}, make);
+    const std::vector<int64_t> rows = {0};
+    ReferenceOptions options;
+    options.rows = &rows;
+    const float data[16] = {};
+    EXPECT_FALSE(IsRowIndependent(chain));
+    return std::string(RunReferenceF64(chain, 2, {data}, options).status().message());
+  };
+  EXPECT_EQ(why(+[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {0}); }),
+            "reference: rows given, but op 1 (reduce) : f32[4] mixes rows of M");
+  EXPECT_EQ(why(+[](ChainBuilder& b) { return b.Matmul(0, 0, false, true); }),
+            "reference: rows given, but op 1 (matmul) : f32[M,M] mixes rows of M");
+  EXPECT_EQ(why(+[](ChainBuilder& b) { return b.Matmul(0, 0, true, false); }),
+            "reference: rows given, but op 1 (matmul) : f32[4,4] mixes rows of M");
+  EXPECT_EQ(why(+[](ChainBuilder& b) {
+              return b.Reshape(0, {C(4), Dim::M()});
+            }),
+            "reference: rows given, but op 1 (reshape) : f32[4,M] mixes rows of M");
+}
+
+TEST(Reference, MixedRowsRunWhole) {
+  const Chain chain = testing::OneOutput(
+      {{DType::kF32, {Dim::M(), C(2)}}},
+      +[](ChainBuilder& b) { return b.Matmul(0, 0, true, false); });
+  EXPECT_EQ(RunF64(chain, 3, {{1, 2, 3, 4, 5, 6}})[0], (V{35, 44, 44, 56}));
+}
+
+TEST(Reference, TheNumberOfThreadsAndPassesChangesNoBit) {
+  const Chain chain = ParseProblem("gated_ffn m=M n=300 k=260 l=140 act=gelu_tanh")->chain;
+  const std::vector<V> in = InputsOf(chain, 70);
+  ReferenceOptions options;
+  options.threads = 1;
+  const auto one = RunF64(chain, 70, in, options);
+  for (int threads : {2, 3, 7}) {
+    options.threads = threads;
+    EXPECT_EQ(RunF64(chain, 70, in, options), one);
+  }
+}
+
+TEST(Reference, ManyPassesEqualOne) {
+  // 2^17 columns make a pass of 64 rows; an output without M is stored once.
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(1)}});
+  const ValueId v = *b.Input({DType::kF32, {C(2)}});
+  const ValueId wide = *b.Broadcast(x, {Dim::M(), C(131072)});
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kMean, wide, {1})).ok());
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, v, v)).ok());
+  const Chain chain = *b.Finish();
+  const V in = Random(DType::kF32, 130, 1);
+  const auto result = RunF64(chain, 130, {in, {1, 2}});
+  testing::ExpectNear(result[0], in, 1e-12);
+  EXPECT_EQ(result[1], (V{2, 4}));
+}
+
+TEST(Reference, ZeroRowsAreANoOp) {
+  const Chain ffn = ParseProblem("gemm_chain m=0 n=8 k=8 l=8 act=relu")->chain;
+  const std::vector<uint8_t> w(128, 0);
+  std::vector<const void*> in(3, w.data());
+  in[0] = nullptr;
+  EXPECT_TRUE(RunReference(ffn, 0, in, {nullptr}).ok());
+  EXPECT_EQ(RunReferenceF64(ffn, 0, in)->at(0).size(), 0u);
+  const Chain sum = testing::OneOutput(
+      {{DType::kF32, {Dim::M(), C(2)}}},
+      +[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {0}); });
+  std::vector<float> out = {5, 6};
+  EXPECT_TRUE(RunReference(sum, 0, {nullptr}, {out.data()}).ok());
+  EXPECT_EQ(out, (std::vector<float>{5, 6}));
+  EXPECT_EQ(RunReferenceF64(sum, 0, {nullptr})->at(0), (V{0, 0}));
+}
+
+TEST(Reference, AnOutputMayShareItsInputsBuffer) {
+  ChainBuilder b;  // swap of two buffers, and a square transposed in place
+  const TensorType type{DType::kF32, {C(2), C(2)}};
+  const ValueId x = *b.Input(type), y = *b.Input(type);
+  ASSERT_TRUE(b.Output(*b.Transpose(y, {1, 0}), {{}, x}).ok());
+  ASSERT_TRUE(b.Output(x, {{}, y}).ok());
+  const Chain chain = *b.Finish();
+  std::vector<float> p = {1, 2, 3, 4}, q = {5, 6, 7, 8};
+  const std::vector<int32_t> order = chain.InputOrder();
+  std::vector<const void*> in;
+  for (int32_t caller : order) in.push_back(caller == 0 ? p.data() : q.data());
+  ASSERT_TRUE(RunReference(chain, 1, in, {p.data(), q.data()}).ok());
+  EXPECT_EQ(p, (std::vector<float>{5, 7, 6, 8}));
+  EXPECT_EQ(q, (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST(Reference, RefusesWrongCountsPointersSizesAndRows) {
+  const Chain chain = ParseProblem("softmax rows=M cols=4 dtype=f32")->chain;
+  std::vector<float> x(8), y(8);
+  EXPECT_EQ(RunReference(chain, 2, {}, {y.data()}).message(),
+            "reference: inputs are 0, the chain has 1");
+  EXPECT_EQ(RunReference(chain, 2, {x.data()}, {}).message(),
+            "reference: outputs are 0, the chain has 1");
+  EXPECT_EQ(RunReference(chain, 2, {nullptr}, {y.data()}).message(),
+            "reference: pointer of input 0 is null, 32 bytes are needed");
+  EXPECT_EQ(RunReference(chain, 2, {x.data()}, {nullptr}).message(),
+            "reference: pointer of output 0 is null, 32 bytes are needed");
+  EXPECT_EQ(RunReference(chain, -1, {x.data()}, {y.data()}).message(),
+            "m is -1, must be in [0, 2147483647]");
+  const std::vector<int64_t> rows = {2};
+  ReferenceOptions options;
+  options.rows = &rows;
+  EXPECT_EQ(RunReference(chain, 2, {x.data()}, {y.data()}, options).message(),
+            "reference: row is 2, must be in [0, 1]");
+}
+
+}  // namespace
+}  // namespace sinter

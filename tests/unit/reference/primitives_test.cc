@@ -1,0 +1,329 @@
+// Every primitive against plain loops.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "src/reference/matmul.h"
+#include "src/reference/tensor.h"
+#include "tests/unit/reference/tensors.h"
+
+namespace sinter {
+namespace {
+
+using testing::C;
+using testing::ExpectNear;
+using testing::OneOutput;
+using testing::Random;
+using testing::RunF64;
+const double kInf = std::numeric_limits<double>::infinity();
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<double> NaiveMatmul(const std::vector<double>& a, const std::vector<double>& b,
+                                int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+  std::vector<double> c(m * n, 0.0);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t p = 0; p < k; ++p) {
+        c[i * n + j] += a[ta ? p * m + i : i * k + p] * b[tb ? j * k + p : p * n + j];
+      }
+    }
+  }
+  return c;
+}
+
+TEST(Matmul, EqualsLoopsOnTinyAndRaggedShapes) {
+  const int64_t shapes[][3] = {{1, 1, 1},     {1, 9, 3},      {3, 1, 300},
+                               {4, 8, 256},   {5, 7, 257},    {63, 129, 5},
+                               {65, 127, 31}, {64, 128, 512}, {2, 300, 1}};
+  for (const auto& [m, n, k] : shapes) {
+    for (int t = 0; t < 4; ++t) {
+      const bool ta = t & 1, tb = t & 2;
+      ChainBuilder b;
+      const ValueId x = *b.Input({DType::kBF16, {C(ta ? k : m), C(ta ? m : k)}});
+      const ValueId y = *b.Input({DType::kF16, {C(tb ? n : k), C(tb ? k : n)}});
+      ASSERT_TRUE(b.Output(*b.Matmul(x, y, ta, tb)).ok());
+      const std::vector<double> a = Random(DType::kBF16, m * k, 1),
+                                w = Random(DType::kF16, k * n, 2);
+      const auto result = RunF64(*b.Finish(), 0, {a, w});
+      ExpectNear(result[0], NaiveMatmul(a, w, m, n, k, ta, tb), 1e-13);
+    }
+  }
+}
+
+TEST(Matmul, BatchesBothOrEitherOperand) {
+  const std::vector<double> a = Random(DType::kF32, 6 * 5 * 7, 1),
+                            w = Random(DType::kF32, 6 * 7 * 9, 2);
+  const auto part = [](const std::vector<double>& v, int i, int size) {
+    return std::vector<double>(v.begin() + i * size, v.begin() + (i + 1) * size);
+  };
+  for (int variant = 0; variant < 3; ++variant) {
+    const bool batch_a = variant != 1, batch_b = variant != 2;
+    ChainBuilder b;
+    TensorType ta{DType::kF32, {C(5), C(7)}}, tb{DType::kF32, {C(7), C(9)}};
+    if (batch_a) ta.dims.insert(ta.dims.begin(), {C(2), C(3)});
+    if (batch_b) tb.dims.insert(tb.dims.begin(), {C(2), C(3)});
+    const ValueId x = *b.Input(ta), y = *b.Input(tb);
+    ASSERT_TRUE(b.Output(*b.Matmul(x, y)).ok());
+    const auto in_a = batch_a ? a : part(a, 0, 35), in_b = batch_b ? w : part(w, 0, 63);
+    const auto result = RunF64(*b.Finish(), 0, {in_a, in_b});
+    for (int i = 0; i < 6; ++i) {
+      ExpectNear(part(result[0], i, 45),
+                 NaiveMatmul(part(a, batch_a ? i : 0, 35), part(w, batch_b ? i : 0, 63), 5, 9, 7,
+                             false, false),
+                 1e-13);
+    }
+  }
+}
+
+struct UnaryCase {
+  UnaryKind kind;
+  std::function<double(double)> f;
+};
+
+TEST(Unary, EqualsItsFunction) {
+  const UnaryCase cases[] = {
+      {UnaryKind::kNeg, [](double x) { return -x; }},
+      {UnaryKind::kAbs, [](double x) { return std::fabs(x); }},
+      {UnaryKind::kExp, [](double x) { return std::exp(x); }},
+      {UnaryKind::kLog, [](double x) { return std::log(x); }},
+      {UnaryKind::kSqrt, [](double x) { return std::sqrt(x); }},
+      {UnaryKind::kRsqrt, [](double x) { return 1 / std::sqrt(x); }},
+      {UnaryKind::kTanh, [](double x) { return std::tanh(x); }},
+      {UnaryKind::kErf, [](double x) { return std::erf(x); }},
+      {UnaryKind::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {UnaryKind::kRelu, [](double x) { return std::max(x, 0.0); }},
+      {UnaryKind::kReciprocal, [](double x) { return 1 / x; }},
+      {UnaryKind::kSquare, [](double x) { return x * x; }},
+      {UnaryKind::kSin, [](double x) { return std::sin(x); }},
+      {UnaryKind::kCos, [](double x) { return std::cos(x); }},
+      {UnaryKind::kFloor, [](double x) { return std::floor(x); }},
+  };
+  std::vector<double> x = {0.5, 1.0, 2.25, 7.0, 0.015625};
+  for (const UnaryCase& c : cases) {
+    const bool positive =
+        c.kind == UnaryKind::kLog || c.kind == UnaryKind::kSqrt || c.kind == UnaryKind::kRsqrt;
+    std::vector<double> in = x;
+    if (!positive) in.insert(in.end(), {-0.75, -3.0});
+    ChainBuilder b;
+    const ValueId v = *b.Input({DType::kF32, {Dim::M()}});
+    ASSERT_TRUE(b.Output(*b.Unary(c.kind, v)).ok());
+    std::vector<double> expected;
+    for (double e : in) expected.push_back(c.f(e));
+    ExpectNear(RunF64(*b.Finish(), static_cast<int64_t>(in.size()), {in})[0], expected, 1e-15);
+  }
+}
+
+TEST(Unary, ReluAndSigmoidAtTheEnds) {
+  const Chain relu = OneOutput(
+      {{DType::kF32, {Dim::M()}}}, +[](ChainBuilder& b) { return b.Unary(UnaryKind::kRelu, 0); });
+  const auto r = RunF64(relu, 3, {{-kInf, kInf, kNaN}})[0];
+  EXPECT_EQ(r[0], 0);
+  EXPECT_EQ(r[1], kInf);
+  EXPECT_TRUE(std::isnan(r[2]));
+  const Chain sigmoid = OneOutput(
+      {{DType::kF32, {Dim::M()}}},
+      +[](ChainBuilder& b) { return b.Unary(UnaryKind::kSigmoid, 0); });
+  EXPECT_EQ(RunF64(sigmoid, 4, {{-1e4, 1e4, -kInf, kInf}})[0], (std::vector<double>{0, 1, 0, 1}));
+}
+
+TEST(Binary, EqualsItsFunctionAndSpreadsScalars) {
+  const struct {
+    BinaryKind kind;
+    std::function<double(double, double)> f;
+  } cases[] = {
+      {BinaryKind::kAdd, [](double a, double b) { return a + b; }},
+      {BinaryKind::kSub, [](double a, double b) { return a - b; }},
+      {BinaryKind::kMul, [](double a, double b) { return a * b; }},
+      {BinaryKind::kDiv, [](double a, double b) { return a / b; }},
+      {BinaryKind::kMax, [](double a, double b) { return std::max(a, b); }},
+      {BinaryKind::kMin, [](double a, double b) { return std::min(a, b); }},
+      {BinaryKind::kPow, [](double a, double b) { return std::pow(std::fabs(a), b); }},
+  };
+  const std::vector<double> x = {0.5, 2, 3, 0.25}, y = {-1, 4, 0.5, 2};
+  for (const auto& c : cases) {
+    ChainBuilder b;
+    const ValueId p = *b.Input({DType::kF32, {Dim::M()}}), q = *b.Input({DType::kF32, {Dim::M()}});
+    const ValueId s = *b.Scalar(2);
+    ASSERT_TRUE(b.Output(*b.Binary(c.kind, p, q)).ok());
+    ASSERT_TRUE(b.Output(*b.Binary(c.kind, s, q)).ok());
+    std::vector<double> both, spread;
+    for (int i = 0; i < 4; ++i) both.push_back(c.f(x[i], y[i])), spread.push_back(c.f(2, y[i]));
+    const auto result = RunF64(*b.Finish(), 4, {x, y});
+    ExpectNear(result[0], both, 1e-15);
+    ExpectNear(result[1], spread, 1e-15);
+  }
+}
+
+TEST(Binary, MaxAndMinKeepNaNOfEitherSide) {
+  for (BinaryKind kind : {BinaryKind::kMax, BinaryKind::kMin}) {
+    ChainBuilder b;
+    const ValueId p = *b.Input({DType::kF32, {C(2)}}), q = *b.Input({DType::kF32, {C(2)}});
+    ASSERT_TRUE(b.Output(*b.Binary(kind, p, q)).ok());
+    const std::vector<double> result = RunF64(*b.Finish(), 0, {{kNaN, 1}, {1, kNaN}})[0];
+    for (double v : result) EXPECT_TRUE(std::isnan(v));
+  }
+}
+
+TEST(Integers, WrapLikeTwosComplement) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kS32, {C(3)}}), y = *b.Input({DType::kS32, {C(3)}});
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, x, y)).ok());
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, y)).ok());
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kNeg, x)).ok());
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kSquare, x)).ok());
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {0})).ok());
+  const auto r =
+      RunF64(*b.Finish(), 0, {{2147483647, -2147483648.0, 65537}, {2147483647, -1, 65537}});
+  EXPECT_EQ(r[0], (std::vector<double>{1, -2147483648.0, 131073}));
+  EXPECT_EQ(r[1], (std::vector<double>{-2, 2147483647, 131074}));
+  EXPECT_EQ(r[2], (std::vector<double>{-2147483647, -2147483648.0, -65537}));
+  EXPECT_EQ(r[3], (std::vector<double>{1, 0, 131073}));
+  EXPECT_EQ(r[4], (std::vector<double>{65536}));
+}
+
+TEST(CompareSelectLogic, FollowTheirTables) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {C(4)}}), y = *b.Input({DType::kF32, {C(4)}});
+  std::vector<ValueId> p;
+  for (int kind = 1; kind <= 6; ++kind)
+    p.push_back(*b.Compare(static_cast<CompareKind>(kind), x, y));
+  for (ValueId id : p) ASSERT_TRUE(b.Output(id).ok());
+  ASSERT_TRUE(b.Output(*b.Select(p[2], x, y)).ok());
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAnd, p[1], p[2])).ok());
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kOr, p[0], p[2])).ok());
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kNot, p[0])).ok());
+  using V = std::vector<double>;
+  const auto r = RunF64(*b.Finish(), 0, {{1, 2, 3, kNaN}, {2, 2, 2, 2}});
+  EXPECT_EQ(r[0], (V{0, 1, 0, 0}));  // eq
+  EXPECT_EQ(r[1], (V{1, 0, 1, 1}));  // ne
+  EXPECT_EQ(r[2], (V{1, 0, 0, 0}));  // lt
+  EXPECT_EQ(r[3], (V{1, 1, 0, 0}));  // le
+  EXPECT_EQ(r[4], (V{0, 0, 1, 0}));  // gt
+  EXPECT_EQ(r[5], (V{0, 1, 1, 0}));  // ge
+  EXPECT_EQ(r[6], (V{1, 2, 2, 2}));
+  EXPECT_EQ(r[7], (V{1, 0, 0, 0}));
+  EXPECT_EQ(r[8], (V{1, 1, 0, 0}));
+  EXPECT_EQ(r[9], (V{1, 0, 1, 1}));
+}
+
+TEST(Cast, RoundsOnceAndToNearestEven) {
+  using reference::RoundTo;
+  EXPECT_EQ(RoundTo(DType::kBF16, 1 + 0x1p-8), 1);
+  EXPECT_EQ(RoundTo(DType::kBF16, 1 + 0x1p-7 + 0x1p-8), 1 + 0x1p-6);
+  // Through f32 first this would be a tie and go down.
+  EXPECT_EQ(RoundTo(DType::kBF16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
+  EXPECT_EQ(RoundTo(DType::kF16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);
+  EXPECT_EQ(RoundTo(DType::kF16, -(1 + 0x1p-11 - 0x1p-40)), -1);
+  EXPECT_EQ(RoundTo(DType::kF16, 65519.999), 65504);
+  EXPECT_EQ(RoundTo(DType::kF16, 65520), kInf);
+  EXPECT_EQ(RoundTo(DType::kBF16, 1e300), kInf);
+  EXPECT_TRUE(std::isnan(RoundTo(DType::kBF16, kNaN)));
+  EXPECT_EQ(RoundTo(DType::kF16, 0x1p-24), 0x1p-24);
+  EXPECT_EQ(RoundTo(DType::kF16, 0x1p-26), 0);
+  EXPECT_EQ(RoundTo(DType::kF32, 0.1), 0.1f);
+  EXPECT_EQ(RoundTo(DType::kS32, -1.9), -1);
+  EXPECT_EQ(RoundTo(DType::kS32, 1e10), 2147483647);
+  EXPECT_EQ(RoundTo(DType::kS32, -kInf), -2147483648.0);
+  EXPECT_EQ(RoundTo(DType::kS32, kNaN), 0);
+  EXPECT_EQ(RoundTo(DType::kPred, -0.5), 1);
+}
+
+TEST(Cast, OnlyACastRounds) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {C(1)}}), y = *b.Input({DType::kBF16, {C(1)}});
+  const ValueId sum = *b.Binary(BinaryKind::kAdd, x, y);  // bf16 by type, not rounded
+  ASSERT_TRUE(b.Output(*b.Cast(sum, DType::kF32)).ok());
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Cast(sum, DType::kBF16), DType::kF32)).ok());
+  const auto r = RunF64(*b.Finish(), 0, {{1}, {0x1p-10}});
+  EXPECT_EQ(r[0][0], 1 + 0x1p-10);
+  EXPECT_EQ(r[1][0], 1);
+}
+
+TEST(Reduce, EqualsLoopsOverEverySetOfAxes) {
+  const int64_t dims[3] = {3, 4, 5};
+  const std::vector<double> x = Random(DType::kF32, 60, 3);
+  for (int set = 1; set < 8; ++set) {
+    for (ReduceKind kind :
+         {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kMean}) {
+      for (bool keep : {false, true}) {
+        std::vector<int32_t> axes;
+        int64_t out_dims[3], count = 1, reduced = 1;
+        for (int i = 0; i < 3; ++i) {
+          const bool reduce = set >> i & 1;
+          if (reduce) axes.push_back(i);
+          out_dims[i] = reduce ? 1 : dims[i];
+          (reduce ? reduced : count) *= dims[i];
+        }
+        std::vector<std::vector<double>> groups(count);
+        for (int64_t i = 0; i < 60; ++i) {
+          const int64_t at[3] = {i / 20, i / 5 % 4, i % 5};
+          int64_t index = 0;
+          for (int d = 0; d < 3; ++d) index = index * out_dims[d] + (out_dims[d] == 1 ? 0 : at[d]);
+          groups[index].push_back(x[i]);
+        }
+        std::vector<double> expected;
+        for (const auto& group : groups) {
+          double v = group[0];
+          for (size_t i = 1; i < group.size(); ++i) {
+            if (kind == ReduceKind::kMax) v = std::max(v, group[i]);
+            if (kind == ReduceKind::kMin) v = std::min(v, group[i]);
+            if (kind == ReduceKind::kSum || kind == ReduceKind::kMean) v += group[i];
+          }
+          expected.push_back(kind == ReduceKind::kMean ? v / static_cast<double>(reduced) : v);
+        }
+        ChainBuilder b;
+        const ValueId in = *b.Input({DType::kF32, {C(3), C(4), C(5)}});
+        ASSERT_TRUE(b.Output(*b.Reduce(kind, in, axes, keep)).ok());
+        ExpectNear(RunF64(*b.Finish(), 0, {x})[0], expected, 1e-14);
+      }
+    }
+  }
+}
+
+TEST(Movements, ComposeLikeIndexArithmetic) {
+  // x[3,4,5] -> transpose (2,0,1) -> [5,3,4] -> slice [1:5:2, :, 3:0..] -> reshape -> concat with
+  // itself.
+  const std::vector<double> x = Random(DType::kF16, 60, 5);
+  ChainBuilder b;
+  const ValueId in = *b.Input({DType::kF16, {C(3), C(4), C(5)}});
+  const ValueId turned = *b.Transpose(in, {2, 0, 1});
+  const ValueId cut = *b.Slice(turned, {1, 0, 1}, {C(5), C(3), C(4)}, {2, 1, 2});  // [2,3,2]
+  const ValueId flat = *b.Reshape(cut, {C(6), C(2)});
+  const ValueId wide = *b.Concat({flat, flat}, 1);  // [6,4]
+  ASSERT_TRUE(b.Output(*b.Broadcast(wide, {C(2), C(6), C(4)})).ok());
+  std::vector<double> expected;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    for (int r = 0; r < 6; ++r) {
+      for (int c = 0; c < 4; ++c) {
+        const int i = 1 + 2 * (r / 3), j = r % 3, k = 1 + 2 * (c % 2);  // of turned
+        expected.push_back(x[j * 20 + k * 5 + i]);
+      }
+    }
+  }
+  EXPECT_EQ(RunF64(*b.Finish(), 0, {x})[0], expected);
+}
+
+TEST(Movements, ReshapeOfATransposeAndOfABroadcastCopies) {
+  ChainBuilder b;
+  const ValueId in = *b.Input({DType::kF32, {C(2), C(3)}}),
+                row = *b.Input({DType::kF32, {C(1), C(2)}});
+  ASSERT_TRUE(b.Output(*b.Reshape(*b.Transpose(in, {1, 0}), {C(6)})).ok());
+  ASSERT_TRUE(b.Output(*b.Reshape(*b.Broadcast(row, {C(3), C(2)}), {C(6)})).ok());
+  const auto r = RunF64(*b.Finish(), 0, {{0, 1, 2, 3, 4, 5}, {7, 8}});
+  EXPECT_EQ(r[0], (std::vector<double>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(r[1], (std::vector<double>{7, 8, 7, 8, 7, 8}));
+}
+
+TEST(Iota, CountsAlongItsAxis) {
+  ChainBuilder b;
+  ASSERT_TRUE(b.Output(*b.Iota({Dim::M(), C(2)}, 0, DType::kS32)).ok());
+  ASSERT_TRUE(b.Output(*b.Iota({C(2), C(3)}, 1, DType::kF32)).ok());
+  const auto r = RunF64(*b.Finish(), 3, {});
+  EXPECT_EQ(r[0], (std::vector<double>{0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(r[1], (std::vector<double>{0, 1, 2, 0, 1, 2}));
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,80 @@
+#include "tests/unit/reference/tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "src/reference/tensor.h"
+
+namespace sinter::testing {
+
+std::vector<uint8_t> Encode(DType dtype, const std::vector<double>& values) {
+  std::vector<uint8_t> bytes(values.size() * SizeOf(dtype));
+  reference::StoreRun(values.data(), static_cast<int64_t>(values.size()), bytes.data(),
+                      reference::StorageOf(dtype), 0, 1);
+  return bytes;
+}
+
+std::vector<double> Decode(DType dtype, const std::vector<uint8_t>& bytes) {
+  std::vector<double> values(bytes.size() / SizeOf(dtype));
+  reference::View view;
+  view.data = bytes.data();
+  view.storage = reference::StorageOf(dtype);
+  reference::ReadRun(view, 0, 1, static_cast<int64_t>(values.size()), values.data());
+  return values;
+}
+
+std::vector<double> Random(DType dtype, int64_t count, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<double> values(count);
+  for (double& v : values) {
+    const double unit = static_cast<double>(engine() >> 11) * 0x1p-53;
+    if (dtype == DType::kS32) {
+      v = std::floor(unit * 101) - 50;
+    } else if (dtype == DType::kPred) {
+      v = unit < 0.5 ? 0 : 1;
+    } else {
+      v = reference::RoundTo(dtype, 2 * unit - 1);
+    }
+  }
+  return values;
+}
+
+std::vector<std::vector<double>> RunF64(const Chain& chain, int64_t m,
+                                        const std::vector<std::vector<double>>& inputs,
+                                        const ReferenceOptions& options) {
+  std::vector<std::vector<uint8_t>> buffers;
+  std::vector<const void*> pointers;
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    buffers.push_back(Encode(chain.input_op(i).type.dtype, inputs[chain.InputOrder()[i]]));
+    buffers.back().reserve(1);
+  }
+  for (const std::vector<uint8_t>& buffer : buffers) pointers.push_back(buffer.data());
+  auto result = RunReferenceF64(chain, m, pointers, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *result : std::vector<std::vector<double>>(chain.num_outputs());
+}
+
+Chain OneOutput(const std::vector<TensorType>& inputs,
+                absl::StatusOr<ValueId> (*make)(ChainBuilder& b)) {
+  ChainBuilder b;
+  for (const TensorType& type : inputs) EXPECT_TRUE(b.Input(type).ok());
+  const absl::StatusOr<ValueId> value = make(b);
+  EXPECT_TRUE(value.ok()) << value.status();
+  EXPECT_TRUE(b.Output(*value).ok());
+  absl::StatusOr<Chain> chain = b.Finish();
+  EXPECT_TRUE(chain.ok()) << chain.status();
+  return *std::move(chain);
+}
+
+void ExpectNear(const std::vector<double>& actual, const std::vector<double>& expected,
+                double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], tolerance * (1 + std::fabs(expected[i]))) << "at " << i;
+  }
+}
+
+}  // namespace sinter::testing

@@ -1,0 +1,38 @@
+// Inputs and outputs of reference tests.
+#ifndef SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
+#define SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "src/chain/builder.h"
+#include "src/reference/reference.h"
+
+namespace sinter::testing {
+
+inline Dim C(int64_t v) { return Dim::Constant(v); }
+
+// Bytes of `values` as dtype, which must be able to hold them.
+std::vector<uint8_t> Encode(DType dtype, const std::vector<double>& values);
+std::vector<double> Decode(DType dtype, const std::vector<uint8_t>& bytes);
+
+// Reproducible values in [-1, 1), already rounded to dtype (integers in [-50, 50] for s32, 0 or 1
+// for pred).
+std::vector<double> Random(DType dtype, int64_t count, uint64_t seed);
+
+// The f64 outputs of `chain` for contiguous inputs in the caller's order; fails the test on an
+// error.
+std::vector<std::vector<double>> RunF64(const Chain& chain, int64_t m,
+                                        const std::vector<std::vector<double>>& inputs,
+                                        const ReferenceOptions& options = {});
+
+// One op on freshly made inputs of the types given: finished chain with a single output.
+Chain OneOutput(const std::vector<TensorType>& inputs,
+                absl::StatusOr<ValueId> (*make)(ChainBuilder& b));
+
+void ExpectNear(const std::vector<double>& actual, const std::vector<double>& expected,
+                double tolerance);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
