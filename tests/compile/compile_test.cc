@@ -1,0 +1,175 @@
+// Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
+// spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
+// SINTER_TEST_INTENSITY=<schedules of the sweep>; SINTER_TEST_LONG=1 takes 500.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cache/record/cubin_check.h"
+#include "gtest/gtest.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/status.h"
+#include "tests/compile/kernel_jobs.h"
+#include "tests/unit/codegen/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kThreads = 2;
+constexpr int kLongSweep = 500;
+constexpr double kSlowestMs = 3000;  // far above what one takes: machines that build at the same
+                                     // time must not fail the test
+constexpr uint64_t kSeed = 20;
+
+const char* Variable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int SweepCount(int standard) {
+  int count = standard;
+  if (std::string(Variable("SINTER_TEST_LONG")) == "1") return kLongSweep;
+  if (!absl::SimpleAtoi(Variable("SINTER_TEST_INTENSITY"), &count)) return standard;
+  return count;
+}
+
+std::unique_ptr<Compiler> MakeCompiler() { return MakeNvrtcCompiler(Variable("SINTER_NVRTC")); }
+
+// What a refusal's log says of the reason, without the lines that every compile has.
+std::string Reasons(const absl::Status& status) {
+  std::string storage;
+  std::vector<std::string> lines;
+  for (absl::string_view line : absl::StrSplit(CompileLogOf(status, &storage), '\n')) {
+    if (absl::StrContains(line, "error") || absl::StrContains(line, "C75") ||
+        absl::StrContains(line, "spill")) {
+      lines.push_back(std::string(line));
+    }
+    if (lines.size() == 4) break;
+  }
+  return absl::StrJoin(lines, "\n    ");
+}
+
+class CompileRun {
+ public:
+  explicit CompileRun(Compiler* compiler) : compiler_(compiler) {}
+
+  // Compiles all jobs on kThreads threads; each failure is a test failure with its reason.
+  void Compile(const std::vector<KernelJob>& jobs, const DeviceModel& model) {
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (size_t i = next++; i < jobs.size(); i = next++) CompileOne(jobs[i], model);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& failure : failures_) ADD_FAILURE() << failure;
+    EXPECT_EQ(times_ms_.size(), jobs.size());
+  }
+
+  void Report(const char* what) {
+    if (times_ms_.empty()) return;
+    std::sort(times_ms_.begin(), times_ms_.end());
+    const double median = times_ms_[times_ms_.size() / 2], slowest = times_ms_.back();
+    std::cout << absl::StrCat(what, ": ", times_ms_.size(), " kernels, compile median ",
+                              static_cast<int>(median), " ms, slowest ", static_cast<int>(slowest),
+                              " ms (", slowest_, "), registers at most ", registers_, "\n");
+    EXPECT_LT(median, kSlowestMs);
+  }
+
+ private:
+  void CompileOne(const KernelJob& job, const DeviceModel& model) {
+    const auto kernel = Generate(job.spec, model, job.options);
+    if (!kernel.ok()) return Fail(job, kernel.status(), "generate");
+    const auto compiled = compiler_->Compile(kernel->request);
+    if (!compiled.ok()) return Fail(job, compiled.status(), "compile");
+    const absl::Status cubin = CheckCubin(compiled->cubin);
+    if (!cubin.ok()) return Fail(job, cubin, "cubin");
+    std::lock_guard<std::mutex> lock(mutex_);
+    const double ms = compiled->compile_us / 1000;
+    if (times_ms_.empty() || ms > slowest_ms_) slowest_ms_ = ms, slowest_ = job.Name();
+    times_ms_.push_back(ms);
+    registers_ = std::max(registers_, compiled->registers);
+  }
+
+  void Fail(const KernelJob& job, const absl::Status& status, const char* step) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failures_.push_back(absl::StrCat(step, " failed: ", job.Name(), "\n    ", status.message(),
+                                     "\n    ", Reasons(status)));
+  }
+
+  Compiler* compiler_;
+  std::mutex mutex_;
+  std::vector<double> times_ms_;  // of kernels that compiled
+  std::vector<std::string> failures_;
+  std::string slowest_;
+  double slowest_ms_ = 0;
+  int registers_ = 0;
+};
+
+class CompileTest : public ::testing::Test {
+ protected:
+  void CompileAll(const std::vector<KernelJob>& jobs, const char* what) {
+    const std::unique_ptr<Compiler> compiler = MakeCompiler();
+    CompileRun run(compiler.get());
+    run.Compile(jobs, model_);
+    run.Report(what);
+  }
+  const DeviceModel model_ = *BuiltinModel("h200");
+};
+
+TEST_F(CompileTest, BestKernelsOfTheProblemListsInBothLayouts) {
+  const std::vector<KernelJob> jobs = BestKernels(model_);
+  EXPECT_GE(jobs.size(),
+            18u * 2 * 2);  // a fused kernel and two products of each, but for duplicates
+  CompileAll(jobs, "best kernels");
+}
+
+TEST_F(CompileTest, RandomSchedulesOfTheShippingSpace) {
+  CompileAll(RandomKernels(model_, kSeed, SweepCount(32)), "random schedules");
+}
+
+TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
+  std::vector<KernelJob> jobs;
+  for (const CodegenOptions& options :
+       {CodegenOptions{true, false}, CodegenOptions{false, true}, CodegenOptions{true, true}}) {
+    for (Dataflow dataflow : kDataflows) {
+      jobs.push_back({SampleSpec(SampleG7(), dataflow), options});
+    }
+  }
+  CompileAll(jobs, "test builds");
+}
+
+TEST_F(CompileTest, EqualRequestsGiveEqualCubins) {
+  const std::unique_ptr<Compiler> one = MakeCompiler(), two = MakeCompiler();
+  const auto kernel = Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), model_);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto a = one->Compile(kernel->request), b = two->Compile(kernel->request);
+  ASSERT_TRUE(a.ok()) << a.status();
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_TRUE(a->cubin == b->cubin);
+}
+
+}  // namespace
+}  // namespace sinter
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  const auto toolchain = sinter::MakeCompiler()->ToolchainId();
+  if (absl::IsUnavailable(toolchain.status())) {
+    std::cout << "skipped: " << toolchain.status().message() << "\n";
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,150 @@
+#include "tests/compile/kernel_jobs.h"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "src/chain/ffn_view.h"
+#include "src/chain/problem.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/search/search.h"
+#include "src/search/space.h"
+#include "tests/unit/codegen/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kSchedulesOfAProblem = 4;
+
+std::vector<FfnProblem> ProblemsOf(const std::string& file) {
+  std::ifstream in("tests/bench/problems/" + file);
+  std::stringstream text;
+  text << in.rdbuf();
+  std::vector<FfnProblem> list;
+  const auto problems = ParseProblems(text.str());
+  if (!problems.ok()) return list;
+  for (const Problem& problem : *problems) {
+    const auto view = ViewAsFfn(problem.chain);
+    if (view.ok()) list.push_back(ProblemOf(*view, BucketOf(problem.m.value_or(1))));
+  }
+  return list;
+}
+
+class JobList {
+ public:
+  explicit JobList(const DeviceModel& model) : model_(model) {}
+  void AddBest(const FfnProblem& p, bool allow_cooperative) {
+    SearchOptions options;
+    options.top_k = 1;
+    options.allow_cooperative = allow_cooperative;
+    const auto result = SearchSchedules(p, model_, options);
+    if (result.ok()) Add(SampleSpec(p, result->ranked[0].schedule));
+  }
+  void Add(const KernelSpec& spec) {
+    KernelJob job{spec, {}};
+    if (seen_.insert(job.Name()).second) jobs_.push_back(std::move(job));
+  }
+  size_t size() const { return jobs_.size(); }
+  std::vector<KernelJob> Take() { return std::move(jobs_); }
+
+ private:
+  const DeviceModel& model_;
+  std::set<std::string> seen_;
+  std::vector<KernelJob> jobs_;
+};
+
+// std::uniform_int_distribution differs between standard libraries; this does not.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  int64_t In(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool Coin() { return In(0, 1) == 1; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+FfnProblem RandomProblem(Random* random) {
+  constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 128, 128, 256, 512};
+  constexpr int64_t kWidest[] = {256, 1024, 8192};
+  FfnProblem p;
+  p.products = random->Coin() ? 2 : 1;
+  p.gated = random->Coin();
+  p.activation = kActivations[random->In(0, 4)];
+  p.bias1 = random->Coin();
+  p.bias2 = p.products == 2 && random->Coin();
+  p.layout = random->Coin() ? Layout::kIO : Layout::kOI;
+  p.dtype = random->Coin() ? DType::kF16 : DType::kBF16;
+  const int64_t widest = kWidest[random->In(0, 2)] / 8;
+  p.n = 8 * random->In(1, widest);
+  p.k = 8 * random->In(1, widest / 2);
+  p.l = p.products == 2 ? 8 * random->In(1, widest / 2) : 0;
+  // The last output dimension of layout oi may be anything.
+  if (p.layout == Layout::kOI) (p.products == 2 ? p.l : p.n) -= random->In(0, 7);
+  p.bucket = kBuckets[random->In(0, 11)];
+  return p;
+}
+
+// Up to `count` legal schedules, each as likely as the next (reservoir sampling, Vitter's R).
+std::vector<Schedule> RandomSchedules(const FfnProblem& p, const DeviceModel& model, int count,
+                                      Random* random) {
+  std::vector<Schedule> kept;
+  int64_t seen = 0;
+  EnumerateSpace(p, model, SearchOptions(), [&](const Schedule& s) {
+    if (!CheckSchedule(p, s, model).ok()) return;
+    seen++;
+    if (kept.size() < static_cast<size_t>(count)) {
+      kept.push_back(s);
+      return;
+    }
+    const int64_t at = random->In(0, seen - 1);
+    if (at < count) kept[static_cast<size_t>(at)] = s;
+  });
+  return kept;
+}
+
+}  // namespace
+
+std::string KernelJob::Name() const {
+  return absl::StrCat(spec.problem.ToString(), spec.problem.products == 1 ? " (one product)" : "",
+                      " | ", spec.schedule.ToString(), options.trap_spins ? " | trap_spins" : "",
+                      options.jitter ? " | jitter" : "");
+}
+
+std::vector<KernelJob> BestKernels(const DeviceModel& model) {
+  JobList jobs(model);
+  for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
+    for (FfnProblem p : ProblemsOf(file)) {
+      for (Layout layout : {Layout::kOI, Layout::kIO}) {
+        p.layout = layout;
+        jobs.AddBest(p, true);
+        jobs.AddBest(p, false);
+        jobs.AddBest(FirstProductOf(p), true);
+        jobs.AddBest(SecondProductOf(p), true);
+      }
+    }
+  }
+  return jobs.Take();
+}
+
+std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count) {
+  Random random(seed);
+  JobList jobs(model);
+  while (jobs.size() < static_cast<size_t>(count)) {
+    const FfnProblem p = RandomProblem(&random);
+    for (const Schedule& s : RandomSchedules(p, model, kSchedulesOfAProblem, &random)) {
+      if (jobs.size() == static_cast<size_t>(count)) break;
+      KernelSpec spec = SampleSpec(p, s);
+      spec.constant_weights = random.Coin();
+      jobs.Add(spec);
+    }
+  }
+  return jobs.Take();
+}
+
+}  // namespace sinter

@@ -1,0 +1,32 @@
+// Which kernels the compile tests compile: the best schedules of the problem lists and a random
+// sweep of the shipping space.
+#ifndef SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
+#define SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/device_model.h"
+#include "src/codegen/codegen.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+struct KernelJob {
+  KernelSpec spec;
+  CodegenOptions options;
+  std::string Name() const;  // problem and schedule, one line
+};
+
+// gated_ffn.txt and gemm_chains.txt in layout oi and io: for each the best fused schedule, the best
+// one without a cooperative launch, and the two products of the unfused plan. No duplicates.
+std::vector<KernelJob> BestKernels(const DeviceModel& model);
+
+// `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
+// activation and bias, ragged sizes, buckets from 1 to 512. A function of `seed` alone.
+std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
