@@ -1,0 +1,83 @@
+#include "tests/bench/cases.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr double kHbmBytesPerUs = 4.55e6;
+constexpr double kTensorFlopPerUs = 790e6;
+constexpr double kKernelUs = 2.5;
+
+absl::StatusOr<std::vector<Problem>> ReadProblems(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return absl::NotFoundError(absl::StrCat("cannot read problem list '", file, "'"));
+  const std::string text((std::istreambuf_iterator<char>(stream)),
+                         std::istreambuf_iterator<char>());
+  absl::StatusOr<std::vector<Problem>> problems = ParseProblems(text);
+  if (!problems.ok()) return Annotate(problems.status(), file);
+  return problems;
+}
+
+absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
+  for (auto& [key, value] : problem.fields) {
+    if (key == "layout") value = layout;
+  }
+  Case result;
+  result.id = problem.id;
+  result.line = WriteProblem(problem);
+  SINTER_ASSIGN_OR_RETURN(Problem parsed, ParseProblem(result.line));
+  if (!parsed.m.has_value()) return absl::InvalidArgumentError("m=M: the bench needs a number");
+  result.m = *parsed.m;
+  result.chain = std::move(parsed.chain);
+  SINTER_ASSIGN_OR_RETURN(result.view, ViewAsFfn(result.chain));
+  return result;
+}
+
+}  // namespace
+
+int64_t Case::ConstantBytes() const {
+  const int64_t first = (view.gated ? 2 : 1) * view.n;
+  int64_t elements = first * view.k + (view.bias1 ? first : 0);
+  if (view.products == 2) elements += view.n * view.l + (view.bias2 ? view.l : 0);
+  return elements * SizeOf(view.dtype);
+}
+
+double Case::LimitUs() const {
+  const int64_t bytes = ConstantBytes() + m * (view.k + view.OutputColumns()) * SizeOf(view.dtype);
+  return std::max(static_cast<double>(bytes) / kHbmBytesPerUs, Flop() / kTensorFlopPerUs) +
+         kKernelUs;
+}
+
+absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
+                                            const std::vector<std::string>& ids,
+                                            const std::string& layout) {
+  const std::set<std::string> wanted(ids.begin(), ids.end());
+  std::set<std::string> found;
+  std::vector<Case> cases;
+  for (const std::string& file : files) {
+    SINTER_ASSIGN_OR_RETURN(const std::vector<Problem> problems, ReadProblems(file));
+    for (const Problem& problem : problems) {
+      if (!wanted.empty() && wanted.count(problem.id) == 0) continue;
+      found.insert(problem.id);
+      for (const char* one : {"oi", "io"}) {
+        if (layout != "both" && layout != one) continue;
+        absl::StatusOr<Case> made = MakeCase(problem, one);
+        if (!made.ok()) return Annotate(made.status(), absl::StrCat(file, ": ", problem.id));
+        cases.push_back(*std::move(made));
+      }
+    }
+  }
+  for (const std::string& id : wanted) {
+    if (found.count(id) == 0) return absl::NotFoundError(absl::StrCat("no problem '", id, "'"));
+  }
+  return cases;
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,37 @@
+// Cases: which problems a run measures, from problem lists.
+#ifndef SINTER_TESTS_BENCH_CASES_H_
+#define SINTER_TESTS_BENCH_CASES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/ffn_view.h"
+#include "src/chain/problem.h"
+
+namespace sinter::bench {
+
+struct Case {
+  std::string id, line;  // of the problem list, with the layout of the case
+  Chain chain;
+  FfnView view;
+  int64_t m = 0;
+
+  // Bytes of weights and biases.
+  int64_t ConstantBytes() const;
+  double Flop() const { return chain.MatmulFlops(m); }
+  // Microseconds: max(bytes / 4.55 TB/s, FLOP / 790 TFLOP/s) + 2.5, which one tensor-core kernel
+  // spends in a graph with plain edges. Bytes: constants, the input and the output, once each.
+  double LimitUs() const;
+};
+
+// `files`: problem lists; `ids`: only these, all when empty; `layout`: "oi", "io" or "both".
+// INVALID_ARGUMENT or NOT_FOUND naming the file, line or id.
+absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
+                                            const std::vector<std::string>& ids,
+                                            const std::string& layout);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_CASES_H_

@@ -1,0 +1,31 @@
+// Checking an output against the float64 reference.
+#ifndef SINTER_TESTS_BENCH_CHECK_H_
+#define SINTER_TESTS_BENCH_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/reference/compare.h"
+#include "tests/bench/cases.h"
+
+namespace sinter::bench {
+
+// The reference of some rows of a case's output. Immutable.
+class Expected {
+ public:
+  // `check_rows` as MeasureOptions has it. Blocks on all cores.
+  static absl::StatusOr<Expected> Make(const Case& c, const std::vector<std::string>& inputs,
+                                       int64_t check_rows, uint64_t seed);
+  // `output`: the whole output's bytes.
+  absl::StatusOr<ErrorMeasure> Compare(const Case& c, const std::string& output) const;
+
+ private:
+  std::vector<int64_t> rows_;
+  std::vector<double> values_;
+};
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_CHECK_H_

@@ -1,0 +1,27 @@
+// The serving form of an FFN chain, as inference servers run it through cuBLASLt: gate and up
+// merged into one product, one activation kernel, the down product; without a gate the activation
+// is the first product's epilogue where the library has it. What Sinter is measured against.
+#ifndef SINTER_TESTS_BENCH_CUBLASLT_FFN_H_
+#define SINTER_TESTS_BENCH_CUBLASLT_FFN_H_
+
+#include "absl/status/statusor.h"
+#include "src/engine/engine.h"
+#include "tests/bench/cases.h"
+#include "tests/bench/chain_data.h"
+#include "tests/bench/cublaslt_product.h"
+#include "tests/bench/runnable.h"
+
+namespace sinter::bench {
+
+// Opens the library, makes a handle and a workspace. The workspace is never freed. UNAVAILABLE
+// without the library.
+absl::StatusOr<LtContext> MakeLtContext(const Ports& ports, const std::string& path);
+
+// Constants are copies of `data`'s, as often as its sets; input and output are `data`'s own. Each
+// product runs the fastest of up to 16 algorithms, measured alone with rotating weights.
+absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context, const Case& c,
+                                   const ChainData& data);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_CUBLASLT_FFN_H_

@@ -1,0 +1,31 @@
+// What a results file says about where and from what it came.
+#ifndef SINTER_TESTS_BENCH_MACHINE_H_
+#define SINTER_TESTS_BENCH_MACHINE_H_
+
+#include <string>
+
+#include "src/base/config.h"
+
+namespace sinter::bench {
+
+struct Machine {
+  std::string gpu, driver, host_cpu, date;  // date: 2026-11-21T05:00:00Z
+  std::string cuda;                         // that the driver supports: "13.0"
+  int sm_count = 0, cores = 0;
+  double clock_mhz = 0;
+};
+
+Machine DescribeMachine(const Config& config, int ordinal);
+
+struct SourceState {
+  std::string commit = "unknown";
+  bool dirty = true;
+};
+
+// From the file COMMIT ("<hash> clean|dirty") of the current folder, else from git there. Unknown
+// counts as dirty.
+SourceState DescribeSource();
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_MACHINE_H_

@@ -1,0 +1,149 @@
+#include "tests/bench/markdown.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sinter::bench {
+namespace {
+
+std::string Cell(const std::optional<double>& value) {
+  return value.has_value() ? absl::StrFormat("%.2f", *value) : "-";
+}
+
+std::optional<double> PeerOf(const Row& row, const Peers& peers) {
+  const auto found = peers.find(row.id);
+  return found == peers.end() ? std::nullopt : std::optional<double>(found->second);
+}
+
+std::optional<double> Ratio(const std::optional<double>& a, const std::optional<double>& b) {
+  if (!a.has_value() || !b.has_value() || *b <= 0) return std::nullopt;
+  return *a / *b;
+}
+
+std::string Line(const Row& row, const Peers& peers) {
+  const std::optional<double> peer = PeerOf(row, peers);
+  const std::vector<std::string> cells = {
+      row.id,
+      row.chosen,
+      Cell(row.predicted_us),
+      Cell(row.chosen_cold_us),
+      Cell(row.chosen_pdl_us),
+      Cell(row.fused_cold_us),
+      Cell(row.unfused_cold_us),
+      Cell(row.cublaslt_cold_us),
+      Cell(peer),
+      Cell(row.limit_us),
+      Cell(Ratio(peer, row.chosen_cold_us)),
+      row.correct && row.rel_error.has_value() ? absl::StrFormat("%.1e", *row.rel_error) : "wrong"};
+  std::string line = "|";
+  for (const std::string& cell : cells) absl::StrAppend(&line, " ", cell, " |");
+  return absl::StrCat(line, "\n");
+}
+
+// Ratios a / b over the rows of a layout that have both.
+template <typename A, typename B>
+std::vector<double> Ratios(const Results& results, const std::string& layout, const A& a,
+                           const B& b) {
+  std::vector<double> ratios;
+  for (const Row& row : results.rows) {
+    if (row.layout != layout) continue;
+    const std::optional<double> ratio = Ratio(a(row), b(row));
+    if (ratio.has_value()) ratios.push_back(*ratio);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  return ratios;
+}
+
+std::string Spread(const char* what, const std::vector<double>& ratios,
+                   const std::vector<double>& thresholds) {
+  if (ratios.empty()) return "";
+  double logs = 0;
+  for (double r : ratios) logs += std::log(r);
+  std::string text = absl::StrFormat("  %-28s mean %.2f  least %.2f  median %.2f  most %.2f", what,
+                                     std::exp(logs / static_cast<double>(ratios.size())),
+                                     ratios.front(), ratios[ratios.size() / 2], ratios.back());
+  for (double t : thresholds) {
+    const auto above =
+        std::count_if(ratios.begin(), ratios.end(), [&](double r) { return r >= t; });
+    absl::StrAppendFormat(&text, "  >= %.2f: %d of %d", t, above, ratios.size());
+  }
+  return text + "\n";
+}
+
+std::string LayoutSummary(const Results& results, const std::string& layout, const Peers& peers) {
+  const auto peer = [&](const Row& r) { return PeerOf(r, peers); };
+  const auto chosen = [](const Row& r) { return r.chosen_cold_us; };
+  const auto fused = [](const Row& r) { return r.fused_cold_us; };
+  const auto unfused = [](const Row& r) { return r.unfused_cold_us; };
+  const auto lt = [](const Row& r) { return r.cublaslt_cold_us; };
+  const auto limit = [](const Row& r) { return std::optional<double>(r.limit_us); };
+  const auto better = [](const Row& r) -> std::optional<double> {
+    if (!r.unfused_cold_us.has_value()) return r.cublaslt_cold_us;
+    if (!r.cublaslt_cold_us.has_value()) return r.unfused_cold_us;
+    return std::min(*r.unfused_cold_us, *r.cublaslt_cold_us);
+  };
+  const std::string text = absl::StrCat(
+      Spread("best peer / chosen", Ratios(results, layout, peer, chosen), {1.0, 0.9}),
+      Spread("cuBLASLt / chosen", Ratios(results, layout, lt, chosen), {1.0}),
+      Spread("cuBLASLt / unfused", Ratios(results, layout, lt, unfused), {1.0, 0.8}),
+      Spread("unfused / fused", Ratios(results, layout, unfused, fused), {1.0, 0.8}),
+      Spread("better of both / chosen", Ratios(results, layout, better, chosen), {1.0}),
+      Spread("limit / chosen", Ratios(results, layout, limit, chosen), {}));
+  return text.empty() ? "" : absl::StrCat("layout ", layout, ", cold, plain edges\n", text);
+}
+
+}  // namespace
+
+absl::StatusOr<Peers> ReadPeers(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return absl::NotFoundError(absl::StrCat("cannot read '", file, "'"));
+  Peers peers;
+  std::string line;
+  for (int number = 1; std::getline(stream, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string id;
+    double us = 0;
+    if (!(words >> id)) continue;
+    if (!(words >> us) || us <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ":", number, ": wants an id and microseconds"));
+    }
+    peers[id] = us;
+  }
+  return peers;
+}
+
+std::string MarkdownTables(const Results& results, const Peers& peers) {
+  std::string text =
+      absl::StrCat(results.machine.gpu, ", driver ", results.machine.driver, ", commit ",
+                   results.source.commit.substr(0, 12), results.source.dirty ? " (modified)" : "",
+                   ", ", results.machine.date, "\n");
+  for (const std::string layout : {"oi", "io"}) {
+    std::string lines;
+    for (const Row& row : results.rows) {
+      if (row.layout == layout) absl::StrAppend(&lines, Line(row, peers));
+    }
+    if (lines.empty()) continue;
+    absl::StrAppend(&text, "\nLayout ", layout, ", microseconds, cold, plain graph edges\n\n",
+                    "| id | chosen | predicted | us | us with PDL | fused | unfused | cuBLASLt | "
+                    "best peer | limit | peer / us | error |\n",
+                    "|---|---|---|---|---|---|---|---|---|---|---|---|\n", lines);
+  }
+  return text;
+}
+
+std::string Summary(const Results& results, const Peers& peers) {
+  const auto wrong = std::count_if(results.rows.begin(), results.rows.end(),
+                                   [](const Row& r) { return !r.correct; });
+  return absl::StrCat(LayoutSummary(results, "oi", peers), LayoutSummary(results, "io", peers),
+                      results.rows.size(), " rows, ", wrong, " wrong or incomplete\n");
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,255 @@
+#include "tests/bench/measure.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "tests/bench/check.h"
+#include "tests/bench/runnable.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr double kStepSeconds = 30;  // of wall time, for the slowest step: reference or timing
+constexpr double kLtRelativeBound = 2e-2;  // its C is rounded, and so is the gate's product
+
+// One plan of the engine on the case's data.
+struct Contestant {
+  std::string name;
+  std::shared_ptr<const PreparedPlan> plan;
+  Runnable run;
+  std::string output;  // of a checked run
+  bool timed = false;
+  std::optional<double> cold_us, hot_us, pdl_us;
+};
+
+std::optional<double> Larger(std::optional<double> a, double b) {
+  return a.has_value() ? std::max(*a, b) : b;
+}
+
+class CaseRun {
+ public:
+  CaseRun(const Ports& ports, const Case& c, const PreparedCase& prepared,
+          const std::optional<LtContext>& lt, const MeasureOptions& options,
+          gpu_testing::Watchdog* watchdog)
+      : ports_(ports),
+        measurer_(ports.measurer.get()),
+        case_(c),
+        prepared_(prepared),
+        lt_(lt),
+        options_(options),
+        watchdog_(watchdog) {}
+
+  Row Run() {
+    Describe();
+    row_.correct = true;
+    const absl::Status status = MeasureAll();
+    if (!status.ok()) Fail("bench", status);
+    watchdog_->End();
+    return std::move(row_);
+  }
+
+ private:
+  void Step(absl::string_view what) {
+    watchdog_->Begin(absl::StrCat(case_.id, " ", NameOf(case_.view.layout), " ", what),
+                     kStepSeconds);
+  }
+  void Note(absl::string_view who, absl::string_view what) {
+    row_.notes.push_back(absl::StrCat(who, ": ", what));
+  }
+  void Fail(absl::string_view who, const absl::Status& status) {
+    row_.correct = false;
+    Note(who, status.message());
+  }
+
+  void Describe() {
+    row_.id = case_.id;
+    row_.problem = case_.line;
+    row_.layout = std::string(NameOf(case_.view.layout));
+    row_.limit_us = case_.LimitUs();
+    if (prepared_.fused.ok()) {
+      row_.fused_schedule = SchedulesOf((*prepared_.fused)->plan());
+      row_.fused_predicted_us = (*prepared_.fused)->plan().PredictedUs();
+    }
+    if (prepared_.unfused.ok()) {
+      row_.unfused_schedule = SchedulesOf((*prepared_.unfused)->plan());
+      row_.unfused_predicted_us = (*prepared_.unfused)->plan().PredictedUs();
+    }
+    if (!prepared_.best.ok()) return;
+    row_.plan = SchedulesOf((*prepared_.best)->plan());
+    row_.chosen = (*prepared_.best)->plan().name;
+    row_.predicted_us = (*prepared_.best)->plan().PredictedUs();
+  }
+
+  absl::Status MeasureAll() {
+    Step("data");
+    SINTER_ASSIGN_OR_RETURN(data_,
+                            ChainData::Make(measurer_, case_.chain, case_.m, 1, options_.time));
+    Step("reference");
+    SINTER_ASSIGN_OR_RETURN(expected_,
+                            Expected::Make(case_, data_->inputs(), options_.check_rows, 1));
+    if (!prepared_.best.ok()) Fail("chosen", prepared_.best.status());
+    if (options_.fused) Take("fused", prepared_.fused);
+    if (options_.unfused) Take("unfused", prepared_.unfused);
+    for (Contestant& one : contestants_) {
+      const absl::Status status = CheckAndTime(one);
+      if (!status.ok()) Fail(one.name, status);
+      Keep(one);
+    }
+    MeasureHost();
+    SINTER_RETURN_IF_ERROR(CheckOtherSeeds());
+    MeasureCublasLt();
+    return absl::OkStatus();
+  }
+
+  void Take(const char* name, const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared) {
+    if (!prepared.ok()) return Note(name, prepared.status().message());
+    // A fallback: the engine runs another kind of plan than was asked for.
+    if ((*prepared)->plan().name != name) Note(name, (*prepared)->plan().note);
+    Contestant one;
+    one.name = name;
+    one.plan = *prepared;
+    contestants_.push_back(std::move(one));
+  }
+
+  absl::Status CheckAndTime(Contestant& one) {
+    Step(absl::StrCat(one.name, " run"));
+    SINTER_ASSIGN_OR_RETURN(one.run, RunnableOf(measurer_, case_.chain, one.plan, case_.m, *data_));
+    SINTER_ASSIGN_OR_RETURN(one.output, RunOnce(measurer_, one.run, data_.get()));
+    SINTER_RETURN_IF_ERROR(Judge(one.output, expected_, 1));
+    if (!options_.time) return absl::OkStatus();
+    Step(absl::StrCat(one.name, " cold"));
+    SINTER_ASSIGN_OR_RETURN(one.cold_us, Time(one, {true, false, options_.replays}));
+    Step(absl::StrCat(one.name, " hot"));
+    SINTER_ASSIGN_OR_RETURN(one.hot_us, Time(one, {false, false, options_.replays}));
+    Step(absl::StrCat(one.name, " pdl"));
+    SINTER_ASSIGN_OR_RETURN(one.pdl_us, Time(one, {true, true, options_.replays}));
+    return absl::OkStatus();
+  }
+
+  // The output that the replays leave must be the one that was checked.
+  absl::StatusOr<double> Time(const Contestant& one, const TimingOptions& timing) {
+    SINTER_RETURN_IF_ERROR(data_->PoisonOutput());
+    SINTER_ASSIGN_OR_RETURN(const double us, TimeInGraph(measurer_, one.run, timing));
+    SINTER_ASSIGN_OR_RETURN(const std::string output, data_->DownloadOutput());
+    if (output == one.output) return us;
+    return absl::DataLossError(absl::StrCat("another output after ", timing.cold ? "cold" : "hot",
+                                            timing.pdl ? " PDL" : "", " replays"));
+  }
+
+  absl::Status Judge(const std::string& output, const Expected& expected, uint64_t seed) {
+    SINTER_ASSIGN_OR_RETURN(const ErrorMeasure measure, expected.Compare(case_, output));
+    row_.rel_error = Larger(row_.rel_error, measure.relative);
+    row_.max_error = Larger(row_.max_error, measure.max_over_rms);
+    if (measure.Within(BoundsFor(case_.view.dtype))) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("wrong with seed ", seed, ": ", measure.ToString()));
+  }
+
+  void Keep(const Contestant& one) {
+    const bool fused = one.name == "fused";
+    (fused ? row_.fused_cold_us : row_.unfused_cold_us) = one.cold_us;
+    (fused ? row_.fused_hot_us : row_.unfused_hot_us) = one.hot_us;
+    (fused ? row_.fused_pdl_us : row_.unfused_pdl_us) = one.pdl_us;
+    if (!IsChosen(one)) return;
+    row_.chosen_cold_us = one.cold_us;
+    row_.chosen_pdl_us = one.pdl_us;
+  }
+
+  bool IsChosen(const Contestant& one) const {
+    return prepared_.best.ok() &&
+           (*prepared_.best)->plan().PlanDigest() == one.plan->plan().PlanDigest();
+  }
+
+  void MeasureHost() {
+    for (const Contestant& one : contestants_) {
+      if (!options_.time || !IsChosen(one) || one.run.sets == 0) continue;
+      Step("host time");
+      const absl::StatusOr<double> us = HostUs(measurer_, one.run);
+      if (us.ok()) row_.host_us = *us;
+      if (!us.ok()) Fail("host time", us.status());
+    }
+  }
+
+  absl::Status CheckOtherSeeds() {
+    for (int seed = 2; seed <= options_.seeds; ++seed) {
+      Step(absl::StrCat("seed ", seed));
+      const uint64_t s = static_cast<uint64_t>(seed);
+      SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
+                              ChainData::Make(measurer_, case_.chain, case_.m, s, false));
+      SINTER_ASSIGN_OR_RETURN(const Expected expected,
+                              Expected::Make(case_, data->inputs(), options_.check_rows, s));
+      for (const Contestant& one : contestants_) {
+        SINTER_ASSIGN_OR_RETURN(const Runnable run,
+                                RunnableOf(measurer_, case_.chain, one.plan, case_.m, *data));
+        SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer_, run, data.get()));
+        const absl::Status status = Judge(output, expected, s);
+        if (!status.ok()) Fail(one.name, status);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void MeasureCublasLt() {
+    if (!options_.cublaslt || !options_.time || !lt_.has_value()) return;
+    const absl::Status status = TimeCublasLt();
+    if (!status.ok()) Note("cublaslt", status.message());
+  }
+
+  absl::Status TimeCublasLt() {
+    Step("cublaslt");
+    SINTER_ASSIGN_OR_RETURN(const Runnable run, MakeLtFfn(ports_, *lt_, case_, *data_));
+    SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer_, run, data_.get()));
+    SINTER_ASSIGN_OR_RETURN(const ErrorMeasure measure, expected_.Compare(case_, output));
+    row_.cublaslt_rel_error = measure.relative;
+    if (!(measure.relative < kLtRelativeBound) || measure.nans > 0) {
+      return absl::DataLossError(absl::StrCat("the serving form is wrong: ", measure.ToString()));
+    }
+    SINTER_ASSIGN_OR_RETURN(row_.cublaslt_cold_us,
+                            TimeInGraph(measurer_, run, {true, false, options_.replays}));
+    SINTER_ASSIGN_OR_RETURN(row_.cublaslt_hot_us,
+                            TimeInGraph(measurer_, run, {false, false, options_.replays}));
+    return absl::OkStatus();
+  }
+
+  const Ports& ports_;
+  Measurer* const measurer_;
+  const Case& case_;
+  const PreparedCase& prepared_;
+  const std::optional<LtContext>& lt_;
+  const MeasureOptions& options_;
+  gpu_testing::Watchdog* const watchdog_;
+  std::unique_ptr<ChainData> data_;
+  Expected expected_;
+  std::vector<Contestant> contestants_;
+  Row row_;
+};
+
+}  // namespace
+
+PreparedCase PrepareCase(Engine* engine, const Case& c) {
+  const auto prepare = [&](PrepareOptions::Choice choice) {
+    PrepareOptions options;
+    options.choice = choice;
+    return engine->Prepare(c.chain, c.m, options);
+  };
+  return {prepare(PrepareOptions::Choice::kFused), prepare(PrepareOptions::Choice::kUnfused),
+          prepare(PrepareOptions::Choice::kBest)};
+}
+
+Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,
+                const std::optional<LtContext>& lt, const MeasureOptions& options,
+                gpu_testing::Watchdog* watchdog) {
+  return CaseRun(ports, c, prepared, lt, options, watchdog).Run();
+}
+
+std::string SchedulesOf(const Plan& plan) {
+  std::string text;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    absl::StrAppend(&text, text.empty() ? "" : " | ", kernel.spec.schedule.ToString());
+  }
+  return text;
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,45 @@
+// Measuring one case: both plans of the engine and cuBLASLt's serving form, checked and timed.
+#ifndef SINTER_TESTS_BENCH_MEASURE_H_
+#define SINTER_TESTS_BENCH_MEASURE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/engine/engine.h"
+#include "tests/bench/cases.h"
+#include "tests/bench/cublaslt_ffn.h"
+#include "tests/bench/results.h"
+#include "tests/gpu/watchdog.h"
+
+namespace sinter::bench {
+
+struct MeasureOptions {
+  bool fused = true, unfused = true, cublaslt = true;  // which contestants take part
+  bool time = true;                                    // false: check only
+  int seeds = 1;                                       // checked with that many sets of inputs
+  int64_t check_rows = 0;  // rows compared with the reference; 0: all up to 5e10 FLOP, 64 above
+  int replays = 15;
+};
+
+// What the engine prepared for a case. Errors say why a plan is missing.
+struct PreparedCase {
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> fused, unfused, best;
+};
+
+// Thread-safe.
+PreparedCase PrepareCase(Engine* engine, const Case& c);
+
+// Never fails as a whole: what cannot be measured is absent, with a note. `lt` is empty when
+// cuBLASLt is not there.
+Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,
+                const std::optional<LtContext>& lt, const MeasureOptions& options,
+                gpu_testing::Watchdog* watchdog);
+
+// The schedules of a plan, one a kernel.
+std::string SchedulesOf(const Plan& plan);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_MEASURE_H_

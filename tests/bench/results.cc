@@ -1,0 +1,171 @@
+#include "tests/bench/results.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "src/base/status.h"
+
+namespace sinter::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One list of a row's fields for writing and reading.
+template <typename RowType, typename Visit>
+void VisitRow(RowType& r, const Visit& visit) {
+  visit("id", r.id);
+  visit("problem", r.problem);
+  visit("layout", r.layout);
+  visit("plan", r.plan);
+  visit("chosen", r.chosen);
+  visit("predicted_us", r.predicted_us);
+  visit("fused_predicted_us", r.fused_predicted_us);
+  visit("unfused_predicted_us", r.unfused_predicted_us);
+  visit("fused_cold_us", r.fused_cold_us);
+  visit("fused_hot_us", r.fused_hot_us);
+  visit("fused_pdl_us", r.fused_pdl_us);
+  visit("unfused_cold_us", r.unfused_cold_us);
+  visit("unfused_hot_us", r.unfused_hot_us);
+  visit("unfused_pdl_us", r.unfused_pdl_us);
+  visit("chosen_cold_us", r.chosen_cold_us);
+  visit("chosen_pdl_us", r.chosen_pdl_us);
+  visit("cublaslt_cold_us", r.cublaslt_cold_us);
+  visit("cublaslt_hot_us", r.cublaslt_hot_us);
+  visit("limit_us", r.limit_us);
+  visit("host_us", r.host_us);
+  visit("rel_error", r.rel_error);
+  visit("max_error", r.max_error);
+  visit("cublaslt_rel_error", r.cublaslt_rel_error);
+  visit("correct", r.correct);
+  visit("fused_schedule", r.fused_schedule);
+  visit("unfused_schedule", r.unfused_schedule);
+  visit("notes", r.notes);
+}
+
+template <typename RowType, typename Visit>
+void VisitSweepRow(RowType& r, const Visit& visit) {
+  visit("id", r.id);
+  visit("layout", r.layout);
+  visit("kind", r.kind);
+  visit("rank", r.rank);
+  visit("schedule", r.schedule);
+  visit("bound", r.bound);
+  visit("predicted_us", r.predicted_us);
+  visit("measured_us", r.measured_us);
+  visit("rel_error", r.rel_error);
+  visit("note", r.note);
+}
+
+struct Writer {
+  Json* json;
+  template <typename T>
+  void operator()(const char* key, const T& value) const {
+    (*json)[key] = value;
+  }
+  void operator()(const char* key, const std::optional<double>& value) const {
+    if (value.has_value()) {
+      (*json)[key] = *value;
+    } else {
+      (*json)[key] = nullptr;
+    }
+  }
+};
+
+struct Reader {
+  const Json* json;
+  template <typename T>
+  void operator()(const char* key, T& value) const {
+    if (json->contains(key) && !(*json)[key].is_null()) value = (*json)[key].template get<T>();
+  }
+  void operator()(const char* key, std::optional<double>& value) const {
+    if (json->contains(key) && (*json)[key].is_number()) value = (*json)[key].get<double>();
+  }
+};
+
+Json MachineJson(const Machine& m) {
+  return {{"gpu", m.gpu},          {"sm_count", m.sm_count}, {"clock_mhz", m.clock_mhz},
+          {"driver", m.driver},    {"cuda", m.cuda},         {"host_cpu", m.host_cpu},
+          {"host_cores", m.cores}, {"date", m.date}};
+}
+
+Json ToJson(const Results& results, bool sweep) {
+  Json json = {{"machine", MachineJson(results.machine)},
+               {"commit", results.source.commit},
+               {"dirty", results.source.dirty}};
+  Json rows = Json::array();
+  for (const Row& row : results.rows) {
+    Json one;
+    VisitRow(row, Writer{&one});
+    if (!sweep) rows.push_back(std::move(one));
+  }
+  for (const SweepRow& row : results.sweep) {
+    Json one;
+    VisitSweepRow(row, Writer{&one});
+    if (sweep) rows.push_back(std::move(one));
+  }
+  json[sweep ? "sweep" : "rows"] = std::move(rows);
+  return json;
+}
+
+Results FromJson(const Json& json) {
+  Results results;
+  const Reader machine{&json.at("machine")};
+  machine("gpu", results.machine.gpu);
+  machine("driver", results.machine.driver);
+  machine("cuda", results.machine.cuda);
+  machine("date", results.machine.date);
+  const Reader top{&json};
+  top("commit", results.source.commit);
+  top("dirty", results.source.dirty);
+  for (const Json& one : json.at("rows")) {
+    Row row;
+    VisitRow(row, Reader{&one});
+    results.rows.push_back(std::move(row));
+  }
+  return results;
+}
+
+}  // namespace
+
+absl::Status WriteResults(const Results& results, const std::string& file, bool sweep) {
+  const std::filesystem::path path(file);
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  const std::string part = absl::StrCat(file, ".part");
+  std::ofstream stream(part);
+  // Invalid UTF-8 can only come from outside (a CPU's name); it is replaced, not refused.
+  stream << ToJson(results, sweep).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  stream.close();
+  if (!stream) return absl::UnavailableError(absl::StrCat("cannot write '", part, "'"));
+  std::filesystem::rename(part, path, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot write '", file, "'"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Results> ReadResults(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return absl::NotFoundError(absl::StrCat("cannot read '", file, "'"));
+  try {
+    return FromJson(Json::parse(stream));
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", error.what()));
+  }
+}
+
+std::string DefaultFileName(const Results& results) {
+  const std::string name = absl::AsciiStrToLower(results.machine.gpu);
+  const char* gpu = name.find("h200") != std::string::npos   ? "h200"
+                    : name.find("h100") != std::string::npos ? "h100"
+                                                             : "gpu";
+  const std::string day = absl::StrReplaceAll(results.machine.date.substr(0, 10), {{"-", ""}});
+  return absl::StrCat("tests/bench/results/", gpu, "-", day, "-",
+                      results.source.commit.substr(0, 8), ".json");
+}
+
+}  // namespace sinter::bench

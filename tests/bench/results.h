@@ -1,0 +1,61 @@
+// Results: the rows of a run and the JSON file they are kept in.
+#ifndef SINTER_TESTS_BENCH_RESULTS_H_
+#define SINTER_TESTS_BENCH_RESULTS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/bench/machine.h"
+
+namespace sinter::bench {
+
+// Times in microseconds; absent where nothing was measured. The fields are documented in README.md.
+struct Row {
+  std::string id, problem, layout;
+  std::string plan, chosen;  // the chosen plan's schedules; "fused" or "unfused"
+  std::string fused_schedule, unfused_schedule;
+  std::optional<double> predicted_us, fused_predicted_us, unfused_predicted_us;
+  std::optional<double> fused_cold_us, fused_hot_us, fused_pdl_us;
+  std::optional<double> unfused_cold_us, unfused_hot_us, unfused_pdl_us;
+  std::optional<double> chosen_cold_us, chosen_pdl_us;
+  std::optional<double> cublaslt_cold_us, cublaslt_hot_us;
+  double limit_us = 0;
+  std::optional<double> host_us;
+  std::optional<double> rel_error, max_error;  // of the worst plan that was checked
+  std::optional<double> cublaslt_rel_error;
+  bool correct = false;
+  std::vector<std::string> notes;  // what went wrong or was left out
+};
+
+// One schedule of a sweep.
+struct SweepRow {
+  std::string id, layout, kind;  // kind: "chain", "first", "second"
+  int rank = 0;                  // in the search's order, from 1
+  std::string schedule, bound;
+  std::map<std::string, double> predicted_us;  // "total" and every level
+  std::optional<double> measured_us, rel_error;
+  std::string note;
+};
+
+struct Results {
+  Machine machine;
+  SourceState source;
+  std::vector<Row> rows;
+  std::vector<SweepRow> sweep;
+};
+
+// Whole file, replaced at once, so that a run that dies leaves the rows before. `sweep`: write the
+// sweep's rows instead of the problems'.
+absl::Status WriteResults(const Results& results, const std::string& file, bool sweep);
+absl::StatusOr<Results> ReadResults(const std::string& file);
+
+// "tests/bench/results/h200-20261121-1234abcd.json" with the run's GPU, date and commit.
+std::string DefaultFileName(const Results& results);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_RESULTS_H_

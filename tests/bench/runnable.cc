@@ -1,0 +1,122 @@
+#include "tests/bench/runnable.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/engine/bound_plan.h"
+#include "src/engine/workspace.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr size_t kCalls = 64;
+constexpr int kHostBatches = 15;
+constexpr int kHostCalls = 200;  // times two kernels, well within the driver's queue of launches
+constexpr uint8_t kPoison = 0xff;
+
+double ThreadCpuUs() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Allocated, poisoned; null for 0 bytes.
+absl::StatusOr<DevicePtr> MakeWorkspace(Measurer* measurer, DeviceArena* arena, uint64_t bytes) {
+  if (bytes == 0) return DevicePtr{0};
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena->Allocate(bytes));
+  SINTER_RETURN_IF_ERROR(measurer->Fill(buffer, kPoison));
+  return buffer.ptr;
+}
+
+}  // namespace
+
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, const Chain& chain,
+                                    std::shared_ptr<const PreparedPlan> plan, int64_t m,
+                                    const ChainData& data) {
+  auto arena = std::make_shared<DeviceArena>(measurer);
+  const uint64_t bytes = plan->WorkspaceBytes();
+  SINTER_ASSIGN_OR_RETURN(const DevicePtr workspace, MakeWorkspace(measurer, arena.get(), bytes));
+  SINTER_RETURN_IF_ERROR(measurer->RunAndWait(
+      [&](StreamHandle stream) { return plan->InitWorkspace(workspace, bytes, stream); }));
+  std::vector<std::shared_ptr<const PlanBinding>> bound;
+  for (size_t i = 0; i < data.sets().size(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanBinding> one,
+                            plan->Bind(data.CallerSet(chain, i), workspace));
+    bound.push_back(std::move(one));
+  }
+  const size_t sets = bound.size();
+  return Runnable{sets, [arena, plan, m, bound](StreamHandle stream, size_t set, bool pdl) {
+                    return plan->Launch(*bound[set], stream, m, pdl);
+                  }};
+}
+
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPlanPtr plan,
+                                    int64_t m, const ChainData& data, int only) {
+  auto arena = std::make_shared<DeviceArena>(measurer);
+  SINTER_ASSIGN_OR_RETURN(const DevicePtr workspace,
+                          MakeWorkspace(measurer, arena.get(), plan->plan.workspace_bytes));
+  std::vector<std::shared_ptr<const BoundPlan>> bound;
+  for (const std::vector<DevicePtr>& set : data.sets()) {
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> one, BindPlan(plan, set, workspace));
+    bound.push_back(std::move(one));
+  }
+  SINTER_RETURN_IF_ERROR(measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+    SINTER_RETURN_IF_ERROR(ClearHeader(plan->plan, *loader, workspace, stream));
+    return only < 0 ? absl::OkStatus() : EnqueuePlan(*bound[0], stream, m, false);
+  }));
+  const size_t sets = bound.size();
+  return Runnable{sets, [arena, m, bound, only](StreamHandle stream, size_t set, bool pdl) {
+                    const BoundPlan& b = *bound[set];
+                    if (only < 0) return EnqueuePlan(b, stream, m, pdl);
+                    return b.plan->kernels[only]->loaded->Launch(*b.kernels[only], stream, m, 0,
+                                                                 pdl);
+                  }};
+}
+
+absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
+                                   const TimingOptions& options) {
+  const size_t sets = options.cold ? runnable.sets : 1;
+  const size_t calls = (std::max(kCalls, sets) + sets - 1) / sets * sets;
+  return measurer->TimeGraph(
+      [&](StreamHandle stream, int call) {
+        return runnable.enqueue(stream, static_cast<size_t>(call) % sets, options.pdl);
+      },
+      static_cast<int>(calls), options.replays);
+}
+
+absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable) {
+  std::vector<double> batches;
+  for (int batch = 0; batch < kHostBatches; ++batch) {
+    double us = 0;
+    SINTER_RETURN_IF_ERROR(measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+      const double start = ThreadCpuUs();
+      for (int i = 0; i < kHostCalls; ++i) {
+        SINTER_RETURN_IF_ERROR(
+            runnable.enqueue(stream, static_cast<size_t>(i) % runnable.sets, false));
+      }
+      us = (ThreadCpuUs() - start) / kHostCalls;
+      return absl::OkStatus();
+    }));
+    batches.push_back(us);
+  }
+  return Median(std::move(batches));
+}
+
+absl::StatusOr<std::string> RunOnce(Measurer* measurer, const Runnable& runnable, ChainData* data) {
+  SINTER_RETURN_IF_ERROR(data->PoisonOutput());
+  SINTER_RETURN_IF_ERROR(measurer->RunAndWait(
+      [&](StreamHandle stream) { return runnable.enqueue(stream, 0, false); }));
+  return data->DownloadOutput();
+}
+
+}  // namespace sinter::bench

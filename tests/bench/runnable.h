@@ -1,0 +1,51 @@
+// Runnable: anything that computes a chain on the device, bound to every set of a ChainData; and
+// what is measured on it.
+#ifndef SINTER_TESTS_BENCH_RUNNABLE_H_
+#define SINTER_TESTS_BENCH_RUNNABLE_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "src/base/ports.h"
+#include "src/engine/engine.h"
+#include "src/engine/loaded_plan.h"
+#include "tests/bench/chain_data.h"
+
+namespace sinter::bench {
+
+struct Runnable {
+  size_t sets = 0;
+  // Enqueues one computation on set `set`; holds everything it needs but the ChainData.
+  std::function<absl::Status(StreamHandle, size_t set, bool pdl)> enqueue;
+};
+
+// The plan bound to every set, with a poisoned workspace of its own whose header was cleared once.
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, const Chain& chain,
+                                    std::shared_ptr<const PreparedPlan> plan, int64_t m,
+                                    const ChainData& data);
+// The same for a plan that the engine did not prepare. `loader` outlives the result.
+// Kernel `only` >= 0: that kernel alone; a run of the whole plan fills the workspace first.
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPlanPtr plan,
+                                    int64_t m, const ChainData& data, int only = -1);
+
+struct TimingOptions {
+  bool cold = true;  // rotate over all sets; else set 0 always
+  bool pdl = false;  // programmatic edges; else plain
+  int replays = 15;
+};
+
+// Median microseconds per computation in a graph of at least 64, every set at least once.
+absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
+                                   const TimingOptions& options);
+
+// CPU microseconds of one enqueue without a graph: the median of batches that fit the driver's
+// queue.
+absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable);
+
+// One computation on set 0 into a poisoned output.
+absl::StatusOr<std::string> RunOnce(Measurer* measurer, const Runnable& runnable, ChainData* data);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_RUNNABLE_H_

@@ -1,0 +1,217 @@
+#include "tests/bench/sweep.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "src/base/status.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/rank_correlation.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/reference/parallel.h"
+#include "tests/bench/check.h"
+#include "tests/bench/runnable.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr double kStepSeconds = 60;
+
+// A plan of the sweep and the kernels of it that are timed alone.
+struct Trial {
+  Plan plan;
+  std::vector<SweepRow> rows;  // one for the whole plan, or one for each kernel
+  LoadedPlanPtr loaded;
+  absl::Status status;
+};
+
+SweepRow RowOf(const Case& c, const char* kind, int rank, const RankedSchedule& ranked) {
+  SweepRow row;
+  row.id = c.id;
+  row.layout = std::string(NameOf(c.view.layout));
+  row.kind = kind;
+  row.rank = rank;
+  row.schedule = ranked.schedule.ToString();
+  const Prediction& p = ranked.prediction;
+  row.bound = p.bound;
+  row.predicted_us = {{"total", p.total_us},   {"hbm", p.hbm_us},       {"l2", p.l2_us},
+                      {"intake", p.intake_us}, {"shared", p.shared_us}, {"dsm", p.dsm_us},
+                      {"tensor", p.tensor_us}, {"fixed", p.fixed_us}};
+  return row;
+}
+
+absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model, int top,
+                      std::vector<Trial>* trials) {
+  SearchOptions search;
+  search.top_k = top;
+  SINTER_ASSIGN_OR_RETURN(const SearchResult found, SearchSchedules(problem, model, search));
+  for (size_t i = 0; i < found.ranked.size(); ++i) {
+    Trial trial;
+    trial.plan = FusedPlan(c.view, c.chain.num_inputs(), problem, found.ranked[i]);
+    trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, found.ranked[i]));
+    trials->push_back(std::move(trial));
+  }
+  return absl::OkStatus();
+}
+
+// Rank i of the first product goes with rank i of the second; a shorter ranking ends with its last.
+absl::Status AddUnfused(const Case& c, const FfnProblem& problem, const DeviceModel& model, int top,
+                        std::vector<Trial>* trials) {
+  SearchOptions search;
+  search.top_k = top;
+  SINTER_ASSIGN_OR_RETURN(const SearchResult one,
+                          SearchSchedules(FirstProductOf(problem), model, search));
+  SearchResult two;
+  if (problem.products == 2) {
+    SINTER_ASSIGN_OR_RETURN(two, SearchSchedules(SecondProductOf(problem), model, search));
+  }
+  for (size_t i = 0; i < std::max(one.ranked.size(), two.ranked.size()); ++i) {
+    const RankedSchedule& first = one.ranked[std::min(i, one.ranked.size() - 1)];
+    const RankedSchedule* second =
+        two.ranked.empty() ? nullptr : &two.ranked[std::min(i, two.ranked.size() - 1)];
+    Trial trial;
+    trial.plan = UnfusedPlan(c.view, c.chain.num_inputs(), problem, first, second);
+    trial.rows.push_back(RowOf(c, "first", static_cast<int>(i) + 1, first));
+    if (second != nullptr) {
+      trial.rows.push_back(RowOf(c, "second", static_cast<int>(i) + 1, *second));
+    }
+    trials->push_back(std::move(trial));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckResident(const LoadedKernel& kernel, const LaunchRecipe& recipe) {
+  if (!recipe.cooperative) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const int clusters, kernel.MaxActiveClusters(recipe));
+  if (static_cast<uint32_t>(clusters) * recipe.cluster[0] >= recipe.grid[0]) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(clusters, " clusters of ", recipe.cluster[0],
+                                                    " are resident, grid is ", recipe.grid[0]));
+}
+
+absl::StatusOr<BuiltKernelPtr> BuildKernel(const Ports& ports, const KernelSpec& spec) {
+  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated, Generate(spec, ports.model));
+  SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
+                          ports.compiler->Compile(generated.request));
+  auto kernel = std::make_shared<BuiltKernel>();
+  kernel->recipe = generated.recipe;
+  SINTER_ASSIGN_OR_RETURN(kernel->loaded, ports.loader->Load(compiled.cubin, generated.recipe));
+  SINTER_RETURN_IF_ERROR(CheckResident(*kernel->loaded, kernel->recipe));
+  return BuiltKernelPtr(std::move(kernel));
+}
+
+absl::Status BuildTrial(const Ports& ports, const std::shared_ptr<const Chain>& chain,
+                        Trial* trial) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->chain = chain;
+  loaded->plan = trial->plan;
+  for (const PlannedKernel& kernel : trial->plan.kernels) {
+    SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr built, BuildKernel(ports, kernel.spec));
+    loaded->kernels.push_back(std::move(built));
+  }
+  trial->loaded = std::move(loaded);
+  return absl::OkStatus();
+}
+
+absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& expected,
+                          const SweepOptions& options, ChainData* data, Trial* trial) {
+  Measurer* measurer = ports.measurer.get();
+  SINTER_ASSIGN_OR_RETURN(const Runnable whole,
+                          RunnableOf(measurer, ports.loader.get(), trial->loaded, c.m, *data));
+  SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer, whole, data));
+  SINTER_ASSIGN_OR_RETURN(const ErrorMeasure error, expected.Compare(c, output));
+  for (SweepRow& row : trial->rows) row.rel_error = error.relative;
+  if (!error.Within(BoundsFor(c.view.dtype))) {
+    return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
+  }
+  const TimingOptions timing{true, false, options.replays};
+  if (trial->rows[0].kind == "chain") {
+    SINTER_ASSIGN_OR_RETURN(trial->rows[0].measured_us, TimeInGraph(measurer, whole, timing));
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < trial->rows.size(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(
+        const Runnable one,
+        RunnableOf(measurer, ports.loader.get(), trial->loaded, c.m, *data, static_cast<int>(i)));
+    SINTER_ASSIGN_OR_RETURN(trial->rows[i].measured_us, TimeInGraph(measurer, one, timing));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& c,
+                                                const SweepOptions& options,
+                                                gpu_testing::Watchdog* watchdog) {
+  const FfnProblem problem = ProblemOf(c.view, BucketOf(c.m));
+  std::vector<Trial> trials;
+  if (options.fused && problem.products == 2) {
+    SINTER_RETURN_IF_ERROR(AddFused(c, problem, ports.model, options.top, &trials));
+  }
+  if (options.unfused) {
+    SINTER_RETURN_IF_ERROR(AddUnfused(c, problem, ports.model, options.top, &trials));
+  }
+  const auto chain = std::make_shared<const Chain>(c.chain);
+  watchdog->Begin(absl::StrCat(c.id, " compile"), 4 * kStepSeconds);
+  reference::ParallelFor(options.threads, static_cast<int64_t>(trials.size()), 1,
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t i = begin; i < end; ++i) {
+                             Trial& trial = trials[static_cast<size_t>(i)];
+                             trial.status = BuildTrial(ports, chain, &trial);
+                           }
+                         });
+  watchdog->Begin(absl::StrCat(c.id, " data and reference"), kStepSeconds);
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
+                          ChainData::Make(ports.measurer.get(), c.chain, c.m, 1, true));
+  SINTER_ASSIGN_OR_RETURN(const Expected expected, Expected::Make(c, data->inputs(), 0, 1));
+  std::vector<SweepRow> rows;
+  for (Trial& trial : trials) {
+    watchdog->Begin(absl::StrCat(c.id, " ", trial.rows[0].schedule), kStepSeconds);
+    if (trial.status.ok()) {
+      trial.status = MeasureTrial(ports, c, expected, options, data.get(), &trial);
+    }
+    for (SweepRow& row : trial.rows) {
+      if (!trial.status.ok()) row.note = std::string(trial.status.message());
+      rows.push_back(std::move(row));
+    }
+    trial.loaded = nullptr;
+  }
+  watchdog->End();
+  return rows;
+}
+
+std::string CorrelationText(const std::vector<SweepRow>& rows) {
+  struct Series {
+    std::vector<double> predicted, measured;
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, Series> groups;
+  Series all;
+  for (const SweepRow& row : rows) {
+    if (!row.measured_us.has_value()) continue;
+    Series& group = groups[{row.id, row.layout, row.kind}];
+    for (Series* series : {&group, &all}) {
+      series->predicted.push_back(row.predicted_us.at("total"));
+      series->measured.push_back(*row.measured_us);
+    }
+  }
+  std::string text = "Spearman's rank correlation of predicted and measured times\n";
+  double sum = 0;
+  for (const auto& [key, series] : groups) {
+    const double correlation = RankCorrelation(series.predicted, series.measured);
+    sum += correlation;
+    absl::StrAppendFormat(&text, "  %-5s %s %-6s %5.2f of %d\n", std::get<0>(key), std::get<1>(key),
+                          std::get<2>(key), correlation, series.predicted.size());
+  }
+  if (groups.empty()) return text + "  nothing was measured\n";
+  absl::StrAppendFormat(&text, "mean of %d rankings %.2f; over all %d schedules %.2f\n",
+                        groups.size(), sum / static_cast<double>(groups.size()),
+                        all.predicted.size(), RankCorrelation(all.predicted, all.measured));
+  return text;
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,239 @@
+#include "tests/gpu/ffn_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/ffn_view.h"
+#include "src/reference/parallel.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+typedef double Vector __attribute__((vector_size(32)));
+constexpr int64_t kLanes = 4;
+constexpr int64_t kColumns = 4;       // of one inner loop
+constexpr int64_t kColumnBlock = 16;  // of one task
+constexpr int64_t kDepth = 512;       // of K that stays in the first-level cache
+
+double ToDouble(uint16_t bits, DType dtype) {
+  if (dtype == DType::kF16) return F16ToF32(bits);
+  const uint32_t word = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &word, sizeof value);
+  return value;
+}
+
+uint16_t At(const std::string& bytes, int64_t element) {
+  uint16_t bits;
+  std::memcpy(&bits, bytes.data() + 2 * element, sizeof bits);
+  return bits;
+}
+
+int64_t Padded(int64_t k) { return (k + kLanes - 1) / kLanes * kLanes; }
+
+// A row-major matrix whose rows are padded with zeros to whole vectors.
+struct Matrix {
+  Matrix(int64_t r, int64_t c)
+      : rows(r), columns(c), stride(Padded(c) / kLanes), data(static_cast<size_t>(r * stride)) {}
+  double& At(int64_t r, int64_t c) {
+    return reinterpret_cast<double*>(data.data())[r * stride * kLanes + c];
+  }
+  const Vector* Row(int64_t r) const { return data.data() + r * stride; }
+  int64_t rows, columns, stride;
+  std::vector<Vector> data;
+};
+
+struct Weight {
+  const std::string* bytes;
+  int64_t stride;
+  Layout layout;
+  DType dtype;
+};
+
+// Columns [first, first + count) of the weight, each as one row of `out`.
+void LoadColumns(const Weight& w, int64_t first, int64_t count, int64_t k, Matrix* out) {
+  for (int64_t c = 0; c < count; ++c) {
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t element =
+          w.layout == Layout::kOI ? (first + c) * w.stride + i : i * w.stride + first + c;
+      out->At(c, i) = ToDouble(At(*w.bytes, element), w.dtype);
+    }
+  }
+}
+
+// sums[r * kColumnBlock + c] += a[r] . b[c] over the vectors [begin, end).
+__attribute__((target_clones("default", "arch=haswell"))) void AddProducts(
+    const Matrix& a, const Matrix& b, int64_t begin, int64_t end, int64_t count, double* sums) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const Vector* x = a.Row(r);
+    for (int64_t c = 0; c < count; c += kColumns) {
+      const Vector *w0 = b.Row(c), *w1 = b.Row(c + 1), *w2 = b.Row(c + 2), *w3 = b.Row(c + 3);
+      Vector s0 = {}, s1 = {}, s2 = {}, s3 = {};
+      for (int64_t i = begin; i < end; ++i) {
+        s0 += x[i] * w0[i];
+        s1 += x[i] * w1[i];
+        s2 += x[i] * w2[i];
+        s3 += x[i] * w3[i];
+      }
+      double* out = sums + r * kColumnBlock + c;
+      out[0] += s0[0] + s0[1] + s0[2] + s0[3];
+      out[1] += s1[0] + s1[1] + s1[2] + s1[3];
+      out[2] += s2[0] + s2[1] + s2[2] + s2[3];
+      out[3] += s3[0] + s3[1] + s3[2] + s3[3];
+    }
+  }
+}
+
+// Columns [first, first + count) of a W, by rows of kColumnBlock.
+std::vector<double> Multiply(const Matrix& a, const Weight& w, int64_t first, int64_t count) {
+  Matrix columns(kColumnBlock, a.columns);
+  LoadColumns(w, first, count, a.columns, &columns);
+  std::vector<double> sums(static_cast<size_t>(a.rows * kColumnBlock), 0.0);
+  for (int64_t begin = 0; begin < a.stride; begin += kDepth / kLanes) {
+    AddProducts(a, columns, begin, std::min(begin + kDepth / kLanes, a.stride), count, sums.data());
+  }
+  return sums;
+}
+
+double Activate(Activation act, double x) {
+  switch (act) {
+    case Activation::kIdentity:
+      return x;
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluErf:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+double Round(double value, DType dtype) {
+  const float narrow = static_cast<float>(value);
+  return dtype == DType::kF16 ? F16ToF32(F32ToF16(narrow)) : BF16ToF32(F32ToBF16(narrow));
+}
+
+class FfnRun {
+ public:
+  FfnRun(const FfnView& view, const std::vector<std::string>& inputs, int threads)
+      : view_(view), inputs_(inputs), threads_(threads) {}
+
+  Matrix LoadRows(const std::vector<int64_t>& rows) const {
+    Matrix a(static_cast<int64_t>(rows.size()), view_.k);
+    for (int64_t r = 0; r < a.rows; ++r) {
+      for (int64_t i = 0; i < view_.k; ++i) {
+        a.At(r, i) = ToDouble(At(inputs_[view_.a], rows[r] * view_.ld_a + i), view_.dtype);
+      }
+    }
+    return a;
+  }
+
+  Matrix First(const Matrix& a) const {
+    Matrix c(a.rows, view_.n);
+    ForColumns(view_.n, [&](int64_t first, int64_t count) {
+      const std::vector<double> gate = Multiply(a, Of(view_.w1, view_.ld_w1), first, count);
+      std::vector<double> up;
+      if (view_.gated) up = Multiply(a, Of(view_.w_up, view_.ld_w_up), first, count);
+      for (int64_t r = 0; r < a.rows; ++r) {
+        for (int64_t j = 0; j < count; ++j) {
+          const size_t at = static_cast<size_t>(r * kColumnBlock + j);
+          double x = Activate(view_.act, gate[at] + Bias(view_.b1, first + j));
+          if (view_.gated) x *= up[at] + Bias(view_.b_up, first + j);
+          c.At(r, first + j) = view_.rounds_c && view_.products == 2 ? Round(x, view_.dtype) : x;
+        }
+      }
+    });
+    return c;
+  }
+
+  Matrix Second(const Matrix& c) const {
+    Matrix e(c.rows, view_.l);
+    ForColumns(view_.l, [&](int64_t first, int64_t count) {
+      const std::vector<double> sums = Multiply(c, Of(view_.w2, view_.ld_w2), first, count);
+      for (int64_t r = 0; r < c.rows; ++r) {
+        for (int64_t j = 0; j < count; ++j) {
+          e.At(r, first + j) =
+              sums[static_cast<size_t>(r * kColumnBlock + j)] + Bias(view_.b2, first + j);
+        }
+      }
+    });
+    return e;
+  }
+
+ private:
+  Weight Of(int input, int64_t stride) const {
+    return {&inputs_[input], stride, view_.layout, view_.dtype};
+  }
+  double Bias(int input, int64_t column) const {
+    return input < 0 ? 0 : ToDouble(At(inputs_[input], column), view_.dtype);
+  }
+  template <typename Body>
+  void ForColumns(int64_t columns, const Body& body) const {
+    const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
+    reference::ParallelFor(threads_, blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        body(b * kColumnBlock, std::min(kColumnBlock, columns - b * kColumnBlock));
+      }
+    });
+  }
+
+  const FfnView& view_;
+  const std::vector<std::string>& inputs_;
+  const int threads_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
+                                                 const std::vector<std::string>& inputs,
+                                                 const std::vector<int64_t>& rows, int threads) {
+  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
+  if (SizeOf(view.dtype) != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(view.dtype), " is not 16-bit"));
+  }
+  for (int64_t row : rows) {
+    if (row < 0 || row >= m) return absl::OutOfRangeError(absl::StrCat("row ", row, " of ", m));
+  }
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const FfnRun run(view, inputs, threads);
+  Matrix result = run.First(run.LoadRows(rows));
+  if (view.products == 2) result = run.Second(result);
+  std::vector<double> out;
+  out.reserve(static_cast<size_t>(result.rows * result.columns));
+  for (int64_t r = 0; r < result.rows; ++r) {
+    for (int64_t c = 0; c < result.columns; ++c) out.push_back(result.At(r, c));
+  }
+  return out;
+}
+
+std::vector<int64_t> AllRows(int64_t m) {
+  std::vector<int64_t> rows(static_cast<size_t>(m));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
+std::vector<int64_t> SampledRows(int64_t m, int64_t count, uint64_t seed) {
+  if (count >= m) return AllRows(m);
+  std::set<int64_t> rows;
+  const int64_t last = (m - 1) / 64 * 64;
+  for (int64_t row : {int64_t{0}, m - 1, last, last - 1, int64_t{63}, int64_t{64}}) {
+    if (row >= 0 && row < m && static_cast<int64_t>(rows.size()) < count) rows.insert(row);
+  }
+  std::mt19937_64 random(seed);
+  while (static_cast<int64_t>(rows.size()) < count) {
+    rows.insert(static_cast<int64_t>(random() % static_cast<uint64_t>(m)));
+  }
+  return {rows.begin(), rows.end()};
+}
+
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,31 @@
+// The float64 reference of an FFN chain, fast enough for whole problems of tens of GFLOP. Checked
+// against src/reference, the oracle, by ffn_reference_test.
+#ifndef SINTER_TESTS_GPU_FFN_REFERENCE_H_
+#define SINTER_TESTS_GPU_FFN_REFERENCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/chain.h"
+
+namespace sinter::gpu_testing {
+
+// Rows `rows` (each in [0, m)) of the chain's only output, one after the other, contiguous.
+// `inputs`: canonical, bytes as the chain's strides lay them out. Only inputs are rounded, and C
+// where the chain casts it. INVALID_ARGUMENT when the chain is no FFN. Blocks; `threads` 0: one per
+// hardware thread.
+absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
+                                                 const std::vector<std::string>& inputs,
+                                                 const std::vector<int64_t>& rows, int threads = 0);
+
+// 0 .. m-1.
+std::vector<int64_t> AllRows(int64_t m);
+// Up to `count` rows: both ends, both sides of every multiple of 64 near them, the rest drawn from
+// `seed`. Sorted, distinct.
+std::vector<int64_t> SampledRows(int64_t m, int64_t count, uint64_t seed);
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_FFN_REFERENCE_H_
