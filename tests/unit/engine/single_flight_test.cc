@@ -15,16 +15,18 @@ void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 
 TEST(SingleFlightTest, SixteenThreadsBuildOnce) {
   Flight flights;
-  std::atomic<int> builds{0}, waits{0}, sum{0};
+  std::atomic<int> arrived{0}, builds{0}, waits{0}, sum{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 16; ++i) {
     threads.emplace_back([&] {
       bool waited = false;
+      ++arrived;
       const auto result = flights.Do(
           "k", BuildControl(),
           [&]() -> absl::StatusOr<int> {
             ++builds;
-            Sleep(50);
+            while (arrived < 16) Sleep(1);
+            Sleep(100);
             return 7;
           },
           &waited);
@@ -49,15 +51,17 @@ TEST(SingleFlightTest, DifferentKeysDoNotWaitForOneAnother) {
 TEST(SingleFlightTest, FailureIsSharedAndThenForgotten) {
   Flight flights;
   std::atomic<int> builds{0};
-  std::atomic<bool> inside{false};
+  std::atomic<bool> inside{false}, joined{false};
   const auto fail = [&]() -> absl::StatusOr<int> {
     ++builds;
     inside = true;
-    Sleep(50);
+    while (!joined) Sleep(1);
+    Sleep(100);
     return absl::InternalError("broken");
   };
   std::thread builder([&] { EXPECT_FALSE(flights.Do("k", BuildControl(), fail).ok()); });
   while (!inside) Sleep(1);
+  joined = true;
   const auto shared = flights.Do("k", BuildControl(), fail);
   builder.join();
   EXPECT_EQ(shared.status().message(), "broken");
