@@ -1,0 +1,33 @@
+// Fuzz target over the JSON form: what is accepted reads back from its own JSON and bytes as the
+// same chain.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/chain/chain_json.h"
+#include "src/chain/ffn_view.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto chain = sinter::ChainFromJson(text);
+  if (!chain.ok()) {
+    Require(!chain.status().message().empty());
+    return 0;
+  }
+  const std::string json = sinter::ChainToJson(*chain);
+  const auto back = sinter::ChainFromJson(json);
+  Require(back.ok() && *back == *chain && back->InputOrder() == chain->InputOrder());
+  Require(sinter::ChainToJson(*back) == json);
+  const auto decoded = sinter::ChainFromCanonicalBytes(chain->CanonicalBytes());
+  Require(decoded.ok() && *decoded == *chain);
+  (void)sinter::ViewAsFfn(*chain);
+  return 0;
+}

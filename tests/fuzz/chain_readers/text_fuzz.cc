@@ -1,0 +1,34 @@
+// Fuzz target over the text form: what is accepted reads back from its canonical line as the same
+// problem.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/chain/ffn_view.h"
+#include "src/chain/problem.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto problems = sinter::ParseProblems(text);
+  if (!problems.ok()) {
+    Require(!problems.status().message().empty());
+    return 0;
+  }
+  for (const sinter::Problem& problem : *problems) {
+    const std::string line = sinter::WriteProblem(problem);
+    const auto back = sinter::ParseProblem(line);
+    Require(back.ok() && back->chain == problem.chain && back->m == problem.m);
+    Require(sinter::WriteProblem(*back) == line);
+    const auto view = sinter::ViewAsFfn(problem.chain);
+    if (view.ok()) Require(sinter::ParseProblem(ToString(*view))->chain == problem.chain);
+  }
+  return 0;
+}

@@ -1,0 +1,118 @@
+// JSON and canonical digests of chains against committed files; `--update` writes them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "src/chain/builder.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
+
+namespace sinter {
+namespace {
+
+struct Golden {
+  const char* name;
+  Chain chain;
+};
+
+Dim C(int64_t v) { return Dim::Constant(v); }
+
+// Every kind of op, attributes away from their defaults, strides, a repeated and an aliasing
+// output.
+Chain EveryOp() {
+  ChainBuilder b;
+  const ValueId state = *b.Input({DType::kF32, {C(4)}}, {false, {}, "state"});
+  const ValueId logits = *b.Input({DType::kBF16, {Dim::M(), C(2), C(4)}},
+                                  {false, {{16, 0}, {8, 0}, {2, 0}}, "logits"});
+  const ValueId target = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, {}, "target"});
+  const ValueId w = *b.Input({DType::kBF16, {C(8), C(4)}}, {true, {}, "w"});
+  const ValueId columns = *b.Iota({Dim::M(), C(2), C(4)}, 2, DType::kS32);
+  const ValueId wanted = *b.Reshape(target, {Dim::M(), C(2), C(1)});
+  const ValueId hit =
+      *b.Compare(CompareKind::kEq, columns, *b.Broadcast(wanted, {Dim::M(), C(2), C(4)}));
+  const ValueId low = *b.Scalar(-std::numeric_limits<double>::infinity());
+  const ValueId picked = *b.Select(hit, logits, low);
+  const ValueId most = *b.Reduce(ReduceKind::kMax, picked, {2, 1}, true);
+  const ValueId flat = *b.Reshape(*b.Unary(UnaryKind::kExp, most), {Dim::M()});
+  const ValueId cut = *b.Slice(logits, {0, 1, 0}, {Dim::M(), C(2), C(4)}, {1, 1, 2});
+  const ValueId doubled = *b.Concat({cut, cut}, 2);
+  const ValueId turned = *b.Transpose(doubled, {1, 0, 2});
+  const ValueId product = *b.Matmul(turned, w, false, true);
+  const ValueId columnwise = *b.Reduce(ReduceKind::kMean, logits, {0, 1});
+  const ValueId next = *b.Binary(BinaryKind::kAdd, state, columnwise);
+  EXPECT_TRUE(b.Output(*b.Cast(product, DType::kF16), {{{8, 1}, {8, 0}, {1, 0}}, -1}).ok());
+  EXPECT_TRUE(b.Output(flat).ok());
+  EXPECT_TRUE(b.Output(flat).ok());
+  EXPECT_TRUE(b.Output(next, {{}, state}).ok());
+  return *b.Finish();
+}
+
+std::vector<Golden> Goldens() {
+  const auto text = [](const char* line) { return ParseProblem(line)->chain; };
+  return {
+      {"gemm_chain",
+       text("gemm_chain m=M n=512 k=416 l=256 act=gelu_tanh bias1=1 bias2=1 layout=io dtype=f16")},
+      {"gated_ffn", text("gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16")},
+      {"residual_rmsnorm", text("residual_rmsnorm rows=M cols=4096 eps=1e-6")},
+      {"masked_softmax", text("masked_softmax rows=M cols=2048 scale=0.125 mask=full")},
+      {"every_op", EveryOp()},
+  };
+}
+
+std::string PathOf(const std::string& file) { return std::string(SINTER_GOLDEN) + "/" + file; }
+
+std::string ReadFile(const std::string& file) {
+  std::ifstream in(PathOf(file), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::string Digests() {
+  std::string text;
+  for (const Golden& golden : Goldens()) {
+    text += std::string(golden.name) + " " + golden.chain.CanonicalDigest().Hex() + "\n";
+  }
+  return text;
+}
+
+void Update() {
+  std::ofstream(PathOf("digests.txt"), std::ios::binary) << Digests();
+  for (const Golden& golden : Goldens()) {
+    std::ofstream(PathOf(std::string(golden.name) + ".json"), std::ios::binary)
+        << ChainToJson(golden.chain);
+  }
+}
+
+TEST(ChainGolden, JsonIsAsCommitted) {
+  for (const Golden& golden : Goldens()) {
+    EXPECT_EQ(ChainToJson(golden.chain), ReadFile(std::string(golden.name) + ".json"));
+  }
+}
+
+TEST(ChainGolden, CommittedJsonReadsAsTheChain) {
+  for (const Golden& golden : Goldens()) {
+    const auto chain = ChainFromJson(ReadFile(std::string(golden.name) + ".json"));
+    ASSERT_TRUE(chain.ok()) << golden.name << ": " << chain.status();
+    EXPECT_EQ(*chain, golden.chain);
+  }
+}
+
+TEST(ChainGolden, CanonicalDigestsAreAsCommitted) { EXPECT_EQ(Digests(), ReadFile("digests.txt")); }
+
+}  // namespace
+
+void UpdateGoldens() { Update(); }
+
+}  // namespace sinter
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--update") {
+    sinter::UpdateGoldens();
+    return 0;
+  }
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
