@@ -100,7 +100,10 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   const ProductLoad load1 = LoadOf(first, p, s, s.first, s.grid, model);
   const ProductLoad load2 = LoadOf(second, p, s, s.second, s.grid, model);
   const double reduce1 = ReduceUs(first, s, s.first, model);
-  const double reduce2 = ReduceUs(second, s, s.second, model);
+  // The ranks of a group start when their own parts of C are ready, one after another; the sum
+  // waits for the last of them.
+  const double reduce2 =
+      ReduceUs(second, s, s.second, model) + model.cluster_barrier_us * (s.second.split_k - 1);
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);

@@ -30,7 +30,11 @@ double ShuffleBytes(const Schedule& s) {
 }
 
 double ShuffleUs(const Schedule& s, const DeviceModel& model) {
-  return ShuffleBytes(s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
+  // Column groups travel four at a time in 16-byte stores; what is left of a warpgroup's columns in
+  // 4-byte ones, which cost as much each.
+  const int groups = s.first.block_n / s.warpgroups_n / 8;
+  const double stores = (groups / 4 * 4 + groups % 4 * 4.0) / groups;
+  return stores * ShuffleBytes(s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
 }
 
 double StoreUs(const FfnProblem& p, const Schedule& s, const ProductTile& tile,
