@@ -1,29 +1,33 @@
-// dsm_reduce_scatter: the ranks that share a tile's K range add their f32 parts through distributed shared memory. Each rank
-// owns kOwnerRows rows of the tile, receives every rank's part of them, sums in rank order (so the result does not depend
-// on timing) and writes them. Synchronises only the kSplitK ranks that take part.
-// After FlashFuser (arXiv 2512.12949) section IV-A; the scatter is by rows so that stores stay whole.
+// dsm_reduce_scatter: the ranks that share a tile's K range add their f32 parts through distributed
+// shared memory. Each rank owns kOwnerRows rows of the tile, receives every rank's part of them,
+// sums in rank order (so the result does not depend on timing) and writes them. Synchronises only
+// the kSplitK ranks that take part. After FlashFuser (arXiv 2512.12949) section IV-A; the scatter
+// is by rows so that stores stay whole.
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "tile/epilogue.cuh"
 
 namespace sinter {
 
-// Invariant: parts of an owner belong to the senders from a completed phase of `empty` at the sender until their bytes are
-// complete on the owner's `full`, and to the owner until it has arrived on every sender's `empty`.
+// Invariant: parts of an owner belong to the senders from a completed phase of `empty` at the
+// sender until their bytes are complete on the owner's `full`, and to the owner until it has
+// arrived on every sender's `empty`.
 template <class Config, class P>
 struct ReduceScatter {
-  u32 parts;        // shared address of this block's parts
-  u32 full;         // barrier: one arrival of the owner, and the bytes of all parts
-  u32 empty;        // barrier: kSplitK arrivals, one of each owner
-  int first;        // cluster rank of the group's rank 0
-  int rank;         // of this block in the group
-  bool primed;      // true: the parts are free at the start; false: owners say so first, by an arrival on `empty`
-  u32 parity = 0;   // of the current tile on `full`
+  u32 parts;    // shared address of this block's parts
+  u32 full;     // barrier: one arrival of the owner, and the bytes of all parts
+  u32 empty;    // barrier: kSplitK arrivals, one of each owner
+  int first;    // cluster rank of the group's rank 0
+  int rank;     // of this block in the group
+  bool primed;  // true: the parts are free at the start; false: owners say so first, by an arrival
+                // on `empty`
+  u32 parity = 0;  // of the current tile on `full`
 
   static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kAllGroups = P::kColumns / 8;
 
-  // Tells every rank of the group that this block's parts are free, after all consumer threads got here.
+  // Tells every rank of the group that this block's parts are free, after all consumer threads got
+  // here.
   SINTER_DEVICE void release() const {
     named_barrier(1, kThreads);
     const int t = threadIdx.x - 128;
@@ -33,7 +37,10 @@ struct ReduceScatter {
   // Bytes that arrive on `full` for one tile: the rows of it that this rank owns, from every rank.
   SINTER_DEVICE u32 expected_bytes() const {
     const int rows = Config::kBlockM - rank * P::kOwnerRows;
-    return (rows < 0 ? 0 : rows < P::kOwnerRows ? rows : P::kOwnerRows) * P::kColumns * 4 * P::kSplitK;
+    return (rows < 0               ? 0
+            : rows < P::kOwnerRows ? rows
+                                   : P::kOwnerRows) *
+           P::kColumns * 4 * P::kSplitK;
   }
 
   SINTER_DEVICE void send(const float (&d)[P::kWarpN / 2], WarpgroupPlace place) const {
@@ -42,21 +49,24 @@ struct ReduceScatter {
       const int row = place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * half;
       if (row >= Config::kBlockM) continue;
       const int owner = row / P::kOwnerRows;
-      const u32 remote = map_to_rank(parts, first + owner), barrier = map_to_rank(full, first + owner);
+      const u32 remote = map_to_rank(parts, first + owner),
+                barrier = map_to_rank(full, first + owner);
 #pragma unroll
       for (int g = 0; g < P::kWarpN / 8; ++g) {
         const int group = g / P::kGroups * P::kTileGroups + place.n * P::kGroups + g % P::kGroups;
-        store_async(remote + part_offset(rank, kAllGroups, group, P::kOwnerRows, row - owner * P::kOwnerRows,
-                                         2 * (place.thread % 4)),
+        store_async(remote + part_offset(rank, kAllGroups, group, P::kOwnerRows,
+                                         row - owner * P::kOwnerRows, 2 * (place.thread % 4)),
                     barrier, d[4 * g + 2 * half], d[4 * g + 2 * half + 1]);
       }
     }
   }
 
   template <class EpilogueType, class Writer>
-  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row, int column) const {
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row,
+                         int column) const {
     for (int unit = threadIdx.x - 128; unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
-      const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows, tile_row = rank * P::kOwnerRows + owner_row;
+      const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
+                tile_row = rank * P::kOwnerRows + owner_row;
       if (tile_row >= Config::kBlockM) continue;
       float x[8] = {}, up[8] = {};
 #pragma unroll
@@ -68,7 +78,9 @@ struct ReduceScatter {
 #pragma unroll
       for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i);
       using E = typename Config::Element;
-      writer.group(row + tile_row, c, Word4{E::pack(x[0], x[1]), E::pack(x[2], x[3]), E::pack(x[4], x[5]), E::pack(x[6], x[7])});
+      writer.group(row + tile_row, c,
+                   Word4{E::pack(x[0], x[1]), E::pack(x[2], x[3]), E::pack(x[4], x[5]),
+                         E::pack(x[6], x[7])});
     }
   }
 
@@ -79,11 +91,13 @@ struct ReduceScatter {
     x[4] += high.x, x[5] += high.y, x[6] += high.z, x[7] += high.w;
   }
 
-  // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All consumer threads.
-  // `again`: another tile follows, so the senders must hear that the parts are free.
+  // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
+  // consumer threads. `again`: another tile follows, so the senders must hear that the parts are
+  // free.
   template <class EpilogueType, class Writer>
-  SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place, const EpilogueType& epilogue,
-                         const Writer& writer, int row, int column, bool again) {
+  SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place,
+                         const EpilogueType& epilogue, const Writer& writer, int row, int column,
+                         bool again) {
     if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait_cluster(empty, primed ? parity ^ 1 : parity);
     send(d, place);

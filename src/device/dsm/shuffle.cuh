@@ -1,6 +1,7 @@
-// dsm_shuffle: every block of a cluster ends up with the whole row slab of C. A block writes its columns of C, rounded once,
-// into its own exchange buffer and into that of every peer; the buffer has the layout that wgmma reads (K-major, swizzled).
-// After FlashFuser (arXiv 2512.12949) section IV-A; all-to-all instead of a ring: the same bytes, one hop of latency.
+// dsm_shuffle: every block of a cluster ends up with the whole row slab of C. A block writes its
+// columns of C, rounded once, into its own exchange buffer and into that of every peer; the buffer
+// has the layout that wgmma reads (K-major, swizzled). After FlashFuser (arXiv 2512.12949) section
+// IV-A; all-to-all instead of a ring: the same bytes, one hop of latency.
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "ptx/memory.cuh"
@@ -9,7 +10,8 @@
 
 namespace sinter {
 
-// Writes groups of columns into the exchange buffer of all kCluster blocks; bytes complete on each block's `full`.
+// Writes groups of columns into the exchange buffer of all kCluster blocks; bytes complete on each
+// block's `full`.
 template <class Config, int kColumns>
 struct ExchangeWriter {
   u32 exchange;  // shared address of this block's buffer
@@ -25,7 +27,8 @@ struct ExchangeWriter {
     if (column >= kColumns) return;
     const u32 at = exchange + swizzled_offset(Config::kBlockM, row, column);
 #pragma unroll
-    for (int peer = 0; peer < Config::kCluster; ++peer) store_async(map_to_rank(at, peer), map_to_rank(full, peer), v);
+    for (int peer = 0; peer < Config::kCluster; ++peer)
+      store_async(map_to_rank(at, peer), map_to_rank(full, peer), v);
   }
 };
 

@@ -12,17 +12,17 @@ namespace sinter {
 struct Arguments {
   const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
   const u16 *bias, *bias_up, *bias2;
-  u16* out;             // [m, n] or [m, l]
-  long long out_stride; // elements between rows
-  u16* exchange;        // C in the workspace
-  u32* workspace;       // header of the workspace: launch epoch, greetings, ready flags
+  u16* out;              // [m, n] or [m, l]
+  long long out_stride;  // elements between rows
+  u16* exchange;         // C in the workspace
+  u32* workspace;        // header of the workspace: launch epoch, greetings, ready flags
   int m;
 };
 
 extern __shared__ unsigned char dynamic_shared[];
 
-// With two consumer warpgroups, registers move to them when the roles part: 56 + 2 * 224 of the 504 that three warpgroups
-// share. With one there are enough for every thread from the start.
+// With two consumer warpgroups, registers move to them when the roles part: 56 + 2 * 224 of the 504
+// that three warpgroups share. With one there are enough for every thread from the start.
 template <class Config>
 SINTER_DEVICE void become_producer() {
   if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<56>();
@@ -46,7 +46,7 @@ struct Block {
 
   u32 base, barriers;  // barriers: the ring's, then up to 8 of the kernel's own
   RingType ring;
-  int rank;            // in the cluster
+  int rank;  // in the cluster
 
   SINTER_DEVICE Block() {
     base = (shared_address(dynamic_shared) + 1023u) & ~1023u;
@@ -54,18 +54,23 @@ struct Block {
     ring = RingType{base, barriers};
     rank = Config::kCluster > 1 ? static_cast<int>(cluster_rank()) : 0;
   }
-  SINTER_DEVICE u32 own_barrier(int index) const { return barriers + RingType::kBarrierBytes + 8 * index; }
+  SINTER_DEVICE u32 own_barrier(int index) const {
+    return barriers + RingType::kBarrierBytes + 8 * index;
+  }
 
-  SINTER_DEVICE u32 tag_at() const { return own_barrier(8); }  // a word for kernels that tag their launch
+  SINTER_DEVICE u32 tag_at() const {
+    return own_barrier(8);
+  }  // a word for kernels that tag their launch
 
-  // After barrier initialisation by thread 0, by all threads: TMA may complete on this block's barriers from here on.
-  // Peers are ready after join().
+  // After barrier initialisation by thread 0, by all threads: TMA may complete on this block's
+  // barriers from here on. Peers are ready after join().
   SINTER_DEVICE void ready() const {
     if (threadIdx.x == 0) mbarrier_init_fence();
     if (Config::kCluster > 1) cluster_arrive();
     __syncthreads();
   }
-  // Every thread once, before the first remote access: all blocks of the cluster have initialised their barriers.
+  // Every thread once, before the first remote access: all blocks of the cluster have initialised
+  // their barriers.
   SINTER_DEVICE void join() const {
     if (Config::kCluster > 1) cluster_wait();
   }
@@ -80,15 +85,19 @@ struct Block {
   static SINTER_DEVICE WarpgroupPlace place() {
     // The warpgroup index is made uniform so that descriptors stay in uniform registers.
     const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128 - 1, 0);
-    return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, static_cast<int>(threadIdx.x) % 128};
+    return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM,
+            static_cast<int>(threadIdx.x) % 128};
   }
 };
 
-// One product of a tile: accumulate, then write through `writer`, summing over the ranks that share K where it is split.
-template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce, class EpilogueType, class Writer>
-SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor, u32 rows, int k_blocks,
-                                WarpgroupPlace place, Reduce& reduce, const EpilogueType& epilogue, const Writer& writer,
-                                int row, int column, bool again) {
+// One product of a tile: accumulate, then write through `writer`, summing over the ranks that share
+// K where it is split.
+template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
+          class EpilogueType, class Writer>
+SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,
+                                u32 rows, int k_blocks, WarpgroupPlace place, Reduce& reduce,
+                                const EpilogueType& epilogue, const Writer& writer, int row,
+                                int column, bool again) {
   float accumulators[P::kWarpN / 2];
   accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   if constexpr (P::kSplitK > 1)

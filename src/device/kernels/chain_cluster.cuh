@@ -1,6 +1,7 @@
-// Dataflow (b), "cluster exchange": a cluster owns one M tile and all of N and L. Each block computes its columns of C for the
-// whole of K, hands them to every peer through distributed shared memory, then computes its columns of E for the whole of N.
-// No reduction, no waiting across clusters; the second product's weights load while C is exchanged.
+// Dataflow (b), "cluster exchange": a cluster owns one M tile and all of N and L. Each block
+// computes its columns of C for the whole of K, hands them to every peer through distributed shared
+// memory, then computes its columns of E for the whole of N. No reduction, no waiting across
+// clusters; the second product's weights load while C is exchanged.
 #pragma once
 #include "kernels/block.cuh"
 
@@ -11,20 +12,24 @@ struct ChainClusterTypes {
   using First = typename Config::First;
   using Second = typename Config::Second;
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
-  static constexpr int kStage = kFirstStage > Second::kWeightBytes ? kFirstStage : Second::kWeightBytes;
+  static constexpr int kStage =
+      kFirstStage > Second::kWeightBytes ? kFirstStage : Second::kWeightBytes;
   static constexpr int kExchangeColumns = Second::kKBlocks * Config::kBlockK;
   static constexpr int kExchangeBytes = round_up(kExchangeColumns * Config::kBlockM * 2, 1024);
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
   using BlockType = Block<Config, Layout>;
 };
 
-// Columns of the exchange buffer behind N: zero, because the zero weights there must not meet a NaN.
+// Columns of the exchange buffer behind N: zero, because the zero weights there must not meet a
+// NaN.
 template <class Config>
 SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
   using T = ChainClusterTypes<Config>;
   constexpr int kFirst = T::Second::kK / 8, kChunks = T::kExchangeColumns / 8 - kFirst;
   for (int i = threadIdx.x; i < kChunks * Config::kBlockM; i += blockDim.x)
-    store_shared(exchange + swizzled_offset(Config::kBlockM, i / kChunks, (kFirst + i % kChunks) * 8), Word4{0, 0, 0, 0});
+    store_shared(
+        exchange + swizzled_offset(Config::kBlockM, i / kChunks, (kFirst + i % kChunks) * 8),
+        Word4{0, 0, 0, 0});
   fence_proxy_async();
 }
 
@@ -52,14 +57,17 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
   typename T::BlockType::CursorType cursor;
   if (block.is_producer()) {
     become_producer<Config>();
-    const ProductMaps first{args.rows, args.weights, args.weights_up}, second{nullptr, args.weights2, nullptr};
+    const ProductMaps first{args.rows, args.weights, args.weights_up},
+        second{nullptr, args.weights2, nullptr};
     before_weights<Config>();
     if (threadIdx.x == 32 * kWeightsWarp) {
       produce_weights<Config, First, true>(block.ring, cursor, first, c_column, 0, First::kKBlocks);
-      produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0, Second::kKBlocks);
+      produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0,
+                                             Second::kKBlocks);
     }
     wait_for_predecessors();
-    if (threadIdx.x == 32 * kRowsWarp) produce_rows<Config, First>(block.ring, cursor, first, row, 0, First::kKBlocks);
+    if (threadIdx.x == 32 * kRowsWarp)
+      produce_rows<Config, First>(block.ring, cursor, first, row, 0, First::kKBlocks);
     block.join();
   } else {
     become_consumer<Config>();
@@ -67,13 +75,17 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
     block.join();
     const WarpgroupPlace place = block.place();
     int no_reduction = 0;
-    const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1> first{args.bias, args.bias_up};
+    const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1>
+        first{args.bias, args.bias_up};
     consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
-                                      ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0, c_column, false);
+                                      ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
+                                      c_column, false);
     exchange_wait(exchange_full);
-    const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> second{args.bias2, nullptr};
+    const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> second{args.bias2,
+                                                                                      nullptr};
     const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-    consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place, no_reduction, second, writer, row, e_column, false);
+    consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
+                                        no_reduction, second, writer, row, e_column, false);
   }
   block.leave();
 }

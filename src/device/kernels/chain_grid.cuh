@@ -1,6 +1,7 @@
-// Dataflow (d), "grid exchange": one persistent cooperative launch. Groups of blocks compute tiles of C into the workspace,
-// where they stay in L2, and flag them; then tiles of E, waiting only for the tiles of C that they read. The second product's
-// weights are already in flight during that wait.
+// Dataflow (d), "grid exchange": one persistent cooperative launch. Groups of blocks compute tiles
+// of C into the workspace, where they stay in L2, and flag them; then tiles of E, waiting only for
+// the tiles of C that they read. The second product's weights are already in flight during that
+// wait.
 #pragma once
 #include "kernels/block.cuh"
 
@@ -16,19 +17,23 @@ struct ChainGridTypes {
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
   static constexpr int kSecondStage = Second::kRowsBytes + Second::kWeightBytes;
   static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
-  static constexpr int kParts = First::kPartBytes > Second::kPartBytes ? First::kPartBytes : Second::kPartBytes;
+  static constexpr int kParts =
+      First::kPartBytes > Second::kPartBytes ? First::kPartBytes : Second::kPartBytes;
   using Layout = SharedLayout<Config, kStage, 0, kParts>;
   using BlockType = Block<Config, Layout>;
 };
 
-// The group of kSplitK ranks that this block belongs to, and the walk over tiles: M tiles of one column tile are adjacent,
-// so that their weights are read together.
+// The group of kSplitK ranks that this block belongs to, and the walk over tiles: M tiles of one
+// column tile are adjacent, so that their weights are read together.
 template <class P>
 struct TileWalk {
   int group, groups, rank, first, m_tiles;
   SINTER_DEVICE TileWalk(int cluster_rank, int m_tiles)
-      : group(blockIdx.x / P::kSplitK), groups(gridDim.x / P::kSplitK), rank(cluster_rank % P::kSplitK),
-        first(cluster_rank - cluster_rank % P::kSplitK), m_tiles(m_tiles) {}
+      : group(blockIdx.x / P::kSplitK),
+        groups(gridDim.x / P::kSplitK),
+        rank(cluster_rank % P::kSplitK),
+        first(cluster_rank - cluster_rank % P::kSplitK),
+        m_tiles(m_tiles) {}
   SINTER_DEVICE int tiles() const { return P::kColumnTiles * m_tiles; }
   SINTER_DEVICE int column_tile(int tile) const { return tile / m_tiles; }
   SINTER_DEVICE int m_tile(int tile) const { return tile % m_tiles; }
@@ -36,21 +41,23 @@ struct TileWalk {
   SINTER_DEVICE int end() const { return P::first_block(rank + 1); }
 };
 
-// Header of the workspace, shared by all plans that use it in turn: word 0 is the epoch, the number of launches so far; then a
-// greeting of each block; then the ready flags, one word for each tile of C and each rank of the group that wrote it.
-// A flag is up when it holds the launch's tag, epoch + 1: flags of earlier launches, of whatever plan, never hold it.
-// Invariant: the epoch moves once a launch, after every block has read it and said so by its greeting.
+// Header of the workspace, shared by all plans that use it in turn: word 0 is the epoch, the number
+// of launches so far; then a greeting of each block; then the ready flags, one word for each tile
+// of C and each rank of the group that wrote it. A flag is up when it holds the launch's tag, epoch
+// + 1: flags of earlier launches, of whatever plan, never hold it. Invariant: the epoch moves once
+// a launch, after every block has read it and said so by its greeting.
 constexpr int kGreetings = 16, kMaxGrid = 240, kFlags = kGreetings + kMaxGrid;
 
-// Whether all `count` words that `word(i)` names hold `tag`. One whole warp; its loads are issued together, because each
-// takes a trip to L2.
+// Whether all `count` words that `word(i)` names hold `tag`. One whole warp; its loads are issued
+// together, because each takes a trip to L2.
 template <class Word>
 SINTER_DEVICE bool all_hold(int count, u32 tag, Word&& word) {
   bool held = true;
   for (int i = threadIdx.x % 32; i < count; i += 128) {
     u32 seen[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) seen[j] = i + 32 * j < count ? load_relaxed_gpu(word(i + 32 * j)) : tag;
+    for (int j = 0; j < 4; ++j)
+      seen[j] = i + 32 * j < count ? load_relaxed_gpu(word(i + 32 * j)) : tag;
 #pragma unroll
     for (int j = 0; j < 4; ++j) held = held && seen[j] == tag;
   }
@@ -65,8 +72,8 @@ SINTER_DEVICE void await_all(int count, u32 tag, Word&& word) {
   fence_gpu();
 }
 
-// The epoch warp: reads the epoch, tells the other warps of the block, greets; in block 0 it also moves the epoch on.
-// Nobody waits for it but at the first publication, long after it has read.
+// The epoch warp: reads the epoch, tells the other warps of the block, greets; in block 0 it also
+// moves the epoch on. Nobody waits for it but at the first publication, long after it has read.
 SINTER_DEVICE void keep_epoch(u32* header, u32 tag_at, u32 tag_ready) {
   u32 tag = 0;
   if (threadIdx.x % 32 == 0) {
@@ -95,7 +102,8 @@ struct ReadyFlags {
   SINTER_DEVICE u32* word(int column_tile, int m_tile, int rank) const {
     return flags + (column_tile * m_tiles + m_tile) * First::kSplitK + rank;
   }
-  // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases them all.
+  // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases
+  // them all.
   SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
     fence_proxy_async();
     named_barrier(1, threads);
@@ -104,7 +112,8 @@ struct ReadyFlags {
   }
   // By one whole warp: until columns [begin, end) of C are there; TMA may read them afterwards.
   SINTER_DEVICE void wait(int m_tile, int begin, int end, u32 tag) const {
-    const int first = begin / First::kBlockN, last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
+    const int first = begin / First::kBlockN,
+              last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
     await_all((last - first) * First::kSplitK, tag,
               [&](int i) { return word(first + i / First::kSplitK, m_tile, i % First::kSplitK); });
     fence_proxy_async();
@@ -120,12 +129,14 @@ SINTER_DEVICE void chain_grid_weights(const Arguments& args, const BlockType& bl
   typename BlockType::CursorType cursor;
   const TileWalk<First> one(block.rank, m_tiles);
   for (int tile = one.group; tile < one.tiles(); tile += one.groups)
-    produce_weights<Config, First, true>(block.ring, cursor, ProductMaps{nullptr, args.weights, args.weights_up},
-                                         one.column_tile(tile) * First::kBlockN, one.begin(), one.end());
+    produce_weights<Config, First, true>(
+        block.ring, cursor, ProductMaps{nullptr, args.weights, args.weights_up},
+        one.column_tile(tile) * First::kBlockN, one.begin(), one.end());
   const TileWalk<Second> two(block.rank, m_tiles);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
-    produce_weights<Config, Second, true>(block.ring, cursor, ProductMaps{nullptr, args.weights2, nullptr},
-                                          two.column_tile(tile) * Second::kBlockN, two.begin(), two.end());
+    produce_weights<Config, Second, true>(
+        block.ring, cursor, ProductMaps{nullptr, args.weights2, nullptr},
+        two.column_tile(tile) * Second::kBlockN, two.begin(), two.end());
 }
 
 // The rows warp: A, then the tiles of C that the second product reads, each once it is ready.
@@ -147,17 +158,20 @@ SINTER_DEVICE void chain_grid_rows(const Arguments& args, const BlockType& block
   int waited = -1;
   for (int tile = two.group; tile < two.tiles(); tile += two.groups) {
     const int m_tile = two.m_tile(tile);
-    if (waited != m_tile) ready.wait(m_tile, two.begin() * Config::kBlockK, two.end() * Config::kBlockK, tag);
+    if (waited != m_tile)
+      ready.wait(m_tile, two.begin() * Config::kBlockK, two.end() * Config::kBlockK, tag);
     waited = m_tile;
     if (lead)
-      produce_rows<Config, Second>(block.ring, cursor, ProductMaps{args.exchange_rows, nullptr, nullptr},
+      produce_rows<Config, Second>(block.ring, cursor,
+                                   ProductMaps{args.exchange_rows, nullptr, nullptr},
                                    m_tile * Config::kBlockM, two.begin(), two.end());
     __syncwarp();
   }
 }
 
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts, int m_tiles) {
+SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts,
+                                      int m_tiles) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   constexpr int kThreads = 128 * BlockType::kConsumers;
@@ -166,26 +180,33 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const ReadyFlags<First> ready(args.workspace, m_tiles);
 
   const TileWalk<First> one(block.rank, m_tiles);
-  ReduceScatter<Config, First> reduce1{parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
-  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue1{args.bias, args.bias_up};
+  ReduceScatter<Config, First> reduce1{
+      parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
+  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1>
+      epilogue1{args.bias, args.bias_up};
   const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
     const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
-    consume_tile<Config, First, true>(block, cursor, 0, one.end() - one.begin(), place, reduce1, epilogue1, c,
-                                      m_tile * Config::kBlockM, column_tile * First::kBlockN, tile + one.groups < one.tiles());
-    ready.publish(column_tile, m_tile, one.rank, kThreads, launch_tag(block.tag_at(), block.own_barrier(kTagReady)));
+    consume_tile<Config, First, true>(
+        block, cursor, 0, one.end() - one.begin(), place, reduce1, epilogue1, c,
+        m_tile * Config::kBlockM, column_tile * First::kBlockN, tile + one.groups < one.tiles());
+    ready.publish(column_tile, m_tile, one.rank, kThreads,
+                  launch_tag(block.tag_at(), block.own_barrier(kTagReady)));
   }
 
   const TileWalk<Second> two(block.rank, m_tiles);
-  ReduceScatter<Config, Second> reduce2{parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank,
-                                        First::kSplitK == 1};
+  ReduceScatter<Config, Second> reduce2{
+      parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank, First::kSplitK == 1};
   // Peers may still read their parts of the first product: each says when it is done.
   if constexpr (Second::kSplitK > 1 && First::kSplitK > 1) reduce2.release();
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> epilogue2{args.bias2, nullptr};
+  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> epilogue2{args.bias2,
+                                                                                       nullptr};
   const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
-    consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2, epilogue2, out,
-                                       two.m_tile(tile) * Config::kBlockM, two.column_tile(tile) * Second::kBlockN, tile + two.groups < two.tiles());
+    consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,
+                                       epilogue2, out, two.m_tile(tile) * Config::kBlockM,
+                                       two.column_tile(tile) * Second::kBlockN,
+                                       tile + two.groups < two.tiles());
 }
 
 template <class Config>
@@ -209,7 +230,8 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
     if (threadIdx.x == 32 * kWeightsWarp) chain_grid_weights<Config>(args, block, m_tiles);
     wait_for_predecessors();
     if (threadIdx.x / 32 == kRowsWarp) chain_grid_rows<Config>(args, block, m_tiles);
-    if (threadIdx.x / 32 == kEpochWarp) keep_epoch(args.workspace, block.tag_at(), block.own_barrier(kTagReady));
+    if (threadIdx.x / 32 == kEpochWarp)
+      keep_epoch(args.workspace, block.tag_at(), block.own_barrier(kTagReady));
     block.join();
   } else {
     become_consumer<Config>();

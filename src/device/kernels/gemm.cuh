@@ -1,4 +1,5 @@
-// Dataflow "product": one product (or gate-up pair) a launch. A group of kSplitK blocks, a cluster, takes one tile.
+// Dataflow "product": one product (or gate-up pair) a launch. A group of kSplitK blocks, a cluster,
+// takes one tile.
 #pragma once
 #include "kernels/block.cuh"
 
@@ -39,16 +40,24 @@ SINTER_DEVICE void gemm(const Arguments& args) {
     if (threadIdx.x == 32 * kWeightsWarp)
       produce_weights<Config, P, true>(block.ring, cursor, maps, column, begin, end);
     wait_for_predecessors();
-    if (threadIdx.x == 32 * kRowsWarp) produce_rows<Config, P>(block.ring, cursor, maps, row, begin, end);
+    if (threadIdx.x == 32 * kRowsWarp)
+      produce_rows<Config, P>(block.ring, cursor, maps, row, begin, end);
     block.join();
   } else {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    ReduceScatter<Config, P> reduce{block.base + T::Layout::kParts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true};
-    const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{args.bias, args.bias_up};
+    ReduceScatter<Config, P> reduce{block.base + T::Layout::kParts,
+                                    block.own_barrier(0),
+                                    block.own_barrier(1),
+                                    0,
+                                    block.rank,
+                                    true};
+    const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1>
+        epilogue{args.bias, args.bias_up};
     const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-    consume_tile<Config, P, true>(block, cursor, 0, end - begin, block.place(), reduce, epilogue, writer, row, column, false);
+    consume_tile<Config, P, true>(block, cursor, 0, end - begin, block.place(), reduce, epilogue,
+                                  writer, row, column, false);
   }
   block.leave();
 }

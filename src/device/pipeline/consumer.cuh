@@ -10,39 +10,49 @@ namespace sinter {
 template <class Config, class P>
 SINTER_DEVICE u64 weights_descriptor(u32 address, int n) {
   if (Config::kWeightsTransposed)
-    return descriptor(address + n_major_step(Config::kBlockK, n * P::kWarpN, 0), n_major_leading(Config::kBlockK), kNMajorStride);
-  return descriptor(address + k_major_step(P::kColumns, n * P::kWarpN, 0), kKMajorLeading, kKMajorStride);
+    return descriptor(address + n_major_step(Config::kBlockK, n * P::kWarpN, 0),
+                      n_major_leading(Config::kBlockK), kNMajorStride);
+  return descriptor(address + k_major_step(P::kColumns, n * P::kWarpN, 0), kKMajorLeading,
+                    kKMajorStride);
 }
 
 template <class Config, class P>
 SINTER_SHARED_CONSTEXPR int weights_step(int step) {
-  return (Config::kWeightsTransposed ? n_major_step(Config::kBlockK, 0, step) : k_major_step(P::kColumns, 0, step)) >> 4;
+  return (Config::kWeightsTransposed ? n_major_step(Config::kBlockK, 0, step)
+                                     : k_major_step(P::kColumns, 0, step)) >>
+         4;
 }
 
-// accumulators = sum over `count` >= 1 stages of rows x weights. kRowsInRing: rows come from the stage; else from `rows`, a tile
-// of Config::kBlockM rows whose K runs on from stage to stage.
-// In a ring of four stages and more the products of one stage stay in flight while the next one is awaited; in a shorter one a
-// stage goes back at once, because a stage held longer is bytes not in flight.
+// accumulators = sum over `count` >= 1 stages of rows x weights. kRowsInRing: rows come from the
+// stage; else from `rows`, a tile of Config::kBlockM rows whose K runs on from stage to stage. In a
+// ring of four stages and more the products of one stage stay in flight while the next one is
+// awaited; in a shorter one a stage goes back at once, because a stage held longer is bytes not in
+// flight.
 template <class Config, class P, bool kRowsInRing, class RingType, class CursorType>
-SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingType& ring, CursorType& cursor, u32 rows,
-                              int count, WarpgroupPlace place) {
+SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingType& ring,
+                              CursorType& cursor, u32 rows, int count, WarpgroupPlace place) {
   using Mma = Wgmma<P::kWarpN, typename Config::Element, Config::kWeightsTransposed>;
   constexpr int kSteps = Config::kBlockK / kStepK;
   constexpr bool kOneBehind = Config::kStages >= 4;
   u32 previous = 0;
-  asm volatile("" : "+r"(count));  // the loop must stay one loop: peeled, its products would be serialised
+  asm volatile(
+      ""
+      : "+r"(count));  // the loop must stay one loop: peeled, its products would be serialised
   int i = 0;
 #pragma unroll 1
   do {
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
     const u32 address = ring.address(cursor.stage);
     const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
-    const u64 a = descriptor(rows_at + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0), kKMajorLeading, kKMajorStride);
-    const u64 b = weights_descriptor<Config, P>(address + (kRowsInRing ? P::kRowsBytes : 0), place.n);
+    const u64 a = descriptor(rows_at + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
+                             kKMajorLeading, kKMajorStride);
+    const u64 b =
+        weights_descriptor<Config, P>(address + (kRowsInRing ? P::kRowsBytes : 0), place.n);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4), b + weights_step<Config, P>(step), (i | step) != 0);
+      Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
+               b + weights_step<Config, P>(step), (i | step) != 0);
     wgmma_commit();
     if (kOneBehind) {
       wgmma_wait<1>();

@@ -1,6 +1,7 @@
-// The producers: two warps that keep the ring full by TMA, one of weights and one of rows, lane 0 of each issuing. Weights are
-// constants, so their warp runs ahead as far as the ring goes, across tiles and products; rows may depend on what a gate
-// waits for, so their warp follows. Both walk the same stages. A stage's bytes may arrive before they are expected.
+// The producers: two warps that keep the ring full by TMA, one of weights and one of rows, lane 0
+// of each issuing. Weights are constants, so their warp runs ahead as far as the ring goes, across
+// tiles and products; rows may depend on what a gate waits for, so their warp follows. Both walk
+// the same stages. A stage's bytes may arrive before they are expected.
 #pragma once
 #include "pipeline/ring.cuh"
 #include "ptx/tma.cuh"
@@ -18,9 +19,11 @@ struct ProductMaps {
 };
 
 // Weights of K block `k_block` for the tile whose columns begin at `column`.
-// K-major: subtile by subtile, each [warpgroup][matrix][columns] rows; N-major: [warpgroup][matrix][64 columns] subtiles.
+// K-major: subtile by subtile, each [warpgroup][matrix][columns] rows; N-major:
+// [warpgroup][matrix][64 columns] subtiles.
 template <class Config, class P>
-SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block, int column) {
+SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block,
+                                int column) {
   const int k = k_block * Config::kBlockK;
 #pragma unroll
   for (int g = 0; g < Config::kWarpgroupsN; ++g) {
@@ -32,7 +35,8 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
       if (Config::kWeightsTransposed) {
 #pragma unroll
         for (int s = 0; s < P::kHalf / kSubtile; ++s)
-          tma_load(address + (row / kSubtile + s) * Config::kBlockK * kRowBytes, map, x + s * kSubtile, k, full);
+          tma_load(address + (row / kSubtile + s) * Config::kBlockK * kRowBytes, map,
+                   x + s * kSubtile, k, full);
       } else {
 #pragma unroll
         for (int s = 0; s < P::kSubtiles; ++s)
@@ -42,28 +46,31 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
   }
 }
 
-// Streams the weights of one tile's K blocks [begin, end), behind the rows in each stage when kRows. One thread.
+// Streams the weights of one tile's K blocks [begin, end), behind the rows in each stage when
+// kRows. One thread.
 template <class Config, class P, bool kRows, class RingType, class CursorType>
-SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor, const ProductMaps& maps, int column, int begin,
-                                   int end) {
+SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
+                                   const ProductMaps& maps, int column, int begin, int end) {
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
     mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(cursor.stage), (kRows ? P::kRowsBytes : 0) + P::kWeightBytes);
-    load_weights<Config, P>(maps, ring.address(cursor.stage) + (kRows ? P::kRowsBytes : 0), ring.full(cursor.stage), k, column);
+    load_weights<Config, P>(maps, ring.address(cursor.stage) + (kRows ? P::kRowsBytes : 0),
+                            ring.full(cursor.stage), k, column);
   }
 }
 
 // Streams the rows of one tile's K blocks [begin, end). One thread.
 template <class Config, class P, class RingType, class CursorType>
-SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps, int row, int begin, int end) {
+SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
+                                int row, int begin, int end) {
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
     mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s)
-      tma_load(ring.address(cursor.stage) + s * Config::kBlockM * kRowBytes, maps.rows, k * Config::kBlockK + s * kSubtile, row,
-               ring.full(cursor.stage));
+      tma_load(ring.address(cursor.stage) + s * Config::kBlockM * kRowBytes, maps.rows,
+               k * Config::kBlockK + s * kSubtile, row, ring.full(cursor.stage));
   }
 }
 

@@ -1,13 +1,14 @@
 // Ring of shared-memory stages between one producer warp and the consumer warpgroups.
-// Invariant: stage s is the producer's from a completed phase of empty[s] until its bytes arrive on full[s], and the
-// consumers' from then until each warpgroup has arrived on empty[s].
+// Invariant: stage s is the producer's from a completed phase of empty[s] until its bytes arrive on
+// full[s], and the consumers' from then until each warpgroup has arrived on empty[s].
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "ptx/types.cuh"
 
 namespace sinter {
 
-// A position in the ring. `parity` is the phase that a consumer waits for on full[stage]; the producer waits for the other.
+// A position in the ring. `parity` is the phase that a consumer waits for on full[stage]; the
+// producer waits for the other.
 template <int kStages>
 struct Cursor {
   u32 stage = 0, parity = 0;

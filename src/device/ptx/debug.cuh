@@ -1,5 +1,6 @@
-// Hooks of the test builds. SINTER_TRAP_SPINS: a spin that lasts longer than 2 s traps, so that a hang becomes an error.
-// SINTER_JITTER: a random pause before every arrive, push and wait, so that a missing wait becomes a wrong result.
+// Hooks of the test builds. SINTER_TRAP_SPINS: a spin that lasts longer than 2 s traps, so that a
+// hang becomes an error. SINTER_JITTER: a random pause before every arrive, push and wait, so that
+// a missing wait becomes a wrong result.
 #pragma once
 #include "ptx/types.cuh"
 

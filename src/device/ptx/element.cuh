@@ -10,7 +10,9 @@ struct BFloat16 {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
   }
-  static SINTER_DEVICE float unpack(u16 bits) { return __uint_as_float(static_cast<u32>(bits) << 16); }
+  static SINTER_DEVICE float unpack(u16 bits) {
+    return __uint_as_float(static_cast<u32>(bits) << 16);
+  }
 };
 
 struct Float16 {

@@ -1,5 +1,5 @@
-// mbarrier: one wrapper per instruction form. Parities: a waiter passes once the phase of that parity has completed;
-// a fresh barrier is in phase 0, so waiting for parity 1 passes at once.
+// mbarrier: one wrapper per instruction form. Parities: a waiter passes once the phase of that
+// parity has completed; a fresh barrier is in phase 0, so waiting for parity 1 passes at once.
 #pragma once
 #include "ptx/debug.cuh"
 #include "ptx/types.cuh"
@@ -11,7 +11,9 @@ SINTER_DEVICE void mbarrier_init(u32 barrier, u32 arrivals) {
 }
 
 // Makes initialised barriers visible to the async proxy and, after a cluster barrier, to peers.
-SINTER_DEVICE void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+SINTER_DEVICE void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 SINTER_DEVICE void mbarrier_arrive(u32 barrier) {
   jitter();
@@ -20,13 +22,16 @@ SINTER_DEVICE void mbarrier_arrive(u32 barrier) {
 
 SINTER_DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes) {
   jitter();
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 
-// Arrives on the barrier at `remote`, an address from map_to_rank(); releases this thread's writes to the cluster.
+// Arrives on the barrier at `remote`, an address from map_to_rank(); releases this thread's writes
+// to the cluster.
 SINTER_DEVICE void mbarrier_arrive_remote(u32 remote) {
   jitter();
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote)
+               : "memory");
 }
 
 SINTER_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity) {
@@ -52,7 +57,8 @@ SINTER_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 parity) {
   u32 done = 0;
   while (true) {
     asm volatile(
-        "{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+        "{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
+        "selp.u32 %0, 1, 0, p;}"
         : "=r"(done)
         : "r"(barrier), "r"(parity)
         : "memory");

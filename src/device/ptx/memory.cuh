@@ -5,39 +5,58 @@
 
 namespace sinter {
 
-struct alignas(16) Float4 { float x, y, z, w; };
-struct alignas(16) Word4 { u32 x, y, z, w; };
+struct alignas(16) Float4 {
+  float x, y, z, w;
+};
+struct alignas(16) Word4 {
+  u32 x, y, z, w;
+};
 
-// st.async: stores to a peer's shared memory and completes the bytes on a barrier of the same peer, which makes them visible
-// to whoever waits there. `remote` and `barrier` from map_to_rank() of one rank.
+// st.async: stores to a peer's shared memory and completes the bytes on a barrier of the same peer,
+// which makes them visible to whoever waits there. `remote` and `barrier` from map_to_rank() of one
+// rank.
 SINTER_DEVICE void store_async(u32 remote, u32 barrier, float x, float y) {
   jitter();
-  const u64 both = static_cast<u64>(__float_as_uint(x)) | static_cast<u64>(__float_as_uint(y)) << 32;
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(remote), "l"(both),
-               "r"(barrier)
-               : "memory");
+  const u64 both = static_cast<u64>(__float_as_uint(x)) | static_cast<u64>(__float_as_uint(y))
+                                                              << 32;
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
+          remote),
+      "l"(both), "r"(barrier)
+      : "memory");
 }
 SINTER_DEVICE void store_async(u32 remote, u32 barrier, Word4 v) {
   jitter();
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(remote),
-               "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(remote),
+      "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier)
+      : "memory");
 }
 SINTER_DEVICE void store_async(u32 remote, u32 barrier, u32 v) {
   jitter();
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(remote), "r"(v),
-               "r"(barrier)
-               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
+          remote),
+      "r"(v), "r"(barrier)
+      : "memory");
 }
 SINTER_DEVICE void store_shared(u32 address, Word4 v) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y),
+               "r"(v.z), "r"(v.w)
+               : "memory");
 }
 SINTER_DEVICE Float4 load_shared(u32 address) {
   Float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address) : "memory");
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
   return v;
 }
-SINTER_DEVICE void store_shared(u32 address, u32 v) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory"); }
+SINTER_DEVICE void store_shared(u32 address, u32 v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
 SINTER_DEVICE u32 load_shared_word(u32 address) {
   u32 v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");

@@ -9,13 +9,15 @@ SINTER_DEVICE void named_barrier(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Orders this thread's generic-proxy accesses (st.shared, st.global, stmatrix) against the async proxy (TMA, wgmma).
+// Orders this thread's generic-proxy accesses (st.shared, st.global, stmatrix) against the async
+// proxy (TMA, wgmma).
 SINTER_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 SINTER_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
-// The cluster barrier, in two halves: every thread of every block arrives, does something else, and waits before it next
-// arrives. The release form publishes this thread's writes to the cluster; the relaxed form only says "I got here".
+// The cluster barrier, in two halves: every thread of every block arrives, does something else, and
+// waits before it next arrives. The release form publishes this thread's writes to the cluster; the
+// relaxed form only says "I got here".
 SINTER_DEVICE void cluster_arrive() {
   jitter();
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -40,7 +42,9 @@ SINTER_DEVICE u32 map_to_rank(u32 address, u32 rank) {
 }
 
 // Programmatic dependent launch. Both are no-ops without the launch attribute.
-SINTER_DEVICE void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+SINTER_DEVICE void launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 SINTER_DEVICE void wait_for_predecessors() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 template <int kRegisters>

@@ -4,12 +4,12 @@
 
 namespace sinter {
 
-// Box at (x, y) of `map` (x along the contiguous dimension) into `destination`; completes bytes on `barrier`.
-// Out-of-range parts are zero and count as bytes.
+// Box at (x, y) of `map` (x along the contiguous dimension) into `destination`; completes bytes on
+// `barrier`. Out-of-range parts are zero and count as bytes.
 SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y, u32 barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          destination),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3}], [%4];" ::"r"(destination),
       "l"(map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }

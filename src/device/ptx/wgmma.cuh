@@ -1,5 +1,6 @@
-// wgmma: ordering instructions and the operation's declaration. Codegen writes the specialisations that a kernel uses,
-// one per (N, element type, weight major-ness), because the operand list of the instruction depends on N.
+// wgmma: ordering instructions and the operation's declaration. Codegen writes the specialisations
+// that a kernel uses, one per (N, element type, weight major-ness), because the operand list of the
+// instruction depends on N.
 #pragma once
 #include "ptx/types.cuh"
 
@@ -12,7 +13,8 @@ SINTER_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// m64 nN k16, f32 accumulation: d += A B, or d = A B where `accumulate` is 0. A and B by shared-memory descriptor.
+// m64 nN k16, f32 accumulation: d += A B, or d = A B where `accumulate` is 0. A and B by
+// shared-memory descriptor.
 //   static SINTER_DEVICE void mma(float (&d)[N / 2], u64 a, u64 b, u32 accumulate);
 template <int N, class Element, bool kWeightsTransposed>
 struct Wgmma;

@@ -1,4 +1,5 @@
-// Epilogue of a product: bias, activation, gate, rounding; and the writers that put 8-column groups where they belong.
+// Epilogue of a product: bias, activation, gate, rounding; and the writers that put 8-column groups
+// where they belong.
 #pragma once
 #include "ptx/element.cuh"
 #include "ptx/memory.cuh"
@@ -24,7 +25,8 @@ struct Epilogue {
   }
 };
 
-// A row-major matrix in global memory. kAligned: rows and columns allow 16-byte groups; else elements are stored one by one.
+// A row-major matrix in global memory. kAligned: rows and columns allow 16-byte groups; else
+// elements are stored one by one.
 template <int kColumns, bool kAligned>
 struct GlobalWriter {
   u16* data;
@@ -56,21 +58,25 @@ struct GlobalWriter {
   }
 };
 
-// Lane q of each quad holds words w[0..3], its two columns of four groups; returns group q's eight columns.
+// Lane q of each quad holds words w[0..3], its two columns of four groups; returns group q's eight
+// columns.
 SINTER_DEVICE Word4 quad_transpose(const u32 (&w)[4]) {
   const int q = threadIdx.x % 4;
   const bool odd = q & 1, high = q & 2;
-  const u32 s0 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[0] : w[1], 1), s1 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[2] : w[3], 1);
+  const u32 s0 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[0] : w[1], 1),
+            s1 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[2] : w[3], 1);
   const u32 a0 = odd ? s0 : w[0], a1 = odd ? w[1] : s0, a2 = odd ? s1 : w[2], a3 = odd ? w[3] : s1;
-  const u32 t0 = __shfl_xor_sync(0xFFFFFFFFu, high ? a0 : a2, 2), t1 = __shfl_xor_sync(0xFFFFFFFFu, high ? a1 : a3, 2);
+  const u32 t0 = __shfl_xor_sync(0xFFFFFFFFu, high ? a0 : a2, 2),
+            t1 = __shfl_xor_sync(0xFFFFFFFFu, high ? a1 : a3, 2);
   return high ? Word4{t0, t1, a2, a3} : Word4{a0, a1, t0, t1};
 }
 
-// Applies `epilogue` to a warpgroup's accumulators and writes them: rows from `row`, columns from `column` of the matrix.
-// `tile_rows`: rows of the tile that were loaded.
+// Applies `epilogue` to a warpgroup's accumulators and writes them: rows from `row`, columns from
+// `column` of the matrix. `tile_rows`: rows of the tile that were loaded.
 template <class Config, class P, class EpilogueType, class Writer>
-SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue, const Writer& writer,
-                                      int row, int column, WarpgroupPlace place) {
+SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue,
+                                      const Writer& writer, int row, int column,
+                                      WarpgroupPlace place) {
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
   constexpr int kQuads = P::kGroups / 4 * 4;
@@ -79,8 +85,10 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const Epi
     const int tile_row = first_row + 8 * half;
     const bool exists = tile_row < Config::kBlockM;
     auto word = [&](int g) {
-      const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half, up = P::kWidth == 2 ? 4 * P::kGroups : 0;
-      return Config::Element::pack(epilogue.apply(d[i], d[i + up], c), epilogue.apply(d[i + 1], d[i + 1 + up], c + 1));
+      const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half,
+                up = P::kWidth == 2 ? 4 * P::kGroups : 0;
+      return Config::Element::pack(epilogue.apply(d[i], d[i + up], c),
+                                   epilogue.apply(d[i + 1], d[i + 1 + up], c + 1));
     };
 #pragma unroll
     for (int g = 0; g < kQuads; g += 4) {

@@ -1,8 +1,10 @@
-// Address maps of tiles: where TMA puts an element, where wgmma looks for it, which thread holds it. Pure constexpr
-// functions, the same text on host and device, so that a host test can prove that writers and readers agree.
+// Address maps of tiles: where TMA puts an element, where wgmma looks for it, which thread holds
+// it. Pure constexpr functions, the same text on host and device, so that a host test can prove
+// that writers and readers agree.
 //
-// A subtile is 64 elements (128 bytes) of the contiguous dimension of a tile; its rows are 128 bytes apart and swizzled:
-// the 16-byte chunk index is XORed with the row index modulo 8 (the 128-byte swizzle of TMA and wgmma).
+// A subtile is 64 elements (128 bytes) of the contiguous dimension of a tile; its rows are 128
+// bytes apart and swizzled: the 16-byte chunk index is XORed with the row index modulo 8 (the
+// 128-byte swizzle of TMA and wgmma).
 #pragma once
 
 #ifdef __CUDACC__
@@ -13,10 +15,10 @@
 
 namespace sinter {
 
-constexpr int kSubtile = 64;          // elements of the contiguous dimension in one subtile
-constexpr int kRowBytes = 128;        // bytes of a subtile's row
-constexpr int kStepK = 16;            // K of one wgmma
-constexpr int kWarpgroupRows = 64;    // rows of one wgmma
+constexpr int kSubtile = 64;        // elements of the contiguous dimension in one subtile
+constexpr int kRowBytes = 128;      // bytes of a subtile's row
+constexpr int kStepK = 16;          // K of one wgmma
+constexpr int kWarpgroupRows = 64;  // rows of one wgmma
 
 SINTER_SHARED_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 SINTER_SHARED_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
@@ -24,37 +26,51 @@ SINTER_SHARED_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; 
 // Byte of element (row, column) in a tile of `rows` rows whose subtiles follow one another.
 SINTER_SHARED_CONSTEXPR int swizzled_offset(int rows, int row, int column) {
   const int chunk = (column % kSubtile) / 8, within = (column % 8) * 2;
-  return (column / kSubtile) * rows * kRowBytes + row * kRowBytes + ((chunk ^ (row % 8)) * 16) + within;
+  return (column / kSubtile) * rows * kRowBytes + row * kRowBytes + ((chunk ^ (row % 8)) * 16) +
+         within;
 }
 
-// wgmma shared-memory descriptor: bits 0-13 address, 16-29 leading offset, 32-45 stride offset (all / 16), 62-63 swizzle.
-SINTER_SHARED_CONSTEXPR unsigned long long descriptor(unsigned address, unsigned leading_bytes, unsigned stride_bytes) {
+// wgmma shared-memory descriptor: bits 0-13 address, 16-29 leading offset, 32-45 stride offset (all
+// / 16), 62-63 swizzle.
+SINTER_SHARED_CONSTEXPR unsigned long long descriptor(unsigned address, unsigned leading_bytes,
+                                                      unsigned stride_bytes) {
   return static_cast<unsigned long long>((address & 0x3FFFF) >> 4) |
          (static_cast<unsigned long long>(leading_bytes >> 4) << 16) |
          (static_cast<unsigned long long>(stride_bytes >> 4) << 32) | (1ull << 62);
 }
 
-// K-major operand (A, and weights of layout oi): tile rows are M or N, the contiguous dimension is K.
-// Byte offset of K step `step` for the rows that begin at `row` (a multiple of 8) of a tile of `rows` rows.
+// K-major operand (A, and weights of layout oi): tile rows are M or N, the contiguous dimension is
+// K. Byte offset of K step `step` for the rows that begin at `row` (a multiple of 8) of a tile of
+// `rows` rows.
 SINTER_SHARED_CONSTEXPR int k_major_step(int rows, int row, int step) {
-  return (step * kStepK / kSubtile) * rows * kRowBytes + row * kRowBytes + (step * kStepK % kSubtile) * 2;
+  return (step * kStepK / kSubtile) * rows * kRowBytes + row * kRowBytes +
+         (step * kStepK % kSubtile) * 2;
 }
 constexpr unsigned kKMajorLeading = 16, kKMajorStride = 8 * kRowBytes;
 
-// N-major weights (layout io): the contiguous dimension is N, tile rows are K, `block_k` of them to a 64-column subtile.
+// N-major weights (layout io): the contiguous dimension is N, tile rows are K, `block_k` of them to
+// a 64-column subtile.
 SINTER_SHARED_CONSTEXPR int n_major_step(int block_k, int column, int step) {
   return (column / kSubtile) * block_k * kRowBytes + step * kStepK * kRowBytes;
 }
-SINTER_SHARED_CONSTEXPR unsigned n_major_leading(int block_k) { return static_cast<unsigned>(block_k * kRowBytes); }
+SINTER_SHARED_CONSTEXPR unsigned n_major_leading(int block_k) {
+  return static_cast<unsigned>(block_k * kRowBytes);
+}
 constexpr unsigned kNMajorStride = 8 * kRowBytes;
 
-// Accumulator of m64nN: thread t (0..127) holds, for column group g (8 columns), d[4g], d[4g+1] at (row, column),
-// (row, column + 1) and d[4g+2], d[4g+3] eight rows below.
-SINTER_SHARED_CONSTEXPR int accumulator_row(int thread) { return 16 * (thread / 32) + (thread % 32) / 4; }
-SINTER_SHARED_CONSTEXPR int accumulator_column(int thread, int group) { return 8 * group + 2 * (thread % 4); }
+// Accumulator of m64nN: thread t (0..127) holds, for column group g (8 columns), d[4g], d[4g+1] at
+// (row, column), (row, column + 1) and d[4g+2], d[4g+3] eight rows below.
+SINTER_SHARED_CONSTEXPR int accumulator_row(int thread) {
+  return 16 * (thread / 32) + (thread % 32) / 4;
+}
+SINTER_SHARED_CONSTEXPR int accumulator_column(int thread, int group) {
+  return 8 * group + 2 * (thread % 4);
+}
 
-// f32 parts that `sources` ranks send to the owner of a row: [source][column group][row of owner][8 columns].
-SINTER_SHARED_CONSTEXPR int part_offset(int source, int groups, int group, int owner_rows, int row, int column) {
+// f32 parts that `sources` ranks send to the owner of a row: [source][column group][row of owner][8
+// columns].
+SINTER_SHARED_CONSTEXPR int part_offset(int source, int groups, int group, int owner_rows, int row,
+                                        int column) {
   return (((source * groups + group) * owner_rows + row) * 8 + column) * 4;
 }
 

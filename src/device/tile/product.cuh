@@ -1,29 +1,34 @@
-// Product: the compile-time geometry of one matrix product of a kernel. Config is the struct that codegen writes.
+// Product: the compile-time geometry of one matrix product of a kernel. Config is the struct that
+// codegen writes.
 #pragma once
 #include "tile/layout.cuh"
 
 namespace sinter {
 
-// Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns; kWidth weight matrices
-// (2: gate and up, whose columns stand side by side in a tile); kSplitK ranks of a cluster share a tile's K range.
+// Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
+// kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
+// ranks of a cluster share a tile's K range.
 template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_>
 struct Product {
   static constexpr int kWidth = kWidth_, kN = kN_, kK = kK_, kBlockN = kBlockN_, kSplitK = kSplitK_;
-  static constexpr int kColumns = kWidth * kBlockN;                      // weight columns of a tile
-  static constexpr int kWarpN = kColumns / Config::kWarpgroupsN;         // N of the wgmma
-  static constexpr int kHalf = kBlockN / Config::kWarpgroupsN;           // columns of one weight matrix per warpgroup
-  static constexpr int kGroups = kHalf / 8;                              // column groups of one matrix per warpgroup
-  static constexpr int kTileGroups = kBlockN / 8;                        // column groups of one matrix per tile
+  static constexpr int kColumns = kWidth * kBlockN;               // weight columns of a tile
+  static constexpr int kWarpN = kColumns / Config::kWarpgroupsN;  // N of the wgmma
+  static constexpr int kHalf =
+      kBlockN / Config::kWarpgroupsN;              // columns of one weight matrix per warpgroup
+  static constexpr int kGroups = kHalf / 8;        // column groups of one matrix per warpgroup
+  static constexpr int kTileGroups = kBlockN / 8;  // column groups of one matrix per tile
   static constexpr int kKBlocks = ceil_div(kK, Config::kBlockK);
   static constexpr int kColumnTiles = ceil_div(kN, kBlockN);
   static constexpr int kSubtiles = Config::kBlockK / kSubtile;
   static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * 2;
   static constexpr int kWeightBytes = kColumns * Config::kBlockK * 2;
-  static constexpr int kOwnerRows = ceil_div(Config::kBlockM, kSplitK);  // rows a rank sums and stores
-  static constexpr int kPartBytes = kSplitK > 1 ? kSplitK * kOwnerRows * kColumns * 4 : 0;
+  static constexpr int kOwnerRows =
+      ceil_div(Config::kBlockM, kSplitK);  // rows a rank sums and stores
+  static constexpr int kPartBytes = kSplitK > 1 ? kSplitK* kOwnerRows* kColumns * 4 : 0;
 
   static_assert(kBlockN % (8 * Config::kWarpgroupsN) == 0, "a warpgroup takes whole column groups");
-  static_assert(!Config::kWeightsTransposed || kHalf % kSubtile == 0, "N-major weights come in 64-column subtiles");
+  static_assert(!Config::kWeightsTransposed || kHalf % kSubtile == 0,
+                "N-major weights come in 64-column subtiles");
   static_assert(kWarpN <= 256, "wgmma N is at most 256");
   static_assert(kSplitK <= kKBlocks, "every rank needs a K block");
 
@@ -33,8 +38,8 @@ struct Product {
 
 // Which 64 rows and which columns of a tile this warpgroup computes.
 struct WarpgroupPlace {
-  int m, n;     // index along M and along N
-  int thread;   // 0..127
+  int m, n;    // index along M and along N
+  int thread;  // 0..127
 };
 
 // Where things lie in dynamic shared memory, from a 1024-byte aligned base.
@@ -42,12 +47,16 @@ template <class Config, int kStageBytes_, int kExchangeBytes_, int kPartBytes_>
 struct SharedLayout {
   static constexpr int kStageBytes = kStageBytes_;
   static constexpr int kExchange = Config::kStages * kStageBytes;
-  // wgmma reads 64 rows of a warpgroup even where a tile has fewer: what lies behind the last tile must exist.
-  static constexpr int kOverread = Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM ? 8192 : 0;
+  // wgmma reads 64 rows of a warpgroup even where a tile has fewer: what lies behind the last tile
+  // must exist.
+  static constexpr int kOverread =
+      Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM ? 8192 : 0;
   static constexpr int kParts = kExchange + kExchangeBytes_ + kOverread;
   static constexpr int kBarriers = kParts + kPartBytes_;
-  static constexpr int kBytes = kBarriers + 1024 + 1024;  // barriers, and the slack that aligning the base takes
-  static_assert(kStageBytes % 1024 == 0 && kExchangeBytes_ % 1024 == 0, "swizzle patterns start on 1024 bytes");
+  static constexpr int kBytes =
+      kBarriers + 1024 + 1024;  // barriers, and the slack that aligning the base takes
+  static_assert(kStageBytes % 1024 == 0 && kExchangeBytes_ % 1024 == 0,
+                "swizzle patterns start on 1024 bytes");
 };
 
 }  // namespace sinter
