@@ -25,6 +25,8 @@ void Adder::Require(bool ok, absl::string_view message) {
 
 ValueId Adder::Operand(absl::string_view field, sinter_value value) {
   Require(value != SINTER_NO_VALUE, absl::StrCat(field, " is SINTER_NO_VALUE, must be a value"));
+  Require(builder_.size() > 0,
+          absl::StrCat(field, " is value ", value, ", the chain has no values yet"));
   Require(value >= 1 && value <= builder_.size(),
           absl::StrCat(field, " is value ", value, ", must be in [1, ", builder_.size(), "]"));
   return value - 1;

@@ -108,7 +108,8 @@ Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
   }
   if (words.empty()) {
     return Usage(
-        "no chain given: write one (\"gemm_chain m=128 n=768 k=768 l=768\"), a JSON file, "
+        "no chain given: write one (\"gemm_chain m=128 n=768 k=768 l=768 act=relu layout=oi "
+        "dtype=bf16\"), a JSON file, "
         "or --file PROBLEMS ID");
   }
   if (args.words.size() == 1 && IsFile(words)) {

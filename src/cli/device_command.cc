@@ -33,7 +33,7 @@ Outcome DeviceCommand(const Options& options) {
   }
   std::printf("device: %s\n", session.device.c_str());
   const std::string no_gpu = NoGpuLine(session);
-  if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
+  if (!no_gpu.empty()) std::printf("no GPU: %s\n", session.no_gpu.c_str());
   std::printf("cache:  %s\n\n%s", sinter_x_context_get_cache_dir(session.context.get()),
               text.c_str());
   return {};

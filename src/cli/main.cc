@@ -10,7 +10,8 @@ namespace sinter::cli {
 namespace {
 
 constexpr char kChainHelp[] =
-    "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024), a JSON file, or the id of a "
+    "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
+    "a JSON file, or the id of a "
     "problem in --file";
 
 void AddDevice(CLI::App* app, Options* options) {

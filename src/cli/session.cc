@@ -82,8 +82,8 @@ Outcome OpenSession(const DeviceArgs& args, Session* out) {
 
 std::string NoGpuLine(const Session& session) {
   if (!session.fell_back) return "";
-  return "no GPU was found (" + session.no_gpu + "): prepared for the built-in " + kDefaultTarget +
-         " model";
+  return std::string("no GPU was found: prepared for the built-in ") + kDefaultTarget +
+         " model (sinter device says why)";
 }
 
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,

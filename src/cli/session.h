@@ -23,7 +23,7 @@ struct Session {
 
 // The GPU; without one, and without a --target, the built-in h200 model.
 Outcome OpenSession(const DeviceArgs& args, Session* out);
-// "no GPU was found (..): .."; "" when there is one or a target was asked for.
+// "no GPU was found: .."; "" when there is one or a target was asked for.
 std::string NoGpuLine(const Session& session);
 
 struct Prepared {

@@ -1,0 +1,113 @@
+// Helpers of the ABI's tests: calls that keep their error, owning pointers, a scratch folder.
+#ifndef SINTER_TESTS_CAPI_ABI_H_
+#define SINTER_TESTS_CAPI_ABI_H_
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "sinter/sinter.h"
+#include "sinter/sinter_experimental.h"
+
+namespace sinter_test {
+
+template <auto kRelease>
+struct Releaser {
+  template <typename T>
+  void operator()(T* object) const {
+    kRelease(object);
+  }
+};
+using ContextPtr = std::unique_ptr<sinter_context, Releaser<sinter_context_release>>;
+using ChainPtr = std::unique_ptr<sinter_chain, Releaser<sinter_chain_release>>;
+using PlanPtr = std::unique_ptr<sinter_plan, Releaser<sinter_plan_release>>;
+using TextPtr = std::unique_ptr<sinter_x_text, Releaser<sinter_x_text_release>>;
+
+struct Result {
+  sinter_status status = SINTER_OK;
+  sinter_status code = SINTER_OK;  // the error object's
+  bool has_error = false;
+  std::string message;
+};
+
+// Runs `call(sinter_error**)`; the error object is read and released.
+template <typename Call>
+Result Try(Call&& call) {
+  sinter_error* error = nullptr;
+  Result result;
+  result.status = call(&error);
+  result.has_error = error != nullptr;
+  if (error != nullptr) {
+    result.code = sinter_error_get_code(error);
+    result.message = sinter_error_get_message(error);
+    sinter_error_release(error);
+  }
+  return result;
+}
+
+// The same, and a failure of the test when it fails.
+template <typename Call>
+bool Ok(Call&& call) {
+  const Result result = Try(call);
+  EXPECT_EQ(result.status, SINTER_OK) << result.message;
+  return result.status == SINTER_OK;
+}
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    char path[] = "/tmp/sinter-capi-XXXXXX";
+    path_ = mkdtemp(path);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline ContextPtr MakeTarget(const char* cache_dir = "", const char* target = "h200") {
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = target;
+  options.cache_dir = cache_dir;
+  options.log_level = SINTER_LOG_OFF;
+  sinter_context* context = nullptr;
+  Ok([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+  return ContextPtr(context);
+}
+
+inline ChainPtr FromText(const char* line) {
+  sinter_chain* chain = nullptr;
+  Ok([&](sinter_error** e) { return sinter_x_chain_from_text(line, &chain, nullptr, nullptr, e); });
+  return ChainPtr(chain);
+}
+
+// A chain small enough to search and compile in well under a second.
+constexpr char kSmall[] = "gemm_chain m=M n=256 k=64 l=64 act=relu layout=oi dtype=bf16";
+
+inline ChainPtr EmptyChain() {
+  sinter_chain* chain = nullptr;
+  Ok([&](sinter_error** e) { return sinter_chain_create(&chain, e); });
+  return ChainPtr(chain);
+}
+
+inline sinter_value Input(sinter_chain* chain, sinter_dtype dtype,
+                          std::initializer_list<int64_t> dims, uint32_t flags = 0) {
+  sinter_input_options options = SINTER_INIT(sinter_input_options);
+  options.flags = flags;
+  sinter_value value = SINTER_NO_VALUE;
+  Ok([&](sinter_error** e) {
+    return sinter_chain_add_input(chain, dtype, static_cast<uint32_t>(dims.size()), dims.begin(),
+                                  &options, &value, e);
+  });
+  return value;
+}
+
+}  // namespace sinter_test
+
+#endif  // SINTER_TESTS_CAPI_ABI_H_

@@ -1,0 +1,296 @@
+// Building chains through the ABI: every add, what its errors say, what a finished chain tells.
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+using testing::HasSubstr;
+
+// A fixture with one value of each kind that adds need.
+class ChainAbi : public testing::Test {
+ protected:
+  ChainPtr chain = EmptyChain();
+  sinter_chain* c = chain.get();
+  sinter_value a = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 8});
+  sinter_value w = Input(c, SINTER_DTYPE_BF16, {16, 8}, SINTER_INPUT_CONSTANT);
+  sinter_value p = Input(c, SINTER_DTYPE_PRED, {SINTER_DIM_M, 8});
+  sinter_value out = SINTER_NO_VALUE;
+};
+
+TEST_F(ChainAbi, ValuesGrowFromOne) {
+  EXPECT_EQ(a, 1);
+  EXPECT_EQ(w, 2);
+  EXPECT_EQ(p, 3);
+}
+
+TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
+  const int64_t dims[] = {SINTER_DIM_M, 8};
+  const int64_t wide[] = {2, SINTER_DIM_M, 8};
+  const int64_t split[] = {SINTER_DIM_M, 2, 4};
+  const int64_t starts[] = {0, 2}, limits[] = {SINTER_DIM_M, 8}, steps[] = {1, 2};
+  const int32_t swap[] = {1, 0}, last[] = {1};
+  sinter_matmul_options transposed = SINTER_INIT(sinter_matmul_options);
+  transposed.flags = SINTER_MATMUL_TRANSPOSE_B;
+  sinter_reduce_options keep = SINTER_INIT(sinter_reduce_options);
+  keep.flags = SINTER_REDUCE_KEEPDIMS;
+  const sinter_value pair[] = {a, a};
+  using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
+  const std::pair<const char*, Add> adds[] = {
+      {"scalar",
+       [&](auto o, auto e) { return sinter_chain_add_scalar(c, 2.0, SINTER_DTYPE_F32, o, e); }},
+      {"iota",
+       [&](auto o, auto e) {
+         return sinter_chain_add_iota(c, SINTER_DTYPE_S32, 2, dims, 1, o, e);
+       }},
+      {"matmul",
+       [&](auto o, auto e) { return sinter_chain_add_matmul(c, a, w, &transposed, o, e); }},
+      {"unary",
+       [&](auto o, auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, a, o, e); }},
+      {"binary",
+       [&](auto o, auto e) { return sinter_chain_add_binary(c, SINTER_BINARY_MUL, a, a, o, e); }},
+      {"compare",
+       [&](auto o, auto e) { return sinter_chain_add_compare(c, SINTER_COMPARE_LT, a, a, o, e); }},
+      {"select", [&](auto o, auto e) { return sinter_chain_add_select(c, p, a, a, o, e); }},
+      {"cast", [&](auto o, auto e) { return sinter_chain_add_cast(c, a, SINTER_DTYPE_F16, o, e); }},
+      {"broadcast",
+       [&](auto o, auto e) { return sinter_chain_add_broadcast(c, a, 3, wide, o, e); }},
+      {"transpose",
+       [&](auto o, auto e) { return sinter_chain_add_transpose(c, a, 2, swap, o, e); }},
+      {"reshape", [&](auto o, auto e) { return sinter_chain_add_reshape(c, a, 3, split, o, e); }},
+      {"slice",
+       [&](auto o, auto e) {
+         return sinter_chain_add_slice(c, a, 2, starts, limits, steps, o, e);
+       }},
+      {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
+      {"reduce",
+       [&](auto o, auto e) {
+         return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
+       }},
+      {"activation",
+       [&](auto o, auto e) {
+         return sinter_chain_add_activation(c, SINTER_ACTIVATION_SILU, a, o, e);
+       }},
+      {"swiglu", [&](auto o, auto e) { return sinter_chain_add_swiglu(c, a, a, o, e); }},
+      {"softmax",
+       [&](auto o, auto e) { return sinter_chain_add_softmax(c, a, -1, nullptr, o, e); }},
+      {"layernorm",
+       [&](auto o, auto e) { return sinter_chain_add_layernorm(c, a, nullptr, o, e); }},
+      {"rmsnorm", [&](auto o, auto e) { return sinter_chain_add_rmsnorm(c, a, nullptr, o, e); }},
+      {"linear", [&](auto o, auto e) { return sinter_chain_add_linear(c, a, w, nullptr, o, e); }},
+  };
+  for (const auto& [name, add] : adds) {
+    SCOPED_TRACE(name);
+    const sinter_value before = out;
+    Ok([&](sinter_error** e) { return add(&out, e); });
+    EXPECT_GT(out, before);
+  }
+}
+
+TEST_F(ChainAbi, CellsAndRopeAdd) {
+  const sinter_value gates = Input(c, SINTER_DTYPE_F32, {4, 32});
+  const sinter_value cell = Input(c, SINTER_DTYPE_F32, {4, 8});
+  const sinter_value three = Input(c, SINTER_DTYPE_F32, {4, 24});
+  const sinter_value half = Input(c, SINTER_DTYPE_F32, {4, 4});
+  sinter_value h = 0, next = 0;
+  Ok([&](sinter_error** e) { return sinter_chain_add_lstm_cell(c, gates, cell, &h, &next, e); });
+  EXPECT_GT(h, half);
+  EXPECT_GT(next, half);
+  EXPECT_NE(h, next);
+  Ok([&](sinter_error** e) { return sinter_chain_add_gru_cell(c, three, three, cell, &out, e); });
+  Ok([&](sinter_error** e) { return sinter_chain_add_rope(c, cell, half, half, &out, e); });
+}
+
+// One bad argument per row; the message names the op and the field.
+TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
+  const int64_t bad_dims[] = {-7};
+  const int64_t seven[] = {1, 1, 1, 1, 1, 1, 1};
+  const sinter_value dangling[] = {1, 99};
+  sinter_norm_options beta = SINTER_INIT(sinter_norm_options);
+  beta.beta = a;
+  sinter_softmax_options mask = SINTER_INIT(sinter_softmax_options);
+  mask.mask = 77;
+  using Add = std::function<sinter_status(sinter_error**)>;
+  const std::pair<const char*, Add> rows[] = {
+      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 5]",
+       [&](auto e) { return sinter_chain_add_input(c, 9, 0, nullptr, nullptr, &out, e); }},
+      {"op 3 (input): dims is null",
+       [&](auto e) { return sinter_chain_add_input(c, 1, 2, nullptr, nullptr, &out, e); }},
+      {"op 3 (input): rank is 7, must be at most 6",
+       [&](auto e) { return sinter_chain_add_input(c, 1, 7, seven, nullptr, &out, e); }},
+      {"op 3 (input): dims[0] is -7, must be >= 0 or SINTER_DIM_M",
+       [&](auto e) { return sinter_chain_add_input(c, 1, 1, bad_dims, nullptr, &out, e); }},
+      {"op 3 (unary): kind is 0, must be a SINTER_UNARY_* in [1, 16]",
+       [&](auto e) { return sinter_chain_add_unary(c, 0, a, &out, e); }},
+      {"op 3 (unary): a is value 4, must be in [1, 3]",
+       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 4, &out, e); }},
+      {"op 3 (unary): a is SINTER_NO_VALUE",
+       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 0, &out, e); }},
+      {"op 3 (binary): kind is 10",
+       [&](auto e) { return sinter_chain_add_binary(c, 10, a, a, &out, e); }},
+      {"op 3 (binary): b is value -1",
+       [&](auto e) { return sinter_chain_add_binary(c, SINTER_BINARY_ADD, a, -1, &out, e); }},
+      {"op 3 (compare): kind is 7",
+       [&](auto e) { return sinter_chain_add_compare(c, 7, a, a, &out, e); }},
+      {"op 3 (reduce): kind is 5",
+       [&](auto e) { return sinter_chain_add_reduce(c, 5, a, 0, nullptr, nullptr, &out, e); }},
+      {"op 3 (concat): operands[1] is value 99",
+       [&](auto e) { return sinter_chain_add_concat(c, 2, dangling, 0, &out, e); }},
+      {"op 3 (concat): operands has 65 entries, at most 64",
+       [&](auto e) { return sinter_chain_add_concat(c, 65, dangling, 0, &out, e); }},
+      {"op 3 (activation): activation is 5",
+       [&](auto e) { return sinter_chain_add_activation(c, 5, a, &out, e); }},
+      {"op 3 (softmax): mask is value 77",
+       [&](auto e) { return sinter_chain_add_softmax(c, a, 1, &mask, &out, e); }},
+      {"op 3 (rmsnorm): beta is given",
+       [&](auto e) { return sinter_chain_add_rmsnorm(c, a, &beta, &out, e); }},
+      {"op 3 (output): value is value 50",
+       [&](auto e) { return sinter_chain_add_output(c, 50, nullptr, e); }},
+      {"matmul", [&](auto e) { return sinter_chain_add_matmul(c, a, w, nullptr, &out, e); }},
+  };
+  for (const auto& [message, add] : rows) {
+    const Result result = Try(add);
+    EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT) << message;
+    EXPECT_EQ(result.code, result.status) << message;
+    EXPECT_THAT(result.message, HasSubstr(message));
+  }
+  EXPECT_EQ(out, SINTER_NO_VALUE);
+}
+
+TEST_F(ChainAbi, AFailedAddLeavesTheChainAsItWas) {
+  EXPECT_NE(Try([&](auto e) { return sinter_chain_add_swiglu(c, a, w, &out, e); }).status,
+            SINTER_OK);
+  EXPECT_EQ(Input(c, SINTER_DTYPE_F32, {1}), 4);
+}
+
+TEST_F(ChainAbi, AFinishedChainIsFrozenAndDescribed) {
+  sinter_value y = 0;
+  Ok([&](auto e) { return sinter_chain_add_linear(c, a, w, nullptr, &y, e); });
+  sinter_value masked = 0, cast = 0;
+  Ok([&](auto e) { return sinter_chain_add_select(c, p, a, a, &masked, e); });
+  Ok([&](auto e) { return sinter_chain_add_cast(c, y, SINTER_DTYPE_BF16, &cast, e); });
+  Ok([&](auto e) { return sinter_chain_add_output(c, cast, nullptr, e); });
+  Ok([&](auto e) { return sinter_chain_add_output(c, masked, nullptr, e); });
+  EXPECT_EQ(sinter_chain_get_input_count(c), 0u);
+  Ok([&](auto e) { return sinter_chain_finish(c, e); });
+  EXPECT_EQ(sinter_chain_get_input_count(c), 3u);
+  EXPECT_EQ(sinter_chain_get_output_count(c), 2u);
+  EXPECT_EQ(sinter_chain_uses_m(c), 1);
+
+  sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
+  Ok([&](auto e) { return sinter_chain_get_buffer(c, 1, 5, &info, e); });
+  EXPECT_EQ(info.flags, static_cast<uint32_t>(SINTER_INPUT_CONSTANT));
+  EXPECT_EQ(info.rank, 2u);
+  EXPECT_EQ(info.bytes, 16u * 8 * 2);
+  Ok([&](auto e) { return sinter_chain_get_buffer(c, 3, 5, &info, e); });
+  EXPECT_EQ(info.dtype, SINTER_DTYPE_BF16);
+  EXPECT_EQ(info.dims[0], 5);
+  EXPECT_EQ(info.dims[1], 16);
+  EXPECT_EQ(info.strides[0], 16);
+  EXPECT_EQ(info.bytes, 5u * 16 * 2);
+  EXPECT_EQ(Try([&](auto e) { return sinter_chain_get_buffer(c, 5, 5, &info, e); }).status,
+            SINTER_OUT_OF_RANGE);
+
+  const Result late =
+      Try([&](auto e) { return sinter_chain_add_cast(c, a, SINTER_DTYPE_F32, &out, e); });
+  EXPECT_EQ(late.status, SINTER_FAILED_PRECONDITION);
+  EXPECT_EQ(Try([&](auto e) { return sinter_chain_finish(c, e); }).status,
+            SINTER_FAILED_PRECONDITION);
+}
+
+TEST_F(ChainAbi, FinishNeedsAnOutputAndNoDeadValue) {
+  EXPECT_EQ(Try([&](auto e) { return sinter_chain_finish(c, e); }).status,
+            SINTER_FAILED_PRECONDITION);
+  Ok([&](auto e) { return sinter_chain_add_output(c, a, nullptr, e); });
+  EXPECT_EQ(Try([&](auto e) { return sinter_chain_finish(c, e); }).status, SINTER_INVALID_ARGUMENT);
+}
+
+TEST_F(ChainAbi, StridesAliasesAndNamesArrive) {
+  ChainPtr strided = EmptyChain();
+  const int64_t dims[] = {SINTER_DIM_M, 8}, strides[] = {32, 1};
+  sinter_input_options options = SINTER_INIT(sinter_input_options);
+  options.name = "hidden";
+  options.strides = strides;
+  sinter_value x = 0, y = 0;
+  Ok([&](auto e) {
+    return sinter_chain_add_input(strided.get(), SINTER_DTYPE_F32, 2, dims, &options, &x, e);
+  });
+  Ok([&](auto e) { return sinter_chain_add_unary(strided.get(), SINTER_UNARY_EXP, x, &y, e); });
+  sinter_output_options output = SINTER_INIT(sinter_output_options);
+  output.alias = x;
+  output.strides = strides;
+  Ok([&](auto e) { return sinter_chain_add_output(strided.get(), y, &output, e); });
+  Ok([&](auto e) { return sinter_chain_finish(strided.get(), e); });
+  sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
+  Ok([&](auto e) { return sinter_chain_get_buffer(strided.get(), 0, 3, &info, e); });
+  EXPECT_STREQ(info.name, "hidden");
+  EXPECT_EQ(info.strides[0], 32);
+  EXPECT_EQ(info.bytes, (2u * 32 + 8) * 4);
+}
+
+TEST(ChainAbiText, TextJsonAndBuilderMeanTheSame) {
+  uint8_t from_text[32], from_json[32], from_builder[32];
+  const ChainPtr text = FromText("gated_ffn m=M n=64 k=32 l=32 act=silu layout=oi dtype=bf16");
+  Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), from_text, e); });
+
+  sinter_x_text* json = nullptr;
+  Ok([&](auto e) { return sinter_x_chain_to_json(text.get(), &json, e); });
+  const TextPtr owned(json);
+  EXPECT_EQ(std::strlen(sinter_x_text_get(json)), sinter_x_text_size(json));
+  sinter_chain* reread = nullptr;
+  Ok([&](auto e) { return sinter_x_chain_from_json(sinter_x_text_get(json), &reread, e); });
+  const ChainPtr reread_owned(reread);
+  Ok([&](auto e) { return sinter_x_chain_get_digest(reread, from_json, e); });
+
+  const ChainPtr built = EmptyChain();
+  const sinter_value a = Input(built.get(), SINTER_DTYPE_BF16, {SINTER_DIM_M, 32});
+  const sinter_value g = Input(built.get(), SINTER_DTYPE_BF16, {64, 32}, SINTER_INPUT_CONSTANT);
+  const sinter_value u = Input(built.get(), SINTER_DTYPE_BF16, {64, 32}, SINTER_INPUT_CONSTANT);
+  const sinter_value d = Input(built.get(), SINTER_DTYPE_BF16, {32, 64}, SINTER_INPUT_CONSTANT);
+  sinter_gated_ffn_options options = SINTER_INIT(sinter_gated_ffn_options);
+  options.activation = SINTER_ACTIVATION_SILU;
+  sinter_value y = 0;
+  Ok([&](auto e) { return sinter_chain_add_gated_ffn(built.get(), a, g, u, d, &options, &y, e); });
+  Ok([&](auto e) { return sinter_chain_add_output(built.get(), y, nullptr, e); });
+  Ok([&](auto e) { return sinter_chain_finish(built.get(), e); });
+  Ok([&](auto e) { return sinter_x_chain_get_digest(built.get(), from_builder, e); });
+  EXPECT_EQ(std::memcmp(from_text, from_json, 32), 0);
+  EXPECT_EQ(std::memcmp(from_text, from_builder, 32), 0);
+}
+
+TEST(ChainAbiText, ALineGivesMAndItsCanonicalForm) {
+  sinter_chain* chain = nullptr;
+  sinter_x_text* line = nullptr;
+  int64_t m = 0;
+  const char* given =
+      "X1 gemm_chain l=64 k=32 n=64 m=48 act=relu dtype=bf16 layout=io bias2=1 # note";
+  Ok([&](auto e) { return sinter_x_chain_from_text(given, &chain, &m, &line, e); });
+  const ChainPtr owned_chain(chain);
+  const TextPtr owned(line);
+  EXPECT_EQ(m, 48);
+  EXPECT_STREQ(sinter_x_text_get(line),
+               "X1 gemm_chain m=48 n=64 k=32 l=64 act=relu layout=io dtype=bf16 bias1=0 bias2=1");
+  EXPECT_EQ(sinter_chain_get_input_count(chain), 4u);
+}
+
+TEST(ChainAbiText, AProblemIsFoundByIdOrTheIdsAreNamed) {
+  const char* text =
+      "# two\nP1 softmax rows=8 cols=16 scale=1 dtype=bf16\nP2 softmax rows=4 cols=16 scale=1 "
+      "dtype=bf16\n";
+  sinter_chain* chain = nullptr;
+  int64_t m = 0;
+  Ok([&](auto e) { return sinter_x_chain_from_problems(text, "P2", &chain, &m, nullptr, e); });
+  const ChainPtr owned(chain);
+  EXPECT_EQ(m, 4);
+  const Result missing =
+      Try([&](auto e) { return sinter_x_chain_from_problems(text, "P3", &chain, &m, nullptr, e); });
+  EXPECT_EQ(missing.status, SINTER_NOT_FOUND);
+  EXPECT_THAT(missing.message, HasSubstr("P1 P2"));
+}
+
+}  // namespace
+}  // namespace sinter_test

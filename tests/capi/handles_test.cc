@@ -1,0 +1,209 @@
+// Null and foreign handles, release order, errors as objects.
+#include <functional>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+using testing::HasSubstr;
+
+// A call per function that takes a handle, with all handles null.
+TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
+  sinter_plan* plan = nullptr;
+  sinter_binding* binding = nullptr;
+  sinter_pending* pending = nullptr;
+  sinter_x_text* text = nullptr;
+  sinter_x_check check = SINTER_INIT(sinter_x_check);
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
+  sinter_device_ptr ptr = 0;
+  sinter_value value = 0;
+  double us = 0;
+  uint8_t digest[32];
+  using Call = std::function<sinter_status(sinter_error**)>;
+  const std::pair<const char*, Call> rows[] = {
+      {"out_context", [&](auto e) { return sinter_context_create(nullptr, nullptr, e); }},
+      {"context", [&](auto e) { return sinter_context_get_stats(nullptr, &stats, e); }},
+      {"out_chain", [&](auto e) { return sinter_chain_create(nullptr, e); }},
+      {"chain", [&](auto e) { return sinter_chain_add_scalar(nullptr, 1, 1, &value, e); }},
+      {"chain", [&](auto e) { return sinter_chain_add_output(nullptr, 1, nullptr, e); }},
+      {"chain", [&](auto e) { return sinter_chain_finish(nullptr, e); }},
+      {"chain", [&](auto e) { return sinter_chain_get_buffer(nullptr, 0, 1, &info, e); }},
+      {"out_cancel", [&](auto e) { return sinter_cancel_create(nullptr, e); }},
+      {"context", [&](auto e) { return sinter_prepare(nullptr, nullptr, 1, nullptr, &plan, e); }},
+      {"context",
+       [&](auto e) {
+         return sinter_prepare_many(nullptr, 0, nullptr, nullptr, nullptr, &plan, nullptr, e);
+       }},
+      {"context",
+       [&](auto e) { return sinter_prepare_async(nullptr, nullptr, 1, nullptr, &pending, e); }},
+      {"pending", [&](auto e) { return sinter_pending_get(nullptr, 0, &plan, e); }},
+      {"context", [&](auto e) { return sinter_tune(nullptr, nullptr, 1, nullptr, e); }},
+      {"plan", [&](auto e) { return sinter_plan_get_digest(nullptr, digest, e); }},
+      {"plan", [&](auto e) { return sinter_plan_init_workspace(nullptr, 0, 0, nullptr, e); }},
+      {"plan", [&](auto e) { return sinter_plan_explain(nullptr, 0, nullptr, nullptr, e); }},
+      {"plan", [&](auto e) { return sinter_plan_bind(nullptr, 0, nullptr, 0, &binding, e); }},
+      {"binding",
+       [&](auto e) { return sinter_binding_launch(nullptr, nullptr, 0, nullptr, 0, e); }},
+      {"plan",
+       [&](auto e) {
+         return sinter_plan_launch(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, 0, e);
+       }},
+      {"line",
+       [&](auto e) { return sinter_x_chain_from_text(nullptr, nullptr, nullptr, nullptr, e); }},
+      {"text",
+       [&](auto e) {
+         return sinter_x_chain_from_problems(nullptr, "a", nullptr, nullptr, nullptr, e);
+       }},
+      {"text", [&](auto e) { return sinter_x_problems_list(nullptr, &text, e); }},
+      {"out_text", [&](auto e) { return sinter_x_problem_kinds(nullptr, e); }},
+      {"json", [&](auto e) { return sinter_x_chain_from_json(nullptr, nullptr, e); }},
+      {"chain", [&](auto e) { return sinter_x_chain_to_json(nullptr, &text, e); }},
+      {"chain", [&](auto e) { return sinter_x_chain_to_text(nullptr, &text, e); }},
+      {"chain", [&](auto e) { return sinter_x_chain_get_digest(nullptr, digest, e); }},
+      {"chain",
+       [&](auto e) { return sinter_x_reference_run(nullptr, 1, 0, nullptr, 0, nullptr, 0, e); }},
+      {"chain",
+       [&](auto e) {
+         return sinter_x_reference_check(nullptr, 1, 0, nullptr, 0, nullptr, 0, 0, &check, e);
+       }},
+      {"context", [&](auto e) { return sinter_x_device_alloc(nullptr, 1, &ptr, e); }},
+      {"context", [&](auto e) { return sinter_x_device_upload(nullptr, 1, &us, 1, e); }},
+      {"context", [&](auto e) { return sinter_x_device_download(nullptr, &us, 1, 1, e); }},
+      {"context", [&](auto e) { return sinter_x_device_fill(nullptr, 1, 1, 0, e); }},
+      {"context",
+       [&](auto e) { return sinter_x_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, e); }},
+      {"context",
+       [&](auto e) { return sinter_x_time(nullptr, 0, nullptr, 0, nullptr, nullptr, &us, e); }},
+      {"context", [&](auto e) { return sinter_x_context_describe(nullptr, &text, e); }},
+      {"context", [&](auto e) { return sinter_x_context_get_model(nullptr, &text, e); }},
+      {"out_text", [&](auto e) { return sinter_x_model_names(nullptr, e); }},
+      {"context", [&](auto e) { return sinter_x_cache_inspect(nullptr, &text, e); }},
+      {"plan", [&](auto e) { return sinter_x_plan_to_json(nullptr, &text, e); }},
+      {"plan", [&](auto e) { return sinter_x_plan_get_source(nullptr, 0, &text, e); }},
+      {"context", [&](auto e) { return sinter_x_tune(nullptr, nullptr, 1, nullptr, &text, e); }},
+  };
+  for (const auto& [name, call] : rows) {
+    const Result result = Try(call);
+    EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT) << name;
+    EXPECT_EQ(result.message, std::string(name) + " is null");
+    EXPECT_EQ(call(nullptr), SINTER_INVALID_ARGUMENT) << name;  // no place for an error
+  }
+}
+
+TEST(Handles, GettersOfNullGiveNothing) {
+  EXPECT_EQ(sinter_context_has_device(nullptr), 0);
+  EXPECT_EQ(sinter_chain_get_input_count(nullptr), 0u);
+  EXPECT_EQ(sinter_chain_get_output_count(nullptr), 0u);
+  EXPECT_EQ(sinter_chain_uses_m(nullptr), 0);
+  EXPECT_EQ(sinter_pending_poll(nullptr), 1);
+  EXPECT_EQ(sinter_plan_get_bucket(nullptr), 0);
+  EXPECT_EQ(sinter_plan_get_buffer_count(nullptr), 0u);
+  EXPECT_EQ(sinter_plan_get_workspace_size(nullptr), 0u);
+  EXPECT_EQ(sinter_error_get_code(nullptr), SINTER_INVALID_ARGUMENT);
+  EXPECT_STREQ(sinter_error_get_message(nullptr), "");
+  EXPECT_STREQ(sinter_error_get_compile_log(nullptr), "");
+  EXPECT_EQ(sinter_error_get_driver_result(nullptr), 0);
+  EXPECT_STREQ(sinter_x_text_get(nullptr), "");
+  EXPECT_EQ(sinter_x_text_size(nullptr), 0u);
+  EXPECT_STREQ(sinter_x_context_get_cache_dir(nullptr), "");
+  EXPECT_STREQ(sinter_x_plan_get_name(nullptr), "");
+  EXPECT_EQ(sinter_x_plan_get_kernel_count(nullptr), 0u);
+  EXPECT_EQ(sinter_x_plan_get_predicted_us(nullptr), 0);
+  EXPECT_EQ(sinter_x_chain_get_flops(nullptr, 1), 0);
+}
+
+TEST(Handles, ReleaseAndRetainOfNullDoNothing) {
+  sinter_context_retain(nullptr), sinter_context_release(nullptr);
+  sinter_chain_retain(nullptr), sinter_chain_release(nullptr);
+  sinter_plan_retain(nullptr), sinter_plan_release(nullptr);
+  sinter_binding_retain(nullptr), sinter_binding_release(nullptr);
+  sinter_cancel_retain(nullptr), sinter_cancel_release(nullptr), sinter_cancel_request(nullptr);
+  sinter_pending_retain(nullptr), sinter_pending_release(nullptr);
+  sinter_error_retain(nullptr), sinter_error_release(nullptr);
+  sinter_x_text_retain(nullptr), sinter_x_text_release(nullptr);
+  sinter_x_device_free(nullptr, 0, 0);
+}
+
+TEST(Handles, AHandleOfAnotherKindIsRefused) {
+  const ChainPtr chain = FromText(kSmall);
+  const ContextPtr context = MakeTarget();
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  const Result as_context = Try([&](auto e) {
+    return sinter_context_get_stats(reinterpret_cast<sinter_context*>(chain.get()), &stats, e);
+  });
+  EXPECT_EQ(as_context.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(as_context.message, "context is not a live sinter_context");
+  sinter_chain_release(reinterpret_cast<sinter_chain*>(context.get()));  // ignored
+  EXPECT_EQ(sinter_context_has_device(context.get()), 0);
+}
+
+TEST(Handles, ReleaseOrderNeverMatters) {
+  ContextPtr context = MakeTarget();
+  ChainPtr chain = FromText(kSmall);
+  sinter_plan* plan = nullptr;
+  const Result prepared = Try(
+      [&](auto e) { return sinter_prepare(context.get(), chain.get(), 16, nullptr, &plan, e); });
+  if (prepared.status == SINTER_UNAVAILABLE) GTEST_SKIP() << prepared.message;
+  ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
+  context.reset();
+  chain.reset();
+  EXPECT_EQ(sinter_plan_get_bucket(plan), 16);
+  sinter_x_text* source = nullptr;
+  Ok([&](auto e) { return sinter_x_plan_get_source(plan, 0, &source, e); });
+  sinter_plan_retain(plan);
+  sinter_plan_release(plan);
+  EXPECT_EQ(sinter_plan_get_buffer_count(plan), 4u);
+  sinter_plan_release(plan);
+  EXPECT_THAT(sinter_x_text_get(source), HasSubstr("__global__"));
+  sinter_x_text_release(source);
+}
+
+TEST(Errors, AreObjectsThatOutliveTheirCause) {
+  sinter_error* error = nullptr;
+  {
+    const ChainPtr chain = EmptyChain();
+    sinter_value out = 0;
+    EXPECT_EQ(sinter_chain_add_cast(chain.get(), 1, SINTER_DTYPE_F32, &out, &error),
+              SINTER_INVALID_ARGUMENT);
+  }
+  ASSERT_NE(error, nullptr);
+  sinter_error_retain(error);
+  sinter_error_release(error);
+  EXPECT_EQ(sinter_error_get_code(error), SINTER_INVALID_ARGUMENT);
+  EXPECT_STREQ(sinter_error_get_message(error),
+               "op 0 (cast): a is value 1, the chain has no values yet");
+  EXPECT_EQ(sinter_error_get_driver_result(error), 0);
+  EXPECT_STREQ(sinter_error_get_compile_log(error), "");
+  sinter_error_release(error);
+}
+
+TEST(Errors, TheirPlaceIsLeftAloneOnSuccess) {
+  auto* marker = reinterpret_cast<sinter_error*>(0x10);
+  sinter_error* error = marker;
+  sinter_chain* chain = nullptr;
+  EXPECT_EQ(sinter_chain_create(&chain, &error), SINTER_OK);
+  EXPECT_EQ(error, marker);
+  sinter_chain_release(chain);
+}
+
+TEST(Errors, EveryStatusHasAName) {
+  EXPECT_STREQ(sinter_status_name(SINTER_OK), "OK");
+  for (int32_t code = 1; code <= 16; ++code)
+    EXPECT_STRNE(sinter_status_name(code), "UNKNOWN_STATUS");
+  for (int32_t code = 100; code <= 105; ++code)
+    EXPECT_STRNE(sinter_status_name(code), "UNKNOWN_STATUS");
+  EXPECT_STREQ(sinter_status_name(99), "UNKNOWN_STATUS");
+}
+
+TEST(Library, KnowsItsVersion) {
+  EXPECT_EQ(sinter_version(),
+            SINTER_VERSION_MAJOR * 10000u + SINTER_VERSION_MINOR * 100u + SINTER_VERSION_PATCH);
+  EXPECT_THAT(sinter_build_info(), HasSubstr("sinter 0.1.0 (commit "));
+}
+
+}  // namespace
+}  // namespace sinter_test

@@ -1,0 +1,76 @@
+// Every allocation of a stretch of ABI calls fails in turn: each call ends with a status, and
+// nothing leaks a half-made object. operator new is replaced for the whole process, the library
+// included.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/capi/abi.h"
+
+namespace {
+
+std::atomic<int64_t> until_failure{-1};  // allocations left before one fails; negative: none does
+
+bool Fails() { return until_failure >= 0 && until_failure-- == 0; }
+
+}  // namespace
+
+void* operator new(size_t size) {
+  if (Fails()) throw std::bad_alloc();
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace sinter_test {
+namespace {
+
+// Builds a chain, asks for its text, runs it. The first status that is not OK. JSON is left out:
+// the JSON library asserts, in builds with assertions, when its own allocations fail.
+sinter_status Work(sinter_error** error) {
+  sinter_chain* chain = nullptr;
+  sinter_x_text* text = nullptr;
+  sinter_value x = 0, y = 0;
+  const int64_t dims[] = {2, 8};
+  sinter_status status = sinter_chain_create(&chain, error);
+  if (status == 0)
+    status = sinter_chain_add_input(chain, SINTER_DTYPE_F32, 2, dims, nullptr, &x, error);
+  if (status == 0) status = sinter_chain_add_softmax(chain, x, -1, nullptr, &y, error);
+  if (status == 0) status = sinter_chain_add_output(chain, y, nullptr, error);
+  if (status == 0) status = sinter_chain_finish(chain, error);
+  if (status == 0) status = sinter_x_chain_to_text(chain, &text, error);
+  float in[16] = {}, out[16];
+  const void* inputs[] = {in};
+  void* outputs[] = {out};
+  if (status == 0) status = sinter_x_reference_run(chain, 1, 1, inputs, 1, outputs, 1, error);
+  sinter_x_text_release(text);
+  sinter_chain_release(chain);
+  return status;
+}
+
+TEST(OutOfMemory, EveryFailedAllocationIsAStatus) {
+  int failures = 0;
+  for (int64_t at = 0; at < 100000; ++at) {
+    sinter_error* error = nullptr;
+    until_failure = at;
+    const sinter_status status = Work(&error);
+    const bool reached = until_failure < 0;
+    until_failure = -1;
+    if (status == SINTER_OK) {
+      EXPECT_EQ(error, nullptr);
+      if (!reached) break;  // fewer allocations than `at`: all of them have failed once
+      continue;             // one whose failure the library could do without
+    }
+    ++failures;
+    EXPECT_EQ(status, SINTER_RESOURCE_EXHAUSTED) << "allocation " << at;
+    sinter_error_release(error);
+  }
+  EXPECT_GT(failures, 50);
+}
+
+}  // namespace
+}  // namespace sinter_test

@@ -1,0 +1,328 @@
+// Prepare, explain, launch and tune through the ABI, for a target without a GPU.
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+using testing::HasSubstr;
+
+sinter_stats Stats(const ContextPtr& context) {
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+  return stats;
+}
+
+class PrepareAbi : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Result result = Prepare(context, &plan);
+    if (result.status == SINTER_UNAVAILABLE) GTEST_SKIP() << result.message;
+    ASSERT_EQ(result.status, SINTER_OK) << result.message;
+  }
+  void TearDown() override { sinter_plan_release(plan); }
+
+  Result Prepare(const ContextPtr& in, sinter_plan** out,
+                 const sinter_prepare_options* options = nullptr, int64_t m = 20) {
+    return Try([&](auto e) { return sinter_prepare(in.get(), chain.get(), m, options, out, e); });
+  }
+
+  ScratchFolder folder;
+  ContextPtr context = MakeTarget(folder.path().c_str());
+  ChainPtr chain = FromText(kSmall);
+  sinter_plan* plan = nullptr;
+};
+
+TEST_F(PrepareAbi, APlanTellsItsBucketBuffersAndDigest) {
+  EXPECT_EQ(sinter_plan_get_bucket(plan), 32);
+  EXPECT_EQ(sinter_plan_get_buffer_count(plan), 4u);
+  EXPECT_GE(sinter_x_plan_get_kernel_count(plan), 1u);
+  EXPECT_GT(sinter_x_plan_get_predicted_us(plan), 0);
+  uint8_t digest[32] = {}, zero[32] = {};
+  Ok([&](auto e) { return sinter_plan_get_digest(plan, digest, e); });
+  EXPECT_NE(std::memcmp(digest, zero, 32), 0);
+}
+
+TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
+  sinter_plan* again = nullptr;
+  ASSERT_EQ(Prepare(context, &again, nullptr, 32).status, SINTER_OK);
+  uint8_t first[32], second[32];
+  Ok([&](auto e) { return sinter_plan_get_digest(plan, first, e); });
+  Ok([&](auto e) { return sinter_plan_get_digest(again, second, e); });
+  EXPECT_EQ(std::memcmp(first, second, 32), 0);
+  sinter_plan_release(again);
+  EXPECT_EQ(Stats(context).searched, 1u);
+  EXPECT_EQ(Stats(context).nvrtc_loaded, 1u);
+
+  const ContextPtr warm = MakeTarget(folder.path().c_str());
+  ASSERT_EQ(Prepare(warm, &again).status, SINTER_OK);
+  Ok([&](auto e) { return sinter_plan_get_digest(again, second, e); });
+  EXPECT_EQ(std::memcmp(first, second, 32), 0);
+  sinter_plan_release(again);
+  const sinter_stats stats = Stats(warm);
+  EXPECT_EQ(stats.searched, 0u);
+  EXPECT_EQ(stats.kernels_compiled, 0u);
+  EXPECT_EQ(stats.nvrtc_loaded, 0u);
+  EXPECT_EQ(stats.plan_hits, 1u);
+}
+
+TEST_F(PrepareAbi, ExplainFollowsTheTwoCallPattern) {
+  size_t required = 0;
+  Ok([&](auto e) { return sinter_plan_explain(plan, 0, nullptr, &required, e); });
+  ASSERT_GT(required, 40u);
+  std::vector<char> text(required);
+  size_t again = 0;
+  Ok([&](auto e) { return sinter_plan_explain(plan, text.size(), text.data(), &again, e); });
+  EXPECT_EQ(again, required);
+  EXPECT_EQ(std::strlen(text.data()) + 1, required);
+  EXPECT_THAT(text.data(), HasSubstr("m<=32"));
+  char few[5] = {9, 9, 9, 9, 9};
+  Ok([&](auto e) { return sinter_plan_explain(plan, 4, few, &again, e); });
+  EXPECT_EQ(few[3], '\0');
+  EXPECT_EQ(few[4], 9);
+  EXPECT_EQ(again, required);
+}
+
+TEST_F(PrepareAbi, LaunchingWithoutAGpuIsUnavailable) {
+  const std::vector<sinter_device_ptr> buffers(4, 0x1000);
+  const int64_t m = 20;
+  sinter_binding* binding = nullptr;
+  EXPECT_EQ(Try([&](auto e) {
+              return sinter_plan_bind(plan, 4, buffers.data(), 0x1000, &binding, e);
+            }).status,
+            SINTER_UNAVAILABLE);
+  EXPECT_EQ(Try([&](auto e) {
+              return sinter_plan_launch(plan, nullptr, 1, &m, 4, buffers.data(), 0x1000, 0, e);
+            }).status,
+            SINTER_UNAVAILABLE);
+  EXPECT_EQ(
+      Try([&](auto e) { return sinter_tune(context.get(), chain.get(), m, nullptr, e); }).status,
+      SINTER_UNAVAILABLE);
+  sinter_device_ptr ptr = 0;
+  EXPECT_EQ(Try([&](auto e) { return sinter_x_device_alloc(context.get(), 16, &ptr, e); }).status,
+            SINTER_UNAVAILABLE);
+}
+
+TEST_F(PrepareAbi, WrongCountsAreNamed) {
+  const std::vector<sinter_device_ptr> buffers(4, 0x1000);
+  sinter_binding* binding = nullptr;
+  const Result result =
+      Try([&](auto e) { return sinter_plan_bind(plan, 3, buffers.data(), 0, &binding, e); });
+  EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(result.message, HasSubstr("buffer_count is 3, the plan binds 4"));
+  sinter_x_text* source = nullptr;
+  EXPECT_EQ(Try([&](auto e) { return sinter_x_plan_get_source(plan, 99, &source, e); }).status,
+            SINTER_OUT_OF_RANGE);
+}
+
+TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_MUST_HIT;
+  sinter_plan* other = nullptr;
+  const ContextPtr empty = MakeTarget();
+  EXPECT_EQ(Prepare(empty, &other, &options).status, SINTER_ERROR_CACHE_MISS);
+  EXPECT_EQ(other, nullptr);
+  const ContextPtr warm = MakeTarget(folder.path().c_str());
+  EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
+  sinter_plan_release(other);
+}
+
+TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
+  sinter_cancel* cancel = nullptr;
+  Ok([&](auto e) { return sinter_cancel_create(&cancel, e); });
+  sinter_cancel_request(cancel);
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.cancel = cancel;
+  sinter_plan* other = nullptr;
+  EXPECT_EQ(Prepare(context, &other, &options, 64).status, SINTER_CANCELLED);
+  sinter_cancel_release(cancel);
+  options = SINTER_INIT(sinter_prepare_options);
+  options.deadline_us = 1;
+  EXPECT_EQ(Prepare(MakeTarget(), &other, &options, 64).status, SINTER_DEADLINE_EXCEEDED);
+  options.deadline_us = -1;
+  EXPECT_EQ(Prepare(context, &other, &options).status, SINTER_INVALID_ARGUMENT);
+  options = SINTER_INIT(sinter_prepare_options);
+  options.choice = 3;
+  EXPECT_THAT(Prepare(context, &other, &options).message, HasSubstr("prepare.choice is 3"));
+  EXPECT_THAT(Prepare(context, &other, nullptr, -1).message, HasSubstr("m is -1, must be >= 0"));
+  EXPECT_EQ(other, nullptr);
+}
+
+TEST_F(PrepareAbi, AnUnfinishedChainIsRefused) {
+  const ChainPtr open = EmptyChain();
+  sinter_plan* other = nullptr;
+  const Result result =
+      Try([&](auto e) { return sinter_prepare(context.get(), open.get(), 1, nullptr, &other, e); });
+  EXPECT_EQ(result.status, SINTER_FAILED_PRECONDITION);
+  EXPECT_THAT(result.message, HasSubstr("sinter_chain_finish"));
+}
+
+struct Seen {
+  std::atomic<int> calls{0};
+  std::atomic<bool> in_range{true};
+  static void Callback(uintptr_t user, const char* stage, double fraction) {
+    auto* seen = reinterpret_cast<Seen*>(user);
+    ++seen->calls;
+    if (stage[0] == '\0' || fraction < 0 || fraction > 1) seen->in_range = false;
+  }
+};
+
+TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
+  const ContextPtr fresh = MakeTarget(folder.path().c_str());
+  const ChainPtr bad = EmptyChain();
+  const sinter_chain* chains[] = {chain.get(), chain.get(), chain.get()};
+  const int64_t ms[] = {20, 30, 17};
+  sinter_plan* plans[3] = {};
+  sinter_status statuses[3] = {-1, -1, -1};
+  Seen seen;
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.threads = 3;
+  options.progress = Seen::Callback;
+  options.progress_user_data = reinterpret_cast<uintptr_t>(&seen);
+  Ok([&](auto e) {
+    return sinter_prepare_many(fresh.get(), 3, chains, ms, &options, plans, statuses, e);
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(statuses[i], SINTER_OK);
+    EXPECT_EQ(sinter_plan_get_bucket(plans[i]), 32);
+    sinter_plan_release(plans[i]);
+  }
+  EXPECT_GE(seen.calls, 3);
+  EXPECT_TRUE(seen.in_range);
+
+  const int64_t one_bad[] = {20, -4, 17};
+  const Result result = Try([&](auto e) {
+    return sinter_prepare_many(fresh.get(), 3, chains, one_bad, nullptr, plans, statuses, e);
+  });
+  EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(result.message, HasSubstr("chains[1]: m is -4"));
+  EXPECT_EQ(statuses[0], SINTER_OK);
+  EXPECT_EQ(plans[1], nullptr);
+  sinter_plan_release(plans[0]);
+  sinter_plan_release(plans[2]);
+}
+
+TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
+  sinter_pending* pending = nullptr;
+  Ok([&](auto e) {
+    return sinter_prepare_async(context.get(), chain.get(), 20, nullptr, &pending, e);
+  });
+  sinter_plan* first = nullptr;
+  sinter_plan* second = nullptr;
+  Ok([&](auto e) { return sinter_pending_get(pending, -1, &first, e); });
+  EXPECT_EQ(sinter_pending_poll(pending), 1);
+  Ok([&](auto e) { return sinter_pending_get(pending, 0, &second, e); });
+  EXPECT_EQ(first, second);
+  sinter_plan_release(first);
+  sinter_plan_release(second);
+  sinter_pending_release(pending);
+
+  Ok([&](auto e) {
+    return sinter_prepare_async(context.get(), chain.get(), -5, nullptr, &pending, e);
+  });
+  const Result failed = Try([&](auto e) { return sinter_pending_get(pending, -1, &first, e); });
+  EXPECT_EQ(failed.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(failed.message, HasSubstr("m is -5"));
+  sinter_pending_release(pending);
+}
+
+TEST_F(PrepareAbi, ReleasingAPendingPrepareCancelsItAndKeepsWhatItNeeds) {
+  ContextPtr own = MakeTarget();
+  ChainPtr big = FromText("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16");
+  sinter_pending* pending = nullptr;
+  Ok([&](auto e) { return sinter_prepare_async(own.get(), big.get(), 128, nullptr, &pending, e); });
+  own.reset();
+  big.reset();
+  sinter_pending_release(pending);
+}
+
+struct Lines {
+  std::mutex mutex;
+  std::string text;
+  static void Callback(uintptr_t user, sinter_log_level, const char* message) {
+    auto* lines = reinterpret_cast<Lines*>(user);
+    std::lock_guard<std::mutex> lock(lines->mutex);
+    lines->text += std::string(message) + "\n";
+  }
+};
+
+TEST(ContextAbi, AnUnmeasuredModelIsPreparedForAndLogged) {
+  Lines lines;
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h100";
+  options.cache_dir = "";
+  options.log = Lines::Callback;
+  options.log_level = SINTER_LOG_DEBUG;
+  options.log_user_data = reinterpret_cast<uintptr_t>(&lines);
+  sinter_context* context = nullptr;
+  Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
+  const ContextPtr owned(context);
+  const ChainPtr chain = FromText(kSmall);
+  sinter_plan* plan = nullptr;
+  const Result result =
+      Try([&](auto e) { return sinter_prepare(context, chain.get(), 8, nullptr, &plan, e); });
+  if (result.status == SINTER_UNAVAILABLE) GTEST_SKIP() << result.message;
+  EXPECT_EQ(result.status, SINTER_OK) << result.message;
+  sinter_plan_release(plan);
+  EXPECT_FALSE(lines.text.empty());
+}
+
+TEST(ContextAbi, OptionsWinOverTheEnvironment) {
+  ScratchFolder folder;
+  ASSERT_EQ(setenv("SINTER_CACHE_DIR", "/nonexistent/of/the/environment", 1), 0);
+  const ContextPtr from_environment = MakeTarget(nullptr);
+  EXPECT_STREQ(sinter_x_context_get_cache_dir(from_environment.get()),
+               "/nonexistent/of/the/environment");
+  const ContextPtr from_option = MakeTarget(folder.path().c_str());
+  EXPECT_EQ(sinter_x_context_get_cache_dir(from_option.get()), folder.path());
+  ASSERT_EQ(setenv("SINTER_CACHE", "perhaps", 1), 0);
+  sinter_context* context = nullptr;
+  const Result bad = Try([&](auto e) { return sinter_context_create(nullptr, &context, e); });
+  EXPECT_EQ(bad.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(bad.message, HasSubstr("SINTER_CACHE"));
+  unsetenv("SINTER_CACHE");
+  unsetenv("SINTER_CACHE_DIR");
+}
+
+TEST(ContextAbi, BadOptionsAreNamed) {
+  sinter_context* context = nullptr;
+  const auto create = [&](const sinter_context_options& options) {
+    return Try([&](auto e) { return sinter_context_create(&options, &context, e); });
+  };
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.device = -1;
+  EXPECT_THAT(create(options).message, HasSubstr("context.device is -1"));
+  options = SINTER_INIT(sinter_context_options);
+  options.target = "h300";
+  EXPECT_THAT(create(options).message, HasSubstr("h300"));
+  options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.must_hit = 3;
+  EXPECT_THAT(create(options).message, HasSubstr("context.must_hit is 3"));
+  options.must_hit = 0;
+  options.log_level = 6;
+  EXPECT_THAT(create(options).message, HasSubstr("context.log_level is 6"));
+  EXPECT_EQ(context, nullptr);
+}
+
+TEST(ContextAbi, ADescriptionIsJsonWithTheModel) {
+  const ContextPtr context = MakeTarget();
+  sinter_x_text* json = nullptr;
+  Ok([&](auto e) { return sinter_x_context_describe(context.get(), &json, e); });
+  const TextPtr owned(json);
+  EXPECT_THAT(sinter_x_text_get(json), HasSubstr("\"gpu\": false"));
+  EXPECT_THAT(sinter_x_text_get(json), HasSubstr("\"sm_count\": 132"));
+  sinter_x_text* model = nullptr;
+  Ok([&](auto e) { return sinter_x_context_get_model(context.get(), &model, e); });
+  const TextPtr owned_model(model);
+  const ContextPtr from_text = MakeTarget("", sinter_x_text_get(model));
+  EXPECT_EQ(sinter_context_has_device(from_text.get()), 0);
+}
+
+}  // namespace
+}  // namespace sinter_test
