@@ -161,6 +161,9 @@ absl::StatusOr<ValueId> ChainBuilder::Slice(ValueId a, const std::vector<int64_t
   op.starts = starts;
   op.steps = steps.empty() ? std::vector<int64_t>(starts.size(), 1) : steps;
   absl::StatusOr<TensorType> type = InferSlice(TypeOf(a), starts, limits, op.steps);
+  for (size_t i = 0; type.ok() && i < op.steps.size(); ++i) {
+    if (type->dims[i] == Dim::Constant(1)) op.steps[i] = 1;  // one spelling of one element
+  }
   return Add("slice", std::move(op), std::move(type));
 }
 

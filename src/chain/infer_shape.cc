@@ -34,7 +34,9 @@ std::string Name(const Elements& e) {
 }
 
 absl::Status CheckSliceAxis(size_t axis, Dim extent, int64_t start, Dim limit, int64_t step) {
-  if (step < 1) return Bad("step ", axis, " is ", step, ", must be at least 1");
+  if (step < 1 || step > kMaxExtent) {
+    return Bad("step ", axis, " is ", step, ", must be in [1, ", kMaxExtent, "]");
+  }
   if (extent.symbolic) {
     if (start == 0 && limit.symbolic && step == 1) return absl::OkStatus();
     return Bad("axis ", axis, " is M and must be taken whole: start 0, limit M, step 1");

@@ -48,6 +48,8 @@ absl::Status CheckNoOverlap(absl::Span<const Dim> dims, const std::vector<Stride
     need = strides[axis];
     if (dims[axis].symbolic) {
       ++need.m_power;
+    } else if (need.value > kMaxStride / dims[axis].value) {
+      need.value = kMaxStride + 1;  // no stride reaches this far
     } else {
       need.value *= dims[axis].value;
     }

@@ -207,7 +207,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Slice(0, {0, 0}, {kM, C(4)}, {1, 0}).status();
      },
-     "op 7 (slice): step 1 is 0, must be at least 1"},
+     "op 7 (slice): step 1 is 0, must be in [1, 2147483647]"},
     {[](ChainBuilder& b) { return b.Concat({}, 0).status(); },
      "op 7 (concat): operands are 0, must be in [1, 64]"},
     {[](ChainBuilder& b) {

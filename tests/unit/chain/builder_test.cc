@@ -105,6 +105,14 @@ TEST(Builder, ResolvesStridesSoThatEqualMeaningIsEqual) {
   EXPECT_FALSE(plain == canonical({}, {{9, 0}, {8, 0}, {1, 0}}));
 }
 
+TEST(Builder, HugeStridesOfOutputsAreComparedWithoutOverflow) {
+  const Stride most{int64_t{1} << 40, 0};
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {C(2), C(1 << 30)}});
+  EXPECT_TRUE(b.Output(*b.Reshape(x, {C(1 << 30), C(2)}), {{{1, 0}, most}, -1}).ok());
+  EXPECT_FALSE(b.Output(x, {{most, most}, -1}).ok());
+}
+
 TEST(Builder, AnOutputAliasesOnlyADeclaredInputOnce) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {kM}}), y = *b.Input({DType::kF32, {kM}});

@@ -105,6 +105,17 @@ Chain EveryFlag() {
   return *b.Finish();
 }
 
+TEST(Canonical, ASliceOfOneElementHasOneSpelling) {
+  const auto slice = [](int64_t limit, int64_t step) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF32, {C(8)}});
+    EXPECT_TRUE(b.Output(*b.Slice(x, {2}, {C(limit)}, {step})).ok());
+    return *b.Finish();
+  };
+  EXPECT_EQ(slice(3, 1), slice(5, 7));
+  EXPECT_FALSE(slice(3, 1) == slice(4, 1));
+}
+
 TEST(CanonicalBytes, ReadBackAsTheSameChain) {
   const Chain chain = EveryFlag();
   const absl::StatusOr<Chain> back = ChainFromCanonicalBytes(chain.CanonicalBytes());
