@@ -69,7 +69,7 @@ struct ScheduleSizes {
   int64_t accumulators = 0;    // f32 registers a consumer thread holds at most
   int64_t m_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
-  int64_t flag_bytes = 0;    // ready flags in the workspace (kGridExchange)
+  int64_t flag_bytes = 0;    // header and ready flags in the workspace (kGridExchange)
   int64_t c_bytes = 0;       // C in the workspace (kGridExchange)
 };
 
@@ -92,6 +92,9 @@ absl::Status CheckProblem(const FfnProblem& problem);
 // Every kernel's workspace begins with this many bytes for ready flags; C follows, so that it never
 // overlays them.
 constexpr uint64_t kWorkspaceFlagBytes = 64 * 1024;
+// Words before the flags: the launch epoch and a greeting of each block (device library,
+// kernels/chain_grid.cuh).
+constexpr int64_t kFlagHeaderWords = 256;
 constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n, k and l
 
 }  // namespace sinter

@@ -48,7 +48,7 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   z.first_tiles = z.m_tiles * CeilDiv(problem.n, s.first.block_n);
   z.second_tiles = two ? z.m_tiles * CeilDiv(problem.l, s.second.block_n) : 0;
   if (s.dataflow == Dataflow::kGridExchange) {
-    z.flag_bytes = 4 * z.first_tiles * s.first.split_k;
+    z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
     z.c_bytes = problem.bucket * problem.n * element;
   }
   return z;

@@ -36,7 +36,7 @@ TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
   EXPECT_EQ(z.shared_bytes, 1024 + 3 * z.stage_bytes + z.reduce_bytes + 1024);
   EXPECT_EQ(z.first_tiles, 96);
   EXPECT_EQ(z.second_tiles, 26);
-  EXPECT_EQ(z.flag_bytes, 4 * 96);
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 96));
   EXPECT_EQ(z.c_bytes, 128 * 3072 * 2);
 }
 
