@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/status.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/rank_correlation.h"
 #include "src/fusion/ffn_plans.h"
 #include "src/reference/parallel.h"
 #include "tests/bench/check.h"
 #include "tests/bench/runnable.h"
+#include "tests/gpu/plan_build.h"
 
 namespace sinter::bench {
 namespace {
@@ -84,40 +84,6 @@ absl::Status AddUnfused(const Case& c, const FfnProblem& problem, const DeviceMo
   return absl::OkStatus();
 }
 
-absl::Status CheckResident(const LoadedKernel& kernel, const LaunchRecipe& recipe) {
-  if (!recipe.cooperative) return absl::OkStatus();
-  SINTER_ASSIGN_OR_RETURN(const int clusters, kernel.MaxActiveClusters(recipe));
-  if (static_cast<uint32_t>(clusters) * recipe.cluster[0] >= recipe.grid[0]) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(clusters, " clusters of ", recipe.cluster[0],
-                                                    " are resident, grid is ", recipe.grid[0]));
-}
-
-absl::StatusOr<BuiltKernelPtr> BuildKernel(const Ports& ports, const KernelSpec& spec) {
-  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated, Generate(spec, ports.model));
-  SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
-                          ports.compiler->Compile(generated.request));
-  auto kernel = std::make_shared<BuiltKernel>();
-  kernel->recipe = generated.recipe;
-  SINTER_ASSIGN_OR_RETURN(kernel->loaded, ports.loader->Load(compiled.cubin, generated.recipe));
-  SINTER_RETURN_IF_ERROR(CheckResident(*kernel->loaded, kernel->recipe));
-  return BuiltKernelPtr(std::move(kernel));
-}
-
-absl::Status BuildTrial(const Ports& ports, const std::shared_ptr<const Chain>& chain,
-                        Trial* trial) {
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->chain = chain;
-  loaded->plan = trial->plan;
-  for (const PlannedKernel& kernel : trial->plan.kernels) {
-    SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr built, BuildKernel(ports, kernel.spec));
-    loaded->kernels.push_back(std::move(built));
-  }
-  trial->loaded = std::move(loaded);
-  return absl::OkStatus();
-}
-
 absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& expected,
                           const SweepOptions& options, ChainData* data, Trial* trial) {
   Measurer* measurer = ports.measurer.get();
@@ -158,13 +124,15 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
   }
   const auto chain = std::make_shared<const Chain>(c.chain);
   watchdog->Begin(absl::StrCat(c.id, " compile"), 4 * kStepSeconds);
-  reference::ParallelFor(options.threads, static_cast<int64_t>(trials.size()), 1,
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t i = begin; i < end; ++i) {
-                             Trial& trial = trials[static_cast<size_t>(i)];
-                             trial.status = BuildTrial(ports, chain, &trial);
-                           }
-                         });
+  reference::ParallelFor(
+      options.threads, static_cast<int64_t>(trials.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          Trial& trial = trials[static_cast<size_t>(i)];
+          absl::StatusOr<LoadedPlanPtr> built = gpu_testing::BuildPlan(ports, chain, trial.plan);
+          trial.status = built.status();
+          if (built.ok()) trial.loaded = *std::move(built);
+        }
+      });
   watchdog->Begin(absl::StrCat(c.id, " data and reference"), kStepSeconds);
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
                           ChainData::Make(ports.measurer.get(), c.chain, c.m, 1, true));

@@ -1,0 +1,151 @@
+#include "tests/gpu/device_chain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/bound_plan.h"
+#include "src/engine/trial_data.h"
+#include "src/engine/workspace.h"
+#include "tests/gpu/ffn_reference.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
+constexpr uint64_t kGuardBytes = 8192;
+
+}  // namespace
+
+DeviceChain::DeviceChain(const Ports& ports, const Chain& chain, int64_t rows)
+    : ports_(ports),
+      measurer_(ports.measurer.get()),
+      chain_(chain),
+      rows_(rows),
+      arena_(ports.measurer.get()) {}
+
+absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& ports,
+                                                               const Chain& chain, int64_t rows,
+                                                               uint64_t seed) {
+  std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
+  SINTER_ASSIGN_OR_RETURN(made->view_, ViewAsFfn(made->chain_));
+  SINTER_RETURN_IF_ERROR(made->Upload(seed));
+  return made;
+}
+
+absl::Status DeviceChain::Upload(uint64_t seed) {
+  SINTER_ASSIGN_OR_RETURN(inputs_, RandomInputs(chain_, rows_, seed));
+  for (const std::string& input : inputs_) {
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena_.Allocate(input.size()));
+    SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer, input.data(), input.size()));
+    buffers_.push_back(buffer);
+  }
+  SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, 0, rows_));
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer output,
+                          arena_.Allocate(static_cast<uint64_t>(bytes) + kGuardBytes));
+  buffers_.push_back(output);
+  return measurer_->Fill(output, kPoison);
+}
+
+absl::StatusOr<DeviceBuffer> DeviceChain::MakeWorkspace(uint64_t bytes) {
+  if (bytes == 0) return DeviceBuffer{};
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, arena_.Allocate(bytes));
+  SINTER_RETURN_IF_ERROR(measurer_->Fill(workspace, kPoison));
+  return workspace;
+}
+
+absl::StatusOr<BoundRun> DeviceChain::BindOn(std::shared_ptr<const PreparedPlan> plan,
+                                             DeviceBuffer workspace) {
+  std::vector<DevicePtr> caller(buffers_.size());
+  for (size_t i = 0; i < buffers_.size(); ++i) caller[i] = buffers_[i].ptr;
+  const std::vector<int32_t>& order = chain_.InputOrder();
+  for (size_t i = 0; i < order.size(); ++i) {
+    caller[static_cast<size_t>(order[i])] = buffers_[i].ptr;
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const PlanBinding> binding,
+                          plan->Bind(caller, workspace.ptr));
+  return BoundRun{[plan, binding](StreamHandle stream, int64_t m, bool pdl) {
+                    return plan->Launch(*binding, stream, m, pdl);
+                  },
+                  workspace};
+}
+
+absl::StatusOr<BoundRun> DeviceChain::Bind(std::shared_ptr<const PreparedPlan> plan) {
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, MakeWorkspace(plan->WorkspaceBytes()));
+  SINTER_RETURN_IF_ERROR(measurer_->RunAndWait([&](StreamHandle stream) {
+    return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
+  }));
+  return BindOn(std::move(plan), workspace);
+}
+
+absl::StatusOr<BoundRun> DeviceChain::Bind(LoadedPlanPtr plan) {
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, MakeWorkspace(plan->plan.workspace_bytes));
+  SINTER_RETURN_IF_ERROR(measurer_->RunAndWait([&](StreamHandle stream) {
+    return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
+  }));
+  std::vector<DevicePtr> pointers;
+  for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
+                          BindPlan(std::move(plan), pointers, workspace.ptr));
+  return BoundRun{[bound](StreamHandle stream, int64_t m, bool pdl) {
+                    return EnqueuePlan(*bound, stream, m, pdl);
+                  },
+                  workspace};
+}
+
+absl::Status DeviceChain::Poison(const BoundRun& run) {
+  if (run.workspace.bytes > kWorkspaceFlagBytes) {
+    const DeviceBuffer c{run.workspace.ptr + kWorkspaceFlagBytes,
+                         run.workspace.bytes - kWorkspaceFlagBytes};
+    SINTER_RETURN_IF_ERROR(measurer_->Fill(c, kPoison));
+  }
+  return measurer_->Fill(output_buffer(), kPoison);
+}
+
+absl::StatusOr<std::string> DeviceChain::Run(const BoundRun& run, int64_t m, bool pdl) {
+  SINTER_RETURN_IF_ERROR(Poison(run));
+  SINTER_RETURN_IF_ERROR(
+      measurer_->RunAndWait([&](StreamHandle stream) { return run.launch(stream, m, pdl); }));
+  return DownloadOutput();
+}
+
+absl::StatusOr<std::string> DeviceChain::DownloadOutput() {
+  std::string bytes(output_buffer().bytes, '\0');
+  SINTER_RETURN_IF_ERROR(measurer_->Download(&bytes[0], output_buffer(), bytes.size()));
+  return bytes;
+}
+
+absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
+  if (reference_.empty()) {
+    SINTER_ASSIGN_OR_RETURN(reference_, FfnReference(chain_, rows_, inputs_, AllRows(rows_)));
+  }
+  return &reference_;
+}
+
+absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const {
+  const size_t row_bytes = static_cast<size_t>(view_.ld_out * SizeOf(view_.dtype));
+  const size_t used = static_cast<size_t>(view_.OutputColumns() * SizeOf(view_.dtype));
+  const size_t last = static_cast<size_t>(m) * row_bytes;
+  for (size_t i = 0; i < output.size(); ++i) {
+    if (i < last && i % row_bytes < used) continue;
+    if (static_cast<uint8_t>(output[i]) == kPoison) continue;
+    return absl::DataLossError(absl::StrCat("byte ", i, " was written: row ", i / row_bytes, " of ",
+                                            m, ", byte ", i % row_bytes, " of ", used));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceChain::Check(const std::string& output, int64_t m, ErrorMeasure* measure) {
+  SINTER_ASSIGN_OR_RETURN(const std::vector<double>* reference, Reference());
+  SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(chain_, 0, m, output));
+  const absl::Span<const double> want(reference->data(), got.size());
+  const ErrorMeasure errors = Compare(got, want);
+  if (measure != nullptr) *measure = errors;
+  if (!errors.Within(BoundsFor(view_.dtype))) {
+    return absl::DataLossError(absl::StrCat("wrong at m ", m, ": ", errors.ToString()));
+  }
+  return CheckGuard(output, m);
+}
+
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,79 @@
+// DeviceChain: one FFN chain's tensors on the device, poisoned before every run, checked after it.
+#ifndef SINTER_TESTS_GPU_DEVICE_CHAIN_H_
+#define SINTER_TESTS_GPU_DEVICE_CHAIN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/ffn_view.h"
+#include "src/engine/device_arena.h"
+#include "src/engine/engine.h"
+#include "src/engine/loaded_plan.h"
+#include "src/reference/compare.h"
+
+namespace sinter::gpu_testing {
+
+// A plan bound to a chain's buffers and to a workspace.
+struct BoundRun {
+  std::function<absl::Status(StreamHandle, int64_t m, bool pdl)> launch;
+  DeviceBuffer workspace;  // {0, 0} when the plan needs none
+};
+
+// One thread. The measurer and the loader outlive it.
+class DeviceChain {
+ public:
+  // Inputs for up to `rows` rows from `seed`. The output has room for as many and a guard behind.
+  static absl::StatusOr<std::unique_ptr<DeviceChain>> Make(const Ports& ports, const Chain& chain,
+                                                           int64_t rows, uint64_t seed);
+
+  const Chain& chain() const { return chain_; }
+  int64_t rows() const { return rows_; }
+  const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
+  DeviceBuffer input_buffer(int canonical) const { return buffers_[canonical]; }
+  DeviceBuffer output_buffer() const { return buffers_.back(); }
+
+  // With a workspace of its own, all poison but the header, which is initialised here.
+  absl::StatusOr<BoundRun> Bind(std::shared_ptr<const PreparedPlan> plan);
+  absl::StatusOr<BoundRun> Bind(LoadedPlanPtr plan);
+  // On a workspace that the caller has initialised.
+  absl::StatusOr<BoundRun> BindOn(std::shared_ptr<const PreparedPlan> plan, DeviceBuffer workspace);
+  absl::StatusOr<DeviceBuffer> MakeWorkspace(uint64_t bytes);  // all poison
+
+  // Poisons the output and the workspace behind its header.
+  absl::Status Poison(const BoundRun& run);
+  // Poison, one launch, wait; the whole output buffer with its guard.
+  absl::StatusOr<std::string> Run(const BoundRun& run, int64_t m, bool pdl = false);
+  absl::StatusOr<std::string> DownloadOutput();
+
+  // The float64 reference of all rows, once computed.
+  absl::StatusOr<const std::vector<double>*> Reference();
+
+  // OK when the first m rows are within both bounds of the dtype and nothing else of `output` was
+  // written. `measure`, when given, receives the errors.
+  absl::Status Check(const std::string& output, int64_t m, ErrorMeasure* measure = nullptr);
+  // OK when nothing of `output` was written.
+  absl::Status CheckUntouched(const std::string& output) { return CheckGuard(output, 0); }
+
+ private:
+  DeviceChain(const Ports& ports, const Chain& chain, int64_t rows);
+  absl::Status Upload(uint64_t seed);
+  absl::Status CheckGuard(const std::string& output, int64_t m) const;
+
+  const Ports& ports_;
+  Measurer* const measurer_;
+  const Chain chain_;
+  const int64_t rows_;
+  FfnView view_;
+  DeviceArena arena_;
+  std::vector<std::string> inputs_;
+  std::vector<DeviceBuffer> buffers_;  // canonical inputs, then the output
+  std::vector<double> reference_;
+};
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_DEVICE_CHAIN_H_

@@ -1,0 +1,123 @@
+// One kernel per bucket serves every number of rows, and writes none beyond.
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/gpu/gpu_fixture.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr int64_t kMost = 300;
+
+FfnSpec PlainSpec() {
+  FfnSpec spec;
+  spec.n = 768;
+  spec.k = 384;
+  spec.l = 264;
+  spec.act = Activation::kRelu;
+  return spec;
+}
+
+FfnSpec GatedSpec() {
+  FfnSpec spec;
+  spec.gated = true;
+  spec.n = 640;
+  spec.k = 256;
+  spec.l = 320;
+  spec.act = Activation::kSilu;
+  spec.layout = Layout::kIO;
+  return spec;
+}
+
+class EveryM : public GpuTest {
+ protected:
+  // Every m from 1 to 300 with the plan of its bucket.
+  void Sweep(const FfnSpec& spec, PrepareOptions::Choice choice) {
+    const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
+    ASSERT_OK(chain);
+    std::vector<PlanJob> jobs;
+    for (int64_t m = 1; m <= kMost; ++m) {
+      if (jobs.empty() || BucketOf(jobs.back().m) != BucketOf(m)) {
+        jobs.push_back({&*chain, m, choice});
+      }
+    }
+    const std::vector<absl::StatusOr<PreparedPlanPtr>> plans = PrepareAll(engine(), jobs);
+    const auto data = DeviceChain::Make(ports(), *chain, kMost, 7);
+    ASSERT_OK(data);
+    std::map<int64_t, BoundRun> bound;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      ASSERT_OK(plans[i]) << "bucket " << BucketOf(jobs[i].m);
+      const absl::StatusOr<BoundRun> run = (*data)->Bind(*plans[i]);
+      ASSERT_OK(run);
+      bound[BucketOf(jobs[i].m)] = *run;
+    }
+    for (int64_t m = 1; m <= kMost; ++m) {
+      const absl::StatusOr<std::string> output = (*data)->Run(bound[BucketOf(m)], m);
+      ASSERT_OK(output) << "m " << m;
+      ASSERT_OK((*data)->Check(*output, m)) << "bucket " << BucketOf(m);
+    }
+  }
+};
+
+TEST_F(EveryM, PlainFused) { Sweep(PlainSpec(), PrepareOptions::Choice::kFused); }
+TEST_F(EveryM, PlainUnfused) { Sweep(PlainSpec(), PrepareOptions::Choice::kUnfused); }
+TEST_F(EveryM, GatedFused) { Sweep(GatedSpec(), PrepareOptions::Choice::kFused); }
+TEST_F(EveryM, GatedUnfused) { Sweep(GatedSpec(), PrepareOptions::Choice::kUnfused); }
+
+TEST_F(EveryM, NoRowsIsANoOp) {
+  const absl::StatusOr<Chain> chain = MakeFfnChain(PlainSpec());
+  ASSERT_OK(chain);
+  for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
+    PrepareOptions options;
+    options.choice = choice;
+    const auto plan = engine()->Prepare(*chain, 16, options);
+    ASSERT_OK(plan);
+    const auto data = DeviceChain::Make(ports(), *chain, 16, 7);
+    ASSERT_OK(data);
+    const auto run = (*data)->Bind(*plan);
+    ASSERT_OK(run);
+    const absl::StatusOr<std::string> output = (*data)->Run(*run, 0);
+    ASSERT_OK(output);
+    EXPECT_OK((*data)->CheckUntouched(*output));
+  }
+}
+
+TEST_F(EveryM, MoreRowsThanTheBucketAreRefused) {
+  const absl::StatusOr<Chain> chain = MakeFfnChain(PlainSpec());
+  ASSERT_OK(chain);
+  const auto plan = engine()->Prepare(*chain, 16, PrepareOptions{});
+  ASSERT_OK(plan);
+  const auto data = DeviceChain::Make(ports(), *chain, 32, 7);
+  ASSERT_OK(data);
+  const auto run = (*data)->Bind(*plan);
+  ASSERT_OK(run);
+  EXPECT_EQ((*data)->Run(*run, 17).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ((*data)->Run(*run, -1).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(EveryM, MoreRowsThanTheLargestBucketAreLooped) {
+  FfnSpec spec;
+  spec.n = 128;
+  spec.k = 64;
+  spec.l = 72;
+  spec.act = Activation::kSilu;
+  const int64_t rows = kLargestBucket + 333;
+  const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
+  ASSERT_OK(chain);
+  for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
+    PrepareOptions options;
+    options.choice = choice;
+    const auto plan = engine()->Prepare(*chain, rows, options);
+    if (!plan.ok() && choice == PrepareOptions::Choice::kFused) continue;  // no legal fused plan
+    ASSERT_OK(plan);
+    const auto data = DeviceChain::Make(ports(), *chain, rows, 7);
+    ASSERT_OK(data);
+    for (int64_t m : {kLargestBucket, kLargestBucket + 1, rows}) {
+      ExpectCorrect(**data, *plan, m, 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,87 @@
+// The fast reference of the GPU tests agrees with the oracle of src/reference.
+#include "tests/gpu/ffn_reference.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/chain/composites.h"
+#include "src/engine/trial_data.h"
+#include "src/reference/compare.h"
+#include "src/reference/reference.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+void ExpectAgrees(const FfnSpec& spec, int64_t m) {
+  const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  const auto inputs = RandomInputs(*chain, m, 5);
+  ASSERT_TRUE(inputs.ok());
+  std::vector<const void*> pointers;
+  for (const std::string& input : *inputs) pointers.push_back(input.data());
+  ReferenceOptions options;
+  options.threads = 1;
+  options.skip_final_cast = true;
+  const auto oracle = RunReferenceF64(*chain, m, pointers, options);
+  ASSERT_TRUE(oracle.ok()) << oracle.status();
+  const auto fast = FfnReference(*chain, m, *inputs, AllRows(m), 2);
+  ASSERT_TRUE(fast.ok()) << fast.status();
+  const ErrorMeasure errors = Compare(*fast, (*oracle)[0]);
+  // The constants of gelu are f32 scalars in a chain.
+  EXPECT_LT(errors.relative, 1e-7) << errors.ToString();
+  EXPECT_EQ(errors.nans, 0);
+}
+
+TEST(FfnReference, AgreesWithTheOracleOnEveryVariant) {
+  for (Activation act : kActivations) {
+    for (int mask = 0; mask < 32; ++mask) {
+      FfnSpec spec;
+      spec.act = act;
+      spec.gated = (mask & 1) != 0;
+      spec.layout = (mask & 2) != 0 ? Layout::kIO : Layout::kOI;
+      spec.dtype = (mask & 4) != 0 ? DType::kF16 : DType::kBF16;
+      spec.bias1 = (mask & 8) != 0;
+      spec.bias2 = (mask & 8) == 0;
+      spec.products = (mask & 16) != 0 ? 1 : 2;
+      if (spec.products == 1) spec.bias2 = false;
+      spec.n = 40;
+      spec.k = 1032;  // more than one block of K, and no multiple of it
+      spec.l = 19;
+      SCOPED_TRACE(absl::StrCat("act ", static_cast<int>(act), " mask ", mask));
+      ExpectAgrees(spec, 7);
+    }
+  }
+}
+
+TEST(FfnReference, TakesRowsInAnyOrder) {
+  FfnSpec spec;
+  spec.n = 24;
+  spec.k = 16;
+  spec.l = 5;
+  const Chain chain = MakeFfnChain(spec).value();
+  const auto inputs = RandomInputs(chain, 9, 1).value();
+  const auto all = FfnReference(chain, 9, inputs, AllRows(9), 1).value();
+  const auto some = FfnReference(chain, 9, inputs, {8, 0, 3}, 1).value();
+  ASSERT_EQ(some.size(), 15u);
+  for (int c = 0; c < 5; ++c) {
+    EXPECT_EQ(some[static_cast<size_t>(c)], all[static_cast<size_t>(40 + c)]);
+    EXPECT_EQ(some[static_cast<size_t>(5 + c)], all[static_cast<size_t>(c)]);
+    EXPECT_EQ(some[static_cast<size_t>(10 + c)], all[static_cast<size_t>(15 + c)]);
+  }
+  EXPECT_EQ(FfnReference(chain, 9, inputs, {9}, 1).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(FfnReference, SampledRowsAreDistinctAndHaveTheEnds) {
+  const std::vector<int64_t> rows = SampledRows(1000, 64, 3);
+  ASSERT_EQ(rows.size(), 64u);
+  EXPECT_TRUE(std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end());
+  EXPECT_EQ(rows.front(), 0);
+  EXPECT_EQ(rows.back(), 999);
+  EXPECT_EQ(SampledRows(5, 64, 3), AllRows(5));
+  EXPECT_EQ(SampledRows(1000, 64, 3), SampledRows(1000, 64, 3));
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing

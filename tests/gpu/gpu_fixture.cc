@@ -1,0 +1,97 @@
+#include "tests/gpu/gpu_fixture.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/reference/parallel.h"
+
+namespace sinter::gpu_testing {
+
+std::shared_ptr<Engine> GpuTest::engine_;
+
+Config TestConfig() {
+  absl::StatusOr<Config> config = ConfigFromEnvironment();
+  Config result = config.ok() ? *std::move(config) : Config{};
+  result.cache_enabled = false;
+  return result;
+}
+
+LogSink StderrLog() {
+  return LogSink(LogLevel::kWarn, [](LogLevel, absl::string_view message) {
+    std::fprintf(stderr, "%s\n", std::string(message).c_str());
+  });
+}
+
+absl::StatusOr<std::shared_ptr<Engine>> MakeEngine() {
+  const Config config = TestConfig();
+  absl::StatusOr<Ports> ports = MakePorts(config, 0, "", StderrLog());
+  if (!ports.ok()) return ports.status();
+  return Engine::Create(*std::move(ports), config, StderrLog());
+}
+
+int Repeats(int fallback) {
+  const char* text = std::getenv("SINTER_GPU_REPEATS");
+  const int given = text == nullptr ? 0 : std::atoi(text);
+  return given > 0 ? given : fallback;
+}
+
+std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareAll(Engine* engine,
+                                                        const std::vector<PlanJob>& jobs) {
+  std::vector<absl::StatusOr<PreparedPlanPtr>> plans(jobs.size(), absl::UnknownError("not run"));
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  reference::ParallelFor(
+      threads, static_cast<int64_t>(jobs.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const PlanJob& job = jobs[static_cast<size_t>(i)];
+          PrepareOptions options;
+          options.choice = job.choice;
+          plans[static_cast<size_t>(i)] = engine->Prepare(*job.chain, job.m, options);
+        }
+      });
+  return plans;
+}
+
+std::string NameOf(const FfnSpec& spec) {
+  std::string name = absl::StrCat(spec.gated ? "gated_" : "plain_", sinter::NameOf(spec.act), "_",
+                                  sinter::NameOf(spec.layout), "_", sinter::NameOf(spec.dtype),
+                                  "_n", spec.n, "_k", spec.k);
+  if (spec.products == 2) absl::StrAppend(&name, "_l", spec.l);
+  if (spec.bias1) absl::StrAppend(&name, "_b1");
+  if (spec.bias2) absl::StrAppend(&name, "_b2");
+  return name;
+}
+
+void GpuTest::SetUpTestSuite() {
+  absl::StatusOr<std::shared_ptr<Engine>> engine = MakeEngine();
+  if (!engine.ok()) {
+    std::fprintf(stderr, "no engine: %s\n", engine.status().ToString().c_str());
+    return;
+  }
+  engine_ = *std::move(engine);
+}
+
+void GpuTest::TearDownTestSuite() { engine_ = nullptr; }
+
+void GpuTest::ExpectCorrect(DeviceChain& data, PreparedPlanPtr plan, int64_t m, int repeats) {
+  const absl::StatusOr<BoundRun> bound = data.Bind(plan);
+  ASSERT_OK(bound);
+  std::string first;
+  for (int i = 0; i < repeats; ++i) {
+    const absl::StatusOr<std::string> output = data.Run(*bound, m);
+    ASSERT_OK(output);
+    if (i == 0) {
+      first = *output;
+      EXPECT_OK(data.Check(first, m)) << plan->plan().ToText();
+    }
+    ASSERT_TRUE(*output == first) << "run " << i << " of " << repeats << " differs at m " << m
+                                  << "\n"
+                                  << plan->plan().ToText();
+  }
+}
+
+}  // namespace sinter::gpu_testing

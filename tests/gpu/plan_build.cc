@@ -1,0 +1,89 @@
+#include "tests/gpu/plan_build.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/ffn_view.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/search/space.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+absl::Status CheckResident(const LoadedKernel& kernel, const LaunchRecipe& recipe) {
+  if (!recipe.cooperative) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const int clusters, kernel.MaxActiveClusters(recipe));
+  if (static_cast<uint32_t>(clusters) * recipe.cluster[0] >= recipe.grid[0]) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(clusters, " clusters of ", recipe.cluster[0],
+                                                    " are resident, grid is ", recipe.grid[0]));
+}
+
+absl::StatusOr<BuiltKernelPtr> BuildKernel(const Ports& ports, const KernelSpec& spec,
+                                           const BuildOptions& options) {
+  SINTER_ASSIGN_OR_RETURN(GeneratedKernel generated, Generate(spec, ports.model, options.codegen));
+  if (options.edit) options.edit(&generated.request);
+  SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
+                          ports.compiler->Compile(generated.request));
+  auto kernel = std::make_shared<BuiltKernel>();
+  kernel->recipe = generated.recipe;
+  kernel->log = compiled.log;
+  SINTER_ASSIGN_OR_RETURN(kernel->loaded, ports.loader->Load(compiled.cubin, kernel->recipe));
+  SINTER_RETURN_IF_ERROR(CheckResident(*kernel->loaded, kernel->recipe));
+  return BuiltKernelPtr(std::move(kernel));
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<const Chain> chain,
+                                        const Plan& plan, const BuildOptions& options) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->chain = std::move(chain);
+  loaded->plan = plan;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    absl::StatusOr<BuiltKernelPtr> built = BuildKernel(ports, kernel.spec, options);
+    if (!built.ok()) return Annotate(built.status(), kernel.spec.schedule.ToString());
+    loaded->kernels.push_back(*std::move(built));
+  }
+  return LoadedPlanPtr(std::move(loaded));
+}
+
+absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
+  RankedSchedule ranked;
+  ranked.schedule = schedule;
+  return FusedPlan(view, chain.num_inputs(), ProblemOf(view, bucket), ranked);
+}
+
+absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
+                                   const Schedule& second) {
+  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
+  RankedSchedule one, two;
+  one.schedule = first;
+  two.schedule = second;
+  return UnfusedPlan(view, chain.num_inputs(), ProblemOf(view, bucket), one,
+                     view.products == 2 ? &two : nullptr);
+}
+
+std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceModel& model,
+                                     Dataflow dataflow) {
+  std::vector<Schedule> legal;
+  if (!CheckProblem(problem).ok()) return legal;
+  EnumerateSpace(problem, model, SearchOptions{}, [&](const Schedule& s) {
+    if (s.dataflow == dataflow && CheckSchedule(problem, s, model).ok()) legal.push_back(s);
+  });
+  return legal;
+}
+
+std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t count) {
+  if (schedules.size() <= count) return schedules;
+  std::vector<Schedule> picked;
+  for (size_t i = 0; i < count; ++i) {
+    picked.push_back(schedules[count == 1 ? 0 : i * (schedules.size() - 1) / (count - 1)]);
+  }
+  return picked;
+}
+
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,42 @@
+// Plans built by hand from schedules, past the engine: for sweeps, test builds and mutants.
+#ifndef SINTER_TESTS_GPU_PLAN_BUILD_H_
+#define SINTER_TESTS_GPU_PLAN_BUILD_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/engine.h"
+#include "src/engine/loaded_plan.h"
+#include "src/search/search.h"
+
+namespace sinter::gpu_testing {
+
+struct BuildOptions {
+  CodegenOptions codegen;
+  std::function<void(CompileRequest*)> edit;  // of what the compiler sees; may be empty
+};
+
+// Generates, compiles and loads every kernel of `plan`, which is for `chain`. Errors of those
+// steps; FAILED_PRECONDITION when a cooperative kernel's blocks are not all resident. Thread-safe.
+absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<const Chain> chain,
+                                        const Plan& plan, const BuildOptions& options = {});
+
+// The plan of a chain with two products that runs `schedule` (grid or cluster exchange), or, with a
+// schedule of the product dataflow for each product, the unfused plan.
+absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule);
+absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
+                                   const Schedule& second);
+
+// Every legal schedule of the search's space that runs `dataflow`, in the space's order. Empty when
+// there is none. For a problem of two products and Dataflow::kProduct: none.
+std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceModel& model,
+                                     Dataflow dataflow);
+// At most `count` of them, evenly from first to last.
+std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t count);
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_PLAN_BUILD_H_
