@@ -1,0 +1,103 @@
+// Package sinter prepares chains of GPU operators through libsinter. CGO_CFLAGS and CGO_LDFLAGS name its folders, or
+// pkg-config's sinter.pc does.
+package sinter
+
+/*
+#cgo LDFLAGS: -lsinter
+#include <stdlib.h>
+#include "sinter/sinter_experimental.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Error is a failed call: the status of sinter.h and one line.
+type Error struct {
+	Status  int32
+	Message string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: %s", C.GoString(C.sinter_status_name(C.sinter_status(e.Status))), e.Message)
+}
+
+// Unavailable is the status of a missing GPU, driver or run-time compiler.
+const Unavailable = C.SINTER_UNAVAILABLE
+
+func check(status C.sinter_status, err *C.sinter_error) error {
+	if status == C.SINTER_OK {
+		return nil
+	}
+	defer C.sinter_error_release(err)
+	return &Error{int32(status), C.GoString(C.sinter_error_get_message(err))}
+}
+
+// Context is a device or a target. Safe for concurrent use.
+type Context struct{ p *C.sinter_context }
+
+// NewTarget opens a built-in model without a GPU.
+func NewTarget(target string) (*Context, error) {
+	options := (*C.sinter_context_options)(C.calloc(1, C.sizeof_sinter_context_options))
+	defer C.free(unsafe.Pointer(options))
+	options.struct_size = C.sizeof_sinter_context_options
+	options.target = C.CString(target)
+	defer C.free(unsafe.Pointer(options.target))
+	var context Context
+	var err *C.sinter_error
+	if err := check(C.sinter_context_create(options, &context.p, &err), err); err != nil {
+		return nil, err
+	}
+	runtime.SetFinalizer(&context, func(c *Context) { C.sinter_context_release(c.p) })
+	return &context, nil
+}
+
+// Chain is a finished operator DAG. Safe for concurrent use.
+type Chain struct{ p *C.sinter_chain }
+
+// ParseChain reads one line of text, such as "softmax rows=8 cols=64 scale=1 dtype=bf16".
+func ParseChain(line string) (*Chain, error) {
+	text := C.CString(line)
+	defer C.free(unsafe.Pointer(text))
+	var chain Chain
+	var err *C.sinter_error
+	if err := check(C.sinter_x_chain_from_text(text, &chain.p, nil, nil, &err), err); err != nil {
+		return nil, err
+	}
+	runtime.SetFinalizer(&chain, func(c *Chain) { C.sinter_chain_release(c.p) })
+	return &chain, nil
+}
+
+// Plan is a prepared chain. Safe for concurrent use.
+type Plan struct{ p *C.sinter_plan }
+
+// Prepare finds or builds the plan that serves m rows.
+func (c *Context) Prepare(chain *Chain, m int64) (*Plan, error) {
+	var plan Plan
+	var err *C.sinter_error
+	status := C.sinter_prepare(c.p, chain.p, C.int64_t(m), nil, &plan.p, &err)
+	runtime.KeepAlive(c)
+	runtime.KeepAlive(chain)
+	if err := check(status, err); err != nil {
+		return nil, err
+	}
+	runtime.SetFinalizer(&plan, func(p *Plan) { C.sinter_plan_release(p.p) })
+	return &plan, nil
+}
+
+// Explain is one screen of text.
+func (p *Plan) Explain() (string, error) {
+	defer runtime.KeepAlive(p)
+	var size C.size_t
+	var err *C.sinter_error
+	C.sinter_plan_explain(p.p, 0, nil, &size, nil)
+	text := (*C.char)(C.malloc(size))
+	defer C.free(unsafe.Pointer(text))
+	if err := check(C.sinter_plan_explain(p.p, size, text, nil, &err), err); err != nil {
+		return "", err
+	}
+	return C.GoString(text), nil
+}

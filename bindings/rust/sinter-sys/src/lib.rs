@@ -1,0 +1,76 @@
+//! Raw declarations of the part of libsinter's C ABI that describes, prepares and explains chains. Names, ownership and
+//! thread safety are those of `sinter/sinter.h`. Enumerations are plain `i32`: an unknown number is an error of the
+//! library, never undefined behaviour here.
+#![no_std]
+#![allow(non_camel_case_types)]
+
+use core::ffi::{c_char, c_void};
+
+macro_rules! opaque {
+    ($($name:ident)*) => { $(#[repr(C)] pub struct $name { _private: [u8; 0] })* };
+}
+opaque!(sinter_context sinter_chain sinter_plan sinter_error);
+
+pub type sinter_status = i32;
+pub type sinter_value = i32;
+pub const SINTER_OK: sinter_status = 0;
+pub const SINTER_INVALID_ARGUMENT: sinter_status = 3;
+pub const SINTER_UNAVAILABLE: sinter_status = 14;
+pub const SINTER_DTYPE_BF16: i32 = 3;
+pub const SINTER_ACTIVATION_RELU: i32 = 1;
+pub const SINTER_INPUT_CONSTANT: u32 = 1;
+pub const SINTER_DIM_M: i64 = -1;
+
+/// Declares an option struct whose `Default` is the ABI's: all zero, its size set.
+macro_rules! options {
+    ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        #[repr(C)]
+        pub struct $name { pub struct_size: u32, pub flags: u32, $(pub $field: $type),* }
+        impl Default for $name {
+            fn default() -> Self {
+                // SAFETY: every field is an integer or a raw pointer; zero is valid for all of them.
+                let mut zero: Self = unsafe { core::mem::zeroed() };
+                zero.struct_size = core::mem::size_of::<Self>() as u32;
+                zero
+            }
+        }
+    };
+}
+options!(sinter_context_options {
+    device: i32, log_level: i32, target: *const c_char, cache_dir: *const c_char, dump_dir: *const c_char,
+    nvrtc_path: *const c_char, driver_path: *const c_char, cache: i32, must_hit: i32, deterministic: i32, verify: i32,
+    log: Option<extern "C" fn(usize, i32, *const c_char)>, log_user_data: usize,
+});
+options!(sinter_input_options {
+    name: *const c_char, strides: *const i64, stride_m_powers: *const i32,
+});
+options!(sinter_gemm_chain_options {
+    layout: i32, activation: i32, bias1: sinter_value, bias2: sinter_value,
+});
+
+#[link(name = "sinter")]
+extern "C" {
+    pub fn sinter_version() -> u32;
+    pub fn sinter_error_release(error: *const sinter_error);
+    pub fn sinter_error_get_message(error: *const sinter_error) -> *const c_char;
+    pub fn sinter_context_create(options: *const sinter_context_options, out: *mut *mut sinter_context,
+                                 error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_context_release(context: *const sinter_context);
+    pub fn sinter_chain_create(out: *mut *mut sinter_chain, error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_chain_release(chain: *const sinter_chain);
+    pub fn sinter_chain_add_input(chain: *mut sinter_chain, dtype: i32, rank: u32, dims: *const i64,
+                                  options: *const sinter_input_options, out: *mut sinter_value,
+                                  error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_chain_add_gemm_chain(chain: *mut sinter_chain, a: sinter_value, w1: sinter_value, w2: sinter_value,
+                                       options: *const sinter_gemm_chain_options, out: *mut sinter_value,
+                                       error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_chain_add_output(chain: *mut sinter_chain, value: sinter_value, options: *const c_void,
+                                   error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_chain_finish(chain: *mut sinter_chain, error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_prepare(context: *mut sinter_context, chain: *const sinter_chain, m: i64, options: *const c_void,
+                          out: *mut *mut sinter_plan, error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_plan_release(plan: *const sinter_plan);
+    pub fn sinter_plan_get_bucket(plan: *const sinter_plan) -> i64;
+    pub fn sinter_plan_explain(plan: *const sinter_plan, capacity: usize, buffer: *mut c_char, required: *mut usize,
+                               error: *mut *mut sinter_error) -> sinter_status;
+}
