@@ -1,0 +1,144 @@
+// Where the kernels put things in shared memory, against the plan's sizes; and how they walk tiles.
+#include <array>
+#include <set>
+
+#include "gtest/gtest.h"
+#include "src/plan/schedule.h"
+#include "tests/unit/device/kernel_configs.h"
+
+namespace sinter {
+namespace {
+
+template <class Config>
+FfnProblem ProblemOf(int products) {
+  using First = typename Config::First;
+  FfnProblem p;
+  p.products = products;
+  p.gated = First::kWidth == 2;
+  p.layout = Config::kWeightsTransposed ? Layout::kIO : Layout::kOI;
+  p.n = First::kN;
+  p.k = First::kK;
+  p.l = products == 2 ? Config::Second::kN : 0;
+  p.bucket = Config::kBlockM;
+  return p;
+}
+
+template <class Config>
+Schedule ScheduleOf(Dataflow dataflow) {
+  Schedule s;
+  s.dataflow = dataflow;
+  s.block_m = Config::kBlockM;
+  s.block_k = Config::kBlockK;
+  s.stages = Config::kStages;
+  s.warpgroups_m = Config::kWarpgroupsM;
+  s.warpgroups_n = Config::kWarpgroupsN;
+  s.cluster = Config::kCluster;
+  s.grid = 8 * Config::kCluster;
+  s.first = {Config::First::kBlockN, Config::First::kSplitK};
+  s.second = {Config::Second::kBlockN, Config::Second::kSplitK};
+  return s;
+}
+
+// Ring, exchange buffer, rows that wgmma reads behind a short tile, parts, barriers: in this order,
+// none in another, all inside, on the alignment that each needs.
+template <class Types, class Config>
+void ExpectLayout(const ScheduleSizes& z) {
+  using Layout = typename Types::Layout;
+  using Block = typename Types::BlockType;
+  EXPECT_EQ(Layout::kStageBytes, z.stage_bytes);
+  EXPECT_EQ(Layout::kExchange, z.stage_bytes * Config::kStages);
+  EXPECT_GE(Layout::kParts, Layout::kExchange + z.exchange_bytes);
+  EXPECT_EQ(Layout::kBarriers, Layout::kParts + z.reduce_bytes);
+  EXPECT_EQ(Layout::kBytes, z.shared_bytes);
+  // Own barriers 0..7, then the launch's tag.
+  EXPECT_LE(Layout::kBarriers + Block::RingType::kBarrierBytes + 8 * 8 + 4, Layout::kBytes - 1024);
+  EXPECT_EQ(Layout::kStageBytes % 1024, 0);
+  EXPECT_EQ(Layout::kExchange % 1024, 0);
+  EXPECT_EQ(Layout::kParts % 16, 0);
+  EXPECT_EQ(Layout::kBarriers % 8, 0);
+  // The last subtile of the last stage, or of the exchange buffer, read as 64 rows a warpgroup.
+  const int last_rows = Layout::kExchange + static_cast<int>(z.exchange_bytes);
+  const int behind = (64 * Config::kWarpgroupsM - Config::kBlockM) * 128;
+  EXPECT_LE(last_rows + behind, Layout::kBytes - 1024);
+}
+
+template <class Config>
+class Geometry : public ::testing::Test {};
+using Configs =
+    ::testing::Types<TestConfig<128, 128, 3, 4, 2, 1, false, 2, 3072, 1024, 32, 1, 1024, 40, 4>,
+                     TestConfig<128, 64, 4, 8, 2, 1, false, 1, 8192, 2048, 64, 8, 2048, 128, 2>,
+                     TestConfig<64, 64, 6, 2, 1, 2, true, 2, 1024, 512, 128, 2, 512, 128, 1>,
+                     TestConfig<16, 128, 16, 2, 1, 1, false, 1, 2048, 2048, 24, 2, 768, 32, 2>,
+                     TestConfig<8, 64, 32, 1, 1, 1, false, 1, 1024, 2048, 8, 1, 64, 8, 1>,
+                     TestConfig<72, 64, 2, 16, 2, 1, false, 2, 4096, 1024, 96, 16, 1000, 120, 4>>;
+TYPED_TEST_SUITE(Geometry, Configs);
+
+TYPED_TEST(Geometry, ProductAgreesWithThePlan) {
+  ExpectLayout<GemmTypes<TypeParam>, TypeParam>(
+      SizesOf(ProblemOf<TypeParam>(1), ScheduleOf<TypeParam>(Dataflow::kProduct)));
+}
+
+TYPED_TEST(Geometry, GridExchangeAgreesWithThePlan) {
+  const ScheduleSizes z =
+      SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kGridExchange));
+  ExpectLayout<ChainGridTypes<TypeParam>, TypeParam>(z);
+  // The plan counts the header (epoch, greetings) with the flags; both fit what workspaces begin
+  // with.
+  constexpr int kWords = kFlags + TypeParam::First::kColumnTiles * TypeParam::First::kSplitK;
+  EXPECT_EQ(z.flag_bytes, 4 * kWords);
+  EXPECT_LE(z.flag_bytes, static_cast<int64_t>(kWorkspaceFlagBytes));
+}
+
+TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
+  const ScheduleSizes z =
+      SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kClusterExchange));
+  using Types = ChainClusterTypes<TypeParam>;
+  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  // This dataflow does not split; its layout has no parts.
+  ScheduleSizes unsplit = z;
+  unsplit.shared_bytes -= z.reduce_bytes;
+  unsplit.reduce_bytes = 0;
+  ExpectLayout<Types, TypeParam>(unsplit);
+}
+
+TYPED_TEST(Geometry, RanksShareTheKBlocksWithoutGapOrOverlap) {
+  using P = typename TypeParam::First;
+  EXPECT_EQ(P::first_block(0), 0);
+  EXPECT_EQ(P::first_block(P::kSplitK), P::kKBlocks);
+  for (int rank = 0; rank < P::kSplitK; ++rank)
+    EXPECT_LT(P::first_block(rank), P::first_block(rank + 1)) << "rank " << rank << " has no block";
+}
+
+// Every block of the grid walks; each tile is visited once by each rank of one group.
+template <class P>
+void ExpectWalkCoversTiles(int cluster, int grid, int m_tiles) {
+  std::multiset<std::array<int, 3>> visits;
+  gridDim.x = static_cast<unsigned>(grid);
+  for (int block = 0; block < grid; ++block) {
+    blockIdx.x = static_cast<unsigned>(block);
+    const TileWalk<P> walk(block % cluster, m_tiles);
+    EXPECT_LE(walk.first + P::kSplitK, cluster) << "a group leaves its cluster";
+    for (int tile = walk.group; tile < walk.tiles(); tile += walk.groups)
+      visits.insert({walk.column_tile(tile), walk.m_tile(tile), walk.rank});
+  }
+  EXPECT_EQ(visits.size(), static_cast<size_t>(P::kColumnTiles * m_tiles * P::kSplitK));
+  const std::set<std::array<int, 3>> unique(visits.begin(), visits.end());
+  EXPECT_EQ(unique.size(), visits.size());
+  for (const auto& [column, row, rank] : unique) {
+    EXPECT_TRUE(column >= 0 && column < P::kColumnTiles && row >= 0 && row < m_tiles);
+    EXPECT_TRUE(rank >= 0 && rank < P::kSplitK);
+  }
+}
+
+TYPED_TEST(Geometry, GridWalksEveryTileOnce) {
+  constexpr int kCluster = TypeParam::kCluster;
+  for (int clusters : {1, 3, 7}) {
+    for (int m_tiles : {0, 1, 2, 5}) {
+      ExpectWalkCoversTiles<typename TypeParam::First>(kCluster, clusters * kCluster, m_tiles);
+      ExpectWalkCoversTiles<typename TypeParam::Second>(kCluster, clusters * kCluster, m_tiles);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

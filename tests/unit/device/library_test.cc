@@ -1,0 +1,356 @@
+// The device library's own text, from TMA to the stored result, on a host model of the hardware:
+// what producers place, consumers multiply and exchanges carry must give the exact product.
+#include <array>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/device/kernel_configs.h"
+
+namespace sinter {
+namespace {
+
+using hardware::machine;
+using hardware::Matrix;
+
+constexpr u32 kBase = 1024;
+constexpr u32 kBarriers = hardware::kWindow - 1024;
+constexpr u32 kOwnBarriers = hardware::kWindow - 512;
+constexpr u16 kPoison = 0x7FC1;
+
+template <class Config>
+constexpr int kConsumers = 128 * Config::kWarpgroupsM* Config::kWarpgroupsN;
+
+template <class Config>
+WarpgroupPlace PlaceOf(int thread) {
+  const int warpgroup = thread / 128;
+  return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, thread % 128};
+}
+
+// All consumer threads' accumulators of one tile on one rank.
+template <class P>
+using Accumulators = std::vector<std::array<float, P::kWarpN / 2>>;
+
+// accumulate() takes an array; this is the same storage.
+template <size_t kSize>
+float (&AsArray(std::array<float, kSize>& a))[kSize] {
+  return *reinterpret_cast<float(*)[kSize]>(a.data());
+}
+template <size_t kSize>
+const float (&AsArray(const std::array<float, kSize>& a))[kSize] {
+  return *reinterpret_cast<const float(*)[kSize]>(a.data());
+}
+
+template <class Config, class P>
+struct Operands {
+  Matrix rows, weights, up;
+  TensorMap rows_map, weights_map, up_map;
+  Operands(Matrix a, uint32_t seed)
+      : rows(std::move(a)),
+        weights(TestWeights<Config, P>(seed)),
+        up(TestWeights<Config, P>(seed + 1)),
+        rows_map{&rows},
+        weights_map{&weights},
+        up_map{&up} {
+    rows.box_rows = Config::kBlockM;
+  }
+  Operands(const Operands&) = delete;
+  ProductMaps maps() const { return {&rows_map, &weights_map, P::kWidth == 2 ? &up_map : nullptr}; }
+};
+
+// The stage bytes that arrived are the bytes that were expected.
+void ExpectBarriersComplete() {
+  for (const auto& [barrier, bytes] : machine.barriers())
+    EXPECT_EQ(bytes.expected, bytes.arrived) << "barrier " << barrier;
+}
+
+// Runs a tile's K blocks [begin, end) through a ring that holds them all.
+template <class Config, class P, bool kRowsInRing>
+Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int row, int column,
+                        int begin, int end) {
+  constexpr int kStageBytes = (kRowsInRing ? P::kRowsBytes : 0) + P::kWeightBytes;
+  const Ring<P::kKBlocks, kStageBytes> ring{kBase, kBarriers};
+  Cursor<P::kKBlocks> weights, rows;
+  produce_weights<Config, P, kRowsInRing>(ring, weights, operands.maps(), column, begin, end);
+  if (kRowsInRing) produce_rows<Config, P>(ring, rows, operands.maps(), row, begin, end);
+  ExpectBarriersComplete();
+  Accumulators<P> accumulators(kConsumers<Config>);
+  for (int t = 0; t < kConsumers<Config>; ++t) {
+    threadIdx.x = 128 + static_cast<unsigned>(t);
+    Cursor<P::kKBlocks> cursor;
+    accumulate<Config, P, kRowsInRing>(AsArray(accumulators[static_cast<size_t>(t)]), ring, cursor,
+                                       rows_at, end - begin, PlaceOf<Config>(t));
+  }
+  return accumulators;
+}
+
+// Every accumulator that belongs to a row of the tile equals the product over K elements of the
+// blocks.
+template <class Config, class P>
+void ExpectProduct(const Accumulators<P>& accumulators, const Operands<Config, P>& o, int row,
+                   int column, int begin, int end) {
+  for (int t = 0; t < kConsumers<Config>; ++t) {
+    const WarpgroupPlace place = PlaceOf<Config>(t);
+    for (int i = 0; i < P::kWarpN / 2; ++i) {
+      const auto at = hardware::AccumulatorPlace(place.thread, i);
+      const int tile_row = place.m * 64 + at.row;
+      if (tile_row >= Config::kBlockM) continue;
+      const Matrix& weights = at.column < P::kHalf ? o.weights : o.up;
+      const int n = column + place.n * P::kHalf + at.column % P::kHalf;
+      ASSERT_EQ(accumulators[static_cast<size_t>(t)][static_cast<size_t>(i)],
+                Dot<Config>(o.rows, weights, row + tile_row, n, begin * Config::kBlockK,
+                            end * Config::kBlockK))
+          << "thread " << t << " register " << i;
+    }
+  }
+}
+
+// What the epilogue makes of element (row, column).
+template <class Config, class P>
+float Finished(const Operands<Config, P>& o, const std::vector<u16>& bias, int row, int column) {
+  float x = Dot<Config>(o.rows, o.weights, row, column, 0, P::kK) +
+            Integer16::unpack(bias[static_cast<size_t>(column)]);
+  if (P::kWidth == 1) return Fold::apply(x);
+  const float up = Dot<Config>(o.rows, o.up, row, column, 0, P::kK) +
+                   Integer16::unpack(bias[static_cast<size_t>(column)]);
+  return Fold::apply(x) * static_cast<float>(static_cast<int>(up) % 7);
+}
+
+// Up to the gate's factor, which must fit 16 bits with it: the test's epilogue is the library's
+// with the up half reduced first.
+template <class P>
+struct TestEpilogue {
+  Epilogue<P, Integer16, Fold, true> inner;
+  float apply(float x, float up, int column) const {
+    if (P::kWidth == 1 || column >= P::kN) return inner.apply(x, up, column);
+    const float bias = Integer16::unpack(inner.bias_up[column]);
+    const float reduced = static_cast<float>(static_cast<int>(up + bias) % 7);
+    return inner.apply(x, reduced - bias, column);
+  }
+};
+
+std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
+
+template <class Config, class P, class Writer>
+void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P>& epilogue,
+               const Writer& writer, int row, int column) {
+  for (int warp = 0; warp < kConsumers<Config> / 32; ++warp) {
+    machine.RunWarp([&](int lane) {
+      const int t = warp * 32 + lane;
+      threadIdx.x = 128 + static_cast<unsigned>(t);
+      write_accumulators<Config, P>(AsArray(accumulators[static_cast<size_t>(t)]), epilogue, writer,
+                                    row, column, PlaceOf<Config>(t));
+    });
+  }
+}
+
+// Sums the ranks' accumulators through their shared memory and writes every rank's rows.
+template <class Config, class P, class Writer>
+void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
+                const Writer& writer, int row, int column) {
+  const auto reduce_of = [&](int rank) {
+    return ReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
+  };
+  for (int rank = 0; rank < P::kSplitK; ++rank) {
+    machine.rank = rank;
+    machine.Expect(kOwnBarriers, reduce_of(rank).expected_bytes());
+    for (int t = 0; t < kConsumers<Config>; ++t)
+      reduce_of(rank).send(AsArray(ranks[static_cast<size_t>(rank)][static_cast<size_t>(t)]),
+                           PlaceOf<Config>(t));
+  }
+  ExpectBarriersComplete();
+  for (int rank = 0; rank < P::kSplitK; ++rank) {
+    machine.rank = rank;
+    for (int t = 0; t < kConsumers<Config>; ++t) {
+      threadIdx.x = 128 + static_cast<unsigned>(t);
+      reduce_of(rank).sum(epilogue, writer, row, column);
+    }
+  }
+}
+
+template <class Config>
+class Products : public ::testing::Test {
+ protected:
+  // All tiles of product P over `m` rows: exact accumulators, and exact elements in the output.
+  template <class P>
+  void ExpectAllTiles(int m) {
+    const Operands<Config, P> operands(TestMatrix(m, P::kK, 5), 6);
+    const std::vector<u16> bias = TestBias(P::kN);
+    const TestEpilogue<P> epilogue{{bias.data(), bias.data()}};
+    std::vector<u16> out(static_cast<size_t>(m + 1) * P::kN, kPoison);
+    const GlobalWriter<P::kN, P::kN % 8 == 0> writer{out.data(), P::kN, m};
+    for (int row = 0; row < m; row += Config::kBlockM) {
+      for (int tile = 0; tile < P::kColumnTiles; ++tile) {
+        const int column = tile * P::kBlockN;
+        machine.Reset(P::kSplitK);
+        std::vector<Accumulators<P>> ranks;
+        for (int rank = 0; rank < P::kSplitK; ++rank) {
+          machine.rank = rank;
+          const int begin = P::first_block(rank), end = P::first_block(rank + 1);
+          ranks.push_back(RunTile<Config, P, true>(operands, 0, row, column, begin, end));
+          ExpectProduct<Config, P>(ranks.back(), operands, row, column, begin, end);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+        machine.Reset(P::kSplitK);
+        if constexpr (P::kSplitK > 1)
+          ReduceTile<Config, P>(ranks, epilogue, writer, row, column);
+        else
+          WriteTile<Config, P>(ranks[0], epilogue, writer, row, column);
+      }
+    }
+    for (int row = 0; row < m; ++row) {
+      for (int column = 0; column < P::kN; ++column) {
+        ASSERT_EQ(Integer16::unpack(out[static_cast<size_t>(row * P::kN + column)]),
+                  (Finished<Config, P>(operands, bias, row, column)))
+            << row << ", " << column;
+      }
+    }
+    for (int column = 0; column < P::kN; ++column)
+      ASSERT_EQ(out[static_cast<size_t>(m * P::kN + column)], kPoison) << "a write past m";
+  }
+};
+
+// bm, bk, stages, cluster, wgm, wgn, io, width, n, k, bn1, split1, l, bn2, split2
+using ProductConfigs =
+    ::testing::Types<TestConfig<128, 128, 2, 4, 2, 1, false, 2, 96, 256, 24, 1, 40, 40, 1>,
+                     TestConfig<128, 64, 4, 2, 2, 1, false, 1, 104, 136, 56, 2, 35, 40, 2>,
+                     TestConfig<64, 64, 4, 1, 1, 2, false, 2, 48, 72, 16, 1, 80, 48, 1>,
+                     TestConfig<64, 128, 2, 8, 1, 1, false, 2, 32, 1024, 32, 8, 8, 8, 1>,
+                     TestConfig<16, 64, 3, 4, 1, 2, false, 1, 80, 200, 32, 4, 72, 80, 2>,
+                     TestConfig<8, 128, 2, 16, 1, 1, false, 1, 24, 2048, 8, 16, 9, 16, 1>,
+                     TestConfig<96, 64, 3, 1, 2, 1, false, 1, 256, 64, 256, 1, 64, 32, 4>,
+                     TestConfig<128, 128, 2, 2, 2, 1, true, 1, 128, 128, 64, 1, 72, 128, 1>,
+                     TestConfig<64, 64, 3, 4, 1, 2, true, 2, 136, 264, 128, 4, 128, 128, 2>,
+                     TestConfig<24, 128, 2, 4, 1, 1, true, 2, 64, 392, 64, 4, 192, 192, 1>>;
+TYPED_TEST_SUITE(Products, ProductConfigs);
+
+TYPED_TEST(Products, FirstIsExactFromTmaToTheStoredElement) {
+  this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
+}
+TYPED_TEST(Products, SecondIsExactFromTmaToTheStoredElement) {
+  this->template ExpectAllTiles<typename TypeParam::Second>(TypeParam::kBlockM - 3);
+}
+
+template <class Config>
+class ClusterExchange : public ::testing::Test {
+ protected:
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  static constexpr u32 kExchange = 128 * 1024;
+
+  // Every rank's columns of a C whose elements are small, as accumulators of the first product.
+  Accumulators<First> AccumulatorsOf(const Matrix& c, int column) {
+    Accumulators<First> d(kConsumers<Config>);
+    for (int t = 0; t < kConsumers<Config>; ++t) {
+      const WarpgroupPlace place = PlaceOf<Config>(t);
+      for (int i = 0; i < First::kWarpN / 2; ++i) {
+        const auto at = hardware::AccumulatorPlace(place.thread, i);
+        const bool is_up = at.column >= First::kHalf;
+        const int n = column + place.n * First::kHalf + at.column % First::kHalf;
+        const int16_t value = static_cast<int16_t>(c.At(place.m * 64 + at.row, n));
+        d[static_cast<size_t>(t)][static_cast<size_t>(i)] = is_up ? 1.0f : value;
+      }
+    }
+    return d;
+  }
+};
+
+using ClusterConfigs =
+    ::testing::Types<TestConfig<16, 64, 3, 8, 1, 1, false, 1, 192, 64, 24, 1, 64, 8, 1>,
+                     TestConfig<32, 64, 4, 4, 1, 2, false, 2, 120, 64, 32, 1, 72, 32, 1>,
+                     TestConfig<128, 128, 2, 2, 2, 1, false, 1, 200, 128, 104, 1, 40, 24, 1>,
+                     TestConfig<64, 64, 2, 2, 1, 2, true, 2, 256, 64, 128, 1, 200, 128, 1>,
+                     TestConfig<8, 128, 2, 1, 1, 1, true, 1, 64, 64, 64, 1, 128, 128, 1>>;
+TYPED_TEST_SUITE(ClusterExchange, ClusterConfigs);
+
+TYPED_TEST(ClusterExchange, PutsEveryElementOfCWhereTheSecondProductReadsIt) {
+  using First = typename TypeParam::First;
+  using Second = typename TypeParam::Second;
+  const Matrix c = TestMatrix(TypeParam::kBlockM, First::kN, 11);
+  const Operands<TypeParam, Second> second(c, 12);
+  machine.Reset(TypeParam::kCluster);
+  const Epilogue<First, Integer16, Identity, false> epilogue{nullptr, nullptr};
+  using Writer = ExchangeWriter<TypeParam, First::kN>;
+  constexpr int kTail = Second::kKBlocks * TypeParam::kBlockK;
+  for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
+    machine.rank = rank;
+    machine.Expect(kOwnBarriers, Writer::kBytes);
+    blockDim.x = 96;
+    for (threadIdx.x = 0; kTail > First::kN && threadIdx.x < blockDim.x; ++threadIdx.x)
+      clear_exchange_tail<TypeParam>(this->kExchange);
+  }
+  for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
+    machine.rank = rank;
+    const int column = rank * First::kBlockN;
+    const Accumulators<First> d = this->AccumulatorsOf(c, column);
+    for (int warp = 0; warp < kConsumers<TypeParam> / 32; ++warp) {
+      machine.RunWarp([&](int lane) {
+        const int t = warp * 32 + lane;
+        threadIdx.x = 128 + static_cast<unsigned>(t);
+        write_accumulators<TypeParam, First>(AsArray(d[static_cast<size_t>(t)]), epilogue,
+                                             Writer{this->kExchange, kOwnBarriers}, 0, column,
+                                             PlaceOf<TypeParam>(t));
+      });
+    }
+  }
+  ExpectBarriersComplete();
+  for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
+    machine.rank = rank;
+    const int column = rank * Second::kBlockN;
+    const auto d =
+        RunTile<TypeParam, Second, false>(second, this->kExchange, 0, column, 0, Second::kKBlocks);
+    ExpectProduct<TypeParam, Second>(d, second, 0, column, 0, Second::kKBlocks);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// A store goes to each peer's own copy of the same address, and nowhere else.
+TEST(ClusterExchangeWriter, ReachesEveryPeer) {
+  using Config = TestConfig<16, 64, 3, 4, 1, 1, false, 1, 64, 64, 16, 1, 64, 16, 1>;
+  machine.Reset(4);
+  machine.rank = 2;
+  const ExchangeWriter<Config, 64> writer{2048, kOwnBarriers};
+  writer.group(3, 8, Word4{1, 2, 3, 4});
+  writer.group(3, 64, Word4{9, 9, 9, 9});  // behind the last column: not written
+  for (int rank = 0; rank < 4; ++rank) {
+    machine.rank = rank;
+    EXPECT_EQ(machine.Load<u32>(2048 + static_cast<u32>(swizzled_offset(16, 3, 8))), 1u);
+    EXPECT_EQ(machine.Barrier(kOwnBarriers).arrived, 16);
+  }
+}
+
+TEST(QuadTranspose, GivesEachLaneOneGroup) {
+  for (int run = 0; run < 2; ++run) {
+    machine.RunWarp([&](int lane) {
+      threadIdx.x = static_cast<unsigned>(lane);
+      u32 w[4];
+      for (u32 g = 0; g < 4; ++g) w[g] = static_cast<u32>(lane) * 16 + g;
+      const Word4 v = quad_transpose(w);
+      if (!machine.count_bytes) return;
+      const u32 quad = static_cast<u32>(lane) / 4 * 4, group = static_cast<u32>(lane) % 4;
+      EXPECT_EQ(v.x, (quad + 0) * 16 + group);
+      EXPECT_EQ(v.y, (quad + 1) * 16 + group);
+      EXPECT_EQ(v.z, (quad + 2) * 16 + group);
+      EXPECT_EQ(v.w, (quad + 3) * 16 + group);
+    });
+  }
+}
+
+TEST(GlobalWriter, WritesNothingOutsideTheMatrix) {
+  constexpr int kColumns = 11, kRows = 3;
+  for (int column = 0; column < 24; column += 8) {
+    for (int row = 0; row < 6; ++row) {
+      std::vector<u16> out((kRows + 3) * (kColumns + 2), kPoison);
+      const GlobalWriter<kColumns, false> writer{out.data(), kColumns + 2, kRows};
+      writer.group(row, column, Word4{0x20001, 0x40003, 0x60005, 0x80007});
+      for (int i = 0; i < static_cast<int>(out.size()); ++i) {
+        const int r = i / (kColumns + 2), c = i % (kColumns + 2);
+        const bool inside =
+            r == row && row < kRows && c >= column && c < column + 8 && c < kColumns;
+        EXPECT_EQ(out[static_cast<size_t>(i)], inside ? c - column + 1 : kPoison);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,157 @@
+// A cluster's shared memory and the asynchronous instructions, on the host: enough to run the
+// device library's own text, one thread after the other. Barriers do not block; they count bytes,
+// so that a test can compare what was expected with what arrived.
+#ifndef SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
+#define SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/unit/device/hardware.h"
+
+namespace sinter {
+namespace hardware {
+
+// A row-major matrix of 16-bit elements in global memory, and the box that a tensor map takes.
+struct Matrix {
+  int rows = 0, columns = 0, box_rows = 0;
+  std::vector<uint16_t> data;
+  uint16_t At(int row, int column) const {
+    if (row < 0 || row >= rows || column < 0 || column >= columns) return 0;  // TMA fills with zero
+    return data[static_cast<size_t>(row) * static_cast<size_t>(columns) +
+                static_cast<size_t>(column)];
+  }
+};
+
+struct Bytes {
+  int64_t expected = 0, arrived = 0;
+};
+
+// Addresses: bits 0-17 are the shared window of a block, bits 24 and up its rank plus one; an
+// address without a rank is of the current block.
+class Machine {
+ public:
+  static constexpr int kRankShift = 24;
+
+  void Reset(int ranks) {
+    memory_.assign(static_cast<size_t>(ranks), std::vector<uint8_t>(kWindow, 0x7F));
+    barriers_.clear();
+    rank = 0;
+    count_bytes = true;
+  }
+  int rank = 0;
+  bool count_bytes = true;  // false while a warp is run again for its shuffles
+
+  uint8_t* At(uint32_t address, uint32_t bytes) {
+    const uint32_t block = address >> kRankShift, offset = address & (kWindow - 1);
+    if ((address & ((1u << kRankShift) - 1)) + bytes > kWindow || offset % bytes != 0)
+      Fail("bad shared address", address);
+    return memory_.at(block == 0 ? static_cast<size_t>(rank) : block - 1).data() + offset;
+  }
+  template <class T>
+  T Load(uint32_t address) {
+    T value;
+    std::memcpy(&value, At(address, sizeof(T)), sizeof(T));
+    return value;
+  }
+  template <class T>
+  void Store(uint32_t address, T value) {
+    std::memcpy(At(address, sizeof(T)), &value, sizeof(T));
+  }
+  uint32_t Map(uint32_t address, uint32_t peer) const {
+    return (address & (kWindow - 1)) | (peer + 1) << kRankShift;
+  }
+
+  void Expect(uint32_t barrier, int64_t bytes) { Barrier(barrier).expected += bytes; }
+  void Arrive(uint32_t barrier, int64_t bytes) {
+    if (count_bytes) Barrier(barrier).arrived += bytes;
+  }
+  Bytes& Barrier(uint32_t address) {
+    if (address >> kRankShift == 0) address = Map(address, static_cast<uint32_t>(rank));
+    return barriers_[address];
+  }
+  const std::map<uint32_t, Bytes>& barriers() const { return barriers_; }
+
+  void LoadBox(uint32_t destination, const Matrix& matrix, int x, int y, uint32_t barrier) {
+    if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);
+    for (int r = 0; r < matrix.box_rows; ++r) {
+      for (int c = 0; c < kBoxColumns; ++c)
+        Store<uint16_t>(TmaAddress(destination, r, c), matrix.At(y + r, x + c));
+    }
+    Arrive(barrier, int64_t{2} * kBoxColumns * matrix.box_rows);
+  }
+
+  // Thread `thread`'s part of d (+)= A B; A is K-major.
+  template <int kRegisters>
+  void Multiply(float (&d)[kRegisters], uint64_t a_bits, uint64_t b_bits, bool b_k_major,
+                bool accumulate, int thread) {
+    const Descriptor a = Decode(a_bits), b = Decode(b_bits);
+    if (!Is128ByteSwizzle(a) || !Is128ByteSwizzle(b)) Fail("bad descriptor", a.start);
+    for (int i = 0; i < kRegisters; ++i) {
+      const Place place = AccumulatorPlace(thread, i);
+      float sum = accumulate ? d[i] : 0;
+      for (int k = 0; k < 16; ++k) {
+        sum += Number(FetchAddress(a, true, place.row, k)) *
+               Number(FetchAddress(b, b_k_major, place.column, k));
+      }
+      d[i] = sum;
+    }
+  }
+
+  // A word's exchange within a warp. Lanes run one after the other, so a warp is run until no lane
+  // reads anything new: one run for each shuffle that depends on another, and the first.
+  uint32_t Shuffle(int lane, uint32_t value, int from) {
+    const auto index = next_[lane]++;
+    Words &mine = words_[lane], &other = words_[from];
+    if (mine.size() <= index) mine.resize(index + 1);
+    if (mine[index] != value) changed_ = true;
+    mine[index] = value;
+    return index < other.size() ? other[index] : 0;
+  }
+  template <class F>
+  void RunWarp(F&& lane) {
+    for (Words& words : words_) words.clear();
+    count_bytes = false;
+    do {
+      RunLanes(lane);
+    } while (changed_);
+    count_bytes = true;
+    RunLanes(lane);
+  }
+
+  [[noreturn]] static void Fail(const char* what, uint32_t address) {
+    throw std::runtime_error(std::string(what) + ": " + std::to_string(address));
+  }
+
+ private:
+  using Words = std::vector<uint32_t>;
+
+  // Elements are small integers, so that sums are exact in any order.
+  float Number(uint32_t address) { return static_cast<float>(Load<int16_t>(address)); }
+
+  template <class F>
+  void RunLanes(F&& lane) {
+    changed_ = false;
+    for (int i = 0; i < 32; ++i) {
+      next_[i] = 0;
+      lane(i);
+    }
+  }
+
+  std::vector<std::vector<uint8_t>> memory_;  // of each rank
+  std::map<uint32_t, Bytes> barriers_;
+  Words words_[32];
+  size_t next_[32] = {};
+  bool changed_ = false;
+};
+
+inline thread_local Machine machine;
+
+}  // namespace hardware
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
