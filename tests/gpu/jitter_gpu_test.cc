@@ -1,0 +1,120 @@
+// Kernels with random pauses before every arrive, push and wait stay correct, over schedules of all
+// dataflows; a spin that never ends traps.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/reference/parallel.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr int64_t kRows = 128;
+constexpr size_t kSchedules = 12;  // of each dataflow and chain
+
+std::vector<FfnSpec> Specs() {
+  FfnSpec plain;
+  plain.n = 1536;
+  plain.k = 384;
+  plain.l = 384;
+  plain.act = Activation::kRelu;
+  FfnSpec gated = plain;
+  gated.gated = true;
+  gated.n = 1024;
+  gated.act = Activation::kSilu;
+  gated.layout = Layout::kIO;
+  FfnSpec tiny = plain;
+  tiny.n = 512;
+  tiny.k = 416;
+  tiny.l = 256;
+  return {plain, gated, tiny};
+}
+
+class Jitter : public GpuTest {
+ protected:
+  static std::vector<Plan> PlansOf(const Chain& chain, Dataflow dataflow) {
+    const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), kRows);
+    std::vector<Plan> plans;
+    if (dataflow != Dataflow::kProduct) {
+      for (const Schedule& s :
+           Spread(LegalSchedules(problem, ports().model, dataflow), kSchedules)) {
+        plans.push_back(FusedPlanOf(chain, kRows, s).value());
+      }
+      return plans;
+    }
+    const auto first =
+        Spread(LegalSchedules(FirstProductOf(problem), ports().model, dataflow), kSchedules);
+    const auto second =
+        Spread(LegalSchedules(SecondProductOf(problem), ports().model, dataflow), kSchedules);
+    for (size_t i = 0; i < first.size() && i < second.size(); ++i) {
+      plans.push_back(UnfusedPlanOf(chain, kRows, first[i], second[i]).value());
+    }
+    return plans;
+  }
+
+  // A test build may need more registers than there are: such a schedule is passed over, but not
+  // many.
+  static void RunAll(Dataflow dataflow) {
+    BuildOptions options;
+    options.codegen.jitter = options.codegen.trap_spins = true;
+    size_t ran = 0, refused = 0;
+    for (const FfnSpec& spec : Specs()) {
+      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
+      const std::vector<Plan> plans = PlansOf(*chain, dataflow);
+      std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
+      const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+      reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 const size_t at = static_cast<size_t>(i);
+                                 built[at] = BuildPlan(ports(), chain, plans[at], options);
+                               }
+                             });
+      const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
+      ASSERT_OK(data);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
+        if (!built[i].ok()) {
+          std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
+          ++refused;
+          continue;
+        }
+        Run(**data, *built[i]);
+        if (HasFatalFailure()) return;
+        ++ran;
+      }
+    }
+    std::printf("%zu schedules ran, %zu were refused\n", ran, refused);
+    EXPECT_GT(ran, refused);
+  }
+
+  static void Run(DeviceChain& data, const LoadedPlanPtr& plan) {
+    const auto run = data.Bind(plan);
+    ASSERT_OK(run);
+    std::string first;
+    for (int i = 0; i < Repeats(); ++i) {
+      const int64_t m = i % 4 == 3 ? 77 : kRows;
+      const auto output = data.Run(*run, m);
+      ASSERT_OK(output);
+      if (i == 0) first = *output;
+      if (m == kRows && i > 0) {
+        ASSERT_TRUE(*output == first) << "run " << i << " differs";
+      } else {
+        ASSERT_OK(data.Check(*output, m));
+      }
+    }
+  }
+};
+
+TEST_F(Jitter, Products) { RunAll(Dataflow::kProduct); }
+TEST_F(Jitter, GridExchange) { RunAll(Dataflow::kGridExchange); }
+TEST_F(Jitter, ClusterExchange) { RunAll(Dataflow::kClusterExchange); }
+
+}  // namespace
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,388 @@
+// Streams, threads, contexts, capture, workspaces and programmatic edges on a real driver.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/handles.h"
+#include "runtime/driver/scopes.h"
+#include "src/base/status.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/late_kernel.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr auto kFused = PrepareOptions::Choice::kFused;
+constexpr auto kUnfused = PrepareOptions::Choice::kUnfused;
+
+FfnSpec Square(int64_t n, int64_t k, bool gated) {
+  FfnSpec spec;
+  spec.gated = gated;
+  spec.n = n;
+  spec.k = k;
+  spec.l = k;
+  spec.act = Activation::kSilu;
+  return spec;
+}
+
+class Runtime : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    const auto driver = Driver::Open(TestConfig().driver_path);
+    ASSERT_OK(driver);
+    const auto device = Device::Open(*driver, 0);
+    ASSERT_OK(device);
+    device_ = *device;
+  }
+
+  const Driver& driver() const { return device_->driver(); }
+  absl::Status Synchronize(const Stream& stream) const {
+    DriverScope scope(*device_);
+    return driver().Check(driver()->StreamSynchronize(stream.get()), "cuStreamSynchronize");
+  }
+  absl::Status BeginCapture(const Stream& stream) const {
+    DriverScope scope(*device_);
+    return driver().Check(driver()->StreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL),
+                          "cuStreamBeginCapture");
+  }
+  absl::StatusOr<Graph> EndCapture(const Stream& stream) const {
+    DriverScope scope(*device_);
+    CUgraph graph = nullptr;
+    SINTER_RETURN_IF_ERROR(
+        driver().Check(driver()->StreamEndCapture(stream.get(), &graph), "cuStreamEndCapture"));
+    return Graph(device_, graph);
+  }
+  absl::Status Replay(const GraphExec& exec, const Stream& stream) const {
+    {
+      DriverScope scope(*device_);
+      SINTER_RETURN_IF_ERROR(
+          driver().Check(driver()->GraphLaunch(exec.get(), stream.get()), "cuGraphLaunch"));
+    }
+    return Synchronize(stream);
+  }
+
+  static absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m,
+                                                 PrepareOptions::Choice choice) {
+    PrepareOptions options;
+    options.choice = choice;
+    return engine()->Prepare(chain, m, options);
+  }
+
+  // One launch on `stream`, waited for; checked.
+  void ExpectRuns(DeviceChain& data, const BoundRun& run, const Stream& stream, int64_t m) {
+    ASSERT_OK(data.Poison(run));
+    ASSERT_OK(run.launch(stream.get(), m, false));
+    ASSERT_OK(Synchronize(stream));
+    const auto output = data.DownloadOutput();
+    ASSERT_OK(output);
+    EXPECT_OK(data.Check(*output, m));
+  }
+
+  std::shared_ptr<const Device> device_;
+};
+
+TEST_F(Runtime, TwoStreamsRunAtOnce) {
+  const Chain chains[] = {MakeFfnChain(Square(3072, 1024, true)).value(),
+                          MakeFfnChain(Square(2048, 512, false)).value()};
+  std::vector<std::unique_ptr<DeviceChain>> data;
+  std::vector<BoundRun> runs;
+  std::vector<Stream> streams;
+  for (const Chain& chain : chains) {
+    const auto plan = Prepare(chain, 128, kFused);
+    ASSERT_OK(plan);
+    auto made = DeviceChain::Make(ports(), chain, 128, 3);
+    ASSERT_OK(made);
+    const auto run = (*made)->Bind(*plan);
+    ASSERT_OK(run);
+    auto stream = MakeStream(device_);
+    ASSERT_OK(stream);
+    data.push_back(*std::move(made));
+    runs.push_back(*run);
+    streams.push_back(*std::move(stream));
+  }
+  for (int round = 0; round < Repeats(); ++round) {
+    for (size_t i = 0; i < 2; ++i) ASSERT_OK(data[i]->Poison(runs[i]));
+    for (int launch = 0; launch < 10; ++launch) {
+      for (size_t i = 0; i < 2; ++i) ASSERT_OK(runs[i].launch(streams[i].get(), 128, false));
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      ASSERT_OK(Synchronize(streams[i]));
+      const auto output = data[i]->DownloadOutput();
+      ASSERT_OK(output);
+      ASSERT_OK(data[i]->Check(*output, 128)) << "stream " << i << " round " << round;
+    }
+  }
+}
+
+TEST_F(Runtime, TwoThreadsShareAPlan) {
+  const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
+  const auto plan = Prepare(chain, 128, kFused);
+  ASSERT_OK(plan);
+  const auto work = [&](uint64_t seed) {
+    const auto data = DeviceChain::Make(ports(), chain, 128, seed);
+    ASSERT_OK(data);
+    const auto run = (*data)->Bind(*plan);
+    ASSERT_OK(run);
+    const auto stream = MakeStream(device_);
+    ASSERT_OK(stream);
+    for (int round = 0; round < Repeats(); ++round) ExpectRuns(**data, *run, *stream, 128);
+  };
+  std::thread other([&] { work(2); });
+  work(1);
+  other.join();
+}
+
+TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
+  const Chain chain = MakeFfnChain(Square(2048, 512, false)).value();
+  for (auto choice : {kFused, kUnfused}) {
+    const auto data = DeviceChain::Make(ports(), chain, 128, 3);
+    ASSERT_OK(data);
+    const auto stream = MakeStream(device_);
+    ASSERT_OK(stream);
+    absl::StatusOr<Graph> graph = absl::UnknownError("");
+    DeviceBuffer workspace;
+    {
+      auto plan = Prepare(chain, 128, choice);
+      ASSERT_OK(plan);
+      auto run = (*data)->Bind(*plan);
+      ASSERT_OK(run);
+      workspace = run->workspace;
+      ASSERT_OK(BeginCapture(*stream));
+      for (int i = 0; i < 3; ++i) EXPECT_OK(run->launch(stream->get(), 100, false));
+      graph = EndCapture(*stream);
+      ASSERT_OK(graph);
+    }
+    const auto exec = Instantiate(device_, *graph);
+    ASSERT_OK(exec);
+    for (int round = 0; round < 5; ++round) {
+      ASSERT_OK((*data)->Poison(BoundRun{nullptr, workspace}));
+      ASSERT_OK(Replay(*exec, *stream));
+      const auto output = (*data)->DownloadOutput();
+      ASSERT_OK(output);
+      ASSERT_OK((*data)->Check(*output, 100));
+    }
+  }
+}
+
+TEST_F(Runtime, PreparingDuringCaptureIsRefusedAndLeavesTheCaptureValid) {
+  const Chain chain = MakeFfnChain(Square(1024, 256, false)).value();
+  const Chain other = MakeFfnChain(Square(1152, 256, false)).value();
+  const auto plan = Prepare(chain, 64, kFused);
+  ASSERT_OK(plan);
+  const auto data = DeviceChain::Make(ports(), chain, 64, 3);
+  ASSERT_OK(data);
+  const auto run = (*data)->Bind(*plan);
+  ASSERT_OK(run);
+  const auto stream = MakeStream(device_);
+  ASSERT_OK(stream);
+  EXPECT_OK(engine()->RefuseDuringCapture(stream->get()));
+  ASSERT_OK(BeginCapture(*stream));
+  EXPECT_OK(run->launch(stream->get(), 64, false));
+  EXPECT_EQ(StatusNumber(engine()->RefuseDuringCapture(stream->get())),
+            static_cast<int32_t>(ErrorCode::kStreamCapturing));
+  std::thread preparing([&] { EXPECT_OK(Prepare(other, 64, kFused)); });
+  preparing.join();
+  EXPECT_OK(run->launch(stream->get(), 64, false));
+  const auto graph = EndCapture(*stream);
+  ASSERT_OK(graph);
+  const auto exec = Instantiate(device_, *graph);
+  ASSERT_OK(exec);
+  ASSERT_OK((*data)->Poison(*run));
+  ASSERT_OK(Replay(*exec, *stream));
+  const auto output = (*data)->DownloadOutput();
+  ASSERT_OK(output);
+  EXPECT_OK((*data)->Check(*output, 64));
+}
+
+TEST_F(Runtime, AThreadWithoutAContextKeepsNone) {
+  const Chain chain = MakeFfnChain(Square(1280, 256, false)).value();
+  std::thread thread([&] {
+    CUcontext current = nullptr;
+    ASSERT_EQ(driver()->CtxGetCurrent(&current), CUDA_SUCCESS);
+    ASSERT_EQ(current, nullptr);
+    const auto plan = Prepare(chain, 64, kFused);
+    ASSERT_OK(plan);
+    const auto data = DeviceChain::Make(ports(), chain, 64, 3);
+    ASSERT_OK(data);
+    ExpectCorrect(**data, *plan, 64, 2);
+    ASSERT_EQ(driver()->CtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, nullptr);
+  });
+  thread.join();
+}
+
+// A context of the caller's own, beside the primary one.
+class OwnContext {
+ public:
+  explicit OwnContext(const Device& device) {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return;
+    const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
+        dlsym(library, "cuCtxCreate_v2"));
+    destroy_ = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(library, "cuCtxDestroy_v2"));
+    if (create == nullptr || destroy_ == nullptr) return;
+    if (create(&context_, 0, device.handle()) != CUDA_SUCCESS) context_ = nullptr;
+  }
+  ~OwnContext() {
+    if (context_ != nullptr) destroy_(context_);
+  }
+  CUcontext get() const { return context_; }
+
+ private:
+  CUcontext context_ = nullptr;
+  CUresult (*destroy_)(CUcontext) = nullptr;
+};
+
+TEST_F(Runtime, TheCallersContextIsRestored) {
+  const OwnContext own(*device_);
+  if (own.get() == nullptr) GTEST_SKIP() << "the driver makes no second context";
+  const Chain chain = MakeFfnChain(Square(1408, 256, false)).value();
+  const auto expect_own = [&](const char* after) {
+    CUcontext current = nullptr;
+    ASSERT_EQ(driver()->CtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, own.get()) << after;
+  };
+  expect_own("creating it");
+  const auto plan = Prepare(chain, 64, kFused);
+  ASSERT_OK(plan);
+  expect_own("prepare");
+  const auto data = DeviceChain::Make(ports(), chain, 64, 3);
+  ASSERT_OK(data);
+  const auto run = (*data)->Bind(*plan);
+  ASSERT_OK(run);
+  expect_own("bind");
+  const auto output = (*data)->Run(*run, 64);
+  ASSERT_OK(output);
+  expect_own("launch");
+  EXPECT_OK((*data)->Check(*output, 64));
+  EXPECT_FALSE((*data)->Run(*run, 65).ok());
+  expect_own("a refused launch");
+}
+
+TEST_F(Runtime, TwoPlansUseOneWorkspaceInTurn) {
+  const Chain chains[] = {MakeFfnChain(Square(3072, 1024, true)).value(),
+                          MakeFfnChain(Square(4096, 1024, false)).value()};
+  for (auto choice : {kFused, kUnfused}) {
+    std::vector<std::unique_ptr<DeviceChain>> data;
+    std::vector<PreparedPlanPtr> plans;
+    uint64_t bytes = 0;
+    for (const Chain& chain : chains) {
+      const auto plan = Prepare(chain, 128, choice);
+      ASSERT_OK(plan);
+      auto made = DeviceChain::Make(ports(), chain, 128, 3);
+      ASSERT_OK(made);
+      plans.push_back(*plan);
+      data.push_back(*std::move(made));
+      bytes = std::max(bytes, (*plan)->WorkspaceBytes());
+    }
+    if (bytes == 0) continue;
+    const auto workspace = data[0]->MakeWorkspace(bytes);
+    ASSERT_OK(workspace);
+    ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+      const size_t larger = plans[0]->WorkspaceBytes() == bytes ? 0 : 1;
+      return plans[larger]->InitWorkspace(workspace->ptr, bytes, stream);
+    }));
+    std::vector<BoundRun> runs;
+    for (size_t i = 0; i < 2; ++i) {
+      const auto run = data[i]->BindOn(plans[i], *workspace);
+      ASSERT_OK(run);
+      runs.push_back(*run);
+    }
+    const int64_t rows[] = {128, 65};
+    for (int round = 0; round < 2 * Repeats(); ++round) {
+      const size_t i = static_cast<size_t>(round % 2);
+      const int64_t m = rows[round / 2 % 2];
+      const auto output = data[i]->Run(runs[i], m);
+      ASSERT_OK(output);
+      ASSERT_OK(data[i]->Check(*output, m)) << "round " << round;
+    }
+  }
+}
+
+TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
+  const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
+  const int a = ViewAsFfn(chain).value().a;
+  for (auto choice : {kFused, kUnfused}) {
+    const auto plan = Prepare(chain, 128, choice);
+    ASSERT_OK(plan);
+    const auto data = DeviceChain::Make(ports(), chain, 128, 3);
+    ASSERT_OK(data);
+    const auto run = (*data)->Bind(*plan);
+    ASSERT_OK(run);
+    const DeviceBuffer input = (*data)->input_buffer(a);
+    const std::string& bytes = (*data)->inputs()[static_cast<size_t>(a)];
+    const auto kept = (*data)->MakeWorkspace(bytes.size());
+    ASSERT_OK(kept);
+    ASSERT_OK(ports().measurer->Upload(*kept, bytes.data(), bytes.size()));
+    const auto late = LateKernel::Make(ports().compiler.get(), ports().loader.get(), *kept, input);
+    ASSERT_OK(late);
+    for (int round = 0; round < Repeats(); ++round) {
+      ASSERT_OK((*data)->Poison(*run));
+      ASSERT_OK(ports().measurer->Fill(input, 0xff));
+      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+        SINTER_RETURN_IF_ERROR((*late)->Enqueue(stream));
+        return run->launch(stream, 128, true);
+      }));
+      const auto output = (*data)->DownloadOutput();
+      ASSERT_OK(output);
+      ASSERT_OK((*data)->Check(*output, 128)) << "round " << round;
+    }
+  }
+}
+
+// One layer's output is the next one's input, as in a model: E = f(f(f(A))).
+TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
+  const Chain chain = MakeFfnChain(Square(2048, 512, true)).value();
+  const FfnView view = ViewAsFfn(chain).value();
+  for (auto choice : {kFused, kUnfused}) {
+    const auto plan = Prepare(chain, 128, choice);
+    ASSERT_OK(plan);
+    const auto data = DeviceChain::Make(ports(), chain, 128, 3);
+    ASSERT_OK(data);
+    const uint64_t bytes = (*data)->inputs()[static_cast<size_t>(view.a)].size();
+    const auto workspace = (*data)->MakeWorkspace((*plan)->WorkspaceBytes());
+    ASSERT_OK(workspace);
+    ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) {
+      return (*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream);
+    }));
+    std::vector<DeviceBuffer> layers = {(*data)->input_buffer(view.a)};
+    std::vector<std::shared_ptr<const PlanBinding>> bindings;
+    for (int layer = 0; layer < 6; ++layer) {
+      const auto out = (*data)->MakeWorkspace(bytes);
+      ASSERT_OK(out);
+      layers.push_back(*out);
+      std::vector<DevicePtr> buffers(static_cast<size_t>(chain.num_inputs()) + 1);
+      for (int i = 0; i < chain.num_inputs(); ++i) {
+        const size_t caller = static_cast<size_t>(chain.InputOrder()[static_cast<size_t>(i)]);
+        buffers[caller] = (*data)->input_buffer(i).ptr;
+        if (i == view.a) buffers[caller] = layers[static_cast<size_t>(layer)].ptr;
+      }
+      buffers.back() = out->ptr;
+      const auto binding = (*plan)->Bind(buffers, workspace->ptr);
+      ASSERT_OK(binding);
+      bindings.push_back(*binding);
+    }
+    std::string plain;
+    for (int round = 0; round < Repeats(); ++round) {
+      for (size_t i = 1; i < layers.size(); ++i) ASSERT_OK(ports().measurer->Fill(layers[i], 0xff));
+      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+        for (const auto& binding : bindings) {
+          SINTER_RETURN_IF_ERROR((*plan)->Launch(*binding, stream, 128, round > 0));
+        }
+        return absl::OkStatus();
+      }));
+      std::string output(bytes, '\0');
+      ASSERT_OK(ports().measurer->Download(&output[0], layers.back(), bytes));
+      if (round == 0) plain = output;
+      ASSERT_TRUE(output == plain) << "round " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,98 @@
+// A kernel that compiles, runs and computes something else is caught by the self-check, put aside,
+// and replaced by the unfused plan.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/engine/core.h"
+#include "tests/gpu/gpu_fixture.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+// The default hooks, but every kernel of the chain family gets another activation.
+PlanningHooks WrongChainKernels() {
+  PlanningHooks hooks;
+  hooks.plan = PlanChain;
+  hooks.generate = [](const KernelSpec& spec,
+                      const DeviceModel& model) -> absl::StatusOr<GeneratedKernel> {
+    absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
+    if (!kernel.ok() || spec.family != KernelFamily::kChain) return kernel;
+    const std::string right = "using Activation = Relu;";
+    const size_t at = kernel->request.source.find(right);
+    if (at == std::string::npos) return absl::InternalError("the source names no Relu");
+    kernel->request.source.replace(at, right.size(), "using Activation = Identity;");
+    return kernel;
+  };
+  hooks.device_library = DeviceLibraryDigest();
+  return hooks;
+}
+
+TEST(WrongKernel, IsCaughtQuarantinedAndReplaced) {
+  const Config config = TestConfig();
+  std::string logged;
+  const LogSink log(LogLevel::kWarn, [&](LogLevel, absl::string_view message) {
+    absl::StrAppend(&logged, message, "\n");
+  });
+  auto ports = MakePorts(config, 0, "", log);
+  ASSERT_OK(ports);
+  const std::shared_ptr<Engine> engine =
+      CreateEngine(*std::move(ports), config, log, WrongChainKernels());
+  FfnSpec spec;
+  spec.n = 768;
+  spec.k = 768;
+  spec.l = 768;
+  spec.act = Activation::kRelu;
+  const Chain chain = MakeFfnChain(spec).value();
+  PrepareOptions options;
+  options.verify = true;
+  auto plan = engine->Prepare(chain, 128, options);
+  ASSERT_OK(plan);
+  if (engine->Stats().wrong_kernels == 0) {
+    // Planning may prefer two kernels for this chain: then the fused one is asked for.
+    options.choice = PrepareOptions::Choice::kFused;
+    plan = engine->Prepare(chain, 128, options);
+  }
+  EXPECT_GE(engine->Stats().wrong_kernels, 1u);
+  EXPECT_NE(logged.find("quarantined"), std::string::npos) << logged;
+  EXPECT_NE(logged.find("seed"), std::string::npos) << logged;
+  options.choice = PrepareOptions::Choice::kBest;
+  const auto again = engine->Prepare(chain, 128, options);
+  ASSERT_OK(again);
+  EXPECT_EQ((*again)->plan().name, "unfused") << (*again)->Explain();
+  const auto data = DeviceChain::Make(engine->ports(), chain, 128, 9);
+  ASSERT_OK(data);
+  const auto run = (*data)->Bind(*again);
+  ASSERT_OK(run);
+  const auto output = (*data)->Run(*run, 128);
+  ASSERT_OK(output);
+  EXPECT_OK((*data)->Check(*output, 128));
+}
+
+TEST(WrongKernel, IsWrongByTheBoundsOfTheseTests) {
+  const Config config = TestConfig();
+  auto ports = MakePorts(config, 0, "", LogSink());
+  ASSERT_OK(ports);
+  const std::shared_ptr<Engine> engine =
+      CreateEngine(*std::move(ports), config, LogSink(), WrongChainKernels());
+  FfnSpec spec;
+  spec.n = 768;
+  spec.k = 768;
+  spec.l = 768;
+  spec.act = Activation::kRelu;
+  const Chain chain = MakeFfnChain(spec).value();
+  PrepareOptions options;
+  options.choice = PrepareOptions::Choice::kFused;
+  const auto plan = engine->Prepare(chain, 128, options);
+  ASSERT_OK(plan);
+  const auto data = DeviceChain::Make(engine->ports(), chain, 128, 9);
+  ASSERT_OK(data);
+  const auto run = (*data)->Bind(*plan);
+  ASSERT_OK(run);
+  const auto output = (*data)->Run(*run, 128);
+  ASSERT_OK(output);
+  EXPECT_EQ((*data)->Check(*output, 128).code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing
