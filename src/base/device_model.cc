@@ -38,6 +38,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("launch_us", model.launch_us, 0, 1e6);
   visit("fill_us", model.fill_us, 0, 1e6);
   visit("stage_us", model.stage_us, 0, 1e6);
+  visit("lone_step_us", model.lone_step_us, 0, 1e6);
   visit("cluster_barrier_us", model.cluster_barrier_us, 0, 1e6);
   visit("grid_barrier_us", model.grid_barrier_us, 0, 1e6);
   visit("drain_us", model.drain_us, 0, 1e6);

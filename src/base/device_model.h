@@ -37,8 +37,9 @@ struct DeviceModel {
   std::array<int, 5> resident_clusters{};    // of one-block-per-SM clusters, conservative
   double reduce_bytes_per_us = 0;            // f32 reduction into an L2-resident buffer
   double launch_us = 0;                      // empty kernel in a graph, plain edge
-  double fill_us = 0;   // first bytes of a kernel: launch to first full stage, above launch_us
-  double stage_us = 0;  // cost of one ring stage, whatever its bytes
+  double fill_us = 0;       // first bytes of a kernel: launch to first full stage, above launch_us
+  double stage_us = 0;      // cost of one ring stage, whatever its bytes
+  double lone_step_us = 0;  // what a lone consumer warpgroup loses between two ring stages
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end

@@ -102,8 +102,8 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   const double reduce1 = ReduceUs(first, s, s.first, model);
   // The ranks of a group start when their own parts of C are ready, one after another; the sum
   // waits for the last of them.
-  const double reduce2 =
-      ReduceUs(second, s, s.second, model) + model.cluster_barrier_us * (s.second.split_k - 1);
+  const double reduce2 = ReduceUs(second, s, s.second, model) +
+                         0.5 * model.cluster_barrier_us * (s.second.split_k - 1);
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
@@ -153,6 +153,9 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   t.l2 = load.total_bytes / model.l2_bytes_per_us;
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
+  // Two warpgroups take turns at the tensor cores; a lone one leaves them idle between stages.
+  if (s.warpgroups_m * s.warpgroups_n == 1)
+    t.tensor += static_cast<double>(load.steps) * model.lone_step_us;
   // What one SM takes in: its bandwidth, the producer's loop, or the latency of a ring of loads.
   // One stage is always with the consumers, and the first turn of the ring is the fill, counted
   // elsewhere.

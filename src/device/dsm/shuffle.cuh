@@ -26,16 +26,26 @@ struct ExchangeWriter {
   SINTER_DEVICE void to_all(int row, int column, Value v) const {
     if (column >= kColumns) return;
     const u32 at = exchange + swizzled_offset(Config::kBlockM, row, column);
+    if constexpr (Config::kCluster == 1) {  // st.async is illegal outside a cluster launch
+      store_shared(at, v);
+      return;
+    }
 #pragma unroll
     for (int peer = 0; peer < Config::kCluster; ++peer)
       store_async(map_to_rank(at, peer), map_to_rank(full, peer), v);
   }
 };
 
-// Until the whole slab has arrived and may be read by wgmma.
+// Until the whole slab has arrived and may be read by wgmma. All consumer threads.
+template <class Config>
 SINTER_DEVICE void exchange_wait(u32 full) {
-  mbarrier_wait(full, 0);
-  fence_proxy_async();
+  if constexpr (Config::kCluster == 1) {
+    fence_proxy_async();
+    named_barrier(1, 128 * Config::kWarpgroupsM * Config::kWarpgroupsN);
+  } else {
+    mbarrier_wait(full, 0);
+    fence_proxy_async();
+  }
 }
 
 }  // namespace sinter

@@ -80,7 +80,7 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
     consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
                                       ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
                                       c_column, false);
-    exchange_wait(exchange_full);
+    exchange_wait<Config>(exchange_full);
     const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> second{args.bias2,
                                                                                       nullptr};
     const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
