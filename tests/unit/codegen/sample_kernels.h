@@ -74,6 +74,7 @@ inline Schedule SampleSchedule(const FfnProblem& p, Dataflow dataflow) {
     s.block_m = 16;
     s.warpgroups_m = 1;
     s.warpgroups_n = p.gated ? 2 : 1;
+    s.stages = p.gated ? 2 : 4;
     s.block_k = 64;
     s.cluster = p.gated ? 16 : 8;
     s.grid = 8 * s.cluster;

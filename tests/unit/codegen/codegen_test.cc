@@ -1,0 +1,245 @@
+#include "src/codegen/codegen.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/codegen/kernel_source.h"
+#include "tests/unit/codegen/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
+
+std::string SourceOf(const KernelSpec& spec, const CodegenOptions& options = {}) {
+  const auto kernel = Generate(spec, H200(), options);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return kernel.ok() ? kernel->request.source : "";
+}
+
+OperandBinding* Operand(KernelSpec* spec, Role role) {
+  return const_cast<OperandBinding*>(FindOperand(*spec, role));
+}
+
+void Drop(KernelSpec* spec, Role role) {
+  auto& list = spec->operands;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].role == role) list.erase(list.begin() + static_cast<long>(i--));
+  }
+}
+
+FfnProblem Biased(FfnProblem p) {
+  p.bias1 = p.bias2 = true;
+  return p;
+}
+
+struct Refusal {
+  const char* name;
+  Dataflow dataflow;
+  std::function<void(KernelSpec*)> damage;
+  const char* message;
+};
+
+TEST(Generate, RefusesBadSpecsAndNamesTheField) {
+  const Dataflow product = Dataflow::kProduct, grid = Dataflow::kGridExchange,
+                 cluster = Dataflow::kClusterExchange;
+  const Refusal refusals[] = {
+      {"family", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; }, "family stitch"},
+      {"products", grid, [](KernelSpec* s) { s->problem.products = 3; }, "problem: products 3"},
+      {"dtype", grid, [](KernelSpec* s) { s->problem.dtype = DType::kF32; }, "problem: dtype"},
+      {"n", grid, [](KernelSpec* s) { s->problem.n = 3073; }, "problem: n 3073"},
+      {"k", cluster, [](KernelSpec* s) { s->problem.k = 7; }, "problem: k 7"},
+      {"l", cluster, [](KernelSpec* s) { s->problem.l = 0; }, "problem: l 0"},
+      {"bucket", product, [](KernelSpec* s) { s->problem.bucket = 0; }, "problem: bucket 0"},
+      {"activation", grid, [](KernelSpec* s) { s->problem.activation = Activation(9); },
+       "problem: activation 9"},
+      {"layout", grid, [](KernelSpec* s) { s->problem.layout = Layout(3); }, "problem: layout 3"},
+      {"dataflow", grid, [](KernelSpec* s) { s->schedule.dataflow = Dataflow(7); },
+       "schedule: dataflow 7"},
+      {"two products in one", grid,
+       [](KernelSpec* s) { s->schedule.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
+      {"block_m", grid, [](KernelSpec* s) { s->schedule.block_m = 100; }, "schedule: block_m 100"},
+      {"warpgroups_m", grid, [](KernelSpec* s) { s->schedule.warpgroups_m = 3; },
+       "schedule: warpgroups_m 3"},
+      {"warpgroups_n", grid, [](KernelSpec* s) { s->schedule.warpgroups_n = 0; },
+       "schedule: warpgroups_n 0"},
+      {"block_k", grid, [](KernelSpec* s) { s->schedule.block_k = 96; }, "schedule: block_k 96"},
+      {"stages", grid, [](KernelSpec* s) { s->schedule.stages = 1; }, "schedule: stages 1"},
+      {"shared memory", grid, [](KernelSpec* s) { s->schedule.stages = 30; },
+       "schedule: shared memory"},
+      {"cluster", grid, [](KernelSpec* s) { s->schedule.cluster = 6; }, "schedule: cluster 6"},
+      {"grid", grid, [](KernelSpec* s) { s->schedule.grid = 121; }, "schedule: grid 121"},
+      {"resident", grid, [](KernelSpec* s) { s->schedule.grid = 136; }, "schedule: grid 136"},
+      {"first tile", grid, [](KernelSpec* s) { s->schedule.first.block_n = 12; },
+       "schedule: first.block_n 12"},
+      {"second tile", grid, [](KernelSpec* s) { s->schedule.second.block_n = 0; },
+       "schedule: second.block_n 0"},
+      {"split", grid, [](KernelSpec* s) { s->schedule.second.split_k = 3; },
+       "schedule: second.split_k 3"},
+      {"cluster split", cluster, [](KernelSpec* s) { s->schedule.second.split_k = 2; },
+       "schedule: second.split_k 2"},
+      {"no out", product, [](KernelSpec* s) { Drop(s, Role::kOut); }, "no operand out"},
+      {"no rows", product, [](KernelSpec* s) { Drop(s, Role::kA); }, "no operand a"},
+      {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW1); }, "no operand w1"},
+      {"no up", grid, [](KernelSpec* s) { Drop(s, Role::kWUp); }, "no operand w_up"},
+      {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role::kW2); }, "no operand w2"},
+      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kB1); }, "no operand b1"},
+      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBUp); }, "no operand b_up"},
+      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kB2); }, "no operand b2"},
+      {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
+      {"row stride", grid, [](KernelSpec* s) { Operand(s, Role::kA)->row_stride = 1025; },
+       "operand a: row stride of 2050 bytes"},
+      {"offset", grid, [](KernelSpec* s) { Operand(s, Role::kW2)->offset_bytes = 8; },
+       "offset 8 must be multiples of 16"},
+  };
+  for (const Refusal& r : refusals) {
+    KernelSpec spec = SampleSpec(Biased(SampleS8()), r.dataflow);
+    ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
+    r.damage(&spec);
+    const auto kernel = Generate(spec, H200());
+    ASSERT_FALSE(kernel.ok()) << r.name;
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument) << r.name;
+    EXPECT_THAT(std::string(kernel.status().message()), HasSubstr(r.message)) << r.name;
+  }
+}
+
+TEST(Generate, IsAFunctionOfTheSpec) {
+  for (const FfnProblem& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
+    for (Dataflow dataflow : kDataflows) {
+      const KernelSpec spec = SampleSpec(p, dataflow);
+      const auto a = Generate(spec, H200()), b = Generate(spec, H200());
+      ASSERT_TRUE(a.ok()) << a.status();
+      ASSERT_TRUE(b.ok()) << b.status();
+      EXPECT_EQ(a->request.source, b->request.source);
+      EXPECT_EQ(a->request.headers, b->request.headers);
+      EXPECT_EQ(a->request.options, b->request.options);
+      EXPECT_EQ(a->request.name, b->request.name);
+      EXPECT_TRUE(a->recipe == b->recipe);
+    }
+  }
+}
+
+TEST(Generate, FillsTheRequest) {
+  const auto kernel = Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), H200());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(kernel->request.name, "sinter_cluster_exchange.cu");
+  EXPECT_EQ(kernel->request.entry, "sinter_cluster_exchange");
+  EXPECT_EQ(kernel->request.arch, "sm_90a");
+  EXPECT_TRUE(kernel->request.options.empty());
+  EXPECT_EQ(kernel->recipe.entry, kernel->request.entry);
+}
+
+TEST(Generate, TestBuildsAreOptionsAndChangeNoSource) {
+  const KernelSpec spec = SampleSpec(SampleG7(), Dataflow::kGridExchange);
+  const auto kernel = Generate(spec, H200(), {true, true});
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_THAT(kernel->request.options,
+              ::testing::ElementsAre("-DSINTER_TRAP_SPINS", "-DSINTER_JITTER"));
+  EXPECT_EQ(kernel->request.source, SourceOf(spec));
+}
+
+// Everything of a spec that changes the kernel changes its text.
+TEST(KernelSource, ChangesWithTheSpec) {
+  struct Change {
+    const char* name;
+    std::function<void(KernelSpec*)> apply;
+  };
+  const Change changes[] = {
+      {"activation", [](KernelSpec* s) { s->problem.activation = Activation::kGeluErf; }},
+      {"dtype", [](KernelSpec* s) { s->problem.dtype = DType::kF16; }},
+      {"k", [](KernelSpec* s) { s->problem.k = 1032; }},
+      {"constant weights", [](KernelSpec* s) { s->constant_weights = false; }},
+      {"bias1",
+       [](KernelSpec* s) {
+         s->problem.bias1 = true;
+         s->operands.push_back({Role::kB1, 7, 0, 0});
+         s->operands.push_back({Role::kBUp, 8, 0, 0});
+       }},
+      {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},
+      {"tile", [](KernelSpec* s) { s->schedule.first.block_n = 24; }},
+      {"out stride", [](KernelSpec* s) { Operand(s, Role::kOut)->row_stride = 2048; }},
+      {"out alignment", [](KernelSpec* s) { Operand(s, Role::kOut)->offset_bytes = 2; }},
+  };
+  const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  const std::string source = SourceOf(spec);
+  for (const Change& change : changes) {
+    KernelSpec other = spec;
+    change.apply(&other);
+    EXPECT_NE(SourceOf(other), source) << change.name;
+  }
+}
+
+TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  const std::string source = SourceOf(spec);
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.buffer != kWorkspaceBuffer) operand.buffer += 3;
+  }
+  EXPECT_EQ(SourceOf(spec), source);
+}
+
+TEST(KernelSource, WritesOneWrapperForEachWidth) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<64, BFloat16, false>"));
+  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<32, BFloat16, false>"));
+  spec.schedule.second.block_n = 64;  // as wide as gate and up: one wrapper serves both
+  const std::string source = SourceOf(spec);
+  const size_t first = source.find("struct Wgmma<");
+  EXPECT_EQ(source.find("struct Wgmma<", first + 1), std::string::npos);
+}
+
+TEST(KernelSource, AssertsThePlansSharedMemory) {
+  for (Dataflow dataflow : kDataflows) {
+    const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
+    const auto bytes = SizesOf(spec.problem, spec.schedule).shared_bytes;
+    EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("kBytes == ", bytes, ",")));
+  }
+}
+
+TEST(KernelSource, TransposesWeightsOfLayoutIo) {
+  FfnProblem p = SampleG7();
+  p.layout = Layout::kIO;
+  Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
+  s.first.block_n = s.second.block_n = 64;
+  const std::string source = SourceOf(SampleSpec(p, s));
+  EXPECT_THAT(source, HasSubstr("kWeightsTransposed = true"));
+  EXPECT_THAT(source, HasSubstr("Wgmma<64, BFloat16, true>"));
+  EXPECT_THAT(source, Not(HasSubstr("BFloat16, false>")));
+}
+
+TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
+  struct Row {
+    int64_t l, stride;
+    uint64_t offset;
+    bool aligned;
+  };
+  const Row rows[] = {{1024, 1024, 0, true},  {1024, 1032, 16, true}, {1020, 1024, 0, false},
+                      {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
+  for (const Row& row : rows) {
+    KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+    spec.problem.l = row.l;
+    Operand(&spec, Role::kOut)->row_stride = row.stride;
+    Operand(&spec, Role::kOut)->offset_bytes = row.offset;
+    EXPECT_EQ(OutputAligned(spec), row.aligned) << row.l << " " << row.stride;
+    EXPECT_THAT(SourceOf(spec),
+                HasSubstr(row.aligned ? "kOutAligned = true" : "kOutAligned = false"));
+  }
+  KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
+  EXPECT_TRUE(OutputAligned(one));
+  one.problem.n = 3076;
+  EXPECT_FALSE(OutputAligned(one));
+}
+
+}  // namespace
+}  // namespace sinter

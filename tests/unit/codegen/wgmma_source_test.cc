@@ -1,0 +1,39 @@
+#include "src/codegen/wgmma_source.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Operands are numbered: registers first, then both descriptors and the predicate's word.
+TEST(WgmmaSource, NumbersEveryOperandForEveryN) {
+  for (int n = 8; n <= 256; n += 8) {
+    for (DType dtype : {DType::kBF16, DType::kF16}) {
+      for (bool transposed : {false, true}) {
+        const std::string text = WgmmaSource(n, dtype, transposed);
+        const int registers = n / 2;
+        const char* type = dtype == DType::kF16 ? "f16" : "bf16";
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("Wgmma<", n, ", ", ElementName(dtype), ", ",
+                                                 transposed ? "true" : "false", ">")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("float (&d)[", registers, "]")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("m64n", n, "k16.f32.", type, ".", type, " {%0,")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("%", registers - 1, "}, %", registers, ", %",
+                                                 registers + 1, ", p, 1, 1, 0, ",
+                                                 transposed ? 1 : 0, ";")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("setp.ne.b32 p, %", registers + 2, ", 0;")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("\"+f\"(d[", registers - 1, "])\n")));
+        EXPECT_EQ(text.find('$'), std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter
