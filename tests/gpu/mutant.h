@@ -1,0 +1,26 @@
+// Mutant: runs kernels of a mutated device library and says whether anything showed.
+#ifndef SINTER_TESTS_GPU_MUTANT_H_
+#define SINTER_TESTS_GPU_MUTANT_H_
+
+#include <string>
+
+#include "src/engine/engine.h"
+#include "tests/gpu/mutations.h"
+
+namespace sinter::gpu_testing {
+
+enum class Fate { kSurvived, kKilled, kBroken };  // broken: the test itself could not be made
+
+struct Outcome {
+  Fate fate = Fate::kBroken;
+  std::string detail;  // what killed it, or what went wrong
+};
+
+// Several schedules with spin traps, with and without jitter: repeated runs, back-to-back launches
+// on programmatic edges, a late predecessor. Stops at the first sign. A mutant that does not
+// compile is killed. The device is lost after a trap: one mutant a process.
+Outcome RunMutant(const Ports& ports, const Mutation& mutation);
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_MUTANT_H_

@@ -1,0 +1,164 @@
+#include "tests/gpu/mutations.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/consumer.cuh",
+               kReduce[] = "dsm/reduce_scatter.cuh", kShuffle[] = "dsm/shuffle.cuh",
+               kBlock[] = "kernels/block.cuh", kGemm[] = "kernels/gemm.cuh",
+               kGrid[] = "kernels/chain_grid.cuh", kCluster[] = "kernels/chain_cluster.cuh";
+
+std::vector<Mutation> PipelineMutations() {
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  return {
+      {"weights overwrite a stage in use", kProducer,
+       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n"
+       "    mbarrier_arrive_expect(",
+       "    mbarrier_arrive_expect(", kFlow},
+      {"rows overwrite a stage in use", kProducer,
+       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll",
+       "#pragma unroll", kFlow},
+      {"products do not wait for a full stage", kConsumer,
+       "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
+      {"a short ring's stage is never given back", kConsumer,
+       "      if (place.thread == 0) mbarrier_arrive(ring.empty(cursor.stage));\n", "", kFlow,
+       Needs::kShortRing},
+      {"a long ring's stage is never given back", kConsumer,
+       "      if (i > 0 && place.thread == 0) mbarrier_arrive(ring.empty(previous));\n", "", kFlow,
+       Needs::kLongRing},
+      {"a stage is given back while its products are in flight", kConsumer,
+       "      wgmma_wait<1>();", "      wgmma_wait<3>();", kFlow, Needs::kLongRing, false},
+  };
+}
+
+std::vector<Mutation> ExchangeMutations() {
+  constexpr Dataflow kFlow = Dataflow::kGridExchange;
+  return {
+      {"parts are summed before they arrive", kReduce, "    mbarrier_wait(full, parity);\n", "",
+       Dataflow::kProduct, Needs::kSplit},
+      {"parts are sent before the owner is done with the last ones", kReduce,
+       "    mbarrier_wait_cluster(empty, primed ? parity ^ 1 : parity);\n", "", kFlow,
+       Needs::kManyTiles},
+      {"an owner never says that its parts are free", kReduce, "    if (again) release();\n", "",
+       kFlow, Needs::kManyTiles},
+      {"parts are given back before all threads have read them", kReduce,
+       "    named_barrier(1, kThreads);\n", "", kFlow, Needs::kManyTiles, false},
+      {"an owner expects no parts", kReduce,
+       "    if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());\n", "",
+       Dataflow::kProduct, Needs::kSplit},
+      {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",
+       Dataflow::kClusterExchange},
+      {"C is not ordered before the products that read it", kShuffle, "  fence_proxy_async();\n",
+       "", Dataflow::kClusterExchange, Needs::kAny, false},
+      {"nobody expects the exchange", kCluster,
+       "    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, First::kN>::kBytes);\n",
+       "", Dataflow::kClusterExchange},
+  };
+}
+
+std::vector<Mutation> GridMutations() {
+  constexpr Dataflow kFlow = Dataflow::kGridExchange;
+  return {
+      {"C is read before it is ready", kGrid, "    if (waited != m_tile) ready.wait(",
+       "    if (false) ready.wait(", kFlow},
+      {"a tile of C is never flagged", kGrid,
+       "    if (threadIdx.x == 128) store_release_gpu(word(column_tile, m_tile, rank), tag);\n", "",
+       kFlow},
+      {"a tile of C is flagged before all threads have stored", kGrid,
+       "    named_barrier(1, threads);\n", "", kFlow},
+      {"stores to C are not ordered before the loads of others", kGrid,
+       "    fence_proxy_async();\n    named_barrier(1, threads);", "    named_barrier(1, threads);",
+       kFlow, Needs::kAny, false},
+      {"the epoch never moves", kGrid,
+       "  if (threadIdx.x % 32 == 0) store_relaxed_gpu(header, tag);\n", "", kFlow},
+      {"the epoch moves before every block has read it", kGrid,
+       "  await_all(gridDim.x, tag, [&](int i) { return header + kGreetings + i; });\n", "", kFlow,
+       Needs::kAny, false},
+      {"the launch's tag is read before it is there", kGrid, "  mbarrier_wait(tag_ready, 0);\n", "",
+       kFlow},
+      {"parts of the second product are sent into those of the first", kGrid,
+       "  if constexpr (Second::kSplitK > 1 && First::kSplitK > 1) reduce2.release();\n", "", kFlow,
+       Needs::kBothSplit},
+  };
+}
+
+std::vector<Mutation> LaunchMutations() {
+  return {
+      {"a product does not wait for its predecessor", kGemm,
+       "    wait_for_predecessors();\n    if (threadIdx.x == 32 * kRowsWarp)",
+       "    if (threadIdx.x == 32 * kRowsWarp)", Dataflow::kProduct},
+      {"a grid exchange does not wait for its predecessor", kGrid,
+       "    wait_for_predecessors();\n    if (threadIdx.x / 32 == kRowsWarp)",
+       "    if (threadIdx.x / 32 == kRowsWarp)", Dataflow::kGridExchange},
+      {"a cluster exchange does not wait for its predecessor", kCluster,
+       "    wait_for_predecessors();\n    if (threadIdx.x == 32 * kRowsWarp)",
+       "    if (threadIdx.x == 32 * kRowsWarp)", Dataflow::kClusterExchange},
+      {"a block touches peers that are not ready", kBlock,
+       "    if (Config::kCluster > 1) cluster_wait();\n", "", Dataflow::kClusterExchange,
+       Needs::kAny, false},
+      {"a block leaves while peers write to it", kBlock,
+       "      cluster_arrive_relaxed();\n      cluster_wait();\n", "", Dataflow::kClusterExchange,
+       Needs::kAny, false},
+      {"barriers are used before they are initialised", kBlock, "    __syncthreads();\n", "",
+       Dataflow::kProduct, Needs::kAny, false},
+  };
+}
+
+// The first place where `text` reads `wanted`, however its lines are broken.
+bool FindIgnoringSpace(const std::string& text, const std::string& wanted, size_t* begin,
+                       size_t* end) {
+  for (size_t start = 0; start < text.size(); ++start) {
+    size_t at = start, matched = 0;
+    while (matched < wanted.size()) {
+      if (absl::ascii_isspace(static_cast<unsigned char>(wanted[matched]))) {
+        ++matched;
+      } else if (at > start && at < text.size() &&
+                 absl::ascii_isspace(static_cast<unsigned char>(text[at]))) {
+        ++at;
+      } else if (at < text.size() && text[at] == wanted[matched]) {
+        ++at;
+        ++matched;
+      } else {
+        break;
+      }
+    }
+    if (matched < wanted.size()) continue;
+    *begin = start;
+    *end = at;
+    return true;
+  }
+  return wanted.empty();
+}
+
+}  // namespace
+
+std::vector<Mutation> AllMutations() {
+  std::vector<Mutation> all = {
+      {"nothing, product", kGemm, "", "", Dataflow::kProduct},
+      {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
+      {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange}};
+  for (const std::vector<Mutation>& some :
+       {PipelineMutations(), ExchangeMutations(), GridMutations(), LaunchMutations()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+absl::Status Apply(const Mutation& mutation, CompileRequest* request) {
+  for (auto& [name, text] : request->headers) {
+    if (name != mutation.header) continue;
+    size_t begin = 0, end = 0;
+    if (!FindIgnoringSpace(text, mutation.find, &begin, &end)) break;
+    text.replace(begin, end - begin, mutation.replace);
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("'", mutation.name, "': ", mutation.header, " has no such text"));
+}
+
+}  // namespace sinter::gpu_testing

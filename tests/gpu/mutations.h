@@ -1,0 +1,42 @@
+// Mutations: device headers with one wait, fence or arrive taken out. Each must be caught.
+#ifndef SINTER_TESTS_GPU_MUTATIONS_H_
+#define SINTER_TESTS_GPU_MUTATIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "src/base/compile_request.h"
+#include "src/plan/schedule.h"
+
+namespace sinter::gpu_testing {
+
+// Schedules that a mutation shows on.
+enum class Needs {
+  kAny,
+  kSplit,      // some product's K is shared by the blocks of a cluster
+  kBothSplit,  // both products' are
+  kManyTiles,  // a group of blocks takes several tiles of a split product
+  kShortRing,  // fewer than four stages
+  kLongRing,   // four stages and more
+};
+
+struct Mutation {
+  const char* name;
+  const char* header;  // as generated source includes it
+  const char* find;    // replaced at its first occurrence; white space does not count
+  const char* replace;
+  Dataflow dataflow;  // that it is tried on
+  Needs needs = Needs::kAny;
+  bool must_die = true;  // false: the hardware may hide it; reported only
+};
+
+// The first three change nothing: they must survive.
+std::vector<Mutation> AllMutations();
+
+// NOT_FOUND when the header no longer has the text: the table must follow the device library.
+absl::Status Apply(const Mutation& mutation, CompileRequest* request);
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_MUTATIONS_H_

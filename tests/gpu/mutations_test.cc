@@ -1,0 +1,39 @@
+// The table of mutations fits the device library: each changes the one header that it names.
+#include "tests/gpu/mutations.h"
+
+#include <set>
+
+#include "gtest/gtest.h"
+#include "src/device/device_library.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+CompileRequest Library() {
+  CompileRequest request;
+  size_t count = 0;
+  const DeviceHeader* headers = DeviceHeaders(&count);
+  for (size_t i = 0; i < count; ++i) {
+    request.headers.emplace_back(headers[i].name, std::string(headers[i].bytes, headers[i].size));
+  }
+  return request;
+}
+
+TEST(Mutations, EachAppliesToTheDeviceLibrary) {
+  const CompileRequest original = Library();
+  std::set<std::string> names;
+  int lethal = 0;
+  for (const Mutation& mutation : AllMutations()) {
+    CompileRequest request = original;
+    const absl::Status status = Apply(mutation, &request);
+    EXPECT_TRUE(status.ok()) << status;
+    const bool control = mutation.find[0] == '\0';
+    EXPECT_EQ(request.headers == original.headers, control) << mutation.name;
+    EXPECT_TRUE(names.insert(mutation.name).second) << mutation.name;
+    lethal += !control && mutation.must_die ? 1 : 0;
+  }
+  EXPECT_GE(lethal, 10);
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing
