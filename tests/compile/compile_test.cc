@@ -1,6 +1,8 @@
 // Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
 // SINTER_TEST_INTENSITY=<schedules of the sweep>; SINTER_TEST_LONG=1 takes 500.
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cache/record/cubin_check.h"
@@ -41,6 +44,13 @@ int SweepCount(int standard) {
   if (std::string(Variable("SINTER_TEST_LONG")) == "1") return kLongSweep;
   if (!absl::SimpleAtoi(Variable("SINTER_TEST_INTENSITY"), &count)) return standard;
   return count;
+}
+
+// Processor time of this thread: NVRTC compiles on the thread that asks.
+double ThreadMs() {
+  timespec t = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
 
 std::unique_ptr<Compiler> MakeCompiler() { return MakeNvrtcCompiler(Variable("SINTER_NVRTC")); }
@@ -80,10 +90,13 @@ class CompileRun {
   void Report(const char* what) {
     if (times_ms_.empty()) return;
     std::sort(times_ms_.begin(), times_ms_.end());
-    const double median = times_ms_[times_ms_.size() / 2], slowest = times_ms_.back();
-    std::cout << absl::StrCat(what, ": ", times_ms_.size(), " kernels, compile median ",
-                              static_cast<int>(median), " ms, slowest ", static_cast<int>(slowest),
-                              " ms (", slowest_, "), registers at most ", registers_, "\n");
+    std::sort(wall_ms_.begin(), wall_ms_.end());
+    const double median = times_ms_[times_ms_.size() / 2];
+    std::cout << absl::StrFormat(
+        "%s: %d kernels, processor time median %.0f ms, slowest %.0f ms (%s); elapsed median %.0f "
+        "ms, slowest %.0f ms; registers at most %d\n",
+        what, times_ms_.size(), median, times_ms_.back(), slowest_, wall_ms_[wall_ms_.size() / 2],
+        wall_ms_.back(), registers_);
     EXPECT_LT(median, kSlowestMs);
   }
 
@@ -91,12 +104,14 @@ class CompileRun {
   void CompileOne(const KernelJob& job, const DeviceModel& model) {
     const auto kernel = Generate(job.spec, model, job.options);
     if (!kernel.ok()) return Fail(job, kernel.status(), "generate");
+    const double start = ThreadMs();
     const auto compiled = compiler_->Compile(kernel->request);
+    const double ms = ThreadMs() - start;
     if (!compiled.ok()) return Fail(job, compiled.status(), "compile");
     const absl::Status cubin = CheckCubin(compiled->cubin);
     if (!cubin.ok()) return Fail(job, cubin, "cubin");
     std::lock_guard<std::mutex> lock(mutex_);
-    const double ms = compiled->compile_us / 1000;
+    wall_ms_.push_back(compiled->compile_us / 1000);
     if (times_ms_.empty() || ms > slowest_ms_) slowest_ms_ = ms, slowest_ = job.Name();
     times_ms_.push_back(ms);
     registers_ = std::max(registers_, compiled->registers);
@@ -110,7 +125,7 @@ class CompileRun {
 
   Compiler* compiler_;
   std::mutex mutex_;
-  std::vector<double> times_ms_;  // of kernels that compiled
+  std::vector<double> times_ms_, wall_ms_;  // of kernels that compiled
   std::vector<std::string> failures_;
   std::string slowest_;
   double slowest_ms_ = 0;
@@ -144,7 +159,12 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
   for (const CodegenOptions& options :
        {CodegenOptions{true, false}, CodegenOptions{false, true}, CodegenOptions{true, true}}) {
     for (Dataflow dataflow : kDataflows) {
-      jobs.push_back({SampleSpec(SampleG7(), dataflow), options});
+      for (int stages : {3, 6}) {  // products of a stage awaited at once, and left in flight
+        KernelSpec spec = SampleSpec(SampleG7(), dataflow);
+        spec.schedule.block_k = 64;
+        spec.schedule.stages = stages;
+        jobs.push_back({spec, options});
+      }
     }
   }
   CompileAll(jobs, "test builds");
