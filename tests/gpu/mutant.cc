@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kRows = 128;
 constexpr int kRuns = 25;
 constexpr size_t kSchedules = 2;
+constexpr double kCompileSeconds = 60, kRunSeconds = 10;
 
 FfnSpec SpecFor(Dataflow dataflow) {
   FfnSpec spec;
@@ -97,7 +98,8 @@ absl::StatusOr<std::vector<Plan>> PlansFor(const Chain& chain, const DeviceModel
 
 class MutantRun {
  public:
-  MutantRun(const Ports& ports, const Mutation& mutation) : ports_(ports), mutation_(mutation) {}
+  MutantRun(const Ports& ports, const Mutation& mutation, Watchdog* watchdog)
+      : ports_(ports), mutation_(mutation), watchdog_(watchdog) {}
 
   Outcome Run() {
     const absl::Status prepared = Prepare();
@@ -129,27 +131,35 @@ class MutantRun {
     return data_->Reference().status();
   }
 
-  absl::StatusOr<LoadedPlanPtr> Build(const Plan& plan, bool jitter, bool mutate) {
+  absl::StatusOr<LoadedPlanPtr> Build(const Plan& plan, bool jitter, bool trap, bool mutate) {
     BuildOptions options;
-    options.codegen.trap_spins = true;
+    options.codegen.trap_spins = trap;
     options.codegen.jitter = jitter;
     options.edit = [&](CompileRequest* request) {
-      if (!mutate) return;
-      const absl::Status applied = Apply(mutation_, request);
-      if (!applied.ok()) broken_ = true;
+      if (mutate) broken_ = broken_ || !Apply(mutation_, request).ok();
     };
     return BuildPlan(ports_, chain_, plan, options);
   }
 
+  // With spin traps where the compiler takes them: between products in flight it may not. Then a
+  // hang is for the watchdog.
+  absl::StatusOr<LoadedPlanPtr> BuildMutant(const Plan& plan, bool jitter) {
+    watchdog_->Begin(absl::StrCat("compiling '", mutation_.name, "'"), kCompileSeconds);
+    absl::StatusOr<LoadedPlanPtr> built = Build(plan, jitter, true, true);
+    if (!built.ok() && !broken_) built = Build(plan, jitter, false, true);
+    return built;
+  }
+
   // An error is a sign of the mutation, unless broken_.
   absl::Status RunPlan(const Plan& plan, bool jitter) {
-    absl::StatusOr<LoadedPlanPtr> built = Build(plan, jitter, true);
+    absl::StatusOr<LoadedPlanPtr> built = BuildMutant(plan, jitter);
     if (broken_) return absl::NotFoundError("the mutation does not apply");
     if (!built.ok()) {
       // The test build itself may be refused (registers): that says nothing about the mutation.
-      if (!Build(plan, jitter, false).ok()) return absl::OkStatus();
+      if (!Build(plan, jitter, false, false).ok()) return absl::OkStatus();
       return Annotate(built.status(), "does not compile");
     }
+    watchdog_->Begin(absl::StrCat("running '", mutation_.name, "'"), kRunSeconds);
     ++ran_;
     SINTER_ASSIGN_OR_RETURN(const BoundRun run, data_->Bind(*built));
     for (int i = 0; i < kRuns; ++i) {
@@ -190,6 +200,7 @@ class MutantRun {
 
   const Ports& ports_;
   const Mutation& mutation_;
+  Watchdog* const watchdog_;
   std::shared_ptr<const Chain> chain_;
   std::vector<Plan> plans_;
   std::unique_ptr<DeviceChain> data_;
@@ -201,8 +212,8 @@ class MutantRun {
 
 }  // namespace
 
-Outcome RunMutant(const Ports& ports, const Mutation& mutation) {
-  return MutantRun(ports, mutation).Run();
+Outcome RunMutant(const Ports& ports, const Mutation& mutation, Watchdog* watchdog) {
+  return MutantRun(ports, mutation, watchdog).Run();
 }
 
 }  // namespace sinter::gpu_testing

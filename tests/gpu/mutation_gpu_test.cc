@@ -25,17 +25,17 @@ namespace sinter::gpu_testing {
 namespace {
 
 constexpr int kSkipped = 77, kSurvivedExit = 0, kKilledExit = 1, kBrokenExit = 2;
-constexpr double kSecondsPerMutant = 40;
+constexpr double kStartSeconds = 30;
 constexpr int kAtOnce = 6;  // processes that share the GPU
 
 int RunOne(int index) {
   const std::vector<Mutation> mutations = AllMutations();
   if (index < 0 || index >= static_cast<int>(mutations.size())) return kBrokenExit;
   Watchdog watchdog;
-  watchdog.Begin(mutations[static_cast<size_t>(index)].name, kSecondsPerMutant);
+  watchdog.Begin(mutations[static_cast<size_t>(index)].name, kStartSeconds);
   const auto ports = MakePorts(TestConfig(), 0, "", LogSink());
   Outcome outcome{Fate::kBroken, std::string(ports.status().message())};
-  if (ports.ok()) outcome = RunMutant(*ports, mutations[static_cast<size_t>(index)]);
+  if (ports.ok()) outcome = RunMutant(*ports, mutations[static_cast<size_t>(index)], &watchdog);
   std::printf("%.200s\n", outcome.detail.c_str());
   std::fflush(stdout);
   // Destructors would wait for a device that may be lost.
