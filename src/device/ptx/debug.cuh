@@ -1,4 +1,4 @@
-// Hooks of the test builds. SINTER_TRAP_SPINS: a spin that lasts longer than 2 s traps, so that a
+// Hooks of the test builds. SINTER_TRAP_SPINS: a spin that lasts longer than 2 s faults, so that a
 // hang becomes an error. SINTER_JITTER: a random pause before every arrive, push and wait, so that
 // a missing wait becomes a wrong result.
 #pragma once
@@ -12,22 +12,26 @@ SINTER_DEVICE u64 global_timer_ns() {
   return t;
 }
 
-// Counts the turns of one spin loop.
+// Watches one spin loop. Faults by a store to nowhere: a trap ends the path, and a path that ends
+// amid wgmma in flight makes ptxas serialise it, as a branch does.
 struct SpinGuard {
 #ifdef SINTER_TRAP_SPINS
-  u32 turns = 0;
   u64 since = 0;
   SINTER_DEVICE void turn() {
-    if ((++turns & 0x3FF) != 0) return;
     const u64 now = global_timer_ns();
-    if (since == 0) since = now;
-    if (now - since > 2000000000ull) asm volatile("trap;");
+    since = since == 0 ? now : since;
+    const u32 too_long = now - since > 2000000000ull ? 1 : 0;
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.u32 [%1], %0;}" ::"r"(too_long),
+                 "l"(0ull)
+                 : "memory");
   }
 #else
   SINTER_DEVICE void turn() {}
 #endif
 };
 
+// Without a branch: control flow that depends on a thread, amid wgmma in flight, makes ptxas
+// serialise it.
 SINTER_DEVICE void jitter() {
 #ifdef SINTER_JITTER
   u32 clock, sm;
@@ -35,7 +39,7 @@ SINTER_DEVICE void jitter() {
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
   u32 x = (clock + sm * 0x9E3779B9u) * 0x85EBCA6Bu;
   x ^= x >> 13;
-  if ((x & 3) == 0) asm volatile("nanosleep.u32 %0;" ::"r"((x >> 8) & 0x7FF));
+  asm volatile("nanosleep.u32 %0;" ::"r"((x & 3) == 0 ? (x >> 8) & 0x7FF : 0));
 #endif
 }
 
