@@ -115,7 +115,7 @@ class Bench {
     if (!config.ok()) return Error(config.status());
     config_ = *std::move(config);
     if (!o_.cache) config_.cache_enabled = false;
-    const LogSink log(LogLevel::kWarn, [](LogLevel, absl::string_view message) {
+    const LogSink log(LogLevel::kError, [](LogLevel, absl::string_view message) {
       std::fprintf(stderr, "%s\n", std::string(message).c_str());
     });
     absl::StatusOr<Ports> ports = MakePorts(config_, o_.device, "", log);

@@ -1,5 +1,6 @@
 // The 18 chains that Sinter is measured on, at their full size: both plans, both layouts, three
 // seeds, many runs.
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct Param {
   Problem problem;
   Layout layout;
 };
+
+void PrintTo(const Param& param, std::ostream* out) {
+  *out << param.problem.id << " " << sinter::NameOf(param.layout);
+}
 
 std::vector<Param> AllParams() {
   std::vector<Param> params;

@@ -19,6 +19,15 @@ FfnSpec PlainSpec() {
   return spec;
 }
 
+// Large enough that C goes through memory.
+FfnSpec LargeSpec() {
+  FfnSpec spec = PlainSpec();
+  spec.n = 2048;
+  spec.k = 512;
+  spec.l = 520;
+  return spec;
+}
+
 FfnSpec GatedSpec() {
   FfnSpec spec;
   spec.gated = true;
@@ -62,6 +71,7 @@ class EveryM : public GpuTest {
 
 TEST_F(EveryM, PlainFused) { Sweep(PlainSpec(), PrepareOptions::Choice::kFused); }
 TEST_F(EveryM, PlainUnfused) { Sweep(PlainSpec(), PrepareOptions::Choice::kUnfused); }
+TEST_F(EveryM, LargeFused) { Sweep(LargeSpec(), PrepareOptions::Choice::kFused); }
 TEST_F(EveryM, GatedFused) { Sweep(GatedSpec(), PrepareOptions::Choice::kFused); }
 TEST_F(EveryM, GatedUnfused) { Sweep(GatedSpec(), PrepareOptions::Choice::kUnfused); }
 

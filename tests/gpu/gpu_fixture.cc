@@ -22,7 +22,7 @@ Config TestConfig() {
 }
 
 LogSink StderrLog() {
-  return LogSink(LogLevel::kWarn, [](LogLevel, absl::string_view message) {
+  return LogSink(LogLevel::kError, [](LogLevel, absl::string_view message) {
     std::fprintf(stderr, "%s\n", std::string(message).c_str());
   });
 }

@@ -89,7 +89,7 @@ TEST_F(Variants, RaggedSizes) {
   };
   std::vector<FfnSpec> specs;
   for (const Size& s : {Size{8, 8, 1}, Size{200, 72, 37}, Size{1000, 120, 77}, Size{264, 1032, 255},
-                        Size{72, 40, 1001}}) {
+                        Size{72, 40, 1001}, Size{2056, 520, 517}}) {
     FfnSpec spec;
     spec.n = s.n;
     spec.k = s.k;
