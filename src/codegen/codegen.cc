@@ -18,9 +18,63 @@ std::vector<std::pair<std::string, std::string>> Headers() {
   return list;
 }
 
+absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("operand ", NameOf(role), ": ", field, " ", value, " ", bound));
+}
+
+// Columns of a matrix operand as it is stored.
+int64_t ColumnsOf(const FfnProblem& p, Role role) {
+  const bool transposed = p.layout == Layout::kIO;
+  switch (role) {
+    case Role::kA:
+      return p.k;
+    case Role::kC:
+      return p.n;
+    case Role::kOut:
+      return p.products == 2 ? p.l : p.n;
+    case Role::kW2:
+      return transposed ? p.l : p.n;
+    case Role::kW1:
+    case Role::kWUp:
+      return transposed ? p.n : p.k;
+    default:
+      return 0;  // a vector
+  }
+}
+
+absl::Status CheckOperand(const FfnProblem& p, const OperandBinding& operand) {
+  const int64_t columns = ColumnsOf(p, operand.role);
+  if (columns > 0 && operand.row_stride < columns) {
+    return Refuse(operand.role, "row stride", operand.row_stride,
+                  absl::StrCat("is below its ", columns, " columns"));
+  }
+  if (operand.role == Role::kC && operand.row_stride != columns) {
+    return Refuse(operand.role, "row stride", operand.row_stride,
+                  absl::StrCat("is not n = ", columns));
+  }
+  if (operand.offset_bytes % 2 != 0) {
+    return Refuse(operand.role, "offset", static_cast<int64_t>(operand.offset_bytes), "is odd");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOperands(const KernelSpec& spec) {
-  if (FindOperand(spec, Role::kOut) == nullptr)
+  const bool chain = spec.family == KernelFamily::kChain;
+  if (chain != (spec.problem.products == 2)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "family ", NameOf(spec.family), " does not take ", spec.problem.products, " products"));
+  }
+  if (spec.workspace_flags_offset % 4 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
+  }
+  if (FindOperand(spec, Role::kOut) == nullptr) {
     return absl::InvalidArgumentError("kernel has no operand out");
+  }
+  for (const OperandBinding& operand : spec.operands) {
+    SINTER_RETURN_IF_ERROR(CheckOperand(spec.problem, operand));
+  }
   return absl::OkStatus();
 }
 

@@ -68,8 +68,10 @@ struct ReduceScatter {
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
                 tile_row = rank * P::kOwnerRows + owner_row;
       if (tile_row >= Config::kBlockM) continue;
+      // Unrolled in full, sixteen parts in flight would spill.
+      constexpr int kUnroll = P::kSplitK * P::kWidth > 8 ? 2 : P::kSplitK;
       float x[8] = {}, up[8] = {};
-#pragma unroll
+#pragma unroll(kUnroll)
       for (int source = 0; source < P::kSplitK; ++source) {
         add_group(x, source, group, owner_row);
         if (P::kWidth == 2) add_group(up, source, group + P::kTileGroups, owner_row);
