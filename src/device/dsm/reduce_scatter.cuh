@@ -25,6 +25,8 @@ struct ReduceScatter {
 
   static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kAllGroups = P::kColumns / 8;
+  // Of the sum over sources: in full, the sixteen parts of a gated tile in flight would spill.
+  static constexpr int kUnroll = P::kSplitK * P::kWidth > 8 ? 2 : P::kSplitK;
 
   // Tells every rank of the group that this block's parts are free, after all consumer threads got
   // here.
@@ -68,8 +70,6 @@ struct ReduceScatter {
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
                 tile_row = rank * P::kOwnerRows + owner_row;
       if (tile_row >= Config::kBlockM) continue;
-      // Unrolled in full, sixteen parts in flight would spill.
-      constexpr int kUnroll = P::kSplitK * P::kWidth > 8 ? 2 : P::kSplitK;
       float x[8] = {}, up[8] = {};
 #pragma unroll(kUnroll)
       for (int source = 0; source < P::kSplitK; ++source) {
