@@ -15,8 +15,8 @@ namespace sinter {
 template <class Config, int kColumns>
 struct ExchangeWriter {
   u32 exchange;  // shared address of this block's buffer
-  u32 full;      // barrier: one arrival of its own block, and kBytes from all blocks
-  static constexpr u32 kBytes = Config::kBlockM * kColumns * 2;
+  u32 full;      // barrier: one arrival of its own block, and kBytes of remote stores
+  static constexpr u32 kBytes = Config::kCluster > 1 ? Config::kBlockM* kColumns * 2 : 0;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const { to_all(row, column, v); }
   SINTER_DEVICE void pair(int row, int column, u32 v) const { to_all(row, column, v); }

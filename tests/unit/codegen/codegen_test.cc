@@ -57,6 +57,16 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   const Refusal refusals[] = {
       {"family", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; }, "family stitch"},
       {"products", grid, [](KernelSpec* s) { s->problem.products = 3; }, "problem: products 3"},
+      {"family for products", grid, [](KernelSpec* s) { s->family = KernelFamily::kGemm; },
+       "family gemm does not take 2 products"},
+      {"short rows", product, [](KernelSpec* s) { Operand(s, Role::kOut)->row_stride = 8; },
+       "operand out: row stride 8 is below its"},
+      {"gaps in C", grid, [](KernelSpec* s) { Operand(s, Role::kC)->row_stride += 8; },
+       "operand c: row stride 3080 is not n = 3072"},
+      {"odd offset", product, [](KernelSpec* s) { Operand(s, Role::kOut)->offset_bytes = 3; },
+       "operand out: offset 3 is odd"},
+      {"flags", grid, [](KernelSpec* s) { s->workspace_flags_offset = 2; },
+       "workspace flags offset 2 is not a multiple of 4"},
       {"dtype", grid, [](KernelSpec* s) { s->problem.dtype = DType::kF32; }, "problem: dtype"},
       {"n", grid, [](KernelSpec* s) { s->problem.n = 3073; }, "problem: n 3073"},
       {"k", cluster, [](KernelSpec* s) { s->problem.k = 7; }, "problem: k 7"},
@@ -158,7 +168,7 @@ TEST(KernelSource, ChangesWithTheSpec) {
   const Change changes[] = {
       {"activation", [](KernelSpec* s) { s->problem.activation = Activation::kGeluErf; }},
       {"dtype", [](KernelSpec* s) { s->problem.dtype = DType::kF16; }},
-      {"k", [](KernelSpec* s) { s->problem.k = 1032; }},
+      {"k", [](KernelSpec* s) { s->problem.k = 1016; }},
       {"constant weights", [](KernelSpec* s) { s->constant_weights = false; }},
       {"bias1",
        [](KernelSpec* s) {
