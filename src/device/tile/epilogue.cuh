@@ -77,6 +77,7 @@ template <class Config, class P, class EpilogueType, class Writer>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue,
                                       const Writer& writer, int row, int column,
                                       WarpgroupPlace place) {
+  jitter();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
   constexpr int kQuads = P::kGroups / 4 * 4;
