@@ -66,6 +66,7 @@ struct ReduceScatter {
   template <class EpilogueType, class Writer>
   SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row,
                          int column) const {
+    jitter();
     for (int unit = threadIdx.x - 128; unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
                 tile_row = rank * P::kOwnerRows + owner_row;
