@@ -27,7 +27,6 @@ std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
                   "device: ", ports.device_name.empty() ? ports.model.name : ports.device_name,
                   " (model ", ports.model.name, ", ", ports.model.arch, ")",
                   ports.loader == nullptr ? absl::StrCat(", ", ports.no_gpu_reason) : "", "\n");
-  absl::StrAppend(&text, "plan digest: ", plan.plan.PlanDigest().Hex(), "\n");
   if (plan.chosen_digest != plan.plan.PlanDigest()) {
     absl::StrAppend(&text, "chosen by planning: ", plan.chosen_digest.Hex(), "\n");
   }

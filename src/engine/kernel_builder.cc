@@ -127,10 +127,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSpec& spec,
 
 BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& found) {
   if (!found.hit) {
-    if (found.reason != MissReason::kAbsent) {
-      core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key), " missed: ",
-                                                   NameOf(found.reason), ": ", found.detail));
-    }
+    LogMiss(core_->log, "kernel", key, found);
     return nullptr;
   }
   absl::StatusOr<BuiltKernelPtr> kernel = [&]() -> absl::StatusOr<BuiltKernelPtr> {

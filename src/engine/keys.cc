@@ -64,4 +64,12 @@ std::string ToolchainOfKey(absl::string_view kernel_key) {
 
 std::string ShortName(absl::string_view key) { return Sha256(key).Hex().substr(0, 16); }
 
+void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
+             const Lookup& found) {
+  if (found.reason == MissReason::kAbsent) return;
+  const LogLevel level = found.reason == MissReason::kDisabled ? LogLevel::kDebug : LogLevel::kWarn;
+  log.Log(level, absl::StrCat(what, " ", ShortName(key), " missed: ", NameOf(found.reason), ": ",
+                              found.detail));
+}
+
 }  // namespace sinter

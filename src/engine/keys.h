@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/log.h"
+#include "src/base/ports.h"
 #include "src/chain/chain.h"
 #include "src/engine/core.h"
 #include "src/plan/plan.h"
@@ -36,6 +38,11 @@ std::string ToolchainOfKey(absl::string_view kernel_key);
 
 // First 16 hex digits of the SHA-256 of key bytes: how logs and errors name a key.
 std::string ShortName(absl::string_view key);
+
+// Says why `key` of a `what` ("plan", "kernel") missed. An absent entry needs no words, and a store
+// that is off said so once.
+void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
+             const Lookup& found);
 
 }  // namespace sinter
 

@@ -109,9 +109,8 @@ std::shared_ptr<const PlanRecord> PlanBuilder::FromStore(const std::string& key,
     if (record.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
     core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key),
                                                  " is made again: ", record.status().message()));
-  } else if (found.reason != MissReason::kAbsent) {
-    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key), " missed: ",
-                                                 NameOf(found.reason), ": ", found.detail));
+  } else {
+    LogMiss(core_->log, "plan", key, found);
   }
   return nullptr;
 }
