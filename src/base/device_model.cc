@@ -36,6 +36,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("resident_clusters", model.resident_clusters, 0, 4096);
   visit("reduce_bytes_per_us", model.reduce_bytes_per_us, 1, 1e12);
   visit("launch_us", model.launch_us, 0, 1e6);
+  visit("programmatic_edge_us", model.programmatic_edge_us, 0, 1e6);
   visit("fill_us", model.fill_us, 0, 1e6);
   visit("stage_us", model.stage_us, 0, 1e6);
   visit("lone_step_us", model.lone_step_us, 0, 1e6);

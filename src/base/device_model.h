@@ -37,6 +37,7 @@ struct DeviceModel {
   std::array<int, 5> resident_clusters{};    // of one-block-per-SM clusters, conservative
   double reduce_bytes_per_us = 0;            // f32 reduction into an L2-resident buffer
   double launch_us = 0;                      // empty kernel in a graph, plain edge
+  double programmatic_edge_us = 0;           // what a programmatic instead of a plain edge saves
   double fill_us = 0;       // first bytes of a kernel: launch to first full stage, above launch_us
   double stage_us = 0;      // cost of one ring stage, whatever its bytes
   double lone_step_us = 0;  // what a lone consumer warpgroup loses between two ring stages

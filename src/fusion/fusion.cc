@@ -48,7 +48,9 @@ absl::Status AddUnfused(const FfnView& view, int inputs, const FfnProblem& p,
   out->Count(*two);
   const size_t pairs = std::min(one->ranked.size(), two->ranked.size());
   for (size_t i = 0; i < pairs; i++) {
-    out->plans.push_back(UnfusedPlan(view, inputs, p, one->ranked[i], &two->ranked[i]));
+    RankedSchedule second = two->ranked[i];
+    second.prediction = BehindProgrammaticEdge(second.prediction, model);
+    out->plans.push_back(UnfusedPlan(view, inputs, p, one->ranked[i], &second));
   }
   return absl::OkStatus();
 }

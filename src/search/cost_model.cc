@@ -187,4 +187,12 @@ Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const De
   return PredictProduct(problem, schedule, model);
 }
 
+Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model) {
+  const double saved = std::min(model.programmatic_edge_us, prediction.fixed_us);
+  prediction.fixed_us -= saved;
+  prediction.total_us -= saved;
+  prediction.bound = BoundOf(prediction);
+  return prediction;
+}
+
 }  // namespace sinter

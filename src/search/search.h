@@ -38,6 +38,10 @@ absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const De
 // The analytical cost of one legal schedule.
 Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const DeviceModel& model);
 
+// The same kernel right behind another of its plan: a programmatic edge lets it start while that
+// one ends.
+Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_SEARCH_SEARCH_H_
