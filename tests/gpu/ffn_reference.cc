@@ -69,7 +69,10 @@ void LoadColumns(const Weight& w, int64_t first, int64_t count, int64_t k, Matri
 }
 
 // sums[r * kColumnBlock + c] += a[r] . b[c] over the vectors [begin, end).
-__attribute__((target_clones("default", "arch=haswell"))) void AddProducts(
+#ifndef __SANITIZE_THREAD__  // clones are resolved before ThreadSanitizer is up
+__attribute__((target_clones("default", "arch=haswell")))
+#endif
+void AddProducts(
     const Matrix& a, const Matrix& b, int64_t begin, int64_t end, int64_t count, double* sums) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const Vector* x = a.Row(r);
