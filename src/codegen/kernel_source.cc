@@ -10,40 +10,25 @@
 namespace sinter {
 namespace {
 
-const char* HeaderName(Dataflow dataflow) {
-  switch (dataflow) {
-    case Dataflow::kProduct:
-      return "kernels/gemm.cuh";
-    case Dataflow::kGridExchange:
-      return "kernels/chain_grid.cuh";
-    case Dataflow::kClusterExchange:
-      return "kernels/chain_cluster.cuh";
-  }
-  return "";
-}
+// What generated source calls a dataflow's parts in the device library.
+struct KernelNames {
+  const char* header;
+  const char* function;
+  const char* types;
+  const char* entry;
+};
 
-const char* FunctionName(Dataflow dataflow) {
+KernelNames NamesOf(Dataflow dataflow) {
   switch (dataflow) {
     case Dataflow::kProduct:
-      return "gemm";
+      return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
     case Dataflow::kGridExchange:
-      return "chain_grid";
+      return {"kernels/chain_grid.cuh", "chain_grid", "ChainGridTypes", "sinter_grid_exchange"};
     case Dataflow::kClusterExchange:
-      return "chain_cluster";
+      return {"kernels/chain_cluster.cuh", "chain_cluster", "ChainClusterTypes",
+              "sinter_cluster_exchange"};
   }
-  return "";
-}
-
-const char* TypesName(Dataflow dataflow) {
-  switch (dataflow) {
-    case Dataflow::kProduct:
-      return "GemmTypes";
-    case Dataflow::kGridExchange:
-      return "ChainGridTypes";
-    case Dataflow::kClusterExchange:
-      return "ChainClusterTypes";
-  }
-  return "";
+  return {"", "", "", ""};
 }
 
 const char* ActivationName(Activation activation) {
@@ -152,24 +137,15 @@ std::string EntryText(const KernelSpec& spec) {
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<Config>(args);\n}\n",
-      128 * (1 + s.warpgroups_m * s.warpgroups_n), EntryName(s.dataflow),
-      absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      FindOperand(spec, Role::kOut)->row_stride, FunctionName(s.dataflow));
+      ThreadsOf(s), EntryName(s.dataflow), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
+      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s.dataflow).function);
 }
 
 }  // namespace
 
-const char* EntryName(Dataflow dataflow) {
-  switch (dataflow) {
-    case Dataflow::kProduct:
-      return "sinter_product";
-    case Dataflow::kGridExchange:
-      return "sinter_grid_exchange";
-    case Dataflow::kClusterExchange:
-      return "sinter_cluster_exchange";
-  }
-  return "";
-}
+const char* EntryName(Dataflow dataflow) { return NamesOf(dataflow).entry; }
+
+int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
 const OperandBinding* FindOperand(const KernelSpec& spec, Role role) {
   for (const OperandBinding& operand : spec.operands) {
@@ -204,8 +180,8 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
 std::string KernelSource(const KernelSpec& spec) {
   return absl::StrCat(
       "// ", spec.problem.ToString(), "\n// ", spec.schedule.ToString(), "\n#include \"",
-      HeaderName(spec.schedule.dataflow), "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
-      ConfigText(spec), "static_assert(", TypesName(spec.schedule.dataflow),
+      NamesOf(spec.schedule.dataflow).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
+      ConfigText(spec), "static_assert(", NamesOf(spec.schedule.dataflow).types,
       "<Config>::Layout::kBytes == ", SizesOf(spec.problem, spec.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(spec),
       "\n}  // namespace sinter\n");

@@ -13,6 +13,9 @@ namespace sinter {
 // "sinter_product", "sinter_grid_exchange" or "sinter_cluster_exchange".
 const char* EntryName(Dataflow dataflow);
 
+// Threads of a block: the producer warpgroup and the consumers.
+int ThreadsOf(const Schedule& schedule);
+
 // What the kernel's parameter list holds, in order. The recipe fills the same list.
 struct KernelParameters {
   std::vector<Role> maps;  // tensor maps

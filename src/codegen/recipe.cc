@@ -93,7 +93,7 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
   LaunchRecipe recipe;
   recipe.entry = EntryName(s.dataflow);
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
-  recipe.block = {static_cast<uint32_t>(128 * (1 + s.warpgroups_m * s.warpgroups_n)), 1, 1};
+  recipe.block = {static_cast<uint32_t>(ThreadsOf(s)), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
   recipe.shared_bytes = static_cast<uint32_t>(SizesOf(spec.problem, s).shared_bytes);
   recipe.cooperative = s.dataflow == Dataflow::kGridExchange;

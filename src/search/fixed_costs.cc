@@ -9,20 +9,24 @@ double DsmBytesPerUs(int cluster, const DeviceModel& model) {  // of one SM
   return model.dsm_bytes_per_us[static_cast<size_t>(ClusterIndex(cluster))] / model.sm_count;
 }
 
+// f32 accumulators of one tile: what one rank holds, and what an owner sums out of all ranks'
+// parts.
+double TileBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
+  return 4.0 * s.block_m * d.width * tile.block_n;
+}
+
 }  // namespace
 
 double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   if (tile.split_k == 1) return 0;
-  const double part = 4.0 * s.block_m * d.width * tile.block_n;
-  return part * (tile.split_k - 1) / tile.split_k;
+  return TileBytes(d, s, tile) * (tile.split_k - 1) / tile.split_k;
 }
 
 double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile,
                 const DeviceModel& model) {
   if (tile.split_k == 1) return 0;
-  const double sum_bytes = 4.0 * s.block_m * d.width * tile.block_n;
   return ReduceBytes(d, s, tile) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us +
-         sum_bytes / model.shared_bytes_per_us;
+         TileBytes(d, s, tile) / model.shared_bytes_per_us;
 }
 
 double ShuffleBytes(const Schedule& s) {
