@@ -20,8 +20,8 @@ struct Config {
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the unfused plan at its
                                   // first prepare on a GPU
   std::string dump_dir;           // SINTER_DUMP
-  std::string nvrtc_path;         // SINTER_NVRTC: libnvrtc to open, before the default names
-  std::string driver_path;        // SINTER_LIBCUDA: likewise for libcuda
+  std::string nvrtc_path;         // SINTER_NVRTC: the only libnvrtc to try; "": the default names
+  std::string driver_path;        // SINTER_LIBCUDA: likewise, libcuda
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=error|warn|info|debug
 };
 
