@@ -1,0 +1,194 @@
+#include "src/plan/picture.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/launch_recipe.h"
+#include "src/plan/units.h"
+
+namespace sinter {
+namespace {
+
+// One row a dataflow: dataflow, title, medium of C, how, persistent, cluster_owns_rows,
+// weights_ahead.
+constexpr DataflowRow kRows[] = {
+    {Dataflow::kProduct, "one product: a tile a block, or a group of blocks that share K",
+     Medium::kNone, "", false, false, false},
+    {Dataflow::kGridExchange, "persistent blocks: C goes through L2, W2 loads while C is under way",
+     Medium::kL2, "ready flags", true, false, true},
+    {Dataflow::kClusterExchange,
+     "a cluster owns an M tile and all of N: C stays inside the cluster", Medium::kDsm,
+     "dsm_shuffle", false, true, true},
+};
+constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
+                                  "a dataflow that has no drawing",
+                                  Medium::kNone,
+                                  "",
+                                  false,
+                                  false,
+                                  false};
+
+int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
+
+int64_t Element(const FfnProblem& p) { return SizeOf(p.dtype); }
+
+MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, const FfnProblem& p) {
+  return {std::string(name.data(), name.size()), rows, columns, rows * columns * Element(p)};
+}
+
+// [out, in] as it lies in memory.
+MatrixPicture Weights(absl::string_view name, int64_t out, int64_t in, const FfnProblem& p) {
+  return p.layout == Layout::kIO ? Matrix(name, in, out, p) : Matrix(name, out, in, p);
+}
+
+bool InWorkspace(const KernelSpec& spec, Role role) {
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == role) return b.buffer == kWorkspaceBuffer;
+  }
+  return false;
+}
+
+// What a kernel calls its matrices: one product may be the first or the second of its chain.
+struct Names {
+  std::string rows = "A", weights = "W1", result = "C";
+};
+
+Names FirstNames(const KernelSpec& spec) {
+  Names names;
+  if (spec.problem.products == 2) return names;
+  if (InWorkspace(spec, Role::kA)) return {"C", "W2", "E"};
+  if (!InWorkspace(spec, Role::kOut)) names.result = "E";
+  return names;
+}
+
+std::string Term(const std::string& rows, const std::string& weights, absl::string_view bias) {
+  return absl::StrCat(rows, " ", weights, bias.empty() ? "" : " + ", bias);
+}
+
+std::string Activated(Activation activation, const std::string& term) {
+  if (activation == Activation::kIdentity) return term;
+  return absl::StrCat(NameOf(activation), "(", term, ")");
+}
+
+std::string FirstFormula(const FfnProblem& p, const Names& names) {
+  const std::string gate =
+      Activated(p.activation, Term(names.rows, names.weights, p.bias1 ? "b1" : ""));
+  if (!p.gated) return absl::StrCat(names.result, " = ", gate);
+  return absl::StrCat(names.result, " = ", gate, " * (",
+                      Term(names.rows, "Wup", p.bias1 ? "bup" : ""), ")");
+}
+
+// Tiles and who takes them, for a product of `columns` columns.
+void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile,
+               int64_t columns, ProductPicture* out) {
+  const Schedule& s = spec.schedule;
+  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.problem.bucket));
+  out->tile_columns = std::min<int64_t>(tile.block_n, columns);
+  out->split_k = tile.split_k;
+  out->row_tiles = CeilDiv(spec.problem.bucket, s.block_m);
+  out->column_tiles = row.cluster_owns_rows ? s.cluster : CeilDiv(columns, tile.block_n);
+  if (row.persistent) {
+    const int64_t groups = std::max<int64_t>(1, s.grid / std::max(1, tile.split_k));
+    out->turns = std::max<int64_t>(1, CeilDiv(out->row_tiles * out->column_tiles, groups));
+  }
+}
+
+ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
+  const FfnProblem& p = spec.problem;
+  const Names names = FirstNames(spec);
+  ProductPicture product;
+  product.formula = FirstFormula(p, names);
+  product.result = Matrix(names.result, p.bucket, p.n, p);
+  product.operands = {Matrix(names.rows, p.bucket, p.k, p), Weights(names.weights, p.n, p.k, p)};
+  if (p.gated) product.operands.push_back(Weights("Wup", p.n, p.k, p));
+  product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
+  product.k = p.k;
+  product.width = p.FirstWidth();
+  FillTiles(spec, row, spec.schedule.first, p.n, &product);
+  return product;
+}
+
+ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
+  const FfnProblem& p = spec.problem;
+  ProductPicture product;
+  product.formula = absl::StrCat("E = ", Term("C", "W2", p.bias2 ? "b2" : ""));
+  product.result = Matrix("E", p.bucket, p.l, p);
+  product.operands = {Weights("W2", p.l, p.n, p)};
+  product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";
+  product.k = p.n;
+  FillTiles(spec, row, spec.schedule.second, p.l, &product);
+  return product;
+}
+
+HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
+  const FfnProblem& p = spec.problem;
+  const Schedule& s = spec.schedule;
+  const double tile = static_cast<double>(int64_t{s.block_m} * s.first.block_n * Element(p));
+  HandOver out;
+  out.medium = row.medium;
+  out.name = "C";
+  switch (row.medium) {
+    case Medium::kDsm:
+      out.lines.push_back(absl::StrCat(SizeText(tile), " to ", s.cluster - 1, " peers"));
+      break;
+    case Medium::kL2:
+      out.lines.push_back(
+          absl::StrCat(SizeText(static_cast<double>(p.bucket * p.n * Element(p))), " in all"));
+      break;
+    case Medium::kRegister:
+    case Medium::kShared:
+      out.lines.push_back(absl::StrCat(SizeText(tile), " a tile"));
+      break;
+    case Medium::kNone:
+      break;
+  }
+  if (!row.how.empty()) out.lines.emplace_back(row.how.data(), row.how.size());
+  return out;
+}
+
+void FillShared(const Schedule& s, const ScheduleSizes& z, KernelPicture* out) {
+  out->shared_bytes = z.shared_bytes;
+  out->stages = s.stages;
+  out->stage_bytes = z.stage_bytes;
+  out->shared.push_back({"ring", z.stage_bytes, s.stages});
+  if (z.exchange_bytes > 0) out->shared.push_back({"exchange", z.exchange_bytes, 1});
+  if (z.reduce_bytes > 0) out->shared.push_back({"reduce", z.reduce_bytes, 1});
+  int64_t rest = z.shared_bytes;
+  for (const SharedPart& part : out->shared) rest -= part.bytes * part.count;
+  if (rest > 0) out->shared.push_back({"other", rest, 1});
+}
+
+}  // namespace
+
+absl::string_view NameOf(Medium medium) {
+  constexpr absl::string_view kNames[] = {"nothing", "registers", "shared memory", "DSM", "L2"};
+  const auto index = static_cast<size_t>(medium);
+  return index < 5 ? kNames[index] : "invalid";
+}
+
+const DataflowRow& RowOf(Dataflow dataflow) {
+  for (const DataflowRow& row : kRows) {
+    if (row.dataflow == dataflow) return row;
+  }
+  return kUnknown;
+}
+
+KernelPicture PictureOf(const KernelSpec& spec) {
+  const Schedule& s = spec.schedule;
+  KernelPicture picture;
+  picture.row = &RowOf(s.dataflow);
+  picture.products.push_back(FirstProduct(spec, *picture.row));
+  if (spec.problem.products == 2) {
+    picture.hand_overs.push_back(HandOverOf(spec, *picture.row));
+    picture.products.push_back(SecondProduct(spec, *picture.row));
+  }
+  picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
+  picture.blocks = s.grid;
+  picture.cluster = std::max(1, s.cluster);
+  picture.warpgroups_m = s.warpgroups_m;
+  picture.warpgroups_n = s.warpgroups_n;
+  FillShared(s, SizesOf(spec.problem, s), &picture);
+  return picture;
+}
+
+}  // namespace sinter
