@@ -22,6 +22,8 @@ absl::string_view NameOf(MissReason reason) {
       return "disabled";
     case MissReason::kIoError:
       return "io_error";
+    case MissReason::kRemoteDown:
+      return "remote_down";
     case MissReason::kCount:
       break;
   }

@@ -33,6 +33,7 @@ enum class MissReason : uint8_t {
   kQuarantined,
   kDisabled,
   kIoError,
+  kRemoteDown,
   kCount
 };
 absl::string_view NameOf(MissReason reason);
@@ -40,6 +41,9 @@ absl::string_view NameOf(MissReason reason);
 struct StoreStats {
   uint64_t memory_hits = 0, local_hits = 0, puts = 0, put_failures = 0, quarantined = 0;
   uint64_t misses[static_cast<int>(MissReason::kCount)] = {};
+  uint64_t puts_dropped = 0;  // the queue of pending writes was full
+  uint64_t evicted = 0;       // records removed to keep the local tier under its cap
+  uint64_t lock_refused = 0;  // a store for one owner was owned by another; the shared one served
 };
 
 struct Lookup {
