@@ -4,15 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "src/base/status.h"
 #include "src/chain/ffn_view.h"
 #include "src/fusion/ffn_plans.h"
+#include "src/search/loss_reason.h"
 
 namespace sinter {
 namespace {
 
-constexpr size_t kRunnersUp = 8;
+constexpr size_t kRunnersUp = 10;
 
 absl::Status NoLegalPlan(absl::string_view why) {
   return MakeError(ErrorCode::kNoLegalPlan,
@@ -89,7 +89,8 @@ std::string NameInList(const Plan& plan) {
 }
 
 // The best plan of the other kind first, then the nearest of the rest.
-std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& others) {
+std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& others,
+                                 const DeviceModel& model) {
   std::vector<const Plan*> order;
   for (const bool other_kind : {true, false}) {
     for (const Plan& plan : others) {
@@ -101,10 +102,7 @@ std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& ot
   std::vector<Candidate> list;
   for (const Plan* plan : order) {
     if (list.size() == kRunnersUp) break;
-    const double us = plan->PredictedUs(), behind = us - chosen.PredictedUs();
-    list.push_back({NameInList(*plan), us,
-                    behind > 0 ? absl::StrFormat("predicted %.2f us slower", behind)
-                               : "predicted equal, later in order"});
+    list.push_back({NameInList(*plan), plan->PredictedUs(), WhyNotChosen(*plan, chosen, model)});
   }
   return list;
 }
@@ -115,7 +113,7 @@ std::string NoteOf(const Plan& chosen, const Planned& planned) {
   return "not fused: two kernels are predicted to be no slower";
 }
 
-FusionResult Choose(Planned planned) {
+FusionResult Choose(Planned planned, const DeviceModel& model) {
   FusionResult result;
   result.considered = planned.considered;
   result.legal = planned.legal;
@@ -124,7 +122,7 @@ FusionResult Choose(Planned planned) {
   result.chosen = std::move(planned.plans.front());
   result.alternatives.assign(std::make_move_iterator(planned.plans.begin() + 1),
                              std::make_move_iterator(planned.plans.end()));
-  result.chosen.runners_up = RunnersUp(result.chosen, result.alternatives);
+  result.chosen.runners_up = RunnersUp(result.chosen, result.alternatives, model);
   return result;
 }
 
@@ -147,7 +145,7 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
   AddFused(*view, chain.num_inputs(), problem, model, search, &planned);
   // Every schedule of both families adds in a fixed order, so options.deterministic excludes
   // nothing.
-  return Choose(std::move(planned));
+  return Choose(std::move(planned), model);
 }
 
 }  // namespace sinter
