@@ -24,13 +24,13 @@ const std::array<LevelTerm, 7>& LevelTerms();
 // spec that CheckScheduleFields refuses.
 struct KernelFacts {
   enum class Intake { kBandwidth, kStages, kRing };
-  double block_bytes = 0;    // taken in through L2
-  double shared_bytes = 0;   // ring writes and operand reads
-  double flop = 0;           // padded to whole tiles and 64 rows a warpgroup
-  int64_t steps = 0;         // ring stages
-  int64_t turns = 0;         // tiles, one after another
-  int64_t busy_blocks = 0;   // blocks with work, of the product with fewer of them
-  double ring_bytes = 0;     // stages * bytes of a stage
+  double block_bytes = 0;      // taken in through L2
+  double shared_bytes = 0;     // ring writes and operand reads
+  double flop = 0;             // padded to whole tiles and 64 rows a warpgroup
+  int64_t steps = 0;           // ring stages
+  int64_t turns = 0;           // tiles, one after another
+  int64_t busy_blocks = 0;     // blocks with work, of the product with fewer of them
+  double bytes_in_flight = 0;  // of the ring: one stage is always with the consumers
   int64_t row_reads = 0;     // times that the rows of the first product are taken in: column tiles
   int64_t c_reads = 0;       // times that C is taken in by the second product; 0 within a cluster
   int64_t weight_reads = 0;  // times that weights are taken in: row tiles
