@@ -1,4 +1,5 @@
-// A plan on one screen.
+#include "src/plan/plan_text.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -25,20 +26,8 @@ std::string MeasuredText(double us) {
 }
 
 void AppendKernel(size_t index, const PlannedKernel& kernel, std::string* out) {
-  const KernelSpec& spec = kernel.spec;
   const Prediction& p = kernel.prediction;
-  const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
-  absl::StrAppendFormat(out, "kernel %d  %s  %s\n", index, NameOf(spec.family),
-                        spec.problem.ToString());
-  absl::StrAppendFormat(out, "  schedule   %s\n", spec.schedule.ToString());
-  absl::StrAppendFormat(
-      out, "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n",
-      spec.schedule.grid, z.shared_bytes, z.stage_bytes, z.accumulators);
-  absl::StrAppendFormat(
-      out, "  operands   %s\n",
-      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
-        absl::StrAppend(s, BindingText(b));
-      }));
+  absl::StrAppend(out, KernelHeadText(index, kernel));
   absl::StrAppendFormat(out, "  predicted  %.2f us, bound by %s%s\n", p.total_us,
                         p.bound.empty() ? "nothing" : p.bound, MeasuredText(kernel.measured_us));
   absl::StrAppendFormat(
@@ -51,12 +40,42 @@ void AppendKernel(size_t index, const PlannedKernel& kernel, std::string* out) {
 
 }  // namespace
 
-std::string Plan::ToText() const {
+std::string PlanHeadText(const Plan& plan) {
+  const size_t kernels = plan.kernels.size();
+  return absl::StrFormat(
+      "plan %s  m<=%d  %d kernel%s  predicted %.2f us  workspace %d B  order: %s\ndigest %s\n",
+      plan.name, plan.bucket, kernels, kernels == 1 ? "" : "s", plan.PredictedUs(),
+      plan.workspace_bytes, plan.fixed_order ? "fixed" : "free", plan.PlanDigest().Hex());
+}
+
+std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {
+  const KernelSpec& spec = kernel.spec;
+  const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
   std::string out =
-      absl::StrFormat("plan %s  m<=%d  %d kernel%s  predicted %.2f us  workspace %d B  order: %s\n",
-                      name, bucket, kernels.size(), kernels.size() == 1 ? "" : "s", PredictedUs(),
-                      workspace_bytes, fixed_order ? "fixed" : "free");
-  absl::StrAppend(&out, "digest ", PlanDigest().Hex(), "\n");
+      absl::StrFormat("kernel %d  %s  %s\n", index, NameOf(spec.family), spec.problem.ToString());
+  absl::StrAppendFormat(&out, "  schedule   %s\n", spec.schedule.ToString());
+  absl::StrAppendFormat(
+      &out, "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n",
+      spec.schedule.grid, z.shared_bytes, z.stage_bytes, z.accumulators);
+  absl::StrAppendFormat(
+      &out, "  operands   %s\n",
+      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
+        absl::StrAppend(s, BindingText(b));
+      }));
+  return out;
+}
+
+double MeasuredUs(const Plan& plan) {
+  double total = 0;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (!(kernel.measured_us > 0)) return 0;
+    total += kernel.measured_us;
+  }
+  return total;
+}
+
+std::string Plan::ToText() const {
+  std::string out = PlanHeadText(*this);
   for (size_t i = 0; i < kernels.size(); i++) AppendKernel(i, kernels[i], &out);
   if (!note.empty()) absl::StrAppend(&out, "note       ", note, "\n");
   const size_t shown = std::min(runners_up.size(), kShownRunnersUp);

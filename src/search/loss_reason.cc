@@ -143,9 +143,13 @@ std::string DsmReason(const PlanFacts& other, const PlanFacts& chosen) {
   if (splits(other) != splits(chosen)) {
     return absl::StrCat(bytes, Instead(": K in ", splits(other) + " parts", splits(chosen)));
   }
-  if (other.cluster == chosen.cluster) return bytes;
-  return absl::StrCat(
-      bytes, Instead(": clusters of ", absl::StrCat(other.cluster), absl::StrCat(chosen.cluster)));
+  if (other.cluster != chosen.cluster) {
+    return absl::StrCat(bytes, Instead(": clusters of ", absl::StrCat(other.cluster),
+                                       absl::StrCat(chosen.cluster)));
+  }
+  if (other.blocks >= chosen.blocks) return bytes;
+  return absl::StrCat(bytes, Instead(": sent by ", absl::StrCat(other.blocks, " blocks"),
+                                     absl::StrCat(chosen.blocks)));
 }
 
 std::string FixedReason(const PlanFacts& other, const PlanFacts& chosen) {

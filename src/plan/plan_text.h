@@ -1,0 +1,20 @@
+// Parts of a plan's text that more than one text is made of.
+#ifndef SINTER_SRC_PLAN_PLAN_TEXT_H_
+#define SINTER_SRC_PLAN_PLAN_TEXT_H_
+
+#include <string>
+
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// "plan fused  m<=128  1 kernel ..", then the digest.
+std::string PlanHeadText(const Plan& plan);
+// "kernel 0  chain  ..", then its schedule, launch and operands.
+std::string KernelHeadText(size_t index, const PlannedKernel& kernel);
+// Microseconds that all kernels took where they were measured; 0 unless each of them was.
+double MeasuredUs(const Plan& plan);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_PLAN_TEXT_H_

@@ -1,0 +1,109 @@
+#include "src/search/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "src/plan/picture_text.h"
+#include "src/plan/plan_text.h"
+#include "src/search/cost_report.h"
+#include "src/search/model_notes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kBar = 20, kColumns = 100;
+
+std::string Bar(double us, double longest) {
+  const double part = longest > 0 ? std::clamp(us / longest, 0.0, 1.0) : 0;
+  const auto marks = static_cast<size_t>(std::lround(kBar * part));
+  return std::string(marks, '#') + std::string(kBar - marks, ' ');
+}
+
+std::string LevelLine(const LevelCost& level, double longest) {
+  std::string line =
+      absl::StrFormat("  %-7s %8.2f |%s| %-24s %s", level.level, level.us, Bar(level.us, longest),
+                      level.amount, level.rate.empty() ? "" : absl::StrCat("at ", level.rate));
+  line.resize(line.find_last_not_of(' ') + 1);
+  if (level.bound) absl::StrAppend(&line, "  <- bound");
+  return line + "\n";
+}
+
+std::string LevelTable(const PlannedKernel& kernel, const DeviceModel& model) {
+  const std::vector<LevelCost> levels = LevelsOf(kernel, model);
+  double longest = 0;
+  for (const LevelCost& level : levels) longest = std::max(longest, level.us);
+  std::string text = absl::StrFormat("  %-7s %8s\n", "level", "us");
+  for (const LevelCost& level : levels) text += LevelLine(level, longest);
+  return text;
+}
+
+// `text` in lines of at most kColumns, the next ones indented.
+std::string Wrapped(absl::string_view text, size_t indent) {
+  std::string out, line;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kColumns) {
+      absl::StrAppend(&out, line, "\n", std::string(indent, ' '));
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  }
+  return absl::StrCat(out, line, "\n");
+}
+
+}  // namespace
+
+std::string MeasuredText(double predicted_us, double measured_us) {
+  std::string text = absl::StrFormat("predicted %.2f us, ", predicted_us);
+  if (!(measured_us > 0)) return text + "not measured (sinter tune measures)";
+  absl::StrAppendFormat(&text, "measured %.2f us", measured_us);
+  if (!(predicted_us > 0)) return text;
+  const double more = 100 * (measured_us / predicted_us - 1);
+  absl::StrAppendFormat(&text, ": %.1f %% %s than predicted", std::abs(more),
+                        more < 0 ? "less" : "more");
+  return text;
+}
+
+std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model) {
+  const KernelSpec& spec = kernel.spec;
+  std::string text = KernelHeadText(index, kernel);
+  if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
+    absl::StrAppend(&text, DrawText(PictureOf(spec)));
+  }
+  const Prediction& p = kernel.prediction;
+  absl::StrAppend(&text, LevelTable(kernel, model), "  ",
+                  MeasuredText(p.total_us, kernel.measured_us), "; bound by ",
+                  p.bound.empty() ? "nothing" : p.bound, "\n");
+  return text;
+}
+
+std::string RunnersUpReport(const std::vector<Candidate>& runners_up) {
+  if (runners_up.empty()) return "";
+  std::string text = "not chosen:\n";
+  for (size_t i = 0; i < runners_up.size(); i++) {
+    const Candidate& c = runners_up[i];
+    absl::StrAppend(&text, absl::StrFormat("%4d %8.2f us  ", i + 1, c.predicted_us),
+                    Wrapped(c.name, 17), std::string(17, ' '), Wrapped(c.why_not, 17));
+  }
+  return text;
+}
+
+std::string ConstantsReport(const DeviceModel& model) {
+  constexpr size_t kSourceColumn = 40;
+  std::string text =
+      absl::StrCat("constants of the device model ", model.name,
+                   model.measured ? " (measured)" : " (scaled, never measured)", ":\n");
+  const std::string head = HeadNoteOf(model);
+  if (!head.empty()) absl::StrAppend(&text, "  ", Wrapped(head, 2));
+  for (const ModelNote& note : NotesOf(model)) {
+    const std::string line = absl::StrFormat("  %-24s %-12s", note.key, note.value);
+    absl::StrAppend(&text, line);
+    if (line.size() >= kSourceColumn) text += "\n" + std::string(kSourceColumn - 1, ' ');
+    absl::StrAppend(&text, " ", Wrapped(note.source, kSourceColumn));
+  }
+  return text;
+}
+
+}  // namespace sinter

@@ -1,0 +1,33 @@
+// What `explain` says of a plan beyond its schedules: drawings, levels, losers, constants. Sections
+// of text, each ending with a newline, and the same as JSON.
+#ifndef SINTER_SRC_SEARCH_PLAN_REPORT_H_
+#define SINTER_SRC_SEARCH_PLAN_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "src/base/device_model.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// One kernel: its schedule, its drawing, bytes and time of each level, predicted beside measured.
+// A schedule that CheckScheduleFields refuses is not drawn.
+std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model);
+
+// "predicted 11.50 us, measured 12.10 us: 5.2 % more than predicted", or what measures it.
+std::string MeasuredText(double predicted_us, double measured_us);
+
+// The candidates, one after another; "" for none.
+std::string RunnersUpReport(const std::vector<Candidate>& runners_up);
+
+// The device model's constants, each with where it comes from.
+std::string ConstantsReport(const DeviceModel& model);
+
+// {"schema": 1, "kernels": [{"title", "formulas", "launch", "shared", "products", "hand_overs",
+// "levels"}], "runners_up", "model": {"name", "measured", "constants"}}.
+std::string ReportJson(const Plan& plan, const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_PLAN_REPORT_H_
