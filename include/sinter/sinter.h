@@ -268,18 +268,26 @@ typedef struct sinter_context_options {
                            prepare */
   sinter_log_callback log; /* NULL: standard error */
   uintptr_t log_user_data;
+  const char* tuning_set; /* SINTER_TUNING_SET: file of a tuning set; "": none. Read once, here;
+                             without one no plan is chosen by measurement */
 } sinter_context_options;
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
  * current for the caller: every call restores the caller's current context, and works without one.
  * SINTER_UNAVAILABLE: no driver or no such GPU. SINTER_FAILED_PRECONDITION: not an sm_90 GPU.
- * SINTER_INVALID_ARGUMENT: an option or an environment variable. Thread-safe. Since 0.1. */
+ * SINTER_INVALID_ARGUMENT: an option or an environment variable; a tuning set that is missing,
+ * damaged or of another format, with path and reason. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_context_create(const sinter_context_options* options,
                                                sinter_context** out_context, sinter_error** error);
 SINTER_API void sinter_context_retain(const sinter_context* context);  /* Thread-safe. Since 0.1. */
 SINTER_API void sinter_context_release(const sinter_context* context); /* Thread-safe. Since 0.1. */
 /* 1 when the context drives a GPU, 0 for a target without one or NULL. Thread-safe. Since 0.1. */
 SINTER_API int32_t sinter_context_has_device(const sinter_context* context);
+/* The digest of the context's tuning set, all zero without one. Ranks that compare it know that
+ * they chose by the same measurements. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_context_get_tuning_digest(const sinter_context* context,
+                                                          uint8_t out_digest[32],
+                                                          sinter_error** error);
 
 /* Counters since the context was made. Filled up to struct_size bytes; what the library does not
  * know is zero. */
@@ -303,6 +311,9 @@ typedef struct sinter_stats {
       cache_other_toolchain;
   uint64_t cache_refused_owner, cache_in_quarantine, cache_disabled, cache_io_errors;
   double search_us, compile_us; /* summed over threads */
+  uint64_t tuned_plans;         /* plans made as the tuning set says */
+  uint64_t tuned_refused; /* entries of the tuning set that this library could not use: a kernel or
+                             a format changed; the plan was then chosen by prediction */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */
@@ -627,17 +638,57 @@ SINTER_API int32_t sinter_pending_poll(const sinter_pending* pending);
 SINTER_API sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_us,
                                             sinter_plan** out_plan, sinter_error** error);
 
+/* Choices that were measured: what sinter_tune adds to, what a context reads. An entry belongs to a
+ * chain, a bucket, a chip and flags, and holds the plan's schedules, what it was predicted and
+ * measured to take, and the device, seed and error of its check. A set's text form is canonical: no
+ * times, no paths, sorted, ended by the SHA-256 of the rest, which is the set's digest.
+ *
+ * An entry is used as long as its kernels are the ones that were measured: their source, the device
+ * code it includes, their options and launch are compared. A new library, search or cost model
+ * leaves it standing; a changed kernel does not, and is chosen by prediction until it is tuned
+ * again. */
+typedef struct sinter_tuning_set sinter_tuning_set;
+/* An empty set. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_tuning_set_create(sinter_tuning_set** out_set,
+                                                  sinter_error** error);
+SINTER_API void sinter_tuning_set_retain(const sinter_tuning_set* set);  /* Thread-safe. */
+SINTER_API void sinter_tuning_set_release(const sinter_tuning_set* set); /* Thread-safe. */
+/* Adds the entries of a file; they replace equal ones. SINTER_INVALID_ARGUMENT with path and reason
+ * when it cannot be read, is damaged or of another format. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_tuning_set_add_file(sinter_tuning_set* set, const char* path,
+                                                    sinter_error** error);
+/* Writes a new file and renames it to `path`: a reader sees the old file or the new one.
+ * SINTER_INVALID_ARGUMENT with path and reason. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_tuning_set_write(const sinter_tuning_set* set, const char* path,
+                                                 sinter_error** error);
+/* Entries; 0 for NULL. Thread-safe. Since 0.1. */
+SINTER_API uint64_t sinter_tuning_set_get_count(const sinter_tuning_set* set);
+/* Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_tuning_set_get_digest(const sinter_tuning_set* set,
+                                                      uint8_t out_digest[32], sinter_error** error);
+
+enum {
+  SINTER_TUNE_DETERMINISTIC = 1, /* for plans prepared so */
+  SINTER_TUNE_KEEP = 2           /* an entry of `into` that can still be used stays, unmeasured */
+};
 typedef struct sinter_tune_options {
   uint32_t struct_size;
-  uint32_t flags;       /* none yet */
-  int64_t deadline_us;  /* 0: none. What was measured by then counts */
+  uint32_t flags;
+  int64_t deadline_us;  /* 0: none. What was measured by then decides; SINTER_DEADLINE_EXCEEDED when
+                           nothing was */
   int32_t top_k;        /* candidates built and measured; 0 means 11 */
   int32_t reserved;     /* 0 */
   double switch_margin; /* a tuned choice must be faster by this fraction; 0 means 0.02 */
   sinter_stream stream; /* as in sinter_prepare_options */
+  sinter_tuning_set* into; /* NULL, or the set that receives the choice, fused or not, switched or
+                              not. Kept for the call */
 } sinter_tune_options;
-/* Builds and measures the best-ranked candidates on the context's GPU, checks each against the
- * unfused plan, and stores what won. SINTER_UNAVAILABLE without a GPU. Blocks. Thread-safe. */
+/* Builds the best-ranked candidates and the unfused plan in parallel, checks each against the
+ * unfused plan and measures it on the context's GPU: constants rotate over more than 240 MB. What
+ * won is checked against the reference and added to `into`. Changes no plan, here or elsewhere: a
+ * context takes a choice only from the tuning set that it was created with. SINTER_UNAVAILABLE
+ * without a GPU; SINTER_FAILED_PRECONDITION when no candidate could be measured. Blocks.
+ * Thread-safe, but two at once disturb each other's times. */
 SINTER_API sinter_status sinter_tune(sinter_context* context, const sinter_chain* chain, int64_t m,
                                      const sinter_tune_options* options, sinter_error** error);
 
@@ -646,9 +697,9 @@ SINTER_API sinter_status sinter_tune(sinter_context* context, const sinter_chain
 
 SINTER_API void sinter_plan_retain(const sinter_plan* plan);
 SINTER_API void sinter_plan_release(const sinter_plan* plan);
-/* SHA-256 of the plan chosen: equal wherever chain, bucket, device model, library version and
- * options are, so ranks that compare it know that they agree. A fallback on one GPU does not change
- * it; it is counted in sinter_stats. */
+/* SHA-256 of the plan chosen and of the tuning set that it was chosen with: equal wherever chain,
+ * bucket, device model, library version, tuning set and options are, so ranks that compare it know
+ * that they agree. A fallback on one GPU does not change it; it is counted in sinter_stats. */
 SINTER_API sinter_status sinter_plan_get_digest(const sinter_plan* plan, uint8_t out_digest[32],
                                                 sinter_error** error);
 /* The largest m that one pass serves; 0 for NULL. */

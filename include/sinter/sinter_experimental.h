@@ -148,7 +148,8 @@ SINTER_API sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x
 /* Generated CUDA C++ of one kernel. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
                                                   sinter_x_text** out_source, sinter_error** error);
-/* sinter_tune with its report. Thread-safe. */
+/* sinter_tune with its report, which also comes when no candidate could be measured. Thread-safe.
+ */
 SINTER_API sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain,
                                        int64_t m, const sinter_tune_options* options,
                                        sinter_x_text** out_report, sinter_error** error);

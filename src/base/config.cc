@@ -70,6 +70,7 @@ absl::StatusOr<Config> ConfigFromEnvironment() {
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_DETERMINISTIC", &config.deterministic));
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_VERIFY", &config.verify_first_use));
   config.dump_dir = Variable("SINTER_DUMP");
+  config.tuning_set = Variable("SINTER_TUNING_SET");
   config.nvrtc_path = Variable("SINTER_NVRTC");
   config.driver_path = Variable("SINTER_LIBCUDA");
   int level = static_cast<int>(config.log_level);

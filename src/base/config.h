@@ -22,6 +22,7 @@ struct Config {
   std::string dump_dir;           // SINTER_DUMP
   std::string nvrtc_path;         // SINTER_NVRTC: the only libnvrtc to try; "": the default names
   std::string driver_path;        // SINTER_LIBCUDA: likewise, libcuda
+  std::string tuning_set;                // SINTER_TUNING_SET: a tuning set's file; "": none
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=error|warn|info|debug
 };
 

@@ -1,5 +1,6 @@
 // sinter_context: configuration from options over environment, the engine, its counters.
 #include <cstdio>
+#include <cstring>
 
 #include "src/base/config.h"
 #include "src/capi/firewall.h"
@@ -24,6 +25,7 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   SINTER_ASSIGN_OR_RETURN(Config config, ConfigFromEnvironment());
   Override(options.cache_dir, &config.cache_dir);
   Override(options.dump_dir, &config.dump_dir);
+  Override(options.tuning_set, &config.tuning_set);
   Override(options.nvrtc_path, &config.nvrtc_path);
   Override(options.driver_path, &config.driver_path);
   SINTER_RETURN_IF_ERROR(Override(options.cache, "context.cache", &config.cache_enabled));
@@ -103,6 +105,8 @@ sinter_stats ToStats(const EngineStats& from) {
   to.waits = from.waits;
   to.wrong_kernels = from.wrong_kernels;
   to.non_resident_fallbacks = from.non_resident_fallbacks;
+  to.tuned_plans = from.tuned_plans;
+  to.tuned_refused = from.tuned_refused;
   to.search_us = from.search_us;
   to.compile_us = from.compile_us;
   FillCache(from.store, &to);
@@ -130,6 +134,18 @@ void sinter_context_release(const sinter_context* context) { capi::ReleaseHandle
 
 int32_t sinter_context_has_device(const sinter_context* context) {
   return capi::IsLive(context) && context->engine->ports().loader != nullptr ? 1 : 0;
+}
+
+sinter_status sinter_context_get_tuning_digest(const sinter_context* context,
+                                               uint8_t out_digest[32], sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
+    const auto& set = context->engine->ports().tuning;
+    const sinter::Digest digest = set == nullptr ? sinter::Digest() : set->SetDigest();
+    std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
+    return absl::OkStatus();
+  });
 }
 
 sinter_status sinter_context_get_stats(const sinter_context* context, sinter_stats* stats,

@@ -16,6 +16,7 @@
 #include "src/capi/handle.h"
 #include "src/chain/builder.h"
 #include "src/engine/engine.h"
+#include "src/engine/tuning_set.h"
 
 struct sinter_context : sinter::capi::Handle<sinter_context> {
   static constexpr uint32_t kMagic = 0x53436f6e;
@@ -71,6 +72,13 @@ struct sinter_x_text : sinter::capi::Handle<sinter_x_text> {
   static constexpr uint32_t kMagic = 0x53547874;
   static constexpr char kTypeName[] = "sinter_x_text";
   std::string text;
+};
+
+struct sinter_tuning_set : sinter::capi::Handle<sinter_tuning_set> {
+  static constexpr uint32_t kMagic = 0x5354756e;
+  static constexpr char kTypeName[] = "sinter_tuning_set";
+  mutable std::mutex mutex;
+  sinter::TuningSet set;  // guarded by mutex
 };
 
 namespace sinter::capi {

@@ -3,11 +3,33 @@
 #include "src/capi/firewall.h"
 #include "src/capi/prepare.h"
 #include "src/capi/structs.h"
+#include "src/engine/tuning_set.h"
 
 namespace capi = sinter::capi;
 
 namespace sinter::capi {
 namespace {
+
+constexpr uint32_t kFlags = SINTER_TUNE_DETERMINISTIC | SINTER_TUNE_KEEP;
+
+// Keeps the set alive for the call.
+struct Into {
+  explicit Into(sinter_tuning_set* s) : set(s) { RetainHandle(set); }
+  Into(const Into&) = delete;
+  Into& operator=(const Into&) = delete;
+  ~Into() { ReleaseHandle(set); }
+
+  std::shared_ptr<const TuningSet> Copy() const {
+    std::lock_guard<std::mutex> lock(set->mutex);
+    return std::make_shared<const TuningSet>(set->set);
+  }
+  void Add(const TuningEntry& entry) const {
+    std::lock_guard<std::mutex> lock(set->mutex);
+    set->set.Add(entry);
+  }
+
+  sinter_tuning_set* const set;  // may be null
+};
 
 absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
   SINTER_RETURN_IF_ERROR(CheckReserved(given.reserved, "tune"));
@@ -16,26 +38,36 @@ absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
                                                    ", top_k ", given.top_k, ", switch_margin ",
                                                    given.switch_margin, ": all must be >= 0"));
   }
+  if (given.into != nullptr) SINTER_RETURN_IF_ERROR(Check(given.into, "tune.into"));
+  if ((given.flags & SINTER_TUNE_KEEP) != 0 && given.into == nullptr) {
+    return absl::InvalidArgumentError("tune: SINTER_TUNE_KEEP needs a set in tune.into");
+  }
   TuneOptions options;
   options.deadline_us = given.deadline_us;
   if (given.top_k != 0) options.top_k = given.top_k;
   if (given.switch_margin != 0) options.switch_margin = given.switch_margin;
+  options.deterministic = (given.flags & SINTER_TUNE_DETERMINISTIC) != 0;
   return options;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> Tune(sinter_context* context, const sinter_chain* chain, int64_t m,
-                                 const sinter_tune_options* options) {
+absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* chain, int64_t m,
+                                const sinter_tune_options* options) {
   SINTER_RETURN_IF_ERROR(Check(context, "context"));
   SINTER_ASSIGN_OR_RETURN(const Chain* finished, Finished(chain));
-  SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "tune", 0));
-  SINTER_ASSIGN_OR_RETURN(const TuneOptions tune, ToTuneOptions(given));
+  SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "tune", kFlags));
+  SINTER_ASSIGN_OR_RETURN(TuneOptions tune, ToTuneOptions(given));
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, given.stream));
   if (finished->UsesM() && m < 0) {
     return absl::InvalidArgumentError(absl::StrCat("m is ", m, ", must be >= 0"));
   }
-  return context->engine->Tune(*finished, finished->UsesM() ? m : 1, tune);
+  const Into into(given.into);
+  if ((given.flags & SINTER_TUNE_KEEP) != 0) tune.keep = into.Copy();
+  SINTER_ASSIGN_OR_RETURN(TuneResult result,
+                          context->engine->Tune(*finished, finished->UsesM() ? m : 1, tune));
+  if (into.set != nullptr && result.entry != nullptr) into.Add(*result.entry);
+  return result;
 }
 
 }  // namespace sinter::capi
@@ -44,7 +76,11 @@ extern "C" {
 
 sinter_status sinter_tune(sinter_context* context, const sinter_chain* chain, int64_t m,
                           const sinter_tune_options* options, sinter_error** error) {
-  return capi::Guard(error, [&] { return capi::Tune(context, chain, m, options).status(); });
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const auto result, capi::Tune(context, chain, m, options));
+    if (result.entry != nullptr) return absl::OkStatus();
+    return absl::FailedPreconditionError(result.report);
+  });
 }
 
 sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain, int64_t m,
@@ -52,8 +88,8 @@ sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain, 
                             sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_report, "out_report"));
-    SINTER_ASSIGN_OR_RETURN(std::string report, capi::Tune(context, chain, m, options));
-    *out_report = capi::NewText(std::move(report));
+    SINTER_ASSIGN_OR_RETURN(auto result, capi::Tune(context, chain, m, options));
+    *out_report = capi::NewText(std::move(result.report));
     return absl::OkStatus();
   });
 }

@@ -207,6 +207,8 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
   loaded.from_cache = found.from_cache;
   loaded.considered = found.record->considered;
   loaded.legal = found.record->legal;
+  loaded.tuning_digest = core_->tuning_digest;
+  loaded.tuning = first->tuning;
   if (!walk.failed.empty()) {
     loaded.fallback = absl::StrCat(walk.failed[0].name, ": ", walk.failed[0].why);
     loaded.plan.note =

@@ -12,6 +12,7 @@
 #include "src/codegen/codegen.h"
 #include "src/engine/counters.h"
 #include "src/engine/engine.h"
+#include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
 
 namespace sinter {
@@ -28,12 +29,17 @@ struct PlanningHooks {
 
 struct EngineCore {
   EngineCore(Ports p, Config c, LogSink l, PlanningHooks h)
-      : ports(std::move(p)), config(std::move(c)), log(std::move(l)), hooks(std::move(h)) {}
+      : ports(std::move(p)),
+        config(std::move(c)),
+        log(std::move(l)),
+        hooks(std::move(h)),
+        tuning_digest(ports.tuning == nullptr ? Digest() : ports.tuning->SetDigest()) {}
 
   Ports ports;
   const Config config;
   const LogSink log;
   const PlanningHooks hooks;
+  const Digest tuning_digest;  // of ports.tuning; all zero without a set
   Counters counters;
 };
 

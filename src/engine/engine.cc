@@ -52,10 +52,10 @@ class EngineImpl : public Engine {
     return MakePreparedPlan(core_, std::move(loaded), chain);
   }
 
-  absl::StatusOr<std::string> Tune(const Chain& chain, int64_t m,
-                                   const TuneOptions& options) override {
+  absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
+                                  const TuneOptions& options) override {
     SINTER_RETURN_IF_ERROR(CheckM(m));
-    return tuner_.Tune(RequestFor(chain, m, false), options);
+    return tuner_.Tune(RequestFor(chain, m, options.deterministic), options);
   }
 
   EngineStats Stats() const override {
@@ -71,6 +71,8 @@ class EngineImpl : public Engine {
     stats.waits = c.waits;
     stats.wrong_kernels = c.wrong_kernels;
     stats.non_resident_fallbacks = c.non_resident_fallbacks;
+    stats.tuned_plans = c.tuned_plans;
+    stats.tuned_refused = c.tuned_refused;
     stats.nvrtc_loaded = core_->ports.compiler->Loaded();
     stats.search_us = static_cast<double>(c.search_ns) / 1e3;
     stats.compile_us = static_cast<double>(c.compile_ns) / 1e3;

@@ -20,6 +20,9 @@
 
 namespace sinter {
 
+class TuningSet;
+struct TuningEntry;
+
 // What an engine is plugged into. Made by wiring.cc from a device ordinal or a target name; by
 // tests from fakes.
 struct Ports {
@@ -31,6 +34,8 @@ struct Ports {
   DeviceModel model;
   std::string no_gpu_reason;  // one line, when loader is null
   std::string device_name;
+  std::string driver_name;                  // "CUDA 13.0"; "" without a GPU
+  std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
 };
 
 // `ordinal` >= 0: that GPU. `target` not empty: the built-in model of that name (or a model file's
@@ -54,6 +59,8 @@ struct EngineStats {
            kernels_loaded = 0;
   uint64_t launches = 0, waits = 0 /* for another thread's build */, wrong_kernels = 0,
            non_resident_fallbacks = 0;
+  // Plans made as the tuning set says; entries for a plan that was made and could not be used.
+  uint64_t tuned_plans = 0, tuned_refused = 0;
   bool nvrtc_loaded = false;
   double search_us = 0, compile_us = 0;
   StoreStats store;
@@ -65,8 +72,9 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
   virtual const Plan& plan() const = 0;
-  // Of the plan that planning chose: equal wherever keys are equal. After a fallback (not resident,
-  // refused, found wrong) plan() is what runs, and differs.
+  // Of the plan that planning chose, and of the tuning set that it was chosen with, if any: equal
+  // wherever keys are equal. After a fallback (not resident, refused, found wrong) plan() is what
+  // runs, and differs.
   virtual Digest ChosenDigest() const { return plan().PlanDigest(); }
   virtual std::string Explain() const = 0;  // one screen: plan, search, cache, what lost and why
   virtual std::string SourceOf(int kernel) const = 0;  // generated source, regenerated on demand
@@ -90,9 +98,17 @@ class PlanBinding {
 };
 
 struct TuneOptions {
-  int64_t deadline_us = 0;
+  int64_t deadline_us = 0;  // 0: none. What was measured by then decides
   int top_k = 11;
-  double switch_margin = 0.02;
+  double switch_margin = 0.02;  // a measured choice beats the predicted one by this fraction
+  bool deterministic = false;
+  // An entry of it that can still be used is the result, and nothing is measured. Null: measure.
+  std::shared_ptr<const TuningSet> keep;
+};
+
+struct TuneResult {
+  std::string report;  // a table for people
+  std::shared_ptr<const TuningEntry> entry;
 };
 
 // Thread-safe. One building thread per key; others wait for its result.
@@ -102,9 +118,11 @@ class Engine {
   virtual ~Engine() = default;
   virtual absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) = 0;
-  // Builds and measures the top of the ranking, checks each against the unfused plan; text report.
-  virtual absl::StatusOr<std::string> Tune(const Chain& chain, int64_t m,
-                                           const TuneOptions& options) = 0;
+  // Builds and measures the top of the ranking, checks each against the unfused plan and the winner
+  // against the reference. No plan changes by it: the entry takes effect where it is in a tuning
+  // set.
+  virtual absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
+                                          const TuneOptions& options) = 0;
   virtual EngineStats Stats() const = 0;
   virtual const Ports& ports() const = 0;
   // FAILED_PRECONDITION-like kStreamCapturing when `stream` captures; OK for null streams without

@@ -18,6 +18,12 @@ std::string KernelLine(const LoadedPlan& plan, size_t i) {
   return line;
 }
 
+std::string TuningLine(const LoadedPlan& plan) {
+  if (plan.tuning_digest == Digest()) return "tuning: none\n";
+  return absl::StrCat("tuning: ", plan.tuning_digest.Hex().substr(0, 16), ", ", plan.tuning,
+                      "\ndigest with the tuning set: ", AgreedDigest(plan).Hex(), "\n");
+}
+
 }  // namespace
 
 std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
@@ -32,6 +38,7 @@ std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
   }
   absl::StrAppend(&text, "search: ", plan.considered, " considered, ", plan.legal, " legal, ",
                   plan.from_cache ? "plan from the cache" : "searched now", "\n");
+  text += TuningLine(plan);
   text += "cache:\n";
   for (size_t i = 0; i < plan.kernels.size(); ++i) text += KernelLine(plan, i);
   if (!plan.passed_over.empty()) text += "not taken:\n";

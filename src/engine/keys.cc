@@ -29,6 +29,11 @@ std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
 
 }  // namespace
 
+uint64_t FlagsOf(const PlanRequest& request) {
+  return (request.deterministic ? kFlagDeterministic : 0) |
+         (request.allow_cooperative ? 0 : kFlagNoCooperative);
+}
+
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   PlanKey key;
   key.format_version = kPlanRecordVersion;
@@ -38,8 +43,8 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   key.library_version =
       absl::StrCat(SINTER_ENGINE_VERSION, "+", core.hooks.device_library.Hex().substr(0, 16));
   key.search_version = kSearchVersion;
-  key.flags = (request.deterministic ? kFlagDeterministic : 0) |
-              (request.allow_cooperative ? 0 : kFlagNoCooperative);
+  key.flags = FlagsOf(request);
+  key.tuning_set = core.tuning_digest;
   return EncodeKey(key);
 }
 

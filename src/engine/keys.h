@@ -23,6 +23,9 @@ struct PlanRequest {
   bool allow_cooperative = true;  // false after the driver's residency check failed
 };
 
+// The flags of a plan key: 1 deterministic, 2 no waiting across blocks.
+uint64_t FlagsOf(const PlanRequest& request);
+
 // The library version carries the digest of the device library, so that a development build with
 // other kernels never takes plans of another build.
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);

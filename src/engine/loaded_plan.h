@@ -33,10 +33,16 @@ struct LoadedPlan {
 
   bool from_cache = false;  // the plan record was found, not searched for
   uint64_t considered = 0, legal = 0;
+  Digest tuning_digest;  // of the set that planning was done with; all zero: none
+  std::string tuning;    // PlanRecord::tuning
   std::string fallback;  // why the chosen plan does not run; "" when it does
   std::vector<PassedOver> passed_over;
 };
 using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
+
+// What ranks compare: the chosen plan, and the tuning set that it was chosen with. Without a set
+// the plan's own digest.
+Digest AgreedDigest(const LoadedPlan& plan);
 
 // LoadedPlan::fixed_rows of a chain.
 int64_t FixedRowsOf(const Chain& chain);

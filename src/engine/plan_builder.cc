@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/build_lock.h"
+#include "src/engine/tuned_choice.h"
 
 namespace sinter {
 namespace {
@@ -66,7 +67,9 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
                                               const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Enter("search", 0.1));
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request));
+  std::string tuning = ApplyTuning(request, *core_, &result);
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
+  record->tuning = std::move(tuning);
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
   SINTER_RETURN_IF_ERROR(FillKeys(*record));

@@ -64,6 +64,7 @@ std::string EncodePlanRecord(const PlanRecord& record) {
   w.Bytes(record.toolchain_id);
   w.U64(record.considered);
   w.U64(record.legal);
+  w.Bytes(record.tuning);
   w.U32(static_cast<uint32_t>(record.variants.size()));
   for (const PlanVariant& variant : record.variants) {
     w.Bytes(variant.plan.Encode());
@@ -80,6 +81,7 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload) {
   record.toolchain_id = std::string(r.Bytes());
   record.considered = r.U64();
   record.legal = r.U64();
+  record.tuning = std::string(r.Bytes());
   const uint32_t variants = r.U32();
   SINTER_RETURN_IF_ERROR(CheckHead(version, variants));
   for (uint32_t i = 0; i < variants; ++i) {

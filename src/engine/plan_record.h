@@ -14,9 +14,9 @@
 
 namespace sinter {
 
-// Layout: u32 version, toolchain id, u64 considered, u64 legal, u32 variants; each: plan bytes, u32
-// keys, the keys.
-constexpr uint32_t kPlanRecordVersion = 1;
+// Layout: u32 version, toolchain id, u64 considered, u64 legal, tuning, u32 variants; each: plan
+// bytes, u32 keys, the keys.
+constexpr uint32_t kPlanRecordVersion = 2;
 
 struct PlanVariant {
   Plan plan;                             // kernel_digest of each kernel is the digest of its key
@@ -28,6 +28,7 @@ struct PlanVariant {
 struct PlanRecord {
   std::string toolchain_id;  // that the kernel keys name
   uint64_t considered = 0, legal = 0;
+  std::string tuning;  // what the tuning set said, in a few words; "" without a set
   std::vector<PlanVariant> variants;
 };
 

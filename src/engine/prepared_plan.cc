@@ -18,7 +18,7 @@ class PreparedPlanImpl : public PreparedPlan {
       : core_(std::move(core)), plan_(std::move(plan)), order_(chain.InputOrder()) {}
 
   const Plan& plan() const override { return plan_->plan; }
-  Digest ChosenDigest() const override { return plan_->chosen_digest; }
+  Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
   std::string Explain() const override { return ExplainPlan(*plan_, core_->ports); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 

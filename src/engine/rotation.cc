@@ -10,7 +10,9 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kRotationBytes = uint64_t{240} << 20;
-constexpr uint64_t kMaxSets = 64;
+constexpr uint64_t kMaxSets = 16384;
+constexpr uint64_t kUploadBytes = uint64_t{8} << 20;  // at least, in one step
+constexpr size_t kAlignment = 256;
 
 bool IsConstant(const Chain& chain, size_t buffer) {
   const int i = static_cast<int>(buffer);
@@ -19,31 +21,50 @@ bool IsConstant(const Chain& chain, size_t buffer) {
 
 }  // namespace
 
+int RotationSets(uint64_t constant_bytes) {
+  const uint64_t sets = kRotationBytes / std::max<uint64_t>(constant_bytes, 1) + 1;
+  return static_cast<int>(std::min(sets, kMaxSets));
+}
+
 absl::StatusOr<std::unique_ptr<Rotation>> Rotation::Make(Measurer* measurer, const Chain& chain,
                                                          const Verifier& data) {
   std::unique_ptr<Rotation> rotation(new Rotation(measurer));
-  uint64_t constant_bytes = 1;
-  for (size_t i = 0; i < data.pointers().size(); ++i) {
-    if (IsConstant(chain, i)) constant_bytes += data.inputs()[i].size();
+  std::string set;  // the constants of one set, each aligned
+  std::vector<int64_t> offsets(data.pointers().size(), -1);
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (!IsConstant(chain, i)) continue;
+    offsets[i] = static_cast<int64_t>(set.size());
+    set += data.inputs()[i];
+    set.resize((set.size() + kAlignment - 1) / kAlignment * kAlignment);
   }
   rotation->sets_.push_back(data.pointers());
-  const uint64_t sets = std::min(kRotationBytes / constant_bytes + 1, kMaxSets);
-  while (rotation->sets_.size() < sets) {
-    SINTER_RETURN_IF_ERROR(rotation->AddSet(chain, data));
-  }
+  const int more = set.empty() ? 0 : RotationSets(set.size()) - 1;
+  SINTER_RETURN_IF_ERROR(rotation->AddSets(more, set, offsets, data.pointers()));
   return rotation;
 }
 
-absl::Status Rotation::AddSet(const Chain& chain, const Verifier& data) {
-  std::vector<DevicePtr> set = data.pointers();
-  for (size_t i = 0; i < set.size(); ++i) {
-    if (!IsConstant(chain, i)) continue;
-    const std::string& bytes = data.inputs()[i];
-    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer copy, arena_.Allocate(bytes.size()));
-    SINTER_RETURN_IF_ERROR(measurer_->Upload(copy, bytes.data(), bytes.size()));
-    set[i] = copy.ptr;
+// All in one allocation, so that thousands of small sets take no more memory than they hold.
+absl::Status Rotation::AddSets(int count, const std::string& set,
+                               const std::vector<int64_t>& offsets,
+                               const std::vector<DevicePtr>& first) {
+  if (count == 0) return absl::OkStatus();
+  const uint64_t total = static_cast<uint64_t>(count) * set.size();
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer all, arena_.Allocate(total));
+  std::string block = set;
+  while (block.size() < kUploadBytes && block.size() < total) block += set;
+  for (uint64_t at = 0; at < total; at += block.size()) {
+    const uint64_t bytes = std::min<uint64_t>(block.size(), total - at);
+    SINTER_RETURN_IF_ERROR(measurer_->Upload({all.ptr + at, bytes}, block.data(), bytes));
   }
-  sets_.push_back(std::move(set));
+  for (int i = 0; i < count; ++i) {
+    std::vector<DevicePtr> pointers = first;
+    for (size_t j = 0; j < pointers.size(); ++j) {
+      if (offsets[j] < 0) continue;
+      pointers[j] =
+          all.ptr + static_cast<uint64_t>(i) * set.size() + static_cast<uint64_t>(offsets[j]);
+    }
+    sets_.push_back(std::move(pointers));
+  }
   return absl::OkStatus();
 }
 

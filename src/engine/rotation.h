@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_ENGINE_ROTATION_H_
 #define SINTER_SRC_ENGINE_ROTATION_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -13,10 +14,13 @@
 
 namespace sinter {
 
+// How many sets of `constant_bytes` hold more than any second-level cache here: above 240 MB, four
+// times the largest. Bounded: below 15 KB of constants a chain is launch time and little else.
+int RotationSets(uint64_t constant_bytes);
+
 // One thread. The verifier, whose data set is the first of the rotation, outlives it.
 class Rotation {
  public:
-  // As many sets as hold more constants than any second-level cache here.
   static absl::StatusOr<std::unique_ptr<Rotation>> Make(Measurer* measurer, const Chain& chain,
                                                         const Verifier& data);
 
@@ -27,7 +31,8 @@ class Rotation {
 
  private:
   explicit Rotation(Measurer* measurer) : measurer_(measurer), arena_(measurer) {}
-  absl::Status AddSet(const Chain& chain, const Verifier& data);
+  absl::Status AddSets(int count, const std::string& set, const std::vector<int64_t>& offsets,
+                       const std::vector<DevicePtr>& first);
 
   Measurer* const measurer_;
   DeviceArena arena_;

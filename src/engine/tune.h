@@ -1,4 +1,5 @@
-// Tuner: builds, checks and measures the top of a chain's ranking.
+// Tuner: builds, checks and measures the top of a chain's ranking, and says which plan it would
+// take.
 #ifndef SINTER_SRC_ENGINE_TUNE_H_
 #define SINTER_SRC_ENGINE_TUNE_H_
 
@@ -16,6 +17,10 @@ namespace sinter {
 
 class Rotation;
 
+// Index of the plan to take: the fastest, unless `measured_us[0]`, the predicted choice, is within
+// `margin` of it. 0 stands for no time. -1 when nothing has a time.
+int ChooseMeasured(const std::vector<double>& measured_us, double margin);
+
 // Thread-safe; two tunings at once would disturb each other's times, not their results.
 class Tuner {
  public:
@@ -23,23 +28,30 @@ class Tuner {
   Tuner(std::shared_ptr<EngineCore> core, PlanAssembler* assembler)
       : core_(std::move(core)), assembler_(assembler) {}
 
-  // Plans of the ranking are compiled at once, then checked and timed one after the other:
-  // microseconds per run inside a graph, constants rotating. Kernels that are right are marked so
-  // in the store, wrong ones quarantined. Changes no plan. The report is a table for people.
-  // UNAVAILABLE without a GPU, DEADLINE_EXCEEDED, errors of planning.
-  absl::StatusOr<std::string> Tune(const PlanRequest& request, const TuneOptions& options);
+  // Plans of the ranking are compiled at once, then checked against the unfused plan and timed one
+  // after the other: microseconds per run inside a graph, constants rotating. The one to take is
+  // checked against the reference too; one that is wrong gives way to the next. Kernels that are
+  // right are marked so in the store, wrong ones quarantined. Changes no plan.
+  //
+  // The entry is null when no plan could be measured; the report says why. UNAVAILABLE without a
+  // GPU, DEADLINE_EXCEEDED when nothing was measured in time, errors of planning.
+  absl::StatusOr<TuneResult> Tune(const PlanRequest& request, const TuneOptions& options);
 
  private:
   struct Trial;
-  absl::StatusOr<std::vector<Trial>> Rank(const PlanRequest& request, const TuneOptions& options);
-  void Build(std::shared_ptr<const Chain> chain, std::vector<Trial>& trials,
-             const BuildControl& control);
-  absl::Status BuildOne(std::shared_ptr<const Chain> chain, Trial& trial,
-                        const BuildControl& control);
-  absl::Status MeasureOne(const LoadedPlanPtr& unfused, Verifier& verifier, Rotation& rotation,
-                          Trial& trial);
-  std::string Report(const PlanRequest& request, const TuneOptions& options,
-                     const std::vector<Trial>& trials) const;
+  struct Session;
+  absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const TuneOptions& options);
+  static std::vector<Trial> Rank(FusionResult planned, int top_k);
+  void Build(Session& session);
+  absl::Status BuildOne(const Session& session, Trial& trial);
+  absl::Status Measure(Session& session);
+  absl::Status MeasureOne(Session& session, Trial& trial);
+  absl::StatusOr<double> Time(Session& session, const Trial& trial);
+  Trial* Decide(Session& session);
+  bool PassesReference(Session& session, Trial& trial);
+  absl::StatusOr<std::shared_ptr<const TuningEntry>> MakeEntry(const Session& session,
+                                                               const Trial& taken);
+  std::string Report(const Session& session, const Trial* taken) const;
 
   const std::shared_ptr<EngineCore> core_;
   PlanAssembler* const assembler_;

@@ -16,6 +16,7 @@
 #include "runtime/query/model_choice.h"
 #include "src/base/status.h"
 #include "src/engine/engine.h"
+#include "src/engine/tuning_file.h"
 
 namespace sinter {
 namespace {
@@ -44,6 +45,15 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   return BuiltinModel(target);
 }
 
+void LogTuning(const Ports& ports, const LogSink& log) {
+  if (ports.tuning == nullptr) return;
+  const bool useful = ports.tuning->HasChip(ChipDigest(ports.model));
+  log.Log(useful ? LogLevel::kInfo : LogLevel::kWarn,
+          absl::StrCat("tuning set ", ports.tuning->SetDigest().Hex().substr(0, 16), ": ",
+                       ports.tuning->entries().size(), " entries",
+                       useful ? "" : ", none for this chip"));
+}
+
 absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log, Ports& ports) {
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Driver> driver,
                           Driver::Open(config.driver_path));
@@ -56,6 +66,8 @@ absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log,
   SINTER_ASSIGN_OR_RETURN(ports.measurer, MakeMeasurer(device));
   ports.model = std::move(choice.model);
   ports.device_name = info.name;
+  ports.driver_name =
+      absl::StrCat("CUDA ", info.driver_version / 1000, ".", info.driver_version % 1000 / 10);
   return absl::OkStatus();
 }
 
@@ -64,6 +76,10 @@ absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log,
 absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
                                 const LogSink& log) {
   Ports ports;
+  if (!config.tuning_set.empty()) {
+    SINTER_ASSIGN_OR_RETURN(TuningSet set, ReadTuningFile(config.tuning_set));
+    ports.tuning = std::make_shared<const TuningSet>(std::move(set));
+  }
   if (!target.empty()) {
     SINTER_ASSIGN_OR_RETURN(ports.model, TargetModel(target));
     ports.no_gpu_reason = absl::StrCat("no GPU: the context is for the target '", ports.model.name,
@@ -74,6 +90,7 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
     return absl::InvalidArgumentError(
         absl::StrCat("device ordinal is ", ordinal, ", must be >= 0, or a target must be named"));
   }
+  LogTuning(ports, log);
   ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);
   ports.store = MakeStore(config, log);
   return ports;

@@ -18,9 +18,10 @@ using ::testing::HasSubstr;
 class ConfigTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT",
-                             "SINTER_DETERMINISTIC", "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC",
-                             "SINTER_LIBCUDA", "SINTER_LOG", "XDG_CACHE_HOME", "HOME"}) {
+    for (const char* name :
+         {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_DETERMINISTIC",
+          "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
+          "SINTER_TUNING_SET", "XDG_CACHE_HOME", "HOME"}) {
       unsetenv(name);
     }
   }
@@ -35,6 +36,7 @@ TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
   EXPECT_FALSE(config.deterministic);
   EXPECT_FALSE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "");
+  EXPECT_EQ(config.tuning_set, "");
   EXPECT_EQ(config.log_level, LogLevel::kWarn);
 }
 
@@ -60,6 +62,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_CACHE", "off");
   Set("SINTER_DUMP", "/d");
   Set("SINTER_NVRTC", "/n.so");
+  Set("SINTER_TUNING_SET", "/t.txt");
   Set("SINTER_LIBCUDA", "/c.so");
   const Config config = ConfigFromEnvironment().value();
   EXPECT_FALSE(config.cache_enabled);
@@ -68,6 +71,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   EXPECT_TRUE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "/d");
   EXPECT_EQ(config.nvrtc_path, "/n.so");
+  EXPECT_EQ(config.tuning_set, "/t.txt");
   EXPECT_EQ(config.driver_path, "/c.so");
 }
 

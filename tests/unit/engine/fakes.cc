@@ -82,11 +82,11 @@ Plan FusedByGrid(int64_t bucket) {
   return Fused(bucket, s, 10);
 }
 
-Plan FusedByCluster(int64_t bucket) {
+Plan FusedByCluster(int64_t bucket, double us) {
   Schedule s = BaseSchedule(Dataflow::kClusterExchange, 8, (bucket + 63) / 64 * 8);
   s.first = {64, 1};
   s.second = {8, 1};
-  return Fused(bucket, s, 12);
+  return Fused(bucket, s, us);
 }
 
 Plan Unfused(int64_t bucket, double us) {
@@ -123,7 +123,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   result.legal = 100;
   std::vector<Plan> plans;
   if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
-  plans.push_back(FusedByCluster(bucket));
+  plans.push_back(FusedByCluster(bucket, world.cluster_us));
   plans.push_back(Unfused(bucket, 20));
   if (world.unfused_is_best) std::swap(plans.front(), plans.back());
   result.chosen = plans.front();
@@ -147,11 +147,14 @@ std::string NameOfSpec(const KernelSpec& spec) {
   return "second";
 }
 
-absl::StatusOr<GeneratedKernel> FakeGenerate(const KernelSpec& spec) {
+absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const KernelSpec& spec) {
   GeneratedKernel kernel;
   const std::string name = NameOfSpec(spec);
   kernel.request.name = name;
-  kernel.request.source = absl::StrCat("// kernel ", name, " bucket ", spec.problem.bucket, "\n");
+  kernel.request.source =
+      absl::StrCat("// kernel ", name, " bucket ", spec.problem.bucket, "\n#include \"all.cuh\"\n");
+  if (name == "cluster") kernel.request.source += "#include \"cluster.cuh\"\n";
+  kernel.request.headers = {{"all.cuh", world.header}, {"cluster.cuh", world.cluster_header}};
   kernel.request.options = {"--std=c++17"};
   kernel.request.arch = "sm_90a";
   kernel.request.entry = name;
@@ -368,6 +371,8 @@ class FakeLoader : public Loader {
 
 class FakeMeasurer : public Measurer {
  public:
+  explicit FakeMeasurer(FakeWorld* world) : world_(world) {}
+
   absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override {
     void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     return DeviceBuffer{reinterpret_cast<DevicePtr>(memory), bytes};
@@ -386,13 +391,30 @@ class FakeMeasurer : public Measurer {
     return absl::OkStatus();
   }
   absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int, int) override {
+                                   int calls, int) override {
+    size_t before;
+    {
+      std::lock_guard<std::mutex> lock(world_->mutex);
+      before = world_->launches.size();
+    }
     SINTER_RETURN_IF_ERROR(enqueue(nullptr, 0));
-    return 11.5;
+    ++world_->timings;
+    world_->calls = calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(world_->ms_per_timing));
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    double us = 0;
+    for (size_t i = before; i < world_->launches.size(); ++i) {
+      const auto known = world_->times.find(world_->launches[i].kernel);
+      if (known != world_->times.end()) us += known->second;
+    }
+    return us > 0 ? us : 11.5;
   }
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
     return enqueue(nullptr);
   }
+
+ private:
+  FakeWorld* const world_;
 };
 
 }  // namespace
@@ -437,18 +459,23 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   Ports ports;
   ports.store = std::make_unique<FakeStore>(disk);
   ports.compiler = std::make_unique<FakeCompiler>(this);
-  ports.model = BuiltinModel("h200").value();
+  ports.model = model;
+  ports.tuning = tuning;
   if (has_gpu) {
     ports.loader = std::make_unique<FakeLoader>(this);
-    ports.measurer = std::make_unique<FakeMeasurer>();
+    ports.measurer = std::make_unique<FakeMeasurer>(this);
     ports.device_name = "Fake H200";
+    ports.driver_name = "CUDA 13.0";
   } else {
     ports.no_gpu_reason = "no GPU: on order";
   }
   PlanningHooks hooks;
   hooks.plan = [this](const Chain&, int64_t bucket, const DeviceModel&,
                       const FusionOptions& options) { return FakePlan(*this, bucket, options); };
-  hooks.generate = [](const KernelSpec& spec, const DeviceModel&) { return FakeGenerate(spec); };
+  hooks.generate = [this](const KernelSpec& spec, const DeviceModel&) {
+    return FakeGenerate(*this, spec);
+  };
+  hooks.device_library = Sha256(device_library);
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);
     log.emplace_back(line);

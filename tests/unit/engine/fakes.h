@@ -16,6 +16,7 @@
 #include "src/chain/chain.h"
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
+#include "src/engine/tuning_set.h"
 
 namespace sinter::testing {
 
@@ -55,6 +56,12 @@ struct FakeWorld {
   std::atomic<int> plans{0};
   bool unfused_is_best = false;
   std::atomic<int> plan_failures{0};  // the next so many plans fail
+  double cluster_us = 12;             // predicted; the other fused plan takes 10
+  std::shared_ptr<const TuningSet> tuning;
+  std::string header = "// shared by all kernels\n";  // "all.cuh", which every source includes
+  std::string cluster_header = "// cluster\n";        // "cluster.cuh"
+  std::string device_library = "library 1";           // its digest is of this
+  DeviceModel model = BuiltinModel("h200").value();
 
   // Compiler.
   std::atomic<int> compiles{0};
@@ -71,6 +78,10 @@ struct FakeWorld {
   int resident_clusters = 16;
   bool compute = true;          // launches run the reference
   std::set<std::string> wrong;  // request names whose kernels write garbage
+  // Microseconds of a run of the kernels so named, added up; 11.5 for a run of others alone.
+  std::map<std::string, double> times;
+  int ms_per_timing = 0;
+  std::atomic<int> timings{0}, calls{0};  // calls: of the last timing
   std::atomic<int> loads{0}, memsets{0}, ties{0};
   std::atomic<bool> capturing{false};
   std::mutex mutex;

@@ -13,7 +13,7 @@ using ::testing::Not;
 TEST(TuneTest, BuildsChecksAndTimesTheRankingAndReportsIt) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
-  const std::string report = engine->Tune(world.chain, 16, {}).value();
+  const std::string report = engine->Tune(world.chain, 16, {})->report;
   EXPECT_THAT(report, HasSubstr("tuning at m <= 16 on Fake H200"));
   EXPECT_THAT(report, HasSubstr("11.50"));
   EXPECT_THAT(report, HasSubstr("of 3 plans"));
@@ -29,7 +29,7 @@ TEST(TuneTest, WrongAndRefusedPlansAreListedWithoutATime) {
   world.wrong = {"grid"};
   world.refused = {"cluster"};
   const auto engine = world.MakeEngine();
-  const std::string report = engine->Tune(world.chain, 16, {}).value();
+  const std::string report = engine->Tune(world.chain, 16, {})->report;
   EXPECT_THAT(report, HasSubstr("wrong: "));
   EXPECT_THAT(report, HasSubstr("registers spill in cluster"));
   EXPECT_THAT(report, HasSubstr("of 1 plans"));
@@ -40,7 +40,7 @@ TEST(TuneTest, WrongAndRefusedPlansAreListedWithoutATime) {
 TEST(TuneTest, PlansThatAreNotResidentAreNotTimed) {
   FakeWorld world;
   world.resident_clusters = 14;
-  EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 16, {}).value(),
+  EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 16, {})->report,
               HasSubstr("keeps 14 clusters of 8 resident"));
 }
 
@@ -48,7 +48,7 @@ TEST(TuneTest, TopKLimitsTheRankingButNotTheUnfusedPlan) {
   FakeWorld world;
   TuneOptions options;
   options.top_k = 1;
-  const std::string report = world.MakeEngine()->Tune(world.chain, 16, options).value();
+  const std::string report = world.MakeEngine()->Tune(world.chain, 16, options)->report;
   EXPECT_THAT(report, HasSubstr("unfused"));
   EXPECT_THAT(report, HasSubstr("of 2 plans"));
   EXPECT_EQ(world.compiled["cluster"], 0);

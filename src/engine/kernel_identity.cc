@@ -1,0 +1,69 @@
+#include "src/engine/kernel_identity.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "src/base/codec.h"
+
+namespace sinter {
+namespace {
+
+// The name between the quotes of an #include line; "" for any other line.
+absl::string_view IncludedName(absl::string_view line) {
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "#")) return "";
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "include")) return "";
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "\"")) return "";
+  const size_t end = line.find('"');
+  return end == absl::string_view::npos ? "" : line.substr(0, end);
+}
+
+std::vector<absl::string_view> IncludesOf(absl::string_view text) {
+  std::vector<absl::string_view> names;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view name = IncludedName(line);
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Digest KernelIdentity(const GeneratedKernel& kernel, const Digest& device_library) {
+  std::map<absl::string_view, absl::string_view> known;
+  for (const auto& header : kernel.request.headers) known[header.first] = header.second;
+  std::set<absl::string_view> reached;
+  bool all_known = true;
+  std::vector<absl::string_view> pending = IncludesOf(kernel.request.source);
+  while (!pending.empty()) {
+    const absl::string_view name = pending.back();
+    pending.pop_back();
+    const auto header = known.find(name);
+    all_known &= header != known.end();
+    if (header == known.end() || !reached.insert(header->first).second) continue;
+    for (const absl::string_view next : IncludesOf(header->second)) pending.push_back(next);
+  }
+  ByteWriter w;
+  w.Bytes("sinter kernel 1");
+  w.Bytes(kernel.request.source);
+  w.Bytes(kernel.request.arch);
+  w.U64(kernel.request.options.size());
+  for (const std::string& option : kernel.request.options) w.Bytes(option);
+  w.Bytes(kernel.recipe.Encode());
+  w.U64(reached.size());
+  for (const absl::string_view name : reached) {
+    w.Bytes(name);
+    w.Bytes(known[name]);
+  }
+  if (!all_known) w.Raw(device_library.View());
+  return Sha256(w.str());
+}
+
+}  // namespace sinter

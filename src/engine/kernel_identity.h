@@ -1,0 +1,19 @@
+// KernelIdentity: what makes two generated kernels the same kernel, whatever library version made
+// them.
+#ifndef SINTER_SRC_ENGINE_KERNEL_IDENTITY_H_
+#define SINTER_SRC_ENGINE_KERNEL_IDENTITY_H_
+
+#include "src/base/digest.h"
+#include "src/codegen/codegen.h"
+
+namespace sinter {
+
+// SHA-256 of the source, the headers that it includes (directly or through another), the options,
+// the arch and the launch recipe. A header that it does not include may change. Where it includes a
+// name that the request does not carry, `device_library` stands for it. The compiler is no part of
+// it.
+Digest KernelIdentity(const GeneratedKernel& kernel, const Digest& device_library);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_KERNEL_IDENTITY_H_

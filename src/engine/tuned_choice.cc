@@ -1,0 +1,174 @@
+#include "src/engine/tuned_choice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/engine/kernel_identity.h"
+
+namespace sinter {
+namespace {
+
+absl::Status Unusable(absl::string_view why) { return absl::FailedPreconditionError(why); }
+
+std::vector<OperandBinding> CallersBuffers(const KernelSpec& spec) {
+  std::vector<OperandBinding> buffers;
+  for (const OperandBinding& operand : spec.operands) {
+    if (operand.buffer != kWorkspaceBuffer) buffers.push_back(operand);
+  }
+  return buffers;
+}
+
+// Whether two plans compute the same from the same buffers, kernel by kernel, however they are
+// scheduled. What lies in the workspace follows from the schedule, and Plan::Decode checked it.
+bool SameWork(const Plan& a, const Plan& b) {
+  if (a.name != b.name || a.bucket != b.bucket || a.kernels.size() != b.kernels.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.kernels.size(); ++i) {
+    const KernelSpec& x = a.kernels[i].spec;
+    const KernelSpec& y = b.kernels[i].spec;
+    if (x.family != y.family || !(x.problem == y.problem) ||
+        x.constant_weights != y.constant_weights || CallersBuffers(x) != CallersBuffers(y)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The first plan of the ranking for which `wanted` holds; null when there is none.
+template <typename Wanted>
+const Plan* FindPlan(const FusionResult& planned, Wanted&& wanted) {
+  if (wanted(planned.chosen)) return &planned.chosen;
+  const auto found = std::find_if(planned.alternatives.begin(), planned.alternatives.end(), wanted);
+  return found == planned.alternatives.end() ? nullptr : &*found;
+}
+
+absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const PlanRequest& request,
+                          const EngineCore& core) {
+  if (entry.kernels.size() != plan.kernels.size()) {
+    return Unusable(
+        absl::StrCat("it names ", entry.kernels.size(), " kernels of ", plan.kernels.size()));
+  }
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const KernelSpec& spec = plan.kernels[i].spec;
+    const absl::Status legal = CheckSchedule(spec.problem, spec.schedule, core.ports.model);
+    if (!legal.ok()) return Unusable(absl::StrCat("kernel ", i, ": ", legal.message()));
+    const absl::StatusOr<GeneratedKernel> generated = core.hooks.generate(spec, core.ports.model);
+    if (!generated.ok()) {
+      return Unusable(absl::StrCat("kernel ", i, ": ", generated.status().message()));
+    }
+    if (generated->recipe.cooperative && !request.allow_cooperative) {
+      return Unusable(absl::StrCat("kernel ", i, " waits across blocks"));
+    }
+    if (KernelIdentity(*generated, core.hooks.device_library) != entry.kernels[i]) {
+      return Unusable(absl::StrCat("kernel ", i, " changed since it was measured"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string InWords(const TuningEntry& entry) {
+  return absl::StrFormat(
+      "measured %.2f us on %s%s", entry.measured_us, entry.device,
+      entry.untuned_us > 0
+          ? absl::StrFormat(", the predicted choice %.2f us then", entry.untuned_us)
+          : std::string());
+}
+
+void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
+  const Digest digest = tuned.PlanDigest();
+  tuned.note = absl::StrCat("tuned: ", InWords(entry));
+  if (result->chosen.PlanDigest() == digest) {
+    tuned.runners_up = std::move(result->chosen.runners_up);
+    result->chosen = std::move(tuned);
+    return;
+  }
+  tuned.runners_up = result->chosen.runners_up;
+  tuned.runners_up.insert(
+      tuned.runners_up.begin(),
+      {result->chosen.name, result->chosen.PredictedUs(), "the predicted choice; measured slower"});
+  result->chosen.runners_up.clear();
+  std::vector<Plan> others;
+  others.push_back(std::move(result->chosen));
+  for (Plan& plan : result->alternatives) {
+    if (plan.PlanDigest() != digest) others.push_back(std::move(plan));
+  }
+  result->alternatives = std::move(others);
+  result->chosen = std::move(tuned);
+}
+
+}  // namespace
+
+TuningKey TuningKeyOf(const PlanRequest& request, const EngineCore& core) {
+  TuningKey key;
+  key.chain = request.chain->CanonicalDigest();
+  key.bucket = request.bucket;
+  key.chip = ChipDigest(core.ports.model);
+  key.flags = FlagsOf(request);
+  return key;
+}
+
+absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const EngineCore& core,
+                                            const Plan& plan) {
+  TuningEntry entry;
+  entry.key = TuningKeyOf(request, core);
+  const DeviceModel& model = core.ports.model;
+  entry.chip = absl::StrCat(model.name, " ", model.arch, " ", model.sm_count, " SMs");
+  entry.plan = plan.name;
+  entry.predicted_us = plan.PredictedUs();
+  entry.device = core.ports.device_name;
+  entry.driver = core.ports.driver_name;
+  Plan bare = plan;
+  bare.note.clear();
+  bare.runners_up.clear();
+  for (PlannedKernel& kernel : bare.kernels) {
+    kernel.kernel_digest = Digest();
+    SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
+                            core.hooks.generate(kernel.spec, model));
+    entry.kernels.push_back(KernelIdentity(generated, core.hooks.device_library));
+    entry.schedules.push_back(kernel.spec.schedule.ToString());
+  }
+  entry.bytes = bare.Encode();
+  return entry;
+}
+
+absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
+                                 const FusionResult& planned, const EngineCore& core) {
+  absl::StatusOr<Plan> plan = Plan::Decode(entry.bytes);
+  if (!plan.ok()) return Unusable(plan.status().message());
+  if (FindPlan(planned, [&](const Plan& p) { return SameWork(p, *plan); }) == nullptr) {
+    return Unusable("its kernels are not this chain's");
+  }
+  if (request.deterministic && !plan->fixed_order) return Unusable("its order is free");
+  SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, request, core));
+  const Digest digest = plan->PlanDigest();
+  const Plan* same = FindPlan(planned, [&](const Plan& p) { return p.PlanDigest() == digest; });
+  Plan result = same != nullptr ? *same : *std::move(plan);
+  result.runners_up.clear();
+  if (result.kernels.size() == 1) result.kernels[0].measured_us = entry.measured_us;
+  return result;
+}
+
+std::string ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result) {
+  if (core.ports.tuning == nullptr) return "";
+  const TuningEntry* entry = core.ports.tuning->Find(TuningKeyOf(request, core));
+  if (entry == nullptr) return "no entry for this plan";
+  absl::StatusOr<Plan> tuned = PlanOfEntry(*entry, request, *result, core);
+  if (!tuned.ok()) {
+    core.counters.tuned_refused.fetch_add(1, std::memory_order_relaxed);
+    core.log.Log(LogLevel::kWarn, absl::StrCat("the tuning set's entry for chain ",
+                                               request.chain->CanonicalDigest().Hex().substr(0, 16),
+                                               " at m <= ", request.bucket,
+                                               " is not used: ", tuned.status().message()));
+    return absl::StrCat("entry not used: ", tuned.status().message());
+  }
+  core.counters.tuned_plans.fetch_add(1, std::memory_order_relaxed);
+  PutInFront(*std::move(tuned), *entry, result);
+  return InWords(*entry);
+}
+
+}  // namespace sinter

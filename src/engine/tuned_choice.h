@@ -1,0 +1,39 @@
+// TunedChoice: what a tuning set says about one plan, if this library may still do it.
+#ifndef SINTER_SRC_ENGINE_TUNED_CHOICE_H_
+#define SINTER_SRC_ENGINE_TUNED_CHOICE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/engine/core.h"
+#include "src/engine/keys.h"
+#include "src/engine/tuning_set.h"
+#include "src/fusion/fusion.h"
+
+namespace sinter {
+
+TuningKey TuningKeyOf(const PlanRequest& request, const EngineCore& core);
+
+// An entry for `plan`, which was measured on the engine's device: its key, plan, kernels and
+// device; the figures are left to the caller. An error when a kernel cannot be generated.
+absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const EngineCore& core,
+                                            const Plan& plan);
+
+// The entry's plan. FAILED_PRECONDITION with the reason unless it is this library's to run: its
+// bytes are of this format, it computes what `planned` (for the same request) computes from the
+// same buffers, every schedule passes CheckSchedule, and every kernel is still the one that was
+// measured (KernelIdentity). A kernel that changed was neither measured nor verified, so its
+// figures say nothing. Predictions are those of `planned` where it holds the same plan, else the
+// entry's.
+absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
+                                 const FusionResult& planned, const EngineCore& core);
+
+// Puts the plan that the engine's tuning set names in front of `result`; the predicted choice
+// becomes the first alternative. Leaves `result` alone without a set, without an entry, and for an
+// entry that cannot be used, which is counted and logged. Deterministic. Returns what it did in a
+// few words; "" without a set.
+std::string ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_TUNED_CHOICE_H_

@@ -1,0 +1,103 @@
+#include "src/engine/tuning_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+absl::Status Refused(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("tuning set ", path, ": ", why));
+}
+
+absl::Status SystemError(const std::string& path, absl::string_view what) {
+  const int code = errno;
+  return Refused(path, absl::StrCat(what, ": ", std::generic_category().message(code)));
+}
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+  // Whether closing went well; the file is closed either way.
+  bool Close() { return close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+absl::StatusOr<std::string> ReadAll(int fd, uint64_t bytes, const std::string& path) {
+  std::string text(static_cast<size_t>(bytes), '\0');
+  size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t got = read(fd, &text[at], text.size() - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError(path, "cannot be read");
+    if (got == 0) break;
+    at += static_cast<size_t>(got);
+  }
+  text.resize(at);
+  return text;
+}
+
+bool WriteAll(int fd, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = write(fd, text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(put));
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path) {
+  // Not blocking: a named pipe is refused below, not waited for.
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.fd() < 0) return SystemError(path, "cannot be opened");
+  struct stat info {};
+  if (fstat(file.fd(), &info) != 0) return SystemError(path, "cannot be read");
+  if (!S_ISREG(info.st_mode)) return Refused(path, "not a regular file");
+  const uint64_t bytes = static_cast<uint64_t>(info.st_size);
+  if (bytes > kMaxTuningFile) {
+    return Refused(path, absl::StrCat(bytes, " bytes, must be at most ", kMaxTuningFile));
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::string text, ReadAll(file.fd(), bytes, path));
+  absl::StatusOr<TuningSet> set = TuningSet::FromText(text);
+  if (!set.ok()) return Refused(path, set.status().message());
+  return set;
+}
+
+absl::Status WriteTuningFile(const TuningSet& set, const std::string& path) {
+  const std::string text = set.ToText();
+  if (text.size() > kMaxTuningFile) {
+    return Refused(path, absl::StrCat(text.size(), " bytes, must be at most ", kMaxTuningFile));
+  }
+  std::string temporary = path + ".XXXXXX";
+  File file(mkostemp(&temporary[0], O_CLOEXEC));
+  if (file.fd() < 0) return SystemError(path, "cannot be written");
+  const bool written = WriteAll(file.fd(), text) && fchmod(file.fd(), 0644) == 0 &&
+                       fsync(file.fd()) == 0 && file.Close() &&
+                       rename(temporary.c_str(), path.c_str()) == 0;
+  if (written) return absl::OkStatus();
+  const absl::Status status = SystemError(path, "cannot be written");
+  unlink(temporary.c_str());
+  return status;
+}
+
+}  // namespace sinter

@@ -1,0 +1,79 @@
+// TuningSet: choices that were measured, each with what it was measured for. Named by the digest of
+// its text form, which is all that a rank has to compare.
+#ifndef SINTER_SRC_ENGINE_TUNING_SET_H_
+#define SINTER_SRC_ENGINE_TUNING_SET_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/base/device_model.h"
+#include "src/base/digest.h"
+
+namespace sinter {
+
+// What a choice was measured for. No cost model is part of it: a recalibrated model leaves
+// measurements as they were.
+struct TuningKey {
+  Digest chain;  // of its canonical form
+  int64_t bucket = 0;
+  Digest chip;         // ChipDigest
+  uint64_t flags = 0;  // as in the plan key
+
+  bool operator<(const TuningKey& o) const {
+    return std::tie(chain, bucket, chip, flags) < std::tie(o.chain, o.bucket, o.chip, o.flags);
+  }
+};
+
+// The chip itself: name, arch, SMs, cache, shared memory and registers; none of the figures that
+// only a cost model uses.
+Digest ChipDigest(const DeviceModel& model);
+
+// A plan's bytes are opaque here: a set whose plans are of another format can still be read and
+// extended. `schedules` and `chip` are for readers.
+struct TuningEntry {
+  TuningKey key;
+  std::string chip;                    // "h200 sm_90a 132 SMs"
+  std::string plan;                    // "fused", "unfused"
+  std::vector<std::string> schedules;  // one a kernel
+  std::vector<Digest> kernels;         // KernelIdentity, one a kernel
+  double predicted_us = 0;             // by the library that measured
+  double measured_us = 0;              // of this plan
+  double untuned_us = 0;               // of the plan that prediction chose; 0: it had no time
+  std::string device, driver;          // measured and verified on
+  uint64_t seed = 0;                   // of the inputs that it was verified with
+  double error = 0;                    // relative, that was found then
+  std::string bytes;                   // Plan::Encode
+};
+
+// A value. The text form (tuning_set_text.cc) is canonical: one text per set of entries, without
+// times and paths, sorted by key, so that it can be compared, diffed and signed.
+//   sinter tuning set 1
+//   chain <hex> m <bucket> chip <hex> flags <n>     an entry, then its fields, one an indented line
+//   sha256 <hex>                                    of all bytes before this line: the set's digest
+class TuningSet {
+ public:
+  // Replaces an entry of the same key.
+  void Add(TuningEntry entry);
+  // All entries of `other`; its own win.
+  void Merge(const TuningSet& other);
+  const TuningEntry* Find(const TuningKey& key) const;
+  const std::map<TuningKey, TuningEntry>& entries() const { return entries_; }
+  bool HasChip(const Digest& chip) const;
+
+  Digest SetDigest() const;
+  std::string ToText() const;
+  // DATA_LOSS with the line and the reason unless `text` is exactly what ToText makes.
+  static absl::StatusOr<TuningSet> FromText(absl::string_view text);
+
+ private:
+  std::map<TuningKey, TuningEntry> entries_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_TUNING_SET_H_

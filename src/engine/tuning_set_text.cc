@@ -1,0 +1,228 @@
+// The text form of a tuning set.
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "src/base/status.h"
+#include "src/engine/tuning_set.h"
+
+namespace sinter {
+namespace {
+
+constexpr absl::string_view kHead = "sinter tuning set ";
+constexpr absl::string_view kFormat = "1";
+constexpr absl::string_view kDigest = "sha256 ";
+constexpr size_t kMaxWords = 512;      // of a line for readers
+constexpr size_t kMaxPlan = 1u << 20;  // bytes
+constexpr size_t kMaxKernels = 64;     // of a plan
+
+// The shortest decimal that reads back as the same double, in any locale.
+std::string Number(double value) {
+  char buffer[64];
+  const std::to_chars_result end = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return std::string(buffer, end.ptr);
+}
+
+// Words for readers: one line of printable text, never empty, so that every field reads back as it
+// was written.
+std::string Words(absl::string_view text) {
+  std::string words;
+  for (const char c : text.substr(0, kMaxWords)) {
+    const bool space = static_cast<unsigned char>(c) <= ' ' || c == 0x7f;
+    if (space && (words.empty() || words.back() == ' ')) continue;
+    words.push_back(space ? ' ' : c);
+  }
+  while (!words.empty() && words.back() == ' ') words.pop_back();
+  return words.empty() ? "unknown" : words;
+}
+
+void Append(const TuningEntry& e, std::string* out) {
+  absl::StrAppend(out, "chain ", e.key.chain.Hex(), " m ", e.key.bucket, " chip ", e.key.chip.Hex(),
+                  " flags ", e.key.flags, "\n");
+  absl::StrAppend(out, "  on ", Words(e.chip), "\n  plan ", Words(e.plan), "\n");
+  for (const std::string& schedule : e.schedules) {
+    absl::StrAppend(out, "  schedule ", Words(schedule), "\n");
+  }
+  for (const Digest& kernel : e.kernels) absl::StrAppend(out, "  kernel ", kernel.Hex(), "\n");
+  absl::StrAppend(out, "  predicted_us ", Number(e.predicted_us), "\n  measured_us ",
+                  Number(e.measured_us), "\n  untuned_us ", Number(e.untuned_us), "\n");
+  absl::StrAppend(out, "  device ", Words(e.device), "\n  driver ", Words(e.driver), "\n  seed ",
+                  e.seed, "\n  error ", Number(e.error), "\n");
+  absl::StrAppend(out, "  bytes ", absl::BytesToHexString(e.bytes), "\n");
+}
+
+std::string Body(const std::map<TuningKey, TuningEntry>& entries) {
+  std::string text = absl::StrCat(kHead, kFormat, "\n");
+  for (const auto& entry : entries) Append(entry.second, &text);
+  return text;
+}
+
+// Reads the lines between head and digest. Every method leaves the first error in `status`.
+class Reader {
+ public:
+  explicit Reader(absl::string_view body) {
+    for (const absl::string_view line : absl::StrSplit(body, '\n')) lines_.push_back(line);
+    if (!lines_.empty() && lines_.back().empty()) lines_.pop_back();
+  }
+  bool More() const { return status_.ok() && at_ < lines_.size(); }
+  bool NextIs(absl::string_view key) const {
+    return More() && absl::StartsWith(lines_[at_], absl::StrCat(key, " "));
+  }
+  const absl::Status& status() const { return status_; }
+
+  void Fail(absl::string_view why) {
+    if (!status_.ok()) return;
+    status_ = absl::DataLossError(absl::StrCat("line ", at_ + 1, ": ", why));
+  }
+
+  // The rest of the next line, which must begin with `key` and a blank.
+  absl::string_view Field(absl::string_view key) {
+    if (!status_.ok()) return "";
+    if (!NextIs(key)) {
+      Fail(absl::StrCat("expected \"", absl::StripAsciiWhitespace(key), " ..\""));
+      return "";
+    }
+    return lines_[at_++].substr(key.size() + 1);
+  }
+
+  std::string Text(absl::string_view key) {
+    const absl::string_view text = Field(key);
+    if (text.size() > kMaxWords) Fail(absl::StrCat("text of ", text.size(), " bytes"));
+    return std::string(text);
+  }
+
+  double Figure(absl::string_view key) {
+    const absl::string_view text = Field(key);
+    double value = 0;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !std::isfinite(value) ||
+        value < 0) {
+      Fail(absl::StrCat("\"", text.substr(0, 32), "\" is not a number >= 0"));
+    }
+    return value;
+  }
+
+  Digest Hash(absl::string_view hex) {
+    const absl::StatusOr<Digest> digest = Digest::FromHex(hex);
+    if (!digest.ok()) Fail(digest.status().message());
+    return digest.ok() ? *digest : Digest();
+  }
+
+  template <typename T>
+  T Integer(absl::string_view text) {
+    T value = 0;
+    if (!absl::SimpleAtoi(text, &value)) {
+      Fail(absl::StrCat("\"", text.substr(0, 32), "\" is not an integer"));
+    }
+    return value;
+  }
+
+  std::string Bytes(absl::string_view key) {
+    const absl::string_view hex = Field(key);
+    if (hex.size() % 2 != 0 || hex.size() / 2 > kMaxPlan) {
+      Fail(absl::StrCat(hex.size(), " hexadecimal digits"));
+      return "";
+    }
+    for (const char c : hex) {
+      if (absl::ascii_isxdigit(static_cast<unsigned char>(c))) continue;
+      Fail("not hexadecimal");
+      return "";
+    }
+    return absl::HexStringToBytes(hex);
+  }
+
+ private:
+  std::vector<absl::string_view> lines_;
+  size_t at_ = 0;
+  absl::Status status_;
+};
+
+TuningKey ReadKey(Reader& r) {
+  const std::vector<absl::string_view> words = absl::StrSplit(r.Field("chain"), ' ');
+  TuningKey key;
+  if (words.size() != 7 || words[1] != "m" || words[3] != "chip" || words[5] != "flags") {
+    r.Fail("expected \"chain .. m .. chip .. flags ..\"");
+    return key;
+  }
+  key.chain = r.Hash(words[0]);
+  key.bucket = r.Integer<int64_t>(words[2]);
+  key.chip = r.Hash(words[4]);
+  key.flags = r.Integer<uint64_t>(words[6]);
+  return key;
+}
+
+TuningEntry ReadEntry(Reader& r) {
+  TuningEntry e;
+  e.key = ReadKey(r);
+  e.chip = r.Text("  on");
+  e.plan = r.Text("  plan");
+  while (r.NextIs("  schedule") && e.schedules.size() < kMaxKernels) {
+    e.schedules.push_back(r.Text("  schedule"));
+  }
+  while (r.NextIs("  kernel") && e.kernels.size() < kMaxKernels) {
+    e.kernels.push_back(r.Hash(r.Field("  kernel")));
+  }
+  e.predicted_us = r.Figure("  predicted_us");
+  e.measured_us = r.Figure("  measured_us");
+  e.untuned_us = r.Figure("  untuned_us");
+  e.device = r.Text("  device");
+  e.driver = r.Text("  driver");
+  e.seed = r.Integer<uint64_t>(r.Field("  seed"));
+  e.error = r.Figure("  error");
+  e.bytes = r.Bytes("  bytes");
+  return e;
+}
+
+// The body of a sound file: head and digest are right.
+absl::StatusOr<absl::string_view> CheckedBody(absl::string_view text) {
+  if (!absl::StartsWith(text, kHead)) return absl::DataLossError("not a tuning set");
+  const absl::string_view format = text.substr(kHead.size(), text.find('\n') - kHead.size());
+  if (format != kFormat) {
+    return absl::DataLossError(
+        absl::StrCat("format \"", format.substr(0, 16), "\", must be ", kFormat));
+  }
+  const size_t tail = kDigest.size() + 64 + 1;
+  const size_t head = kHead.size() + kFormat.size() + 1;
+  if (text.size() < head + tail || !absl::StartsWith(text.substr(text.size() - tail), kDigest) ||
+      text.back() != '\n') {
+    return absl::DataLossError("cut short: no digest at its end");
+  }
+  const absl::string_view body = text.substr(0, text.size() - tail);
+  const absl::string_view digest = text.substr(body.size() + kDigest.size(), 64);
+  const std::string want = Sha256(body).Hex();
+  if (digest != want) {
+    return absl::DataLossError(
+        absl::StrCat("damaged: its content has SHA-256 ", want, ", it says ", digest));
+  }
+  return body;
+}
+
+}  // namespace
+
+Digest TuningSet::SetDigest() const { return Sha256(Body(entries_)); }
+
+std::string TuningSet::ToText() const {
+  std::string text = Body(entries_);
+  absl::StrAppend(&text, kDigest, Sha256(text).Hex(), "\n");
+  return text;
+}
+
+absl::StatusOr<TuningSet> TuningSet::FromText(absl::string_view text) {
+  SINTER_ASSIGN_OR_RETURN(const absl::string_view body, CheckedBody(text));
+  Reader reader(body);
+  reader.Field("sinter");
+  TuningSet set;
+  while (reader.More()) set.Add(ReadEntry(reader));
+  SINTER_RETURN_IF_ERROR(reader.status());
+  if (Body(set.entries_) != body) {
+    return absl::DataLossError("not in canonical form: an entry twice, out of order, or rewritten");
+  }
+  return set;
+}
+
+}  // namespace sinter
