@@ -1,0 +1,128 @@
+#include "src/plan/plan_svg.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "src/plan/picture_svg.h"
+#include "src/plan/plan_text.h"
+
+namespace sinter {
+namespace {
+
+constexpr double kMargin = 20, kPad = 16, kLevelHeight = 17, kLevelWidth = 420;
+
+std::string HeadLine(const Plan& plan) {
+  const double measured = MeasuredUs(plan);
+  return absl::StrFormat("%s plan, m <= %d: predicted %.2f us%s", plan.name, plan.bucket,
+                         plan.PredictedUs(),
+                         measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");
+}
+
+double DrawHead(const Plan& plan, Point at, Svg* svg) {
+  svg->Text({at.x, at.y + 18}, HeadLine(plan), "h1");
+  svg->Text({at.x, at.y + 38}, absl::StrCat("digest ", plan.PlanDigest().Hex()), "small");
+  return 52;
+}
+
+double DrawKernelHead(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
+  const KernelSpec& spec = kernel.spec;
+  svg->Text({at.x, at.y + 14},
+            absl::StrCat("kernel ", index, ": ", NameOf(spec.family), ", ",
+                         NameOf(spec.schedule.dataflow)),
+            "h2");
+  svg->Text({at.x, at.y + 31}, RowOf(spec.schedule.dataflow).title, "small");
+  svg->Text({at.x, at.y + 46},
+            absl::StrCat(spec.problem.ToString(), "   [", spec.schedule.ToString(), "]"), "small");
+  return 62;
+}
+
+struct Level {
+  const char* name;
+  double us;
+};
+
+void DrawLevel(const Level& level, double longest, bool bound, Point at, Svg* svg) {
+  const double part = longest > 0 ? std::clamp(level.us / longest, 0.0, 1.0) : 0;
+  svg->Text({at.x + 52, at.y + 11}, level.name, "small", Anchor::kEnd);
+  svg->Rectangle({at.x + 58, at.y + 2, std::max(1.0, kLevelWidth * part), kLevelHeight - 5},
+                 bound ? "bound" : "level", 2);
+  svg->Text({at.x + 64 + kLevelWidth * part, at.y + 11},
+            absl::StrFormat("%.2f us%s", level.us, bound ? ", the bound" : ""), "small");
+}
+
+double DrawLevels(const PlannedKernel& kernel, Point at, Svg* svg) {
+  const Prediction& p = kernel.prediction;
+  const Level levels[] = {{"hbm", p.hbm_us},       {"l2", p.l2_us},         {"intake", p.intake_us},
+                          {"shared", p.shared_us}, {"tensor", p.tensor_us}, {"dsm", p.dsm_us},
+                          {"fixed", p.fixed_us}};
+  double longest = 0, y = at.y + 20;
+  for (const Level& level : levels) longest = std::max(longest, level.us);
+  svg->Text({at.x, at.y + 12},
+            absl::StrFormat("predicted time of each level; together %.2f us%s", p.total_us,
+                            kernel.measured_us > 0
+                                ? absl::StrFormat(", measured %.2f us", kernel.measured_us)
+                                : ", not measured"),
+            "h3");
+  for (const Level& level : levels) {
+    const bool bound = level.name == (p.bound == "latency" ? "fixed" : p.bound);
+    DrawLevel(level, longest, bound, {at.x, y}, svg);
+    y += kLevelHeight;
+  }
+  return y - at.y + 4;
+}
+
+double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
+  double y = at.y + DrawKernelHead(index, kernel, at, svg);
+  if (!CheckScheduleFields(kernel.spec.problem, kernel.spec.schedule).ok()) {
+    svg->Text({at.x, y + 12}, "a schedule that cannot be drawn", "small");
+    return y + 24 - at.y;
+  }
+  const KernelPicture picture = PictureOf(kernel.spec);
+  y += DrawProducts(picture, {at.x, y}, svg);
+  y += DrawCluster(picture, {at.x, y}, svg);
+  y += DrawLaunch(picture, {at.x, y}, svg);
+  return y + DrawLevels(kernel, {at.x, y}, svg) - at.y;
+}
+
+double DrawLegend(Point at, Svg* svg) {
+  constexpr std::pair<const char*, const char*> kItems[] = {{"rows", "rows"},
+                                                            {"weights", "weights"},
+                                                            {"c0", "a colour a cluster"},
+                                                            {"c0 later", "a later turn"},
+                                                            {"ring", "ring stage"},
+                                                            {"exchange", "exchanged C"},
+                                                            {"reduce", "parts to add"},
+                                                            {"warpgroup", "consumer warpgroup"},
+                                                            {"hbm", "HBM"},
+                                                            {"l2", "L2"},
+                                                            {"dsm", "DSM"},
+                                                            {"bound", "what bounds"}};
+  double x = at.x;
+  for (const auto& [style, name] : kItems) {
+    svg->Rectangle({x, at.y + 2, 12, 10}, style, 2);
+    svg->Text({x + 16, at.y + 11}, name, "small");
+    x += 30 + 5.6 * static_cast<double>(absl::string_view(name).size());
+  }
+  return 24;
+}
+
+}  // namespace
+
+std::string PlanSvg(const Plan& plan) {
+  Svg svg;
+  double y = kMargin + DrawHead(plan, {kMargin, kMargin}, &svg);
+  for (size_t i = 0; i < plan.kernels.size(); i++) {
+    // Drawn twice: the panel lies below what it holds, and its height is known only then.
+    Svg unseen;
+    const double height = DrawKernel(i, plan.kernels[i], {0, 0}, &unseen) + 2 * kPad;
+    svg.Rectangle({kMargin, y, kDrawingWidth + 2 * kPad, height}, "panel", 8);
+    DrawKernel(i, plan.kernels[i], {kMargin + kPad, y + kPad}, &svg);
+    y += height + kPad;
+  }
+  y += DrawLegend({kMargin, y}, &svg);
+  return svg.Document(2 * (kMargin + kPad) + kDrawingWidth, y + kMargin / 2, HeadLine(plan));
+}
+
+}  // namespace sinter
