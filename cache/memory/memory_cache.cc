@@ -2,47 +2,47 @@
 
 namespace sinter {
 
-std::shared_ptr<const std::string> MemoryCache::Get(const Id& id) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = index_.find(id);
-  if (it == index_.end()) return nullptr;
-  order_.splice(order_.begin(), order_, it->second);
+MemoryCache::Payload MemoryCache::Get(const Id& id) {
+  const auto state = state_.Lock();
+  const auto it = state->index.find(id);
+  if (it == state->index.end()) return nullptr;
+  state->order.splice(state->order.begin(), state->order, it->second);
   return it->second->payload;
 }
 
 void MemoryCache::Put(const Id& id, absl::string_view payload) {
-  const uint64_t cost = CostOf(payload.size());
+  if (CostOf(payload.size()) > max_bytes_) return Erase(id);
+  Put(id, std::make_shared<const std::string>(payload));
+}
+
+void MemoryCache::Put(const Id& id, Payload payload) {
+  const uint64_t cost = CostOf(payload->size());
   if (cost > max_bytes_) return Erase(id);
-  auto copy = std::make_shared<const std::string>(payload);
-  std::lock_guard<std::mutex> lock(mutex_);
-  EraseLocked(id);
-  order_.push_front(Entry{id, std::move(copy)});
-  index_[id] = order_.begin();
-  bytes_ += cost;
-  while (bytes_ > max_bytes_) EraseLocked(Id(order_.back().id));
+  std::list<Entry> fresh;
+  fresh.push_front(Entry{id, std::move(payload)});
+  const auto state = state_.Lock();
+  EraseFrom(&*state, id);
+  state->index[id] = fresh.begin();
+  state->order.splice(state->order.begin(), fresh);
+  state->bytes += cost;
+  while (state->bytes > max_bytes_) EraseFrom(&*state, Id(state->order.back().id));
 }
 
 void MemoryCache::Erase(const Id& id) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  EraseLocked(id);
+  const auto state = state_.Lock();
+  EraseFrom(&*state, id);
 }
 
-void MemoryCache::EraseLocked(const Id& id) {
-  const auto it = index_.find(id);
-  if (it == index_.end()) return;
-  bytes_ -= CostOf(it->second->payload->size());
-  order_.erase(it->second);
-  index_.erase(it);
+void MemoryCache::EraseFrom(State* state, const Id& id) {
+  const auto it = state->index.find(id);
+  if (it == state->index.end()) return;
+  state->bytes -= CostOf(it->second->payload->size());
+  state->order.erase(it->second);
+  state->index.erase(it);
 }
 
-uint64_t MemoryCache::bytes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return bytes_;
-}
+uint64_t MemoryCache::bytes() const { return state_.Lock()->bytes; }
 
-uint64_t MemoryCache::entries() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return index_.size();
-}
+uint64_t MemoryCache::entries() const { return state_.Lock()->index.size(); }
 
 }  // namespace sinter

@@ -6,29 +6,31 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "cache/memory/fork_local.h"
 #include "src/base/digest.h"
 #include "src/base/ports.h"
 
 namespace sinter {
 
 // Thread-safe; one mutex, held for no longer than a map look-up (payloads are copied outside it).
-// Invariants: index_ and order_ hold the same entries; bytes_ is the sum of their costs and at most
-// the cap.
+// Usable in the child of a fork. Invariants: index and order hold the same entries; bytes is the
+// sum of their costs and at most the cap.
 class MemoryCache {
  public:
   using Id = std::pair<RecordKind, Digest>;
+  using Payload = std::shared_ptr<const std::string>;
 
   explicit MemoryCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
   // The payload, or null. A hit becomes the newest.
-  std::shared_ptr<const std::string> Get(const Id& id);
+  Payload Get(const Id& id);
   // Replaces. An entry that costs more than the whole cap is not kept (and drops the one it
   // replaces).
+  void Put(const Id& id, Payload payload);
   void Put(const Id& id, absl::string_view payload);
   void Erase(const Id& id);
 
@@ -40,15 +42,17 @@ class MemoryCache {
  private:
   struct Entry {
     Id id;
-    std::shared_ptr<const std::string> payload;
+    Payload payload;
   };
-  void EraseLocked(const Id& id);
+  struct State {
+    std::list<Entry> order;  // newest first
+    std::map<Id, std::list<Entry>::iterator> index;
+    uint64_t bytes = 0;
+  };
+  static void EraseFrom(State* state, const Id& id);
 
   const uint64_t max_bytes_;
-  mutable std::mutex mutex_;
-  std::list<Entry> order_;  // newest first
-  std::map<Id, std::list<Entry>::iterator> index_;
-  uint64_t bytes_ = 0;
+  mutable ForkLocal<State> state_;
 };
 
 }  // namespace sinter

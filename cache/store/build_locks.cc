@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace sinter {
 namespace {
 
@@ -19,15 +21,7 @@ constexpr Microseconds kFirstPause(50);
 constexpr Microseconds kLongestPause(5000);
 constexpr int64_t kLongestBudgetUs = int64_t{24} * 3600 * 1000000;
 constexpr mode_t kFileMode = 0600;
-
-struct flock ByteRange(int16_t type, off_t offset) {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = offset;
-  range.l_len = 1;
-  return range;
-}
+constexpr off_t kJanitorByte = off_t{1} << 62;  // above every hash
 
 class HeldByte {
  public:
@@ -36,9 +30,7 @@ class HeldByte {
   ~HeldByte() {
     // A forked child shares the descriptor: closing ours would not release while it lives,
     // unlocking does. In the child itself unlocking would take the lock from the parent.
-    if (getpid() != pid_) return;
-    struct flock range = ByteRange(F_UNLCK, offset_);
-    fcntl(fd_.get(), F_OFD_SETLK, &range);
+    if (getpid() == pid_) dir_->ops()->UnlockByte(fd_.get(), offset_);
   }
   HeldByte(const HeldByte&) = delete;
   HeldByte& operator=(const HeldByte&) = delete;
@@ -57,34 +49,64 @@ off_t OffsetOf(RecordKind kind, const Digest& digest) {
   return static_cast<off_t>(hash & ((uint64_t{1} << 62) - 1));
 }
 
-enum class Attempt { kHeld, kBusy, kBroken };
+// <base>/sinter-<user>, private to us, whoever may write `base`.
+Fd OpenNodeFolder(FileOps* ops, const std::string& base) {
+  const std::string path = absl::StrCat(base, "/sinter-", geteuid());
+  (void)ops->MkdirAt(AT_FDCWD, path.c_str(), 0700);
+  Fd fd(ops, ops->OpenAt(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
+  struct stat st;
+  if (!fd.valid() || ops->Stat(fd.get(), &st) != 0) return Fd();
+  if (st.st_uid != geteuid() || !CheckOwner(st, path).ok()) return Fd();
+  return fd;
+}
 
-Attempt TryLock(int fd, off_t offset) {
-  struct flock range = ByteRange(F_WRLCK, offset);
-  if (fcntl(fd, F_OFD_SETLK, &range) == 0) return Attempt::kHeld;
-  const bool busy = errno == EAGAIN || errno == EACCES || errno == EINTR;
-  return busy ? Attempt::kBusy : Attempt::kBroken;
+// The folder's own number names the file, so that two spellings and two mounts of it meet.
+Fd OpenNodeLocks(const StoreDirectory& dir) {
+  FileOps* ops = dir.ops();
+  struct stat st;
+  if (ops->Stat(dir.fd(), &st) != 0) return Fd();
+  const std::string name = absl::StrCat("locks-", absl::Hex(st.st_ino));
+  for (const std::string& base : dir.lock_folders()) {
+    const Fd folder = OpenNodeFolder(ops, base);
+    if (!folder.valid()) continue;
+    Fd fd(ops, ops->OpenAt(folder.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, kFileMode));
+    if (fd.valid()) return fd;
+  }
+  return Fd();
+}
+
+Fd OpenLocks(const StoreDirectory& dir) {
+  if (dir.on_network()) return OpenNodeLocks(dir);
+  return Fd(dir.ops(),
+            dir.ops()->OpenAt(dir.fd(), kLocksPath, O_RDWR | O_CREAT | O_NOFOLLOW, kFileMode));
+}
+
+std::shared_ptr<void> LockOffset(std::shared_ptr<const StoreDirectory> dir, off_t offset,
+                                 int64_t budget_us) {
+  Fd fd = OpenLocks(*dir);
+  if (!fd.valid()) return nullptr;
+  const auto deadline =
+      Clock::now() + Microseconds(std::clamp<int64_t>(budget_us, 0, kLongestBudgetUs));
+  for (Microseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    if (dir->ops()->LockByte(fd.get(), offset) == 0) {
+      return std::make_shared<HeldByte>(std::move(dir), std::move(fd), offset);
+    }
+    const bool busy = errno == EAGAIN || errno == EINTR;
+    const auto left = std::chrono::duration_cast<Microseconds>(deadline - Clock::now());
+    if (!busy || left.count() <= 0) return nullptr;
+    std::this_thread::sleep_for(std::min(pause, left));
+  }
 }
 
 }  // namespace
 
 std::shared_ptr<void> LockKey(std::shared_ptr<const StoreDirectory> dir, RecordKind kind,
                               const Digest& digest, int64_t budget_us) {
-  Fd fd(dir->ops(),
-        dir->ops()->OpenAt(dir->fd(), kLocksPath, O_RDWR | O_CREAT | O_NOFOLLOW, kFileMode));
-  if (!fd.valid()) return nullptr;
-  const off_t offset = OffsetOf(kind, digest);
-  const auto deadline =
-      Clock::now() + Microseconds(std::clamp<int64_t>(budget_us, 0, kLongestBudgetUs));
-  for (Microseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
-    const Attempt attempt = TryLock(fd.get(), offset);
-    if (attempt == Attempt::kHeld) {
-      return std::make_shared<HeldByte>(std::move(dir), std::move(fd), offset);
-    }
-    const auto left = std::chrono::duration_cast<Microseconds>(deadline - Clock::now());
-    if (attempt == Attempt::kBroken || left.count() <= 0) return nullptr;
-    std::this_thread::sleep_for(std::min(pause, left));
-  }
+  return LockOffset(std::move(dir), OffsetOf(kind, digest), budget_us);
+}
+
+std::shared_ptr<void> LockJanitorByte(std::shared_ptr<const StoreDirectory> dir) {
+  return LockOffset(std::move(dir), kJanitorByte, 0);
 }
 
 }  // namespace sinter

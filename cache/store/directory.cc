@@ -1,11 +1,13 @@
 #include "cache/store/directory.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 
@@ -29,16 +31,42 @@ std::vector<std::string> Prefixes(const std::string& path) {
   return out;
 }
 
-// A folder above the root that anybody may write and that is not sticky lets anybody swap the root.
+// Whoever may write a folder above the root may swap the root. A sticky folder lets only a child's
+// owner swap it, and the child is judged next.
+absl::Status CheckParentMode(const struct stat& st, absl::string_view path) {
+  if ((st.st_mode & S_ISVTX) == 0) return CheckOwner(st, path);
+  struct stat unwritable = st;
+  unwritable.st_mode &= ~static_cast<mode_t>(S_IWGRP | S_IWOTH);
+  return CheckOwner(unwritable, path);
+}
+
 absl::Status CheckParent(FileOps* ops, const std::string& path) {
   Fd fd(ops, ops->OpenAt(AT_FDCWD, path.c_str(), O_PATH | O_DIRECTORY, 0));
   if (!fd.valid()) return NotUsable(ErrnoStatus(errno, "open", path));
   struct stat st;
   if (ops->Stat(fd.get(), &st) != 0) return NotUsable(ErrnoStatus(errno, "stat", path));
-  if ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": world-writable and not sticky"));
+  return CheckParentMode(st, path);
+}
+
+// Every folder that really lies above `dir`, wherever links on the path led.
+absl::Status CheckAncestors(FileOps* ops, int dir, const std::string& root) {
+  constexpr int kMaxDepth = 256;
+  struct stat below;
+  if (ops->Stat(dir, &below) != 0) return NotUsable(ErrnoStatus(errno, "stat", root));
+  Fd here;
+  std::string path = root;
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    absl::StrAppend(&path, "/..");
+    Fd up(ops, ops->OpenAt(here.valid() ? here.get() : dir, "..", O_PATH | O_DIRECTORY, 0));
+    if (!up.valid()) return NotUsable(ErrnoStatus(errno, "open", path));
+    struct stat st;
+    if (ops->Stat(up.get(), &st) != 0) return NotUsable(ErrnoStatus(errno, "stat", path));
+    if (st.st_ino == below.st_ino && st.st_dev == below.st_dev) return absl::OkStatus();
+    SINTER_RETURN_IF_ERROR(CheckParentMode(st, path));
+    below = st;
+    here = std::move(up);
   }
-  return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(root, ": more than ", kMaxDepth, " folders deep"));
 }
 
 absl::Status MakeRoot(FileOps* ops, const std::string& root) {
@@ -71,31 +99,65 @@ absl::StatusOr<Fd> OpenTrusted(FileOps* ops, int dir, const std::string& path, i
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const StoreDirectory>> StoreDirectory::Open(
-    std::shared_ptr<FileOps> ops, const std::string& root) {
+    std::shared_ptr<FileOps> ops, const DirectoryOptions& wanted) {
+  DirectoryOptions options = wanted;
+  const std::string& root = options.root;
   if (root.empty() || root[0] != '/') {
     return absl::UnavailableError(
         absl::StrCat("cache folder \"", root, "\" is not an absolute path"));
   }
+  if (options.lock_folders.empty()) {
+    options.lock_folders = {absl::StrCat("/run/user/", geteuid()), "/dev/shm"};
+  }
   SINTER_RETURN_IF_ERROR(MakeRoot(ops.get(), root));
   SINTER_ASSIGN_OR_RETURN(Fd root_fd, OpenTrusted(ops.get(), AT_FDCWD, root, 0));
+  SINTER_RETURN_IF_ERROR(CheckAncestors(ops.get(), root_fd.get(), root));
   if (ops->MkdirAt(root_fd.get(), kVersionFolder, kFolderMode) != 0 && errno != EEXIST &&
       errno != EROFS && errno != EACCES) {
     return NotUsable(ErrnoStatus(errno, "mkdir", absl::StrCat(root, "/", kVersionFolder)));
   }
   SINTER_ASSIGN_OR_RETURN(Fd v1, OpenTrusted(ops.get(), root_fd.get(), kVersionFolder, O_NOFOLLOW));
+  int64_t magic = 0;
+  const bool on_network = ops->FileSystemType(v1.get(), &magic) == 0 && IsNetworkFileSystem(magic);
   return std::shared_ptr<const StoreDirectory>(
-      new StoreDirectory(std::move(ops), root, std::move(v1)));
+      new StoreDirectory(std::move(ops), std::move(options), std::move(v1), on_network));
 }
+
+const char* TopFolder(RecordKind kind) { return kind == RecordKind::kKernel ? "obj" : "plan"; }
 
 namespace {
 
 std::string PathOf(RecordKind kind, const Digest& digest, absl::string_view suffix) {
   const std::string hex = digest.Hex();
-  return absl::StrCat(kind == RecordKind::kKernel ? "obj/" : "plan/", hex.substr(0, 2), "/",
-                      hex.substr(2), suffix);
+  return absl::StrCat(TopFolder(kind), "/", hex.substr(0, 2), "/", hex.substr(2), suffix);
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, RecordKind kind) {
+  const std::string top = TopFolder(kind);
+  std::vector<std::string> folders, paths;
+  if (dir.ops()->List(dir.fd(), top.c_str(), &folders) != 0) return ErrnoStatus(errno, "list", top);
+  for (const std::string& fan : folders) {
+    const std::string folder = absl::StrCat(top, "/", fan);
+    std::vector<std::string> names;
+    (void)dir.ops()->List(dir.fd(), folder.c_str(), &names);
+    for (const std::string& name : names) paths.push_back(absl::StrCat(folder, "/", name));
+  }
+  return paths;
+}
+
+bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest) {
+  absl::string_view name = path;
+  if (!absl::EndsWith(name, suffix)) return false;
+  name.remove_suffix(suffix.size());
+  const size_t slash = name.rfind('/');
+  if (slash == absl::string_view::npos || slash < 2) return false;
+  auto parsed = Digest::FromHex(absl::StrCat(name.substr(slash - 2, 2), name.substr(slash + 1)));
+  if (!parsed.ok()) return false;
+  *digest = *parsed;
+  return true;
+}
 
 std::string RecordPath(RecordKind kind, const Digest& digest) {
   return PathOf(kind, digest, ".ldb");

@@ -1,15 +1,18 @@
 // The folder of the local tier: opened by descriptor, checked for who may write it, and the names
 // inside it.
 //
-//   <root>/v1/obj/<2 hex>/<62 hex>.ldb   one kernel record; .bad beside it: quarantined, holds the
-//   reason <root>/v1/plan/<2 hex>/<62 hex>.ldb  one plan record; .bad likewise <root>/v1/locks 0
-//   bytes; byte ranges are single-flight locks <root>/v1/bad/                       damaged and
-//   quarantined files, bounded
+//   <root>/v1/obj/<2 hex>/<62 hex>.ldb   one kernel record; .bad beside it: quarantined
+//   <root>/v1/plan/<2 hex>/<62 hex>.ldb  one plan record; .bad likewise
+//   <root>/v1/locks                      0 bytes; byte ranges are single-flight locks
+//   <root>/v1/bad/                       damaged and quarantined files, bounded
+//   <root>/v1/db/, v1/db.lock            the database of an owning process, and whose it is
 #ifndef SINTER_CACHE_STORE_DIRECTORY_H_
 #define SINTER_CACHE_STORE_DIRECTORY_H_
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,34 +23,61 @@
 
 namespace sinter {
 
+struct DirectoryOptions {
+  std::string root;  // absolute; made with mode 0700 if missing
+  // Where lock files go when the root is on a network file system: the first of these folders of
+  // this host that works. Empty: the user's run-time folder, then /dev/shm.
+  std::vector<std::string> lock_folders;
+};
+
 // Immutable, thread-safe. Keeps pointing at the same folder if its path is renamed or removed.
 class StoreDirectory {
  public:
-  // Creates what is missing with mode 0700. PERMISSION_DENIED when somebody else could have written
-  // the folder: its owner is neither we nor root, group or others may write it, or a folder above
-  // it is world-writable and not sticky. UNAVAILABLE when it cannot be made or opened.
+  // Creates what is missing with mode 0700. Trust is sshd's: PERMISSION_DENIED when somebody else
+  // could have written the folder or put another one in its place, that is unless the root, v1 and
+  // every folder above them, as the path spells them and as they really lie, is owned by us or root
+  // and writable by neither group nor others. Above the root a folder may be writable if it is
+  // sticky. UNAVAILABLE when it cannot be made or opened.
+  static absl::StatusOr<std::shared_ptr<const StoreDirectory>> Open(
+      std::shared_ptr<FileOps> ops, const DirectoryOptions& options);
   static absl::StatusOr<std::shared_ptr<const StoreDirectory>> Open(std::shared_ptr<FileOps> ops,
-                                                                    const std::string& root);
+                                                                    const std::string& root) {
+    return Open(std::move(ops), DirectoryOptions{root, {}});
+  }
 
   FileOps* ops() const { return ops_.get(); }
+  std::shared_ptr<FileOps> shared_ops() const { return ops_; }
   int fd() const { return v1_.get(); }  // of <root>/v1; all paths below are relative to it
-  const std::string& root() const { return root_; }
+  const std::string& root() const { return options_.root; }
+  bool on_network() const { return on_network_; }
+  const std::vector<std::string>& lock_folders() const { return options_.lock_folders; }
 
  private:
-  StoreDirectory(std::shared_ptr<FileOps> ops, std::string root, Fd v1)
-      : ops_(std::move(ops)), root_(std::move(root)), v1_(std::move(v1)) {}
+  StoreDirectory(std::shared_ptr<FileOps> ops, DirectoryOptions options, Fd v1, bool on_network)
+      : ops_(std::move(ops)),
+        options_(std::move(options)),
+        v1_(std::move(v1)),
+        on_network_(on_network) {}
 
   std::shared_ptr<FileOps> ops_;
-  std::string root_;
+  DirectoryOptions options_;
   Fd v1_;
+  bool on_network_;
 };
 
 // "obj/ab/cdef....ldb" or "plan/...". Only hex that we made reaches a path.
 std::string RecordPath(RecordKind kind, const Digest& digest);
 std::string TombstonePath(RecordKind kind, const Digest& digest);
 std::string FolderOf(const std::string& path);  // "obj/ab"
+const char* TopFolder(RecordKind kind);         // "obj"
 constexpr char kLocksPath[] = "locks";
 constexpr char kBadFolder[] = "bad";
+
+// What is in the fan-out folders of one kind: "obj/ab/<name>", tombstones and temporaries included.
+// Folders that cannot be read are left out; NOT_FOUND or UNAVAILABLE only for the top one.
+absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, RecordKind kind);
+// The record that a path of that list names by its digits; false for any other file.
+bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest);
 
 // Makes `path` (one or more levels below v1), mode 0700. OK when it is there.
 absl::Status MakeFolders(const StoreDirectory& dir, const std::string& path);

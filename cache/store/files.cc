@@ -1,9 +1,12 @@
 #include "cache/store/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,9 +17,36 @@
 #include "src/base/status.h"
 
 namespace sinter {
+namespace {
+
+// The kernel walks the path itself and refuses links on the way. Kernels before 5.6 and some
+// sandboxes do not know the call: ENOSYS or EPERM.
+int OpenBeneath(int dir, const char* path, int flags, mode_t mode) {
+  struct open_how how {};
+  how.flags = static_cast<uint64_t>(flags);
+  how.mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  return static_cast<int>(syscall(SYS_openat2, dir, path, &how, sizeof(how)));
+}
+
+struct flock ByteRange(int16_t type, off_t offset) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = offset;
+  range.l_len = 1;
+  return range;
+}
+
+}  // namespace
 
 int FileOps::OpenAt(int dir, const char* path, int flags, mode_t mode) {
-  return openat(dir, path, flags | O_CLOEXEC, mode);
+  flags |= O_CLOEXEC;
+  if (dir != AT_FDCWD && path[0] != '/' && strcmp(path, "..") != 0) {
+    const int fd = OpenBeneath(dir, path, flags, mode);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return fd;
+  }
+  return openat(dir, path, flags, mode);
 }
 int FileOps::Close(int fd) { return close(fd); }
 int FileOps::Stat(int fd, struct stat* out) { return fstat(fd, out); }
@@ -41,6 +71,45 @@ int FileOps::RenameAt(int dir, const char* from, const char* to, unsigned flags)
 }
 int FileOps::UnlinkAt(int dir, const char* path) { return unlinkat(dir, path, 0); }
 int FileOps::MkdirAt(int dir, const char* path, mode_t mode) { return mkdirat(dir, path, mode); }
+int FileOps::RmdirAt(int dir, const char* path) { return unlinkat(dir, path, AT_REMOVEDIR); }
+int FileOps::TouchAt(int dir, const char* path) {
+  const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  return utimensat(dir, path, times, AT_SYMLINK_NOFOLLOW);
+}
+int FileOps::List(int dir, const char* path, std::vector<std::string>* names) {
+  const int fd = OpenAt(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (fd < 0) return -1;
+  DIR* listing = fdopendir(fd);
+  if (listing == nullptr) {
+    close(fd);
+    return -1;
+  }
+  errno = 0;
+  while (const dirent* entry = readdir(listing)) {
+    const absl::string_view name = entry->d_name;
+    if (name != "." && name != "..") names->emplace_back(name);
+  }
+  const int error = errno;
+  closedir(listing);
+  errno = error;
+  return error == 0 ? 0 : -1;
+}
+int FileOps::FileSystemType(int fd, int64_t* magic) {
+  struct statfs fs;
+  if (fstatfs(fd, &fs) != 0) return -1;
+  *magic = static_cast<int64_t>(fs.f_type);
+  return 0;
+}
+int FileOps::LockByte(int fd, off_t offset) {
+  struct flock range = ByteRange(F_WRLCK, offset);
+  const int rc = fcntl(fd, F_OFD_SETLK, &range);
+  if (rc != 0 && errno == EACCES) errno = EAGAIN;
+  return rc;
+}
+int FileOps::UnlockByte(int fd, off_t offset) {
+  struct flock range = ByteRange(F_UNLCK, offset);
+  return fcntl(fd, F_OFD_SETLK, &range);
+}
 
 Fd& Fd::operator=(Fd&& o) noexcept {
   if (this != &o) {
@@ -58,7 +127,7 @@ Fd::~Fd() {
 
 absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path) {
   const std::string text = absl::StrCat(op, " ", path, ": ", strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
+  if (error == ENOENT || error == ENOTDIR || error == ESTALE) return absl::NotFoundError(text);
   if (error == EEXIST) return absl::AlreadyExistsError(text);
   return absl::UnavailableError(text);
 }
@@ -131,6 +200,17 @@ absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
   }
   if (sync && ops->Sync(fd) != 0) return ErrnoStatus(errno, "sync", path);
   return absl::OkStatus();
+}
+
+bool IsNetworkFileSystem(int64_t magic) {
+  // NFS, SMB, CIFS, SMB2, Lustre, GPFS, CephFS, 9P, AFS, CODA, OCFS2, FUSE (which may be any).
+  constexpr uint32_t kMagics[] = {0x6969,     0x517b,     0xff534d42, 0xfe534d42,
+                                  0x0bd00bd0, 0x47504653, 0x00c36400, 0x01021997,
+                                  0x5346414f, 0x73757245, 0x7461636f, 0x65735546};
+  for (const uint32_t known : kMagics) {
+    if (static_cast<uint32_t>(magic) == known) return true;
+  }
+  return false;
 }
 
 std::string RandomName() {

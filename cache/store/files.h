@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,7 +18,8 @@
 namespace sinter {
 
 // System calls as they are: -1 and errno on failure. Thread-safe. Descriptors are always
-// close-on-exec.
+// close-on-exec. Below a folder's descriptor OpenAt follows no link, and leaves the folder only by
+// the path "..", which is its parent.
 class FileOps {
  public:
   virtual ~FileOps() = default;
@@ -34,6 +36,14 @@ class FileOps {
   virtual int RenameAt(int dir, const char* from, const char* to, unsigned flags);
   virtual int UnlinkAt(int dir, const char* path);
   virtual int MkdirAt(int dir, const char* path, mode_t mode);
+  virtual int RmdirAt(int dir, const char* path);
+  virtual int TouchAt(int dir, const char* path);  // the modification time becomes now
+  // The names in a folder, without "." and "..", in no order.
+  virtual int List(int dir, const char* path, std::vector<std::string>* names);
+  virtual int FileSystemType(int fd, int64_t* magic);
+  // One byte of an open-file-description lock. Taking it fails with EAGAIN when it is held.
+  virtual int LockByte(int fd, off_t offset);
+  virtual int UnlockByte(int fd, off_t offset);
 };
 
 // Owns one descriptor of `ops`.
@@ -54,8 +64,8 @@ class Fd {
   int fd_ = -1;
 };
 
-// errno as a status: NOT_FOUND for ENOENT and ENOTDIR, ALREADY_EXISTS for EEXIST, UNAVAILABLE else.
-// "op path: cause".
+// errno as a status: NOT_FOUND for ENOENT, ENOTDIR and ESTALE, ALREADY_EXISTS for EEXIST,
+// UNAVAILABLE else. "op path: cause".
 absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path);
 
 // Trust: owned by this process's effective user or root, and writable by neither group nor others.
@@ -77,6 +87,10 @@ absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string
 // Writes all of `bytes`, however the kernel splits it; `sync` waits for the disk.
 absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
                       absl::string_view path);
+
+// Whether `magic` is a file system shared over a network, where locks and clocks are not this
+// host's.
+bool IsNetworkFileSystem(int64_t magic);
 
 // 32 hex digits from the kernel's random source; "" if there is none.
 std::string RandomName();

@@ -1,12 +1,11 @@
 #include "cache/store/local_store.h"
 
-#include <chrono>
+#include <ctime>
 #include <new>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cache/key/key.h"
-#include "cache/record/kernel_record.h"
 #include "cache/store/build_locks.h"
 #include "cache/store/publish.h"
 #include "cache/store/quarantine.h"
@@ -43,11 +42,7 @@ EnvelopeVerdict Refuse(const absl::Status& status) {
   return verdict;
 }
 
-int64_t NowUnixSeconds() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
+int64_t NowUnixSeconds() { return static_cast<int64_t>(time(nullptr)); }
 
 // A record file and what the verifier says about it.
 struct Found {
@@ -88,33 +83,57 @@ EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const 
   return verdict;
 }
 
-LocalStore::LocalStore(LocalStoreOptions options) : options_(std::move(options)) {
+LocalStore::LocalStore(LocalStoreOptions options)
+    : RecordStore(options.producer), options_(std::move(options)) {
   if (options_.ops == nullptr) options_.ops = std::make_shared<FileOps>();
-  auto directory = StoreDirectory::Open(options_.ops, options_.root);
+  auto directory = Open();
   usable_ = directory.status();
-  if (directory.ok()) directory_ = *std::move(directory);
+  if (directory.ok()) *directory_.Lock() = *std::move(directory);
 }
 
-std::shared_ptr<const StoreDirectory> LocalStore::Directory() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return directory_;
+absl::StatusOr<LocalStore::DirectoryPtr> LocalStore::Open() const {
+  return StoreDirectory::Open(options_.ops, DirectoryOptions{options_.root, options_.lock_folders});
+}
+
+// Null too in a child whose parent forked while another of its threads was in here: then it opens
+// the folder anew.
+LocalStore::DirectoryPtr LocalStore::Directory() const {
+  DirectoryPtr directory = *directory_.Lock();
+  if (directory != nullptr || !usable_.ok()) return directory;
+  auto opened = Open();
+  if (!opened.ok()) return nullptr;
+  *directory_.Lock() = *opened;
+  return *std::move(opened);
 }
 
 void LocalStore::Reopen() {
-  auto directory = StoreDirectory::Open(options_.ops, options_.root);
-  if (!directory.ok()) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  directory_ = *std::move(directory);
+  auto directory = Open();
+  if (directory.ok()) *directory_.Lock() = *std::move(directory);
+}
+
+void LocalStore::Touch(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                       const struct stat& seen) const {
+  if (options_.touch_interval_s < 0) return;
+  const int64_t age = NowUnixSeconds() - static_cast<int64_t>(seen.st_mtim.tv_sec);
+  if (age >= 0 && age <= options_.touch_interval_s) return;
+  (void)dir.ops()->TouchAt(dir.fd(), RecordPath(kind, digest).c_str());
+}
+
+void LocalStore::PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                         const struct stat& seen) {
+  if (MoveAside(dir, kind, digest, seen).ok()) {
+    moved_aside_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
-  const std::shared_ptr<const StoreDirectory> dir = Directory();
-  if (dir == nullptr) {
-    const bool refused = absl::IsPermissionDenied(usable_);
-    return Miss(refused ? MissReason::kRefusedOwner : MissReason::kDisabled,
-                std::string(usable_.message()));
-  }
   try {
+    const DirectoryPtr dir = Directory();
+    if (dir == nullptr) {
+      const bool refused = absl::IsPermissionDenied(usable_);
+      return Miss(refused ? MissReason::kRefusedOwner : MissReason::kDisabled,
+                  std::string(usable_.message()));
+    }
     std::string why;
     const absl::StatusOr<bool> buried = IsBuried(*dir, kind, digest, &why);
     if (!buried.ok()) return Miss(MissReason::kIoError, std::string(buried.status().message()));
@@ -122,13 +141,11 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     Found found = ReadRecord(*dir, kind, key, digest);
     if (!found.verdict.ok) {
       const MissReason reason = found.verdict.reason;
-      if (reason == MissReason::kDamaged && found.opened &&
-          MoveAside(*dir, kind, digest, found.st).ok()) {
-        moved_aside_.fetch_add(1, std::memory_order_relaxed);
-      }
+      if (reason == MissReason::kDamaged && found.opened) PutAway(*dir, kind, digest, found.st);
       if (reason == MissReason::kAbsent) return Miss(reason, "");
       return Miss(reason, absl::StrCat(RecordPath(kind, digest), ": ", found.verdict.detail));
     }
+    Touch(*dir, kind, digest, found.st);
     Lookup hit;
     hit.hit = true;
     hit.payload = std::string(found.verdict.envelope.payload);
@@ -139,9 +156,11 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
   }
 }
 
-absl::Status LocalStore::PutOnce(RecordKind kind, const Digest& digest, absl::string_view table,
-                                 absl::string_view key, const Envelope& envelope) {
-  const std::shared_ptr<const StoreDirectory> dir = Directory();
+absl::Status LocalStore::PutOnce(const Digest& digest, absl::string_view table,
+                                 const Envelope& envelope) {
+  const DirectoryPtr dir = Directory();
+  if (dir == nullptr) return absl::UnavailableError("put: the folder cannot be opened");
+  const RecordKind kind = envelope.kind;
   const std::string path = RecordPath(kind, digest);
   SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, kind, digest, nullptr));
   if (buried) {
@@ -149,40 +168,30 @@ absl::Status LocalStore::PutOnce(RecordKind kind, const Digest& digest, absl::st
   }
   const absl::Status fresh = Publish(*dir, path, table, PublishMode::kNew, options_.sync);
   if (!absl::IsAlreadyExists(fresh)) return fresh;
-  const Found old = ReadRecord(*dir, kind, key, digest);
+  const Found old = ReadRecord(*dir, kind, envelope.key, digest);
   if (old.verdict.ok) {
     const Envelope& there = old.verdict.envelope;
     const bool better = there.verified && !envelope.verified;
     if (better || there.payload == envelope.payload) return absl::OkStatus();
-  } else if (old.verdict.reason == MissReason::kDamaged && old.opened &&
-             MoveAside(*dir, kind, digest, old.st).ok()) {
-    moved_aside_.fetch_add(1, std::memory_order_relaxed);
+  } else if (old.verdict.reason == MissReason::kDamaged && old.opened) {
+    PutAway(*dir, kind, digest, old.st);
   }
   return Publish(*dir, path, table, PublishMode::kReplace, options_.sync);
 }
 
-absl::Status LocalStore::Put(RecordKind kind, absl::string_view key, const Digest& digest,
-                             absl::string_view payload) {
+absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelope) {
   if (!usable_.ok()) return usable_;
   try {
-    Envelope envelope;
-    envelope.kind = kind;
-    envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);
-    envelope.created_unix_s = NowUnixSeconds();
-    envelope.producer = options_.producer;
-    envelope.arch = ArchOfKey(key);
-    envelope.key = key;
-    envelope.payload = payload;
-    SINTER_ASSIGN_OR_RETURN(const std::string table,
-                            BuildTable(TableUserKey(kind, digest), EncodeEnvelope(envelope)));
+    SINTER_ASSIGN_OR_RETURN(const std::string table, BuildTable(TableUserKey(envelope.kind, digest),
+                                                                EncodeEnvelope(envelope)));
     if (table.size() > kMaxRecordFileBytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("put: ", table.size(), " bytes, at most ", kMaxRecordFileBytes));
     }
-    const absl::Status status = PutOnce(kind, digest, table, key, envelope);
+    const absl::Status status = PutOnce(digest, table, envelope);
     if (!absl::IsNotFound(status)) return status;
     Reopen();  // the folder was removed under us
-    return PutOnce(kind, digest, table, key, envelope);
+    return PutOnce(digest, table, envelope);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }
@@ -190,21 +199,31 @@ absl::Status LocalStore::Put(RecordKind kind, absl::string_view key, const Diges
 
 absl::Status LocalStore::Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) {
   if (!usable_.ok()) return usable_;
-  const absl::Status status = Bury(*Directory(), kind, digest, why);
-  if (!absl::IsNotFound(status)) return status;
+  DirectoryPtr dir = Directory();
+  if (dir != nullptr) {
+    const absl::Status status = Bury(*dir, kind, digest, why);
+    if (!absl::IsNotFound(status)) return status;
+  }
   Reopen();
-  return Bury(*Directory(), kind, digest, why);
+  dir = Directory();
+  if (dir == nullptr) return absl::UnavailableError("quarantine: the folder cannot be opened");
+  return Bury(*dir, kind, digest, why);
 }
 
 bool LocalStore::IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const {
-  const std::shared_ptr<const StoreDirectory> dir = Directory();
+  const DirectoryPtr dir = Directory();
   return dir != nullptr && IsBuried(*dir, kind, digest, why).value_or(false);
 }
 
 std::shared_ptr<void> LocalStore::LockForBuild(RecordKind kind, const Digest& digest,
                                                int64_t budget_us) const {
-  std::shared_ptr<const StoreDirectory> dir = Directory();
+  DirectoryPtr dir = Directory();
   return dir == nullptr ? nullptr : LockKey(std::move(dir), kind, digest, budget_us);
+}
+
+std::shared_ptr<void> LocalStore::LockJanitor() const {
+  DirectoryPtr dir = Directory();
+  return dir == nullptr ? nullptr : LockJanitorByte(std::move(dir));
 }
 
 }  // namespace sinter

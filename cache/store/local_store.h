@@ -6,69 +6,72 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "cache/memory/fork_local.h"
 #include "cache/record/envelope.h"
 #include "cache/store/directory.h"
+#include "cache/store/record_store.h"
 #include "src/base/digest.h"
 #include "src/base/ports.h"
 
 namespace sinter {
-
-// Larger files are damage; larger records are not stored.
-constexpr uint64_t kMaxRecordFileBytes = uint64_t{256} << 20;
 
 struct LocalStoreOptions {
   std::string root;      // absolute; made with mode 0700 if missing
   std::string producer;  // goes into every record's envelope: library version
   bool sync =
       true;  // wait for the disk before a record gets its name; correctness does not need it
-  std::shared_ptr<FileOps> ops;  // null: the real system calls
+  // A hit marks its file as used (its modification time) unless that was done this recently, so
+  // that nearly all hits write nothing. Negative: never.
+  int64_t touch_interval_s = 600;
+  std::vector<std::string> lock_folders;  // see DirectoryOptions
+  std::shared_ptr<FileOps> ops;           // null: the real system calls
 };
 
 // Thread-safe. Every method works, by missing, when the folder is unusable or goes away; a folder
 // that was removed is made again by the next Put. Usable in a child after fork().
-class LocalStore {
+class LocalStore : public RecordStore {
  public:
   explicit LocalStore(LocalStoreOptions options);
 
-  // OK when the folder is usable, else why not. Set once, at construction.
-  const absl::Status& usable() const { return usable_; }
+  const absl::Status& usable() const override { return usable_; }
 
-  // A hit's payload passed the verifier. A damaged file is moved to bad/ on the way.
-  Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest);
-
-  // Publishes atomically. A sound record with other bytes is replaced, but a verified kernel never
-  // by an unverified one. FAILED_PRECONDITION for a quarantined key; UNAVAILABLE for I/O trouble,
-  // after which nothing is published.
-  absl::Status Put(RecordKind kind, absl::string_view key, const Digest& digest,
-                   absl::string_view payload);
-
-  // From then on the key is a kQuarantined miss in every process, for good.
-  absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why);
-  // False when it cannot be known.
-  bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const;
-
-  // As LockKey of build_locks.h; null at once when the folder is unusable.
+  // A damaged file is moved to bad/ on the way.
+  Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest) override;
+  absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override;
+  absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) override;
+  bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const override;
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,
-                                     int64_t budget_us) const;
+                                     int64_t budget_us) const override;
 
-  uint64_t moved_aside() const { return moved_aside_.load(std::memory_order_relaxed); }
+  absl::Status ForEach(const RecordVisitor& visitor) override;
+  absl::StatusOr<std::vector<StoredEntry>> List() override;
+  bool Evict(const StoredEntry& entry) override;
+  uint64_t RemoveOrphans(int64_t min_age_s) override;
+  std::shared_ptr<void> LockJanitor() const override;
+
+  uint64_t moved_aside() const override { return moved_aside_.load(std::memory_order_relaxed); }
 
  private:
+  using DirectoryPtr = std::shared_ptr<const StoreDirectory>;
+
   // The folder, or null. A local copy keeps it alive through the call.
-  std::shared_ptr<const StoreDirectory> Directory() const;
+  DirectoryPtr Directory() const;
+  absl::StatusOr<DirectoryPtr> Open() const;
   void Reopen();
-  absl::Status PutOnce(RecordKind kind, const Digest& digest, absl::string_view table,
-                       absl::string_view key, const Envelope& envelope);
+  void Touch(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+             const struct stat& seen) const;
+  void PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+               const struct stat& seen);
+  absl::Status PutOnce(const Digest& digest, absl::string_view table, const Envelope& envelope);
 
   LocalStoreOptions options_;
   absl::Status usable_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const StoreDirectory> directory_;  // guarded by mutex_
+  mutable ForkLocal<DirectoryPtr> directory_;
   std::atomic<uint64_t> moved_aside_{0};
 };
 
@@ -76,6 +79,14 @@ class LocalStore {
 // into `storage`.
 EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                  absl::string_view key, std::string* storage);
+
+// What a record file holds, asked for by its name alone: as above, with the key that it echoes,
+// which must have the digest that the name says.
+struct EnvelopeFile {
+  std::unique_ptr<std::string> storage;  // backs `verdict`
+  EnvelopeVerdict verdict;
+};
+EnvelopeFile ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest);
 
 }  // namespace sinter
 

@@ -15,11 +15,19 @@ constexpr mode_t kFileMode = 0600;
 absl::StatusOr<std::string> TempPath(const std::string& folder) {
   const std::string name = RandomName();
   if (name.empty()) return absl::UnavailableError("no random source for a file name");
-  return absl::StrCat(folder, "/.tmp-", name);
+  return absl::StrCat(folder, "/", kTempPrefix, name);
 }
 
-// Gives the finished temp file `temp` its name. `temp` is gone afterwards, whatever happens.
-absl::Status MoveIntoPlace(const StoreDirectory& dir, const std::string& temp,
+// A network file system may do what was asked, lose the answer, ask again and report a failure. The
+// count of names tells.
+bool WasLinked(const StoreDirectory& dir, int fd) {
+  struct stat st;
+  return dir.ops()->Stat(fd, &st) == 0 && st.st_nlink == 2;
+}
+
+// Gives the finished temp file `temp`, open as `fd`, its name. `temp` is gone afterwards, whatever
+// happens.
+absl::Status MoveIntoPlace(const StoreDirectory& dir, int fd, const std::string& temp,
                            const std::string& path, PublishMode mode) {
   if (mode == PublishMode::kReplace) {
     if (dir.ops()->RenameAt(dir.fd(), temp.c_str(), path.c_str(), 0) == 0) return absl::OkStatus();
@@ -27,9 +35,10 @@ absl::Status MoveIntoPlace(const StoreDirectory& dir, const std::string& temp,
     dir.ops()->UnlinkAt(dir.fd(), temp.c_str());
     return absl::OkStatus();
   }
-  const absl::Status status = ErrnoStatus(errno, "name", path);
+  const int error = errno;
+  const bool linked = mode == PublishMode::kNew && error == EEXIST && WasLinked(dir, fd);
   dir.ops()->UnlinkAt(dir.fd(), temp.c_str());
-  return status;
+  return linked ? absl::OkStatus() : ErrnoStatus(error, "name", path);
 }
 
 absl::Status PublishNamed(const StoreDirectory& dir, const std::string& path,
@@ -43,7 +52,7 @@ absl::Status PublishNamed(const StoreDirectory& dir, const std::string& path,
     dir.ops()->UnlinkAt(dir.fd(), temp.c_str());
     return written;
   }
-  return MoveIntoPlace(dir, temp, path, mode);
+  return MoveIntoPlace(dir, fd.get(), temp, path, mode);
 }
 
 // OK, ALREADY_EXISTS, or NOT_FOUND when linking by /proc does not work here.
@@ -55,7 +64,7 @@ absl::Status LinkUnnamed(const StoreDirectory& dir, int fd, const std::string& p
   }
   SINTER_ASSIGN_OR_RETURN(const std::string temp, TempPath(FolderOf(path)));
   if (dir.ops()->LinkFd(fd, dir.fd(), temp.c_str()) != 0) return ErrnoStatus(errno, "link", temp);
-  return MoveIntoPlace(dir, temp, path, mode);
+  return MoveIntoPlace(dir, fd, temp, path, mode);
 }
 
 bool NoUnnamedFiles(int error) {
@@ -68,6 +77,7 @@ absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::s
                      PublishMode mode, bool sync) {
   const std::string folder = FolderOf(path);
   SINTER_RETURN_IF_ERROR(MakeFolders(dir, folder));
+  if (dir.on_network()) return PublishNamed(dir, path, bytes, mode, sync);
   Fd fd(dir.ops(), dir.ops()->OpenAt(dir.fd(), folder.c_str(), O_WRONLY | O_TMPFILE, kFileMode));
   if (!fd.valid()) {
     const int error = errno;

@@ -16,9 +16,11 @@ enum class PublishMode {
 };
 
 // Writes `bytes` to an unnamed file (O_TMPFILE) beside `path` and links it; where the file system
-// knows no unnamed files or /proc is absent, to a file with a random name that is linked and
-// removed. Makes the folder. Readers with the old file open keep it. A killed writer leaves
-// nothing, or at worst one ".tmp-" name. On failure nothing is published.
+// knows no unnamed files or /proc is absent, and on network file systems, to a file with a random
+// name that is linked and removed. Makes the folder. Readers with the old file open keep it. A
+// killed writer leaves nothing, or at worst one ".tmp-" name, which the janitor removes. On failure
+// nothing is published.
+constexpr char kTempPrefix[] = ".tmp-";
 absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::string_view bytes,
                      PublishMode mode, bool sync);
 

@@ -1,14 +1,11 @@
 #include "cache/store/quarantine.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cache/store/publish.h"
 #include "src/base/status.h"
@@ -18,14 +15,13 @@
 #endif
 
 namespace sinter {
-namespace {
-
-constexpr uint64_t kMaxTombstoneBytes = 4096;
 
 bool SameFile(const struct stat& a, const struct stat& b) {
   return a.st_ino == b.st_ino && a.st_dev == b.st_dev && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
+
+namespace {
 
 struct BadFile {
   std::string path;
@@ -35,24 +31,17 @@ struct BadFile {
 
 std::vector<BadFile> ListBad(const StoreDirectory& dir) {
   std::vector<BadFile> files;
-  const int fd = openat(dir.fd(), kBadFolder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return files;
-  DIR* listing = fdopendir(fd);
-  if (listing == nullptr) {
-    close(fd);
-    return files;
-  }
-  while (const dirent* entry = readdir(listing)) {
-    if (entry->d_name[0] == '.') continue;
+  std::vector<std::string> names;
+  (void)dir.ops()->List(dir.fd(), kBadFolder, &names);
+  for (const std::string& name : names) {
     BadFile file;
-    file.path = absl::StrCat(kBadFolder, "/", entry->d_name);
+    file.path = absl::StrCat(kBadFolder, "/", name);
     struct stat st;
-    if (dir.ops()->StatAt(dir.fd(), file.path.c_str(), &st) != 0) continue;
+    if (dir.ops()->StatAt(dir.fd(), file.path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
     file.size = static_cast<uint64_t>(st.st_size);
     file.time = st.st_ctim;  // set by the move
     files.push_back(file);
   }
-  closedir(listing);
   return files;
 }
 

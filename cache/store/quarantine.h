@@ -18,6 +18,10 @@ namespace sinter {
 // bad/ keeps at most this; the oldest go first.
 constexpr int kMaxBadFiles = 16;
 constexpr uint64_t kMaxBadBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxTombstoneBytes = 4096;
+
+// The same file, not changed in between: inode, size and time.
+bool SameFile(const struct stat& a, const struct stat& b);
 
 // Moves the record file of (kind, digest) to bad/ if it still is the file that `seen` describes
 // (inode, size, time), so that a fresh good file put there meanwhile stays. NOT_FOUND when it is

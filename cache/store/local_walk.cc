@@ -1,0 +1,133 @@
+// The parts of LocalStore that walk the folder: for the janitor, for conversion, for people.
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cache/store/local_store.h"
+#include "cache/store/publish.h"
+#include "cache/store/quarantine.h"
+#include "cache/store/table.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr RecordKind kKinds[] = {RecordKind::kPlan, RecordKind::kKernel};
+
+absl::Status NoFolder() { return absl::UnavailableError("the cache folder cannot be opened"); }
+
+absl::Status VisitUnsound(const RecordVisitor& visitor, absl::string_view path,
+                          absl::string_view cause) {
+  return visitor.unsound ? visitor.unsound(path, cause) : absl::OkStatus();
+}
+
+absl::Status VisitRecord(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                         const std::string& path, const RecordVisitor& visitor) {
+  const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxRecordFileBytes);
+  if (absl::IsNotFound(file.status())) return absl::OkStatus();  // gone meanwhile
+  if (!file.ok()) return VisitUnsound(visitor, path, file.status().message());
+  const EnvelopeFile record = ReadRecordFile(file->bytes, kind, digest);
+  if (!record.verdict.ok) return VisitUnsound(visitor, path, record.verdict.detail);
+  return visitor.record ? visitor.record(digest, record.verdict.envelope) : absl::OkStatus();
+}
+
+absl::Status VisitFile(const StoreDirectory& dir, RecordKind kind, const std::string& path,
+                       const RecordVisitor& visitor) {
+  Digest digest;
+  if (DigestOfPath(path, ".ldb", &digest)) return VisitRecord(dir, kind, digest, path, visitor);
+  if (!DigestOfPath(path, ".bad", &digest) || !visitor.tombstone) return absl::OkStatus();
+  const auto why = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxTombstoneBytes);
+  return visitor.tombstone(kind, digest,
+                           why.ok() ? absl::string_view(why->bytes) : why.status().message());
+}
+
+}  // namespace
+
+EnvelopeFile ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest) {
+  EnvelopeFile record;
+  absl::StatusOr<TableEntry> entry = ReadTable(file);
+  if (!entry.ok()) {
+    record.verdict.detail = std::string(entry.status().message());
+    return record;
+  }
+  record.storage = std::make_unique<std::string>(std::move(entry->value));
+  record.verdict = ReadEnvelope(*record.storage);
+  if (!record.verdict.ok) return record;
+  const std::string key(record.verdict.envelope.key);
+  record.verdict = ReadEnvelopeFor(*record.storage, kind, key);
+  const bool named = entry->user_key == TableUserKey(kind, digest) && Sha256(key) == digest;
+  if (record.verdict.ok && !named) {
+    record.verdict.ok = false;
+    record.verdict.detail = "record of another key";
+  }
+  return record;
+}
+
+absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
+  SINTER_RETURN_IF_ERROR(usable_);
+  const DirectoryPtr dir = Directory();
+  if (dir == nullptr) return NoFolder();
+  for (const RecordKind kind : kKinds) {
+    const auto paths = ListFanOut(*dir, kind);
+    if (absl::IsNotFound(paths.status())) continue;
+    SINTER_RETURN_IF_ERROR(paths.status());
+    for (const std::string& path : *paths) {
+      SINTER_RETURN_IF_ERROR(VisitFile(*dir, kind, path, visitor));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<StoredEntry>> LocalStore::List() {
+  SINTER_RETURN_IF_ERROR(usable_);
+  const DirectoryPtr dir = Directory();
+  if (dir == nullptr) return NoFolder();
+  std::vector<StoredEntry> entries;
+  for (const RecordKind kind : kKinds) {
+    const auto paths = ListFanOut(*dir, kind);
+    if (absl::IsNotFound(paths.status())) continue;
+    SINTER_RETURN_IF_ERROR(paths.status());
+    for (const std::string& path : *paths) {
+      StoredEntry entry;
+      entry.kind = kind;
+      if (!DigestOfPath(path, ".ldb", &entry.digest)) continue;
+      if (dir->ops()->StatAt(dir->fd(), path.c_str(), &entry.seen) != 0) continue;
+      entry.bytes = static_cast<uint64_t>(entry.seen.st_size);
+      entry.last_use_unix_s = static_cast<int64_t>(entry.seen.st_mtim.tv_sec);
+      entries.push_back(entry);
+    }
+  }
+  return entries;
+}
+
+bool LocalStore::Evict(const StoredEntry& entry) {
+  const DirectoryPtr dir = Directory();
+  if (dir == nullptr) return false;
+  const std::string path = RecordPath(entry.kind, entry.digest);
+  struct stat now;
+  if (dir->ops()->StatAt(dir->fd(), path.c_str(), &now) != 0) return false;
+  return SameFile(now, entry.seen) && dir->ops()->UnlinkAt(dir->fd(), path.c_str()) == 0;
+}
+
+uint64_t LocalStore::RemoveOrphans(int64_t min_age_s) {
+  const DirectoryPtr dir = Directory();
+  if (dir == nullptr) return 0;
+  const int64_t now = static_cast<int64_t>(time(nullptr));
+  uint64_t removed = 0;
+  for (const RecordKind kind : kKinds) {
+    const auto paths = ListFanOut(*dir, kind);
+    if (!paths.ok()) continue;
+    for (const std::string& path : *paths) {
+      if (!absl::StrContains(path, absl::StrCat("/", kTempPrefix))) continue;
+      struct stat st;
+      if (dir->ops()->StatAt(dir->fd(), path.c_str(), &st) != 0) continue;
+      if (now - static_cast<int64_t>(st.st_mtim.tv_sec) < min_age_s) continue;
+      if (dir->ops()->UnlinkAt(dir->fd(), path.c_str()) == 0) ++removed;
+    }
+  }
+  return removed;
+}
+
+}  // namespace sinter
