@@ -115,6 +115,16 @@ void DrawExchanges(const KernelPicture& k, const std::vector<Box>& blocks, Point
   DrawParts(blocks, static_cast<size_t>(split), svg);
 }
 
+bool HasExchanges(const KernelPicture& k) {
+  for (const ProductPicture& p : k.products) {
+    if (p.split_k > 1) return true;
+  }
+  for (const HandOver& h : k.hand_overs) {
+    if (h.medium == Medium::kL2 || (h.medium == Medium::kDsm && k.cluster > 1)) return true;
+  }
+  return false;
+}
+
 std::string ClusterText(const KernelPicture& k) {
   std::string text =
       k.cluster > 1 ? absl::StrCat("a cluster of ", k.cluster, " blocks") : "a block";
@@ -139,17 +149,18 @@ Point NextPlace(Point last, double width, double left) {
 }  // namespace
 
 double DrawCluster(const KernelPicture& picture, Point at, Svg* svg) {
+  const double lane_height = HasExchanges(picture) ? kLane : 8;
   svg->Text({at.x, at.y + 12}, ClusterText(picture), "h3");
   const Point lane{at.x, at.y + kHead};
-  const std::vector<Box> blocks = BlockBoxes(picture, {at.x, lane.y + kLane});
+  const std::vector<Box> blocks = BlockBoxes(picture, {at.x, lane.y + lane_height});
   DrawExchanges(picture, blocks, lane, svg);
   for (size_t i = 0; i < blocks.size(); i++) DrawBlock(picture, blocks[i], i, svg);
   if (picture.cluster > 1) {
-    const Box frame{at.x - 4, lane.y + kLane - 4, blocks.back().Right() - at.x + 8,
+    const Box frame{at.x - 4, lane.y + lane_height - 4, blocks.back().Right() - at.x + 8,
                     kBlockHeight + 8};
     svg->Rectangle(frame, "cluster", 6);
   }
-  return kHead + kLane + kBlockHeight + 14;
+  return kHead + lane_height + kBlockHeight + 14;
 }
 
 double DrawLaunch(const KernelPicture& picture, Point at, Svg* svg) {

@@ -103,7 +103,7 @@ double DrawLegend(Point at, Svg* svg) {
   for (const auto& [style, name] : kItems) {
     svg->Rectangle({x, at.y + 2, 12, 10}, style, 2);
     svg->Text({x + 16, at.y + 11}, name, "small");
-    x += 30 + 5.6 * static_cast<double>(absl::string_view(name).size());
+    x += 30 + 6.6 * static_cast<double>(absl::string_view(name).size());
   }
   return 24;
 }

@@ -3,13 +3,14 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "src/plan/picture_svg.h"
 #include "src/plan/units.h"
 
 namespace sinter {
 namespace {
 
-constexpr double kOperands = 120, kGap = 34, kTiles = 250, kHandOver = 150;  // widths
+constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // widths
 constexpr double kTop = 22, kTilesHeight = 150, kHeight = 232;
 constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles that are drawn
 constexpr int kColours = 6;
@@ -36,11 +37,11 @@ double EdgeOf(int64_t extent) {
 std::string SizesText(const MatrixPicture& m) { return absl::StrCat(m.rows, " x ", m.columns); }
 
 void DrawOperand(const MatrixPicture& m, bool weights, Point at, double most, Svg* svg) {
-  const Box box{at.x, at.y, EdgeOf(m.columns) * 0.8, std::min(most, EdgeOf(m.rows) * 0.5)};
+  const Box box{at.x, at.y, EdgeOf(m.columns) * 0.6, std::min(most, EdgeOf(m.rows) * 0.5)};
   svg->Rectangle(box, weights ? "weights" : "rows", 2);
-  svg->Text({at.x + 74, at.y + 10}, m.name, "strong");
-  svg->Text({at.x + 74, at.y + 22}, SizesText(m), "tiny");
-  svg->Text({at.x + 74, at.y + 32}, SizeText(static_cast<double>(m.bytes)), "tiny");
+  svg->Text({at.x + 58, at.y + 10}, m.name, "strong");
+  svg->Text({at.x + 58, at.y + 22}, SizesText(m), "tiny");
+  svg->Text({at.x + 58, at.y + 32}, SizeText(static_cast<double>(m.bytes)), "tiny");
 }
 
 void DrawOperands(const ProductPicture& p, Point at, Svg* svg) {
@@ -50,7 +51,12 @@ void DrawOperands(const ProductPicture& p, Point at, Svg* svg) {
     DrawOperand(m, m.name[0] == 'W', {at.x, y}, step - 8, svg);
     y += step;
   }
-  svg->Text({at.x, at.y + kTilesHeight + 16}, absl::StrCat("from ", p.operands_from), "small");
+  double below = at.y + kTilesHeight + 16;
+  for (absl::string_view line : absl::StrSplit(p.operands_from, ", ")) {
+    const bool first = below < at.y + kTilesHeight + 17;
+    svg->Text({at.x, below}, absl::StrCat(first ? "from " : "", line), "small");
+    below += 14;
+  }
 }
 
 void DrawTiles(const KernelPicture& k, const ProductPicture& p, const Box& box, Svg* svg) {
@@ -77,7 +83,8 @@ std::string TileText(const ProductPicture& p) {
 std::string WorkText(const ProductPicture& p) {
   std::string text = absl::StrCat("K ", p.k);
   if (p.split_k > 1) absl::StrAppend(&text, " in ", p.split_k, " parts, added over DSM");
-  if (p.turns > 1) absl::StrAppend(&text, "; up to ", p.turns, " tiles a group");
+  if (p.turns > 1)
+    absl::StrAppend(&text, "; up to ", p.turns, " tiles a ", p.split_k > 1 ? "group" : "block");
   return text;
 }
 
