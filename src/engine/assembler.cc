@@ -25,8 +25,9 @@ bool IsFinal(const absl::Status& status) {
 
 uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
 
-std::string WhyPassedOver(const Plan& plan, const Plan& executed) {
-  return plan.PredictedUs() < executed.PredictedUs() ? "not asked for" : "predicted slower";
+std::string WhyPassedOver(const Plan& plan, const Plan& executed, bool tuned) {
+  if (plan.PredictedUs() >= executed.PredictedUs()) return "predicted slower";
+  return tuned ? std::string(kTunedAway) : "not asked for";
 }
 
 }  // namespace
@@ -215,6 +216,7 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
   }
   loaded.passed_over = std::move(walk.failed);
+  const bool tuned = found.record->tuned && options.choice == Choice::kBest;
   for (const PlanVariant& variant : found.record->variants) {
     if (variant.plan.PlanDigest() == loaded.plan.PlanDigest()) continue;
     bool failed = false;
@@ -222,8 +224,8 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
       failed |= other.name == variant.plan.name && other.predicted_us == variant.plan.PredictedUs();
     }
     if (failed) continue;
-    loaded.passed_over.push_back(
-        {variant.plan.name, variant.plan.PredictedUs(), WhyPassedOver(variant.plan, loaded.plan)});
+    loaded.passed_over.push_back({variant.plan.name, variant.plan.PredictedUs(),
+                                  WhyPassedOver(variant.plan, loaded.plan, tuned)});
   }
   return LoadedPlanPtr(walk.result);
 }

@@ -67,9 +67,10 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
                                               const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Enter("search", 0.1));
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request));
-  std::string tuning = ApplyTuning(request, *core_, &result);
+  TuningOutcome tuning = ApplyTuning(request, *core_, &result);
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
-  record->tuning = std::move(tuning);
+  record->tuned = tuning.taken;
+  record->tuning = std::move(tuning.words);
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
   SINTER_RETURN_IF_ERROR(FillKeys(*record));

@@ -64,6 +64,7 @@ std::string EncodePlanRecord(const PlanRecord& record) {
   w.Bytes(record.toolchain_id);
   w.U64(record.considered);
   w.U64(record.legal);
+  w.U8(record.tuned ? 1 : 0);
   w.Bytes(record.tuning);
   w.U32(static_cast<uint32_t>(record.variants.size()));
   for (const PlanVariant& variant : record.variants) {
@@ -81,6 +82,7 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload) {
   record.toolchain_id = std::string(r.Bytes());
   record.considered = r.U64();
   record.legal = r.U64();
+  record.tuned = r.U8() != 0;
   record.tuning = std::string(r.Bytes());
   const uint32_t variants = r.U32();
   SINTER_RETURN_IF_ERROR(CheckHead(version, variants));

@@ -14,8 +14,8 @@
 
 namespace sinter {
 
-// Layout: u32 version, toolchain id, u64 considered, u64 legal, tuning, u32 variants; each: plan
-// bytes, u32 keys, the keys.
+// Layout: u32 version, toolchain id, u64 considered, u64 legal, u8 tuned, tuning, u32 variants;
+// each: plan bytes, u32 keys, the keys.
 constexpr uint32_t kPlanRecordVersion = 2;
 
 struct PlanVariant {
@@ -28,6 +28,7 @@ struct PlanVariant {
 struct PlanRecord {
   std::string toolchain_id;  // that the kernel keys name
   uint64_t considered = 0, legal = 0;
+  bool tuned = false;  // the tuning set named the chosen plan
   std::string tuning;  // what the tuning set said, in a few words; "" without a set
   std::vector<PlanVariant> variants;
 };
@@ -41,6 +42,9 @@ std::string EncodePlanRecord(const PlanRecord& record);
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload);
 
 bool IsUnfused(const Plan& plan);
+
+// Why a plan that is predicted to be faster than a tuned one does not run.
+constexpr absl::string_view kTunedAway = "predicted faster; the tuning set takes another";
 
 }  // namespace sinter
 

@@ -8,6 +8,8 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/engine/kernel_identity.h"
+#include "src/engine/plan_record.h"
+#include "src/plan/plan_text.h"
 
 namespace sinter {
 namespace {
@@ -90,7 +92,7 @@ void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
   tuned.runners_up = result->chosen.runners_up;
   tuned.runners_up.insert(
       tuned.runners_up.begin(),
-      {result->chosen.name, result->chosen.PredictedUs(), "the predicted choice; measured slower"});
+      {NameInList(result->chosen), result->chosen.PredictedUs(), std::string(kTunedAway)});
   result->chosen.runners_up.clear();
   std::vector<Plan> others;
   others.push_back(std::move(result->chosen));
@@ -153,10 +155,10 @@ absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& re
   return result;
 }
 
-std::string ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result) {
-  if (core.ports.tuning == nullptr) return "";
+TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result) {
+  if (core.ports.tuning == nullptr) return {};
   const TuningEntry* entry = core.ports.tuning->Find(TuningKeyOf(request, core));
-  if (entry == nullptr) return "no entry for this plan";
+  if (entry == nullptr) return {false, "no entry for this plan"};
   absl::StatusOr<Plan> tuned = PlanOfEntry(*entry, request, *result, core);
   if (!tuned.ok()) {
     core.counters.tuned_refused.fetch_add(1, std::memory_order_relaxed);
@@ -164,11 +166,11 @@ std::string ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResu
                                                request.chain->CanonicalDigest().Hex().substr(0, 16),
                                                " at m <= ", request.bucket,
                                                " is not used: ", tuned.status().message()));
-    return absl::StrCat("entry not used: ", tuned.status().message());
+    return {false, absl::StrCat("entry not used: ", tuned.status().message())};
   }
   core.counters.tuned_plans.fetch_add(1, std::memory_order_relaxed);
   PutInFront(*std::move(tuned), *entry, result);
-  return InWords(*entry);
+  return {true, InWords(*entry)};
 }
 
 }  // namespace sinter

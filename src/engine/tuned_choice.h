@@ -28,11 +28,15 @@ absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const En
 absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
                                  const FusionResult& planned, const EngineCore& core);
 
+struct TuningOutcome {
+  bool taken = false;
+  std::string words;  // what was done, and why; "" without a set
+};
+
 // Puts the plan that the engine's tuning set names in front of `result`; the predicted choice
 // becomes the first alternative. Leaves `result` alone without a set, without an entry, and for an
-// entry that cannot be used, which is counted and logged. Deterministic. Returns what it did in a
-// few words; "" without a set.
-std::string ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result);
+// entry that cannot be used, which is counted and logged. Deterministic.
+TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result);
 
 }  // namespace sinter
 

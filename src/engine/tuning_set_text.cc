@@ -77,12 +77,13 @@ class Reader {
 
   void Fail(absl::string_view why) {
     if (!status_.ok()) return;
-    status_ = absl::DataLossError(absl::StrCat("line ", at_ + 1, ": ", why));
+    status_ = absl::DataLossError(absl::StrCat("line ", line_, ": ", why));
   }
 
   // The rest of the next line, which must begin with `key` and a blank.
   absl::string_view Field(absl::string_view key) {
     if (!status_.ok()) return "";
+    line_ = at_ + 1;
     if (!NextIs(key)) {
       Fail(absl::StrCat("expected \"", absl::StripAsciiWhitespace(key), " ..\""));
       return "";
@@ -138,7 +139,8 @@ class Reader {
 
  private:
   std::vector<absl::string_view> lines_;
-  size_t at_ = 0;
+  size_t at_ = 0;    // the next line
+  size_t line_ = 1;  // the last one asked for, from 1
   absl::Status status_;
 };
 

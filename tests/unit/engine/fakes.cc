@@ -2,6 +2,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -125,6 +126,10 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
   plans.push_back(Unfused(bucket, 20));
+  world.deterministic_plans += options.deterministic ? 1 : 0;
+  for (Plan& plan : plans) plan.fixed_order = options.deterministic || !world.free_order;
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.PredictedUs() < b.PredictedUs(); });
   if (world.unfused_is_best) std::swap(plans.front(), plans.back());
   result.chosen = plans.front();
   result.alternatives.assign(plans.begin() + 1, plans.end());
@@ -155,7 +160,7 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
       absl::StrCat("// kernel ", name, " bucket ", spec.problem.bucket, "\n#include \"all.cuh\"\n");
   if (name == "cluster") kernel.request.source += "#include \"cluster.cuh\"\n";
   kernel.request.headers = {{"all.cuh", world.header}, {"cluster.cuh", world.cluster_header}};
-  kernel.request.options = {"--std=c++17"};
+  kernel.request.options = {"--std=c++17", "-DSCHEDULE=" + spec.schedule.ToString()};
   kernel.request.arch = "sm_90a";
   kernel.request.entry = name;
   kernel.recipe.entry = name;

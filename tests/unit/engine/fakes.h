@@ -55,8 +55,10 @@ struct FakeWorld {
   // Planner.
   std::atomic<int> plans{0};
   bool unfused_is_best = false;
-  std::atomic<int> plan_failures{0};  // the next so many plans fail
-  double cluster_us = 12;             // predicted; the other fused plan takes 10
+  std::atomic<int> plan_failures{0};        // the next so many plans fail
+  bool free_order = false;                  // of plans that are not asked to be deterministic
+  std::atomic<int> deterministic_plans{0};  // plans that were
+  double cluster_us = 12;                   // predicted; the other fused plan takes 10
   std::shared_ptr<const TuningSet> tuning;
   std::string header = "// shared by all kernels\n";  // "all.cuh", which every source includes
   std::string cluster_header = "// cluster\n";        // "cluster.cuh"

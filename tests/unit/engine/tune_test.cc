@@ -1,6 +1,9 @@
+#include "src/engine/tune.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/engine/rotation.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -8,6 +11,9 @@ namespace {
 
 using testing::FakeWorld;
 using ::testing::HasSubstr;
+using testing::kK;
+using testing::kL;
+using testing::kN;
 using ::testing::Not;
 
 TEST(TuneTest, BuildsChecksAndTimesTheRankingAndReportsIt) {
@@ -60,6 +66,124 @@ TEST(TuneTest, ADeadlineEndsIt) {
   options.deadline_us = 1;
   EXPECT_TRUE(
       absl::IsDeadlineExceeded(world.MakeEngine()->Tune(world.chain, 16, options).status()));
+}
+
+TEST(TuneTest, ADeadlineThatLeavesTheFirstPlansDecidesByThem) {
+  FakeWorld world;
+  world.ms_per_timing = 400;
+  TuneOptions options;
+  options.deadline_us = 700'000;
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, options).value();
+  ASSERT_NE(result.entry, nullptr);
+  EXPECT_LT(world.timings, 4);
+  EXPECT_THAT(result.report, HasSubstr("deadline"));
+}
+
+TEST(TuneTest, TheFastestIsTakenOnlyBeyondTheMargin) {
+  struct Row {
+    double grid, cluster, margin;
+    const char* plan;
+  };
+  const Row kRows[] = {
+      {10, 9, 0.02, "cluster-exchange"},    {10, 9.9, 0.02, "grid-exchange"},
+      {10, 9.9, 0.001, "cluster-exchange"}, {10, 9, 0.2, "grid-exchange"},
+      {10, 10.5, 0.02, "grid-exchange"},    {10, 10, 0.0, "grid-exchange"},
+  };
+  for (const Row& row : kRows) {
+    FakeWorld world;
+    world.times = {{"grid", row.grid}, {"cluster", row.cluster}, {"first", 10}, {"second", 10}};
+    TuneOptions options;
+    options.switch_margin = row.margin;
+    const auto entry = world.MakeEngine()->Tune(world.chain, 16, options)->entry;
+    ASSERT_NE(entry, nullptr);
+    EXPECT_THAT(entry->schedules[0], ::testing::StartsWith(row.plan)) << row.cluster;
+    EXPECT_EQ(entry->untuned_us, row.grid);
+    EXPECT_EQ(entry->measured_us, entry->schedules[0][0] == 'g' ? row.grid : row.cluster);
+  }
+}
+
+TEST(TuneTest, ChooseMeasuredPrefersTheFirstWithinTheMargin) {
+  EXPECT_EQ(ChooseMeasured({}, 0.02), -1);
+  EXPECT_EQ(ChooseMeasured({0, 0}, 0.02), -1);
+  EXPECT_EQ(ChooseMeasured({0, 5, 4}, 0.5), 2);
+  EXPECT_EQ(ChooseMeasured({5, 4.95, 0}, 0.02), 0);
+  EXPECT_EQ(ChooseMeasured({5, 4.5, 4.4}, 0.02), 2);
+}
+
+TEST(TuneTest, TheEntrySaysWhatWasMeasuredWhereAndHowItWasChecked) {
+  FakeWorld world;
+  const auto entry = world.MakeEngine()->Tune(world.chain, 16, {})->entry;
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->key.chain, world.chain.CanonicalDigest());
+  EXPECT_EQ(entry->key.bucket, 16);
+  EXPECT_EQ(entry->key.flags, 0u);
+  EXPECT_EQ(entry->plan, "fused");
+  EXPECT_EQ(entry->kernels.size(), 1u);
+  EXPECT_EQ(entry->predicted_us, 10);
+  EXPECT_EQ(entry->measured_us, 11.5);
+  EXPECT_EQ(entry->device, "Fake H200");
+  EXPECT_EQ(entry->driver, "CUDA 13.0");
+  EXPECT_NE(entry->seed, 0u);
+  EXPECT_LT(entry->error, 5e-3);
+  EXPECT_EQ(Plan::Decode(entry->bytes)->kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+}
+
+TEST(TuneTest, EqualMeasurementsGiveEqualSets) {
+  TuningSet sets[2];
+  for (TuningSet& set : sets) {
+    FakeWorld world;
+    world.times = {{"grid", 9.5}, {"cluster", 7.25}};
+    const auto engine = world.MakeEngine();
+    for (const int64_t m : {1, 16, 100}) set.Add(*engine->Tune(world.chain, m, {})->entry);
+  }
+  EXPECT_EQ(sets[0].ToText(), sets[1].ToText());
+  EXPECT_EQ(sets[0].entries().size(), 3u);
+}
+
+TEST(TuneTest, AWrongWinnerIsNeverRecorded) {
+  FakeWorld world;
+  world.times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}};
+  world.wrong = {"cluster"};
+  const auto entry = world.MakeEngine()->Tune(world.chain, 16, {})->entry;
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->measured_us, 12);
+}
+
+TEST(TuneTest, WithoutAMeasuredPlanThereIsAReportAndNoEntry) {
+  FakeWorld world;
+  world.wrong = {"grid", "cluster", "second"};
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
+  EXPECT_EQ(result.entry, nullptr);
+  EXPECT_THAT(result.report, HasSubstr("no plan could be measured"));
+}
+
+TEST(TuneTest, AnEntryThatCanStillBeUsedIsKeptUnmeasured) {
+  FakeWorld world;
+  auto set = std::make_shared<TuningSet>();
+  set->Add(*world.MakeEngine()->Tune(world.chain, 16, {})->entry);
+  TuneOptions options;
+  options.keep = set;
+  const int timings = world.timings;
+  const TuneResult kept = world.MakeEngine()->Tune(world.chain, 16, options).value();
+  EXPECT_EQ(world.timings, timings);
+  EXPECT_THAT(kept.report, HasSubstr("kept: fused, measured 11.50 us on Fake H200"));
+  EXPECT_EQ(kept.entry->bytes, set->entries().begin()->second.bytes);
+  // Another bucket has none, and a changed kernel is measured again.
+  EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 32, options)->report, Not(HasSubstr("kept")));
+  world.header = "// another\n";
+  EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 16, options)->report, Not(HasSubstr("kept")));
+}
+
+TEST(TuneTest, SmallChainsAreTimedColdToo) {
+  FakeWorld world;
+  world.compute = true;
+  ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 16, {}).ok());
+  const int64_t constants = (kK * kN + kN * kL) * 2;
+  EXPECT_GT(world.calls * constants, int64_t{240} << 20);
+  // Nothing of a chain that has too few bytes to matter is multiplied without end.
+  EXPECT_EQ(RotationSets(1), 16384);
+  EXPECT_EQ(RotationSets(int64_t{1} << 20), 241);
+  EXPECT_EQ(RotationSets(int64_t{1} << 30), 1);
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+#include "src/engine/kernel_identity.h"
+
+#include <gtest/gtest.h>
+
+namespace sinter {
+namespace {
+
+GeneratedKernel Kernel() {
+  GeneratedKernel kernel;
+  kernel.request.source = "#include \"a.cuh\"\n__global__ void k() {}\n";
+  kernel.request.headers = {{"a.cuh", "  #  include \"b.cuh\"\n#include <c.cuh>\n"},
+                            {"b.cuh", "#include \"a.cuh\"\nint b;\n"},
+                            {"c.cuh", "int c;\n"},
+                            {"d.cuh", "int d;\n"}};
+  kernel.request.arch = "sm_90a";
+  kernel.request.options = {"-O3"};
+  kernel.recipe.entry = "k";
+  return kernel;
+}
+
+Digest IdentityOf(const GeneratedKernel& kernel, absl::string_view library = "library") {
+  return KernelIdentity(kernel, Sha256(library));
+}
+
+TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
+  const Digest before = IdentityOf(Kernel());
+  GeneratedKernel kernel = Kernel();
+  kernel.request.source += "//\n";
+  EXPECT_NE(IdentityOf(kernel), before);
+  kernel = Kernel();
+  kernel.request.options.push_back("-DX");
+  EXPECT_NE(IdentityOf(kernel), before);
+  kernel = Kernel();
+  kernel.request.arch = "sm_100a";
+  EXPECT_NE(IdentityOf(kernel), before);
+  kernel = Kernel();
+  kernel.recipe.grid[0] += 1;
+  EXPECT_NE(IdentityOf(kernel), before);
+  for (const int reached : {0, 1}) {
+    kernel = Kernel();
+    kernel.request.headers[static_cast<size_t>(reached)].second += "//\n";
+    EXPECT_NE(IdentityOf(kernel), before) << reached;
+  }
+}
+
+TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {
+  const Digest before = IdentityOf(Kernel());
+  GeneratedKernel kernel = Kernel();
+  kernel.request.headers[3].second += "//\n";
+  kernel.request.headers.push_back({"e.cuh", "new"});
+  EXPECT_EQ(IdentityOf(kernel, "another library"), before);
+  std::swap(kernel.request.headers[0], kernel.request.headers[1]);
+  EXPECT_EQ(IdentityOf(kernel), before);
+}
+
+TEST(KernelIdentityTest, TheWholeLibraryStandsForAHeaderThatIsNotThere) {
+  GeneratedKernel kernel = Kernel();
+  kernel.request.headers.erase(kernel.request.headers.begin() + 1);
+  EXPECT_NE(IdentityOf(kernel, "library"), IdentityOf(kernel, "another library"));
+}
+
+}  // namespace
+}  // namespace sinter

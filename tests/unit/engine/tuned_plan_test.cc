@@ -1,0 +1,330 @@
+// What a tuning set does to preparing: what is taken, what is refused, what ranks agree on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "src/engine/plan_record.h"
+#include "src/engine/tuned_choice.h"
+#include "src/engine/tuning_file.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A world whose cluster plan is measured as the fastest, though the grid plan is predicted so.
+void MakeClusterFastest(FakeWorld& world) {
+  world.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}};
+}
+
+std::shared_ptr<const TuningSet> TunedSet(FakeWorld& world, const TuneOptions& options = {}) {
+  auto set = std::make_shared<TuningSet>();
+  set->Add(*world.MakeEngine()->Tune(world.chain, 16, options)->entry);
+  return set;
+}
+
+std::shared_ptr<const TuningSet> ClusterSet() {
+  FakeWorld world;
+  MakeClusterFastest(world);
+  return TunedSet(world);
+}
+
+std::string DataflowOf(const PreparedPlan& plan) {
+  return std::string(NameOf(plan.plan().kernels[0].spec.schedule.dataflow));
+}
+
+std::shared_ptr<const PreparedPlan> Prepared(FakeWorld& world, int64_t m = 16,
+                                             const PrepareOptions& options = {}) {
+  return world.MakeEngine()->Prepare(world.chain, m, options).value();
+}
+
+TEST(TunedPlanTest, AContextTakesTheMeasuredChoiceFromItsSetAlone) {
+  FakeWorld untuned;
+  const auto predicted = Prepared(untuned);
+  EXPECT_EQ(DataflowOf(*predicted), "grid-exchange");
+  EXPECT_THAT(predicted->Explain(), HasSubstr("\ntuning: none\n"));
+
+  FakeWorld world;
+  world.tuning = ClusterSet();
+  const auto engine = world.MakeEngine();
+  const auto tuned = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(DataflowOf(*tuned), "cluster-exchange");
+  EXPECT_EQ(tuned->plan().kernels[0].measured_us, 8);
+  const std::string text = tuned->Explain();
+  EXPECT_THAT(text, HasSubstr("\ntuning: " + world.tuning->SetDigest().Hex().substr(0, 16) +
+                              ", measured 8.00 us on Fake H200, the predicted choice 11.00 us"));
+  EXPECT_THAT(text, HasSubstr("digest with the tuning set: " + tuned->ChosenDigest().Hex()));
+  EXPECT_THAT(text, HasSubstr(std::string(kTunedAway)));
+  EXPECT_EQ(engine->Stats().tuned_plans, 1u);
+  EXPECT_EQ(engine->Stats().tuned_refused, 0u);
+}
+
+TEST(TunedPlanTest, TuningAloneChangesNoPlan) {
+  FakeWorld world;
+  MakeClusterFastest(world);
+  const auto engine = world.MakeEngine();
+  ASSERT_TRUE(engine->Tune(world.chain, 16, {}).ok());
+  EXPECT_EQ(DataflowOf(*engine->Prepare(world.chain, 16, {}).value()), "grid-exchange");
+  EXPECT_EQ(DataflowOf(*Prepared(world)), "grid-exchange");  // another process, same cache
+}
+
+TEST(TunedPlanTest, TheSetsDigestIsPartOfThePlanKeyAndOfThePlansDigest) {
+  FakeWorld world;
+  const Digest untuned = Prepared(world)->ChosenDigest();
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
+  world.tuning = ClusterSet();
+  const Digest tuned = Prepared(world)->ChosenDigest();
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
+  // A set that says nothing of this plan leaves the plan, and tells ranks apart all the same.
+  world.tuning = std::make_shared<const TuningSet>();
+  const auto other = Prepared(world);
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 3);
+  EXPECT_EQ(other->plan().PlanDigest(), untuned);
+  EXPECT_THAT(other->Explain(), HasSubstr("no entry for this plan"));
+  EXPECT_NE(untuned, tuned);
+  EXPECT_NE(other->ChosenDigest(), untuned);
+  EXPECT_NE(other->ChosenDigest(), tuned);
+  // Without a set again, the plan is what it was.
+  world.tuning = nullptr;
+  EXPECT_EQ(Prepared(world)->ChosenDigest(), untuned);
+}
+
+TEST(TunedPlanTest, AWarmPrepareTakesTheTunedPlanFromTheCache) {
+  FakeWorld world;
+  world.tuning = ClusterSet();
+  const auto cold = Prepared(world);
+  const int plans = world.plans, compiles = world.compiles;
+  const auto warm = Prepared(world);
+  EXPECT_EQ(world.plans, plans);
+  EXPECT_EQ(world.compiles, compiles);
+  EXPECT_EQ(warm->ChosenDigest(), cold->ChosenDigest());
+  EXPECT_THAT(warm->Explain(), HasSubstr("measured 8.00 us"));
+}
+
+TEST(TunedPlanTest, OtherBucketsChainsChipsAndFlagsAreNotItsBusiness) {
+  FakeWorld world;
+  world.tuning = ClusterSet();
+  EXPECT_EQ(DataflowOf(*Prepared(world, 32)), "grid-exchange");
+  PrepareOptions deterministic;
+  deterministic.deterministic = true;
+  EXPECT_EQ(DataflowOf(*Prepared(world, 16, deterministic)), "grid-exchange");
+  world.model.sm_count -= 4;
+  EXPECT_EQ(DataflowOf(*Prepared(world)), "grid-exchange");
+  EXPECT_EQ(world.MakeEngine()->Stats().tuned_refused, 0u);
+}
+
+TEST(TunedPlanTest, DeterministicPlansHaveEntriesOfTheirOwn) {
+  FakeWorld world;
+  MakeClusterFastest(world);
+  TuneOptions options;
+  options.deterministic = true;
+  FakeWorld user;
+  user.tuning = TunedSet(world, options);
+  EXPECT_EQ(DataflowOf(*Prepared(user)), "grid-exchange");
+  PrepareOptions deterministic;
+  deterministic.deterministic = true;
+  const auto plan = Prepared(user, 16, deterministic);
+  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
+  EXPECT_THAT(plan->Explain(), HasSubstr("order: fixed"));
+}
+
+TEST(TunedPlanTest, SurvivesALibraryThatLeavesItsKernelsAlone) {
+  FakeWorld world;
+  world.tuning = ClusterSet();
+  world.device_library = "library 2";  // something in it changed
+  world.model.stage_us *= 3;           // the cost model was calibrated anew
+  world.cluster_us = 30;               // and predicts something else
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
+  EXPECT_EQ(plan->plan().PredictedUs(), 30);
+  EXPECT_EQ(engine->Stats().tuned_plans, 1u);
+}
+
+TEST(TunedPlanTest, AKernelThatChangedIsChosenByPredictionCountedAndLogged) {
+  FakeWorld world;
+  world.tuning = ClusterSet();
+  world.cluster_header = "// cluster, faster\n";
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(DataflowOf(*plan), "grid-exchange");
+  EXPECT_THAT(plan->Explain(), HasSubstr("entry not used: kernel 0 changed since it was measured"));
+  EXPECT_EQ(engine->Stats().tuned_plans, 0u);
+  EXPECT_EQ(engine->Stats().tuned_refused, 1u);
+  EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("kernel 0 changed since it was measured")));
+}
+
+// Entries that were made by hand, by another library, or for another chain.
+TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
+  const TuningEntry sound = ClusterSet()->entries().begin()->second;
+  const auto refused = [&](const TuningEntry& entry) {
+    FakeWorld world;
+    auto set = std::make_shared<TuningSet>();
+    set->Add(entry);
+    world.tuning = set;
+    const auto engine = world.MakeEngine();
+    const auto plan = engine->Prepare(world.chain, 16, {}).value();
+    EXPECT_EQ(DataflowOf(*plan), "grid-exchange");
+    EXPECT_EQ(engine->Stats().tuned_refused, 1u);
+    return plan->Explain();
+  };
+  const auto with_plan = [&](const std::function<void(Plan&)>& change) {
+    TuningEntry entry = sound;
+    Plan plan = Plan::Decode(entry.bytes).value();
+    change(plan);
+    entry.bytes = plan.Encode();
+    return refused(entry);
+  };
+  TuningEntry entry = sound;
+  entry.bytes[4] ^= 0x40;  // the format's number
+  EXPECT_THAT(refused(entry), HasSubstr("entry not used: plan record: format"));
+  entry = sound;
+  entry.bytes.resize(entry.bytes.size() / 2);
+  EXPECT_THAT(refused(entry), HasSubstr("entry not used: "));
+  entry = sound;
+  entry.kernels.clear();
+  EXPECT_THAT(refused(entry), HasSubstr("it names 0 kernels of 1"));
+  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.schedule.stages = 60; }),
+              HasSubstr("entry not used: "));
+  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.operands[0].buffer = 900; }),
+              HasSubstr("its kernels are not this chain's"));
+  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.problem.activation = Activation::kSilu; }),
+              HasSubstr("its kernels are not this chain's"));
+  EXPECT_THAT(with_plan([](Plan& p) { p.kernels.push_back(p.kernels[0]); }),
+              HasSubstr("its kernels are not this chain's"));
+  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.schedule.stages = 3; }),
+              HasSubstr("entry not used: "));
+}
+
+TEST(TunedPlanTest, ADamagedPlanNeverCrashes) {
+  const TuningEntry sound = ClusterSet()->entries().begin()->second;
+  FakeWorld world;
+  for (size_t i = 0; i < sound.bytes.size(); ++i) {
+    TuningEntry entry = sound;
+    entry.bytes[i] = static_cast<char>(entry.bytes[i] ^ 0x5a);
+    auto set = std::make_shared<TuningSet>();
+    set->Add(entry);
+    world.tuning = set;
+    world.disk = std::make_shared<testing::FakeDisk>();
+    const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {});
+    ASSERT_TRUE(plan.ok()) << i << ": " << plan.status();
+  }
+}
+
+TEST(TunedPlanTest, APlanThatIsNotResidentIsReplannedWithoutTheSet) {
+  FakeWorld tuner;
+  tuner.times = {{"grid", 8}, {"cluster", 11}};
+  tuner.cluster_us = 5;  // predicted best, measured slower
+  FakeWorld world;
+  world.tuning = TunedSet(tuner);
+  world.resident_clusters = 14;
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
+  EXPECT_EQ(engine->Stats().non_resident_fallbacks, 1u);
+  FakeWorld full;
+  full.tuning = world.tuning;
+  EXPECT_EQ(Prepared(full)->ChosenDigest(), plan->ChosenDigest());
+}
+
+TEST(TunedPlanTest, EightThreadsWithContextsOfTheirOwnAgree) {
+  const std::shared_ptr<const TuningSet> set = ClusterSet();
+  std::vector<Digest> digests(8);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < digests.size(); ++i) {
+    threads.emplace_back([&, i] {
+      FakeWorld world;
+      world.tuning = set;
+      digests[i] = Prepared(world)->ChosenDigest();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(digests, ::testing::Each(digests[0]));
+}
+
+#if defined(__SANITIZE_THREAD__)
+#define SINTER_NO_FORK 1
+#endif
+#ifndef SINTER_NO_FORK
+// Each reads the file for itself, as ranks do; half of them have caches of their own.
+TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
+  char path[] = "/tmp/sinter-ranks-XXXXXX";
+  const int file = mkstemp(path);
+  ASSERT_GE(file, 0);
+  close(file);
+  ASSERT_TRUE(WriteTuningFile(*ClusterSet(), path).ok());
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 8; ++rank) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      FakeWorld world;
+      absl::StatusOr<TuningSet> set = ReadTuningFile(path);
+      if (!set.ok()) _exit(1);
+      world.tuning = std::make_shared<const TuningSet>(*std::move(set));
+      const Digest digest = Prepared(world)->ChosenDigest();
+      _exit(write(pipes[1], digest.bytes.data(), 32) == 32 ? 0 : 1);
+    }
+    ranks.push_back(pid);
+  }
+  for (const pid_t pid : ranks) {
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  FakeWorld world;
+  world.tuning = ClusterSet();
+  const Digest want = Prepared(world)->ChosenDigest();
+  for (int rank = 0; rank < 8; ++rank) {
+    Digest digest;
+    ASSERT_EQ(read(pipes[0], digest.bytes.data(), 32), 32);
+    EXPECT_EQ(digest, want);
+  }
+  close(pipes[0]);
+  close(pipes[1]);
+  unlink(path);
+}
+#endif
+
+TEST(DeterministicTest, TheFlagIsPartOfThePlanKeyAndThePlanSaysItsOrder) {
+  FakeWorld world;
+  PrepareOptions deterministic;
+  deterministic.deterministic = true;
+  const auto free_to_choose = Prepared(world);
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
+  const auto by_option = Prepared(world, 16, deterministic);
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
+  Config config;
+  config.deterministic = true;  // SINTER_DETERMINISTIC=1
+  const auto by_config = world.MakeEngine(config)->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
+  EXPECT_EQ(world.deterministic_plans, 1);
+  EXPECT_THAT(by_config->Explain(), HasSubstr("order: fixed"));
+  EXPECT_THAT(by_option->Explain(), HasSubstr("order: fixed"));
+  EXPECT_EQ(by_config->ChosenDigest(), by_option->ChosenDigest());
+  EXPECT_TRUE(by_config->plan().fixed_order);
+}
+
+TEST(DeterministicTest, AFreeOrderIsSaidAndKeptApart) {
+  FakeWorld world;
+  world.free_order = true;  // plans are free unless asked otherwise
+  const auto plan = Prepared(world);
+  EXPECT_THAT(plan->Explain(), HasSubstr("order: free"));
+  PrepareOptions deterministic;
+  deterministic.deterministic = true;
+  const auto fixed = Prepared(world, 16, deterministic);
+  EXPECT_THAT(fixed->Explain(), HasSubstr("order: fixed"));
+  EXPECT_NE(plan->ChosenDigest(), fixed->ChosenDigest());
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,234 @@
+#include "src/engine/tuning_set.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "src/engine/tuning_file.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TuningEntry Entry(absl::string_view chain, int64_t bucket = 16, double measured_us = 4.25) {
+  TuningEntry e;
+  e.key.chain = Sha256(chain);
+  e.key.bucket = bucket;
+  e.key.chip = ChipDigest(BuiltinModel("h200").value());
+  e.chip = "h200 sm_90a 132 SMs";
+  e.plan = "fused";
+  e.schedules = {"grid-exchange bm64"};
+  e.kernels = {Sha256("kernel")};
+  e.predicted_us = 4.0 / 3;
+  e.measured_us = measured_us;
+  e.untuned_us = 0.1;
+  e.device = "NVIDIA H200";
+  e.driver = "CUDA 13.0";
+  e.seed = 0xffffffffffffffff;
+  e.error = 2.4e-3;
+  e.bytes = std::string("\0\xff plan", 7);
+  return e;
+}
+
+TuningSet SetOf(std::initializer_list<TuningEntry> entries) {
+  TuningSet set;
+  for (const TuningEntry& entry : entries) set.Add(entry);
+  return set;
+}
+
+// A body with the digest line that belongs to it.
+std::string Sealed(const std::string& body) {
+  return absl::StrCat(body, "sha256 ", Sha256(body).Hex(), "\n");
+}
+
+TEST(TuningSetTest, TextReadsBackAndNamesItsDigest) {
+  const TuningSet set = SetOf({Entry("a"), Entry("b", 32), Entry("a", 128)});
+  const std::string text = set.ToText();
+  EXPECT_THAT(text, StartsWith("sinter tuning set 1\nchain "));
+  EXPECT_THAT(text, EndsWith("sha256 " + set.SetDigest().Hex() + "\n"));
+  EXPECT_THAT(text, HasSubstr("\n  measured_us 4.25\n  untuned_us 0.1\n  device NVIDIA H200\n"));
+  const TuningSet read = TuningSet::FromText(text).value();
+  EXPECT_EQ(read.ToText(), text);
+  const TuningEntry* entry = read.Find(Entry("b", 32).key);
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->bytes, Entry("b").bytes);
+  EXPECT_EQ(entry->predicted_us, 4.0 / 3);
+  EXPECT_EQ(entry->seed, 0xffffffffffffffff);
+  EXPECT_EQ(entry->kernels, Entry("b").kernels);
+  EXPECT_EQ(read.Find(Entry("b", 48).key), nullptr);
+}
+
+TEST(TuningSetTest, TheOrderOfAddsDoesNotShow) {
+  const TuningSet one = SetOf({Entry("a"), Entry("b"), Entry("c")});
+  const TuningSet other = SetOf({Entry("c"), Entry("a", 16, 9), Entry("b"), Entry("a")});
+  EXPECT_EQ(one.ToText(), other.ToText());
+  EXPECT_EQ(one.SetDigest(), other.SetDigest());
+  EXPECT_NE(one.SetDigest(), SetOf({Entry("a", 16, 9), Entry("b"), Entry("c")}).SetDigest());
+  EXPECT_NE(TuningSet().SetDigest(), Digest());
+}
+
+TEST(TuningSetTest, AnotherSetsEntriesWinWhenMerged) {
+  TuningSet set = SetOf({Entry("a", 16, 4), Entry("b", 16, 5)});
+  set.Merge(SetOf({Entry("b", 16, 6), Entry("c", 16, 7)}));
+  EXPECT_EQ(set.entries().size(), 3u);
+  EXPECT_EQ(set.Find(Entry("a").key)->measured_us, 4);
+  EXPECT_EQ(set.Find(Entry("b").key)->measured_us, 6);
+  EXPECT_EQ(set.Find(Entry("c").key)->measured_us, 7);
+}
+
+TEST(TuningSetTest, AnyChangedOrMissingByteIsAnError) {
+  const std::string text = SetOf({Entry("a"), Entry("b")}).ToText();
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (const char flip : {'\x01', '\x20', '\x80'}) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      EXPECT_TRUE(absl::IsDataLoss(TuningSet::FromText(damaged).status())) << i;
+    }
+    EXPECT_TRUE(absl::IsDataLoss(TuningSet::FromText(text.substr(0, i)).status())) << i;
+  }
+  EXPECT_FALSE(TuningSet::FromText(text + "\n").ok());
+  EXPECT_FALSE(TuningSet::FromText(text + text).ok());
+}
+
+// Damage that whoever made it sealed again.
+TEST(TuningSetTest, ABodyThatIsNotCanonicalIsRefusedWithItsLine) {
+  const std::string text = SetOf({Entry("a"), Entry("b")}).ToText();
+  const std::string body = text.substr(0, text.size() - 72);
+  ASSERT_EQ(Sealed(body), text);
+  for (size_t i = 20; i < body.size(); ++i) {
+    std::string changed = body;
+    changed.erase(i, 1);
+    TuningSet::FromText(Sealed(changed)).IgnoreError();
+    changed = body;
+    changed[i] = '\n';
+    TuningSet::FromText(Sealed(changed)).IgnoreError();
+  }
+  const auto why = [&](const std::string& from, const std::string& to) {
+    std::string changed = body;
+    const size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    return std::string(TuningSet::FromText(Sealed(changed)).status().message());
+  };
+  EXPECT_THAT(why("  measured_us 4.25", "  measured_us -1"), HasSubstr("line 8: \"-1\" is not a"));
+  EXPECT_THAT(why("  measured_us 4.25", "  measured_us nan"), HasSubstr("is not a number"));
+  EXPECT_THAT(why("  measured_us 4.25", "  measured_us 4.250"), HasSubstr("canonical"));
+  EXPECT_THAT(why("  measured_us 4.25", "  mesured_us 4.25"), HasSubstr("\"measured_us ..\""));
+  EXPECT_THAT(why(" m 16 ", " m 16.5 "), HasSubstr("is not an integer"));
+  EXPECT_THAT(why(" flags 0", ""), HasSubstr("flags"));
+  EXPECT_THAT(why("  bytes 00", "  bytes 0"), HasSubstr("hexadecimal"));
+  EXPECT_THAT(why("  bytes 00", "  bytes 0x"), HasSubstr("hexadecimal"));
+  EXPECT_THAT(why("tuning set 1\n", "tuning set 2\n"), HasSubstr("format \"2\", must be 1"));
+  const size_t second = body.find("\nchain ", 30) + 1;
+  const std::string first_entry = body.substr(20, second - 20), second_entry = body.substr(second);
+  const std::string head = body.substr(0, 20);
+  EXPECT_THAT(
+      std::string(
+          TuningSet::FromText(Sealed(head + second_entry + first_entry)).status().message()),
+      HasSubstr("out of order"));
+  EXPECT_THAT(
+      std::string(TuningSet::FromText(Sealed(head + first_entry + first_entry)).status().message()),
+      HasSubstr("twice"));
+}
+
+TEST(TuningSetTest, WhateverADeviceIsCalledTheTextReadsBack) {
+  for (const char* name : {"", " ", "two\nlines", "\x01", "  padded  ", "tab\there"}) {
+    TuningEntry entry = Entry("a");
+    entry.device = name;
+    const std::string text = SetOf({entry}).ToText();
+    EXPECT_TRUE(TuningSet::FromText(text).ok()) << name;
+  }
+  TuningEntry entry = Entry("a");
+  entry.chip = std::string(5000, 'x');
+  EXPECT_TRUE(TuningSet::FromText(SetOf({entry}).ToText()).ok());
+}
+
+TEST(TuningSetTest, ACostModelsFiguresAreNoPartOfTheChip) {
+  const DeviceModel h200 = BuiltinModel("h200").value();
+  DeviceModel recalibrated = h200;
+  recalibrated.stage_us *= 2;
+  recalibrated.l2_bytes_per_us *= 2;
+  EXPECT_NE(recalibrated.ModelDigest(), h200.ModelDigest());
+  EXPECT_EQ(ChipDigest(recalibrated), ChipDigest(h200));
+  DeviceModel smaller = h200;
+  smaller.sm_count -= 1;
+  EXPECT_NE(ChipDigest(smaller), ChipDigest(h200));
+  EXPECT_NE(ChipDigest(BuiltinModel("h100").value()), ChipDigest(h200));
+  const TuningSet set = SetOf({Entry("a")});
+  EXPECT_TRUE(set.HasChip(ChipDigest(h200)));
+  EXPECT_FALSE(set.HasChip(ChipDigest(smaller)));
+}
+
+class TuningFileTest : public ::testing::Test {
+ protected:
+  TuningFileTest() {
+    char path[] = "/tmp/sinter-tuning-XXXXXX";
+    folder_ = mkdtemp(path);
+  }
+  ~TuningFileTest() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Refusal(const std::string& path) const {
+    const absl::Status status = ReadTuningFile(path).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("tuning set " + path + ": "));
+    return std::string(status.message());
+  }
+  std::string folder_;
+};
+
+TEST_F(TuningFileTest, AFileReadsBackAndIsReplacedWhole) {
+  const std::string path = Path("set.txt");
+  const TuningSet first = SetOf({Entry("a")}), second = SetOf({Entry("a", 16, 3), Entry("b")});
+  ASSERT_TRUE(WriteTuningFile(first, path).ok());
+  const int held = open(path.c_str(), O_RDONLY);
+  ASSERT_TRUE(WriteTuningFile(second, path).ok());
+  EXPECT_EQ(ReadTuningFile(path)->ToText(), second.ToText());
+  // Whoever opened the old file still reads all of it.
+  std::string old(first.ToText().size() + 1, '\0');
+  EXPECT_EQ(read(held, &old[0], old.size()), static_cast<ssize_t>(old.size() - 1));
+  old.pop_back();
+  EXPECT_EQ(old, first.ToText());
+  close(held);
+  // Nothing is left beside it.
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    files += entry.exists() ? 1 : 0;
+  }
+  EXPECT_EQ(files, 1);
+}
+
+TEST_F(TuningFileTest, WhatCannotBeASetIsRefusedWithPathAndReason) {
+  EXPECT_THAT(Refusal(Path("none")), HasSubstr("No such file"));
+  EXPECT_THAT(Refusal(folder_), HasSubstr("not a regular file"));
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(Refusal(Path("pipe")), HasSubstr("not a regular file"));
+  std::ofstream(Path("empty")).close();
+  EXPECT_THAT(Refusal(Path("empty")), HasSubstr("not a tuning set"));
+  std::ofstream(Path("large")).close();
+  std::filesystem::resize_file(Path("large"), kMaxTuningFile + 1);
+  EXPECT_THAT(Refusal(Path("large")), HasSubstr("must be at most 67108864"));
+  std::ofstream(Path("damaged")) << SetOf({Entry("a")}).ToText().replace(300, 1, "~");
+  EXPECT_THAT(Refusal(Path("damaged")), HasSubstr("damaged: its content has SHA-256"));
+}
+
+TEST_F(TuningFileTest, AnUnwritablePlaceIsAnErrorThatNamesIt) {
+  const absl::Status status = WriteTuningFile(TuningSet(), Path("no/such/folder.txt"));
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no/such/folder.txt: cannot be written"));
+  EXPECT_FALSE(WriteTuningFile(TuningSet(), folder_).ok());
+}
+
+}  // namespace
+}  // namespace sinter
