@@ -25,6 +25,13 @@ absl::StatusOr<std::vector<Problem>> ReadProblems(const std::string& file) {
   return problems;
 }
 
+std::string LayoutOf(const Problem& problem) {
+  for (const auto& [key, value] : problem.fields) {
+    if (key == "layout") return value;
+  }
+  return "";
+}
+
 absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
   for (auto& [key, value] : problem.fields) {
     if (key == "layout") value = layout;
@@ -67,7 +74,7 @@ absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& file
       if (!wanted.empty() && wanted.count(problem.id) == 0) continue;
       found.insert(problem.id);
       for (const char* one : {"oi", "io"}) {
-        if (layout != "both" && layout != one) continue;
+        if (layout != "both" && one != (layout == "file" ? LayoutOf(problem) : layout)) continue;
         absl::StatusOr<Case> made = MakeCase(problem, one);
         if (!made.ok()) return Annotate(made.status(), absl::StrCat(file, ": ", problem.id));
         cases.push_back(*std::move(made));

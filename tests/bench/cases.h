@@ -24,10 +24,13 @@ struct Case {
   // Microseconds: max(bytes / 4.55 TB/s, FLOP / 790 TFLOP/s) + 2.5, which one tensor-core kernel
   // spends in a graph with plain edges. Bytes: constants, the input and the output, once each.
   double LimitUs() const;
+  // Computations in a graph that times this case: 64, and 20 where each takes so long that what a
+  // graph's ends cost is nothing.
+  int Calls() const { return LimitUs() < 200 ? 64 : 20; }
 };
 
-// `files`: problem lists; `ids`: only these, all when empty; `layout`: "oi", "io" or "both".
-// INVALID_ARGUMENT or NOT_FOUND naming the file, line or id.
+// `files`: problem lists; `ids`: only these, all when empty; `layout`: "oi", "io", "both", or
+// "file" for what each line says. INVALID_ARGUMENT or NOT_FOUND naming the file, line or id.
 absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
                                             const std::vector<std::string>& ids,
                                             const std::string& layout);

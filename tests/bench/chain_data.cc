@@ -9,6 +9,7 @@ namespace sinter::bench {
 namespace {
 
 constexpr uint64_t kAlignment = 1024;
+constexpr uint64_t kStagingBytes = 16 << 20;
 constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -17,6 +18,24 @@ uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 
 int64_t RotationSets(int64_t constant_bytes) {
   return std::max<int64_t>(2, kRotationBytes / std::max<int64_t>(constant_bytes, 1) + 1);
+}
+
+absl::Status UploadCopies(Measurer* measurer, DevicePtr to, const std::string& bytes, uint64_t step,
+                          int64_t copies) {
+  if (bytes.empty()) return absl::OkStatus();
+  const int64_t together =
+      std::clamp<int64_t>(static_cast<int64_t>(kStagingBytes / step), 1, copies);
+  std::string staging(step * static_cast<uint64_t>(together - 1) + bytes.size(), '\0');
+  for (int64_t i = 0; i < together; ++i) {
+    std::copy(bytes.begin(), bytes.end(), staging.begin() + i * static_cast<int64_t>(step));
+  }
+  for (int64_t done = 0; done < copies; done += together) {
+    const int64_t now = std::min(together, copies - done);
+    const DeviceBuffer part{to + static_cast<uint64_t>(done) * step,
+                            static_cast<uint64_t>(now - 1) * step + bytes.size()};
+    SINTER_RETURN_IF_ERROR(measurer->Upload(part, staging.data(), part.bytes));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<ChainData>> ChainData::Make(Measurer* measurer, const Chain& chain,
@@ -41,10 +60,7 @@ absl::Status ChainData::Upload(const Chain& chain, int64_t sets) {
     const uint64_t bytes = inputs_[i].size(), step = Aligned(bytes);
     SINTER_ASSIGN_OR_RETURN(const DeviceBuffer all,
                             arena_.Allocate(step * static_cast<uint64_t>(copies)));
-    for (int64_t c = 0; c < copies; ++c) {
-      const DeviceBuffer one{all.ptr + static_cast<uint64_t>(c) * step, bytes};
-      SINTER_RETURN_IF_ERROR(measurer_->Upload(one, inputs_[i].data(), bytes));
-    }
+    SINTER_RETURN_IF_ERROR(UploadCopies(measurer_, all.ptr, inputs_[i], step, copies));
     for (size_t s = 0; s < sets_.size(); ++s) {
       sets_[s][i] = all.ptr + (copies == 1 ? 0 : static_cast<uint64_t>(s)) * step;
     }

@@ -20,6 +20,10 @@ constexpr int64_t kRotationBytes = 240 * 1000 * 1000;
 // Sets of constants that a chain with `constant_bytes` of them rotates over; at least 2.
 int64_t RotationSets(int64_t constant_bytes);
 
+// `copies` times `bytes` at steps of `step` bytes from `to`; small ones in few transfers.
+absl::Status UploadCopies(Measurer* measurer, DevicePtr to, const std::string& bytes, uint64_t step,
+                          int64_t copies);
+
 // One thread. All sets hold the same values, so every launch has the same result. One output.
 class ChainData {
  public:

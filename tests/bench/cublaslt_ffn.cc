@@ -1,5 +1,6 @@
 #include "tests/bench/cublaslt_ffn.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,8 +11,10 @@ namespace sinter::bench {
 namespace {
 
 constexpr uint64_t kWorkspaceBytes = uint64_t{64} << 20;
-constexpr int kAlgorithms = 16;
-constexpr int kTrialReplays = 5;
+// Algorithms are tried with fewer copies and calls than contestants are timed with.
+constexpr size_t kTrialSets = 256;
+constexpr int kTrialReplays = 5, kLongTrialReplays = 2, kLongTrialCalls = 4;
+constexpr double kLongUs = 200;
 constexpr uint64_t kAlignment = 1024;
 
 // Gate's and up's bytes as one weight of 2n outputs.
@@ -58,12 +61,14 @@ struct Parts {
 
 class Builder {
  public:
-  Builder(const Ports& ports, const LtContext& context, const Case& c, const ChainData& data)
+  Builder(const Ports& ports, const LtContext& context, const Case& c, const ChainData& data,
+          int algorithms)
       : ports_(ports),
         context_(context),
         case_(c),
         v_(c.view),
         data_(data),
+        algorithms_(algorithms),
         measurer_(ports.measurer.get()),
         parts_(std::make_shared<Parts>(measurer_)) {}
 
@@ -110,12 +115,10 @@ class Builder {
   absl::StatusOr<std::vector<DevicePtr>> UploadCopies(const std::string& bytes, size_t copies) {
     const uint64_t step = (bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
     SINTER_ASSIGN_OR_RETURN(const DeviceBuffer all, parts_->arena.Allocate(step * copies));
+    SINTER_RETURN_IF_ERROR(
+        bench::UploadCopies(measurer_, all.ptr, bytes, step, static_cast<int64_t>(copies)));
     std::vector<DevicePtr> pointers;
-    for (size_t i = 0; i < copies; ++i) {
-      const DeviceBuffer one{all.ptr + i * step, bytes.size()};
-      SINTER_RETURN_IF_ERROR(measurer_->Upload(one, bytes.data(), bytes.size()));
-      pointers.push_back(one.ptr);
-    }
+    for (size_t i = 0; i < copies; ++i) pointers.push_back(all.ptr + i * step);
     return pointers;
   }
 
@@ -165,7 +168,7 @@ class Builder {
 
   absl::Status MakeProduct(const LtShape& shape, std::shared_ptr<LtProduct>* out) {
     return measurer_->RunAndWait([&](StreamHandle) -> absl::Status {
-      SINTER_ASSIGN_OR_RETURN(*out, LtProduct::Make(context_, shape, kAlgorithms));
+      SINTER_ASSIGN_OR_RETURN(*out, LtProduct::Make(context_, shape, algorithms_));
       return absl::OkStatus();
     });
   }
@@ -181,16 +184,22 @@ class Builder {
   // One that cannot run is passed over.
   absl::StatusOr<int> Fastest(const LtProduct& product, DevicePtr x,
                               const std::vector<DevicePtr>& w, DevicePtr d) {
+    if (algorithms_ == 1) return 0;
+    TimingOptions timing;
+    const bool is_long = case_.LimitUs() > kLongUs;
+    timing.replays = is_long ? kLongTrialReplays : kTrialReplays;
+    if (is_long) timing.calls = kLongTrialCalls;
     int best = -1;
     double best_us = 0;
     absl::Status last;
     for (int algorithm = 0; algorithm < product.algorithms(); ++algorithm) {
-      const Runnable one{w.size(), [&](StreamHandle stream, size_t set, bool) {
+      const Runnable one{std::min(w.size(), kTrialSets),
+                         [&](StreamHandle stream, size_t set, bool) {
                            return product.Enqueue(stream, algorithm, x, w[set], d);
                          }};
       last = measurer_->RunAndWait([&](StreamHandle s) { return one.enqueue(s, 0, false); });
       if (!last.ok()) continue;
-      const absl::StatusOr<double> us = TimeInGraph(measurer_, one, {true, false, kTrialReplays});
+      const absl::StatusOr<double> us = TimeInGraph(measurer_, one, timing);
       last = us.status();
       if (us.ok() && (best < 0 || *us < best_us)) best = algorithm, best_us = *us;
     }
@@ -203,6 +212,7 @@ class Builder {
   const Case& case_;
   const FfnView& v_;
   const ChainData& data_;
+  const int algorithms_;
   Measurer* const measurer_;
   const std::shared_ptr<Parts> parts_;
 };
@@ -222,8 +232,8 @@ absl::StatusOr<LtContext> MakeLtContext(const Ports& ports, const std::string& p
 }
 
 absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context, const Case& c,
-                                   const ChainData& data) {
-  return Builder(ports, context, c, data).Build();
+                                   const ChainData& data, int algorithms) {
+  return Builder(ports, context, c, data, algorithms).Build();
 }
 
 }  // namespace sinter::bench

@@ -18,9 +18,11 @@ namespace sinter::bench {
 absl::StatusOr<LtContext> MakeLtContext(const Ports& ports, const std::string& path);
 
 // Constants are copies of `data`'s, as often as its sets; input and output are `data`'s own. Each
-// product runs the fastest of up to 16 algorithms, measured alone with rotating weights.
+// product runs the fastest of up to `algorithms` of the library's suggestions, measured alone with
+// rotating weights; 1 takes the first one unmeasured.
+constexpr int kLtAlgorithms = 16;
 absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context, const Case& c,
-                                   const ChainData& data);
+                                   const ChainData& data, int algorithms = kLtAlgorithms);
 
 }  // namespace sinter::bench
 

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -27,6 +28,11 @@ std::optional<double> Ratio(const std::optional<double>& a, const std::optional<
   return *a / *b;
 }
 
+constexpr char kHeader[] =
+    "| id | chosen | predicted | us | fused | unfused | cuBLASLt | best peer | limit | peer / us | "
+    "cuBLASLt / us | limit / us | us with PDL | mJ | mJ unfused | mJ cuBLASLt | error |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
 std::string Line(const Row& row, const Peers& peers) {
   const std::optional<double> peer = PeerOf(row, peers);
   const std::vector<std::string> cells = {
@@ -34,26 +40,31 @@ std::string Line(const Row& row, const Peers& peers) {
       row.chosen,
       Cell(row.predicted_us),
       Cell(row.chosen_cold_us),
-      Cell(row.chosen_pdl_us),
       Cell(row.fused_cold_us),
       Cell(row.unfused_cold_us),
       Cell(row.cublaslt_cold_us),
       Cell(peer),
       Cell(row.limit_us),
       Cell(Ratio(peer, row.chosen_cold_us)),
+      Cell(Ratio(row.cublaslt_cold_us, row.chosen_cold_us)),
+      Cell(Ratio(row.limit_us, row.chosen_cold_us)),
+      Cell(row.chosen_pdl_us),
+      Cell(row.chosen_mj_per_call),
+      Cell(row.unfused_mj_per_call),
+      Cell(row.cublaslt_mj_per_call),
       row.correct && row.rel_error.has_value() ? absl::StrFormat("%.1e", *row.rel_error) : "wrong"};
   std::string line = "|";
   for (const std::string& cell : cells) absl::StrAppend(&line, " ", cell, " |");
   return absl::StrCat(line, "\n");
 }
 
-// Ratios a / b over the rows of a layout that have both.
+// Ratios a / b over the rows of a layout that have both; of ids that begin with `prefix`.
 template <typename A, typename B>
 std::vector<double> Ratios(const Results& results, const std::string& layout, const A& a,
-                           const B& b) {
+                           const B& b, const char* prefix = "") {
   std::vector<double> ratios;
   for (const Row& row : results.rows) {
-    if (row.layout != layout) continue;
+    if (row.layout != layout || !absl::StartsWith(row.id, prefix)) continue;
     const std::optional<double> ratio = Ratio(a(row), b(row));
     if (ratio.has_value()) ratios.push_back(*ratio);
   }
@@ -89,13 +100,20 @@ std::string LayoutSummary(const Results& results, const std::string& layout, con
     if (!r.cublaslt_cold_us.has_value()) return r.unfused_cold_us;
     return std::min(*r.unfused_cold_us, *r.cublaslt_cold_us);
   };
-  const std::string text = absl::StrCat(
+  std::string text = absl::StrCat(
       Spread("best peer / chosen", Ratios(results, layout, peer, chosen), {1.0, 0.9}),
       Spread("cuBLASLt / chosen", Ratios(results, layout, lt, chosen), {1.0}),
       Spread("cuBLASLt / unfused", Ratios(results, layout, lt, unfused), {1.0, 0.8}),
       Spread("unfused / fused", Ratios(results, layout, unfused, fused), {1.0, 0.8}),
       Spread("better of both / chosen", Ratios(results, layout, better, chosen), {1.0}),
       Spread("limit / chosen", Ratios(results, layout, limit, chosen), {}));
+  for (const char* group : {"G", "S"}) {
+    absl::StrAppend(&text,
+                    Spread(absl::StrCat(group, ": best peer / chosen").c_str(),
+                           Ratios(results, layout, peer, chosen, group), {1.12}),
+                    Spread(absl::StrCat(group, ": limit / chosen").c_str(),
+                           Ratios(results, layout, limit, chosen, group), {0.68, 0.80}));
+  }
   return text.empty() ? "" : absl::StrCat("layout ", layout, ", cold, plain edges\n", text);
 }
 
@@ -132,9 +150,7 @@ std::string MarkdownTables(const Results& results, const Peers& peers) {
     }
     if (lines.empty()) continue;
     absl::StrAppend(&text, "\nLayout ", layout, ", microseconds, cold, plain graph edges\n\n",
-                    "| id | chosen | predicted | us | us with PDL | fused | unfused | cuBLASLt | "
-                    "best peer | limit | peer / us | error |\n",
-                    "|---|---|---|---|---|---|---|---|---|---|---|---|\n", lines);
+                    kHeader, lines);
   }
   return text;
 }

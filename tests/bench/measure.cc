@@ -13,6 +13,7 @@ namespace sinter::bench {
 namespace {
 
 constexpr double kStepSeconds = 30;  // of wall time, for the slowest step: reference or timing
+constexpr int kManyCalls = 2048, kFewReplays = 5;
 constexpr double kLtRelativeBound = 2e-2;  // its C is rounded, and so is the gate's product
 
 // One plan of the engine on the case's data.
@@ -22,7 +23,7 @@ struct Contestant {
   Runnable run;
   std::string output;  // of a checked run
   bool timed = false;
-  std::optional<double> cold_us, hot_us, pdl_us;
+  std::optional<double> cold_us, hot_us, pdl_us, mj_per_call;
 };
 
 std::optional<double> Larger(std::optional<double> a, double b) {
@@ -93,6 +94,8 @@ class CaseRun {
     if (!prepared_.best.ok()) Fail("chosen", prepared_.best.status());
     if (options_.fused) Take("fused", prepared_.fused);
     if (options_.unfused) Take("unfused", prepared_.unfused);
+    if (options_.chosen) TakeUnlessThere("chosen", prepared_.best);
+    if (options_.deterministic) TakeUnlessThere("deterministic", prepared_.deterministic);
     for (Contestant& one : contestants_) {
       const absl::Status status = CheckAndTime(one);
       if (!status.ok()) Fail(one.name, status);
@@ -114,6 +117,19 @@ class CaseRun {
     contestants_.push_back(std::move(one));
   }
 
+  // A plan that is measured under another name already is not measured twice.
+  void TakeUnlessThere(const char* name,
+                       const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared) {
+    if (!prepared.ok()) return Note(name, prepared.status().message());
+    for (const Contestant& other : contestants_) {
+      if (Same(other, prepared)) return;
+    }
+    Contestant one;
+    one.name = name;
+    one.plan = *prepared;
+    contestants_.push_back(std::move(one));
+  }
+
   absl::Status CheckAndTime(Contestant& one) {
     Step(absl::StrCat(one.name, " run"));
     SINTER_ASSIGN_OR_RETURN(one.run, RunnableOf(measurer_, case_.chain, one.plan, case_.m, *data_));
@@ -121,12 +137,32 @@ class CaseRun {
     SINTER_RETURN_IF_ERROR(Judge(one.output, expected_, 1));
     if (!options_.time) return absl::OkStatus();
     Step(absl::StrCat(one.name, " cold"));
-    SINTER_ASSIGN_OR_RETURN(one.cold_us, Time(one, {true, false, options_.replays}));
-    Step(absl::StrCat(one.name, " hot"));
-    SINTER_ASSIGN_OR_RETURN(one.hot_us, Time(one, {false, false, options_.replays}));
-    Step(absl::StrCat(one.name, " pdl"));
-    SINTER_ASSIGN_OR_RETURN(one.pdl_us, Time(one, {true, true, options_.replays}));
+    SINTER_ASSIGN_OR_RETURN(one.cold_us, Time(one, Timing(one.run, true, false)));
+    if (!options_.only_cold) {
+      Step(absl::StrCat(one.name, " hot"));
+      SINTER_ASSIGN_OR_RETURN(one.hot_us, Time(one, Timing(one.run, false, false)));
+      Step(absl::StrCat(one.name, " pdl"));
+      SINTER_ASSIGN_OR_RETURN(one.pdl_us, Time(one, Timing(one.run, true, true)));
+    }
+    one.mj_per_call = Energy(one.name, one.run, *one.cold_us);
     return absl::OkStatus();
+  }
+
+  // Long graphs are replayed less often: their computations average.
+  TimingOptions Timing(const Runnable& run, bool cold, bool pdl) const {
+    TimingOptions timing{cold, pdl, options_.replays, case_.Calls()};
+    if (CallsOf(run, timing) > kManyCalls) timing.replays = std::min(timing.replays, kFewReplays);
+    return timing;
+  }
+
+  std::optional<double> Energy(absl::string_view who, const Runnable& run, double us) {
+    if (options_.energy == nullptr) return std::nullopt;
+    Step(absl::StrCat(who, " energy"));
+    const absl::StatusOr<double> mj =
+        MilliJoulesPerCall(measurer_, *options_.energy, run, Timing(run, true, false), us);
+    if (mj.ok()) return *mj;
+    Note(absl::StrCat(who, " energy"), mj.status().message());
+    return std::nullopt;
   }
 
   // The output that the replays leave must be the one that was checked.
@@ -150,23 +186,36 @@ class CaseRun {
   }
 
   void Keep(const Contestant& one) {
-    const bool fused = one.name == "fused";
-    (fused ? row_.fused_cold_us : row_.unfused_cold_us) = one.cold_us;
-    (fused ? row_.fused_hot_us : row_.unfused_hot_us) = one.hot_us;
-    (fused ? row_.fused_pdl_us : row_.unfused_pdl_us) = one.pdl_us;
-    if (!IsChosen(one)) return;
+    if (one.name == "fused") {
+      row_.fused_cold_us = one.cold_us;
+      row_.fused_hot_us = one.hot_us;
+      row_.fused_pdl_us = one.pdl_us;
+      row_.fused_mj_per_call = one.mj_per_call;
+    }
+    if (one.name == "unfused") {
+      row_.unfused_cold_us = one.cold_us;
+      row_.unfused_hot_us = one.hot_us;
+      row_.unfused_pdl_us = one.pdl_us;
+      row_.unfused_mj_per_call = one.mj_per_call;
+    }
+    if (options_.deterministic && Same(one, prepared_.deterministic)) {
+      row_.deterministic_cold_us = one.cold_us;
+    }
+    if (!Same(one, prepared_.best)) return;
     row_.chosen_cold_us = one.cold_us;
     row_.chosen_pdl_us = one.pdl_us;
+    row_.chosen_mj_per_call = one.mj_per_call;
   }
 
-  bool IsChosen(const Contestant& one) const {
-    return prepared_.best.ok() &&
-           (*prepared_.best)->plan().PlanDigest() == one.plan->plan().PlanDigest();
+  static bool Same(const Contestant& one,
+                   const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared) {
+    return prepared.ok() && (*prepared)->plan().PlanDigest() == one.plan->plan().PlanDigest();
   }
 
   void MeasureHost() {
     for (const Contestant& one : contestants_) {
-      if (!options_.time || !IsChosen(one) || one.run.sets == 0) continue;
+      if (!options_.time || options_.only_cold || one.run.sets == 0) continue;
+      if (!Same(one, prepared_.best)) continue;
       Step("host time");
       const absl::StatusOr<double> us = HostUs(measurer_, one.run);
       if (us.ok()) row_.host_us = *us;
@@ -209,9 +258,11 @@ class CaseRun {
       return absl::DataLossError(absl::StrCat("the serving form is wrong: ", measure.ToString()));
     }
     SINTER_ASSIGN_OR_RETURN(row_.cublaslt_cold_us,
-                            TimeInGraph(measurer_, run, {true, false, options_.replays}));
+                            TimeInGraph(measurer_, run, Timing(run, true, false)));
+    row_.cublaslt_mj_per_call = Energy("cublaslt", run, *row_.cublaslt_cold_us);
+    if (options_.only_cold) return absl::OkStatus();
     SINTER_ASSIGN_OR_RETURN(row_.cublaslt_hot_us,
-                            TimeInGraph(measurer_, run, {false, false, options_.replays}));
+                            TimeInGraph(measurer_, run, Timing(run, false, false)));
     return absl::OkStatus();
   }
 
@@ -230,14 +281,20 @@ class CaseRun {
 
 }  // namespace
 
-PreparedCase PrepareCase(Engine* engine, const Case& c) {
-  const auto prepare = [&](PrepareOptions::Choice choice) {
+PreparedCase PrepareCase(Engine* engine, const Case& c, const Wanted& wanted) {
+  const auto prepare =
+      [&](bool asked_for, PrepareOptions::Choice choice,
+          bool deterministic) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
+    if (!asked_for) return absl::NotFoundError("not asked for");
     PrepareOptions options;
     options.choice = choice;
+    options.deterministic = deterministic;
     return engine->Prepare(c.chain, c.m, options);
   };
-  return {prepare(PrepareOptions::Choice::kFused), prepare(PrepareOptions::Choice::kUnfused),
-          prepare(PrepareOptions::Choice::kBest)};
+  return {prepare(true, PrepareOptions::Choice::kBest, false),
+          prepare(wanted.fused, PrepareOptions::Choice::kFused, false),
+          prepare(wanted.unfused, PrepareOptions::Choice::kUnfused, false),
+          prepare(wanted.deterministic, PrepareOptions::Choice::kBest, true)};
 }
 
 Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,

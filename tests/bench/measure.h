@@ -10,6 +10,7 @@
 #include "src/engine/engine.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/cublaslt_ffn.h"
+#include "tests/bench/energy.h"
 #include "tests/bench/results.h"
 #include "tests/gpu/watchdog.h"
 
@@ -17,19 +18,28 @@ namespace sinter::bench {
 
 struct MeasureOptions {
   bool fused = true, unfused = true, cublaslt = true;  // which contestants take part
-  bool time = true;                                    // false: check only
-  int seeds = 1;                                       // checked with that many sets of inputs
+  bool chosen = true;  // also what was chosen, should it be neither fused nor unfused
+  bool deterministic = false;
+  bool time = true;        // false: check only
+  bool only_cold = false;  // no hot, PDL and host times
+  int seeds = 1;           // checked with that many sets of inputs
   int64_t check_rows = 0;  // rows compared with the reference; 0: all up to 5e10 FLOP, 64 above
   int replays = 15;
+  const EnergyMeter* energy = nullptr;  // null: not measured
+};
+
+// Which plans to prepare beside the chosen one.
+struct Wanted {
+  bool fused = true, unfused = true, deterministic = false;
 };
 
 // What the engine prepared for a case. Errors say why a plan is missing.
 struct PreparedCase {
-  absl::StatusOr<std::shared_ptr<const PreparedPlan>> fused, unfused, best;
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, deterministic;
 };
 
 // Thread-safe.
-PreparedCase PrepareCase(Engine* engine, const Case& c);
+PreparedCase PrepareCase(Engine* engine, const Case& c, const Wanted& wanted);
 
 // Never fails as a whole: what cannot be measured is absent, with a note. `lt` is empty when
 // cuBLASLt is not there.

@@ -35,9 +35,14 @@ void VisitRow(RowType& r, const Visit& visit) {
   visit("unfused_pdl_us", r.unfused_pdl_us);
   visit("chosen_cold_us", r.chosen_cold_us);
   visit("chosen_pdl_us", r.chosen_pdl_us);
+  visit("deterministic_cold_us", r.deterministic_cold_us);
   visit("cublaslt_cold_us", r.cublaslt_cold_us);
   visit("cublaslt_hot_us", r.cublaslt_hot_us);
   visit("limit_us", r.limit_us);
+  visit("chosen_mj_per_call", r.chosen_mj_per_call);
+  visit("fused_mj_per_call", r.fused_mj_per_call);
+  visit("unfused_mj_per_call", r.unfused_mj_per_call);
+  visit("cublaslt_mj_per_call", r.cublaslt_mj_per_call);
   visit("host_us", r.host_us);
   visit("rel_error", r.rel_error);
   visit("max_error", r.max_error);
@@ -60,6 +65,35 @@ void VisitSweepRow(RowType& r, const Visit& visit) {
   visit("measured_us", r.measured_us);
   visit("rel_error", r.rel_error);
   visit("note", r.note);
+}
+
+template <typename RowType, typename Visit>
+void VisitSearchRow(RowType& r, const Visit& visit) {
+  visit("id", r.id);
+  visit("layout", r.layout);
+  visit("kind", r.kind);
+  visit("considered", r.considered);
+  visit("legal", r.legal);
+  visit("measured", r.measured);
+  visit("failed", r.failed);
+  visit("best_schedule", r.best_schedule);
+  visit("best_us", r.best_us);
+  visit("top_us", r.top_us);
+  visit("first_us", r.first_us);
+  visit("spearman", r.spearman);
+  visit("search_seconds", r.search_seconds);
+  visit("all_seconds", r.all_seconds);
+}
+
+template <typename RowType, typename Visit>
+void VisitBytesRow(RowType& r, const Visit& visit) {
+  visit("id", r.id);
+  visit("layout", r.layout);
+  visit("contestant", r.contestant);
+  visit("schedule", r.schedule);
+  visit("dram_read_bytes", r.dram_read_bytes);
+  visit("l2_bytes", r.l2_bytes);
+  visit("dsm_bytes", r.dsm_bytes);
 }
 
 struct Writer {
@@ -94,22 +128,28 @@ Json MachineJson(const Machine& m) {
           {"host_cores", m.cores}, {"date", m.date}};
 }
 
-Json ToJson(const Results& results, bool sweep) {
+template <typename RowType, typename VisitFields>
+Json ArrayOf(const std::vector<RowType>& rows, const VisitFields& visit_fields) {
+  Json array = Json::array();
+  for (const RowType& row : rows) {
+    Json one;
+    visit_fields(row, Writer{&one});
+    array.push_back(std::move(one));
+  }
+  return array;
+}
+
+Json ToJson(const Results& results) {
   Json json = {{"machine", MachineJson(results.machine)},
                {"commit", results.source.commit},
                {"dirty", results.source.dirty}};
-  Json rows = Json::array();
-  for (const Row& row : results.rows) {
-    Json one;
-    VisitRow(row, Writer{&one});
-    if (!sweep) rows.push_back(std::move(one));
-  }
-  for (const SweepRow& row : results.sweep) {
-    Json one;
-    VisitSweepRow(row, Writer{&one});
-    if (sweep) rows.push_back(std::move(one));
-  }
-  json[sweep ? "sweep" : "rows"] = std::move(rows);
+  const auto add = [&](const char* name, Json rows) {
+    if (!rows.empty()) json[name] = std::move(rows);
+  };
+  add("rows", ArrayOf(results.rows, [](auto& row, auto visit) { VisitRow(row, visit); }));
+  add("sweep", ArrayOf(results.sweep, [](auto& row, auto visit) { VisitSweepRow(row, visit); }));
+  add("search", ArrayOf(results.search, [](auto& row, auto visit) { VisitSearchRow(row, visit); }));
+  add("bytes", ArrayOf(results.bytes, [](auto& row, auto visit) { VisitBytesRow(row, visit); }));
   return json;
 }
 
@@ -123,7 +163,7 @@ Results FromJson(const Json& json) {
   const Reader top{&json};
   top("commit", results.source.commit);
   top("dirty", results.source.dirty);
-  for (const Json& one : json.at("rows")) {
+  for (const Json& one : json.value("rows", Json::array())) {
     Row row;
     VisitRow(row, Reader{&one});
     results.rows.push_back(std::move(row));
@@ -133,14 +173,14 @@ Results FromJson(const Json& json) {
 
 }  // namespace
 
-absl::Status WriteResults(const Results& results, const std::string& file, bool sweep) {
+absl::Status WriteResults(const Results& results, const std::string& file) {
   const std::filesystem::path path(file);
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   const std::string part = absl::StrCat(file, ".part");
   std::ofstream stream(part);
   // Invalid UTF-8 can only come from outside (a CPU's name); it is replaced, not refused.
-  stream << ToJson(results, sweep).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  stream << ToJson(results).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
   stream.close();
   if (!stream) return absl::UnavailableError(absl::StrCat("cannot write '", part, "'"));
   std::filesystem::rename(part, path, error);

@@ -22,7 +22,10 @@ struct Row {
   std::optional<double> fused_cold_us, fused_hot_us, fused_pdl_us;
   std::optional<double> unfused_cold_us, unfused_hot_us, unfused_pdl_us;
   std::optional<double> chosen_cold_us, chosen_pdl_us;
+  std::optional<double> deterministic_cold_us;
   std::optional<double> cublaslt_cold_us, cublaslt_hot_us;
+  std::optional<double> chosen_mj_per_call, fused_mj_per_call, unfused_mj_per_call,
+      cublaslt_mj_per_call;  // millijoules of the board
   double limit_us = 0;
   std::optional<double> host_us;
   std::optional<double> rel_error, max_error;  // of the worst plan that was checked
@@ -31,9 +34,9 @@ struct Row {
   std::vector<std::string> notes;  // what went wrong or was left out
 };
 
-// One schedule of a sweep.
+// One schedule that a mode built and timed.
 struct SweepRow {
-  std::string id, layout, kind;  // kind: "chain", "first", "second"
+  std::string id, layout, kind;  // what it was measured for: README.md has the kinds
   int rank = 0;                  // in the search's order, from 1
   std::string schedule, bound;
   std::map<std::string, double> predicted_us;  // "total" and every level
@@ -41,16 +44,37 @@ struct SweepRow {
   std::string note;
 };
 
+// How well the search does on one problem.
+struct SearchRow {
+  std::string id, layout, kind;           // kind: "brute-force", "rank"
+  double considered = 0, legal = 0;       // schedules of the space
+  double measured = 0, failed = 0;        // of those that were tried
+  std::string best_schedule;              // of the fastest that was measured
+  std::optional<double> best_us, top_us;  // of all, of the predicted top 11
+  std::optional<double> first_us;         // of the one predicted to be fastest
+  std::optional<double> spearman;         // of predicted and measured times
+  double search_seconds = 0;              // ranking, then building and timing the top 11
+  double all_seconds = 0;                 // building and timing all that were measured
+};
+
+// Bytes that the analyzer predicts for one computation.
+struct BytesRow {
+  std::string id, layout, contestant, schedule;
+  std::optional<double> dram_read_bytes, l2_bytes, dsm_bytes;  // absent for cuBLASLt
+};
+
 struct Results {
   Machine machine;
   SourceState source;
   std::vector<Row> rows;
   std::vector<SweepRow> sweep;
+  std::vector<SearchRow> search;
+  std::vector<BytesRow> bytes;
 };
 
-// Whole file, replaced at once, so that a run that dies leaves the rows before. `sweep`: write the
-// sweep's rows instead of the problems'.
-absl::Status WriteResults(const Results& results, const std::string& file, bool sweep);
+// Whole file, replaced at once, so that a run that dies leaves the rows before.
+absl::Status WriteResults(const Results& results, const std::string& file);
+// Machine, commit and `rows`; what else the file has is not read.
 absl::StatusOr<Results> ReadResults(const std::string& file);
 
 // "tests/bench/results/h200-20261121-1234abcd.json" with the run's GPU, date and commit.

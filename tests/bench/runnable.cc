@@ -14,7 +14,6 @@
 namespace sinter::bench {
 namespace {
 
-constexpr size_t kCalls = 64;
 constexpr int kHostBatches = 15;
 constexpr int kHostCalls = 200;  // times two kernels, well within the driver's queue of launches
 constexpr uint8_t kPoison = 0xff;
@@ -83,15 +82,20 @@ absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPl
                   }};
 }
 
+int CallsOf(const Runnable& runnable, const TimingOptions& options) {
+  const size_t sets = options.cold ? runnable.sets : 1;
+  const size_t least = std::max(static_cast<size_t>(options.calls), sets);
+  return static_cast<int>((least + sets - 1) / sets * sets);
+}
+
 absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
                                    const TimingOptions& options) {
   const size_t sets = options.cold ? runnable.sets : 1;
-  const size_t calls = (std::max(kCalls, sets) + sets - 1) / sets * sets;
   return measurer->TimeGraph(
       [&](StreamHandle stream, int call) {
         return runnable.enqueue(stream, static_cast<size_t>(call) % sets, options.pdl);
       },
-      static_cast<int>(calls), options.replays);
+      CallsOf(runnable, options), options.replays);
 }
 
 absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable) {

@@ -33,9 +33,13 @@ struct TimingOptions {
   bool cold = true;  // rotate over all sets; else set 0 always
   bool pdl = false;  // programmatic edges; else plain
   int replays = 15;
+  int calls = 64;  // computations in the graph at least
 };
 
-// Median microseconds per computation in a graph of at least 64, every set at least once.
+// Computations of the graph that TimeInGraph replays: a multiple of the sets.
+int CallsOf(const Runnable& runnable, const TimingOptions& options);
+
+// Median microseconds per computation in a graph of at least `calls`, every set at least once.
 absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
                                    const TimingOptions& options);
 

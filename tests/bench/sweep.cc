@@ -14,6 +14,7 @@
 #include "src/reference/parallel.h"
 #include "tests/bench/check.h"
 #include "tests/bench/runnable.h"
+#include "tests/bench/schedule_runs.h"
 #include "tests/gpu/plan_build.h"
 
 namespace sinter::bench {
@@ -28,21 +29,6 @@ struct Trial {
   LoadedPlanPtr loaded;
   absl::Status status;
 };
-
-SweepRow RowOf(const Case& c, const char* kind, int rank, const RankedSchedule& ranked) {
-  SweepRow row;
-  row.id = c.id;
-  row.layout = std::string(NameOf(c.view.layout));
-  row.kind = kind;
-  row.rank = rank;
-  row.schedule = ranked.schedule.ToString();
-  const Prediction& p = ranked.prediction;
-  row.bound = p.bound;
-  row.predicted_us = {{"total", p.total_us},   {"hbm", p.hbm_us},       {"l2", p.l2_us},
-                      {"intake", p.intake_us}, {"shared", p.shared_us}, {"dsm", p.dsm_us},
-                      {"tensor", p.tensor_us}, {"fixed", p.fixed_us}};
-  return row;
-}
 
 absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model, int top,
                       std::vector<Trial>* trials) {
@@ -95,7 +81,7 @@ absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& exp
   if (!error.Within(BoundsFor(c.view.dtype))) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
-  const TimingOptions timing{true, false, options.replays};
+  const TimingOptions timing{true, false, options.replays, c.Calls()};
   if (trial->rows[0].kind == "chain") {
     SINTER_ASSIGN_OR_RETURN(trial->rows[0].measured_us, TimeInGraph(measurer, whole, timing));
     return absl::OkStatus();

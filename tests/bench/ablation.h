@@ -1,0 +1,32 @@
+// Ablation: what each step of FlashFuser's adds, as its Fig. 15 has it: no fusion; fused with
+// shared and global memory alone (its analyzer, DA); with distributed shared memory and a
+// configuration at random (DC + DA); with its search.
+#ifndef SINTER_TESTS_BENCH_ABLATION_H_
+#define SINTER_TESTS_BENCH_ABLATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/bench/results.h"
+#include "tests/bench/schedule_runs.h"
+
+namespace sinter::bench {
+
+// The schedule with the shortest predicted time among those that send nothing through distributed
+// shared memory; empty when all do.
+std::vector<PlacedSchedule> WithoutDsm(const std::vector<PlacedSchedule>& legal);
+
+// Up to `count` of those that do, drawn from `seed`.
+std::vector<PlacedSchedule> RandomWithDsm(const std::vector<PlacedSchedule>& legal, size_t count,
+                                          uint64_t seed);
+
+constexpr char kWithoutDsm[] = "no-dsm", kRandomDsm[] = "dsm-random";  // kinds of sweep rows
+
+// A line a problem and geometric means of unfused / step, beside the paper's 1.52, 2.11 and 3.29.
+// A random step counts with the geometric mean of its draws.
+std::string AblationText(const std::vector<Row>& rows, const std::vector<SweepRow>& sweep);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_ABLATION_H_

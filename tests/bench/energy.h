@@ -1,0 +1,36 @@
+// Energy: what the board takes for one computation, by NVML's counter.
+#ifndef SINTER_TESTS_BENCH_ENERGY_H_
+#define SINTER_TESTS_BENCH_ENERGY_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "src/base/config.h"
+#include "tests/bench/runnable.h"
+
+namespace sinter::bench {
+
+// One thread. NVML is opened at run time and never closed.
+class EnergyMeter {
+ public:
+  virtual ~EnergyMeter() = default;
+  // Of the GPU with the driver's ordinal `ordinal`, found by its PCI address: NVML numbers GPUs its
+  // own way. UNAVAILABLE naming what is missing.
+  static absl::StatusOr<std::unique_ptr<EnergyMeter>> Open(const Config& config, int ordinal);
+  // Millijoules since the driver was loaded; renewed several times a second.
+  virtual absl::StatusOr<uint64_t> MilliJoules() const = 0;
+};
+
+// Of one computation, the board's idle power included: the counter's advance over graph replays of
+// at least 1.2 s, by their number. `us`: what one takes.
+absl::StatusOr<double> MilliJoulesPerCall(Measurer* measurer, const EnergyMeter& meter,
+                                          const Runnable& runnable, TimingOptions timing,
+                                          double us);
+
+// Replays of `calls` computations of `us` microseconds that last `seconds` at least.
+int ReplaysFor(double seconds, int calls, double us);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_ENERGY_H_

@@ -1,0 +1,32 @@
+// Goals: the figures that rows are measured for, beside what they must reach.
+#ifndef SINTER_TESTS_BENCH_GOALS_H_
+#define SINTER_TESTS_BENCH_GOALS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/bench/markdown.h"
+#include "tests/bench/results.h"
+
+namespace sinter::bench {
+
+// cuBLASLt's serving form / chosen that the batch sweep must reach at `m` rows.
+double RequiredBatchRatio(int64_t m);
+
+// The rows of problems/batch_sweep.txt, one line each: serving / chosen beside the required ratio.
+// `peers`: the serving form of another system. Empty when there is no such row.
+std::string BatchText(const std::vector<Row>& rows, const Peers& peers);
+
+// min(unfused, cuBLASLt) / chosen of a row, above 1 where chosen is faster; absent without times.
+std::optional<double> SpeedOf(const Row& row);
+
+// The distribution of SpeedOf, sorted, the 5th percentile and the worst, beside 0.97 and 0.90.
+std::string NeverSlowerText(const std::vector<Row>& rows);
+
+// deterministic / chosen. Empty when nothing was measured.
+std::string DeterministicText(const std::vector<Row>& rows);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_GOALS_H_

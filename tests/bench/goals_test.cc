@@ -1,0 +1,68 @@
+#include "tests/bench/goals.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sinter::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Row RowOf(const char* id, double chosen, std::optional<double> unfused, std::optional<double> lt) {
+  Row row;
+  row.id = id;
+  row.layout = "oi";
+  row.chosen_cold_us = chosen;
+  row.unfused_cold_us = unfused;
+  row.cublaslt_cold_us = lt;
+  return row;
+}
+
+TEST(BatchGoalsTest, RequiredRatioFollowsM) {
+  const std::pair<int64_t, double> cases[] = {{1, 1.04},    {8, 1.04},   {16, 1.04},  {32, 1.08},
+                                              {64, 1.12},   {128, 1.20}, {256, 1.15}, {512, 1.08},
+                                              {1024, 1.08}, {4096, 1.00}};
+  for (const auto& [m, ratio] : cases) EXPECT_DOUBLE_EQ(RequiredBatchRatio(m), ratio) << m;
+}
+
+TEST(BatchGoalsTest, SaysWhichRatiosAreShort) {
+  const std::string text = BatchText(
+      {RowOf("L128", 100, 110, 121), RowOf("L64", 100, 110, 111), RowOf("S1", 1, 2, 3)}, {});
+  EXPECT_THAT(text, HasSubstr("1.21  1.20  reached"));
+  EXPECT_THAT(text, HasSubstr("1.11  1.12  SHORT"));
+  EXPECT_THAT(text, Not(HasSubstr("S1")));
+}
+
+TEST(BatchGoalsTest, SaysNothingOfOtherProblems) {
+  EXPECT_EQ(BatchText({RowOf("G1", 1, 2, 3)}, {}), "");
+}
+
+TEST(NeverSlowerTest, ComparesWithTheBetterOfBoth) {
+  EXPECT_DOUBLE_EQ(*SpeedOf(RowOf("R1", 10, 12, 9)), 0.9);
+  EXPECT_DOUBLE_EQ(*SpeedOf(RowOf("R1", 10, 12, 20)), 1.2);
+  EXPECT_DOUBLE_EQ(*SpeedOf(RowOf("R1", 10, 12, std::nullopt)), 1.2);
+  EXPECT_DOUBLE_EQ(*SpeedOf(RowOf("R1", 10, std::nullopt, 5)), 0.5);
+  EXPECT_FALSE(SpeedOf(RowOf("R1", 10, std::nullopt, std::nullopt)).has_value());
+}
+
+TEST(NeverSlowerTest, PrintsTheTailOfTheDistribution) {
+  std::vector<Row> rows(21, RowOf("R1", 10, 20, 10));
+  rows.push_back(RowOf("R2", 10, 8.5, 20));
+  const std::string text = NeverSlowerText(rows);
+  EXPECT_THAT(text, HasSubstr("5th percentile 1.000 (aim 0.97, reached)"));
+  EXPECT_THAT(text, HasSubstr("worst 0.850 (aim 0.90, SHORT)"));
+  EXPECT_THAT(NeverSlowerText({}), HasSubstr("nothing"));
+}
+
+TEST(DeterministicTest, PrintsMeanAndWorst) {
+  Row one = RowOf("G1", 10, 10, 10), two = RowOf("G2", 10, 10, 10);
+  one.deterministic_cold_us = 10;
+  two.deterministic_cold_us = 12.1;
+  EXPECT_THAT(DeterministicText({one, two}),
+              HasSubstr("over 2 problems: geometric mean 1.100, most 1.210 (G2 oi)"));
+  EXPECT_EQ(DeterministicText({RowOf("G1", 1, 1, 1)}), "");
+}
+
+}  // namespace
+}  // namespace sinter::bench

@@ -1,0 +1,30 @@
+// The modes that measure, each in its own file. A mode prints as it goes, keeps the results file up
+// to date, and returns the exit status: 0, or 1 when something was wrong.
+#ifndef SINTER_TESTS_BENCH_MODES_H_
+#define SINTER_TESTS_BENCH_MODES_H_
+
+#include "tests/bench/session.h"
+
+namespace sinter::bench {
+
+// Both plans, the chosen one, cuBLASLt: checked and timed.
+int RunCases(Session* session);
+// The chosen plan against the better of unfused and cuBLASLt.
+int RunNeverSlower(Session* session);
+// The top of each ranking.
+int RunSweep(Session* session);
+// Every schedule of the space, as far as the time goes.
+int RunBruteForce(Session* session);
+// Schedules stratified over predicted time, and the predicted top.
+int RunRank(Session* session);
+// What each step of FlashFuser's adds.
+int RunAblation(Session* session);
+// One computation cold between the profiler's start and stop, and its predicted bytes.
+int RunProfile(Session* session);
+
+// "  12.34", or a dash.
+std::string Figure(const std::optional<double>& value);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_MODES_H_

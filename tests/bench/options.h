@@ -1,0 +1,52 @@
+// Options: the command line of sinter_bench.
+#ifndef SINTER_TESTS_BENCH_OPTIONS_H_
+#define SINTER_TESTS_BENCH_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+}
+
+namespace sinter::bench {
+
+// What a run does; README.md describes each.
+enum class Mode {
+  kCases,
+  kNeverSlower,
+  kSweep,
+  kBruteForce,
+  kRank,
+  kAblation,
+  kProfile,
+  kMarkdown,
+  kRandomProblems,
+};
+
+struct Options {
+  std::vector<std::string> problems, ids;  // empty: the mode's own lists, all of them
+  std::string layout;                      // empty: the mode's own
+  std::string only, out, markdown, cublaslt;
+  std::string peers = "tests/bench/peers.txt";
+  std::string profile = "fused", strata = "time";
+  int device = 0, seeds = 1, replays = 15, compile_threads = 1;
+  int sweep = 0, rank = 0, random_problems = 0;  // 0: not that mode
+  bool never_slower = false, brute_force = false, ablation = false, profiling = false;
+  bool deterministic = false, energy = false, cache = false;
+  int64_t check_rows = 0;
+  uint64_t seed = 0;     // 0: the mode's own
+  double seconds = 240;  // of a brute force, for each problem
+};
+
+void AddOptions(CLI::App& app, Options& options);
+
+// INVALID_ARGUMENT when two modes are asked for. Fills in what the mode decides.
+absl::StatusOr<Mode> ModeOf(Options* options);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_OPTIONS_H_

@@ -1,0 +1,53 @@
+#include "tests/bench/random_problems.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "gtest/gtest.h"
+#include "src/chain/ffn_view.h"
+#include "src/chain/problem.h"
+#include "src/engine/engine.h"
+#include "src/fusion/ffn_plans.h"
+
+namespace sinter::bench {
+namespace {
+
+TEST(RandomProblemsTest, CommittedListIsWhatTheCommittedSeedGives) {
+  std::ifstream file("tests/bench/problems/never_slower.txt");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, RandomProblemList(kNeverSlowerSeed, kNeverSlowerCount));
+}
+
+TEST(RandomProblemsTest, EveryProblemIsWithinItsBoundsAndHasAKernel) {
+  const auto problems = ParseProblems(RandomProblemList(7, 500));
+  ASSERT_TRUE(problems.ok()) << problems.status();
+  ASSERT_EQ(problems->size(), 500u);
+  int gated = 0, io = 0, f16 = 0;
+  for (const Problem& p : *problems) {
+    const auto view = ViewAsFfn(p.chain);
+    ASSERT_TRUE(view.ok()) << p.id << " " << view.status();
+    EXPECT_TRUE(CheckProblem(ProblemOf(*view, BucketOf(*p.m))).ok()) << WriteProblem(p);
+    EXPECT_GE(*p.m, 1);
+    EXPECT_LE(*p.m, 2048);
+    for (int64_t size : {view->n, view->k, view->l}) {
+      EXPECT_GE(size, 64);
+      EXPECT_LE(size, 16384);
+      EXPECT_EQ(size % 8, 0);
+    }
+    gated += view->gated;
+    io += view->layout == Layout::kIO;
+    f16 += view->dtype == DType::kF16;
+  }
+  for (int count : {gated, io, f16}) {
+    EXPECT_GT(count, 200);
+    EXPECT_LT(count, 300);
+  }
+}
+
+TEST(RandomProblemsTest, SeedDecides) {
+  EXPECT_EQ(RandomProblemList(1, 20), RandomProblemList(1, 20));
+  EXPECT_NE(RandomProblemList(1, 20), RandomProblemList(2, 20));
+}
+
+}  // namespace
+}  // namespace sinter::bench

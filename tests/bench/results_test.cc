@@ -1,0 +1,75 @@
+#include "tests/bench/results.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/bench/markdown.h"
+
+namespace sinter::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string TextOf(const std::string& file) {
+  std::ifstream stream(file);
+  return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+}
+
+TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
+  const std::string file = ::testing::TempDir() + "/sinter_bench_results.json";
+  Results results;
+  results.machine.gpu = "GPU";
+  Row row;
+  row.id = "G1";
+  row.chosen_mj_per_call = 1.5;
+  row.deterministic_cold_us = 7.25;
+  row.correct = true;
+  row.notes = {"a note"};
+  results.rows = {row};
+  results.search.resize(1);
+  results.search[0].kind = "rank";
+  ASSERT_TRUE(WriteResults(results, file).ok());
+  const auto read = ReadResults(file);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->rows.size(), 1u);
+  EXPECT_EQ(read->rows[0].id, "G1");
+  EXPECT_EQ(read->rows[0].chosen_mj_per_call, row.chosen_mj_per_call);
+  EXPECT_EQ(read->rows[0].deterministic_cold_us, row.deterministic_cold_us);
+  EXPECT_FALSE(read->rows[0].fused_cold_us.has_value());
+  EXPECT_EQ(read->rows[0].notes, row.notes);
+  EXPECT_THAT(TextOf(file), HasSubstr("\"kind\": \"rank\""));
+  EXPECT_THAT(TextOf(file), Not(HasSubstr("\"sweep\"")));
+  std::remove(file.c_str());
+}
+
+TEST(ResultsTest, CommittedFilesReadAndMakeTables) {
+  const auto read = ReadResults("tests/bench/results/h200-2026-11-21-42dad2d.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(MarkdownTables(*read, {}), HasSubstr("| S8 | "));
+}
+
+TEST(ResultsTest, TableHasOneCellAColumn) {
+  Results results;
+  Row row;
+  row.id = "S8";
+  row.layout = "oi";
+  results.rows = {row};
+  const std::string text = MarkdownTables(results, {{"S8", 16.29}});
+  std::vector<std::ptrdiff_t> bars;
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    const std::string line = text.substr(begin, end - begin);
+    if (!line.empty() && line[0] == '|') bars.push_back(std::count(line.begin(), line.end(), '|'));
+    begin = end + 1;
+  }
+  ASSERT_EQ(bars.size(), 3u);
+  EXPECT_EQ(bars[0], bars[1]);
+  EXPECT_EQ(bars[0], bars[2]);
+}
+
+}  // namespace
+}  // namespace sinter::bench

@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "src/fusion/ffn_plans.h"
+#include "tests/bench/ablation.h"
+#include "tests/bench/modes.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr int kReplays = 7;
+constexpr size_t kDraws = 5;
+constexpr double kForever = 1e6;
+
+absl::Status MeasureSteps(Session* session, const Case& c) {
+  const FfnProblem problem = ProblemOf(c.view, BucketOf(c.m));
+  const absl::StatusOr<LegalSpace> space = LegalSpaceOf(problem, session->ports().model);
+  if (!space.ok()) return space.status();
+  const Options& o = session->options();
+  absl::StatusOr<std::unique_ptr<ScheduleRuns>> runs = ScheduleRuns::Make(
+      session->ports(), c, o.compile_threads, std::min(o.replays, kReplays), session->watchdog());
+  if (!runs.ok()) return runs.status();
+  const auto run = [&](const std::vector<PlacedSchedule>& schedules, const char* kind) {
+    for (const SweepRow& row : (*runs)->Run(schedules, kind, kForever)) {
+      std::printf("%-4s %s %-10s %s  %s %s\n", row.id.c_str(), row.layout.c_str(), kind,
+                  Figure(row.measured_us).c_str(), row.schedule.c_str(), row.note.c_str());
+      session->results().sweep.push_back(row);
+    }
+  };
+  run(WithoutDsm(space->schedules), kWithoutDsm);
+  run(RandomWithDsm(space->schedules, kDraws, o.seed), kRandomDsm);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunAblation(Session* session) {
+  MeasureOptions measuring;
+  measuring.fused = false;
+  measuring.only_cold = true;
+  measuring.replays = std::min(session->options().replays, kReplays);
+  Wanted wanted;
+  wanted.fused = false;
+  const std::optional<LtContext> lt = session->Lt();
+  const std::vector<PreparedCase> prepared = session->PrepareAll(wanted);
+  Results& results = session->results();
+  bool right = true;
+  for (size_t i = 0; i < session->cases().size(); ++i) {
+    const Case& c = session->cases()[i];
+    results.rows.push_back(
+        MeasureCase(session->ports(), c, prepared[i], lt, measuring, session->watchdog()));
+    right = right && results.rows.back().correct;
+    const absl::Status status = MeasureSteps(session, c);
+    if (!status.ok()) {
+      std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());
+      right = false;
+    }
+    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+  }
+  std::printf("%s", AblationText(results.rows, results.sweep).c_str());
+  return right ? 0 : 1;
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,43 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/bench/modes.h"
+#include "tests/bench/sweep.h"
+
+namespace sinter::bench {
+namespace {
+
+void Print(const SweepRow& r) {
+  std::printf("%-4s %s %-6s %3d predicted %7.2f (%s) measured %s  %s %s\n", r.id.c_str(),
+              r.layout.c_str(), r.kind.c_str(), r.rank, r.predicted_us.at("total"), r.bound.c_str(),
+              Figure(r.measured_us).c_str(), r.schedule.c_str(), r.note.c_str());
+}
+
+}  // namespace
+
+int RunSweep(Session* session) {
+  const Options& o = session->options();
+  SweepOptions sweep;
+  sweep.top = o.sweep;
+  sweep.threads = o.compile_threads;
+  sweep.replays = std::min(o.replays, sweep.replays);
+  sweep.fused = o.only.empty() || o.only == "fused";
+  sweep.unfused = o.only.empty() || o.only == "unfused";
+  for (const Case& c : session->cases()) {
+    const absl::StatusOr<std::vector<SweepRow>> rows =
+        SweepCase(session->ports(), c, sweep, session->watchdog());
+    if (!rows.ok()) {
+      std::printf("%s: %s\n", c.id.c_str(), std::string(rows.status().message()).c_str());
+      return 1;
+    }
+    for (const SweepRow& row : *rows) {
+      Print(row);
+      session->results().sweep.push_back(row);
+    }
+    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+  }
+  std::printf("%s", CorrelationText(session->results().sweep).c_str());
+  return 0;
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,31 @@
+// Search quality: what schedules that were measured say about the search's order.
+#ifndef SINTER_TESTS_BENCH_SEARCH_QUALITY_H_
+#define SINTER_TESTS_BENCH_SEARCH_QUALITY_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/bench/results.h"
+
+namespace sinter::bench {
+
+constexpr int kTop = 11;  // FlashFuser's K: schedules that tuning builds and times
+
+// Fills in `row` what follows from `sample` (the schedules that stand for the space) and `top` (the
+// predicted top kTop): counts, a rank that is in both once; best_us of both; top_us; first_us; and
+// spearman of the sample.
+void Judge(const std::vector<SweepRow>& sample, const std::vector<SweepRow>& top, SearchRow* row);
+
+// Fastest that was measured; absent when none was.
+std::optional<double> FastestOf(const std::vector<SweepRow>& rows);
+
+// Lines for people, with the aims beside the figures.
+std::string BruteForceText(const SearchRow& row);
+// `sample_best`: the fastest of the sample alone.
+std::string RankText(const SearchRow& row, const std::optional<double>& sample_best);
+// Beside Table VIII of FlashFuser.
+std::string SearchTimesText(const std::vector<SearchRow>& rows);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_SEARCH_QUALITY_H_

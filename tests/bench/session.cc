@@ -1,0 +1,89 @@
+#include "tests/bench/session.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "src/base/status.h"
+#include "src/reference/parallel.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr double kPrepareSeconds = 240;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(Options options, absl::string_view suffix) {
+  std::unique_ptr<Session> session(new Session(std::move(options)));
+  SINTER_RETURN_IF_ERROR(session->Start(suffix));
+  return session;
+}
+
+absl::Status Session::Start(absl::string_view suffix) {
+  SINTER_ASSIGN_OR_RETURN(cases_, LoadCases(options_.problems, options_.ids, options_.layout));
+  SINTER_ASSIGN_OR_RETURN(config_, ConfigFromEnvironment());
+  if (!options_.cache) config_.cache_enabled = false;
+  const LogSink log(LogLevel::kError, [](LogLevel, absl::string_view message) {
+    std::fprintf(stderr, "%s\n", std::string(message).c_str());
+  });
+  absl::StatusOr<Ports> ports = MakePorts(config_, options_.device, "", log);
+  if (!ports.ok()) return absl::UnavailableError(ports.status().message());
+  engine_ = Engine::Create(*std::move(ports), config_, log);
+  results_.machine = DescribeMachine(config_, options_.device);
+  results_.source = DescribeSource();
+  absl::StatusOr<Peers> peers = ReadPeers(options_.peers);
+  if (peers.ok()) peers_ = *std::move(peers);
+  if (options_.out.empty()) {
+    options_.out =
+        absl::StrCat(absl::StripSuffix(DefaultFileName(results_), ".json"), suffix, ".json");
+  }
+  return absl::OkStatus();
+}
+
+const std::optional<LtContext>& Session::Lt() {
+  if (lt_tried_) return lt_;
+  lt_tried_ = true;
+  absl::StatusOr<LtContext> made = MakeLtContext(ports(), options_.cublaslt);
+  if (made.ok()) lt_ = *std::move(made);
+  if (!made.ok()) std::printf("%s\n", std::string(made.status().message()).c_str());
+  return lt_;
+}
+
+std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
+  std::vector<std::optional<PreparedCase>> slots(cases_.size());
+  const auto start = std::chrono::steady_clock::now();
+  watchdog_.Begin("preparing", kPrepareSeconds);
+  reference::ParallelFor(options_.compile_threads, static_cast<int64_t>(cases_.size()), 1,
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t i = begin; i < end; ++i) {
+                             const size_t at = static_cast<size_t>(i);
+                             slots[at] = PrepareCase(engine_.get(), cases_[at], wanted);
+                           }
+                         });
+  watchdog_.End();
+  std::vector<PreparedCase> prepared;
+  for (std::optional<PreparedCase>& slot : slots) prepared.push_back(*std::move(slot));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  const EngineStats stats = engine_->Stats();
+  std::printf(
+      "prepared %zu chains in %.1f s: %llu kernels compiled, search %.0f ms, compile %.0f ms of "
+      "thread time\n",
+      cases_.size(), spent.count(), static_cast<unsigned long long>(stats.kernels_compiled),
+      stats.search_us / 1e3, stats.compile_us / 1e3);
+  return prepared;
+}
+
+bool Session::DeviceAlive() {
+  watchdog_.Begin("the device", 10);
+  const absl::Status status =
+      ports().measurer->RunAndWait([](StreamHandle) { return absl::OkStatus(); });
+  watchdog_.End();
+  if (!status.ok()) {
+    std::printf("the device is lost: %s\n", std::string(status.message()).c_str());
+  }
+  return status.ok();
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,70 @@
+// Session: what every mode that measures shares: the engine on a GPU, the cases, the results file.
+#ifndef SINTER_TESTS_BENCH_SESSION_H_
+#define SINTER_TESTS_BENCH_SESSION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/engine/engine.h"
+#include "tests/bench/cases.h"
+#include "tests/bench/cublaslt_ffn.h"
+#include "tests/bench/markdown.h"
+#include "tests/bench/measure.h"
+#include "tests/bench/options.h"
+#include "tests/bench/results.h"
+#include "tests/gpu/watchdog.h"
+
+namespace sinter::bench {
+
+constexpr int kSkipped = 77;  // exit status without a GPU
+
+// One thread.
+class Session {
+ public:
+  // UNAVAILABLE without a usable GPU; other errors name the option, the file or the variable.
+  // `suffix`: of the default results file.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(Options options, absl::string_view suffix);
+
+  const Options& options() const { return options_; }
+  const Config& config() const { return config_; }
+  Engine* engine() { return engine_.get(); }
+  const Ports& ports() const { return engine_->ports(); }
+  const std::vector<Case>& cases() const { return cases_; }
+  const Peers& peers() const { return peers_; }
+  Results& results() { return results_; }
+  gpu_testing::Watchdog* watchdog() { return &watchdog_; }
+
+  // Empty, with one line printed, when there is no cuBLASLt. Opened at the first call.
+  const std::optional<LtContext>& Lt();
+
+  // All cases on the compile threads; prints how long it took.
+  std::vector<PreparedCase> PrepareAll(const Wanted& wanted);
+
+  // The file as it is so far.
+  absl::Status Write() const { return WriteResults(results_, options_.out); }
+
+  // After a fault every later call fails: what was measured is in the file, the rest would be
+  // noise.
+  bool DeviceAlive();
+
+ private:
+  explicit Session(Options options) : options_(std::move(options)) {}
+  absl::Status Start(absl::string_view suffix);
+
+  Options options_;
+  Config config_;
+  gpu_testing::Watchdog watchdog_;
+  std::shared_ptr<Engine> engine_;
+  std::vector<Case> cases_;
+  Results results_;
+  Peers peers_;
+  std::optional<LtContext> lt_;
+  bool lt_tried_ = false;
+};
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_SESSION_H_
