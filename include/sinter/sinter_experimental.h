@@ -145,6 +145,19 @@ SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);
 SINTER_API double sinter_x_plan_get_predicted_us(const sinter_plan* plan);
 SINTER_API sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x_text** out_json,
                                                sinter_error** error);
+/* What sinter_plan_explain says in a few lines: schedules, times, where the kernels came from.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out_text,
+                                               sinter_error** error);
+/* What sinter_plan_explain says beyond _to_json: {"schema": 1, "kernels": [{"products", "hand_overs",
+ * "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}], ..}], "runners_up",
+ * "model": {"constants": [{"key", "value", "source"}]}}. Thread-safe. */
+SINTER_API sinter_status sinter_x_plan_explain_json(const sinter_plan* plan,
+                                                    sinter_x_text** out_json, sinter_error** error);
+/* The plan drawn as a self-contained SVG document: products, tiles, exchanges, the time of each
+ * level. Thread-safe. */
+SINTER_API sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_text** out_svg,
+                                           sinter_error** error);
 /* Generated CUDA C++ of one kernel. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
                                                   sinter_x_text** out_source, sinter_error** error);

@@ -109,6 +109,30 @@ sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x_text** out
   });
 }
 
+sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out_text,
+                                    sinter_error** error) {
+  return capi::GiveText(out_text, error, [&]() -> Text {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    return plan->prepared->Summary();
+  });
+}
+
+sinter_status sinter_x_plan_explain_json(const sinter_plan* plan, sinter_x_text** out_json,
+                                         sinter_error** error) {
+  return capi::GiveText(out_json, error, [&]() -> Text {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    return plan->prepared->ExplainJson();
+  });
+}
+
+sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_text** out_svg,
+                                sinter_error** error) {
+  return capi::GiveText(out_svg, error, [&]() -> Text {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    return plan->prepared->Svg();
+  });
+}
+
 sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
                                        sinter_x_text** out_source, sinter_error** error) {
   return capi::GiveText(out_source, error, [&]() -> Text {

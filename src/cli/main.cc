@@ -69,6 +69,7 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   AddChain(plan, options);
   AddDevice(plan, options);
   plan->add_flag("--source", options->source, "print the generated source instead");
+  plan->add_option("--svg", options->svg, "draw the plan into this file as well");
   plan->add_option("--kernel", options->kernel, "only this kernel's source")
       ->check(CLI::NonNegativeNumber);
   CLI::App* tune =

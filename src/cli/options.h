@@ -45,6 +45,7 @@ struct Options {
   // plan
   bool source = false;
   int kernel = -1;
+  std::string svg;  // file to draw into
   // tune
   double budget_s = 0;
   int top_k = 0;

@@ -1,5 +1,6 @@
 // sinter plan: what would run, and why.
 #include <cstdio>
+#include <fstream>
 
 #include "src/cli/commands.h"
 #include "src/cli/session.h"
@@ -20,12 +21,15 @@ Outcome PrintSource(const sinter_plan* plan, int kernel) {
 }
 
 Outcome PrintJson(const Session& session, const LoadedChain& chain, const Prepared& prepared) {
-  std::string text, chain_text;
+  std::string text, chain_text, explanation;
   SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_plan_to_json(prepared.plan.get(), out, error);
   }));
   SINTER_CLI_TRY(AbiText(&chain_text, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_chain_to_json(chain.chain.get(), out, error);
+  }));
+  SINTER_CLI_TRY(AbiText(&explanation, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_plan_explain_json(prepared.plan.get(), out, error);
   }));
   const Json json = {{"text", chain.text},
                      {"chain", Json::parse(chain_text, nullptr, false)},
@@ -34,10 +38,23 @@ Outcome PrintJson(const Session& session, const LoadedChain& chain, const Prepar
                      {"no_gpu", session.no_gpu},
                      {"digest", DigestHex(prepared.plan.get())},
                      {"plan", Json::parse(text, nullptr, false)},
+                     {"explanation", Json::parse(explanation, nullptr, false)},
                      {"search_us", prepared.search_us},
                      {"compile_us", prepared.compile_us},
                      {"counters", CountersJson(StatsOf(session))}};
   std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  return {};
+}
+
+Outcome WriteSvg(const sinter_plan* plan, const std::string& path) {
+  std::string svg;
+  SINTER_CLI_TRY(AbiText(&svg, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_plan_svg(plan, out, error);
+  }));
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << svg;
+  file.close();
+  if (!file) return Failure("cannot write " + path);
   return {};
 }
 
@@ -50,6 +67,7 @@ Outcome PlanCommand(const Options& options) {
   SINTER_CLI_TRY(OpenSession(options.device, &session));
   Prepared prepared;
   SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
+  if (!options.svg.empty()) SINTER_CLI_TRY(WriteSvg(prepared.plan.get(), options.svg));
   if (options.source) return PrintSource(prepared.plan.get(), options.kernel);
   if (options.json) return PrintJson(session, chain, prepared);
   std::string explained;

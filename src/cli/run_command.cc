@@ -185,7 +185,7 @@ Outcome RunCommand(const Options& options) {
   Prepared prepared;
   SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
   std::string explained;
-  SINTER_CLI_TRY(Explain(prepared.plan.get(), &explained));
+  SINTER_CLI_TRY(Summary(prepared.plan.get(), &explained));
   Json json = {{"chain", chain.text},
                {"m", chain.m},
                {"device", session.device},

@@ -159,6 +159,12 @@ Outcome Explain(const sinter_plan* plan, std::string* out) {
   return {};
 }
 
+Outcome Summary(const sinter_plan* plan, std::string* out) {
+  return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
+    return sinter_x_plan_summary(plan, text, error);
+  });
+}
+
 std::string DigestHex(const sinter_plan* plan) {
   uint8_t digest[32] = {};
   sinter_plan_get_digest(plan, digest, nullptr);

@@ -37,6 +37,7 @@ sinter_stats StatsOf(const Session& session);
 std::string CountersText(const sinter_stats& stats);
 Json CountersJson(const sinter_stats& stats);
 Outcome Explain(const sinter_plan* plan, std::string* out);
+Outcome Summary(const sinter_plan* plan, std::string* out);
 std::string DigestHex(const sinter_plan* plan);
 
 }  // namespace sinter::cli

@@ -76,7 +76,10 @@ class PreparedPlan {
   // wherever keys are equal. After a fallback (not resident, refused, found wrong) plan() is what
   // runs, and differs.
   virtual Digest ChosenDigest() const { return plan().PlanDigest(); }
-  virtual std::string Explain() const = 0;  // one screen: plan, search, cache, what lost and why
+  virtual std::string Explain() const = 0;      // plan, drawings, search, cache, what lost and why
+  virtual std::string Summary() const = 0;      // the same in a few lines
+  virtual std::string ExplainJson() const = 0;  // drawings, levels, losers, constants
+  virtual std::string Svg() const = 0;          // the drawings as one document
   virtual std::string SourceOf(int kernel) const = 0;  // generated source, regenerated on demand
   virtual uint64_t WorkspaceBytes() const = 0;
   virtual absl::Status InitWorkspace(DevicePtr workspace, uint64_t bytes,

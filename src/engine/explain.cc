@@ -3,6 +3,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/plan/plan_text.h"
+#include "src/search/plan_report.h"
 
 namespace sinter {
 namespace {
@@ -24,29 +26,76 @@ std::string TuningLine(const LoadedPlan& plan) {
                       "\ndigest with the tuning set: ", AgreedDigest(plan).Hex(), "\n");
 }
 
-}  // namespace
-
-std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
-  std::string text = plan.plan.ToText();
-  if (!absl::EndsWith(text, "\n")) text += "\n";
-  absl::StrAppend(&text,
-                  "device: ", ports.device_name.empty() ? ports.model.name : ports.device_name,
-                  " (model ", ports.model.name, ", ", ports.model.arch, ")",
-                  ports.loader == nullptr ? absl::StrCat(", ", ports.no_gpu_reason) : "", "\n");
+std::string DeviceLines(const LoadedPlan& plan, const Ports& ports) {
+  const std::string& device = ports.device_name.empty() ? ports.model.name : ports.device_name;
+  std::string text =
+      absl::StrCat("device: ", device, " (model ", ports.model.name, ", ", ports.model.arch, ")",
+                   ports.loader == nullptr ? absl::StrCat(", ", ports.no_gpu_reason) : "", "\n");
   if (plan.chosen_digest != plan.plan.PlanDigest()) {
     absl::StrAppend(&text, "chosen by planning: ", plan.chosen_digest.Hex(), "\n");
   }
-  absl::StrAppend(&text, "search: ", plan.considered, " considered, ", plan.legal, " legal, ",
-                  plan.from_cache ? "plan from the cache" : "searched now", "\n");
-  text += TuningLine(plan);
-  text += "cache:\n";
-  for (size_t i = 0; i < plan.kernels.size(); ++i) text += KernelLine(plan, i);
-  if (!plan.passed_over.empty()) text += "not taken:\n";
-  for (const PassedOver& other : plan.passed_over) {
-    text +=
-        absl::StrFormat("  %s, predicted %.2f us: %s\n", other.name, other.predicted_us, other.why);
-  }
   return text;
+}
+
+std::string SourceLines(const LoadedPlan& plan) {
+  std::string text = absl::StrCat(
+      "search: ", plan.considered, " considered, ", plan.legal, " legal, ",
+      plan.from_cache ? "plan from the cache" : "searched now", "\n", TuningLine(plan), "cache:\n");
+  for (size_t i = 0; i < plan.kernels.size(); ++i) text += KernelLine(plan, i);
+  return text;
+}
+
+// The runner-up that `other` is; names there go on with the schedules.
+Candidate* FindCandidate(std::vector<Candidate>& list, const PassedOver& other) {
+  for (Candidate& c : list) {
+    if (c.predicted_us == other.predicted_us && absl::StartsWith(c.name, other.name)) return &c;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
+  std::vector<Candidate> list;
+  const std::string self = NameInList(plan.plan);
+  for (const Candidate& c : plan.plan.runners_up) {
+    if (c.name != self) list.push_back(c);
+  }
+  std::vector<Candidate> unlisted;
+  for (const PassedOver& other : plan.passed_over) {
+    Candidate* known = FindCandidate(list, other);
+    if (known == nullptr) {
+      unlisted.push_back({other.name, other.predicted_us, other.why});
+    } else if (other.why != "predicted slower" && other.why != "not asked for") {
+      known->why_not = other.why;
+    }
+  }
+  list.insert(list.begin(), unlisted.begin(), unlisted.end());
+  return list;
+}
+
+std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
+  std::string text = PlanHeadText(plan.plan) + DeviceLines(plan, ports);
+  if (!plan.plan.note.empty()) absl::StrAppend(&text, "note: ", plan.plan.note, "\n");
+  for (size_t i = 0; i < plan.plan.kernels.size(); ++i) {
+    absl::StrAppend(&text, KernelReport(i, plan.plan.kernels[i], ports.model));
+  }
+  if (plan.plan.kernels.size() > 1) {
+    absl::StrAppend(
+        &text, "all kernels: ", MeasuredText(plan.plan.PredictedUs(), MeasuredUs(plan.plan)), "\n");
+  }
+  return absl::StrCat(text, SourceLines(plan), RunnersUpReport(NotChosen(plan)),
+                      ConstantsReport(ports.model));
+}
+
+std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports) {
+  return absl::StrCat(plan.plan.ToText(), DeviceLines(plan, ports), SourceLines(plan));
+}
+
+std::string ExplainJson(const LoadedPlan& plan, const Ports& ports) {
+  Plan merged = plan.plan;
+  merged.runners_up = NotChosen(plan);
+  return ReportJson(merged, ports.model);
 }
 
 }  // namespace sinter

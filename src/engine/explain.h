@@ -1,17 +1,29 @@
-// Explain: one screen about a prepared plan.
+// Explain: what is known of a prepared plan, for people and for tools.
 #ifndef SINTER_SRC_ENGINE_EXPLAIN_H_
 #define SINTER_SRC_ENGINE_EXPLAIN_H_
 
 #include <string>
+#include <vector>
 
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 
 namespace sinter {
 
-// The plan, how many schedules were weighed, where each kernel came from, what does not run and
-// why.
+// The plan on one screen: drawings, bytes and time per level, where each kernel came from; below it
+// the plans that were not chosen, each once and with the reason, and the source of each constant of
+// the device model.
 std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports);
+
+// The plan in a few lines: schedules, times, search, where each kernel came from.
+std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports);
+
+// What ExplainPlan says of drawings, levels, losers and constants, as JSON (ReportJson).
+std::string ExplainJson(const LoadedPlan& plan, const Ports& ports);
+
+// Every plan that was considered and does not run: the runners-up of planning, and what the engine
+// passed over, which says why where it knows more.
+std::vector<Candidate> NotChosen(const LoadedPlan& plan);
 
 }  // namespace sinter
 

@@ -8,6 +8,7 @@
 #include "src/engine/bound_plan.h"
 #include "src/engine/explain.h"
 #include "src/engine/workspace.h"
+#include "src/plan/plan_svg.h"
 
 namespace sinter {
 namespace {
@@ -20,6 +21,9 @@ class PreparedPlanImpl : public PreparedPlan {
   const Plan& plan() const override { return plan_->plan; }
   Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
   std::string Explain() const override { return ExplainPlan(*plan_, core_->ports); }
+  std::string Summary() const override { return SummarizePlan(*plan_, core_->ports); }
+  std::string ExplainJson() const override { return sinter::ExplainJson(*plan_, core_->ports); }
+  std::string Svg() const override { return PlanSvg(plan_->plan); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 
   std::string SourceOf(int kernel) const override {

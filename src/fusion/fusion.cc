@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/ffn_view.h"
 #include "src/fusion/ffn_plans.h"
+#include "src/plan/plan_text.h"
 #include "src/search/loss_reason.h"
 
 namespace sinter {
@@ -78,14 +79,6 @@ void SortPlans(std::vector<Plan>* plans) {
     const double x = a.PredictedUs(), y = b.PredictedUs();
     return x != y ? x < y : (a.name == "unfused") > (b.name == "unfused");
   });
-}
-
-std::string NameInList(const Plan& plan) {
-  std::string name = plan.name;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    absl::StrAppend(&name, " [", kernel.spec.schedule.ToString(), "]");
-  }
-  return name;
 }
 
 // The best plan of the other kind first, then the nearest of the rest.

@@ -11,7 +11,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kShownRunnersUp = 6;
+constexpr size_t kShownRunnersUp = 3;
 
 std::string BindingText(const OperandBinding& b) {
   std::string text(NameOf(b.role));
@@ -63,6 +63,14 @@ std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {
         absl::StrAppend(s, BindingText(b));
       }));
   return out;
+}
+
+std::string NameInList(const Plan& plan) {
+  std::string name = plan.name;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    absl::StrAppend(&name, " [", kernel.spec.schedule.ToString(), "]");
+  }
+  return name;
 }
 
 double MeasuredUs(const Plan& plan) {

@@ -12,6 +12,8 @@ namespace sinter {
 std::string PlanHeadText(const Plan& plan);
 // "kernel 0  chain  ..", then its schedule, launch and operands.
 std::string KernelHeadText(size_t index, const PlannedKernel& kernel);
+// What a plan is called in a list of candidates: "fused [grid-exchange bm128 ..]".
+std::string NameInList(const Plan& plan);
 // Microseconds that all kernels took where they were measured; 0 unless each of them was.
 double MeasuredUs(const Plan& plan);
 

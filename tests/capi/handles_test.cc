@@ -83,6 +83,9 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"out_text", [&](auto e) { return sinter_x_model_names(nullptr, e); }},
       {"context", [&](auto e) { return sinter_x_cache_inspect(nullptr, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_to_json(nullptr, &text, e); }},
+      {"plan", [&](auto e) { return sinter_x_plan_summary(nullptr, &text, e); }},
+      {"plan", [&](auto e) { return sinter_x_plan_explain_json(nullptr, &text, e); }},
+      {"plan", [&](auto e) { return sinter_x_plan_svg(nullptr, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_get_source(nullptr, 0, &text, e); }},
       {"context", [&](auto e) { return sinter_x_tune(nullptr, nullptr, 1, nullptr, &text, e); }},
   };
