@@ -161,8 +161,7 @@ SINTER_API sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_tex
 /* Generated CUDA C++ of one kernel. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
                                                   sinter_x_text** out_source, sinter_error** error);
-/* sinter_tune with its report, which also comes when no candidate could be measured. Thread-safe.
- */
+/* sinter_tune with its report, which also comes with SINTER_FAILED_PRECONDITION. Thread-safe. */
 SINTER_API sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain,
                                        int64_t m, const sinter_tune_options* options,
                                        sinter_x_text** out_report, sinter_error** error);

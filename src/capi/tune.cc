@@ -50,6 +50,12 @@ absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
   return options;
 }
 
+absl::Status CheckMeasured(const TuneResult& result) {
+  if (result.entry != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "no candidate could be measured; the report of sinter_x_tune says why of each");
+}
+
 }  // namespace
 
 absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* chain, int64_t m,
@@ -78,8 +84,7 @@ sinter_status sinter_tune(sinter_context* context, const sinter_chain* chain, in
                           const sinter_tune_options* options, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_ASSIGN_OR_RETURN(const auto result, capi::Tune(context, chain, m, options));
-    if (result.entry != nullptr) return absl::OkStatus();
-    return absl::FailedPreconditionError(result.report);
+    return capi::CheckMeasured(result);
   });
 }
 
@@ -89,8 +94,8 @@ sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain, 
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_report, "out_report"));
     SINTER_ASSIGN_OR_RETURN(auto result, capi::Tune(context, chain, m, options));
-    *out_report = capi::NewText(std::move(result.report));
-    return absl::OkStatus();
+    *out_report = capi::NewText(result.report);
+    return capi::CheckMeasured(result);
   });
 }
 

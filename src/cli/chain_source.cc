@@ -119,6 +119,21 @@ Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
   return FromText(words, out);
 }
 
+Outcome FixRows(const ChainArgs& args, LoadedChain* chain) {
+  if (args.m >= 0) chain->m = args.m;
+  if (!sinter_chain_uses_m(chain->chain.get())) chain->m = 1;
+  if (chain->m < 0) return Usage("the chain leaves m open: give --m ROWS");
+  return {};
+}
+
+// The problem file that `args` names without naming a problem in it; "" otherwise.
+std::string WholeFile(const ChainArgs& args) {
+  if (!args.id.empty()) return "";
+  if (!args.file.empty()) return args.words.empty() && !IsJson(args.file) ? args.file : "";
+  return args.words.size() == 1 && IsFile(args.words[0]) && !IsJson(args.words[0]) ? args.words[0]
+                                                                                   : "";
+}
+
 }  // namespace
 
 Outcome ReadFile(const std::string& path, std::string* out) {
@@ -133,10 +148,28 @@ Outcome ReadFile(const std::string& path, std::string* out) {
 
 Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
   SINTER_CLI_TRY(LoadAny(args, out));
-  if (args.m >= 0) out->m = args.m;
-  if (!sinter_chain_uses_m(out->chain.get())) out->m = 1;
-  if (out->m < 0) return Usage("the chain leaves m open: give --m ROWS");
-  return {};
+  return FixRows(args, out);
+}
+
+Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out) {
+  const std::string path = WholeFile(args);
+  if (path.empty()) {
+    out->emplace_back();
+    return LoadChain(args, &out->back());
+  }
+  std::string file, canonical;
+  SINTER_CLI_TRY(ReadFile(path, &file));
+  const Outcome listed = AbiText(&canonical, [&](sinter_x_text** lines, sinter_error** error) {
+    return sinter_x_problems_list(file.c_str(), lines, error);
+  });
+  if (!listed.ok()) return {listed.exit, path + ": " + listed.message};
+  for (const std::string& line : Lines(canonical)) {
+    out->emplace_back();
+    SINTER_CLI_TRY(FromText(line, &out->back()));
+    const Outcome rows = FixRows(args, &out->back());
+    if (!rows.ok()) return {rows.exit, path + ": " + line + ": " + rows.message};
+  }
+  return out->empty() ? Usage(path + " holds no problem") : Outcome{};
 }
 
 }  // namespace sinter::cli

@@ -3,6 +3,7 @@
 #define SINTER_SRC_CLI_CHAIN_SOURCE_H_
 
 #include <string>
+#include <vector>
 
 #include "src/cli/handles.h"
 #include "src/cli/options.h"
@@ -18,6 +19,8 @@ struct LoadedChain {
 // Reads `args`: with a file, its words or id name a problem in it; one word that is a file is that
 // file, JSON when it ends so; everything else is a line of text.
 Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
+// The same, and every problem of a problem file when none is named. At least one.
+Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out);
 Outcome ReadFile(const std::string& path, std::string* out);
 
 }  // namespace sinter::cli

@@ -23,6 +23,7 @@ using ContextPtr = std::unique_ptr<sinter_context, Releaser<sinter_context_relea
 using ChainPtr = std::unique_ptr<sinter_chain, Releaser<sinter_chain_release>>;
 using PlanPtr = std::unique_ptr<sinter_plan, Releaser<sinter_plan_release>>;
 using BindingPtr = std::unique_ptr<sinter_binding, Releaser<sinter_binding_release>>;
+using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
 using TextPtr = std::unique_ptr<sinter_x_text, Releaser<sinter_x_text_release>>;
 
 // Runs `call(sinter_x_text**, sinter_error**)` and copies its text.

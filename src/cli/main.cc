@@ -26,6 +26,14 @@ void AddDevice(CLI::App* app, Options* options) {
         args.cache_dir_given = true;
       },
       "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
+  app->add_option_function<std::string>(
+      "--tuning-set",
+      [&args](const std::string& file) {
+        args.tuning_set = file;
+        args.tuning_set_given = true;
+      },
+      "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
+      "default SINTER_TUNING_SET");
   app->add_flag("-v,--verbose", args.verbose, "log to standard error");
   app->add_flag("--json", options->json, "print one JSON document");
 }
@@ -73,12 +81,23 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   plan->add_option("--kernel", options->kernel, "only this kernel's source")
       ->check(CLI::NonNegativeNumber);
   CLI::App* tune =
-      AddVerb(app, "tune", "measure the best-ranked candidates on the GPU", TuneCommand, chosen);
+      AddVerb(app, "tune", "measure the best-ranked candidates on the GPU, write a tuning set",
+              TuneCommand, chosen);
   AddChain(tune, options);
   AddDevice(tune, options);
-  tune->add_option("--budget", options->budget_s, "seconds")->check(CLI::NonNegativeNumber);
+  tune->add_option("--budget", options->budget_s,
+                   "seconds a chain; what was measured by then decides")
+      ->check(CLI::NonNegativeNumber);
   tune->add_option("--top-k", options->top_k, "candidates to measure; default 11")
       ->check(CLI::PositiveNumber);
+  tune->add_option("--margin", options->margin,
+                   "a measured choice must beat the predicted one by this fraction; default 0.02")
+      ->check(CLI::Range(0.0, 10.0));
+  tune->add_option("--out", options->out,
+                   "tuning set to write; without CHAIN and --file the merged --base files");
+  tune->add_option("--base", options->base, "tuning set to extend, left as it is; may be repeated")
+      ->allow_extra_args(false);
+  tune->add_flag("--keep", options->keep, "do not measure what --base has and can still be used");
 }
 
 void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {

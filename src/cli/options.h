@@ -14,6 +14,8 @@ struct DeviceArgs {
   std::string target;     // "" = the GPU, else the built-in h200 model
   std::string cache_dir;  // "" = the environment's
   bool cache_dir_given = false;
+  std::string tuning_set;  // file; "" = none
+  bool tuning_set_given = false;
   bool verbose = false;
 };
 
@@ -47,8 +49,12 @@ struct Options {
   int kernel = -1;
   std::string svg;  // file to draw into
   // tune
-  double budget_s = 0;
+  double budget_s = 0;  // a chain
   int top_k = 0;
+  double margin = 0;              // 0 = the library's
+  bool keep = false;              // what the base sets have and can still be used
+  std::vector<std::string> base;  // sets to extend
+  std::string out;                // set to write
   // device
   bool model = false;
   // cache

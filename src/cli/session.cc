@@ -17,6 +17,7 @@ Outcome Create(const DeviceArgs& args, const std::string& target, ContextPtr* ou
   options.device = args.device;
   options.target = target.empty() ? nullptr : target.c_str();
   options.cache_dir = args.cache_dir_given ? args.cache_dir.c_str() : nullptr;
+  options.tuning_set = args.tuning_set_given ? args.tuning_set.c_str() : nullptr;
   if (args.verbose) options.log_level = SINTER_LOG_DEBUG;
   sinter_context* context = nullptr;
   SINTER_CLI_TRY(
@@ -119,6 +120,16 @@ sinter_stats StatsOf(const Session& session) {
   return stats;
 }
 
+std::string Hex(const uint8_t (&digest)[32]) {
+  std::string hex;
+  for (const uint8_t byte : digest) {
+    char two[3];
+    std::snprintf(two, sizeof(two), "%02x", byte);
+    hex += two;
+  }
+  return hex;
+}
+
 std::string CountersText(const sinter_stats& stats) {
   char text[256];
   std::snprintf(text, sizeof(text),
@@ -139,6 +150,8 @@ Json CountersJson(const sinter_stats& stats) {
           {"kernels_loaded", stats.kernels_loaded},
           {"launches", stats.launches},
           {"wrong_kernels", stats.wrong_kernels},
+          {"tuned_plans", stats.tuned_plans},
+          {"tuned_refused", stats.tuned_refused},
           {"cache_misses", stats.cache_misses},
           {"cache_puts", stats.cache_puts},
           {"cache_put_failures", stats.cache_put_failures},
@@ -168,13 +181,7 @@ Outcome Summary(const sinter_plan* plan, std::string* out) {
 std::string DigestHex(const sinter_plan* plan) {
   uint8_t digest[32] = {};
   sinter_plan_get_digest(plan, digest, nullptr);
-  std::string hex;
-  for (const uint8_t byte : digest) {
-    char two[3];
-    std::snprintf(two, sizeof(two), "%02x", byte);
-    hex += two;
-  }
-  return hex;
+  return Hex(digest);
 }
 
 }  // namespace sinter::cli

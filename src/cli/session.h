@@ -38,6 +38,7 @@ std::string CountersText(const sinter_stats& stats);
 Json CountersJson(const sinter_stats& stats);
 Outcome Explain(const sinter_plan* plan, std::string* out);
 Outcome Summary(const sinter_plan* plan, std::string* out);
+std::string Hex(const uint8_t (&digest)[32]);
 std::string DigestHex(const sinter_plan* plan);
 
 }  // namespace sinter::cli

@@ -1,37 +1,133 @@
-// sinter tune: builds and measures what the search ranked best.
+// sinter tune: measures what the search ranked best, and collects the choices in a tuning set.
 #include <cstdio>
+#include <vector>
 
 #include "src/cli/commands.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {
+namespace {
+
+// The set that --base files make together; empty without any.
+Outcome OpenSet(const Options& options, TuningSetPtr* out) {
+  sinter_tuning_set* set = nullptr;
+  SINTER_CLI_TRY(Abi([&](sinter_error** error) { return sinter_tuning_set_create(&set, error); }));
+  out->reset(set);
+  for (const std::string& path : options.base) {
+    SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+      return sinter_tuning_set_add_file(set, path.c_str(), error);
+    }));
+  }
+  return {};
+}
+
+Outcome WriteSet(const Options& options, const sinter_tuning_set* set) {
+  if (options.out.empty()) return {};
+  return Abi([&](sinter_error** error) {
+    return sinter_tuning_set_write(set, options.out.c_str(), error);
+  });
+}
+
+Json SetJson(const Options& options, const sinter_tuning_set* set) {
+  uint8_t digest[32] = {};
+  sinter_tuning_set_get_digest(set, digest, nullptr);
+  return {{"path", options.out},
+          {"entries", sinter_tuning_set_get_count(set)},
+          {"digest", Hex(digest)}};
+}
+
+void PrintSet(const Options& options, const sinter_tuning_set* set) {
+  if (options.out.empty()) {
+    std::printf("nothing was written: --out FILE keeps the choices\n");
+    return;
+  }
+  const Json json = SetJson(options, set);
+  std::printf("%s: %llu entries, digest %s\n", options.out.c_str(),
+              static_cast<unsigned long long>(sinter_tuning_set_get_count(set)),
+              json["digest"].get<std::string>().c_str());
+}
+
+// The report may come with a failure too.
+Outcome TuneOne(const Options& options, const Session& session, const LoadedChain& chain,
+                sinter_tuning_set* set, std::string* report) {
+  sinter_tune_options tune = SINTER_INIT(sinter_tune_options);
+  if (options.prepare.deterministic) tune.flags |= SINTER_TUNE_DETERMINISTIC;
+  if (options.keep) tune.flags |= SINTER_TUNE_KEEP;
+  tune.deadline_us = static_cast<int64_t>(options.budget_s * 1e6);
+  tune.top_k = options.top_k;
+  tune.switch_margin = options.margin;
+  tune.into = set;
+  sinter_x_text* text = nullptr;
+  Outcome outcome = Abi([&](sinter_error** error) {
+    return sinter_x_tune(session.context.get(), chain.chain.get(), chain.m, &tune, &text, error);
+  });
+  if (text != nullptr) *report = sinter_x_text_get(TextPtr(text).get());
+  if (!outcome.ok() && text != nullptr) outcome.exit = kFailed;
+  return outcome;
+}
+
+Outcome MergeOnly(const Options& options) {
+  TuningSetPtr set;
+  SINTER_CLI_TRY(OpenSet(options, &set));
+  SINTER_CLI_TRY(WriteSet(options, set.get()));
+  if (options.json) {
+    std::printf("%s\n", Json{{"set", SetJson(options, set.get())}}.dump(2).c_str());
+  } else {
+    PrintSet(options, set.get());
+  }
+  return {};
+}
+
+// Writes the set after each chain, so that an interrupted list keeps what it has.
+Outcome TuneAll(const Options& options, const Session& session,
+                const std::vector<LoadedChain>& chains, sinter_tuning_set* set, Json* list) {
+  Outcome first;
+  int failed = 0;
+  for (const LoadedChain& chain : chains) {
+    std::string report;
+    const Outcome outcome = TuneOne(options, session, chain, set, &report);
+    Json entry = {{"chain", chain.text}, {"m", chain.m}, {"report", report}};
+    if (!outcome.ok()) entry["error"] = outcome.message;
+    list->push_back(std::move(entry));
+    if (!options.json) std::printf("%s\n%s", chain.text.c_str(), report.c_str());
+    if (outcome.ok()) {
+      SINTER_CLI_TRY(WriteSet(options, set));
+    } else if (failed++ == 0) {
+      first = outcome;
+    }
+  }
+  if (failed == 0 || chains.size() == 1) return first;
+  return {first.exit, std::to_string(failed) + " of " + std::to_string(chains.size()) +
+                          " chains were not tuned; the first: " + first.message};
+}
+
+}  // namespace
 
 Outcome TuneCommand(const Options& options) {
-  LoadedChain chain;
-  SINTER_CLI_TRY(LoadChain(options.chain, &chain));
+  if (options.keep && options.base.empty()) return Usage("--keep needs --base FILE");
+  const bool nothing = options.chain.words.empty() && options.chain.file.empty();
+  if (nothing && !options.out.empty() && !options.base.empty()) return MergeOnly(options);
+  std::vector<LoadedChain> chains;
+  SINTER_CLI_TRY(LoadChains(options.chain, &chains));
+  TuningSetPtr set;
+  SINTER_CLI_TRY(OpenSet(options, &set));
   Session session;
   SINTER_CLI_TRY(OpenSession(options.device, &session));
   if (!session.has_gpu()) {
     return {kUnavailable, "tuning measures kernels and needs a GPU: " + session.no_gpu};
   }
-  sinter_tune_options tune = SINTER_INIT(sinter_tune_options);
-  tune.deadline_us = static_cast<int64_t>(options.budget_s * 1e6);
-  tune.top_k = options.top_k;
-  std::string report;
-  SINTER_CLI_TRY(AbiText(&report, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_tune(session.context.get(), chain.chain.get(), chain.m, &tune, out, error);
-  }));
+  Json list = Json::array();
+  const Outcome outcome = TuneAll(options, session, chains, set.get(), &list);
   if (!options.json) {
-    std::printf("%s\n%s", chain.text.c_str(), report.c_str());
-    return {};
+    PrintSet(options, set.get());
+    return outcome;
   }
-  const Json json = {{"chain", chain.text},
-                     {"m", chain.m},
-                     {"device", session.device},
-                     {"report", report},
+  const Json json = {{"device", session.device},
+                     {"chains", list},
+                     {"set", SetJson(options, set.get())},
                      {"counters", CountersJson(StatsOf(session))}};
   std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-  return {};
+  return outcome;
 }
 
 }  // namespace sinter::cli
