@@ -36,9 +36,12 @@ struct DsmGroup {
 
 // Room in shared memory that peers fill, with kDeliveries barriers that tell of it. Peers write at
 // any time between open() and the delivery, and not outside. One round:
-//   open(bytes)      all threads: waits until every peer is done with what this block sent last
+//   expect(i, bytes) one thread a delivery: what the peers will send
+//   open()           all threads: waits until every peer is done with what this block sent last
 //   ... pushes to peers' inboxes, completing on their full(i) ...
-//   await(i)         all threads: until this block's delivery i is there
+//   await(i)         threads that read delivery i, until it is there; each delivery in each round
+//   by
+//                    some thread before its release()
 //   ... reads ...
 //   release()        all threads: peers may fill the inbox again
 // Invariants: full(i) takes one arrival of its own block, and bytes; it completes once a round.
@@ -46,6 +49,10 @@ struct DsmGroup {
 // A block sends in round r + 1 only after phase r of its empty, so bytes of one round never meet
 // those of another, and nobody falls two phases behind. Bytes may come before they are expected:
 // the phase still needs the arrival.
+//
+// Waits and arrivals are the plain forms, as for TMA multicast: bytes of st.async and of bulk
+// copies are in shared memory before their phase completes, and a release says only that this block
+// has read. The forms with cluster scope would fence global memory too (MEMBAR.GPU, CCTL.IVALL).
 template <int kDeliveries_>
 struct DsmMailbox {
   u32 inbox;     // shared address, 16-byte aligned
@@ -64,25 +71,24 @@ struct DsmMailbox {
     mbarrier_init(empty(), ranks - 1);
   }
 
-  // One thread a delivery and round, before await(): what the peers will send.
   SINTER_DEVICE void expect(int i, u32 bytes) const { mbarrier_arrive_expect(full(i), bytes); }
 
   // A fresh barrier lets a wait for parity 1 pass: round 0 finds all inboxes free.
-  SINTER_DEVICE void open() const { mbarrier_wait_cluster(empty(), parity ^ 1); }
+  SINTER_DEVICE void open() const { mbarrier_wait(empty(), parity ^ 1); }
 
-  SINTER_DEVICE void await(int i) const { mbarrier_wait_cluster(full(i), parity); }
+  SINTER_DEVICE void await(int i) const { mbarrier_wait(full(i), parity); }
 
   template <class Group>
   SINTER_DEVICE void release(const Group& group) {
     group.meet();
     if (group.thread < Group::kRanks && group.thread != group.rank)
-      mbarrier_arrive_remote(group.at(empty(), group.thread));
+      mbarrier_arrive_remote_read(group.at(empty(), group.thread));
     parity ^= 1;
   }
 
   // After the last round: until every peer has released it. Then no arrival and no byte is on its
   // way to or from this block.
-  SINTER_DEVICE void drain() const { mbarrier_wait_cluster(empty(), parity ^ 1); }
+  SINTER_DEVICE void drain() const { mbarrier_wait(empty(), parity ^ 1); }
 };
 
 // Every thread of every block of the cluster, once, after mailboxes were initialised and before the

@@ -41,7 +41,7 @@ struct InterClusterReduce {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c)
       store_shared(tile.staging + chunk_at<Group>(c, group.thread), chunk_of(d, c));
-    fence_proxy_async();
+    fence_proxy_async_shared();
     group.meet();
     if (group.thread != 0) return;
     for (int at = 0; at < kTileBytes; at += kBulkBytes)

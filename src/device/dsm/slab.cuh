@@ -37,7 +37,7 @@ struct DsmShuffle {
   // The fence makes each thread's stores visible to the copies and to wgmma, the meeting gathers
   // them; then one thread a peer copies the slice.
   static SINTER_DEVICE void push(const Group& group, const DsmMailbox<kDeliveries>& box) {
-    fence_proxy_async();
+    fence_proxy_async_shared();
     group.meet();
     if (group.thread >= Group::kRanks - 1) return;
     const int peer = (group.rank + 1 + group.thread) % Group::kRanks;
@@ -53,7 +53,7 @@ struct DsmShuffle {
 
   // The fence orders this round's plain loads before the copies that overwrite what they read.
   static SINTER_DEVICE void release(const Group& group, DsmMailbox<kDeliveries>& box) {
-    fence_proxy_async();
+    fence_proxy_async_shared();
     box.release(group);
   }
 };

@@ -34,6 +34,13 @@ SINTER_DEVICE void mbarrier_arrive_remote(u32 remote) {
                : "memory");
 }
 
+// The same for a thread that has only read what the peer may now overwrite. Releasing writes would
+// wait for all that this thread has under way, in memory too.
+SINTER_DEVICE void mbarrier_arrive_remote_read(u32 remote) {
+  jitter();
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
+}
+
 SINTER_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity) {
   u32 done;
   asm volatile(
