@@ -53,6 +53,11 @@ Candidate* FindCandidate(std::vector<Candidate>& list, const PassedOver& other) 
   return nullptr;
 }
 
+// Passed over for its time or the caller's wish: planning says more of that than the engine.
+bool IsByTime(const PassedOver& other) {
+  return other.why == "predicted slower" || other.why == "not asked for";
+}
+
 }  // namespace
 
 std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
@@ -61,12 +66,13 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
   for (const Candidate& c : plan.plan.runners_up) {
     if (c.name != self) list.push_back(c);
   }
+  const bool planned = !list.empty();  // then planning listed what is worth it
   std::vector<Candidate> unlisted;
   for (const PassedOver& other : plan.passed_over) {
     Candidate* known = FindCandidate(list, other);
-    if (known == nullptr) {
+    if (known == nullptr && !(planned && IsByTime(other))) {
       unlisted.push_back({other.name, other.predicted_us, other.why});
-    } else if (other.why != "predicted slower" && other.why != "not asked for") {
+    } else if (known != nullptr && !IsByTime(other)) {
       known->why_not = other.why;
     }
   }

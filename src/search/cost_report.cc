@@ -76,7 +76,7 @@ LevelCost TensorCost(const Prediction& p, const KernelFacts& f, const DeviceMode
   const double rate = model.tensor_flop_per_us / std::max(1, model.sm_count);
   LevelCost cost{"tensor", p.tensor_us, AmountText(f.flop, "FLOP") + " a block",
                  RateText(rate, "FLOP") + " an SM", "tensor_flop_per_us"};
-  if (f.warpgroups == 1) absl::StrAppend(&cost.rate, ", a lone warpgroup");
+  if (f.warpgroups == 1) absl::StrAppend(&cost.rate, ", lone warpgroup");
   return cost;
 }
 

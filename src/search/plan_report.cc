@@ -24,7 +24,7 @@ std::string Bar(double us, double longest) {
 
 std::string LevelLine(const LevelCost& level, double longest) {
   std::string line =
-      absl::StrFormat("  %-7s %8.2f |%s| %-24s %s", level.level, level.us, Bar(level.us, longest),
+      absl::StrFormat("  %-7s %8.2f |%s| %-22s %s", level.level, level.us, Bar(level.us, longest),
                       level.amount, level.rate.empty() ? "" : absl::StrCat("at ", level.rate));
   line.resize(line.find_last_not_of(' ') + 1);
   if (level.bound) absl::StrAppend(&line, "  <- bound");

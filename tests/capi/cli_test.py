@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The sinter command from outside: output, errors, JSON, exit statuses. Usage: cli_test.py SINTER SOURCE."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 SINTER, SOURCE = sys.argv[1], sys.argv[2]
 PROBLEMS = os.path.join(SOURCE, "tests", "bench", "problems")
@@ -109,6 +111,42 @@ class Cli(unittest.TestCase):
         self.assertEqual(unfused["chosen"], "unfused")
         self.fails("kernel is 9, the plan has", "plan", "--target", "h200", "--source", "--kernel", "9", CHAIN)
 
+    def test_plan_shows_drawing_levels_losers_and_constants(self):
+        lines = self.sinter("plan", "--target", "h200", CHAIN).stdout.splitlines()
+        text = "\n".join(lines)
+        for part in ("C = relu(A W1)", "E = C W2", "+---v---", "shared memory ", "ring ", "<- bound",
+                     "not measured (sinter tune measures)", "bound by", "searched", "hbm_bytes_per_us",
+                     "cp.async.bulk read stream"):
+            self.assertIn(part, text)
+        self.assertNotIn("not taken", text)
+        losers = [line for line in lines if line.startswith("  ") and " us  " in line and line.strip()[0].isdigit()]
+        self.assertEqual(len(losers), 10, text)
+        self.assertEqual(text.count("\nnot chosen:"), 1)
+        self.assertLess(lines.index("not chosen:"), 64, "the plan itself is more than a screen")
+
+    def test_plan_json_carries_the_explanation(self):
+        plan = json.loads(self.sinter("plan", "--target", "h200", "--json", CHAIN).stdout)["explanation"]
+        self.assertEqual(plan["schema"], 1)
+        for kernel in plan["kernels"]:
+            self.assertEqual([level["level"] for level in kernel["levels"]],
+                             ["hbm", "l2", "intake", "shared", "tensor", "dsm", "fixed"])
+            self.assertEqual(sum(level["bound"] for level in kernel["levels"]), 1)
+        self.assertEqual(len(plan["runners_up"]), 10)
+        names = [loser["name"] for loser in plan["runners_up"]]
+        self.assertEqual(len(set(names)), len(names))
+        self.assertTrue(all(constant["source"] for constant in plan["model"]["constants"]))
+
+    def test_plan_draws_svg(self):
+        path = os.path.join(self.cache, "plan.svg")
+        for choice in ("fused", "unfused"):
+            self.sinter("plan", "--target", "h200", "--choice", choice, "--svg", path, CHAIN)
+            root = xml.etree.ElementTree.parse(path).getroot()
+            self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+            words = " ".join(root.itertext())
+            for part in (choice + " plan", "E = C W2", "consumer warpgroups", "the bound", "ring stage"):
+                self.assertIn(part, words)
+        self.fails("cannot write", "plan", "--target", "h200", "--svg", "/no/such/folder/plan.svg", CHAIN, expect=FAILED)
+
     def test_must_hit_fails_cold_and_serves_warm(self):
         cold = self.sinter("run", "--target", "h200", "--must-hit", CHAIN, expect=FAILED)
         self.assertIn("CACHE_MISS", cold.stderr)
@@ -138,6 +176,83 @@ class Cli(unittest.TestCase):
         self.assertIn("would remove %d records" % len(records), self.sinter("cache", "clear").stdout)
         self.assertIn("removed %d records" % len(records), self.sinter("cache", "clear", "--yes").stdout)
         self.assertIn("is empty", self.sinter("cache", "ls").stdout)
+
+    def tuning_set(self, name, body=""):
+        """A set's file as the library writes it."""
+        text = "sinter tuning set 1\n" + body
+        path = os.path.join(self.cache, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + "sha256 " + hashlib.sha256(text.encode()).hexdigest() + "\n")
+        return path
+
+    def tuning_entry(self, chain):
+        digest = hashlib.sha256(chain.encode()).hexdigest()
+        return ("chain %s m 16 chip %s flags 0\n  on h200 sm_90a 132 SMs\n  plan fused\n  schedule any\n"
+                "  kernel %s\n  predicted_us 4\n  measured_us 4.25\n  untuned_us 4.5\n  device NVIDIA H200\n"
+                "  driver CUDA 13.0\n  seed 7\n  error 0.0024\n  bytes 00\n" % (digest, digest, digest))
+
+    def test_a_tuning_set_is_chosen_by_name_and_shows(self):
+        path = self.tuning_set("set.txt")
+        plain = json.loads(self.sinter("plan", "--target", "h200", "--json", CHAIN).stdout)
+        tuned = json.loads(self.sinter("plan", "--target", "h200", "--json", "--tuning-set", path, CHAIN).stdout)
+        self.assertNotEqual(tuned["digest"], plain["digest"])
+        self.assertEqual(tuned["counters"]["searched"], 1)
+        with open(path, encoding="utf-8") as file:
+            digest = file.read().split()[-1]
+        text = self.sinter("plan", "--target", "h200", "--tuning-set", path, CHAIN).stdout
+        self.assertIn("tuning: " + digest[:16], text)
+        self.assertIn("tuning: none", self.sinter("plan", "--target", "h200", "--tuning-set", "", CHAIN).stdout)
+        for name, why in (("none.txt", "cannot be opened"), ("damaged.txt", "damaged")):
+            bad = os.path.join(self.cache, name)
+            if why == "damaged":
+                shutil.copy(path, bad)
+                with open(bad, "r+b") as file:
+                    file.seek(60)
+                    file.write(b"~")
+            for command in (["plan", CHAIN], ["tune", CHAIN], ["device"]):
+                self.fails("tuning set " + bad + ": " + why, *command, "--target", "h200", "--tuning-set", bad)
+
+    def test_ranks_that_read_one_tuning_set_agree(self):
+        path = self.tuning_set("set.txt")
+        environment = dict(os.environ, SINTER_CACHE_DIR=self.cache, SINTER_TUNING_SET=path)
+        ranks = [subprocess.Popen([SINTER, "plan", "--target", "h200", "--json", CHAIN], env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(8)]
+        results = [rank.communicate(timeout=60) for rank in ranks]
+        if any(rank.returncode == UNAVAILABLE for rank in ranks):
+            self.skipTest(results[0][1])
+        self.assertEqual({rank.returncode for rank in ranks}, {DONE}, results)
+        self.assertEqual(len({json.loads(out)["digest"] for out, _ in results}), 1)
+
+    def test_tuning_sets_are_merged_into_a_new_file(self):
+        entries = sorted(self.tuning_entry(chain) for chain in ("one", "two", "three"))
+        first, second = self.tuning_set("1.txt", "".join(entries[:2])), self.tuning_set("2.txt", "".join(entries[1:]))
+        out = os.path.join(self.cache, "out.txt")
+        with open(first, "rb") as file:
+            before = file.read()
+        result = self.sinter("tune", "--base", first, "--base", second, "--out", out)
+        with open(out, encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(text, open(self.tuning_set("want.txt", "".join(entries)), encoding="utf-8").read())
+        self.assertIn("3 entries, digest " + text.split()[-1], result.stdout)
+        with open(first, "rb") as file:
+            self.assertEqual(file.read(), before)
+        merged = json.loads(self.sinter("tune", "--json", "--base", out, "--out", out).stdout)
+        self.assertEqual(merged["set"], {"path": out, "entries": 3, "digest": text.split()[-1]})
+        self.fails("--keep needs --base", "tune", "--keep", CHAIN)
+        self.fails("no chain given", "tune", "--out", out)
+        self.fails("cannot be opened", "tune", "--base", "/no/such/set", "--out", out)
+        self.fails("cannot be written", "tune", "--base", out, "--out", "/no/such/folder/set")
+        self.fails("--margin", "tune", "--margin", "-1", CHAIN)
+
+    def test_tune_takes_a_whole_list(self):
+        path = os.path.join(self.cache, "list.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# none\n")
+        self.fails("holds no problem", "tune", "--file", path)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("A " + CHAIN + "\nB " + CHAIN.replace("m=20", "m=M") + "\n")
+        self.fails("leaves m open", "tune", "--file", path)
+        self.fails("needs a GPU", "tune", "--target", "h200", "-m", "4", "--file", path, expect=UNAVAILABLE)
 
     def test_help_for_every_verb(self):
         for arguments in ([], ["run"], ["plan"], ["tune"], ["device"], ["cache"], ["version"], ["cache", "ls"],

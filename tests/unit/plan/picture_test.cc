@@ -1,0 +1,100 @@
+// Pictures of kernels: what they say of a schedule, and that every dataflow has one.
+#include "src/plan/picture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/plan/picture_text.h"
+#include "src/plan/units.h"
+#include "tests/unit/codegen/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Picture, EveryDataflowHasARow) {
+  for (int value = 1; value < 256; value++) {
+    const auto dataflow = static_cast<Dataflow>(value);
+    if (NameOf(dataflow) == "invalid") continue;
+    EXPECT_EQ(RowOf(dataflow).dataflow, dataflow)
+        << NameOf(dataflow) << " needs a row in src/plan/picture.cc";
+  }
+}
+
+TEST(Picture, AnUnknownDataflowIsDrawnAsSuch) {
+  EXPECT_THAT(std::string(RowOf(static_cast<Dataflow>(99)).title), HasSubstr("no drawing"));
+}
+
+TEST(Picture, PartsOfSharedMemoryAddUp) {
+  for (const FfnProblem& p : {SampleS8(), SampleG7()}) {
+    for (Dataflow dataflow : kDataflows) {
+      const KernelPicture k = PictureOf(SampleSpec(p, dataflow));
+      int64_t sum = 0;
+      for (const SharedPart& part : k.shared) sum += part.bytes * part.count;
+      EXPECT_EQ(sum, k.shared_bytes) << NameOf(dataflow);
+      EXPECT_EQ(k.products.size(), k.hand_overs.size() + 1) << NameOf(dataflow);
+    }
+  }
+}
+
+TEST(Picture, TheIntermediateTravelsThroughItsLevel) {
+  const auto medium = [](Dataflow d) {
+    return PictureOf(SampleSpec(SampleG7(), d)).hand_overs.at(0).medium;
+  };
+  EXPECT_EQ(medium(Dataflow::kGridExchange), Medium::kL2);
+  EXPECT_EQ(medium(Dataflow::kClusterExchange), Medium::kDsm);
+}
+
+TEST(Picture, AProductOfAChainIsNamedByItsBuffers) {
+  KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
+  EXPECT_EQ(PictureOf(first).products[0].formula, "E = relu(A W1)");
+  first.operands.back().buffer = kWorkspaceBuffer;  // its output
+  EXPECT_EQ(PictureOf(first).products[0].formula, "C = relu(A W1)");
+  EXPECT_EQ(PictureOf(first).result_to, "L2");
+  KernelSpec second =
+      SampleSpec(SecondProductOf(SampleG7()), SampleSchedule(SampleG7(), Dataflow::kProduct));
+  second.operands.front().buffer = kWorkspaceBuffer;  // its rows
+  EXPECT_EQ(PictureOf(second).products[0].formula, "E = C W2");
+  EXPECT_EQ(PictureOf(second).products[0].operands_from, "L2 and HBM");
+}
+
+TEST(Picture, FormulasNameGateActivationAndBias) {
+  FfnProblem p = SampleS8();
+  p.bias1 = p.bias2 = true;
+  const KernelPicture k = PictureOf(SampleSpec(p, Dataflow::kGridExchange));
+  EXPECT_EQ(k.products[0].formula, "C = silu(A W1 + b1) * (A Wup + bup)");
+  EXPECT_EQ(k.products[1].formula, "E = C W2 + b2");
+}
+
+TEST(Picture, WeightsAreDrawnAsTheyLieInMemory) {
+  FfnProblem p = SampleS8();
+  EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
+              HasSubstr("W1 Wup 3072x1024"));
+  p.layout = Layout::kIO;
+  EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
+              HasSubstr("W1 Wup 1024x3072"));
+}
+
+TEST(Picture, SplitAndTurnsAreSaid) {
+  const std::string text = DrawText(PictureOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)));
+  EXPECT_THAT(text, HasSubstr("K 3072 in 4 parts over DSM"));
+  EXPECT_THAT(text, HasSubstr("up to 2 tiles a group"));
+  EXPECT_THAT(DrawText(PictureOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange))),
+              Not(HasSubstr("up to")));
+}
+
+TEST(Units, ShowThreeDigitsAndAUnit) {
+  EXPECT_EQ(SizeText(49152), "48 KiB");
+  EXPECT_EQ(SizeText(1536), "1.50 KiB");
+  EXPECT_EQ(SizeText(96), "96 B");
+  EXPECT_EQ(AmountText(19.5e6, "B"), "19.5 MB");
+  EXPECT_EQ(AmountText(999.7e3, "B"), "1.00 MB");
+  EXPECT_EQ(AmountText(0, "B"), "0 B");
+  EXPECT_EQ(RateText(4.55e6, "B"), "4.55 TB/s");
+  EXPECT_EQ(RateText(790e6, "FLOP"), "790 TFLOP/s");
+}
+
+}  // namespace
+}  // namespace sinter
