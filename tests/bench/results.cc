@@ -91,6 +91,7 @@ void VisitBytesRow(RowType& r, const Visit& visit) {
   visit("layout", r.layout);
   visit("contestant", r.contestant);
   visit("schedule", r.schedule);
+  visit("kernels", r.kernels);
   visit("dram_read_bytes", r.dram_read_bytes);
   visit("l2_bytes", r.l2_bytes);
   visit("dsm_bytes", r.dsm_bytes);

@@ -60,6 +60,7 @@ struct SearchRow {
 // Bytes that the analyzer predicts for one computation.
 struct BytesRow {
   std::string id, layout, contestant, schedule;
+  double kernels = 0;  // launches; 0 where that is not known
   std::optional<double> dram_read_bytes, l2_bytes, dsm_bytes;  // absent for cuBLASLt
 };
 

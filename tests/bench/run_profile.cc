@@ -42,6 +42,7 @@ absl::StatusOr<Runnable> MakeRunnable(Session* session, const Case& c, const Pre
     dram += kernel.prediction.hbm_bytes;
     l2 += kernel.prediction.l2_bytes;
     dsm += kernel.prediction.dsm_bytes;
+    ++row->kernels;
   }
   row->dram_read_bytes = dram;
   row->l2_bytes = l2;

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "tests/bench/dsm/cases.h"
 #include "tests/gpu/dsm_kernels.h"
 
 namespace sinter::gpu_testing {
@@ -57,6 +58,15 @@ TEST(DsmCompile, TestBuildsOfEveryExchange) {
   std::vector<CompileRequest> requests;
   for (const DsmCase& c : AllDsmCases()) {
     if (c.cluster == c.ranks) requests.push_back(DsmRequest(c, true));
+  }
+  CompileAll(requests);
+}
+
+TEST(DsmCompile, TimedKernelsOfTheSmallestAndTheLargestPayload) {
+  std::vector<CompileRequest> requests;
+  for (const bench::DsmTimedCase& c : bench::AllDsmTimedCases()) {
+    if (c.payload_bytes == 1024 || c.payload_bytes == 65536)
+      requests.push_back(bench::DsmTimedRequest(c));
   }
   CompileAll(requests);
 }
