@@ -184,10 +184,7 @@ absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelop
   try {
     SINTER_ASSIGN_OR_RETURN(const std::string table, BuildTable(TableUserKey(envelope.kind, digest),
                                                                 EncodeEnvelope(envelope)));
-    if (table.size() > kMaxRecordFileBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("put: ", table.size(), " bytes, at most ", kMaxRecordFileBytes));
-    }
+    SINTER_RETURN_IF_ERROR(CheckRecordSize(table.size()));
     const absl::Status status = PutOnce(digest, table, envelope);
     if (!absl::IsNotFound(status)) return status;
     Reopen();  // the folder was removed under us

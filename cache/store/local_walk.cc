@@ -33,16 +33,6 @@ absl::Status VisitRecord(const StoreDirectory& dir, RecordKind kind, const Diges
   return visitor.record ? visitor.record(digest, record.verdict.envelope) : absl::OkStatus();
 }
 
-absl::Status VisitFile(const StoreDirectory& dir, RecordKind kind, const std::string& path,
-                       const RecordVisitor& visitor) {
-  Digest digest;
-  if (DigestOfPath(path, ".ldb", &digest)) return VisitRecord(dir, kind, digest, path, visitor);
-  if (!DigestOfPath(path, ".bad", &digest) || !visitor.tombstone) return absl::OkStatus();
-  const auto why = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxTombstoneBytes);
-  return visitor.tombstone(kind, digest,
-                           why.ok() ? absl::string_view(why->bytes) : why.status().message());
-}
-
 }  // namespace
 
 EnvelopeFile ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest) {
@@ -74,10 +64,12 @@ absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
     if (absl::IsNotFound(paths.status())) continue;
     SINTER_RETURN_IF_ERROR(paths.status());
     for (const std::string& path : *paths) {
-      SINTER_RETURN_IF_ERROR(VisitFile(*dir, kind, path, visitor));
+      Digest digest;
+      if (!DigestOfPath(path, ".ldb", &digest)) continue;
+      SINTER_RETURN_IF_ERROR(VisitRecord(*dir, kind, digest, path, visitor));
     }
   }
-  return absl::OkStatus();
+  return visitor.tombstone ? ForEachTombstone(*dir, visitor.tombstone) : absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<StoredEntry>> LocalStore::List() {

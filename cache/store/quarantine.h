@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -39,6 +40,12 @@ absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& dige
 // be known.
 absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                               std::string* why);
+
+// Calls `visit` with every tombstone's key and text, in no order, until it returns another status
+// than OK.
+absl::Status ForEachTombstone(
+    const StoreDirectory& dir,
+    const std::function<absl::Status(RecordKind, const Digest&, absl::string_view why)>& visit);
 
 }  // namespace sinter
 

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -17,9 +19,16 @@ int64_t NowUnixSeconds() {
 
 }  // namespace
 
+absl::Status CheckRecordSize(uint64_t bytes) {
+  if (bytes <= kMaxRecordFileBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("put: ", bytes, " bytes, at most ", kMaxRecordFileBytes));
+}
+
 absl::Status RecordStore::Put(RecordKind kind, absl::string_view key, const Digest& digest,
                               absl::string_view payload) {
   try {
+    SINTER_RETURN_IF_ERROR(CheckRecordSize(key.size() + payload.size()));
     Envelope envelope;
     envelope.kind = kind;
     envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);

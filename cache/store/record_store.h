@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +24,9 @@ namespace sinter {
 
 // Larger records are damage on the way in and not stored on the way out.
 constexpr uint64_t kMaxRecordFileBytes = uint64_t{256} << 20;
+
+// RESOURCE_EXHAUSTED for more.
+absl::Status CheckRecordSize(uint64_t bytes);
 
 // One record as the janitor sees it.
 struct StoredEntry {

@@ -19,7 +19,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kFooterSize = 48;
+constexpr uint64_t kFooterSize = kTableFooterBytes;
 constexpr uint64_t kBlockTrailerSize = 5;  // compression type, CRC32C
 constexpr uint64_t kTableMagic = 0xdb4775248b80fb57u;
 constexpr uint64_t kInternalTrailerSize = 8;
@@ -155,18 +155,32 @@ absl::Status CheckMetaBlock(absl::string_view file, const BlockSpan& span) {
   return got == want ? absl::OkStatus() : Bad("meta block differs");
 }
 
-// Everything that LevelDB would allocate or follow lies inside the file. Checksums are LevelDB's
-// part.
-absl::Status CheckLayout(absl::string_view file) {
-  if (file.size() < kFooterSize) return Bad(absl::StrCat(file.size(), " bytes"));
-  absl::string_view footer = file.substr(file.size() - kFooterSize);
-  if (ByteReader(footer.substr(kFooterSize - 8)).U64() != kTableMagic) return Bad("magic differs");
+struct Footer {
   BlockSpan meta, index;
-  if (!TakeHandle(&footer, &meta) || !TakeHandle(&footer, &index)) return Bad("footer handles");
+};
+
+// The two blocks that `footer`, exactly one footer, names; they may lie anywhere.
+absl::StatusOr<Footer> ParseFooter(absl::string_view footer) {
+  if (footer.size() != kFooterSize) return Bad(absl::StrCat(footer.size(), " bytes"));
+  if (ByteReader(footer.substr(kFooterSize - 8)).U64() != kTableMagic) return Bad("magic differs");
+  Footer parsed;
+  if (!TakeHandle(&footer, &parsed.meta) || !TakeHandle(&footer, &parsed.index)) {
+    return Bad("footer handles");
+  }
   while (footer.size() > 8) {
     if (footer.front() != '\0') return Bad("footer padding");
     footer.remove_prefix(1);
   }
+  return parsed;
+}
+
+// Everything that LevelDB would allocate or follow lies inside the file. Checksums are LevelDB's
+// part.
+absl::Status CheckLayout(absl::string_view file) {
+  if (file.size() < kFooterSize) return Bad(absl::StrCat(file.size(), " bytes"));
+  SINTER_ASSIGN_OR_RETURN(const Footer footer, ParseFooter(file.substr(file.size() - kFooterSize)));
+  const BlockSpan& meta = footer.meta;
+  const BlockSpan& index = footer.index;
   absl::string_view index_block;
   SINTER_RETURN_IF_ERROR(CheckMetaBlock(file, meta));
   SINTER_ASSIGN_OR_RETURN(index_block, BlockAt(file, index, "index"));
@@ -232,6 +246,18 @@ absl::Status FillTable(leveldb::TableBuilder* builder, absl::string_view key,
 
 std::string TableUserKey(RecordKind kind, const Digest& digest) {
   return absl::StrCat(kind == RecordKind::kKernel ? "k/" : "p/", digest.View());
+}
+
+absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes) {
+  SINTER_ASSIGN_OR_RETURN(const Footer parsed, ParseFooter(footer));
+  for (const BlockSpan& span : {parsed.meta, parsed.index}) {
+    const uint64_t end = file_bytes - kFooterSize;
+    if (span.offset > end || span.size > end - span.offset ||
+        kBlockTrailerSize > end - span.offset - span.size) {
+      return Bad("a block of the footer passes the end");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value) {

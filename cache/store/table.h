@@ -23,6 +23,11 @@ std::string TableUserKey(RecordKind kind, const Digest& digest);
 // The whole file. RESOURCE_EXHAUSTED when memory runs out.
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value);
 
+// A table's footer, its last bytes, has no checksum. OK only if the blocks that it names lie inside
+// a file of `file_bytes`: LevelDB allocates what it says. `footer` is untrusted.
+constexpr uint64_t kTableFooterBytes = 48;
+absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes);
+
 struct TableEntry {
   std::string user_key;
   std::string value;

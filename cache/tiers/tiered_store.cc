@@ -1,12 +1,12 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <mutex>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cache/memory/memory_cache.h"
-#include "cache/store/local_store.h"
+#include "cache/tiers/local_tier.h"
 #include "cache/tiers/tiers.h"
 
 namespace sinter {
@@ -21,9 +21,9 @@ Lookup MissOf(MissReason reason, std::string detail) {
   return lookup;
 }
 
-class TieredStore : public Store {
+class Tiers : public TieredStore {
  public:
-  explicit TieredStore(const TierOptions& options);
+  explicit Tiers(const TierOptions& options);
 
   Lookup Get(RecordKind kind, absl::string_view key) override;
   void Put(RecordKind kind, absl::string_view key, absl::string_view payload) override;
@@ -31,41 +31,35 @@ class TieredStore : public Store {
   std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
                                      int64_t budget_us) override;
   StoreStats Stats() const override;
+  void Flush() override;
 
  private:
   using Counter = std::atomic<uint64_t>;
   using Id = MemoryCache::Id;
 
   Lookup Find(const Id& id, absl::string_view key);
-  // Whether this process or, by a tombstone, any other has put the key away.
+  // Whether this process has put the key away; whether any has, by a tombstone.
+  bool IsQuarantinedHere(const Id& id, std::string* why) const;
   bool IsQuarantined(const Id& id, std::string* why) const;
   static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
 
   const LogSink log_;
   MemoryCache memory_;
-  std::unique_ptr<LocalStore> local_;  // null: off
+  std::unique_ptr<LocalTier> local_;  // null: off
   MissReason off_reason_ = MissReason::kDisabled;
   std::string off_detail_ = "no local tier";
 
-  mutable std::mutex mutex_;
-  std::map<Id, std::string> quarantined_;  // guarded by mutex_; holds without a local tier too
-
+  mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
   Counter memory_hits_{0}, local_hits_{0}, puts_{0}, put_failures_{0}, quarantines_{0};
   std::array<Counter, kReasons> misses_{};
-  std::atomic<bool> warned_put_{false};
 };
 
-TieredStore::TieredStore(const TierOptions& options)
-    : log_(options.log), memory_(options.memory_bytes) {
+Tiers::Tiers(const TierOptions& options) : log_(options.log), memory_(options.memory_bytes) {
   if (options.local_root.empty()) {
     log_.Log(LogLevel::kWarn, "cache: no local folder; records live in memory only");
     return;
   }
-  LocalStoreOptions local;
-  local.root = options.local_root;
-  local.producer = options.producer;
-  local.sync = options.sync;
-  local_ = std::make_unique<LocalStore>(std::move(local));
+  local_ = std::make_unique<LocalTier>(options);
   if (local_->usable().ok()) return;
   off_detail_ = std::string(local_->usable().message());
   if (absl::IsPermissionDenied(local_->usable())) off_reason_ = MissReason::kRefusedOwner;
@@ -73,25 +67,27 @@ TieredStore::TieredStore(const TierOptions& options)
   log_.Log(LogLevel::kWarn, absl::StrCat("cache: local folder is off: ", off_detail_));
 }
 
-bool TieredStore::IsQuarantined(const Id& id, std::string* why) const {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = quarantined_.find(id);
-    if (it != quarantined_.end()) {
-      *why = it->second;
-      return true;
-    }
-  }
-  return local_ != nullptr && local_->IsQuarantined(id.first, id.second, why);
+bool Tiers::IsQuarantinedHere(const Id& id, std::string* why) const {
+  const auto quarantined = quarantined_.Lock();
+  const auto it = quarantined->find(id);
+  if (it == quarantined->end()) return false;
+  *why = it->second;
+  return true;
 }
 
-Lookup TieredStore::Find(const Id& id, absl::string_view key) {
+bool Tiers::IsQuarantined(const Id& id, std::string* why) const {
+  return IsQuarantinedHere(id, why) || (local_ != nullptr && local_->IsQuarantined(id, why));
+}
+
+// What memory lacks the local tier looks up, tombstone included: a lookup asks for it once.
+Lookup Tiers::Find(const Id& id, absl::string_view key) {
   std::string why;
-  if (IsQuarantined(id, &why)) {
-    memory_.Erase(id);
-    return MissOf(MissReason::kQuarantined, std::move(why));
-  }
-  if (const std::shared_ptr<const std::string> payload = memory_.Get(id)) {
+  if (IsQuarantinedHere(id, &why)) return MissOf(MissReason::kQuarantined, std::move(why));
+  if (const MemoryCache::Payload payload = memory_.Get(id)) {
+    if (IsQuarantined(id, &why)) {
+      memory_.Erase(id);
+      return MissOf(MissReason::kQuarantined, std::move(why));
+    }
     Lookup hit;
     hit.hit = true;
     hit.payload = *payload;
@@ -99,13 +95,20 @@ Lookup TieredStore::Find(const Id& id, absl::string_view key) {
     return hit;
   }
   if (local_ == nullptr) return MissOf(off_reason_, off_detail_);
-  Lookup lookup = local_->Get(id.first, key, id.second);
+  Lookup lookup = local_->Get(id, key);
   if (lookup.hit) memory_.Put(id, lookup.payload);
   return lookup;
 }
 
-Lookup TieredStore::Get(RecordKind kind, absl::string_view key) {
-  Lookup lookup = Find(Id(kind, Sha256(key)), key);
+Lookup Tiers::Get(RecordKind kind, absl::string_view key) {
+  Lookup lookup;
+  try {
+    lookup = Find(Id(kind, Sha256(key)), key);
+  } catch (const std::bad_alloc&) {
+    lookup = Lookup();
+    lookup.reason = MissReason::kIoError;
+    lookup.detail = "out of memory";  // short enough to need none
+  }
   if (lookup.hit) {
     Count(lookup.tier == absl::string_view("memory") ? &memory_hits_ : &local_hits_);
     return lookup;
@@ -119,62 +122,63 @@ Lookup TieredStore::Get(RecordKind kind, absl::string_view key) {
   return lookup;
 }
 
-void TieredStore::Put(RecordKind kind, absl::string_view key, absl::string_view payload) {
-  const Id id(kind, Sha256(key));
+void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payload) {
   Count(&puts_);
-  std::string why;
-  if (IsQuarantined(id, &why)) {
+  try {
+    const Id id(kind, Sha256(key));
+    std::string why;
+    if (IsQuarantined(id, &why)) {
+      Count(&put_failures_);
+      return;
+    }
+    const auto copy = std::make_shared<const std::string>(payload);
+    memory_.Put(id, copy);
+    if (local_ != nullptr) local_->Put(id, key, copy);
+  } catch (const std::bad_alloc&) {
     Count(&put_failures_);
-    return;
   }
-  memory_.Put(id, payload);
-  if (local_ == nullptr) return;
-  const absl::Status status = local_->Put(kind, key, id.second, payload);
-  if (status.ok()) return;
-  Count(&put_failures_);
-  const LogLevel level = warned_put_.exchange(true) ? LogLevel::kDebug : LogLevel::kWarn;
-  log_.Log(level, absl::StrCat("cache: record not stored: ", status.message()));
 }
 
-void TieredStore::Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) {
+void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) {
   const Id id(kind, Sha256(key));
   Count(&quarantines_);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    quarantined_[id] = std::string(why);
-  }
+  (*quarantined_.Lock())[id] = std::string(why);
   memory_.Erase(id);
   log_.Log(LogLevel::kWarn, absl::StrCat("cache: quarantined ", id.second.Hex(), ": ", why));
   if (local_ == nullptr) return;
-  const absl::Status status = local_->Quarantine(kind, id.second, why);
+  const absl::Status status = local_->Quarantine(id, why);
   if (!status.ok()) {
     log_.Log(LogLevel::kWarn,
              absl::StrCat("cache: quarantine holds in this process only: ", status.message()));
   }
 }
 
-std::shared_ptr<void> TieredStore::LockForBuild(RecordKind kind, absl::string_view key,
-                                                int64_t budget_us) {
+std::shared_ptr<void> Tiers::LockForBuild(RecordKind kind, absl::string_view key,
+                                          int64_t budget_us) {
   if (local_ == nullptr) return nullptr;
-  return local_->LockForBuild(kind, Sha256(key), budget_us);
+  return local_->LockForBuild(Id(kind, Sha256(key)), budget_us);
 }
 
-StoreStats TieredStore::Stats() const {
+void Tiers::Flush() {
+  if (local_ != nullptr) local_->Flush();
+}
+
+StoreStats Tiers::Stats() const {
   StoreStats stats;
   stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
   stats.local_hits = local_hits_.load(std::memory_order_relaxed);
   stats.puts = puts_.load(std::memory_order_relaxed);
   stats.put_failures = put_failures_.load(std::memory_order_relaxed);
   stats.quarantined = quarantines_.load(std::memory_order_relaxed);
-  if (local_ != nullptr) stats.quarantined += local_->moved_aside();
   for (int i = 0; i < kReasons; ++i) stats.misses[i] = misses_[i].load(std::memory_order_relaxed);
+  if (local_ != nullptr) local_->AddTo(&stats);
   return stats;
 }
 
 }  // namespace
 
-std::unique_ptr<Store> MakeTieredStore(const TierOptions& options) {
-  return std::make_unique<TieredStore>(options);
+std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options) {
+  return std::make_unique<Tiers>(options);
 }
 
 }  // namespace sinter

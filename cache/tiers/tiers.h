@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
+#include "cache/store/convert.h"
+#include "cache/store/files.h"
 #include "cache/store/inspect.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
@@ -18,19 +20,39 @@ namespace sinter {
 
 struct TierOptions {
   std::string local_root;  // absolute folder of the local tier; "" = no local tier
+  LocalStoreKind local_kind = LocalStoreKind::kTables;
+  uint64_t local_bytes = uint64_t{2} << 30;     // cap of the local tier on disk; 0 = none
   uint64_t memory_bytes = uint64_t{256} << 20;  // cap of the memory tier; 0 = none
-  std::string producer;  // recorded in every entry: library version and the like
-  bool sync = true;      // see LocalStoreOptions
-  LogSink log;           // one warning when the local tier is off; one per damaged or refused entry
+  std::string producer;      // recorded in every entry: library version and the like
+  bool sync = true;          // see LocalStoreOptions
+  bool write_behind = true;  // false: Put returns after the local write
+  uint64_t queue_bytes = uint64_t{64} << 20;  // of writes that wait
+  uint64_t queue_jobs = 1024;
+  LogSink log;  // one warning when the local tier is off; one per damaged or refused entry
+  std::shared_ptr<FileOps> ops;  // of the local tier; null: the real system calls
 };
 
-// Never fails: an unusable folder means memory only, with one warning. Synchronous: Put returns
-// after the local write. A lookup is counted once, as a hit of its tier or a miss with its reason;
-// with the local tier off, what memory lacks is kDisabled (kRefusedOwner when the folder was
-// refused for its owner or mode). StoreStats.quarantined counts Quarantine calls and files that a
-// lookup found damaged and moved aside. LockForBuild returns null when the lock is not held;
-// without a local tier that is at once.
-std::unique_ptr<Store> MakeTieredStore(const TierOptions& options);
+// The store that the engine sees, and what its owner may ask beside the port.
+class TieredStore : public Store {
+ public:
+  // Returns once everything that was put before is on disk, or was refused by it.
+  virtual void Flush() = 0;
+};
+
+// Never fails: an unusable folder means memory only, with one warning. A database that another
+// process owns means sealed tables in the same folder, with one warning and
+// StoreStats.lock_refused.
+//
+// Put keeps the record in memory, queues the local write and returns; the record can be got from
+// then on. Destroying the store, and Flush, wait for the queue. A full queue drops the write and
+// counts it (puts_dropped). A lock of LockForBuild that is held for a key stays held until the
+// key's queued write is done, so that whoever waits for it finds the record. A lookup is counted
+// once, as a hit of its tier or a miss with its reason; with the local tier off, what memory lacks
+// is kDisabled (kRefusedOwner when the folder was refused for its owner or mode).
+// StoreStats.quarantined counts Quarantine calls and files that a lookup found damaged and moved
+// aside. LockForBuild returns null when the lock is not held; without a local tier that is at once.
+// Usable in the child of a fork: what the parent queued the parent writes.
+std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options);
 
 }  // namespace sinter
 

@@ -21,7 +21,7 @@ constexpr RecordKind kKernel = RecordKind::kKernel;
 
 class TieredStoreTest : public testing::Test {
  protected:
-  std::unique_ptr<Store> Make(const std::string& root, uint64_t memory_bytes = 1 << 20) {
+  std::unique_ptr<TieredStore> Make(const std::string& root, uint64_t memory_bytes = 1 << 20) {
     TierOptions options;
     options.local_root = root;
     options.memory_bytes = memory_bytes;
@@ -47,6 +47,7 @@ TEST_F(TieredStoreTest, MemoryAnswersBeforeTheLocalFolder) {
   const Lookup memory = store->Get(kPlan, "k");
   EXPECT_TRUE(memory.hit);
   EXPECT_STREQ(memory.tier, "memory");
+  store->Flush();
   const auto second = Make(temp_.path());
   const Lookup local = second->Get(kPlan, "k");
   EXPECT_STREQ(local.tier, "local");
@@ -99,6 +100,7 @@ TEST_F(TieredStoreTest, ARefusedFolderHasItsOwnReason) {
 TEST_F(TieredStoreTest, DamageIsACountedMissWithAReason) {
   const auto writer = Make(temp_.path());
   writer->Put(kKernel, "k", "v");
+  writer->Flush();
   WriteFile(PathIn(temp_.path(), kKernel, "k"), "damage");
   EXPECT_TRUE(writer->Get(kKernel, "k").hit);  // its own memory
   const auto reader = Make(temp_.path());
@@ -109,12 +111,14 @@ TEST_F(TieredStoreTest, DamageIsACountedMissWithAReason) {
   EXPECT_EQ(reader->Stats().quarantined, 1u);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("cache: miss, ")));
   reader->Put(kKernel, "k", "v");
+  reader->Flush();
   EXPECT_EQ(Make(temp_.path())->Get(kKernel, "k").payload, "v");
 }
 
 TEST_F(TieredStoreTest, QuarantineReachesTheMemoryOfOtherProcesses) {
   const auto a = Make(temp_.path()), b = Make(temp_.path());
   a->Put(kKernel, "k", "wrong");
+  a->Flush();
   EXPECT_TRUE(b->Get(kKernel, "k").hit);
   a->Quarantine(kKernel, "k", "seed 17");
   for (Store* store : {a.get(), b.get()}) {
@@ -133,10 +137,12 @@ TEST_F(TieredStoreTest, LosingTheFolderLosesNothingInMemory) {
   const std::string root = temp_ / "root";
   const auto store = Make(root);
   store->Put(kPlan, "k", "v");
+  store->Flush();
   std::filesystem::remove_all(root);
   EXPECT_TRUE(store->Get(kPlan, "k").hit);
   EXPECT_EQ(store->Get(kPlan, "other").reason, MissReason::kAbsent);
   store->Put(kPlan, "new", "w");
+  store->Flush();
   EXPECT_EQ(Make(root)->Get(kPlan, "new").payload, "w");
 }
 

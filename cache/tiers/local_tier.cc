@@ -1,0 +1,161 @@
+#include "cache/tiers/local_tier.h"
+
+#include <algorithm>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "cache/janitor/janitor.h"
+#include "cache/store/database_store.h"
+#include "cache/store/local_store.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kSweepShare = 32;  // of the cap, written by this process between two sweeps
+
+}  // namespace
+
+LocalTier::LocalTier(const TierOptions& options)
+    : options_(options), unswept_bytes_(options.local_bytes) {
+  if (options_.local_root.empty()) {
+    usable_ = absl::UnavailableError("no local tier");
+    return;
+  }
+  OpenStore();
+  if (usable_.ok() && options_.write_behind) {
+    writer_ = std::make_unique<WriteBehind>(options_.queue_bytes, options_.queue_jobs);
+  }
+}
+
+LocalTier::~LocalTier() = default;
+
+void LocalTier::OpenStore() {
+  LocalStoreOptions tables;
+  tables.root = options_.local_root;
+  tables.producer = options_.producer;
+  tables.sync = options_.sync;
+  tables.ops = options_.ops;
+  tables_ = std::make_unique<LocalStore>(std::move(tables));
+  usable_ = tables_->usable();
+  if (!usable_.ok() || options_.local_kind != LocalStoreKind::kDatabase) return;
+  DatabaseStoreOptions database;
+  database.root = options_.local_root;
+  database.producer = options_.producer;
+  database.sync = options_.sync;
+  database.ops = options_.ops;
+  database_ = std::make_unique<DatabaseStore>(std::move(database));
+  const absl::Status& opened = database_->usable();
+  if (opened.ok()) return;
+  if (absl::IsAborted(opened)) lock_refused_.fetch_add(1, std::memory_order_relaxed);
+  options_.log.Log(LogLevel::kWarn,
+                   absl::StrCat("cache: sealed tables instead of leveldb-db: ", opened.message()));
+  database_.reset();
+}
+
+// In the child of a fork the database is the parent's, and the child uses tables.
+RecordStore* LocalTier::store() const {
+  return database_ != nullptr && database_->mine() ? database_.get() : tables_.get();
+}
+
+Lookup LocalTier::Get(const Id& id, absl::string_view key) {
+  Payload waiting;
+  if (writer_ != nullptr) {
+    const auto state = waiting_.Lock();
+    const auto write = state->writes.find(id);
+    if (write != state->writes.end()) waiting = write->second;
+  }
+  if (waiting == nullptr || IsQuarantined(id, nullptr))
+    return store()->Get(id.first, key, id.second);
+  Lookup hit;
+  hit.hit = true;
+  hit.payload = *waiting;
+  hit.tier = "local";
+  return hit;
+}
+
+void LocalTier::Put(const Id& id, absl::string_view key, Payload payload) {
+  if (writer_ == nullptr) return Write(id, key, *payload);
+  bool queued = false;
+  try {
+    waiting_.Lock()->writes[id] = payload;
+    queued = writer_->Push(payload->size() + key.size(),
+                           [this, id, name = std::string(key), payload, lock = HeldLock(id)] {
+                             Write(id, name, *payload);
+                             StopWaiting(id, payload);
+                           });
+  } catch (const std::bad_alloc&) {
+    // Dropped, like one that does not fit.
+  }
+  if (queued) return;
+  dropped_.fetch_add(1, std::memory_order_relaxed);
+  StopWaiting(id, payload);
+}
+
+void LocalTier::StopWaiting(const Id& id, const Payload& payload) {
+  const auto state = waiting_.Lock();
+  const auto write = state->writes.find(id);
+  if (write != state->writes.end() && write->second == payload) state->writes.erase(write);
+}
+
+void LocalTier::Write(const Id& id, absl::string_view key, const std::string& payload) {
+  try {
+    const absl::Status status = store()->Put(id.first, key, id.second, payload);
+    if (status.ok()) return SweepIfDue(payload.size());
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    const LogLevel level = warned_.exchange(true) ? LogLevel::kDebug : LogLevel::kWarn;
+    options_.log.Log(level, absl::StrCat("cache: record not stored: ", status.message()));
+  } catch (const std::bad_alloc&) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void LocalTier::SweepIfDue(uint64_t bytes) {
+  const uint64_t cap = options_.local_bytes;
+  if (cap == 0 || unswept_bytes_.fetch_add(bytes) + bytes < cap / kSweepShare) return;
+  unswept_bytes_ = 0;
+  SweepLimits limits;
+  limits.max_bytes = cap;
+  const auto report = Sweep(store(), limits);
+  if (report.ok()) evicted_.fetch_add(report->evicted, std::memory_order_relaxed);
+}
+
+absl::Status LocalTier::Quarantine(const Id& id, absl::string_view why) {
+  waiting_.Lock()->writes.erase(id);
+  return store()->Quarantine(id.first, id.second, why);
+}
+
+bool LocalTier::IsQuarantined(const Id& id, std::string* why) const {
+  return store()->IsQuarantined(id.first, id.second, why);
+}
+
+std::shared_ptr<void> LocalTier::LockForBuild(const Id& id, int64_t budget_us) {
+  std::shared_ptr<void> lock = store()->LockForBuild(id.first, id.second, budget_us);
+  if (lock == nullptr || writer_ == nullptr) return lock;
+  const auto state = waiting_.Lock();
+  for (auto it = state->locks.begin(); it != state->locks.end();) {
+    it = it->second.expired() ? state->locks.erase(it) : std::next(it);
+  }
+  state->locks[id] = lock;
+  return lock;
+}
+
+std::shared_ptr<void> LocalTier::HeldLock(const Id& id) {
+  const auto state = waiting_.Lock();
+  const auto lock = state->locks.find(id);
+  return lock == state->locks.end() ? nullptr : lock->second.lock();
+}
+
+void LocalTier::Flush() {
+  if (writer_ != nullptr) writer_->Flush();
+}
+
+void LocalTier::AddTo(StoreStats* stats) const {
+  stats->put_failures += failures_.load(std::memory_order_relaxed);
+  stats->puts_dropped += dropped_.load(std::memory_order_relaxed);
+  stats->evicted += evicted_.load(std::memory_order_relaxed);
+  stats->lock_refused += lock_refused_.load(std::memory_order_relaxed);
+  if (tables_ != nullptr) stats->quarantined += tables_->moved_aside();
+  if (database_ != nullptr) stats->quarantined += database_->moved_aside();
+}
+
+}  // namespace sinter

@@ -1,0 +1,71 @@
+// The local tier as the tiers see it: which store keeps it, writes that wait, and the janitor's
+// turn.
+#ifndef SINTER_CACHE_TIERS_LOCAL_TIER_H_
+#define SINTER_CACHE_TIERS_LOCAL_TIER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cache/memory/fork_local.h"
+#include "cache/tiers/tiers.h"
+#include "cache/tiers/write_behind.h"
+
+namespace sinter {
+
+// Thread-safe. Usable in the child of a fork.
+class LocalTier {
+ public:
+  using Id = std::pair<RecordKind, Digest>;
+  using Payload = std::shared_ptr<const std::string>;
+
+  explicit LocalTier(const TierOptions& options);
+  ~LocalTier();
+
+  // OK, or why there is no local tier.
+  const absl::Status& usable() const { return usable_; }
+
+  // What waits to be written is found too.
+  Lookup Get(const Id& id, absl::string_view key);
+  // Counts and logs what goes wrong.
+  void Put(const Id& id, absl::string_view key, Payload payload);
+  absl::Status Quarantine(const Id& id, absl::string_view why);
+  bool IsQuarantined(const Id& id, std::string* why) const;
+  std::shared_ptr<void> LockForBuild(const Id& id, int64_t budget_us);
+  void Flush();
+
+  // Adds this tier's counters.
+  void AddTo(StoreStats* stats) const;
+
+ private:
+  struct Waiting {
+    std::map<Id, Payload> writes;             // queued, by key: the last one
+    std::map<Id, std::weak_ptr<void>> locks;  // build locks handed out
+  };
+
+  RecordStore* store() const;
+  void OpenStore();
+  void StopWaiting(const Id& id, const Payload& payload);
+  std::shared_ptr<void> HeldLock(const Id& id);
+  void Write(const Id& id, absl::string_view key, const std::string& payload);
+  void SweepIfDue(uint64_t bytes);
+
+  const TierOptions options_;
+  absl::Status usable_;
+  std::unique_ptr<RecordStore> database_;  // null: not asked for, or refused
+  std::unique_ptr<RecordStore> tables_;
+  ForkLocal<Waiting> waiting_;
+  std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0}, lock_refused_{0};
+  std::atomic<uint64_t> unswept_bytes_;
+  std::atomic<bool> warned_{false};
+  std::unique_ptr<WriteBehind> writer_;  // last: its jobs use all of the above
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_TIERS_LOCAL_TIER_H_

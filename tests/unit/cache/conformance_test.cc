@@ -1,0 +1,352 @@
+// What every local store promises, run over both.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <set>
+#include <thread>
+
+#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/store_kinds.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::OpenKind;
+using cache_testing::RandomBytes;
+using cache_testing::SampleKernelKey;
+using cache_testing::SampleKernelRecord;
+using cache_testing::SamplePlanKey;
+using cache_testing::TempDir;
+using testing::HasSubstr;
+
+constexpr RecordKind kPlan = RecordKind::kPlan;
+constexpr RecordKind kKernel = RecordKind::kKernel;
+
+class ConformanceTest : public testing::TestWithParam<LocalStoreKind> {
+ protected:
+  ConformanceTest() { Reopen(); }
+  void Reopen(std::shared_ptr<FileOps> ops = nullptr) {
+    store_.reset();
+    store_ = OpenKind(GetParam(), root_, std::move(ops));
+  }
+  Lookup Get(RecordKind kind, const std::string& key) {
+    return store_->Get(kind, key, Sha256(key));
+  }
+  absl::Status Put(RecordKind kind, const std::string& key, const std::string& payload) {
+    return store_->Put(kind, key, Sha256(key), payload);
+  }
+  // Runs `body` in the child of a fork; its result is the child's exit status.
+  int InChild(const std::function<int()>& body) {
+    const pid_t child = fork();
+    if (child == 0) _exit(body());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  TempDir temp_;
+  const std::string root_ = temp_ / "root";
+  std::unique_ptr<RecordStore> store_;
+};
+
+TEST_P(ConformanceTest, ServesWhatWasPutNowAndAfterReopening) {
+  ASSERT_TRUE(store_->usable().ok()) << store_->usable();
+  const std::string plan = EncodeKey(SamplePlanKey()), kernel = EncodeKey(SampleKernelKey());
+  ASSERT_TRUE(Put(kPlan, plan, "plan").ok());
+  ASSERT_TRUE(Put(kKernel, kernel, RandomBytes(200000, 1)).ok());
+  ASSERT_TRUE(Put(kPlan, "empty", "").ok());
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(Get(kPlan, plan).payload, "plan");
+    const Lookup hit = Get(kKernel, kernel);
+    EXPECT_TRUE(hit.hit);
+    EXPECT_STREQ(hit.tier, "local");
+    EXPECT_EQ(hit.payload, RandomBytes(200000, 1));
+    EXPECT_TRUE(Get(kPlan, "empty").hit);
+    const Lookup absent = Get(kKernel, plan);
+    EXPECT_FALSE(absent.hit);
+    EXPECT_EQ(absent.reason, MissReason::kAbsent);
+    EXPECT_EQ(absent.detail, "");
+    Reopen();
+  }
+}
+
+TEST_P(ConformanceTest, ALaterPutReplacesButNeverAVerifiedKernelByAnUnverifiedOne) {
+  ASSERT_TRUE(Put(kPlan, "k", "first").ok());
+  ASSERT_TRUE(Put(kPlan, "k", "second").ok());
+  EXPECT_EQ(Get(kPlan, "k").payload, "second");
+  KernelRecord record = SampleKernelRecord();
+  const std::string unverified = EncodeKernelRecord(record);
+  record.verification = {"NVIDIA H200", 17, 0.001};
+  const std::string verified = EncodeKernelRecord(record);
+  ASSERT_TRUE(Put(kKernel, "k", unverified).ok());
+  ASSERT_TRUE(Put(kKernel, "k", verified).ok());
+  ASSERT_TRUE(Put(kKernel, "k", unverified).ok());
+  EXPECT_EQ(Get(kKernel, "k").payload, verified);
+  Reopen();
+  EXPECT_EQ(Get(kKernel, "k").payload, verified);
+  EXPECT_EQ(store_->List()->size(), 2u);
+}
+
+TEST_P(ConformanceTest, QuarantineHoldsOverReopeningAndLaterPuts) {
+  ASSERT_TRUE(Put(kKernel, "k", "wrong kernel").ok());
+  ASSERT_TRUE(store_->Quarantine(kKernel, Sha256("k"), "device H200 seed 17 error 0.4").ok());
+  EXPECT_TRUE(store_->Quarantine(kKernel, Sha256("k"), "once more").ok());
+  for (int round = 0; round < 2; ++round) {
+    const Lookup miss = Get(kKernel, "k");
+    EXPECT_EQ(miss.reason, MissReason::kQuarantined);
+    EXPECT_THAT(miss.detail, HasSubstr("seed 17"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(Put(kKernel, "k", "again")));
+    std::string why;
+    EXPECT_TRUE(store_->IsQuarantined(kKernel, Sha256("k"), &why));
+    EXPECT_FALSE(store_->IsQuarantined(kPlan, Sha256("k"), nullptr));
+    Reopen();
+  }
+  EXPECT_EQ(store_->List()->size(), 0u);
+}
+
+TEST_P(ConformanceTest, BuildLocksExcludeAndRelease) {
+  auto held = store_->LockForBuild(kPlan, Sha256("k"), 0);
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(store_->LockForBuild(kPlan, Sha256("k"), 2000), nullptr);
+  EXPECT_NE(store_->LockForBuild(kKernel, Sha256("k"), 0), nullptr);
+  held.reset();
+  EXPECT_NE(store_->LockForBuild(kPlan, Sha256("k"), 0), nullptr);
+}
+
+TEST_P(ConformanceTest, WalksListsAndEvicts) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Put(kKernel, absl::StrCat("k", i), "kernel").ok());
+  ASSERT_TRUE(Put(kPlan, "p", "plan").ok());
+  ASSERT_TRUE(store_->Quarantine(kPlan, Sha256("q"), "seed 3").ok());
+  std::set<std::string> seen;
+  int unsound = 0;
+  RecordVisitor visitor;
+  visitor.record = [&](const Digest& digest, const Envelope& envelope) {
+    EXPECT_EQ(Sha256(envelope.key), digest);
+    EXPECT_EQ(envelope.producer, "sinter 0.1.0");
+    seen.insert(absl::StrCat(envelope.key, "=", envelope.payload));
+    return absl::OkStatus();
+  };
+  visitor.tombstone = [&](RecordKind kind, const Digest& digest, absl::string_view why) {
+    EXPECT_EQ(kind, kPlan);
+    EXPECT_EQ(digest, Sha256("q"));
+    seen.insert(std::string(why.substr(0, 6)));
+    return absl::OkStatus();
+  };
+  visitor.unsound = [&](absl::string_view, absl::string_view) {
+    ++unsound;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(store_->ForEach(visitor).ok());
+  EXPECT_THAT(seen, testing::ElementsAre("k0=kernel", "k1=kernel", "k2=kernel", "k3=kernel",
+                                         "k4=kernel", "p=plan", "seed 3"));
+  EXPECT_EQ(unsound, 0);
+  const auto entries = store_->List();
+  ASSERT_EQ(entries->size(), 6u);
+  int evicted = 0;
+  for (const StoredEntry& entry : *entries) {
+    EXPECT_GT(entry.bytes, 4u);
+    if (entry.kind == kKernel) evicted += store_->Evict(entry) ? 1 : 0;
+  }
+  store_->Evicted();
+  EXPECT_EQ(evicted, 5);
+  EXPECT_EQ(Get(kKernel, "k3").reason, MissReason::kAbsent);
+  EXPECT_TRUE(Get(kPlan, "p").hit);
+  EXPECT_EQ(store_->List()->size(), 1u);
+}
+
+TEST_P(ConformanceTest, AVisitorEndsTheWalk) {
+  ASSERT_TRUE(Put(kPlan, "a", "1").ok());
+  ASSERT_TRUE(Put(kPlan, "b", "2").ok());
+  int seen = 0;
+  RecordVisitor visitor;
+  visitor.record = [&](const Digest&, const Envelope&) {
+    ++seen;
+    return absl::CancelledError("enough");
+  };
+  EXPECT_TRUE(absl::IsCancelled(store_->ForEach(visitor)));
+  EXPECT_EQ(seen, 1);
+}
+
+TEST_P(ConformanceTest, AnUntrustedFolderIsRefusedWithItsReason) {
+  store_.reset();
+  ASSERT_EQ(chmod(root_.c_str(), 0777), 0);
+  Reopen();
+  EXPECT_TRUE(absl::IsPermissionDenied(store_->usable())) << store_->usable();
+  EXPECT_EQ(Get(kPlan, "k").reason, MissReason::kRefusedOwner);
+  EXPECT_FALSE(Put(kPlan, "k", "v").ok());
+  EXPECT_FALSE(store_->Quarantine(kPlan, Sha256("k"), "why").ok());
+  EXPECT_FALSE(store_->IsQuarantined(kPlan, Sha256("k"), nullptr));
+  EXPECT_EQ(store_->LockForBuild(kPlan, Sha256("k"), 0), nullptr);
+  EXPECT_EQ(store_->LockJanitor(), nullptr);
+  EXPECT_FALSE(store_->List().ok());
+  EXPECT_FALSE(store_->ForEach({}).ok());
+}
+
+TEST_P(ConformanceTest, OtherArchToolchainAndFormatAreToldApart) {
+  // A record under the name of another key: only a hand can put it there. The database's verifier
+  // is the same; there the entry's own name guards.
+  KernelKey want = SampleKernelKey(), arch = want, toolchain = want, format = want;
+  arch.arch = "sm_90";
+  toolchain.toolchain_id = "nvrtc 12.0";
+  format.format_version = 9;
+  const std::string key = EncodeKey(want);
+  const struct {
+    KernelKey other;
+    MissReason reason;
+  } cases[] = {{arch, MissReason::kForeignArch},
+               {toolchain, MissReason::kOtherToolchain},
+               {format, MissReason::kOtherFormat}};
+  for (const auto& c : cases) {
+    const std::string other = EncodeKey(c.other);
+    Envelope envelope;
+    envelope.kind = kKernel;
+    envelope.arch = c.other.arch;
+    envelope.key = other;
+    envelope.payload = "payload";
+    ASSERT_TRUE(store_->PutRecord(Sha256(key), envelope).ok());
+    const Lookup miss = Get(kKernel, key);
+    EXPECT_FALSE(miss.hit);
+    EXPECT_EQ(miss.reason, c.reason) << NameOf(miss.reason) << miss.detail;
+    ASSERT_TRUE(Put(kKernel, key, "mine").ok());
+    EXPECT_EQ(Get(kKernel, key).payload, "mine");
+    const auto entries = store_->List();
+    for (const StoredEntry& entry : *entries) EXPECT_TRUE(store_->Evict(entry));
+  }
+}
+
+TEST_P(ConformanceTest, ManyThreadsShareOneStore) {
+  std::atomic<int> wrong{0}, failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        const std::string key = absl::StrCat("k", (i * 3 + t) % 20);
+        const std::string value = key + std::string(2000, 'x');
+        const Lookup lookup = Get(kKernel, key);
+        if (lookup.hit && lookup.payload != value) ++wrong;
+        if (!lookup.hit && !Put(kKernel, key, value).ok()) ++failed;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(store_->List()->size(), 20u);
+}
+
+// Nothing that was put, before, by the child or after, is lost or changed by a fork.
+TEST_P(ConformanceTest, AForkLosesNothing) {
+  ASSERT_TRUE(Put(kPlan, "before", "b").ok());
+  const bool shared = GetParam() == LocalStoreKind::kTables;
+  const int exit_status = InChild([&] {
+    if (store_->mine() != shared) return 1;
+    const Lookup got = Get(kPlan, "before");
+    if (shared && got.payload != "b") return 2;
+    if (!shared && (got.hit || got.reason != MissReason::kDisabled)) return 3;
+    if (Put(kPlan, "child", "c").ok() != shared) return 4;
+    if ((store_->LockForBuild(kPlan, Sha256("x"), 0) != nullptr) != shared) return 5;
+    if (!shared && store_->LockJanitor() != nullptr) return 6;
+    store_.reset();  // must not disturb the parent
+    return 0;
+  });
+  EXPECT_EQ(exit_status, 0);
+  ASSERT_TRUE(Put(kPlan, "after", "a").ok());
+  Reopen();
+  EXPECT_EQ(Get(kPlan, "before").payload, "b");
+  EXPECT_EQ(Get(kPlan, "after").payload, "a");
+  EXPECT_EQ(Get(kPlan, "child").hit, shared);
+}
+
+TEST_P(ConformanceTest, SurvivesAKillAfterEveryAcknowledgedPut) {
+  store_.reset();
+  for (int round = 0; round < 3; ++round) {
+    const int exit_status = InChild([&] {
+      Reopen();
+      if (!Put(kPlan, absl::StrCat("k", round), "v").ok()) return 1;
+      raise(SIGKILL);
+      return 2;
+    });
+    EXPECT_EQ(exit_status, -SIGKILL);
+  }
+  Reopen();
+  for (int round = 0; round < 3; ++round)
+    EXPECT_EQ(Get(kPlan, absl::StrCat("k", round)).payload, "v");
+}
+
+// A second opener by another spelling: either both see all, or the second is told no.
+TEST_P(ConformanceTest, TwoSpellingsOfOneRootLoseNothing) {
+  ASSERT_EQ(mkdir((temp_ / "x").c_str(), 0700), 0);
+  ASSERT_EQ(symlink(root_.c_str(), (temp_ / "link").c_str()), 0);
+  ASSERT_TRUE(Put(kPlan, "first", "1").ok());
+  for (const std::string& spelling : {temp_ / "x/../root", temp_ / "link", root_}) {
+    const auto second = OpenKind(GetParam(), spelling);
+    if (GetParam() == LocalStoreKind::kDatabase) {
+      EXPECT_TRUE(absl::IsAborted(second->usable())) << second->usable();
+      EXPECT_EQ(second->Get(kPlan, "first", Sha256("first")).reason, MissReason::kDisabled);
+      EXPECT_FALSE(second->Put(kPlan, "second", Sha256("second"), "2").ok());
+    } else {
+      EXPECT_EQ(second->Get(kPlan, "first", Sha256("first")).payload, "1");
+      EXPECT_TRUE(second->Put(kPlan, spelling, Sha256(spelling), "2").ok());
+      EXPECT_EQ(Get(kPlan, spelling).payload, "2");
+    }
+  }
+  // The refused openers took nothing from the owner, least of all its lock.
+  ASSERT_TRUE(Put(kPlan, "last", "3").ok());
+  const int refused = InChild([&] {
+    return OpenKind(GetParam(), root_)->usable().ok() == (GetParam() == LocalStoreKind::kTables)
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(refused, 0);
+  Reopen();
+  EXPECT_EQ(Get(kPlan, "first").payload, "1");
+  EXPECT_EQ(Get(kPlan, "last").payload, "3");
+}
+
+class FullDisk : public FileOps {
+ public:
+  ssize_t Write(int fd, const void* from, size_t n) override {
+    if (full) {
+      errno = ENOSPC;
+      return -1;
+    }
+    return FileOps::Write(fd, from, n);
+  }
+  std::atomic<bool> full{false};
+};
+
+TEST_P(ConformanceTest, AFullDiskServesHitsFailsPutsAndHeals) {
+  const auto ops = std::make_shared<FullDisk>();
+  Reopen(ops);
+  ASSERT_TRUE(Put(kKernel, "before", "b").ok());
+  ops->full = true;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(Put(kKernel, absl::StrCat("full", i), RandomBytes(3000, i)).ok());
+    EXPECT_EQ(Get(kKernel, "before").payload, "b");
+  }
+  ops->full = false;
+  EXPECT_TRUE(Put(kKernel, "after", "a").ok());
+  EXPECT_EQ(Get(kKernel, "after").payload, "a");
+  EXPECT_EQ(Get(kKernel, "before").payload, "b");
+  Reopen();
+  EXPECT_EQ(Get(kKernel, "after").payload, "a");
+  EXPECT_EQ(Get(kKernel, "before").payload, "b");
+  EXPECT_FALSE(Get(kKernel, "full0").hit);
+}
+
+TEST_P(ConformanceTest, RecordsAboveTheCapAreRefused) {
+  const std::string huge(kMaxRecordFileBytes, 'x');
+  EXPECT_TRUE(absl::IsResourceExhausted(Put(kKernel, "huge", huge)));
+  EXPECT_EQ(Get(kKernel, "huge").reason, MissReason::kAbsent);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ConformanceTest,
+                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
+                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,182 @@
+#include "cache/janitor/janitor.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "cache/tiers/tiers.h"
+#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/store_kinds.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::CountFiles;
+using cache_testing::OpenKind;
+using cache_testing::PathIn;
+using cache_testing::RandomBytes;
+using cache_testing::TempDir;
+using cache_testing::WriteFile;
+
+constexpr RecordKind kKernel = RecordKind::kKernel;
+
+std::string KeyOf(int i) { return absl::StrCat("key ", i); }
+
+class JanitorTest : public testing::TestWithParam<LocalStoreKind> {
+ protected:
+  void Fill(int records) {
+    for (int i = 0; i < records; ++i) {
+      ASSERT_TRUE(store_->Put(kKernel, KeyOf(i), Sha256(KeyOf(i)), RandomBytes(10000, i)).ok());
+    }
+  }
+  int Hits(int records) {
+    int hits = 0;
+    for (int i = 0; i < records; ++i) {
+      hits += store_->Get(kKernel, KeyOf(i), Sha256(KeyOf(i))).hit ? 1 : 0;
+    }
+    return hits;
+  }
+  TempDir temp_;
+  std::unique_ptr<RecordStore> store_ = OpenKind(GetParam(), temp_.path());
+};
+
+TEST_P(JanitorTest, LeavesNineTenthsOfTheCap) {
+  Fill(40);
+  ASSERT_TRUE(store_->Quarantine(kKernel, Sha256("wrong"), "seed 1").ok());
+  SweepLimits limits;
+  limits.max_bytes = 1 << 20;
+  auto report = Sweep(store_.get(), limits);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->records, 40u);
+  EXPECT_EQ(report->evicted, 0u);
+  limits.max_bytes = 200000;
+  report = Sweep(store_.get(), limits);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(Hits(40), 40 - static_cast<int>(report->evicted));
+  uint64_t left = 0;
+  const auto entries = store_->List();
+  for (const StoredEntry& entry : *entries) left += entry.bytes;
+  EXPECT_LE(left, 180000u);
+  EXPECT_GT(left, 160000u);
+  EXPECT_EQ(left, report->bytes - report->evicted_bytes);
+  EXPECT_TRUE(store_->IsQuarantined(kKernel, Sha256("wrong"), nullptr));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, JanitorTest,
+                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
+                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
+
+void SetAge(const std::string& path, int64_t seconds) {
+  const time_t then = time(nullptr) - seconds;
+  const struct timespec times[2] = {{then, 0}, {then, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+int64_t AgeOf(const std::string& path) {
+  struct stat st {};
+  stat(path.c_str(), &st);
+  return static_cast<int64_t>(time(nullptr) - st.st_mtim.tv_sec);
+}
+
+TEST(JanitorLruTest, TheLongestUnusedGoFirstAndAHitIsAUse) {
+  TempDir temp;
+  const auto store = OpenKind(LocalStoreKind::kTables, temp.path());
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(store->Put(kKernel, KeyOf(i), Sha256(KeyOf(i)), RandomBytes(10000, i)).ok());
+    SetAge(PathIn(temp.path(), kKernel, KeyOf(i)), 10000 - 10 * i);
+  }
+  ASSERT_TRUE(store->Get(kKernel, KeyOf(0), Sha256(KeyOf(0))).hit);  // the oldest, used now
+  SweepLimits limits;
+  limits.max_bytes = 60000;
+  ASSERT_TRUE(Sweep(store.get(), limits).ok());
+  EXPECT_TRUE(store->Get(kKernel, KeyOf(0), Sha256(KeyOf(0))).hit);
+  for (int i = 1; i < 6; ++i)
+    EXPECT_FALSE(store->Get(kKernel, KeyOf(i), Sha256(KeyOf(i))).hit) << i;
+  for (int i = 7; i < 10; ++i)
+    EXPECT_TRUE(store->Get(kKernel, KeyOf(i), Sha256(KeyOf(i))).hit) << i;
+}
+
+class CountingTouches : public FileOps {
+ public:
+  int TouchAt(int dir, const char* path) override {
+    ++touches;
+    return FileOps::TouchAt(dir, path);
+  }
+  int touches = 0;
+};
+
+TEST(JanitorLruTest, AHitWritesAtMostOnceAnInterval) {
+  TempDir temp;
+  const auto ops = std::make_shared<CountingTouches>();
+  const auto store = OpenKind(LocalStoreKind::kTables, temp.path(), ops);
+  ASSERT_TRUE(store->Put(kKernel, "k", Sha256("k"), "v").ok());
+  const std::string path = PathIn(temp.path(), kKernel, "k");
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
+  EXPECT_EQ(ops->touches, 0);
+  SetAge(path, 700);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
+  EXPECT_EQ(ops->touches, 1);
+  EXPECT_LT(AgeOf(path), 60);
+}
+
+TEST(JanitorOrphanTest, WhatKilledWritersLeftGoesWhenItIsOld) {
+  TempDir temp;
+  const auto store = OpenKind(LocalStoreKind::kTables, temp.path());
+  ASSERT_TRUE(store->Put(kKernel, "k", Sha256("k"), "v").ok());
+  const std::string folder =
+      absl::StrCat(temp.path(), "/v1/", FolderOf(RecordPath(kKernel, Sha256("k"))));
+  WriteFile(folder + "/.tmp-0123", "half");
+  WriteFile(folder + "/.tmp-4567", "half");
+  SetAge(folder + "/.tmp-0123", 1000);
+  EXPECT_EQ(Sweep(store.get(), {})->orphans, 1u);
+  EXPECT_EQ(Sweep(store.get(), {})->orphans, 0u);
+  EXPECT_EQ(InspectLocalStore(temp.path())->temporary, 1u);
+  SweepLimits limits;
+  limits.orphan_age_s = 0;
+  EXPECT_EQ(Sweep(store.get(), limits)->orphans, 1u);
+  EXPECT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
+}
+
+TEST(JanitorOrphanTest, OneJanitorOfAllProcessesWorksAtATime) {
+  TempDir temp;
+  const auto a = OpenKind(LocalStoreKind::kTables, temp.path());
+  const auto b = OpenKind(LocalStoreKind::kTables, temp.path());
+  auto lock = a->LockJanitor();
+  ASSERT_NE(lock, nullptr);
+  EXPECT_TRUE(Sweep(b.get(), {})->busy);
+  lock.reset();
+  EXPECT_FALSE(Sweep(b.get(), {})->busy);
+}
+
+TEST(JanitorTierTest, APutBeyondTheCapEvicts) {
+  for (const LocalStoreKind kind : {LocalStoreKind::kTables, LocalStoreKind::kDatabase}) {
+    TempDir temp;
+    TierOptions options;
+    options.local_root = temp.path();
+    options.local_kind = kind;
+    options.local_bytes = 300000;
+    options.memory_bytes = 0;
+    options.sync = false;
+    const auto store = MakeTieredStore(options);
+    uint64_t worst = 0;
+    for (int i = 0; i < 200; ++i) {
+      store->Put(kKernel, KeyOf(i), RandomBytes(10000, i));
+      if (i % 5 == 0) store->Flush();
+      if (i % 5 == 0 && kind == LocalStoreKind::kTables) {
+        worst = std::max(worst, InspectLocalStore(temp.path())->bytes);
+      }
+    }
+    store->Flush();
+    EXPECT_GT(store->Stats().evicted, 100u);
+    EXPECT_EQ(store->Stats().put_failures, 0u);
+    EXPECT_TRUE(store->Get(kKernel, KeyOf(199)).hit);
+    EXPECT_LE(worst, options.local_bytes);
+    std::cout << "cap " << options.local_bytes << ": evicted " << store->Stats().evicted
+              << ", bytes at worst " << worst << "\n";
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,199 @@
+// Damage to every byte of a pack, by accident and by somebody who can compute checksums: nothing
+// wrong is served, and verifying finds it.
+#include <iostream>
+#include <random>
+
+#include "cache/pack/pack_verify.h"
+#include "tests/unit/cache/pack/pack_testing.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::RandomBytes;
+using cache_testing::ReadFile;
+using pack_testing::StringFile;
+
+struct Tally {
+  int tried = 0, refused_at_open = 0, refused_records = 0, served = 0, wrong = 0, accepted = 0;
+};
+
+class PackDamageTest : public pack_testing::PackTest {
+ protected:
+  PackDamageTest() {
+    Fill(2);
+    good_ = ReadFile(Pack());
+    options_ = From("pack");
+  }
+
+  // Opens `bytes`, looks every record up, verifies.
+  void Try(const std::string& bytes, Tally* tally) {
+    ++tally->tried;
+    options_.ops = std::make_shared<StringFile>(bytes);
+    const auto pack = PackReader::Open(options_);
+    if (!pack.ok()) {
+      ++tally->refused_at_open;
+      return;
+    }
+    for (const Record& record : records_) {
+      const Lookup lookup = Get(**pack, record);
+      if (!lookup.hit) ++tally->refused_records;
+      if (lookup.hit) ++(lookup.payload == record.payload ? tally->served : tally->wrong);
+    }
+    if (VerifyPack(**pack).ok()) ++tally->accepted;
+  }
+
+  void Expect(const char* name, const Tally& tally) {
+    std::cout << name << ": tried " << tally.tried << " refused at open " << tally.refused_at_open
+              << " records refused " << tally.refused_records << " others served " << tally.served
+              << " wrong " << tally.wrong << " accepted " << tally.accepted << " deaths 0\n";
+    EXPECT_GT(tally.tried, 0);
+    EXPECT_EQ(tally.wrong, 0);
+    EXPECT_EQ(tally.accepted, 0);
+  }
+
+  std::string good_;
+  PackOptions options_;
+};
+
+TEST_F(PackDamageTest, ABitOfEveryByteFlipped) {
+  Tally tally;
+  for (size_t i = 0; i < good_.size(); ++i) {
+    std::string bad = good_;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    Try(bad, &tally);
+  }
+  Expect("pack bit flips", tally);
+  EXPECT_GT(tally.refused_records, 0);
+  EXPECT_GT(tally.served, 0);
+}
+
+TEST_F(PackDamageTest, CutZeroedOrLengthenedAtEveryByte) {
+  Tally cut, zeroed, longer;
+  for (size_t n = 0; n < good_.size(); ++n) {
+    Try(good_.substr(0, n), &cut);
+    const std::string zeros(good_.size() - n, '\0');
+    if (good_.compare(n, std::string::npos, zeros) != 0) Try(good_.substr(0, n) + zeros, &zeroed);
+  }
+  for (size_t n = 1; n < 100; ++n) Try(good_ + RandomBytes(n, n), &longer);
+  Expect("pack truncations", cut);
+  Expect("pack zero tails", zeroed);
+  Expect("pack additions", longer);
+}
+
+TEST_F(PackDamageTest, RandomBursts) {
+  Tally tally;
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 1000; ++i) {
+    std::string bad = good_;
+    const size_t at = random() % bad.size(), size = 1 + random() % 64;
+    bad.replace(at, std::min(size, bad.size() - at),
+                RandomBytes(std::min(size, bad.size() - at), random()));
+    if (bad != good_) Try(bad, &tally);
+    bad = good_;
+    bad.erase(at, size);
+    Try(bad, &tally);
+    bad = good_;
+    bad.insert(at, bad.substr(at, size));
+    Try(bad, &tally);
+  }
+  Expect("pack bursts", tally);
+}
+
+// Somebody without the key repairs every hash after a change; allowed only unsigned, and even then
+// nothing is served under a wrong key.
+TEST_F(PackDamageTest, ForgeriesWithRightHashes) {
+  const auto tail = DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
+  ASSERT_TRUE(tail.ok());
+  const auto manifest = DecodeManifest(good_.substr(tail->table_bytes, tail->manifest_bytes));
+  ASSERT_TRUE(manifest.ok());
+  const std::string signature =
+      good_.substr(tail->table_bytes + tail->manifest_bytes, tail->signature_bytes);
+  const auto reseal = [&](const std::string& table, const PackManifest& changed,
+                          const std::string& signatures) {
+    const std::string body = EncodeManifest(changed);
+    PackTail forged{table.size(), body.size(), signatures.size(), Sha256(body)};
+    return absl::StrCat(table, body, signatures, EncodeTail(forged));
+  };
+  Tally strange, unsigned_pack;
+  for (size_t i = 0; i < tail->table_bytes; ++i) {
+    std::string table = good_.substr(0, tail->table_bytes);
+    table[i] = static_cast<char>(table[i] ^ (1 << (i % 8)));
+    PackManifest changed = *manifest;
+    for (PackEntry& entry : changed.entries) {
+      entry.block = Sha256(absl::string_view(table).substr(entry.offset, entry.bytes));
+    }
+    changed.rest = Sha256(absl::string_view(table).substr(changed.BlockBytes()));
+    options_ = From("pack");
+    Try(reseal(table, changed, signature), &strange);
+    options_.allow_unsigned = true;
+    Try(reseal(table, changed, ""), &unsigned_pack);
+  }
+  EXPECT_EQ(strange.refused_at_open, strange.tried);
+  Expect("pack forgeries under a signature", strange);
+  Expect("pack forgeries, unsigned allowed", unsigned_pack);
+}
+
+// Entries swapped between keys, with every hash right.
+TEST_F(PackDamageTest, ForeignEntriesUnderARightName) {
+  options_ = From("pack");
+  options_.allow_unsigned = true;
+  const auto tail = DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
+  auto manifest = *DecodeManifest(good_.substr(tail->table_bytes, tail->manifest_bytes));
+  std::swap(manifest.entries[0].digest, manifest.entries[1].digest);
+  std::swap(manifest.entries[0], manifest.entries[1]);
+  const std::string body = EncodeManifest(manifest);
+  Tally tally;
+  Try(absl::StrCat(good_.substr(0, tail->table_bytes), body,
+                   EncodeTail({tail->table_bytes, body.size(), 0, Sha256(body)})),
+      &tally);
+  Expect("pack foreign entries", tally);
+}
+
+TEST_F(PackDamageTest, AnotherFormatIsSaidSo) {
+  const auto tail = *DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
+  std::string body = good_.substr(tail.table_bytes, tail.manifest_bytes);
+  body[8] = 2;
+  options_.ops = std::make_shared<StringFile>(
+      absl::StrCat(good_.substr(0, tail.table_bytes), body,
+                   EncodeTail({tail.table_bytes, body.size(), 0, Sha256(body)})));
+  options_.allow_unsigned = true;
+  EXPECT_TRUE(absl::IsFailedPrecondition(PackReader::Open(options_).status()));
+}
+
+// Every system call of a look-up fails in turn.
+TEST_F(PackDamageTest, FailingReadsAreMisses) {
+  class Failing : public StringFile {
+   public:
+    using StringFile::StringFile;
+    ssize_t PRead(int fd, void* to, size_t size, off_t offset) override {
+      if (--left > 0) return StringFile::PRead(fd, to, size, offset);
+      errno = error;
+      return -1;
+    }
+    int left = 0, error = EIO;
+  };
+  int failed = 0;
+  for (const int error : {EIO, EINVAL, ENOMEM, ESTALE}) {
+    for (int at = 1; at < 40; ++at) {
+      auto file = std::make_shared<Failing>(good_);
+      file->left = at;
+      file->error = error;
+      options_.ops = file;
+      const auto pack = PackReader::Open(options_);
+      if (!pack.ok()) {
+        ++failed;
+        continue;
+      }
+      for (const Record& record : records_) {
+        const Lookup lookup = Get(**pack, record);
+        EXPECT_TRUE(!lookup.hit || lookup.payload == record.payload);
+        if (!lookup.hit) ++failed;
+      }
+      if (!VerifyPack(**pack).ok()) ++failed;
+    }
+  }
+  EXPECT_GT(failed, 40);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,135 @@
+// What the pack tests share: keys, a pack in memory, a file system that is one string.
+#ifndef SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_
+#define SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "cache/pack/pack_export.h"
+#include "cache/pack/pack_reader.h"
+#include "cache/store/local_store.h"
+#include "src/base/signing.h"
+#include "tests/unit/cache/cache_testing.h"
+
+namespace sinter {
+namespace pack_testing {
+
+// An Ed25519 private key in PEM: PKCS#8 is a fixed head and the 32-byte seed.
+inline SigningKey MakeKey(char fill) {
+  const std::string head = absl::HexStringToBytes("302e020100300506032b657004220420");
+  const std::string pem = absl::StrCat("-----BEGIN PRIVATE KEY-----\n",
+                                       absl::Base64Escape(head + std::string(32, fill)),
+                                       "\n-----END PRIVATE KEY-----\n");
+  auto key = SigningKey::FromPem(pem);
+  EXPECT_TRUE(key.ok()) << key.status();
+  return *std::move(key);
+}
+
+// Serves `bytes` under every name, read-only, as owned by `uid`.
+class StringFile : public FileOps {
+ public:
+  explicit StringFile(std::string b) : bytes(std::move(b)) {}
+  int OpenAt(int, const char*, int, mode_t) override { return 1 << 20; }
+  int Close(int) override { return 0; }
+  int Stat(int, struct stat* out) override {
+    *out = {};
+    out->st_mode = S_IFREG | mode;
+    out->st_uid = uid;
+    out->st_size = static_cast<off_t>(bytes.size());
+    return 0;
+  }
+  ssize_t PRead(int, void* to, size_t size, off_t offset) override {
+    const auto at = static_cast<size_t>(offset);
+    if (at >= bytes.size()) return 0;
+    const size_t n = std::min({size, bytes.size() - at, most});
+    std::memcpy(to, bytes.data() + at, n);
+    return static_cast<ssize_t>(n);
+  }
+  std::string bytes;
+  mode_t mode = 0444;
+  uid_t uid = 0;
+  size_t most = SIZE_MAX;  // bytes a read gives at most
+};
+
+// A local store with `kernels` kernels and as many plans, and packs made of it.
+class PackTest : public testing::Test {
+ protected:
+  PackTest() : store_(Options()), key_(MakeKey('a')) {}
+
+  LocalStoreOptions Options() const {
+    LocalStoreOptions options;
+    options.root = temp_ / "store";
+    options.producer = "sinter test";
+    options.sync = false;
+    return options;
+  }
+
+  void Fill(int kernels) {
+    for (int i = 0; i < kernels; ++i) {
+      KernelRecord record = cache_testing::SampleKernelRecord();
+      record.registers = static_cast<uint32_t>(i);
+      Put(RecordKind::kKernel, EncodeKey(cache_testing::SampleKernelKey(i)),
+          EncodeKernelRecord(record));
+      Put(RecordKind::kPlan, EncodeKey(cache_testing::SamplePlanKey(i)), absl::StrCat("plan ", i));
+    }
+  }
+
+  void Put(RecordKind kind, const std::string& key, const std::string& payload) {
+    ASSERT_TRUE(store_.Put(kind, key, Sha256(key), payload).ok());
+    records_.push_back({kind, key, payload});
+  }
+
+  PackWriteOptions To(const std::string& path, const SigningKey* signer) const {
+    PackWriteOptions options;
+    options.path = path;
+    options.producer = "sinter test";
+    options.signer = signer;
+    return options;
+  }
+
+  // Everything in the store as one signed pack.
+  std::string Pack() {
+    const std::string path = temp_ / "all.pack";
+    const auto report = ExportPack(&store_, {}, nullptr, To(path, &key_));
+    EXPECT_TRUE(report.ok()) << report.status();
+    return path;
+  }
+
+  PackOptions From(const std::string& path) const {
+    PackOptions options;
+    options.path = path;
+    options.keys = {key_.public_key()};
+    return options;
+  }
+  std::shared_ptr<const PackReader> Open(const PackOptions& options) const {
+    auto pack = PackReader::Open(options);
+    EXPECT_TRUE(pack.ok()) << pack.status();
+    return pack.ok() ? *std::move(pack) : nullptr;
+  }
+
+  struct Record {
+    RecordKind kind;
+    std::string key, payload;
+  };
+  Lookup Get(const PackReader& pack, const Record& record) const {
+    return pack.Get(record.kind, record.key, Sha256(record.key));
+  }
+
+  cache_testing::TempDir temp_;
+  LocalStore store_;
+  SigningKey key_;
+  std::vector<Record> records_;
+};
+
+}  // namespace pack_testing
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_

@@ -1,0 +1,271 @@
+#include "cache/tiers/write_behind.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "cache/tiers/tiers.h"
+#include "tests/unit/cache/cache_testing.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::RandomBytes;
+using cache_testing::TempDir;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr RecordKind kKernel = RecordKind::kKernel;
+
+int ExitOf(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(WriteBehindTest, DoesJobsInOrderAndAllOfThemBeforeItGoes) {
+  std::vector<int> done;
+  {
+    WriteBehind writer(1000, 1000);
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(writer.Push(1, [&, i] { done.push_back(i); }));
+  }
+  ASSERT_EQ(done.size(), 50u);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(done[i], i);
+}
+
+TEST(WriteBehindTest, FlushWaitsForWhatWasPushed) {
+  WriteBehind writer(1000, 1000);
+  writer.Flush();
+  std::atomic<int> done{0};
+  for (int i = 0; i < 20; ++i) writer.Push(1, [&] { ++done; });
+  writer.Flush();
+  EXPECT_EQ(done, 20);
+}
+
+TEST(WriteBehindTest, AFullQueueRefusesByBytesAndByJobs) {
+  std::promise<void> gate;
+  std::shared_future<void> open = gate.get_future().share();
+  WriteBehind bytes(100, 1000), jobs(1000, 2);
+  EXPECT_TRUE(bytes.Push(5000, [open] { open.wait(); }));  // too large, but alone
+  EXPECT_FALSE(bytes.Push(1, [] {}));
+  EXPECT_TRUE(jobs.Push(1, [open] { open.wait(); }));
+  EXPECT_TRUE(jobs.Push(1, [] {}));
+  EXPECT_FALSE(jobs.Push(1, [] {}));
+  gate.set_value();
+  bytes.Flush();
+  jobs.Flush();
+  EXPECT_TRUE(bytes.Push(100, [] {}));
+  EXPECT_TRUE(jobs.Push(1, [] {}));
+}
+
+TEST(WriteBehindTest, ItsThreadTakesNoSignals) {
+  WriteBehind writer(1000, 1000);
+  sigset_t set;
+  sigemptyset(&set);
+  writer.Push(1, [&] { pthread_sigmask(SIG_BLOCK, nullptr, &set); });
+  writer.Flush();
+  EXPECT_EQ(sigismember(&set, SIGTERM), 1);
+  sigset_t mine;
+  pthread_sigmask(SIG_BLOCK, nullptr, &mine);
+  EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
+}
+
+TEST(WriteBehindTest, AChildHasItsOwnQueue) {
+  std::promise<void> gate;
+  std::shared_future<void> open = gate.get_future().share();
+  std::atomic<int> done{0};
+  auto writer = std::make_unique<WriteBehind>(1000, 1000);
+  writer->Push(1, [open] { open.wait(); });
+  writer->Push(1, [&] { ++done; });
+  const pid_t child = fork();
+  if (child == 0) {
+    writer->Push(1, [&] { done += 10; });
+    writer->Flush();
+    writer.reset();
+    _exit(done == 10 ? 0 : 1);
+  }
+  EXPECT_EQ(ExitOf(child), 0);
+  gate.set_value();
+  writer->Flush();
+  EXPECT_EQ(done, 1);
+}
+
+// Writes wait until the gate opens.
+class GatedOps : public FileOps {
+ public:
+  ssize_t Write(int fd, const void* from, size_t n) override {
+    while (!open) usleep(200);
+    return FileOps::Write(fd, from, n);
+  }
+  std::atomic<bool> open{false};
+};
+
+class QueuedPutTest : public testing::Test {
+ protected:
+  std::unique_ptr<TieredStore> Make(uint64_t memory_bytes, std::shared_ptr<FileOps> ops = nullptr,
+                                    uint64_t jobs = 1024) {
+    TierOptions options;
+    options.local_root = temp_.path();
+    options.memory_bytes = memory_bytes;
+    options.sync = false;
+    options.queue_jobs = jobs;
+    options.ops = std::move(ops);
+    return MakeTieredStore(options);
+  }
+  TempDir temp_;
+  std::shared_ptr<GatedOps> gate_ = std::make_shared<GatedOps>();
+};
+
+TEST_F(QueuedPutTest, IsFoundAtOnceWrittenLaterAndNotLostAtTheEnd) {
+  auto store = Make(/*memory_bytes=*/0, gate_);
+  store->Put(kKernel, "k", "first");
+  store->Put(kKernel, "k", "second");
+  EXPECT_EQ(store->Get(kKernel, "k").payload, "second");
+  EXPECT_FALSE(Make(0)->Get(kKernel, "k").hit);
+  gate_->open = true;
+  store.reset();
+  EXPECT_EQ(Make(0)->Get(kKernel, "k").payload, "second");
+}
+
+TEST_F(QueuedPutTest, TheBuildLockIsHeldUntilTheRecordIsThere) {
+  auto store = Make(0, gate_);
+  const auto other = Make(0);
+  auto lock = store->LockForBuild(kKernel, "k", 0);
+  ASSERT_NE(lock, nullptr);
+  store->Put(kKernel, "k", "v");
+  lock.reset();
+  EXPECT_EQ(other->LockForBuild(kKernel, "k", 5000), nullptr);
+  gate_->open = true;
+  EXPECT_NE(other->LockForBuild(kKernel, "k", 2000000), nullptr);
+  EXPECT_EQ(other->Get(kKernel, "k").payload, "v");
+}
+
+TEST_F(QueuedPutTest, IsDroppedAndCountedWhenTheQueueIsFull) {
+  auto store = Make(1 << 20, gate_, /*jobs=*/3);
+  for (int i = 0; i < 10; ++i) store->Put(kKernel, absl::StrCat("k", i), "v");
+  EXPECT_EQ(store->Stats().puts_dropped, 7u);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(store->Get(kKernel, absl::StrCat("k", i)).hit);
+  gate_->open = true;
+  store->Flush();
+  EXPECT_EQ(store->Stats().put_failures, 0u);
+  int written = 0;
+  const auto other = Make(0);
+  for (int i = 0; i < 10; ++i) written += other->Get(kKernel, absl::StrCat("k", i)).hit ? 1 : 0;
+  EXPECT_EQ(written, 3);
+}
+
+TEST_F(QueuedPutTest, AQuarantineOvertakesIt) {
+  auto store = Make(1 << 20, gate_);
+  store->Put(kKernel, "k", "wrong");
+  std::thread opener([&] {
+    usleep(5000);
+    gate_->open = true;
+  });
+  store->Quarantine(kKernel, "k", "seed 4");
+  opener.join();
+  store->Flush();
+  EXPECT_EQ(store->Get(kKernel, "k").reason, MissReason::kQuarantined);
+  EXPECT_EQ(Make(0)->Get(kKernel, "k").reason, MissReason::kQuarantined);
+}
+
+TEST_F(QueuedPutTest, DoesNotMakeTheCallerWaitForTheDisk) {
+  auto store = Make(1 << 20, gate_);
+  const std::string value = RandomBytes(200 << 10, 1);
+  const auto start = std::chrono::steady_clock::now();
+  store->Put(kKernel, "k", value);
+  const auto spent = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(spent, std::chrono::seconds(2));  // the gate is shut: a waiting put would never return
+  gate_->open = true;
+}
+
+TEST_F(QueuedPutTest, AForkedChildPutsAndGetsWhileTheParentWrites) {
+  auto store = Make(1 << 20, gate_);
+  store->Put(kKernel, "parent", "p");
+  const pid_t child = fork();
+  if (child == 0) {
+    gate_->open = true;  // the child's copy
+    store->Put(kKernel, "child", "c");
+    store->Flush();
+    const bool ok =
+        store->Get(kKernel, "child").payload == "c" && store->Get(kKernel, "parent").payload == "p";
+    store.reset();
+    _exit(ok ? 0 : 1);
+  }
+  EXPECT_EQ(ExitOf(child), 0);
+  gate_->open = true;
+  store->Flush();
+  EXPECT_EQ(Make(0)->Get(kKernel, "child").payload, "c");
+  EXPECT_EQ(Make(0)->Get(kKernel, "parent").payload, "p");
+}
+
+// ------------------------------------------------------------------ the database behind the tiers
+
+class DatabaseTierTest : public testing::Test {
+ protected:
+  std::unique_ptr<TieredStore> Make() {
+    TierOptions options;
+    options.local_root = temp_.path();
+    options.local_kind = LocalStoreKind::kDatabase;
+    options.memory_bytes = 0;
+    options.sync = false;
+    options.log = LogSink(LogLevel::kWarn, [this](LogLevel, absl::string_view message) {
+      warnings_.push_back(std::string(message));
+    });
+    return MakeTieredStore(options);
+  }
+  TempDir temp_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(DatabaseTierTest, ASecondStoreIsToldNoAndFallsBackToTables) {
+  auto owner = Make();
+  owner->Put(kKernel, "k", "v");
+  owner->Flush();
+  EXPECT_EQ(owner->Stats().lock_refused, 0u);
+  EXPECT_TRUE(warnings_.empty());
+  auto second = Make();
+  EXPECT_EQ(second->Stats().lock_refused, 1u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("sealed tables instead of leveldb-db")));
+  EXPECT_EQ(second->Get(kKernel, "k").reason, MissReason::kAbsent);
+  second->Put(kKernel, "mine", "w");
+  second->Flush();
+  EXPECT_EQ(second->Get(kKernel, "mine").payload, "w");
+  // What one finds wrong is wrong for the other.
+  second->Quarantine(kKernel, "k", "seed 2");
+  EXPECT_EQ(owner->Get(kKernel, "k").reason, MissReason::kQuarantined);
+  // They exclude one another while they build.
+  const auto lock = owner->LockForBuild(kKernel, "x", 0);
+  EXPECT_EQ(second->LockForBuild(kKernel, "x", 1000), nullptr);
+  second.reset();
+  owner.reset();
+  EXPECT_EQ(Make()->Stats().lock_refused, 0u);
+}
+
+TEST_F(DatabaseTierTest, AForkedChildFallsBackToTables) {
+  auto owner = Make();
+  owner->Put(kKernel, "k", "v");
+  owner->Flush();
+  const pid_t child = fork();
+  if (child == 0) {
+    if (owner->Get(kKernel, "k").reason != MissReason::kAbsent) _exit(1);
+    owner->Put(kKernel, "child", "c");
+    owner->Flush();
+    _exit(owner->Get(kKernel, "child").payload == "c" ? 0 : 2);
+  }
+  EXPECT_EQ(ExitOf(child), 0);
+  owner->Put(kKernel, "after", "a");
+  owner.reset();
+  owner = Make();
+  EXPECT_EQ(owner->Get(kKernel, "k").payload, "v");
+  EXPECT_EQ(owner->Get(kKernel, "after").payload, "a");
+}
+
+}  // namespace
+}  // namespace sinter
