@@ -1,6 +1,7 @@
 // The consumer: a warpgroup that multiplies stage after stage into its accumulators.
 #pragma once
 #include "pipeline/ring.cuh"
+#include "ptx/sync.cuh"
 #include "ptx/wgmma.cuh"
 #include "tile/product.cuh"
 
@@ -41,8 +42,8 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingTy
   int i = 0;
 #pragma unroll 1
   do {
+    const u32 address = uniform(ring.address(cursor.stage));
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
-    const u32 address = ring.address(cursor.stage);
     const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
     const u64 a = descriptor(rows_at + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
                              kKMajorLeading, kKMajorStride);

@@ -28,6 +28,15 @@ SINTER_DEVICE void cluster_arrive_relaxed() {
 }
 SINTER_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
+// `x`, the same in all lanes of a warp, in a register that is known to be: descriptors computed
+// from it stay in uniform registers, where else every wgmma would wait for its own to be moved
+// there.
+SINTER_DEVICE u32 uniform(u32 x) {
+  u32 r;
+  asm("redux.sync.or.b32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(x));
+  return r;
+}
+
 SINTER_DEVICE u32 cluster_rank() {
   u32 r;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
