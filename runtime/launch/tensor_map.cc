@@ -167,7 +167,7 @@ absl::Status EncodeTensorMap(const Driver& driver, const PreparedMap& map, int64
       driver->TensorMapEncodeTiled(
           out, map.type, map.rank, reinterpret_cast<void*>(static_cast<uintptr_t>(address)), dims,
           map.strides, map.box, kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, map.swizzle,
-          CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+          CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
       "cuTensorMapEncodeTiled");
 }
 
