@@ -83,9 +83,8 @@ TEST(WhyNotChosen, SaysHowKIsSplit) {
   split.first.split_k = 4;
   Prediction times = Times(12, 7, 2);
   times.dsm_bytes = 3e6;
-  EXPECT_THAT(
-      WhyNotChosen(PlanOf(split, times), PlanOf(Grid(), Times(11, 7)), H200()),
-      HasSubstr("dsm +1.00 us (3 MB, chosen 1 MB: K in 4 and 4 parts, chosen 1 and 4)"));
+  EXPECT_THAT(WhyNotChosen(PlanOf(split, times), PlanOf(Grid(), Times(11, 7)), H200()),
+              HasSubstr("dsm +1.00 us (3 MB, chosen 1 MB: K in 4 and 4 parts, chosen 1 and 4)"));
 }
 
 TEST(WhyNotChosen, CountsLaunches) {
