@@ -141,4 +141,18 @@ EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::
   return verdict;
 }
 
+std::string PeekEnvelopeKey(absl::string_view head) {
+  ByteReader in(head);
+  if (in.Raw(kMagicSize) != absl::string_view(kMagic, kMagicSize)) return std::string();
+  in.U32();
+  in.Raw(Digest().bytes.size());
+  in.Raw(2);  // kind, verified
+  in.U32();
+  in.I64();
+  in.Bytes();
+  in.Bytes();
+  const absl::string_view key = in.Bytes();
+  return in.ok() ? std::string(key) : std::string();
+}
+
 }  // namespace sinter

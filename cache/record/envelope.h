@@ -47,6 +47,10 @@ EnvelopeVerdict ReadEnvelope(absl::string_view bytes);
 // apart: another arch, toolchain or format when both keys say so, damage otherwise.
 EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key);
 
+// The key that an envelope echoes, from its first bytes alone; "" when they do not hold it. Nothing
+// is proved: for explanations only.
+std::string PeekEnvelopeKey(absl::string_view head);
+
 }  // namespace sinter
 
 #endif  // SINTER_CACHE_RECORD_ENVELOPE_H_

@@ -1,0 +1,190 @@
+#include "cache/pack/pack_format.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kManifestMagic[] = "SNTRPMF\n";
+constexpr char kTailMagic[] = "SNTRPAK\n";
+constexpr uint64_t kMagicSize = 8;
+constexpr uint64_t kLeastEntryBytes = 2 + 32 + 8 + 32 + 8;
+constexpr uint64_t kBlockTrailerBytes = 5;          // compression type, CRC32C
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // so that no sum overflows
+constexpr uint64_t kMostPackedRecord = uint64_t{256} << 20;
+
+absl::Status Bad(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("pack: ", what));
+}
+
+absl::Status OtherVersion(uint32_t version) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("pack: format ", version, ", this library reads ", kPackVersion));
+}
+
+Digest ReadDigest(ByteReader* in) {
+  Digest digest;
+  const absl::string_view raw = in->Raw(digest.bytes.size());
+  if (raw.size() == digest.bytes.size()) std::copy(raw.begin(), raw.end(), digest.bytes.begin());
+  return digest;
+}
+
+absl::Status ReadEntry(ByteReader* in, PackEntry* entry) {
+  const uint8_t kind = in->U8(), verified = in->U8();
+  entry->digest = ReadDigest(in);
+  entry->bytes = in->U64();
+  entry->block = ReadDigest(in);
+  entry->arch = std::string(in->Bytes());
+  if (!in->ok()) return Bad("manifest ends early");
+  if (kind != static_cast<uint8_t>(RecordKind::kPlan) &&
+      kind != static_cast<uint8_t>(RecordKind::kKernel)) {
+    return Bad(absl::StrCat("manifest: kind ", kind));
+  }
+  if (verified > 1) return Bad(absl::StrCat("manifest: verified ", verified));
+  if (entry->bytes <= kBlockTrailerBytes || entry->bytes > kMostPackedRecord) {
+    return Bad(absl::StrCat("manifest: a block of ", entry->bytes, " bytes"));
+  }
+  entry->kind = static_cast<RecordKind>(kind);
+  entry->verified = verified == 1;
+  return absl::OkStatus();
+}
+
+absl::Status ReadEntries(ByteReader* in, uint64_t count, std::vector<PackEntry>* entries) {
+  if (count > in->remaining() / kLeastEntryBytes) {
+    return Bad(absl::StrCat("manifest: ", count, " entries do not fit into it"));
+  }
+  entries->resize(count);
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    PackEntry& entry = (*entries)[i];
+    SINTER_RETURN_IF_ERROR(ReadEntry(in, &entry));
+    if (i > 0 && !PackOrder((*entries)[i - 1], entry)) return Bad("manifest: order of entries");
+    entry.offset = offset;
+    offset += entry.bytes;
+  }
+  return absl::OkStatus();
+}
+
+// A varint in its only shortest form; false at damage.
+bool TakeVarint(absl::string_view* in, uint64_t* out) {
+  *out = 0;
+  for (size_t i = 0; i < 5 && !in->empty(); ++i) {
+    const auto byte = static_cast<uint8_t>(in->front());
+    in->remove_prefix(1);
+    *out |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if ((byte & 0x80) == 0) return i == 0 || byte != 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint64_t PackManifest::BlockBytes() const {
+  return entries.empty() ? 0 : entries.back().offset + entries.back().bytes;
+}
+
+bool PackOrder(const PackEntry& a, const PackEntry& b) {
+  if (a.kind != b.kind) return a.kind == RecordKind::kKernel;
+  return a.digest < b.digest;
+}
+
+std::string EncodeManifest(const PackManifest& manifest) {
+  ByteWriter out;
+  out.Raw(absl::string_view(kManifestMagic, kMagicSize));
+  out.U32(kPackVersion);
+  out.I64(manifest.created_unix_s);
+  out.Bytes(manifest.producer);
+  out.U64(manifest.rest_bytes);
+  out.Raw(manifest.rest.View());
+  out.U64(manifest.entries.size());
+  for (const PackEntry& entry : manifest.entries) {
+    out.U8(static_cast<uint8_t>(entry.kind));
+    out.U8(entry.verified ? 1 : 0);
+    out.Raw(entry.digest.View());
+    out.U64(entry.bytes);
+    out.Raw(entry.block.View());
+    out.Bytes(entry.arch);
+  }
+  return out.Take();
+}
+
+absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes) {
+  ByteReader in(bytes);
+  const absl::string_view magic = in.Raw(kMagicSize);
+  const uint32_t version = in.U32();
+  if (!in.ok() || magic != absl::string_view(kManifestMagic, kMagicSize)) {
+    return Bad("manifest: magic differs");
+  }
+  if (version != kPackVersion) return OtherVersion(version);
+  PackManifest manifest;
+  manifest.created_unix_s = in.I64();
+  manifest.producer = std::string(in.Bytes());
+  manifest.rest_bytes = in.U64();
+  manifest.rest = ReadDigest(&in);
+  const uint64_t count = in.U64();
+  if (!in.ok() || manifest.rest_bytes > kMostBytes) return Bad("manifest: head");
+  SINTER_RETURN_IF_ERROR(ReadEntries(&in, count, &manifest.entries));
+  if (!in.AtEnd()) return Bad("manifest: bytes are left over");
+  return manifest;
+}
+
+std::string EncodeTail(const PackTail& tail) {
+  ByteWriter out;
+  out.U64(tail.table_bytes);
+  out.U64(tail.manifest_bytes);
+  out.U64(tail.signature_bytes);
+  out.Raw(tail.manifest.View());
+  out.Raw(absl::string_view(kTailMagic, kMagicSize));
+  return out.Take();
+}
+
+absl::StatusOr<PackTail> DecodeTail(absl::string_view bytes, uint64_t file_bytes) {
+  ByteReader in(bytes);
+  PackTail tail;
+  tail.table_bytes = in.U64();
+  tail.manifest_bytes = in.U64();
+  tail.signature_bytes = in.U64();
+  tail.manifest = ReadDigest(&in);
+  const absl::string_view magic = in.Raw(kMagicSize);
+  if (!in.AtEnd() || magic != absl::string_view(kTailMagic, kMagicSize)) {
+    return Bad("tail: magic differs; this is no pack, or it was cut");
+  }
+  if (tail.manifest_bytes > kMaxManifestBytes ||
+      tail.signature_bytes > kMaxPackSignatures * kPackSignatureBytes ||
+      tail.signature_bytes % kPackSignatureBytes != 0 || tail.table_bytes > kMostBytes ||
+      tail.table_bytes + tail.manifest_bytes + tail.signature_bytes + kPackTailBytes !=
+          file_bytes) {
+    return Bad("tail: sizes do not add up to the file's");
+  }
+  return tail;
+}
+
+std::string SignedMessage(const Digest& manifest) {
+  return absl::StrCat("sinter pack signature 1\n", manifest.View());
+}
+
+absl::StatusOr<absl::string_view> EnvelopeOfBlock(absl::string_view block,
+                                                  absl::string_view user_key) {
+  uint64_t shared = 0, key_size = 0, value_size = 0;
+  if (!TakeVarint(&block, &shared) || !TakeVarint(&block, &key_size) ||
+      !TakeVarint(&block, &value_size) || shared != 0 || key_size > block.size()) {
+    return Bad("block entry");
+  }
+  if (block.substr(0, key_size) != user_key) return Bad("block holds another key");
+  block.remove_prefix(key_size);
+  if (value_size > block.size()) return Bad("block value passes the end");
+  ByteReader restarts(block.substr(value_size));
+  const uint32_t restart = restarts.U32(), count = restarts.U32();
+  const uint8_t compression = restarts.U8();
+  restarts.U32();  // CRC32C
+  if (!restarts.AtEnd() || restart != 0 || count != 1 || compression != 0) {
+    return Bad("block holds more than one entry");
+  }
+  return block.substr(0, value_size);
+}
+
+}  // namespace sinter

@@ -1,0 +1,179 @@
+#include "cache/pack/pack_reader.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/store/table.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+Lookup Miss(MissReason reason, std::string detail) {
+  Lookup lookup;
+  lookup.reason = reason;
+  lookup.detail = std::move(detail);
+  return lookup;
+}
+
+absl::Status AtPath(const absl::Status& status, const std::string& path) {
+  return status.ok() ? status : Annotate(status, path);
+}
+
+absl::Status ReadInto(FileOps* ops, int fd, uint64_t offset, std::string* bytes) {
+  size_t done = 0;
+  while (done < bytes->size()) {
+    const ssize_t n =
+        ops->PRead(fd, &(*bytes)[done], bytes->size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, "read", "pack");
+    if (n == 0) return absl::DataLossError("pack: the file became shorter");
+    done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+bool Contains(const std::vector<PublicKey>& keys, const PublicKey& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const PackReader>> PackReader::Open(const PackOptions& options) {
+  try {
+    std::unique_ptr<PackReader> reader(new PackReader());
+    reader->path_ = options.path;
+    reader->ops_ = options.ops != nullptr ? options.ops : std::make_shared<FileOps>();
+    const absl::Status loaded = reader->Load(options);
+    if (!loaded.ok()) return AtPath(loaded, options.path);
+    return std::unique_ptr<const PackReader>(std::move(reader));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(options.path, ": out of memory"));
+  }
+}
+
+absl::Status PackReader::Load(const PackOptions& options) {
+  // O_NONBLOCK: a fifo must not hang the open; regular files ignore it.
+  fd_ = Fd(ops_.get(), ops_->OpenAt(AT_FDCWD, path_.c_str(), O_RDONLY | O_NONBLOCK, 0));
+  if (!fd_.valid()) return ErrnoStatus(errno, "open", "pack");
+  struct stat st;
+  if (ops_->Stat(fd_.get(), &st) != 0) return ErrnoStatus(errno, "stat", "pack");
+  if (!S_ISREG(st.st_mode)) return absl::PermissionDeniedError("pack: not a regular file");
+  file_bytes_ = static_cast<uint64_t>(st.st_size);
+  if (file_bytes_ < kPackTailBytes) {
+    return absl::DataLossError(absl::StrCat("pack: ", file_bytes_, " bytes"));
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::string end,
+                          ReadAt(file_bytes_ - kPackTailBytes, kPackTailBytes));
+  SINTER_ASSIGN_OR_RETURN(const PackTail tail, DecodeTail(end, file_bytes_));
+  SINTER_ASSIGN_OR_RETURN(const std::string manifest,
+                          ReadAt(tail.table_bytes, tail.manifest_bytes));
+  if (Sha256(manifest) != tail.manifest) {
+    return absl::DataLossError("pack: the manifest's sha-256 differs");
+  }
+  SINTER_RETURN_IF_ERROR(CheckSignatures(options, tail));
+  if (signers_.empty()) SINTER_RETURN_IF_ERROR(CheckOwner(st, "pack"));
+  SINTER_ASSIGN_OR_RETURN(manifest_, DecodeManifest(manifest));
+  if (manifest_.BlockBytes() + manifest_.rest_bytes != tail.table_bytes) {
+    return absl::DataLossError("pack: the manifest's blocks do not make up the table");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackReader::CheckSignatures(const PackOptions& options, const PackTail& tail) {
+  SINTER_ASSIGN_OR_RETURN(const std::string bytes,
+                          ReadAt(tail.table_bytes + tail.manifest_bytes, tail.signature_bytes));
+  const std::string message = SignedMessage(tail.manifest);
+  for (size_t at = 0; at < bytes.size(); at += kPackSignatureBytes) {
+    PublicKey key;
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), kPublicKeyBytes, key.bytes.begin());
+    const absl::string_view signature =
+        absl::string_view(bytes).substr(at + kPublicKeyBytes, kSignatureBytes);
+    if (!VerifySignature(key, message, signature)) {
+      return absl::DataLossError(
+          absl::StrCat("pack: signature ", at / kPackSignatureBytes, " does not hold"));
+    }
+    if (Contains(options.keys, key)) signers_.push_back(key);
+  }
+  if (!signers_.empty() || options.allow_unsigned) return absl::OkStatus();
+  if (bytes.empty()) {
+    return absl::PermissionDeniedError(
+        "pack: it is not signed, and unsigned packs are not allowed");
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("pack: signed by none of the ", options.keys.size(), " trusted keys"));
+}
+
+absl::StatusOr<std::string> PackReader::ReadAt(uint64_t offset, uint64_t size) const {
+  std::string bytes(size, '\0');
+  SINTER_RETURN_IF_ERROR(ReadInto(ops_.get(), fd_.get(), offset, &bytes));
+  return bytes;
+}
+
+const PackEntry* PackReader::Find(RecordKind kind, const Digest& digest) const {
+  PackEntry wanted;
+  wanted.kind = kind;
+  wanted.digest = digest;
+  const auto& entries = manifest_.entries;
+  const auto it = std::lower_bound(entries.begin(), entries.end(), wanted, PackOrder);
+  const bool found = it != entries.end() && it->kind == kind && it->digest == digest;
+  return found ? &*it : nullptr;
+}
+
+absl::StatusOr<std::string> PackReader::ReadBlock(const PackEntry& entry) const {
+  SINTER_ASSIGN_OR_RETURN(std::string block, ReadAt(entry.offset, entry.bytes));
+  if (Sha256(block) != entry.block) return absl::DataLossError("pack: a block's sha-256 differs");
+  return block;
+}
+
+absl::StatusOr<std::string> PackReader::ReadEnvelopeBytes(RecordKind kind,
+                                                          const Digest& digest) const {
+  const PackEntry* entry = Find(kind, digest);
+  if (entry == nullptr) return absl::NotFoundError("pack: no such record");
+  try {
+    SINTER_ASSIGN_OR_RETURN(const std::string block, ReadBlock(*entry));
+    SINTER_ASSIGN_OR_RETURN(const absl::string_view envelope,
+                            EnvelopeOfBlock(block, TableUserKey(kind, digest)));
+    return std::string(envelope);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("pack: out of memory");
+  }
+}
+
+std::string PackReader::PeekKey(const PackEntry& entry) const {
+  constexpr uint64_t kHead = 64 << 10;
+  const auto head = ReadAt(entry.offset, std::min(entry.bytes, kHead));
+  if (!head.ok()) return std::string();
+  const std::string name = TableUserKey(entry.kind, entry.digest);
+  const size_t at = head->find(name);
+  return at == std::string::npos
+             ? std::string()
+             : PeekEnvelopeKey(absl::string_view(*head).substr(at + name.size()));
+}
+
+Lookup PackReader::Get(RecordKind kind, absl::string_view key, const Digest& digest) const {
+  const PackEntry* entry = Find(kind, digest);
+  if (entry == nullptr) return Miss(MissReason::kAbsent, "");
+  const absl::StatusOr<std::string> bytes = ReadEnvelopeBytes(kind, digest);
+  if (!bytes.ok()) {
+    const MissReason reason =
+        absl::IsDataLoss(bytes.status()) ? MissReason::kDamaged : MissReason::kIoError;
+    return Miss(reason, absl::StrCat(path_, ": ", digest.Hex(), ": ", bytes.status().message()));
+  }
+  const EnvelopeVerdict verdict = ReadEnvelopeFor(*bytes, kind, key);
+  if (!verdict.ok) {
+    return Miss(verdict.reason, absl::StrCat(path_, ": ", digest.Hex(), ": ", verdict.detail));
+  }
+  Lookup hit;
+  hit.hit = true;
+  hit.payload = std::string(verdict.envelope.payload);
+  hit.tier = "pack";
+  return hit;
+}
+
+}  // namespace sinter

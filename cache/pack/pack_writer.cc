@@ -1,0 +1,226 @@
+#include "cache/pack/pack_writer.h"
+
+#include <fcntl.h>
+#include <leveldb/comparator.h>
+#include <leveldb/env.h>
+#include <leveldb/options.h>
+#include <leveldb/table_builder.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/pack/pack_format.h"
+#include "cache/record/envelope.h"
+#include "cache/store/record_store.h"
+#include "cache/store/table.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+leveldb::Slice ToSlice(absl::string_view v) { return leveldb::Slice(v.data(), v.size()); }
+
+// Writes through, and remembers what was written since the last Cut.
+class CutSink : public leveldb::WritableFile {
+ public:
+  CutSink(FileOps* ops, int fd, std::string path) : ops_(ops), fd_(fd), path_(std::move(path)) {}
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    piece_.append(data.data(), data.size());
+    return leveldb::Status::OK();
+  }
+  leveldb::Status Close() override { return leveldb::Status::OK(); }
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
+  leveldb::Status Sync() override { return leveldb::Status::OK(); }
+
+  struct Piece {
+    uint64_t bytes = 0;
+    Digest digest;
+  };
+  absl::StatusOr<Piece> Cut() {
+    Piece piece{piece_.size(), Sha256(piece_)};
+    SINTER_RETURN_IF_ERROR(WriteAll(ops_, fd_, piece_, /*sync=*/false, path_));
+    piece_.clear();
+    return piece;
+  }
+
+ private:
+  FileOps* ops_;
+  int fd_;
+  std::string path_;
+  std::string piece_;
+};
+
+leveldb::Options TableOptions() {
+  leveldb::Options options;  // bytewise order
+  options.compression = leveldb::kNoCompression;
+  options.block_size = size_t{1} << 30;  // a block ends where the writer says
+  return options;
+}
+
+// Abandons a table that was not finished: a builder destroyed open ends the process.
+class Builder {
+ public:
+  explicit Builder(CutSink* sink) : builder_(TableOptions(), sink) {}
+  ~Builder() {
+    if (!finished_) builder_.Abandon();
+  }
+  absl::Status Add(absl::string_view key, absl::string_view value) {
+    builder_.Add(ToSlice(key), ToSlice(value));
+    builder_.Flush();
+    return Check(builder_.status());
+  }
+  absl::Status Finish() {
+    const leveldb::Status status = builder_.Finish();
+    finished_ = true;
+    return Check(status);
+  }
+
+ private:
+  static absl::Status Check(const leveldb::Status& status) {
+    return status.ok() ? absl::OkStatus()
+                       : absl::InternalError(absl::StrCat("pack table: ", status.ToString()));
+  }
+  leveldb::TableBuilder builder_;
+  bool finished_ = false;
+};
+
+// NOT_FOUND when the envelope is not a sound one of `item`.
+absl::Status Describe(absl::string_view envelope, const PackItem& item, PackEntry* entry,
+                      PackManifest* manifest) {
+  const EnvelopeVerdict verdict = ReadEnvelope(envelope);
+  if (!verdict.ok) return absl::NotFoundError(verdict.detail);
+  const Envelope& record = verdict.envelope;
+  if (record.kind != item.kind || Sha256(record.key) != item.digest ||
+      !ReadEnvelopeFor(envelope, item.kind, record.key).ok) {
+    return absl::NotFoundError("record of another key");
+  }
+  if (envelope.size() + 1024 > kMaxRecordFileBytes) {
+    return absl::NotFoundError("record is too large");
+  }
+  entry->kind = item.kind;
+  entry->verified = record.verified;
+  entry->digest = item.digest;
+  entry->arch = record.arch;
+  manifest->created_unix_s = std::max(manifest->created_unix_s, record.created_unix_s);
+  return absl::OkStatus();
+}
+
+absl::Status AddRecord(const PackItem& item, const EnvelopeSource& source, Builder* builder,
+                       CutSink* sink, PackManifest* manifest, PackReport* report) {
+  absl::StatusOr<std::string> envelope = source(item);
+  PackEntry entry;
+  absl::Status status = envelope.status();
+  if (status.ok()) status = Describe(*envelope, item, &entry, manifest);
+  if (absl::IsNotFound(status)) {
+    ++report->skipped;
+    return absl::OkStatus();
+  }
+  SINTER_RETURN_IF_ERROR(status);
+  SINTER_RETURN_IF_ERROR(builder->Add(TableUserKey(item.kind, item.digest), *envelope));
+  SINTER_ASSIGN_OR_RETURN(const CutSink::Piece piece, sink->Cut());
+  entry.offset = manifest->BlockBytes();
+  entry.bytes = piece.bytes;
+  entry.block = piece.digest;
+  ++(item.kind == RecordKind::kKernel ? report->kernels : report->plans);
+  manifest->entries.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PackManifest> WriteTable(const std::vector<PackItem>& items,
+                                        const EnvelopeSource& source, CutSink* sink,
+                                        PackReport* report) {
+  PackManifest manifest;
+  Builder builder(sink);
+  for (const PackItem& item : items) {
+    SINTER_RETURN_IF_ERROR(AddRecord(item, source, &builder, sink, &manifest, report));
+  }
+  SINTER_RETURN_IF_ERROR(builder.Finish());
+  SINTER_ASSIGN_OR_RETURN(const CutSink::Piece rest, sink->Cut());
+  manifest.rest_bytes = rest.bytes;
+  manifest.rest = rest.digest;
+  return manifest;
+}
+
+// What follows the table.
+absl::StatusOr<std::string> Seal(const PackManifest& manifest, const SigningKey* signer) {
+  std::string bytes = EncodeManifest(manifest);
+  if (bytes.size() > kMaxManifestBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pack: ", manifest.entries.size(), " records are too many"));
+  }
+  PackTail tail;
+  tail.table_bytes = manifest.BlockBytes() + manifest.rest_bytes;
+  tail.manifest_bytes = bytes.size();
+  tail.manifest = Sha256(bytes);
+  if (signer != nullptr) {
+    SINTER_ASSIGN_OR_RETURN(const std::string signature,
+                            signer->Sign(SignedMessage(tail.manifest)));
+    absl::StrAppend(&bytes, signer->public_key().View(), signature);
+    tail.signature_bytes = kPackSignatureBytes;
+  }
+  return absl::StrCat(bytes, EncodeTail(tail));
+}
+
+absl::StatusOr<PackReport> WriteTo(const PackWriteOptions& options, FileOps* ops, int fd,
+                                   const std::vector<PackItem>& items,
+                                   const EnvelopeSource& source) {
+  PackReport report;
+  CutSink sink(ops, fd, options.path);
+  PackManifest manifest;
+  SINTER_ASSIGN_OR_RETURN(manifest, WriteTable(items, source, &sink, &report));
+  manifest.producer = options.producer;
+  SINTER_ASSIGN_OR_RETURN(const std::string seal, Seal(manifest, options.signer));
+  SINTER_RETURN_IF_ERROR(WriteAll(ops, fd, seal, /*sync=*/true, options.path));
+  report.bytes = manifest.BlockBytes() + manifest.rest_bytes + seal.size();
+  return report;
+}
+
+void SortUnique(std::vector<PackItem>* items) {
+  const auto less = [](const PackItem& a, const PackItem& b) {
+    if (a.kind != b.kind) return a.kind == RecordKind::kKernel;
+    return a.digest < b.digest;
+  };
+  const auto equal = [](const PackItem& a, const PackItem& b) {
+    return a.kind == b.kind && a.digest == b.digest;
+  };
+  std::sort(items->begin(), items->end(), less);
+  items->erase(std::unique(items->begin(), items->end(), equal), items->end());
+}
+
+absl::StatusOr<PackReport> WriteAndRename(const PackWriteOptions& options, FileOps* ops,
+                                          const std::vector<PackItem>& items,
+                                          const EnvelopeSource& source) {
+  const std::string name = RandomName();
+  if (name.empty()) return absl::UnavailableError("no random source for a file name");
+  const std::string temp = absl::StrCat(options.path, ".tmp-", name);
+  absl::StatusOr<PackReport> report;
+  {
+    Fd fd(ops, ops->OpenAt(AT_FDCWD, temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644));
+    if (!fd.valid()) return ErrnoStatus(errno, "create", temp);
+    report = WriteTo(options, ops, fd.get(), items, source);
+  }
+  if (report.ok() && ops->RenameAt(AT_FDCWD, temp.c_str(), options.path.c_str(), 0) != 0) {
+    report = ErrnoStatus(errno, "rename", options.path);
+  }
+  if (!report.ok()) ops->UnlinkAt(AT_FDCWD, temp.c_str());
+  return report;
+}
+
+}  // namespace
+
+absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vector<PackItem> items,
+                                     const EnvelopeSource& source) {
+  FileOps real;
+  FileOps* ops = options.ops != nullptr ? options.ops.get() : &real;
+  try {
+    SortUnique(&items);
+    return WriteAndRename(options, ops, items, source);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("pack: out of memory");
+  }
+}
+
+}  // namespace sinter
