@@ -39,11 +39,20 @@ func check(status C.sinter_status, err *C.sinter_error) error {
 // Context is a device or a target. Safe for concurrent use.
 type Context struct{ p *C.sinter_context }
 
-// NewTarget opens a built-in model without a GPU.
-func NewTarget(target string) (*Context, error) {
+// NewTarget opens a built-in model without a GPU; plans are chosen by the environment's tuning set, if any.
+func NewTarget(target string) (*Context, error) { return newTarget(target, nil) }
+
+// NewTunedTarget is NewTarget choosing by the measurements in a file; "" chooses by prediction alone.
+func NewTunedTarget(target, tuningSet string) (*Context, error) { return newTarget(target, &tuningSet) }
+
+func newTarget(target string, tuningSet *string) (*Context, error) {
 	options := (*C.sinter_context_options)(C.calloc(1, C.sizeof_sinter_context_options))
 	defer C.free(unsafe.Pointer(options))
 	options.struct_size = C.sizeof_sinter_context_options
+	if tuningSet != nil {
+		options.tuning_set = C.CString(*tuningSet)
+		defer C.free(unsafe.Pointer(options.tuning_set))
+	}
 	options.target = C.CString(target)
 	defer C.free(unsafe.Pointer(options.target))
 	var context Context
@@ -53,6 +62,14 @@ func NewTarget(target string) (*Context, error) {
 	}
 	runtime.SetFinalizer(&context, func(c *Context) { C.sinter_context_release(c.p) })
 	return &context, nil
+}
+
+// TuningDigest names the measurements that plans are chosen by; all zero without any.
+func (c *Context) TuningDigest() (digest [32]byte, err error) {
+	defer runtime.KeepAlive(c)
+	var failed *C.sinter_error
+	err = check(C.sinter_context_get_tuning_digest(c.p, (*C.uint8_t)(unsafe.Pointer(&digest[0])), &failed), failed)
+	return digest, err
 }
 
 // Chain is a finished operator DAG. Safe for concurrent use.

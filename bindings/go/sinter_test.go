@@ -40,3 +40,16 @@ func TestErrorsCarryStatusAndMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestATuningSetIsNamedAndMustBeThere(t *testing.T) {
+	context, err := NewTunedTarget("h200", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest, err := context.TuningDigest(); err != nil || digest != [32]byte{} {
+		t.Fatal(digest, err)
+	}
+	if _, err := NewTunedTarget("h200", "/no/such/set"); err == nil || !strings.Contains(err.Error(), "tuning set /no/such/set") {
+		t.Fatal(err)
+	}
+}

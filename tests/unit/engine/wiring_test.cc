@@ -6,7 +6,11 @@
 
 #include "src/base/status.h"
 #include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/core.h"
 #include "src/engine/engine.h"
+#include "src/engine/tuned_choice.h"
+#include "src/fusion/fusion.h"
 
 namespace sinter {
 namespace {
@@ -58,6 +62,41 @@ TEST(WiringTest, WithoutACompilerAMissIsUnavailable) {
   const Problem problem =
       ParseProblem("gemm_chain m=16 n=256 k=256 l=256 act=relu layout=oi dtype=bf16").value();
   EXPECT_TRUE(absl::IsUnavailable(engine->Prepare(problem.chain, 16, {}).status()));
+}
+
+// With the real planner, checks and code generator: whatever tuning may measure can be recorded and
+// taken again.
+TEST(WiringTest, EveryPlanOfARankingCanBecomeATuningEntry) {
+  PlanningHooks hooks;
+  hooks.plan = PlanChain;
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    return Generate(spec, model);
+  };
+  hooks.device_library = DeviceLibraryDigest();
+  Ports ports = MakePorts(ConfigIn("wiring_entries"), -1, "h200", LogSink()).value();
+  const EngineCore core(std::move(ports), Config(), LogSink(), std::move(hooks));
+  for (const char* line : {"gated_ffn m=16 n=512 k=256 l=256 act=silu layout=oi dtype=bf16",
+                           "gemm_chain m=128 n=768 k=768 l=768 act=relu layout=io dtype=f16"}) {
+    const Problem problem = ParseProblem(line).value();
+    PlanRequest request;
+    request.chain = &problem.chain;
+    request.bucket = BucketOf(*problem.m);
+    const FusionResult ranking =
+        PlanChain(problem.chain, request.bucket, core.ports.model, FusionOptions()).value();
+    std::vector<Plan> plans = ranking.alternatives;
+    plans.push_back(ranking.chosen);
+    ASSERT_GT(plans.size(), 2u);
+    TuningSet set;
+    for (const Plan& plan : plans) {
+      set.Add(MakeTuningEntry(request, core, plan).value());
+      set = TuningSet::FromText(set.ToText()).value();
+      const absl::StatusOr<Plan> again =
+          PlanOfEntry(*set.Find(TuningKeyOf(request, core)), request, ranking, core);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(again->PlanDigest(), plan.PlanDigest());
+    }
+    EXPECT_EQ(set.entries().size(), 1u);
+  }
 }
 
 TEST(WiringTest, ASecondEngineOnTheSameFolderSearchesAndCompilesNothing) {

@@ -29,6 +29,13 @@ unsafe fn run() -> Result<(), (sinter_status, String)> {
     let options = sinter_context_options { target: target.as_ptr(), ..Default::default() };
     let (mut context, mut chain, mut plan) = (null_mut(), null_mut(), null_mut());
     call(|e| sinter_context_create(&options, &mut context, e))?;
+    let mut tuning = [1u8; 32];
+    call(|e| sinter_context_get_tuning_digest(context, tuning.as_mut_ptr(), e))?;
+    assert_eq!(tuning, [0; 32]);
+    let missing = CString::new("/no/such/set").unwrap();
+    let tuned = sinter_context_options { target: target.as_ptr(), tuning_set: missing.as_ptr(), ..Default::default() };
+    let refused = call(|e| sinter_context_create(&tuned, &mut null_mut(), e)).unwrap_err();
+    assert!(refused.1.contains("tuning set /no/such/set"), "{}", refused.1);
     call(|e| sinter_chain_create(&mut chain, e))?;
     let a = input(chain, [SINTER_DIM_M, 64], 0)?;
     let w1 = input(chain, [256, 64], SINTER_INPUT_CONSTANT)?;

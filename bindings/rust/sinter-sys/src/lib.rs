@@ -9,7 +9,7 @@ use core::ffi::{c_char, c_void};
 macro_rules! opaque {
     ($($name:ident)*) => { $(#[repr(C)] pub struct $name { _private: [u8; 0] })* };
 }
-opaque!(sinter_context sinter_chain sinter_plan sinter_error);
+opaque!(sinter_context sinter_chain sinter_plan sinter_error sinter_tuning_set);
 
 pub type sinter_status = i32;
 pub type sinter_value = i32;
@@ -40,12 +40,19 @@ options!(sinter_context_options {
     device: i32, log_level: i32, target: *const c_char, cache_dir: *const c_char, dump_dir: *const c_char,
     nvrtc_path: *const c_char, driver_path: *const c_char, cache: i32, must_hit: i32, deterministic: i32, verify: i32,
     log: Option<extern "C" fn(usize, i32, *const c_char)>, log_user_data: usize,
+    tuning_set: *const c_char,
 });
 options!(sinter_input_options {
     name: *const c_char, strides: *const i64, stride_m_powers: *const i32,
 });
 options!(sinter_gemm_chain_options {
     layout: i32, activation: i32, bias1: sinter_value, bias2: sinter_value,
+});
+
+pub const SINTER_TUNE_DETERMINISTIC: u32 = 1;
+pub const SINTER_TUNE_KEEP: u32 = 2;
+options!(sinter_tune_options {
+    deadline_us: i64, top_k: i32, reserved: i32, switch_margin: f64, stream: *mut c_void, into: *mut sinter_tuning_set,
 });
 
 #[link(name = "sinter")]
@@ -56,6 +63,17 @@ extern "C" {
     pub fn sinter_context_create(options: *const sinter_context_options, out: *mut *mut sinter_context,
                                  error: *mut *mut sinter_error) -> sinter_status;
     pub fn sinter_context_release(context: *const sinter_context);
+    pub fn sinter_context_get_tuning_digest(context: *const sinter_context, out_digest: *mut u8,
+                                            error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_tune(context: *mut sinter_context, chain: *const sinter_chain, m: i64,
+                       options: *const sinter_tune_options, error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_tuning_set_create(out: *mut *mut sinter_tuning_set, error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_tuning_set_release(set: *const sinter_tuning_set);
+    pub fn sinter_tuning_set_add_file(set: *mut sinter_tuning_set, path: *const c_char,
+                                      error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_tuning_set_write(set: *const sinter_tuning_set, path: *const c_char,
+                                   error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_tuning_set_get_count(set: *const sinter_tuning_set) -> u64;
     pub fn sinter_chain_create(out: *mut *mut sinter_chain, error: *mut *mut sinter_error) -> sinter_status;
     pub fn sinter_chain_release(chain: *const sinter_chain);
     pub fn sinter_chain_add_input(chain: *mut sinter_chain, dtype: i32, rank: u32, dims: *const i64,
