@@ -37,11 +37,15 @@ std::string Us(const std::optional<double>& us) {
   return us.has_value() ? absl::StrFormat("%9.2f", *us) : "        -";
 }
 
+std::string MeanText(const std::vector<double>& values) {
+  return values.empty() ? "    -" : absl::StrFormat("%5.2f", GeometricMean(values));
+}
+
 std::string MeansText(const std::string& group, const std::vector<Step>& steps) {
   std::string text = absl::StrFormat("  %-4s", group);
   for (const Step& step : steps) {
-    absl::StrAppendFormat(&text, "  %5.2f (%5.2f) of %d", GeometricMean(step.over_unfused),
-                          GeometricMean(step.over_cublaslt), step.over_unfused.size());
+    absl::StrAppendFormat(&text, "  %s (%s) of %d", MeanText(step.over_unfused),
+                          MeanText(step.over_cublaslt), step.over_unfused.size());
   }
   return absl::StrCat(text, "\n");
 }
