@@ -248,7 +248,11 @@ leveldb::Status DatabaseEnv::LockFile(const std::string& name, leveldb::FileLock
   *lock = nullptr;
   FileOps* ops = dir_->ops();
   Fd fd(ops, ops->OpenAt(dir_->fd(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, kFileMode));
-  if (!fd.valid() || ops->LockByte(fd.get(), 0) != 0) return ErrorOf(errno, "lock " + name);
+  if (!fd.valid()) return ErrorOf(errno, name);
+  if (ops->LockByte(fd.get(), 0) != 0) {
+    lock_held_elsewhere_ = errno == EAGAIN;
+    return ErrorOf(errno, "lock " + name);
+  }
   *lock = new HeldLock(std::move(fd));
   return leveldb::Status::OK();
 }

@@ -10,8 +10,10 @@
 
 #include <leveldb/env.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/store/directory.h"
@@ -39,6 +41,8 @@ class DatabaseEnv : public leveldb::Env {
   leveldb::Status RenameFile(const std::string& from, const std::string& to) override;
   leveldb::Status LockFile(const std::string& name, leveldb::FileLock** lock) override;
   leveldb::Status UnlockFile(leveldb::FileLock* lock) override;
+  // Whether LockFile was refused because somebody, by whatever library, holds the lock.
+  bool lock_held_elsewhere() const { return lock_held_elsewhere_; }
 
   void Schedule(void (*function)(void*), void* arg) override {
     leveldb::Env::Default()->Schedule(function, arg);
@@ -59,6 +63,7 @@ class DatabaseEnv : public leveldb::Env {
 
   std::shared_ptr<const StoreDirectory> dir_;
   bool sync_;
+  std::atomic<bool> lock_held_elsewhere_{false};
 };
 
 }  // namespace sinter

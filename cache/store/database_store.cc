@@ -163,8 +163,9 @@ absl::Status DatabaseStore::Open() {
     moved_aside_.fetch_add(1, std::memory_order_relaxed);
     status = OpenChecked();
   }
-  if (status.ok() || absl::IsPermissionDenied(status)) return status;
+  if (status.ok()) return status;
   handle_.reset();
+  if (absl::IsPermissionDenied(status) || absl::IsAborted(status)) return status;
   return absl::UnavailableError(status.message());
 }
 
@@ -175,6 +176,7 @@ absl::Status DatabaseStore::OpenChecked() {
   const leveldb::Status opened = leveldb::DB::Open(handle_->Options(), kDatabaseFolder, &raw);
   handle_->db.reset(raw);
   absl::Status status = ToStatus(opened);
+  if (handle_->env.lock_held_elsewhere()) return absl::AbortedError(status.message());
   if (status.ok()) status = LoadIndex();
   // CURRENT was there: a file that is not is damage.
   return absl::IsNotFound(status) ? absl::DataLossError(status.message()) : status;

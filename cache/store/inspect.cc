@@ -8,7 +8,6 @@
 #include "cache/record/envelope.h"
 #include "cache/store/directory.h"
 #include "cache/store/local_store.h"
-#include "cache/store/table.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -33,8 +32,7 @@ void InspectRecord(const StoreDirectory& dir, RecordKind kind, const std::string
   report->bytes += file->bytes.size();
   Digest digest;
   (void)DigestOfPath(path, ".ldb", &digest);  // a name that is no digest names no record
-  const EnvelopeFile record = ReadRecordFile(file->bytes, kind, digest);
-  const EnvelopeVerdict& verdict = record.verdict;
+  const EnvelopeVerdict verdict = ReadRecordFile(file->bytes, kind, digest);
   if (!verdict.ok) {
     ++report->unsound;
     Note(report, path, verdict.detail);

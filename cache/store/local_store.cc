@@ -46,7 +46,7 @@ int64_t NowUnixSeconds() { return static_cast<int64_t>(time(nullptr)); }
 
 // A record file and what the verifier says about it.
 struct Found {
-  std::string storage;  // backs `verdict`
+  std::string bytes;    // backs `verdict`
   struct stat st {};    // set when `opened`
   bool opened = false;  // the file was there and was read
   EnvelopeVerdict verdict;
@@ -65,22 +65,32 @@ Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view k
   }
   found.st = file->st;
   found.opened = true;
-  found.verdict = VerifyRecordFile(file->bytes, kind, digest, key, &found.storage);
+  found.bytes = std::move(file->bytes);
+  found.verdict = VerifyRecordFile(found.bytes, kind, digest, key);
   return found;
 }
 
 }  // namespace
 
 EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
-                                 absl::string_view key, std::string* storage) {
-  absl::StatusOr<TableEntry> entry = ReadTable(file);
+                                 absl::string_view key) {
+  const absl::StatusOr<TableEntry> entry = ReadTable(file);
   if (!entry.ok()) return Refuse(entry.status());
-  *storage = std::move(entry->value);
-  EnvelopeVerdict verdict = ReadEnvelopeFor(*storage, kind, key);
+  EnvelopeVerdict verdict = ReadEnvelopeFor(entry->value, kind, key);
   if (verdict.ok && entry->user_key != TableUserKey(kind, digest)) {
     return Refuse(absl::DataLossError("table: entry has another name"));
   }
   return verdict;
+}
+
+EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest) {
+  const absl::StatusOr<TableEntry> entry = ReadTable(file);
+  if (!entry.ok()) return Refuse(entry.status());
+  const EnvelopeVerdict own = ReadEnvelope(entry->value);
+  if (!own.ok) return own;
+  const std::string key(own.envelope.key);
+  if (Sha256(key) != digest) return Refuse(absl::DataLossError("record of another key"));
+  return VerifyRecordFile(file, kind, digest, key);
 }
 
 LocalStore::LocalStore(LocalStoreOptions options)

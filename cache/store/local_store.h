@@ -76,17 +76,13 @@ class LocalStore : public RecordStore {
 };
 
 // The verifier of one record file: table, entry name, envelope, key echo. `verdict.envelope` views
-// into `storage`.
+// into `file`.
 EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
-                                 absl::string_view key, std::string* storage);
+                                 absl::string_view key);
 
 // What a record file holds, asked for by its name alone: as above, with the key that it echoes,
 // which must have the digest that the name says.
-struct EnvelopeFile {
-  std::unique_ptr<std::string> storage;  // backs `verdict`
-  EnvelopeVerdict verdict;
-};
-EnvelopeFile ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest);
+EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest);
 
 }  // namespace sinter
 

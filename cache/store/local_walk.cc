@@ -8,7 +8,6 @@
 #include "cache/store/local_store.h"
 #include "cache/store/publish.h"
 #include "cache/store/quarantine.h"
-#include "cache/store/table.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -28,32 +27,12 @@ absl::Status VisitRecord(const StoreDirectory& dir, RecordKind kind, const Diges
   const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxRecordFileBytes);
   if (absl::IsNotFound(file.status())) return absl::OkStatus();  // gone meanwhile
   if (!file.ok()) return VisitUnsound(visitor, path, file.status().message());
-  const EnvelopeFile record = ReadRecordFile(file->bytes, kind, digest);
-  if (!record.verdict.ok) return VisitUnsound(visitor, path, record.verdict.detail);
-  return visitor.record ? visitor.record(digest, record.verdict.envelope) : absl::OkStatus();
+  const EnvelopeVerdict verdict = ReadRecordFile(file->bytes, kind, digest);
+  if (!verdict.ok) return VisitUnsound(visitor, path, verdict.detail);
+  return visitor.record ? visitor.record(digest, verdict.envelope) : absl::OkStatus();
 }
 
 }  // namespace
-
-EnvelopeFile ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest) {
-  EnvelopeFile record;
-  absl::StatusOr<TableEntry> entry = ReadTable(file);
-  if (!entry.ok()) {
-    record.verdict.detail = std::string(entry.status().message());
-    return record;
-  }
-  record.storage = std::make_unique<std::string>(std::move(entry->value));
-  record.verdict = ReadEnvelope(*record.storage);
-  if (!record.verdict.ok) return record;
-  const std::string key(record.verdict.envelope.key);
-  record.verdict = ReadEnvelopeFor(*record.storage, kind, key);
-  const bool named = entry->user_key == TableUserKey(kind, digest) && Sha256(key) == digest;
-  if (record.verdict.ok && !named) {
-    record.verdict.ok = false;
-    record.verdict.detail = "record of another key";
-  }
-  return record;
-}
 
 absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
   SINTER_RETURN_IF_ERROR(usable_);

@@ -2,9 +2,7 @@
 
 #include <leveldb/comparator.h>
 #include <leveldb/env.h>
-#include <leveldb/iterator.h>
 #include <leveldb/options.h>
-#include <leveldb/table.h>
 #include <leveldb/table_builder.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cache/store/crc32c.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 
@@ -70,21 +69,6 @@ class StringSink : public leveldb::WritableFile {
   std::string bytes;
 };
 
-// Serves slices of bytes that outlive it; LevelDB then neither copies nor frees them.
-class ViewSource : public leveldb::RandomAccessFile {
- public:
-  explicit ViewSource(absl::string_view bytes) : bytes_(bytes) {}
-  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result, char*) const override {
-    if (offset > bytes_.size()) return leveldb::Status::Corruption("read past the end");
-    const absl::string_view part = bytes_.substr(offset, n);
-    *result = ToSlice(part);
-    return leveldb::Status::OK();
-  }
-
- private:
-  absl::string_view bytes_;
-};
-
 leveldb::Options TableOptions(const leveldb::Comparator* order) {
   leveldb::Options options;
   options.comparator = order;
@@ -126,24 +110,28 @@ absl::StatusOr<absl::string_view> BlockAt(absl::string_view file, const BlockSpa
   return file.substr(span.offset, span.size);
 }
 
-// The data block that an index block of exactly one entry names. Layout: shared = 0, key size,
-// value size, key, value (a handle), then one restart point at 0.
-absl::StatusOr<BlockSpan> OnlyHandle(absl::string_view index) {
+struct BlockEntry {
+  absl::string_view key, value;
+};
+
+// The entry of a block of exactly one. Layout: shared = 0, key size, value size, key, value, then
+// one restart point at 0.
+absl::StatusOr<BlockEntry> OnlyEntry(absl::string_view block, absl::string_view what) {
   uint64_t shared = 0, key_size = 0, value_size = 0;
-  if (!TakeVarint(&index, 5, &shared) || !TakeVarint(&index, 5, &key_size) ||
-      !TakeVarint(&index, 5, &value_size) || shared != 0 || key_size > index.size()) {
-    return Bad("index entry");
+  if (!TakeVarint(&block, 5, &shared) || !TakeVarint(&block, 5, &key_size) ||
+      !TakeVarint(&block, 5, &value_size) || shared != 0 || key_size > block.size() ||
+      value_size > block.size() - key_size) {
+    return Bad(absl::StrCat(what, " entry"));
   }
-  index.remove_prefix(key_size);
-  if (value_size > index.size()) return Bad("index entry");
-  absl::string_view value = index.substr(0, value_size);
-  BlockSpan span;
-  if (!TakeHandle(&value, &span) || !value.empty()) return Bad("index handle");
-  ByteReader restarts(index.substr(value_size));
+  BlockEntry entry;
+  entry.key = block.substr(0, key_size);
+  entry.value = block.substr(key_size, value_size);
+  ByteReader restarts(block.substr(key_size + value_size));
   const uint32_t restart = restarts.U32(), count = restarts.U32();
-  if (!restarts.AtEnd() || restart != 0 || count != 1)
-    return Bad("index holds more than one entry");
-  return span;
+  if (!restarts.AtEnd() || restart != 0 || count != 1) {
+    return Bad(absl::StrCat(what, " holds more than one entry"));
+  }
+  return entry;
 }
 
 // LevelDB does not read the meta block of a table without filters, so its checksum goes unasked. It
@@ -174,59 +162,55 @@ absl::StatusOr<Footer> ParseFooter(absl::string_view footer) {
   return parsed;
 }
 
-// Everything that LevelDB would allocate or follow lies inside the file. Checksums are LevelDB's
-// part.
-absl::Status CheckLayout(absl::string_view file) {
+struct Layout {
+  BlockSpan data, index;
+  BlockEntry index_entry;
+};
+
+// The blocks of a table of one entry: one data block, the meta block, the index block, the footer,
+// adjoining and nothing else. No checksum is asked yet.
+absl::StatusOr<Layout> ReadLayout(absl::string_view file) {
   if (file.size() < kFooterSize) return Bad(absl::StrCat(file.size(), " bytes"));
   SINTER_ASSIGN_OR_RETURN(const Footer footer, ParseFooter(file.substr(file.size() - kFooterSize)));
+  SINTER_RETURN_IF_ERROR(CheckMetaBlock(file, footer.meta));
+  Layout layout;
+  layout.index = footer.index;
+  SINTER_ASSIGN_OR_RETURN(const absl::string_view index, BlockAt(file, footer.index, "index"));
+  SINTER_ASSIGN_OR_RETURN(layout.index_entry, OnlyEntry(index, "index"));
+  absl::string_view handle = layout.index_entry.value;
+  if (!TakeHandle(&handle, &layout.data) || !handle.empty()) return Bad("index handle");
+  if (layout.data.offset != 0) return Bad("data block does not start the file");
+  SINTER_RETURN_IF_ERROR(BlockAt(file, layout.data, "data").status());
   const BlockSpan& meta = footer.meta;
-  const BlockSpan& index = footer.index;
-  absl::string_view index_block;
-  SINTER_RETURN_IF_ERROR(CheckMetaBlock(file, meta));
-  SINTER_ASSIGN_OR_RETURN(index_block, BlockAt(file, index, "index"));
-  SINTER_ASSIGN_OR_RETURN(const BlockSpan data, OnlyHandle(index_block));
-  if (data.offset != 0) return Bad("data block does not start the file");
-  SINTER_RETURN_IF_ERROR(BlockAt(file, data, "data").status());
-  if (meta.offset != data.size + kBlockTrailerSize ||
-      index.offset != meta.offset + meta.size + kBlockTrailerSize ||
-      file.size() != index.offset + index.size + kBlockTrailerSize + kFooterSize) {
+  if (meta.offset != layout.data.size + kBlockTrailerSize ||
+      layout.index.offset != meta.offset + meta.size + kBlockTrailerSize ||
+      file.size() != layout.index.offset + layout.index.size + kBlockTrailerSize + kFooterSize) {
     return Bad("blocks do not adjoin");
   }
-  return absl::OkStatus();
+  return layout;
 }
 
-absl::StatusOr<TableEntry> OnlyEntry(leveldb::Iterator* it) {
-  it->SeekToFirst();
-  // A block that cannot be read leaves the iterator on the next one: status first, or damage looks
-  // like absence.
-  if (!it->status().ok()) return Bad(it->status().ToString());
-  if (!it->Valid()) return Bad("no entry");
-  const absl::string_view key = ToView(it->key());
-  if (key.size() < kInternalTrailerSize) return Bad("entry key is too short");
-  const absl::string_view trailer = key.substr(key.size() - kInternalTrailerSize);
-  if (ByteReader(trailer).U64() != (kSequence << 8 | kTypeValue)) return Bad("entry key trailer");
-  TableEntry entry;
-  entry.user_key = std::string(key.substr(0, key.size() - kInternalTrailerSize));
-  entry.value = std::string(ToView(it->value()));
-  it->Next();
-  if (!it->status().ok()) return Bad(it->status().ToString());
-  if (it->Valid()) return Bad("more than one entry");
-  return entry;
+// `span` was found to lie inside `file`. The checksum covers the contents and the type byte.
+absl::Status CheckCrc(absl::string_view file, const BlockSpan& span, absl::string_view what) {
+  const uint32_t want = ByteReader(file.substr(span.offset + span.size + 1, 4)).U32();
+  const uint32_t got = MaskCrc(Crc32c(file.substr(span.offset, span.size + 1)));
+  return got == want ? absl::OkStatus() : Bad(absl::StrCat(what, " block: crc differs"));
 }
 
 absl::StatusOr<TableEntry> ReadChecked(absl::string_view file) {
-  const InternalKeyOrder order;
-  const ViewSource source(file);
-  leveldb::Table* raw = nullptr;
-  const leveldb::Status opened = leveldb::Table::Open(
-      TableOptions(&order), const_cast<ViewSource*>(&source), file.size(), &raw);
-  const std::unique_ptr<leveldb::Table> table(raw);
-  if (!opened.ok()) return Bad(opened.ToString());
-  leveldb::ReadOptions options;
-  options.verify_checksums = true;
-  options.fill_cache = false;
-  const std::unique_ptr<leveldb::Iterator> it(table->NewIterator(options));
-  return OnlyEntry(it.get());
+  SINTER_ASSIGN_OR_RETURN(const Layout layout, ReadLayout(file));
+  SINTER_RETURN_IF_ERROR(CheckCrc(file, layout.index, "index"));
+  SINTER_RETURN_IF_ERROR(CheckCrc(file, layout.data, "data"));
+  SINTER_ASSIGN_OR_RETURN(const BlockEntry found,
+                          OnlyEntry(file.substr(layout.data.offset, layout.data.size), "data"));
+  if (found.key != layout.index_entry.key) return Bad("index key differs");
+  if (found.key.size() < kInternalTrailerSize) return Bad("entry key is too short");
+  const absl::string_view trailer = found.key.substr(found.key.size() - kInternalTrailerSize);
+  if (ByteReader(trailer).U64() != (kSequence << 8 | kTypeValue)) return Bad("entry key trailer");
+  TableEntry entry;
+  entry.user_key = found.key.substr(0, found.key.size() - kInternalTrailerSize);
+  entry.value = found.value;
+  return entry;
 }
 
 absl::Status FillTable(leveldb::TableBuilder* builder, absl::string_view key,
@@ -278,8 +262,7 @@ absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_
 
 absl::StatusOr<TableEntry> ReadTable(absl::string_view file) {
   try {
-    SINTER_RETURN_IF_ERROR(CheckLayout(file));
-    return ReadChecked(file);
+    return ReadChecked(file);  // only the texts of refusals allocate
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("table: out of memory");
   }

@@ -1,9 +1,10 @@
-// One record as one sealed LevelDB table, made and read in memory by LevelDB's own table engine.
+// One record as one sealed LevelDB table: made by LevelDB's own table engine, read by a reader of
+// this one layout, which allocates nothing for what it has not checked.
 //
 // The entry's key is an internal key of LevelDB (user key, then 8 bytes: sequence << 8 | type),
 // ordered as LevelDB orders them, so a plain leveldb::DB can adopt the files. Blocks are
 // uncompressed and carry LevelDB's CRC32C. Invariant: exactly one data block with one entry.
-// Readers refuse anything else before LevelDB allocates for it.
+// Readers refuse anything else.
 #ifndef SINTER_CACHE_STORE_TABLE_H_
 #define SINTER_CACHE_STORE_TABLE_H_
 
@@ -29,8 +30,7 @@ constexpr uint64_t kTableFooterBytes = 48;
 absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes);
 
 struct TableEntry {
-  std::string user_key;
-  std::string value;
+  absl::string_view user_key, value;  // borrowed from the file
 };
 
 // The single entry of `file`, all checksums checked. DATA_LOSS with the cause for anything unsound,

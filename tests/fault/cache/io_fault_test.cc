@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <iostream>
 
-#include "cache/store/local_store.h"
 #include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/store_kinds.h"
 
 namespace sinter {
 namespace {
@@ -57,6 +57,15 @@ class FaultyOps : public FileOps {
   int RenameAt(int d, const char* a, const char* b, unsigned f) override {
     return Fault() ? -1 : FileOps::RenameAt(d, a, b, f);
   }
+  int RmdirAt(int d, const char* p) override { return Fault() ? -1 : FileOps::RmdirAt(d, p); }
+  int TouchAt(int d, const char* p) override { return Fault() ? -1 : FileOps::TouchAt(d, p); }
+  int List(int d, const char* p, std::vector<std::string>* names) override {
+    return Fault() ? -1 : FileOps::List(d, p, names);
+  }
+  int FileSystemType(int fd, int64_t* magic) override {
+    return Fault() ? -1 : FileOps::FileSystemType(fd, magic);
+  }
+  int LockByte(int fd, off_t at) override { return Fault() ? -1 : FileOps::LockByte(fd, at); }
   int UnlinkAt(int d, const char* p) override { return Fault() ? -1 : FileOps::UnlinkAt(d, p); }
   int MkdirAt(int d, const char* p, mode_t m) override {
     return Fault() ? -1 : FileOps::MkdirAt(d, p, m);
@@ -76,17 +85,15 @@ struct Tally {
   int runs = 0, put_ok = 0, put_failed = 0, lost = 0, wrong = 0, partial = 0;
 };
 
-LocalStoreOptions OptionsFor(const std::string& root, std::shared_ptr<FileOps> ops = nullptr) {
-  LocalStoreOptions options;
-  options.root = root;
-  options.sync = ops != nullptr;
-  options.ops = std::move(ops);
-  return options;
+std::unique_ptr<RecordStore> Open(LocalStoreKind kind, const std::string& root,
+                                  std::shared_ptr<FileOps> ops = nullptr) {
+  const bool sync = ops != nullptr;
+  return cache_testing::OpenKind(kind, root, std::move(ops), sync);
 }
 
 // One scenario: open, get, put, get, replace, quarantine something else, with faults inside.
 // Returns the calls made.
-int RunOnce(int first, int last, int error, Tally* tally) {
+int RunOnce(LocalStoreKind kind, int first, int last, int error, Tally* tally) {
   TempDir temp(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : nullptr);
   const std::string key = "key", old_value = RandomBytes(3000, 1), value = RandomBytes(5000, 2);
   const Digest digest = Sha256(key);
@@ -97,48 +104,57 @@ int RunOnce(int first, int last, int error, Tally* tally) {
   };
   bool put_ok = false;
   {
-    LocalStore store(OptionsFor(temp.path(), ops));
-    check(store.Get(kKernel, key, digest));
-    (void)store.Put(kKernel, key, digest, old_value);
-    check(store.Get(kKernel, key, digest));
-    put_ok = store.Put(kKernel, key, digest, value).ok();
-    check(store.Get(kKernel, key, digest));
-    (void)store.Quarantine(RecordKind::kPlan, digest, "why");
-    check(store.Get(RecordKind::kPlan, key, digest));
+    const auto store = Open(kind, temp.path(), ops);
+    check(store->Get(kKernel, key, digest));
+    (void)store->Put(kKernel, key, digest, old_value);
+    check(store->Get(kKernel, key, digest));
+    put_ok = store->Put(kKernel, key, digest, value).ok();
+    check(store->Get(kKernel, key, digest));
+    (void)store->Quarantine(RecordKind::kPlan, digest, "why");
+    check(store->Get(RecordKind::kPlan, key, digest));
+    (void)store->RemoveOrphans(0);
+    (void)store->List();
   }
   ++tally->runs;
   ++(put_ok ? tally->put_ok : tally->put_failed);
-  LocalStore clean(OptionsFor(temp.path()));
-  const Lookup after = clean.Get(kKernel, key, digest);
+  const auto clean = Open(kind, temp.path());
+  const Lookup after = clean->Get(kKernel, key, digest);
   check(after);
   if (put_ok && (!after.hit || after.payload != value)) ++tally->lost;
   if (!after.hit && after.reason != MissReason::kAbsent) ++tally->partial;
-  EXPECT_TRUE(clean.Put(kKernel, key, digest, value).ok());
-  EXPECT_EQ(clean.Get(kKernel, key, digest).payload, value);
+  EXPECT_TRUE(clean->Put(kKernel, key, digest, value).ok());
+  EXPECT_EQ(clean->Get(kKernel, key, digest).payload, value);
   return ops->calls;
 }
 
-TEST(IoFaultTest, EachCallFailsOnceAndForEver) {
+class IoFaultSweepTest : public testing::TestWithParam<LocalStoreKind> {};
+
+TEST_P(IoFaultSweepTest, EachCallFailsOnceAndForEver) {
   const int errors[] = {EIO,    ENOSPC, EROFS, EACCES, EMFILE,     ENOENT,
                         EEXIST, ESTALE, ELOOP, EINVAL, EOPNOTSUPP, kShort};
   Tally none;
-  const int calls = RunOnce(0, 0, 0, &none);
+  const int calls = RunOnce(GetParam(), 0, 0, 0, &none);
   ASSERT_EQ(none.put_ok, 1);
   Tally tally;
   for (const int error : errors) {
     for (int n = 1; n <= calls; ++n) {
-      RunOnce(n, n, error, &tally);
-      if (error != kShort) RunOnce(n, 1 << 30, error, &tally);
+      RunOnce(GetParam(), n, n, error, &tally);
+      if (error != kShort) RunOnce(GetParam(), n, 1 << 30, error, &tally);
     }
   }
-  std::cout << "i/o faults: calls " << calls << " runs " << tally.runs << " puts ok "
-            << tally.put_ok << " failed " << tally.put_failed << " ok-but-lost " << tally.lost
-            << " partial " << tally.partial << " wrong " << tally.wrong << " deaths 0\n";
+  std::cout << "i/o faults, " << NameOf(GetParam()) << ": calls " << calls << " runs " << tally.runs
+            << " puts ok " << tally.put_ok << " failed " << tally.put_failed << " ok-but-lost "
+            << tally.lost << " partial " << tally.partial << " wrong " << tally.wrong
+            << " deaths 0\n";
   EXPECT_EQ(tally.lost, 0);
   EXPECT_EQ(tally.partial, 0);
   EXPECT_EQ(tally.wrong, 0);
   EXPECT_GT(tally.put_failed, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, IoFaultSweepTest,
+                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
+                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
 
 // File systems without unnamed files, and containers without /proc.
 class NoUnnamedFiles : public FileOps {
@@ -163,11 +179,12 @@ class NoUnnamedFiles : public FileOps {
 TEST(IoFaultTest, NamedTemporariesServeWhereUnnamedOnesDoNotWork) {
   for (const bool at_open : {true, false}) {
     TempDir temp;
-    LocalStore store(OptionsFor(temp.path(), std::make_shared<NoUnnamedFiles>(at_open)));
+    const auto store =
+        Open(LocalStoreKind::kTables, temp.path(), std::make_shared<NoUnnamedFiles>(at_open));
     const Digest digest = Sha256("k");
-    ASSERT_TRUE(store.Put(kKernel, "k", digest, "first").ok());
-    ASSERT_TRUE(store.Put(kKernel, "k", digest, "second").ok());
-    EXPECT_EQ(store.Get(kKernel, "k", digest).payload, "second");
+    ASSERT_TRUE(store->Put(kKernel, "k", digest, "first").ok());
+    ASSERT_TRUE(store->Put(kKernel, "k", digest, "second").ok());
+    EXPECT_EQ(store->Get(kKernel, "k", digest).payload, "second");
     EXPECT_EQ(cache_testing::CountFiles(temp.path()), 1);
   }
 }
@@ -190,13 +207,13 @@ class FullDisk : public FileOps {
 TEST(IoFaultTest, AFullDiskServesHitsAndFailsPuts) {
   TempDir temp;
   auto ops = std::make_shared<FullDisk>();
-  LocalStore store(OptionsFor(temp.path(), ops));
+  const auto store = Open(LocalStoreKind::kTables, temp.path(), ops);
   int stored = 0, failed = 0;
   for (int i = 0; i < 20; ++i) {
     const std::string key = absl::StrCat("k", i);
-    const bool ok = store.Put(kKernel, key, Sha256(key), RandomBytes(3000, i)).ok();
+    const bool ok = store->Put(kKernel, key, Sha256(key), RandomBytes(3000, i)).ok();
     ++(ok ? stored : failed);
-    const Lookup lookup = store.Get(kKernel, key, Sha256(key));
+    const Lookup lookup = store->Get(kKernel, key, Sha256(key));
     EXPECT_EQ(lookup.hit, ok);
     EXPECT_EQ(lookup.hit ? lookup.payload : RandomBytes(3000, i), RandomBytes(3000, i));
   }
@@ -204,7 +221,7 @@ TEST(IoFaultTest, AFullDiskServesHitsAndFailsPuts) {
   EXPECT_GT(stored, 3);
   EXPECT_GT(failed, 10);
   ops->room = 1 << 20;
-  EXPECT_TRUE(store.Put(kKernel, "late", Sha256("late"), "v").ok());
+  EXPECT_TRUE(store->Put(kKernel, "late", Sha256("late"), "v").ok());
   std::cout << "full disk: stored " << stored << " failed " << failed << " leftovers 0 wrong 0\n";
 }
 

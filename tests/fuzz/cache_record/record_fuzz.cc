@@ -35,9 +35,7 @@ void ReadRecords(absl::string_view bytes) {
 void ReadTables(absl::string_view bytes) {
   const auto entry = sinter::ReadTable(bytes);
   if (entry.ok()) Require(*sinter::BuildTable(entry->user_key, entry->value) == bytes);
-  std::string storage;
-  (void)sinter::VerifyRecordFile(bytes, sinter::RecordKind::kKernel, sinter::Digest(), "key",
-                                 &storage);
+  (void)sinter::VerifyRecordFile(bytes, sinter::RecordKind::kKernel, sinter::Digest(), "key");
 }
 
 }  // namespace
