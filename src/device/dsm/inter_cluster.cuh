@@ -48,7 +48,7 @@ struct InterClusterReduce {
       bulk_add(tile.scratch + at / 4, tile.staging + at,
                kTileBytes - at < kBulkBytes ? kTileBytes - at : kBulkBytes);
     bulk_add_wait();
-    fence_proxy_async();
+    fence_proxy_async_global();
   }
 
   static SINTER_DEVICE void give(const Group& group, const float (&d)[kRegisters],

@@ -33,7 +33,7 @@ struct ReduceScatter {
   SINTER_DEVICE void release() const {
     named_barrier(1, kThreads);
     const int t = threadIdx.x - 128;
-    if (t < P::kSplitK) mbarrier_arrive_remote(map_to_rank(empty, first + t));
+    if (t < P::kSplitK) mbarrier_arrive_remote_read(map_to_rank(empty, first + t));
   }
 
   // Bytes that arrive on `full` for one tile: the rows of it that this rank owns, from every rank.
@@ -102,7 +102,7 @@ struct ReduceScatter {
                          const EpilogueType& epilogue, const Writer& writer, int row, int column,
                          bool again) {
     if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
-    mbarrier_wait_cluster(empty, primed ? parity ^ 1 : parity);
+    mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     send(d, place);
     mbarrier_wait(full, parity);
     sum(epilogue, writer, row, column);

@@ -40,11 +40,11 @@ struct ExchangeWriter {
 template <class Config>
 SINTER_DEVICE void exchange_wait(u32 full) {
   if constexpr (Config::kCluster == 1) {
-    fence_proxy_async();
+    fence_proxy_async_shared();
     named_barrier(1, 128 * Config::kWarpgroupsM * Config::kWarpgroupsN);
   } else {
     mbarrier_wait(full, 0);
-    fence_proxy_async();
+    fence_proxy_async_shared();
   }
 }
 

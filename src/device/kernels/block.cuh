@@ -66,20 +66,13 @@ struct Block {
   // barriers from here on. Peers are ready after join().
   SINTER_DEVICE void ready() const {
     if (threadIdx.x == 0) mbarrier_init_fence();
-    if (Config::kCluster > 1) cluster_arrive();
+    if (Config::kCluster > 1) cluster_arrive_relaxed();
     __syncthreads();
   }
   // Every thread once, before the first remote access: all blocks of the cluster have initialised
   // their barriers.
   SINTER_DEVICE void join() const {
     if (Config::kCluster > 1) cluster_wait();
-  }
-  // The last thing a thread does: no block of a cluster leaves while a peer may still write to it.
-  SINTER_DEVICE void leave() const {
-    if (Config::kCluster > 1) {
-      cluster_arrive_relaxed();
-      cluster_wait();
-    }
   }
   static SINTER_DEVICE bool is_producer() { return threadIdx.x < 128; }
   static SINTER_DEVICE WarpgroupPlace place() {

@@ -30,7 +30,7 @@ SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
     store_shared(
         exchange + swizzled_offset(Config::kBlockM, i / kChunks, (kFirst + i % kChunks) * 8),
         Word4{0, 0, 0, 0});
-  fence_proxy_async();
+  fence_proxy_async_shared();
 }
 
 template <class Config>
@@ -87,7 +87,6 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
     consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
                                         no_reduction, second, writer, row, e_column, false);
   }
-  block.leave();
 }
 
 }  // namespace sinter

@@ -57,7 +57,7 @@ SINTER_DEVICE bool all_hold(int count, u32 tag, Word&& word) {
     u32 seen[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      seen[j] = i + 32 * j < count ? load_relaxed_gpu(word(i + 32 * j)) : tag;
+      seen[j] = i + 32 * j < count ? load_acquire_gpu(word(i + 32 * j)) : tag;
 #pragma unroll
     for (int j = 0; j < 4; ++j) held = held && seen[j] == tag;
   }
@@ -69,7 +69,6 @@ SINTER_DEVICE void await_all(int count, u32 tag, Word&& word) {
   jitter();
   SpinGuard guard;
   while (!all_hold(count, tag, word)) guard.turn();
-  fence_gpu();
 }
 
 // The epoch warp: reads the epoch, tells the other warps of the block, greets; in block 0 it also
@@ -105,7 +104,7 @@ struct ReadyFlags {
   // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases
   // them all.
   SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
-    fence_proxy_async();
+    fence_proxy_async_global();
     named_barrier(1, threads);
     jitter();
     if (threadIdx.x == 128) store_release_gpu(word(column_tile, m_tile, rank), tag);
@@ -116,7 +115,7 @@ struct ReadyFlags {
               last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
     await_all((last - first) * First::kSplitK, tag,
               [&](int i) { return word(first + i / First::kSplitK, m_tile, i % First::kSplitK); });
-    fence_proxy_async();
+    fence_proxy_async_global();
     __syncwarp();
   }
 };
@@ -198,7 +197,10 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   ReduceScatter<Config, Second> reduce2{
       parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank, First::kSplitK == 1};
   // Peers may still read their parts of the first product: each says when it is done.
-  if constexpr (Second::kSplitK > 1 && First::kSplitK > 1) reduce2.release();
+  // A group without a tile stays silent: its blocks would not wait for each other's word, and might
+  // be gone.
+  if constexpr (Second::kSplitK > 1 && First::kSplitK > 1)
+    if (two.group < two.tiles()) reduce2.release();
   const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> epilogue2{args.bias2,
                                                                                        nullptr};
   const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
@@ -239,7 +241,6 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
     block.join();
     chain_grid_consume<Config>(args, block, block.base + T::Layout::kParts, m_tiles);
   }
-  block.leave();
 }
 
 }  // namespace sinter

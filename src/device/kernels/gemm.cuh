@@ -59,7 +59,6 @@ SINTER_DEVICE void gemm(const Arguments& args) {
     consume_tile<Config, P, true>(block, cursor, 0, end - begin, block.place(), reduce, epilogue,
                                   writer, row, column, false);
   }
-  block.leave();
 }
 
 }  // namespace sinter

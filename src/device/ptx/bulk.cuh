@@ -4,14 +4,9 @@
 #pragma once
 #include "ptx/debug.cuh"
 #include "ptx/memory.cuh"
+#include "ptx/sync.cuh"
 
 namespace sinter {
-
-// fence_proxy_async() for shared memory alone, which does not wait for what is under way in global
-// memory.
-SINTER_DEVICE void fence_proxy_async_shared() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 
 // cp.async.bulk into a peer: `bytes` (a multiple of 16) from `source` here to `remote`, completing
 // them on `barrier`; both from map_to_rank() of one rank, not this block's. `source` may be written

@@ -11,9 +11,14 @@ SINTER_DEVICE void named_barrier(u32 id, u32 threads) {
 
 // Orders this thread's generic-proxy accesses (st.shared, st.global, stmatrix) against the async
 // proxy (TMA, wgmma).
-SINTER_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
-
-SINTER_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+// Orders generic accesses before accesses of TMA and wgmma, for one state space. The form without
+// one waits for everything that this thread has under way in global memory.
+SINTER_DEVICE void fence_proxy_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+SINTER_DEVICE void fence_proxy_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
 
 // The cluster barrier, in two halves: every thread of every block arrives, does something else, and
 // waits before it next arrives. The release form publishes this thread's writes to the cluster; the

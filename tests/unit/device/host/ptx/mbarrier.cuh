@@ -7,6 +7,7 @@ inline void mbarrier_init(u32, u32) {}
 inline void mbarrier_init_fence() {}
 inline void mbarrier_arrive(u32) {}
 inline void mbarrier_arrive_remote(u32) {}
+inline void mbarrier_arrive_remote_read(u32) {}
 inline void mbarrier_arrive_expect(u32 barrier, u32 bytes) {
   hardware::machine.Expect(barrier, bytes);
 }

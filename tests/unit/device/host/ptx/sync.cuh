@@ -4,8 +4,8 @@
 namespace sinter {
 
 inline void named_barrier(u32, u32) {}
-inline void fence_proxy_async() {}
-inline void fence_gpu() {}
+inline void fence_proxy_async_shared() {}
+inline void fence_proxy_async_global() {}
 inline void cluster_arrive() {}
 inline void cluster_arrive_relaxed() {}
 inline void cluster_wait() {}
@@ -15,6 +15,7 @@ template <int kRegisters>
 inline void registers_decrease() {}
 template <int kRegisters>
 inline void registers_increase() {}
+inline u32 uniform(u32 x) { return x; }
 inline u32 cluster_rank() { return static_cast<u32>(hardware::machine.rank); }
 inline u32 map_to_rank(u32 address, u32 rank) { return hardware::machine.Map(address, rank); }
 

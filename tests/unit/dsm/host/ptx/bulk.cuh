@@ -3,7 +3,6 @@
 
 namespace sinter {
 
-inline void fence_proxy_async_shared() { simulator->FenceProxy(); }
 inline void bulk_push(u32 remote, u32 source, u32 bytes, u32 barrier) {
   simulator->Copy(remote, source, bytes, barrier);
 }
