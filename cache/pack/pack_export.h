@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cache/pack/pack_list.h"
 #include "cache/pack/pack_reader.h"
 #include "cache/pack/pack_writer.h"
 #include "cache/store/record_store.h"
 
 namespace sinter {
-
-using PackList = std::vector<std::shared_ptr<const PackReader>>;
 
 // Packs the records of `store` (may be null) and of `packs`, each once: the store's, else the first
 // pack's. With `only`, just those; others of the list count as skipped when no tier has them. What

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "cache/memory/fork_local.h"
+#include "cache/store/record_store.h"
 #include "cache/tiers/tiers.h"
 #include "cache/tiers/write_behind.h"
 
@@ -38,6 +39,8 @@ class LocalTier {
   bool IsQuarantined(const Id& id, std::string* why) const;
   std::shared_ptr<void> LockForBuild(const Id& id, int64_t budget_us);
   void Flush();
+  // Null without a local tier; borrowed.
+  RecordStore* records() const { return usable_.ok() ? store() : nullptr; }
 
   // Adds this tier's counters.
   void AddTo(StoreStats* stats) const;

@@ -2,12 +2,16 @@
 #include <atomic>
 #include <map>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cache/memory/memory_cache.h"
 #include "cache/tiers/local_tier.h"
+#include "cache/tiers/nearest.h"
+#include "cache/tiers/read_only_files.h"
 #include "cache/tiers/tiers.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -31,33 +35,61 @@ class Tiers : public TieredStore {
   std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
                                      int64_t budget_us) override;
   StoreStats Stats() const override;
+  std::string ExplainMiss(RecordKind kind, absl::string_view key) override;
   void Flush() override;
+  absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) override;
+  absl::StatusOr<ImportReport> Import(const PackReader& pack) override;
+  absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) override;
 
  private:
   using Counter = std::atomic<uint64_t>;
   using Id = MemoryCache::Id;
 
+  void OpenLocal(TierOptions options);
   Lookup Find(const Id& id, absl::string_view key);
+  Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
+  void CountHit(const Id& id, absl::string_view tier);
+  absl::StatusOr<RecordStore*> Writable() const;
   // Whether this process has put the key away; whether any has, by a tombstone.
   bool IsQuarantinedHere(const Id& id, std::string* why) const;
   bool IsQuarantined(const Id& id, std::string* why) const;
   static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
 
   const LogSink log_;
+  const bool read_only_;
+  const PackList packs_;
+  const uint64_t packs_refused_;
   MemoryCache memory_;
   std::unique_ptr<LocalTier> local_;  // null: off
   MissReason off_reason_ = MissReason::kDisabled;
   std::string off_detail_ = "no local tier";
 
   mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
-  Counter memory_hits_{0}, local_hits_{0}, puts_{0}, put_failures_{0}, quarantines_{0};
+  ForkLocal<std::set<Id>> used_;                              // what was hit or put
+  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, puts_{0}, put_failures_{0},
+      quarantines_{0};
   std::array<Counter, kReasons> misses_{};
 };
 
-Tiers::Tiers(const TierOptions& options) : log_(options.log), memory_(options.memory_bytes) {
+Tiers::Tiers(const TierOptions& options)
+    : log_(options.log),
+      read_only_(options.read_only),
+      packs_(options.packs),
+      packs_refused_(options.packs_refused),
+      memory_(options.memory_bytes) {
+  OpenLocal(options);
+}
+
+void Tiers::OpenLocal(TierOptions options) {
   if (options.local_root.empty()) {
-    log_.Log(LogLevel::kWarn, "cache: no local folder; records live in memory only");
+    log_.Log(packs_.empty() ? LogLevel::kWarn : LogLevel::kInfo,
+             "cache: no local folder; records live in memory only");
     return;
+  }
+  if (options.read_only) {
+    if (options.ops == nullptr) options.ops = std::make_shared<FileOps>();
+    options.ops = std::make_shared<ReadOnlyFiles>(options.ops);
+    options.local_kind = LocalStoreKind::kTables;  // a database cannot be opened without writing
   }
   local_ = std::make_unique<LocalTier>(options);
   if (local_->usable().ok()) return;
@@ -94,30 +126,53 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
     hit.tier = "memory";
     return hit;
   }
-  if (local_ == nullptr) return MissOf(off_reason_, off_detail_);
-  Lookup lookup = local_->Get(id, key);
+  Lookup lookup = local_ != nullptr ? local_->Get(id, key) : MissOf(off_reason_, off_detail_);
+  if (!lookup.hit && lookup.reason != MissReason::kQuarantined) {
+    lookup = FindOutside(id, key, std::move(lookup));
+  }
   if (lookup.hit) memory_.Put(id, lookup.payload);
   return lookup;
+}
+
+// The reason of a miss is the local tier's, unless it had nothing to say and another one has.
+Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
+  const bool silent = local.reason == MissReason::kAbsent || local.reason == off_reason_;
+  Lookup worst = silent && !packs_.empty() ? MissOf(MissReason::kAbsent, "") : std::move(local);
+  for (const auto& pack : packs_) {
+    Lookup lookup = pack->Get(id.first, key, id.second);
+    if (lookup.hit) return lookup;
+    if (lookup.reason != MissReason::kAbsent && silent) worst = std::move(lookup);
+  }
+  return worst;
+}
+
+void Tiers::CountHit(const Id& id, absl::string_view tier) {
+  Count(tier == "memory" ? &memory_hits_ : tier == "pack" ? &pack_hits_ : &local_hits_);
+  try {
+    used_.Lock()->insert(id);
+  } catch (const std::bad_alloc&) {  // an export of what was used will lack it
+  }
 }
 
 Lookup Tiers::Get(RecordKind kind, absl::string_view key) {
   Lookup lookup;
   try {
-    lookup = Find(Id(kind, Sha256(key)), key);
+    const Id id(kind, Sha256(key));
+    lookup = Find(id, key);
+    if (lookup.hit) CountHit(id, lookup.tier);
   } catch (const std::bad_alloc&) {
     lookup = Lookup();
     lookup.reason = MissReason::kIoError;
     lookup.detail = "out of memory";  // short enough to need none
   }
-  if (lookup.hit) {
-    Count(lookup.tier == absl::string_view("memory") ? &memory_hits_ : &local_hits_);
-    return lookup;
-  }
+  if (lookup.hit) return lookup;
   Count(&misses_[static_cast<int>(lookup.reason)]);
   const bool off = local_ == nullptr && lookup.reason == off_reason_;  // said once, at the start
-  if (lookup.reason != MissReason::kAbsent && !off) {
+  if (lookup.reason == MissReason::kAbsent || off) return lookup;
+  try {
     log_.Log(LogLevel::kWarn,
              absl::StrCat("cache: miss, ", NameOf(lookup.reason), ": ", lookup.detail));
+  } catch (const std::bad_alloc&) {  // it is counted
   }
   return lookup;
 }
@@ -133,7 +188,8 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
     }
     const auto copy = std::make_shared<const std::string>(payload);
     memory_.Put(id, copy);
-    if (local_ != nullptr) local_->Put(id, key, copy);
+    used_.Lock()->insert(id);
+    if (local_ != nullptr && !read_only_) local_->Put(id, key, copy);
   } catch (const std::bad_alloc&) {
     Count(&put_failures_);
   }
@@ -145,7 +201,7 @@ void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view
   (*quarantined_.Lock())[id] = std::string(why);
   memory_.Erase(id);
   log_.Log(LogLevel::kWarn, absl::StrCat("cache: quarantined ", id.second.Hex(), ": ", why));
-  if (local_ == nullptr) return;
+  if (local_ == nullptr || read_only_) return;
   const absl::Status status = local_->Quarantine(id, why);
   if (!status.ok()) {
     log_.Log(LogLevel::kWarn,
@@ -155,7 +211,7 @@ void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view
 
 std::shared_ptr<void> Tiers::LockForBuild(RecordKind kind, absl::string_view key,
                                           int64_t budget_us) {
-  if (local_ == nullptr) return nullptr;
+  if (local_ == nullptr || read_only_) return nullptr;
   return local_->LockForBuild(Id(kind, Sha256(key)), budget_us);
 }
 
@@ -163,10 +219,62 @@ void Tiers::Flush() {
   if (local_ != nullptr) local_->Flush();
 }
 
+std::string Tiers::ExplainMiss(RecordKind kind, absl::string_view key) {
+  try {
+    Nearest nearest(kind, key);
+    RecordVisitor visitor;
+    visitor.record = [&](const Digest&, const Envelope& envelope) {
+      nearest.Offer(envelope.kind, envelope.key, "the local tier");
+      return absl::OkStatus();
+    };
+    if (local_ != nullptr) (void)local_->records()->ForEach(visitor);
+    for (const auto& pack : packs_) {
+      for (const PackEntry& entry : pack->manifest().entries) {
+        if (entry.kind == kind) nearest.Offer(kind, pack->PeekKey(entry), pack->path());
+      }
+    }
+    return nearest.Explain();
+  } catch (const std::bad_alloc&) {
+    return std::string();
+  }
+}
+
+absl::StatusOr<PackReport> Tiers::Export(const PackWriteOptions& options, bool used_only) {
+  Flush();
+  std::vector<PackItem> used;
+  if (used_only) {
+    for (const Id& id : *used_.Lock()) used.push_back(PackItem{id.first, id.second});
+  }
+  RecordStore* local = local_ != nullptr ? local_->records() : nullptr;
+  return ExportPack(local, packs_, used_only ? &used : nullptr, options);
+}
+
+absl::StatusOr<RecordStore*> Tiers::Writable() const {
+  if (local_ == nullptr) return absl::UnavailableError(absl::StrCat("cache: ", off_detail_));
+  if (read_only_) return absl::UnavailableError("cache: the local tier is read-only");
+  return local_->records();
+}
+
+absl::StatusOr<ImportReport> Tiers::Import(const PackReader& pack) {
+  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
+  return ImportPack(pack, local);
+}
+
+absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {
+  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
+  Flush();
+  SweepLimits limits;
+  limits.max_bytes = max_bytes;
+  return Sweep(local, limits);
+}
+
 StoreStats Tiers::Stats() const {
   StoreStats stats;
   stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
   stats.local_hits = local_hits_.load(std::memory_order_relaxed);
+  stats.pack_hits = pack_hits_.load(std::memory_order_relaxed);
+  stats.packs_open = packs_.size();
+  stats.packs_refused = packs_refused_;
   stats.puts = puts_.load(std::memory_order_relaxed);
   stats.put_failures = put_failures_.load(std::memory_order_relaxed);
   stats.quarantined = quarantines_.load(std::memory_order_relaxed);

@@ -8,7 +8,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cache/janitor/janitor.h"
 #include "cache/key/key.h"
+#include "cache/pack/pack_export.h"
 #include "cache/record/kernel_record.h"
 #include "cache/store/convert.h"
 #include "cache/store/files.h"
@@ -28,6 +30,9 @@ struct TierOptions {
   bool write_behind = true;  // false: Put returns after the local write
   uint64_t queue_bytes = uint64_t{64} << 20;  // of writes that wait
   uint64_t queue_jobs = 1024;
+  bool read_only = false;      // the local tier is looked up and never written, nor its folder made
+  PackList packs;              // looked up after the local tier, in order
+  uint64_t packs_refused = 0;  // that could not be opened, for the statistics
   LogSink log;  // one warning when the local tier is off; one per damaged or refused entry
   std::shared_ptr<FileOps> ops;  // of the local tier; null: the real system calls
 };
@@ -37,6 +42,13 @@ class TieredStore : public Store {
  public:
   // Returns once everything that was put before is on disk, or was refused by it.
   virtual void Flush() = 0;
+  // What the local tier and the packs hold, as a pack; with `used_only`, what this store was asked
+  // for or given. Flushes first.
+  virtual absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) = 0;
+  // Into the local tier. UNAVAILABLE without one that may be written.
+  virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
+  // Now, to `max_bytes`. UNAVAILABLE likewise.
+  virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
 };
 
 // Never fails: an unusable folder means memory only, with one warning. A database that another
@@ -45,10 +57,11 @@ class TieredStore : public Store {
 //
 // Put keeps the record in memory, queues the local write and returns; the record can be got from
 // then on. Destroying the store, and Flush, wait for the queue. A full queue drops the write and
-// counts it (puts_dropped). A lock of LockForBuild that is held for a key stays held until the
-// key's queued write is done, so that whoever waits for it finds the record. A lookup is counted
-// once, as a hit of its tier or a miss with its reason; with the local tier off, what memory lacks
-// is kDisabled (kRefusedOwner when the folder was refused for its owner or mode).
+// counts it (puts_dropped). Packs are asked after the local tier; a damaged record of a pack is a
+// counted miss only if no later tier has it. A lock of LockForBuild that is held for a key stays
+// held until the key's queued write is done, so that whoever waits for it finds the record. A
+// lookup is counted once, as a hit of its tier or a miss with its reason; with the local tier off,
+// what memory lacks is kDisabled (kRefusedOwner when the folder was refused for its owner or mode).
 // StoreStats.quarantined counts Quarantine calls and files that a lookup found damaged and moved
 // aside. LockForBuild returns null when the lock is not held; without a local tier that is at once.
 // Usable in the child of a fork: what the parent queued the parent writes.

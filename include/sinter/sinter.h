@@ -270,13 +270,25 @@ typedef struct sinter_context_options {
   uintptr_t log_user_data;
   const char* tuning_set; /* SINTER_TUNING_SET: file of a tuning set; "": none. Read once, here;
                              without one no plan is chosen by measurement */
+  /* SINTER_PACKS, separated by ':': pack files, looked up in this order after cache_dir. Not NULL:
+   * these `pack_count`, which may be 0. A pack that cannot be used is one warning, and the rest
+   * serve. */
+  const char* const* packs;
+  uint32_t pack_count;
+  sinter_switch unsigned_packs;    /* SINTER_PACKS_UNSIGNED=1: take packs that none of pack_keys
+                                      signed */
+  const char* pack_keys;           /* SINTER_PACK_KEYS: PEM file of the Ed25519 public keys that may
+                                      sign packs; "": none */
+  sinter_switch cache_read_only;   /* SINTER_CACHE=read-only: look cache_dir up, never write it */
+  sinter_switch must_hit_verified; /* SINTER_MUST_HIT=verified: as must_hit, and every kernel must
+                                      have been checked on a GPU */
 } sinter_context_options;
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
  * current for the caller: every call restores the caller's current context, and works without one.
  * SINTER_UNAVAILABLE: no driver or no such GPU. SINTER_FAILED_PRECONDITION: not an sm_90 GPU.
  * SINTER_INVALID_ARGUMENT: an option or an environment variable; a tuning set that is missing,
- * damaged or of another format, with path and reason. Thread-safe. Since 0.1. */
+ * damaged or of another format, with path and reason; a key file. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_context_create(const sinter_context_options* options,
                                                sinter_context** out_context, sinter_error** error);
 SINTER_API void sinter_context_retain(const sinter_context* context);  /* Thread-safe. Since 0.1. */
@@ -314,6 +326,10 @@ typedef struct sinter_stats {
   uint64_t tuned_plans;         /* plans made as the tuning set says */
   uint64_t tuned_refused; /* entries of the tuning set that this library could not use: a kernel or
                              a format changed; the plan was then chosen by prediction */
+  uint64_t cache_pack_hits, cache_packs_open, cache_packs_refused;
+  uint64_t cache_puts_dropped, cache_evicted;
+  uint64_t cache_remote_hits, cache_remote_puts, cache_remote_errors, cache_remote_down;
+  uint64_t cache_remote_opened; /* times that the remote tier was given up for a while */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */

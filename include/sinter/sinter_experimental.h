@@ -138,6 +138,42 @@ SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* cont
 SINTER_API sinter_status sinter_x_cache_inspect(const sinter_context* context,
                                                 sinter_x_text** out_json, sinter_error** error);
 
+/* ---------------------------------------------------------------- Packs: sealed, signed files of
+ * many records. All block for as long as the disk takes, and are thread-safe. */
+
+enum { SINTER_X_EXPORT_USED = 1 /* only what this context looked up and found, or made */ };
+typedef struct sinter_x_export_options {
+  uint32_t struct_size;
+  uint32_t flags;          /* SINTER_X_EXPORT_* */
+  const char* signing_key; /* PEM file of an Ed25519 private key; NULL: the pack is not signed */
+} sinter_x_export_options;
+/* What the local tier and the context's packs hold, as one pack at `path`, which is replaced
+ * atomically: {"path", "plans", "kernels", "bytes", "skipped"}. Equal records make an equal file.
+ * SINTER_NOT_FOUND, SINTER_PERMISSION_DENIED, SINTER_INVALID_ARGUMENT: the key file.
+ * SINTER_UNAVAILABLE: the disk. */
+SINTER_API sinter_status sinter_x_cache_export(sinter_context* context, const char* path,
+                                               const sinter_x_export_options* options,
+                                               sinter_x_text** out_json, sinter_error** error);
+/* A pack's sound records into the local tier: {"path", "stored", "refused"}. The pack must be
+ * signed as the context's own must. */
+SINTER_API sinter_status sinter_x_cache_import(sinter_context* context, const char* path,
+                                               sinter_x_text** out_json, sinter_error** error);
+enum { SINTER_X_PACK_READ_ALL = 1 /* read and check every byte */ };
+/* {"path", "producer", "created", "bytes", "signed_by": [..], "plans", "kernels",
+ * "verified_kernels", "records": [{"kind", "key", "bytes", "verified", "arch"}], "unsound",
+ * "findings": [..]}. SINTER_PERMISSION_DENIED: signed by nobody trusted. SINTER_DATA_LOSS: damaged
+ * so that nothing of it can be used. */
+SINTER_API sinter_status sinter_x_pack_inspect(sinter_context* context, const char* path,
+                                               uint32_t flags, sinter_x_text** out_json,
+                                               sinter_error** error);
+/* Removes what was longest unused from the local tier until `max_bytes` (1 or more) are kept, and
+ * what killed writers left: {"busy", "records", "bytes", "evicted", "evicted_bytes", "orphans"}.
+ * "busy": another process was at it, nothing was done. */
+SINTER_API sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t max_bytes,
+                                             sinter_x_text** out_json, sinter_error** error);
+/* Returns once all records made so far are on disk, or were refused by it. */
+SINTER_API sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error);
+
 /* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */
 SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);
 SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);

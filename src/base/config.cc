@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "src/base/status.h"
 
@@ -63,10 +64,19 @@ std::string CacheDir() {
 absl::StatusOr<Config> ConfigFromEnvironment() {
   Config config;
   config.cache_dir = CacheDir();
-  int cache_on = 1;
-  SINTER_RETURN_IF_ERROR(ReadChoice("SINTER_CACHE", {{"on", 1}, {"off", 0}}, &cache_on));
-  config.cache_enabled = cache_on != 0;
-  SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_MUST_HIT", &config.must_hit));
+  int cache = 1;
+  SINTER_RETURN_IF_ERROR(
+      ReadChoice("SINTER_CACHE", {{"on", 1}, {"off", 0}, {"read-only", 2}}, &cache));
+  config.cache_enabled = cache != 0;
+  config.cache_read_only = cache == 2;
+  int must_hit = 0;
+  SINTER_RETURN_IF_ERROR(
+      ReadChoice("SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit));
+  config.must_hit = must_hit != 0;
+  config.must_hit_verified = must_hit == 2;
+  config.packs = absl::StrSplit(Variable("SINTER_PACKS"), ':', absl::SkipEmpty());
+  config.pack_keys = Variable("SINTER_PACK_KEYS");
+  SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs));
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_DETERMINISTIC", &config.deterministic));
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_VERIFY", &config.verify_first_use));
   config.dump_dir = Variable("SINTER_DUMP");

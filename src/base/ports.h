@@ -44,6 +44,11 @@ struct StoreStats {
   uint64_t puts_dropped = 0;  // the queue of pending writes was full
   uint64_t evicted = 0;       // records removed to keep the local tier under its cap
   uint64_t lock_refused = 0;  // a store for one owner was owned by another; the shared one served
+  uint64_t pack_hits = 0;     // of all packs
+  uint64_t packs_open = 0, packs_refused = 0;
+  uint64_t remote_hits = 0, remote_puts = 0;
+  uint64_t remote_errors = 0;  // failed or late answers, and values that nobody trusted wrote
+  uint64_t remote_opened = 0;  // times the breaker opened
 };
 
 struct Lookup {
@@ -51,7 +56,7 @@ struct Lookup {
   std::string payload;                      // on a hit: exactly the bytes that were put
   MissReason reason = MissReason::kAbsent;  // on a miss
   std::string detail;     // on a miss other than absent: file and cause, for the log
-  const char* tier = "";  // "memory", "local"
+  const char* tier = "";  // "memory", "local", "pack", "remote"
 };
 
 // Key-value store of verified records. Thread-safe. No method fails: damage and I/O trouble are
@@ -72,6 +77,9 @@ class Store {
   virtual std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
                                              int64_t budget_us) = 0;
   virtual StoreStats Stats() const = 0;
+  // For the message of a miss that must not be: the entry nearest to `key` and what differs; ""
+  // when nothing is near. Slow.
+  virtual std::string ExplainMiss(RecordKind kind, absl::string_view key) { return std::string(); }
 };
 
 // ---------------------------------------------------------------- Compiler

@@ -20,12 +20,24 @@ absl::Status Override(sinter_switch option, absl::string_view name, bool* field)
   return absl::OkStatus();
 }
 
+absl::Status OverridePacks(const sinter_context_options& options, std::vector<std::string>* packs) {
+  if (options.packs == nullptr && options.pack_count == 0) return absl::OkStatus();
+  SINTER_RETURN_IF_ERROR(CheckNotNull(options.packs, "context.packs"));
+  packs->clear();
+  for (uint32_t i = 0; i < options.pack_count; ++i) {
+    SINTER_RETURN_IF_ERROR(CheckNotNull(options.packs[i], absl::StrCat("context.packs[", i, "]")));
+    packs->push_back(options.packs[i]);
+  }
+  return absl::OkStatus();
+}
+
 // The environment, with every option that is set put over it.
 absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   SINTER_ASSIGN_OR_RETURN(Config config, ConfigFromEnvironment());
   Override(options.cache_dir, &config.cache_dir);
   Override(options.dump_dir, &config.dump_dir);
   Override(options.tuning_set, &config.tuning_set);
+  Override(options.pack_keys, &config.pack_keys);
   Override(options.nvrtc_path, &config.nvrtc_path);
   Override(options.driver_path, &config.driver_path);
   SINTER_RETURN_IF_ERROR(Override(options.cache, "context.cache", &config.cache_enabled));
@@ -33,6 +45,14 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   SINTER_RETURN_IF_ERROR(
       Override(options.deterministic, "context.deterministic", &config.deterministic));
   SINTER_RETURN_IF_ERROR(Override(options.verify, "context.verify", &config.verify_first_use));
+  SINTER_RETURN_IF_ERROR(
+      Override(options.unsigned_packs, "context.unsigned_packs", &config.allow_unsigned_packs));
+  SINTER_RETURN_IF_ERROR(
+      Override(options.cache_read_only, "context.cache_read_only", &config.cache_read_only));
+  SINTER_RETURN_IF_ERROR(
+      Override(options.must_hit_verified, "context.must_hit_verified", &config.must_hit_verified));
+  if (config.must_hit_verified) config.must_hit = true;
+  SINTER_RETURN_IF_ERROR(OverridePacks(options, &config.packs));
   if (options.log_level < SINTER_LOG_DEFAULT || options.log_level > SINTER_LOG_OFF) {
     return absl::InvalidArgumentError(absl::StrCat("context.log_level is ", options.log_level,
                                                    ", must be a SINTER_LOG_* in [0, 5]"));
@@ -90,6 +110,16 @@ void FillCache(const StoreStats& from, sinter_stats* to) {
   to->cache_in_quarantine = misses(MissReason::kQuarantined);
   to->cache_disabled = misses(MissReason::kDisabled);
   to->cache_io_errors = misses(MissReason::kIoError);
+  to->cache_pack_hits = from.pack_hits;
+  to->cache_packs_open = from.packs_open;
+  to->cache_packs_refused = from.packs_refused;
+  to->cache_puts_dropped = from.puts_dropped;
+  to->cache_evicted = from.evicted;
+  to->cache_remote_hits = from.remote_hits;
+  to->cache_remote_puts = from.remote_puts;
+  to->cache_remote_errors = from.remote_errors;
+  to->cache_remote_down = misses(MissReason::kRemoteDown);
+  to->cache_remote_opened = from.remote_opened;
 }
 
 sinter_stats ToStats(const EngineStats& from) {

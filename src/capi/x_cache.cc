@@ -1,15 +1,22 @@
-// sinter_x_cache_*: the local tier, for people.
+// sinter_x_cache_* and sinter_x_pack_*: the local tier and packs, for people.
 #include "nlohmann/json.hpp"
+#include "src/capi/structs.h"
 #include "src/capi/text.h"
 #include "src/engine/cache_report.h"
+#include "src/engine/cache_tools.h"
 
 namespace capi = sinter::capi;
 
 namespace sinter::capi {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& object) {
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string ReportJson(const Config& config, const CacheReport& report) {
-  using Json = nlohmann::ordered_json;
   const Json object = {{"dir", config.cache_dir},
                        {"plans", report.plans},
                        {"kernels", report.kernels},
@@ -19,7 +26,81 @@ std::string ReportJson(const Config& config, const CacheReport& report) {
                        {"quarantined", report.quarantined},
                        {"temporary", report.temporary},
                        {"findings", report.findings}};
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return Dump(object);
+}
+
+absl::StatusOr<CacheTools*> Tools(const sinter_context* context) {
+  SINTER_RETURN_IF_ERROR(Check(context, "context"));
+  CacheTools* tools = context->engine->ports().cache_tools.get();
+  if (tools != nullptr) return tools;
+  return absl::UnavailableError("the context's cache has no tools");
+}
+
+absl::StatusOr<std::string> Export(const sinter_context* context, const char* path,
+                                   const sinter_x_export_options* given) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
+  SINTER_RETURN_IF_ERROR(CheckNotNull(path, "path"));
+  SINTER_ASSIGN_OR_RETURN(const sinter_x_export_options options,
+                          ReadOptions(given, "export", SINTER_X_EXPORT_USED));
+  ExportRequest request;
+  request.path = path;
+  request.used_only = (options.flags & SINTER_X_EXPORT_USED) != 0;
+  if (options.signing_key != nullptr) request.signing_key = options.signing_key;
+  SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
+  return Dump({{"path", request.path},
+               {"plans", result.plans},
+               {"kernels", result.kernels},
+               {"bytes", result.bytes},
+               {"skipped", result.skipped}});
+}
+
+absl::StatusOr<std::string> Import(const sinter_context* context, const char* path) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
+  SINTER_RETURN_IF_ERROR(CheckNotNull(path, "path"));
+  SINTER_ASSIGN_OR_RETURN(const ImportResult result, tools->Import(path));
+  return Dump({{"path", path}, {"stored", result.stored}, {"refused", result.refused}});
+}
+
+Json PackJson(const PackDescription& pack) {
+  Json records = Json::array();
+  uint64_t plans = 0, kernels = 0, verified = 0;
+  for (const PackRecord& record : pack.records) {
+    const bool kernel = record.kind == RecordKind::kKernel;
+    ++(kernel ? kernels : plans);
+    verified += record.verified ? 1 : 0;
+    records.push_back({{"kind", kernel ? "kernel" : "plan"},
+                       {"key", record.key.Hex()},
+                       {"bytes", record.bytes},
+                       {"verified", record.verified},
+                       {"arch", record.arch}});
+  }
+  return {
+      {"path", pack.path},       {"producer", pack.producer},    {"created", pack.created_unix_s},
+      {"bytes", pack.bytes},     {"signed_by", pack.signed_by},  {"plans", plans},
+      {"kernels", kernels},      {"verified_kernels", verified}, {"records", std::move(records)},
+      {"unsound", pack.unsound}, {"findings", pack.findings}};
+}
+
+absl::StatusOr<std::string> Describe(const sinter_context* context, const char* path,
+                                     uint32_t flags) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
+  SINTER_RETURN_IF_ERROR(CheckNotNull(path, "path"));
+  SINTER_RETURN_IF_ERROR(CheckFlags(flags, SINTER_X_PACK_READ_ALL, "pack"));
+  SINTER_ASSIGN_OR_RETURN(const PackDescription pack,
+                          tools->Describe(path, (flags & SINTER_X_PACK_READ_ALL) != 0));
+  return Dump(PackJson(pack));
+}
+
+absl::StatusOr<std::string> Trim(const sinter_context* context, uint64_t max_bytes) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
+  if (max_bytes == 0) return absl::InvalidArgumentError("max_bytes is 0, must be 1 or more");
+  SINTER_ASSIGN_OR_RETURN(const TrimResult result, tools->Trim(max_bytes));
+  return Dump({{"busy", result.busy},
+               {"records", result.records},
+               {"bytes", result.bytes},
+               {"evicted", result.evicted},
+               {"evicted_bytes", result.evicted_bytes},
+               {"orphans", result.orphans}});
 }
 
 }  // namespace
@@ -33,6 +114,35 @@ sinter_status sinter_x_cache_inspect(const sinter_context* context, sinter_x_tex
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
     SINTER_ASSIGN_OR_RETURN(const auto report, sinter::InspectCache(context->config));
     return capi::ReportJson(context->config, report);
+  });
+}
+
+sinter_status sinter_x_cache_export(sinter_context* context, const char* path,
+                                    const sinter_x_export_options* options,
+                                    sinter_x_text** out_json, sinter_error** error) {
+  return capi::GiveText(out_json, error, [&] { return capi::Export(context, path, options); });
+}
+
+sinter_status sinter_x_cache_import(sinter_context* context, const char* path,
+                                    sinter_x_text** out_json, sinter_error** error) {
+  return capi::GiveText(out_json, error, [&] { return capi::Import(context, path); });
+}
+
+sinter_status sinter_x_pack_inspect(sinter_context* context, const char* path, uint32_t flags,
+                                    sinter_x_text** out_json, sinter_error** error) {
+  return capi::GiveText(out_json, error, [&] { return capi::Describe(context, path, flags); });
+}
+
+sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t max_bytes,
+                                  sinter_x_text** out_json, sinter_error** error) {
+  return capi::GiveText(out_json, error, [&] { return capi::Trim(context, max_bytes); });
+}
+
+sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(sinter::CacheTools * tools, capi::Tools(context));
+    tools->Flush();
+    return absl::OkStatus();
   });
 }
 

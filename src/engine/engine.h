@@ -20,6 +20,7 @@
 
 namespace sinter {
 
+class CacheTools;
 class TuningSet;
 struct TuningEntry;
 
@@ -35,6 +36,7 @@ struct Ports {
   std::string no_gpu_reason;  // one line, when loader is null
   std::string device_name;
   std::string driver_name;                  // "CUDA 13.0"; "" without a GPU
+  std::shared_ptr<CacheTools> cache_tools;  // null for a store that has none
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
 };
 
@@ -48,7 +50,8 @@ struct PrepareOptions {
   const std::atomic<bool>* cancel = nullptr;                               // true: CANCELLED
   std::function<void(absl::string_view stage, double fraction)> progress;  // any thread
   bool deterministic = false;
-  bool must_hit = false;  // a miss is kCacheMiss naming the key and the reason
+  // A miss is kCacheMiss naming the key, the reason, the nearest entry and what differs.
+  bool must_hit = false;
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain

@@ -16,11 +16,10 @@ namespace {
 constexpr char kQuarantinedUrl[] = "sinter/quarantined";
 constexpr size_t kKeptLogBytes = 4096;
 
-absl::Status MissError(absl::string_view key, const Lookup& found) {
+absl::Status NotVerifiedError(absl::string_view key) {
   return MakeError(ErrorCode::kCacheMiss,
-                   absl::StrCat("kernel ", Sha256(key).Hex(), " is not in the cache: ",
-                                NameOf(found.hit ? MissReason::kDamaged : found.reason),
-                                found.detail.empty() ? "" : ": ", found.detail));
+                   absl::StrCat("kernel ", Sha256(key).Hex(),
+                                " was never checked on a GPU, and only verified ones may serve"));
 }
 
 KernelRecord MakeRecord(const GeneratedKernel& generated, CompiledKernel compiled) {
@@ -49,7 +48,9 @@ bool IsQuarantined(const absl::Status& status) {
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const std::string& key,
                                                   bool must_hit, const BuildControl& control) {
-  if (BuiltKernelPtr live = live_.Find(key)) return live;
+  const bool insist = must_hit && core_->config.must_hit_verified;
+  BuiltKernelPtr live = live_.Find(key);
+  if (live != nullptr && !(insist && !live->verified)) return live;
   bool waited = false;
   // A caller that insists on a hit must not inherit a build, nor pass its miss on to one who would
   // build.
@@ -57,6 +58,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const 
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
       flight, control, [&] { return GetAlone(spec, key, must_hit, control); }, &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
+  if (insist && kernel.ok() && !(*kernel)->verified) return NotVerifiedError(key);
   return kernel;
 }
 
@@ -71,7 +73,9 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
   }
-  if (must_hit) return MissError(key, found);
+  if (must_hit) {
+    return MustHitError("kernel", RecordKind::kKernel, key, found, core_->ports.store.get());
+  }
   return Build(spec, key, !found.hit, control);
 }
 

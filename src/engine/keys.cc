@@ -69,6 +69,16 @@ std::string ToolchainOfKey(absl::string_view kernel_key) {
 
 std::string ShortName(absl::string_view key) { return Sha256(key).Hex().substr(0, 16); }
 
+absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_view key,
+                          const Lookup& found, Store* store) {
+  std::string message = absl::StrCat(what, " ", Sha256(key).Hex(), " is not in the cache: ",
+                                     NameOf(found.hit ? MissReason::kDamaged : found.reason));
+  if (!found.detail.empty()) absl::StrAppend(&message, ": ", found.detail);
+  const std::string nearest = store->ExplainMiss(kind, key);
+  if (!nearest.empty()) absl::StrAppend(&message, "; ", nearest);
+  return MakeError(ErrorCode::kCacheMiss, message);
+}
+
 void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
              const Lookup& found) {
   if (found.reason == MissReason::kAbsent) return;

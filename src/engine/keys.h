@@ -42,6 +42,10 @@ std::string ToolchainOfKey(absl::string_view kernel_key);
 // First 16 hex digits of the SHA-256 of key bytes: how logs and errors name a key.
 std::string ShortName(absl::string_view key);
 
+// kCacheMiss naming the key, why it missed, and the nearest entry that `store` has.
+absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_view key,
+                          const Lookup& found, Store* store);
+
 // Says why `key` of a `what` ("plan", "kernel") missed. An absent entry needs no words, and a store
 // that is off said so once.
 void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,

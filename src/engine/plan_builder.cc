@@ -10,17 +10,6 @@
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
-namespace {
-
-absl::Status MissError(const std::string& key, const Lookup& found) {
-  return MakeError(ErrorCode::kCacheMiss,
-                   absl::StrCat("plan ", Sha256(key).Hex(), " is not in the cache: ",
-                                NameOf(found.hit ? MissReason::kDamaged : found.reason),
-                                found.detail.empty() ? "" : ": ", found.detail));
-}
-
-}  // namespace
-
 absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, bool must_hit,
                                            const BuildControl& control) {
   const std::string key = PlanKeyBytes(request, *core_);
@@ -37,7 +26,9 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
   Store& store = *core_->ports.store;
   const Lookup found = store.Get(RecordKind::kPlan, key);
   std::shared_ptr<const PlanRecord> record = FromStore(key, found);
-  if (record == nullptr && must_hit) return MissError(key, found);
+  if (record == nullptr && must_hit) {
+    return MustHitError("plan", RecordKind::kPlan, key, found, &store);
+  }
   if (record == nullptr) {
     SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
                             AwaitBuildLock(store, RecordKind::kPlan, key, control));

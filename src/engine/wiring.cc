@@ -1,12 +1,9 @@
-// MakePorts: where the engine is plugged into a device, a compiler and a cache. The only file that
-// knows them all.
-#include <filesystem>
-#include <system_error>
+// MakePorts: where the engine is plugged into a device and a compiler. wiring_cache.cc does the
+// same for the cache.
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cache/tiers/tiers.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
@@ -15,29 +12,12 @@
 #include "runtime/query/device_query.h"
 #include "runtime/query/model_choice.h"
 #include "src/base/status.h"
+#include "src/engine/cache_tools.h"
 #include "src/engine/engine.h"
 #include "src/engine/tuning_file.h"
 
 namespace sinter {
 namespace {
-
-// The local tier wants an absolute folder. A path that cannot be made absolute is left to it to
-// refuse.
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.lexically_normal().string();
-}
-
-std::unique_ptr<Store> MakeStore(const Config& config, const LogSink& log) {
-  TierOptions options;
-  options.producer = absl::StrCat("sinter ", SINTER_ENGINE_VERSION);
-  const bool local = config.cache_enabled && !config.cache_dir.empty();
-  if (local) options.local_root = Absolute(config.cache_dir);
-  // A cache that was switched off on purpose is no cause for a warning.
-  if (config.cache_enabled) options.log = log;
-  return MakeTieredStore(options);
-}
 
 // A built-in model's name, or the text of a model file, which always assigns something.
 absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
@@ -92,7 +72,9 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   }
   LogTuning(ports, log);
   ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);
-  ports.store = MakeStore(config, log);
+  SINTER_ASSIGN_OR_RETURN(WiredCache cache, WireCache(config, log));
+  ports.store = std::move(cache.store);
+  ports.cache_tools = std::move(cache.tools);
   return ports;
 }
 

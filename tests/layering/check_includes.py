@@ -29,6 +29,7 @@ TABLE = [
     ("src/device/kernels", ["src/device"]),
     ("src/device", ["src/device"]),
     ("src/codegen", ["src/base", "src/chain", "src/plan", "src/device"]),
+    ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
     ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store", "cache/memory"]),
     ("src/capi", BELOW_ENGINE + ["src/engine", "include"]),

@@ -1,0 +1,70 @@
+#include "src/base/key_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr off_t kMostBytes = 64 << 10;
+
+absl::Status FromErrno(const std::string& path, const char* call) {
+  const int error = errno;
+  const std::string text = absl::StrCat("key file ", path, ": ", call, ": ", strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
+  return absl::UnavailableError(text);
+}
+
+absl::Status CheckAccess(const struct stat& st, const std::string& path, KeyFileKind kind) {
+  const auto refuse = [&](absl::string_view why) {
+    return absl::PermissionDeniedError(absl::StrCat("key file ", path, ": ", why));
+  };
+  if (!S_ISREG(st.st_mode)) return refuse("not a regular file");
+  if (st.st_uid != geteuid() && st.st_uid != 0) return refuse("owned by another user");
+  if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) return refuse("writable by group or others");
+  if (kind == KeyFileKind::kSecret && (st.st_mode & S_IRWXO) != 0) {
+    return refuse("readable by others; chmod o-rwx it");
+  }
+  if (st.st_size <= 0 || st.st_size > kMostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key file ", path, ": ", st.st_size, " bytes, allowed 1..", kMostBytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadOpen(int fd, const std::string& path, KeyFileKind kind) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return FromErrno(path, "stat");
+  SINTER_RETURN_IF_ERROR(CheckAccess(st, path, kind));
+  std::string bytes(static_cast<size_t>(st.st_size), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = read(fd, &bytes[done], bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FromErrno(path, "read");
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return FromErrno(path, "open");
+  absl::StatusOr<std::string> bytes = ReadOpen(fd, path, kind);
+  close(fd);
+  return bytes;
+}
+
+}  // namespace sinter

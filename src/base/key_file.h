@@ -1,0 +1,23 @@
+// Key files: secrets and public keys come from files whose access is checked, as ssh does.
+#ifndef SINTER_SRC_BASE_KEY_FILE_H_
+#define SINTER_SRC_BASE_KEY_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace sinter {
+
+enum class KeyFileKind {
+  kSecret,  // others may neither read nor write it, the group may not write it
+  kPublic,  // neither group nor others may write it
+};
+
+// The whole file, at most 64 KiB. Its owner must be we or root. PERMISSION_DENIED, NOT_FOUND,
+// INVALID_ARGUMENT (empty or too large), UNAVAILABLE; the message names the path, never the
+// content.
+absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_BASE_KEY_FILE_H_

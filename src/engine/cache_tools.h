@@ -1,0 +1,75 @@
+// CacheTools: what people do with a context's cache beside preparing plans: packs, trimming,
+// waiting for what is to be written. wiring_cache.cc plugs it into the tiers.
+#ifndef SINTER_SRC_ENGINE_CACHE_TOOLS_H_
+#define SINTER_SRC_ENGINE_CACHE_TOOLS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/config.h"
+#include "src/base/digest.h"
+#include "src/base/log.h"
+#include "src/base/ports.h"
+
+namespace sinter {
+
+struct ExportRequest {
+  std::string path;
+  std::string signing_key;  // PEM file of an Ed25519 private key; "": the pack is not signed
+  bool used_only = false;   // only what the context was asked for
+};
+struct ExportResult {
+  uint64_t plans = 0, kernels = 0, bytes = 0, skipped = 0;
+};
+struct ImportResult {
+  uint64_t stored = 0, refused = 0;
+};
+struct TrimResult {
+  bool busy = false;
+  uint64_t records = 0, bytes = 0, evicted = 0, evicted_bytes = 0, orphans = 0;
+};
+
+struct PackRecord {
+  RecordKind kind = RecordKind::kPlan;
+  Digest key;
+  uint64_t bytes = 0;
+  bool verified = false;
+  std::string arch;
+};
+struct PackDescription {
+  std::string path, producer;
+  int64_t created_unix_s = 0;
+  uint64_t bytes = 0;
+  std::vector<std::string> signed_by;  // hex of the trusted keys that did
+  std::vector<PackRecord> records;
+  uint64_t unsound = 0;  // when every record was read
+  std::vector<std::string> findings;
+};
+
+// Thread-safe. Every call blocks for as long as the disk takes.
+class CacheTools {
+ public:
+  virtual ~CacheTools() = default;
+  virtual absl::StatusOr<ExportResult> Export(const ExportRequest& request) = 0;
+  // Packs are opened as the context's own are: its keys, its leave to be unsigned.
+  virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;
+  virtual absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) = 0;
+  virtual absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) = 0;
+  virtual void Flush() = 0;
+};
+
+struct WiredCache {
+  std::unique_ptr<Store> store;
+  std::shared_ptr<CacheTools> tools;  // valid as long as `store`
+};
+
+// The tiers that `config` asks for. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file
+// that cannot be used; anything else that is wrong with a tier is a warning and a counted miss.
+absl::StatusOr<WiredCache> WireCache(const Config& config, const LogSink& log);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_CACHE_TOOLS_H_

@@ -1,0 +1,119 @@
+// WireCache: where the engine is plugged into the tiers of the cache.
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "cache/pack/pack_list.h"
+#include "cache/pack/pack_verify.h"
+#include "cache/tiers/tiers.h"
+#include "src/base/status.h"
+#include "src/engine/cache_tools.h"
+
+namespace sinter {
+namespace {
+
+// The local tier wants an absolute folder. A path that cannot be made absolute is left to it to
+// refuse.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
+std::string Producer() { return absl::StrCat("sinter ", SINTER_ENGINE_VERSION); }
+
+class TierTools : public CacheTools {
+ public:
+  TierTools(TieredStore* store, std::vector<PublicKey> keys, bool allow_unsigned)
+      : store_(store), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
+
+  absl::StatusOr<ExportResult> Export(const ExportRequest& request) override {
+    PackWriteOptions options;
+    options.path = request.path;
+    options.producer = Producer();
+    if (request.signing_key.empty()) return ToResult(store_->Export(options, request.used_only));
+    SINTER_ASSIGN_OR_RETURN(const SigningKey key, ReadSigningKey(request.signing_key));
+    options.signer = &key;
+    return ToResult(store_->Export(options, request.used_only));
+  }
+
+  absl::StatusOr<ImportResult> Import(const std::string& path) override {
+    SINTER_ASSIGN_OR_RETURN(const auto pack, Open(path));
+    SINTER_ASSIGN_OR_RETURN(const ImportReport report, store_->Import(*pack));
+    return ImportResult{report.stored, report.refused};
+  }
+
+  absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) override {
+    SINTER_ASSIGN_OR_RETURN(const auto pack, Open(path));
+    PackDescription out;
+    out.path = path;
+    out.producer = pack->manifest().producer;
+    out.created_unix_s = pack->manifest().created_unix_s;
+    out.bytes = pack->file_bytes();
+    for (const PublicKey& key : pack->signers()) {
+      out.signed_by.push_back(absl::BytesToHexString(key.View()));
+    }
+    for (const PackEntry& entry : pack->manifest().entries) {
+      out.records.push_back({entry.kind, entry.digest, entry.bytes, entry.verified, entry.arch});
+    }
+    if (!read_all) return out;
+    PackFindings findings = VerifyPack(*pack);
+    out.unsound = findings.unsound;
+    out.findings = std::move(findings.findings);
+    return out;
+  }
+
+  absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) override {
+    SINTER_ASSIGN_OR_RETURN(const SweepReport report, store_->Trim(max_bytes));
+    return TrimResult{report.busy,    report.records,       report.bytes,
+                      report.evicted, report.evicted_bytes, report.orphans};
+  }
+
+  void Flush() override { store_->Flush(); }
+
+ private:
+  static absl::StatusOr<ExportResult> ToResult(const absl::StatusOr<PackReport>& report) {
+    if (!report.ok()) return report.status();
+    return ExportResult{report->plans, report->kernels, report->bytes, report->skipped};
+  }
+
+  absl::StatusOr<std::unique_ptr<const PackReader>> Open(const std::string& path) const {
+    PackOptions options;
+    options.path = path;
+    options.keys = keys_;
+    options.allow_unsigned = allow_unsigned_;
+    return PackReader::Open(options);
+  }
+
+  TieredStore* const store_;
+  const std::vector<PublicKey> keys_;
+  const bool allow_unsigned_;
+};
+
+}  // namespace
+
+absl::StatusOr<WiredCache> WireCache(const Config& config, const LogSink& log) {
+  TierOptions options;
+  options.producer = Producer();
+  SINTER_ASSIGN_OR_RETURN(std::vector<PublicKey> keys, ReadPublicKeys(config.pack_keys));
+  const bool local = config.cache_enabled && !config.cache_dir.empty();
+  if (local) options.local_root = Absolute(config.cache_dir);
+  options.read_only = config.cache_read_only;
+  // A cache that was switched off on purpose is no cause for a warning.
+  if (config.cache_enabled) {
+    options.log = log;
+    OpenedPacks opened = OpenPacks(config.packs, keys, config.allow_unsigned_packs, log);
+    options.packs = std::move(opened.packs);
+    options.packs_refused = opened.refused;
+  }
+  std::unique_ptr<TieredStore> store = MakeTieredStore(options);
+  WiredCache wired;
+  wired.tools =
+      std::make_shared<TierTools>(store.get(), std::move(keys), config.allow_unsigned_packs);
+  wired.store = std::move(store);
+  return wired;
+}
+
+}  // namespace sinter
