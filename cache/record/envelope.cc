@@ -29,17 +29,15 @@ bool KnownKind(uint8_t kind) {
          kind == static_cast<uint8_t>(RecordKind::kKernel);
 }
 
-std::string EncodeBody(const Envelope& envelope) {
-  ByteWriter body;
-  body.U8(static_cast<uint8_t>(envelope.kind));
-  body.U8(envelope.verified ? 1 : 0);
-  body.U32(0);
-  body.I64(envelope.created_unix_s);
-  body.Bytes(envelope.producer);
-  body.Bytes(envelope.arch);
-  body.Bytes(envelope.key);
-  body.Bytes(envelope.payload);
-  return body.Take();
+void EncodeBody(const Envelope& envelope, ByteWriter* body) {
+  body->U8(static_cast<uint8_t>(envelope.kind));
+  body->U8(envelope.verified ? 1 : 0);
+  body->U32(0);
+  body->I64(envelope.created_unix_s);
+  body->Bytes(envelope.producer);
+  body->Bytes(envelope.arch);
+  body->Bytes(envelope.key);
+  body->Bytes(envelope.payload);
 }
 
 EnvelopeVerdict ReadBody(absl::string_view body) {
@@ -98,13 +96,17 @@ EnvelopeVerdict ExplainMismatch(absl::string_view got, absl::string_view want) {
 }  // namespace
 
 std::string EncodeEnvelope(const Envelope& envelope) {
-  const std::string body = EncodeBody(envelope);
   ByteWriter out;
   out.Raw(absl::string_view(kMagic, kMagicSize));
   out.U32(kEnvelopeVersion);
-  out.Raw(Sha256(body).View());
-  out.Raw(body);
-  return out.Take();
+  const size_t hash_at = out.str().size();
+  out.Raw(Digest().View());  // its place, until the body is there to be hashed
+  EncodeBody(envelope, &out);
+  std::string bytes = out.Take();
+  const size_t hash_size = Digest().bytes.size();
+  const Digest hash = Sha256(absl::string_view(bytes).substr(hash_at + hash_size));
+  bytes.replace(hash_at, hash_size, hash.View().data(), hash_size);
+  return bytes;
 }
 
 EnvelopeVerdict ReadEnvelope(absl::string_view bytes) {

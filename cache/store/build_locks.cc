@@ -19,6 +19,7 @@ using Microseconds = std::chrono::microseconds;
 
 constexpr Microseconds kFirstPause(50);
 constexpr Microseconds kLongestPause(5000);
+constexpr int kWaitShare = 8;  // a pause lasts an eighth of the wait so far
 constexpr int64_t kLongestBudgetUs = int64_t{24} * 3600 * 1000000;
 constexpr mode_t kFileMode = 0600;
 constexpr off_t kJanitorByte = off_t{1} << 62;  // above every hash
@@ -85,16 +86,19 @@ std::shared_ptr<void> LockOffset(std::shared_ptr<const StoreDirectory> dir, off_
                                  int64_t budget_us) {
   Fd fd = OpenLocks(*dir);
   if (!fd.valid()) return nullptr;
-  const auto deadline =
-      Clock::now() + Microseconds(std::clamp<int64_t>(budget_us, 0, kLongestBudgetUs));
-  for (Microseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+  const auto start = Clock::now();
+  const auto deadline = start + Microseconds(std::clamp<int64_t>(budget_us, 0, kLongestBudgetUs));
+  for (;;) {
     if (dir->ops()->LockByte(fd.get(), offset) == 0) {
       return std::make_shared<HeldByte>(std::move(dir), std::move(fd), offset);
     }
     const bool busy = errno == EAGAIN || errno == EINTR;
-    const auto left = std::chrono::duration_cast<Microseconds>(deadline - Clock::now());
+    const auto now = Clock::now();
+    const auto left = std::chrono::duration_cast<Microseconds>(deadline - now);
     if (!busy || left.count() <= 0) return nullptr;
-    std::this_thread::sleep_for(std::min(pause, left));
+    const auto waited = std::chrono::duration_cast<Microseconds>(now - start);
+    std::this_thread::sleep_for(
+        std::min(std::clamp(waited / kWaitShare, kFirstPause, kLongestPause), left));
   }
 }
 

@@ -18,10 +18,10 @@
 
 namespace sinter {
 
-// Tries, then sleeps with growing pauses (50 us doubling to 5 ms), until this caller holds the key
-// or `budget_us` passed. The handle holds the lock; null means: not held (budget passed, or the
-// folder cannot be locked, which returns at once). A copy of the handle that a fork() left in a
-// child releases nothing.
+// Tries, then sleeps with growing pauses (an eighth of the wait so far, 50 us to 5 ms), until this
+// caller holds the key or `budget_us` passed. The handle holds the lock; null means: not held
+// (budget passed, or the folder cannot be locked, which returns at once). A copy of the handle that
+// a fork() left in a child releases nothing.
 std::shared_ptr<void> LockKey(std::shared_ptr<const StoreDirectory> dir, RecordKind kind,
                               const Digest& digest, int64_t budget_us);
 

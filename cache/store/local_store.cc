@@ -52,6 +52,17 @@ struct Found {
   EnvelopeVerdict verdict;
 };
 
+// The payload in the file's own buffer: a second buffer of that size costs more than the move.
+std::string TakePayload(Found* found) {
+  const absl::string_view payload = found->verdict.envelope.payload;
+  const auto at = static_cast<size_t>(payload.data() - found->bytes.data());
+  const size_t size = payload.size();
+  if (size == 0) return std::string();
+  found->bytes.resize(at + size);
+  found->bytes.erase(0, at);
+  return std::move(found->bytes);
+}
+
 Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view key,
                  const Digest& digest) {
   Found found;
@@ -158,7 +169,7 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     Touch(*dir, kind, digest, found.st);
     Lookup hit;
     hit.hit = true;
-    hit.payload = std::string(found.verdict.envelope.payload);
+    hit.payload = TakePayload(&found);
     hit.tier = "local";
     return hit;
   } catch (const std::bad_alloc&) {
@@ -166,39 +177,50 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
   }
 }
 
-absl::Status LocalStore::PutOnce(const Digest& digest, absl::string_view table,
-                                 const Envelope& envelope) {
+// Whether a put has nothing to do: the same record, or a better one, is there. Puts damage away.
+bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest,
+                                  const Envelope& envelope) {
+  const Found old = ReadRecord(dir, envelope.kind, envelope.key, digest);
+  if (old.verdict.ok) {
+    const Envelope& there = old.verdict.envelope;
+    return (there.verified && !envelope.verified) || there.payload == envelope.payload;
+  }
+  if (old.verdict.reason == MissReason::kDamaged && old.opened) {
+    PutAway(dir, envelope.kind, digest, old.st);
+  }
+  return false;
+}
+
+absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope,
+                                 std::string* table) {
   const DirectoryPtr dir = Directory();
   if (dir == nullptr) return absl::UnavailableError("put: the folder cannot be opened");
-  const RecordKind kind = envelope.kind;
-  const std::string path = RecordPath(kind, digest);
-  SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, kind, digest, nullptr));
+  const std::string path = RecordPath(envelope.kind, digest);
+  SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, envelope.kind, digest, nullptr));
   if (buried) {
     return absl::FailedPreconditionError(absl::StrCat("put ", path, ": key is quarantined"));
   }
-  const absl::Status fresh = Publish(*dir, path, table, PublishMode::kNew, options_.sync);
-  if (!absl::IsAlreadyExists(fresh)) return fresh;
-  const Found old = ReadRecord(*dir, kind, envelope.key, digest);
-  if (old.verdict.ok) {
-    const Envelope& there = old.verdict.envelope;
-    const bool better = there.verified && !envelope.verified;
-    if (better || there.payload == envelope.payload) return absl::OkStatus();
-  } else if (old.verdict.reason == MissReason::kDamaged && old.opened) {
-    PutAway(*dir, kind, digest, old.st);
+  // Looked at first: another process is often done already, and a table costs more than a look.
+  if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
+  if (table->empty()) {
+    SINTER_ASSIGN_OR_RETURN(
+        *table, BuildTable(TableUserKey(envelope.kind, digest), EncodeEnvelope(envelope)));
+    SINTER_RETURN_IF_ERROR(CheckRecordSize(table->size()));
   }
-  return Publish(*dir, path, table, PublishMode::kReplace, options_.sync);
+  const absl::Status fresh = Publish(*dir, path, *table, PublishMode::kNew, options_.sync);
+  if (!absl::IsAlreadyExists(fresh)) return fresh;
+  if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
+  return Publish(*dir, path, *table, PublishMode::kReplace, options_.sync);
 }
 
 absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelope) {
   if (!usable_.ok()) return usable_;
   try {
-    SINTER_ASSIGN_OR_RETURN(const std::string table, BuildTable(TableUserKey(envelope.kind, digest),
-                                                                EncodeEnvelope(envelope)));
-    SINTER_RETURN_IF_ERROR(CheckRecordSize(table.size()));
-    const absl::Status status = PutOnce(digest, table, envelope);
+    std::string table;
+    const absl::Status status = PutOnce(digest, envelope, &table);
     if (!absl::IsNotFound(status)) return status;
     Reopen();  // the folder was removed under us
-    return PutOnce(digest, table, envelope);
+    return PutOnce(digest, envelope, &table);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }

@@ -67,7 +67,8 @@ class LocalStore : public RecordStore {
              const struct stat& seen) const;
   void PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                const struct stat& seen);
-  absl::Status PutOnce(const Digest& digest, absl::string_view table, const Envelope& envelope);
+  bool KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest, const Envelope& envelope);
+  absl::Status PutOnce(const Digest& digest, const Envelope& envelope, std::string* table);
 
   LocalStoreOptions options_;
   absl::Status usable_;

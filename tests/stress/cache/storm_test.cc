@@ -1,6 +1,8 @@
-// Many processes share one cache folder while some are killed and files rot under them. Every value
-// that is read must be the one that was written for its key, and nobody may die but by our own
-// hand. Two seconds by default; SINTER_TEST_LONG=1: a minute.
+// Many processes share one cache folder while some are killed, files rot under them, the disk is
+// full now and then and the janitor keeps a cap that is too small. Every value that is read must be
+// the one that was written for its key, nobody may die but by our own hand, and nothing may be left
+// over. Until 1,000 kills and 100,000 gets, eight seconds at most; SINTER_TEST_LONG=1: ten times
+// more.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,6 +17,8 @@
 #include <random>
 #include <thread>
 
+#include "cache/janitor/janitor.h"
+#include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 
@@ -30,11 +34,15 @@ constexpr RecordKind kKernel = RecordKind::kKernel;
 constexpr int kProcesses = 8;
 constexpr int kKeys = 60;
 
-bool Long() { return getenv("SINTER_TEST_LONG") != nullptr; }
+constexpr uint64_t kCap = 400000;  // of the 700,000 bytes that all records would take
+
+int Scale() { return getenv("SINTER_TEST_LONG") != nullptr ? 10 : 1; }
 
 // Counters that all processes see.
 struct Shared {
   std::atomic<uint64_t> gets{0}, hits{0}, refused{0}, wrong{0}, builds{0}, unlocked{0};
+  std::atomic<uint64_t> full_writes{0}, evicted{0};
+  std::atomic<bool> disk_full{false}, stop{false};
   std::atomic<int> builds_of[kKeys] = {};
 };
 
@@ -46,6 +54,7 @@ class SharedPage {
         shared_(new (page_) Shared) {}
   ~SharedPage() { munmap(page_, sizeof(Shared)); }
   Shared* operator->() const { return shared_; }
+  Shared* get() const { return shared_; }
 
  private:
   void* page_;
@@ -55,19 +64,40 @@ class SharedPage {
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 std::string ValueOf(int i) { return RandomBytes(2000 + 331 * i, 1000 + i); }
 
-std::unique_ptr<Store> OpenStore(const std::string& root, uint64_t memory_bytes) {
+// A disk that all processes find full at the same time.
+class SharedDisk : public FileOps {
+ public:
+  explicit SharedDisk(Shared* shared) : shared_(shared) {}
+  ssize_t Write(int fd, const void* from, size_t n) override {
+    if (shared_->disk_full) {
+      ++shared_->full_writes;
+      errno = ENOSPC;
+      return -1;
+    }
+    return FileOps::Write(fd, from, n);
+  }
+
+ private:
+  Shared* shared_;
+};
+
+std::unique_ptr<TieredStore> OpenStore(const std::string& root, uint64_t memory_bytes,
+                                       uint64_t cap = 0, std::shared_ptr<FileOps> ops = nullptr) {
   TierOptions options;
   options.local_root = root;
+  options.local_bytes = cap;
   options.memory_bytes = memory_bytes;
   options.sync = false;
+  options.ops = std::move(ops);
   return MakeTieredStore(options);
 }
 
-// Gets, and builds and puts what is missing, until it is killed or `end` comes.
-void Work(const std::string& root, uint64_t seed, Clock::time_point end, const SharedPage& shared) {
-  const auto store = OpenStore(root, 0);
+// Gets, and builds and puts what is missing, until it is killed or told to stop.
+void Work(const std::string& root, uint64_t seed, const std::vector<std::string>& values,
+          const SharedPage& shared) {
+  const auto store = OpenStore(root, 0, kCap, std::make_shared<SharedDisk>(shared.get()));
   std::mt19937_64 random(seed);
-  while (Clock::now() < end) {
+  while (!shared->stop) {
     const int i = static_cast<int>(random() % kKeys);
     Lookup lookup = store->Get(kKernel, KeyOf(i));
     ++shared->gets;
@@ -77,13 +107,15 @@ void Work(const std::string& root, uint64_t seed, Clock::time_point end, const S
       lookup = store->Get(kKernel, KeyOf(i));
       if (!lookup.hit) {
         ++shared->builds;
-        store->Put(kKernel, KeyOf(i), ValueOf(i));
+        store->Put(kKernel, KeyOf(i), values[i]);
       }
     }
     if (!lookup.hit) continue;
     ++shared->hits;
-    if (lookup.payload != ValueOf(i)) ++shared->wrong;
+    if (lookup.payload != values[i]) ++shared->wrong;
   }
+  store->Flush();
+  shared->evicted += store->Stats().evicted;
 }
 
 // Damages one record file in place: a bit, a cut, or a zero tail. The file may be gone; that is
@@ -108,59 +140,88 @@ bool Rot(const std::string& root, std::mt19937_64* random) {
   return true;
 }
 
-TEST(CacheStormTest, KillsAndRotNeverGiveWrongBytes) {
-  TempDir temp;
-  const SharedPage shared;
-  const auto end = Clock::now() + std::chrono::seconds(Long() ? 60 : 2);
-  std::mt19937_64 random(11);
-  std::vector<pid_t> workers(kProcesses);
-  const auto start = [&] {
-    const uint64_t seed = random();
+class StormTest : public testing::Test {
+ protected:
+  StormTest() {
+    for (int i = 0; i < kKeys; ++i) values_.push_back(ValueOf(i));
+    for (pid_t& worker : workers_) worker = Start();
+  }
+  pid_t Start() {
+    const uint64_t seed = random_();
     const pid_t pid = fork();
     if (pid == 0) {
-      Work(temp.path(), seed, end, shared);
+      Work(temp_.path(), seed, values_, shared_);
       _exit(0);
     }
     return pid;
-  };
-  for (pid_t& pid : workers) pid = start();
-  int kills = 0, deaths = 0, rots = 0;
-  while (Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5 + random() % 20));
-    for (int i = 0; i < 3; ++i) rots += Rot(temp.path(), &random) ? 1 : 0;
-    pid_t& victim = workers[random() % kProcesses];
+  }
+  void KillOne() {
+    pid_t& victim = workers_[random_() % kProcesses];
     kill(victim, SIGKILL);
     int status = 0;
     waitpid(victim, &status, 0);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-      ++kills;
-    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-      ++deaths;
+    ++(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? kills_ : deaths_);
+    victim = Start();
+  }
+  void StopAll() {
+    shared_->stop = true;
+    for (const pid_t pid : workers_) {
+      int status = 0;
+      waitpid(pid, &status, 0);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++deaths_;
     }
-    victim = start();
   }
-  for (const pid_t pid : workers) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++deaths;
+
+  TempDir temp_;
+  const SharedPage shared_;
+  std::vector<std::string> values_;
+  std::mt19937_64 random_{11};
+  pid_t workers_[kProcesses] = {};
+  int kills_ = 0, deaths_ = 0, rots_ = 0;
+};
+
+TEST_F(StormTest, KillsRotAndFullDisksNeverGiveWrongBytes) {
+  const auto end = Clock::now() + std::chrono::seconds(8 * Scale());
+  const int kills = 1000 * Scale();
+  const uint64_t gets = 100000 * static_cast<uint64_t>(Scale());
+  for (int round = 0; Clock::now() < end && (kills_ < kills || shared_->gets < gets); ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1 + random_() % 6));
+    shared_->disk_full = round % 20 == 0;
+    for (int i = 0; i < 2; ++i) rots_ += Rot(temp_.path(), &random_) ? 1 : 0;
+    KillOne();
   }
-  const auto report = InspectLocalStore(temp.path());
+  shared_->disk_full = false;
+  StopAll();
+  auto report = InspectLocalStore(temp_.path());
   ASSERT_TRUE(report.ok()) << report.status();
-  std::cout << "storm: kills " << kills << " rots " << rots << " gets " << shared->gets << " hits "
-            << shared->hits << " refused " << shared->refused << " builds " << shared->builds
-            << " leftover temps " << report->temporary << " wrong " << shared->wrong << " deaths "
-            << deaths << "\n";
-  EXPECT_EQ(shared->wrong, 0u);
-  EXPECT_EQ(deaths, 0);
-  EXPECT_GT(kills, 10);
-  EXPECT_GT(shared->hits, 100u);
-  EXPECT_LE(report->temporary, static_cast<uint64_t>(kills) / 10 + 1);
+  const uint64_t temps = report->temporary;
+  LocalStoreOptions options;
+  options.root = temp_.path();
+  LocalStore store(options);
+  SweepLimits limits;
+  limits.max_bytes = kCap;
+  limits.orphan_age_s = 0;
+  ASSERT_TRUE(Sweep(&store, limits).ok());
+  report = InspectLocalStore(temp_.path());
+  std::cout << "chaos: processes " << kProcesses << " kills " << kills_ << " rots " << rots_
+            << " writes to a full disk " << shared_->full_writes << " gets " << shared_->gets
+            << " hits " << shared_->hits << " refused " << shared_->refused << " builds "
+            << shared_->builds << " temps before the janitor " << temps << " leftover files "
+            << report->temporary << " wrong " << shared_->wrong << " deaths " << deaths_ << "\n";
+  EXPECT_EQ(shared_->wrong, 0u);
+  EXPECT_EQ(deaths_, 0);
+  EXPECT_EQ(report->temporary, 0u);
+  EXPECT_LE(report->bytes, kCap);
+  EXPECT_GT(kills_, 50);
+  EXPECT_GT(shared_->hits, 1000u);
+  EXPECT_GT(shared_->full_writes, 0u);
+  EXPECT_LE(temps, static_cast<uint64_t>(kills_) / 10 + 1);
 }
 
-TEST(CacheStormTest, FourColdProcessesBuildEachKeyOnce) {
+TEST(CacheStormTest, EightColdProcessesBuildEachKeyOnce) {
   TempDir temp;
   const SharedPage shared;
-  constexpr int kCold = 4, kColdKeys = 12;
+  constexpr int kCold = 8, kColdKeys = 20;
   std::vector<pid_t> workers;
   for (int p = 0; p < kCold; ++p) {
     const pid_t pid = fork();
@@ -168,7 +229,7 @@ TEST(CacheStormTest, FourColdProcessesBuildEachKeyOnce) {
       workers.push_back(pid);
       continue;
     }
-    const auto store = OpenStore(temp.path(), 1 << 20);
+    auto store = OpenStore(temp.path(), 1 << 20);
     for (int i = 0; i < kColdKeys; ++i) {
       Lookup lookup = store->Get(kKernel, KeyOf(i));
       if (!lookup.hit) {
@@ -183,6 +244,7 @@ TEST(CacheStormTest, FourColdProcessesBuildEachKeyOnce) {
       }
       if (lookup.hit && lookup.payload != ValueOf(i)) ++shared->wrong;
     }
+    store.reset();
     _exit(0);
   }
   int deaths = 0, builds = 0;
