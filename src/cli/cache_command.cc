@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/cli/commands.h"
+#include "src/cli/pack_file.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {
@@ -93,9 +94,53 @@ void PrintCounts(const Json& report) {
               count("quarantined"), count("temporary"));
 }
 
+Outcome ListPack(const Options& options) {
+  Json pack;
+  SINTER_CLI_TRY(InspectPack(options, /*read_all=*/false, &pack));
+  if (options.json) PrintJson(pack);
+  if (options.json) return {};
+  for (const Json& record : pack["records"]) {
+    std::printf("%-6s %s %10s%s%s%s\n", record.value("kind", "").c_str(),
+                record.value("key", "").c_str(), Human(record.value("bytes", uint64_t{0})).c_str(),
+                record.value("arch", "").empty() ? "" : " ", record.value("arch", "").c_str(),
+                record.value("verified", false) ? " verified" : "");
+  }
+  return {};
+}
+
+Outcome StatPack(const Options& options) {
+  Json pack;
+  SINTER_CLI_TRY(InspectPack(options, /*read_all=*/false, &pack));
+  for (const char* key : {"records", "findings", "unsound"}) pack.erase(key);
+  if (options.json) {
+    PrintJson(pack);
+  } else {
+    PrintPack(pack);
+  }
+  return {};
+}
+
+Outcome VerifyPack(const Options& options) {
+  Json pack;
+  SINTER_CLI_TRY(InspectPack(options, /*read_all=*/true, &pack));
+  pack.erase("records");
+  if (options.json) {
+    PrintJson(pack);
+  } else {
+    for (const Json& finding : pack["findings"]) {
+      std::printf("%s\n", finding.get<std::string>().c_str());
+    }
+    PrintPack(pack);
+  }
+  const uint64_t unsound = pack.value("unsound", uint64_t{0});
+  return unsound == 0 ? Outcome{}
+                      : Failure(std::to_string(unsound) + " parts of the pack are unsound");
+}
+
 }  // namespace
 
 Outcome CacheListCommand(const Options& options) {
+  if (!options.pack.empty()) return ListPack(options);
   Session session;
   std::string dir;
   SINTER_CLI_TRY(CacheDir(options, &session, &dir));
@@ -114,6 +159,7 @@ Outcome CacheListCommand(const Options& options) {
 }
 
 Outcome CacheStatCommand(const Options& options) {
+  if (!options.pack.empty()) return StatPack(options);
   Json report;
   SINTER_CLI_TRY(Inspect(options, &report));
   report.erase("findings");
@@ -126,6 +172,7 @@ Outcome CacheStatCommand(const Options& options) {
 }
 
 Outcome CacheVerifyCommand(const Options& options) {
+  if (!options.pack.empty()) return VerifyPack(options);
   Json report;
   SINTER_CLI_TRY(Inspect(options, &report));
   if (options.json) {

@@ -15,6 +15,10 @@ Outcome CacheListCommand(const Options& options);
 Outcome CacheStatCommand(const Options& options);
 Outcome CacheVerifyCommand(const Options& options);
 Outcome CacheClearCommand(const Options& options);
+Outcome CacheExportCommand(const Options& options);
+Outcome CacheImportCommand(const Options& options);
+Outcome CacheTrimCommand(const Options& options);
+Outcome WarmCommand(const Options& options);
 Outcome VersionCommand(const Options& options);
 
 }  // namespace sinter::cli

@@ -34,6 +34,12 @@ void AddDevice(CLI::App* app, Options* options) {
       },
       "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
       "default SINTER_TUNING_SET");
+  app->add_option("--use-pack", args.packs,
+                  "look this pack up after the cache; may be repeated; default SINTER_PACKS")
+      ->allow_extra_args(false);
+  app->add_option("--pack-keys", args.pack_keys,
+                  "PEM file of the public keys that may sign packs; default SINTER_PACK_KEYS");
+  app->add_flag("--unsigned", args.unsigned_packs, "take packs that none of these keys signed");
   app->add_flag("-v,--verbose", args.verbose, "log to standard error");
   app->add_flag("--json", options->json, "print one JSON document");
 }
@@ -100,19 +106,76 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   tune->add_flag("--keep", options->keep, "do not measure what --base has and can still be used");
 }
 
+// Rows to prepare for, and how.
+void AddWorkload(CLI::App* app, Options* options) {
+  app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file");
+  app->add_option("--id", options->chain.id, "only this problem of the file");
+  app->add_option("-m,--m", options->rows,
+                  "rows, separated by commas; default what each chain says")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+  app->add_flag("--deterministic", options->prepare.deterministic, "fixed reduction order");
+  app->add_option("--sign", options->sign,
+                  "PEM file of the Ed25519 private key that signs the pack");
+}
+
+void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
+  CLI::App* exported =
+      AddVerb(cache, "export", "write the records into one pack file", CacheExportCommand, chosen);
+  AddDevice(exported, options);
+  exported->add_option("PACK", options->pack, "file to write")->required();
+  exported->add_option("CHAIN", options->chain.words, "only what this chain's plan needs");
+  AddWorkload(exported, options);
+  CLI::App* imported =
+      AddVerb(cache, "import", "take a pack's records into the cache", CacheImportCommand, chosen);
+  AddDevice(imported, options);
+  imported->add_option("PACK", options->pack, "file to read")->required();
+  CLI::App* trim =
+      AddVerb(cache, "trim", "remove what was longest unused", CacheTrimCommand, chosen);
+  AddDevice(trim, options);
+  trim->add_option("--max", options->max_bytes, "bytes to keep: 500MB, 2GiB")
+      ->required()
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
+}
+
+void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* cache = app->add_subcommand("cache", "look after the local cache and packs");
+  cache->require_subcommand(1);
+  const struct {
+    const char *name, *help;
+    Verb verb;
+  } looks[] = {{"ls", "list the records", CacheListCommand},
+               {"stat", "count records and bytes", CacheStatCommand},
+               {"verify", "read and check every record", CacheVerifyCommand}};
+  for (const auto& look : looks) {
+    CLI::App* sub = AddVerb(cache, look.name, look.help, look.verb, chosen);
+    AddDevice(sub, options);
+    sub->add_option("PACK", options->pack, "a pack file instead of the cache folder");
+  }
+  AddPackVerbs(cache, options, chosen);
+  CLI::App* clear = AddVerb(cache, "clear", "remove every record", CacheClearCommand, chosen);
+  AddDevice(clear, options);
+  clear->add_flag("--yes", options->yes, "do it, not only say what it would remove");
+}
+
+void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* warm =
+      AddVerb(app, "warm", "prepare a whole workload, and pack it", WarmCommand, chosen);
+  warm->add_option("WORKLOAD", options->chain.words, "a problem file, a JSON file or a chain");
+  AddWorkload(warm, options);
+  AddDevice(warm, options);
+  warm->add_option("--pack", options->pack, "write what the workload needs into this pack file");
+  warm->add_option("--jobs", options->jobs,
+                   "plans at once; default one a processor, fewer if memory is short")
+      ->check(CLI::Range(1, 256));
+}
+
 void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::App* device = AddVerb(app, "device", "show the GPU and its model", DeviceCommand, chosen);
   AddDevice(device, options);
   device->add_flag("--model", options->model, "print the model in its text form only");
-  CLI::App* cache = app->add_subcommand("cache", "look at the local cache");
-  cache->require_subcommand(1);
-  AddDevice(AddVerb(cache, "ls", "list the records", CacheListCommand, chosen), options);
-  AddDevice(AddVerb(cache, "stat", "count records and bytes", CacheStatCommand, chosen), options);
-  AddDevice(AddVerb(cache, "verify", "read and check every record", CacheVerifyCommand, chosen),
-            options);
-  CLI::App* clear = AddVerb(cache, "clear", "remove every record", CacheClearCommand, chosen);
-  AddDevice(clear, options);
-  clear->add_flag("--yes", options->yes, "do it, not only say what it would remove");
+  AddCacheVerbs(app, options, chosen);
   CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
   version->add_flag("--json", options->json, "print one JSON document");
 }
@@ -170,6 +233,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(sinter_build_info()));
   AddChainVerbs(&app, &options, &verb);
+  AddWarm(&app, &options, &verb);
   AddOtherVerbs(&app, &options, &verb);
   try {
     app.parse(argc, argv);

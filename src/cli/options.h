@@ -16,6 +16,9 @@ struct DeviceArgs {
   bool cache_dir_given = false;
   std::string tuning_set;  // file; "" = none
   bool tuning_set_given = false;
+  std::vector<std::string> packs;  // empty: the environment's
+  std::string pack_keys;           // PEM file; "" = the environment's
+  bool unsigned_packs = false;
   bool verbose = false;
 };
 
@@ -57,8 +60,13 @@ struct Options {
   std::string out;                // set to write
   // device
   bool model = false;
-  // cache
+  // cache, warm
   bool yes = false;
+  std::string pack;           // file
+  std::string sign;           // PEM file of a private key; "" = not signed
+  uint64_t max_bytes = 0;     // to trim to
+  std::vector<int64_t> rows;  // each chain with M is prepared for each; empty: as its line says
+  uint32_t jobs = 0;          // 0 = as many as fit
 };
 
 }  // namespace sinter::cli

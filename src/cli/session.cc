@@ -18,6 +18,12 @@ Outcome Create(const DeviceArgs& args, const std::string& target, ContextPtr* ou
   options.target = target.empty() ? nullptr : target.c_str();
   options.cache_dir = args.cache_dir_given ? args.cache_dir.c_str() : nullptr;
   options.tuning_set = args.tuning_set_given ? args.tuning_set.c_str() : nullptr;
+  std::vector<const char*> packs;
+  for (const std::string& pack : args.packs) packs.push_back(pack.c_str());
+  if (!packs.empty()) options.packs = packs.data();
+  options.pack_count = static_cast<uint32_t>(packs.size());
+  options.pack_keys = args.pack_keys.empty() ? nullptr : args.pack_keys.c_str();
+  if (args.unsigned_packs) options.unsigned_packs = SINTER_SWITCH_ON;
   if (args.verbose) options.log_level = SINTER_LOG_DEBUG;
   sinter_context* context = nullptr;
   SINTER_CLI_TRY(
@@ -87,17 +93,21 @@ std::string NoGpuLine(const Session& session) {
          " model (sinter device says why)";
 }
 
+Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out) {
+  if (args.deterministic) out->flags |= SINTER_PREPARE_DETERMINISTIC;
+  if (args.must_hit) out->flags |= SINTER_PREPARE_MUST_HIT;
+  if (args.verify) out->flags |= SINTER_PREPARE_VERIFY;
+  out->deadline_us = static_cast<int64_t>(args.deadline_s * 1e6);
+  return ToChoice(args.choice, &out->choice);
+}
+
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
                 Prepared* out) {
   Progress progress;
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  if (args.deterministic) options.flags |= SINTER_PREPARE_DETERMINISTIC;
-  if (args.must_hit) options.flags |= SINTER_PREPARE_MUST_HIT;
-  if (args.verify) options.flags |= SINTER_PREPARE_VERIFY;
-  options.deadline_us = static_cast<int64_t>(args.deadline_s * 1e6);
+  SINTER_CLI_TRY(PrepareOptions(args, &options));
   options.progress = Progress::Callback;
   options.progress_user_data = progress.user_data();
-  SINTER_CLI_TRY(ToChoice(args.choice, &options.choice));
   const sinter_stats before = StatsOf(session);
   const auto start = std::chrono::steady_clock::now();
   sinter_plan* plan = nullptr;

@@ -30,6 +30,8 @@ struct Prepared {
   PlanPtr plan;
   double wall_us = 0, search_us = 0, compile_us = 0;
 };
+// The library's options for `args`, without progress.
+Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out);
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
                 Prepared* out);
 

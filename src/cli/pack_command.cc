@@ -1,0 +1,117 @@
+// sinter cache export, import, trim, and ls, stat and verify of a pack file.
+#include <cstdio>
+
+#include "src/cli/commands.h"
+#include "src/cli/pack_file.h"
+#include "src/cli/session.h"
+#include "src/cli/workload.h"
+
+namespace sinter::cli {
+namespace {
+
+Outcome Open(const Options& options, Session* session) {
+  DeviceArgs args = options.device;
+  if (args.target.empty()) args.target = "h200";  // records are the same with and without a GPU
+  return OpenSession(args, session);
+}
+
+unsigned long long Count(const Json& json, const char* key) { return json.value(key, uint64_t{0}); }
+
+void PrintJson(const Json& json) {
+  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+// Runs `call(sinter_x_text**, sinter_error**)`, which reports in JSON.
+template <typename Call>
+Outcome Report(Json* out, Call&& call) {
+  std::string text;
+  SINTER_CLI_TRY(AbiText(&text, call));
+  *out = Json::parse(text, nullptr, false);
+  return out->is_discarded() ? Failure("the library's report is not JSON") : Outcome{};
+}
+
+}  // namespace
+
+Outcome InspectPack(const Options& options, bool read_all, Json* report) {
+  Session session;
+  SINTER_CLI_TRY(Open(options, &session));
+  return Report(report, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_pack_inspect(session.context.get(), options.pack.c_str(),
+                                 read_all ? SINTER_X_PACK_READ_ALL : 0, out, error);
+  });
+}
+
+void PrintPack(const Json& pack) {
+  const Json& signers = pack["signed_by"];
+  std::printf(
+      "%s: %llu plans, %llu kernels (%llu verified), %llu bytes, by %s, %s\n",
+      pack.value("path", "").c_str(), Count(pack, "plans"), Count(pack, "kernels"),
+      Count(pack, "verified_kernels"), Count(pack, "bytes"), pack.value("producer", "").c_str(),
+      signers.empty() ? "signed by nobody trusted" : ("signed by " + signers[0].get<std::string>()).c_str());
+}
+
+Outcome CacheExportCommand(const Options& options) {
+  Session session;
+  SINTER_CLI_TRY(Open(options, &session));
+  const bool some = !options.chain.words.empty() || !options.chain.file.empty();
+  if (some) {
+    Workload workload;
+    SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
+    PrepareArgs args = options.prepare;
+    args.must_hit = true;
+    WarmResult found;
+    SINTER_CLI_TRY(PrepareAll(session, workload, args, 0, &found));
+    if (!found.failed.empty()) {
+      return {found.failed.front().exit, found.failed.front().chain + ": " + found.message};
+    }
+  }
+  Json report;
+  SINTER_CLI_TRY(ExportPack(session, options.pack, options.sign, some, &report));
+  if (options.json) {
+    PrintJson(report);
+  } else {
+    std::printf("%s: %llu plans, %llu kernels, %llu bytes%s\n", options.pack.c_str(),
+                Count(report, "plans"), Count(report, "kernels"), Count(report, "bytes"),
+                options.sign.empty() ? ", not signed" : "");
+  }
+  return {};
+}
+
+Outcome CacheImportCommand(const Options& options) {
+  Session session;
+  SINTER_CLI_TRY(Open(options, &session));
+  Json report;
+  SINTER_CLI_TRY(Report(&report, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_cache_import(session.context.get(), options.pack.c_str(), out, error);
+  }));
+  if (options.json) {
+    PrintJson(report);
+  } else {
+    std::printf("%llu records stored, %llu refused\n", Count(report, "stored"),
+                Count(report, "refused"));
+  }
+  return Count(report, "refused") == 0
+             ? Outcome{}
+             : Failure(std::to_string(Count(report, "refused")) +
+                       " records are damaged, or quarantined in the folder");
+}
+
+Outcome CacheTrimCommand(const Options& options) {
+  Session session;
+  SINTER_CLI_TRY(Open(options, &session));
+  Json report;
+  SINTER_CLI_TRY(Report(&report, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_cache_trim(session.context.get(), options.max_bytes, out, error);
+  }));
+  if (report.value("busy", false)) return Failure("another process is trimming the folder");
+  if (options.json) {
+    PrintJson(report);
+  } else {
+    std::printf("removed %llu of %llu records, %llu of %llu bytes, and %llu leftover files\n",
+                Count(report, "evicted"), Count(report, "records"), Count(report, "evicted_bytes"),
+                Count(report, "bytes"), Count(report, "orphans"));
+  }
+  return {};
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,76 @@
+// sinter warm: prepares a whole workload, on a machine without a GPU if need be, and packs it.
+// What is cached already is found, so that a warm-up that was stopped goes on where it was.
+#include <cstdio>
+
+#include "src/cli/commands.h"
+#include "src/cli/memory.h"
+#include "src/cli/session.h"
+#include "src/cli/workload.h"
+
+namespace sinter::cli {
+namespace {
+
+void Print(const Workload& workload, const WarmResult& warm, const Json& pack) {
+  for (const Failed& failed : warm.failed) {
+    std::fprintf(stderr, "sinter: %s: %s\n", failed.chain.c_str(), failed.status.c_str());
+  }
+  std::printf(
+      "%zu of %zu plans prepared in %.1f s with %u at once: searched %llu, compiled %llu, "
+      "found %llu plans and %llu kernels\n",
+      workload.items.size() - warm.failed.size(), workload.items.size(), warm.wall_s, warm.jobs,
+      static_cast<unsigned long long>(warm.stats.searched),
+      static_cast<unsigned long long>(warm.stats.kernels_compiled),
+      static_cast<unsigned long long>(warm.stats.plan_hits),
+      static_cast<unsigned long long>(warm.stats.kernel_hits));
+  if (pack.is_null()) return;
+  std::printf("%s: %llu plans, %llu kernels, %llu bytes\n",
+              pack.value("path", std::string()).c_str(),
+              static_cast<unsigned long long>(pack.value("plans", uint64_t{0})),
+              static_cast<unsigned long long>(pack.value("kernels", uint64_t{0})),
+              static_cast<unsigned long long>(pack.value("bytes", uint64_t{0})));
+}
+
+Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) {
+  Json failed = Json::array();
+  for (const Failed& one : warm.failed) {
+    failed.push_back({{"chain", one.chain}, {"status", one.status}});
+  }
+  return {{"plans", workload.items.size()},
+          {"failed", failed},
+          {"seconds", warm.wall_s},
+          {"jobs", warm.jobs},
+          {"pack", pack},
+          {"counters", CountersJson(warm.stats)}};
+}
+
+}  // namespace
+
+Outcome WarmCommand(const Options& options) {
+  Workload workload;
+  SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
+  Session session;
+  SINTER_CLI_TRY(OpenSession(options.device, &session));
+  WarmResult warm;
+  SINTER_CLI_TRY(PrepareAll(session, workload, options.prepare,
+                            options.jobs != 0 ? options.jobs : JobsThatFit(), &warm));
+  SINTER_CLI_TRY(Abi(
+      [&](sinter_error** error) { return sinter_x_cache_flush(session.context.get(), error); }));
+  Json pack;
+  if (!options.pack.empty()) {
+    SINTER_CLI_TRY(ExportPack(session, options.pack, options.sign, /*used_only=*/true, &pack));
+  }
+  if (options.json) {
+    std::printf(
+        "%s\n",
+        ToJson(workload, warm, pack).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  } else {
+    Print(workload, warm, pack);
+  }
+  if (warm.failed.empty()) return {};
+  return {warm.failed.front().exit,
+          std::to_string(warm.failed.size()) + " of " + std::to_string(workload.items.size()) +
+              " plans could not be prepared; first: " + warm.failed.front().chain + ": " +
+              warm.message};
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,91 @@
+#include "src/cli/workload.h"
+
+#include <chrono>
+
+#include "src/cli/progress.h"
+
+namespace sinter::cli {
+namespace {
+
+// The bar of a batch: the library's stage begins with "done/all".
+void ShowBar(uintptr_t user_data, const char* stage, double fraction) {
+  constexpr int kWidth = 24;
+  const int full = static_cast<int>(fraction * kWidth);
+  std::string bar = "[" + std::string(static_cast<size_t>(full), '#') +
+                    std::string(static_cast<size_t>(kWidth - full), '.') + "] ";
+  reinterpret_cast<Progress*>(user_data)->Show(bar + stage, fraction);
+}
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int ExitOf(sinter_status status) { return FromStatus(status, nullptr).exit; }
+
+}  // namespace
+
+Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out) {
+  ChainArgs with_rows = args;
+  if (!rows.empty()) with_rows.m = rows.front();
+  SINTER_CLI_TRY(LoadChains(with_rows, &out->chains));
+  for (const LoadedChain& chain : out->chains) {
+    if (rows.empty() || !sinter_chain_uses_m(chain.chain.get())) {
+      out->items.push_back({&chain, chain.m});
+      continue;
+    }
+    for (const int64_t m : rows) out->items.push_back({&chain, m});
+  }
+  return {};
+}
+
+Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
+                   uint32_t jobs, WarmResult* out) {
+  const size_t count = workload.items.size();
+  std::vector<const sinter_chain*> chains;
+  std::vector<int64_t> ms;
+  for (const Workload::Item& item : workload.items) {
+    chains.push_back(item.chain->chain.get());
+    ms.push_back(item.m);
+  }
+  std::vector<sinter_plan*> plans(count);
+  std::vector<sinter_status> statuses(count, SINTER_UNKNOWN);
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  SINTER_CLI_TRY(PrepareOptions(args, &options));
+  options.threads = out->jobs = jobs;
+  options.progress = ShowBar;
+  const auto start = std::chrono::steady_clock::now();
+  Outcome outcome;
+  {
+    Progress progress;
+    options.progress_user_data = progress.user_data();
+    outcome = Abi([&](sinter_error** error) {
+      return sinter_prepare_many(session.context.get(), static_cast<uint32_t>(count), chains.data(),
+                                 ms.data(), &options, plans.data(), statuses.data(), error);
+    });
+  }
+  out->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out->stats = StatsOf(session);
+  out->message = outcome.message;
+  for (size_t i = 0; i < count; ++i) {
+    sinter_plan_release(plans[i]);
+    if (statuses[i] == SINTER_UNKNOWN) return outcome;  // refused as a whole
+    if (statuses[i] == SINTER_OK) continue;
+    out->failed.push_back(
+        {FirstLine(workload.items[i].chain->text) + " at m=" + std::to_string(ms[i]),
+         sinter_status_name(statuses[i]), ExitOf(statuses[i])});
+  }
+  return {};
+}
+
+Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
+                   bool used_only, Json* report) {
+  sinter_x_export_options options = SINTER_INIT(sinter_x_export_options);
+  options.signing_key = signing_key.empty() ? nullptr : signing_key.c_str();
+  if (used_only) options.flags |= SINTER_X_EXPORT_USED;
+  std::string text;
+  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_cache_export(session.context.get(), path.c_str(), &options, out, error);
+  }));
+  *report = Json::parse(text, nullptr, false);
+  return report->is_discarded() ? Failure("the library's report is not JSON") : Outcome{};
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,50 @@
+// A workload: chains, each with the rows that it is to be prepared for.
+#ifndef SINTER_SRC_CLI_WORKLOAD_H_
+#define SINTER_SRC_CLI_WORKLOAD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/cli/chain_source.h"
+#include "src/cli/session.h"
+
+namespace sinter::cli {
+
+struct Workload {
+  struct Item {
+    const LoadedChain* chain = nullptr;  // of `chains`
+    int64_t m = 0;
+  };
+  std::vector<LoadedChain> chains;
+  std::vector<Item> items;
+};
+
+// The chains that `args` name. With `rows`, each chain that uses M is prepared for each of them,
+// else for the rows that its line says.
+Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out);
+
+struct Failed {
+  std::string chain, status;
+  int exit = 1;
+};
+struct WarmResult {
+  std::vector<Failed> failed;
+  std::string message;  // of the first failure
+  sinter_stats stats{};
+  double wall_s = 0;
+  uint32_t jobs = 0;
+};
+
+// Prepares all of it, `jobs` at once, behind a progress bar. One failure does not stop the others.
+// Fails itself only when nothing could be tried.
+Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
+                   uint32_t jobs, WarmResult* out);
+
+// Writes a pack; `report` is the library's.
+Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
+                   bool used_only, Json* report);
+
+}  // namespace sinter::cli
+
+#endif  // SINTER_SRC_CLI_WORKLOAD_H_
