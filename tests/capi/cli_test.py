@@ -261,7 +261,7 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.sinter("--version").stdout.startswith("sinter 0."))
 
     def test_errors_are_one_line_that_helps(self):
-        self.fails("a command is needed: run, plan, tune, device, cache, version")
+        self.fails("a command is needed: run, plan, tune, warm, device, cache, version")
         self.fails('unknown command "rnu"; did you mean "run"?', "rnu")
         self.fails('unknown option "--jsn"; did you mean "--json"?', "run", "--jsn")
         self.fails('unexpected argument "extra"', "version", "extra")

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""sinter warm and the pack verbs of sinter cache, from outside. Usage: cli_pack_test.py SINTER."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SINTER = sys.argv[1]
+DONE, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
+WORKLOAD = """# two chains, one of which leaves m open
+first gemm_chain m=20 n=256 k=64 l=64 act=relu layout=oi dtype=bf16
+second gemm_chain m=M n=320 k=64 l=64 act=relu layout=oi dtype=bf16
+"""
+# RFC 8032, section 7.1, test 1.
+SEED = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+PUBLIC = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+
+
+def pem(what, head, key):
+    body = base64.b64encode(bytes.fromhex(head + key)).decode()
+    return "-----BEGIN %s KEY-----\n%s\n-----END %s KEY-----\n" % (what, body, what)
+
+
+class Packs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="sinter-cli-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.workload = self.write("work.txt", WORKLOAD)
+        self.secret = self.write("secret.pem", pem("PRIVATE", "302e020100300506032b657004220420", SEED))
+        self.public = self.write("public.pem", pem("PUBLIC", "302a300506032b6570032100", PUBLIC))
+        self.pack = os.path.join(self.folder, "all.pack")
+        self.nvrtc = os.environ.get("SINTER_NVRTC", "")
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o600)
+        return path
+
+    def sinter(self, *arguments, cache="cache", nvrtc=None, expect=DONE, **variables):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SINTER_")}
+        environment["SINTER_CACHE_DIR"] = os.path.join(self.folder, cache)
+        nvrtc = self.nvrtc if nvrtc is None else nvrtc
+        if nvrtc:
+            environment["SINTER_NVRTC"] = nvrtc
+        environment.update(variables)
+        result = subprocess.run([SINTER, *arguments], env=environment, capture_output=True, text=True, timeout=100)
+        if result.returncode == UNAVAILABLE and expect == DONE and nvrtc == self.nvrtc:
+            self.skipTest(result.stderr.strip())
+        self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+        return result
+
+    def warm(self, *more, **named):
+        return json.loads(self.sinter("warm", self.workload, "--m", "8,64", "--target", "h200", "--json", *more,
+                                      **named).stdout)
+
+    def test_a_workload_is_warmed_packed_and_served_without_nvrtc(self):
+        cold = self.warm("--pack", self.pack, "--sign", self.secret)
+        self.assertEqual((cold["plans"], cold["failed"]), (4, []))
+        self.assertEqual(cold["pack"]["plans"], 4)
+        self.assertEqual(cold["pack"]["skipped"], 0)
+        again = self.warm()
+        self.assertEqual((again["counters"]["searched"], again["counters"]["compiled"]), (0, 0))
+        # Elsewhere, without a compiler.
+        packs = ("--use-pack", self.pack, "--pack-keys", self.public)
+        served = self.warm(*packs, cache="elsewhere", nvrtc="/nonexistent")
+        self.assertEqual(served["failed"], [])
+        self.assertEqual(served["counters"]["compiled"], 0)
+        self.assertFalse(served["counters"]["nvrtc_loaded"])
+        # By the environment alone.
+        self.warm(cache="elsewhere", nvrtc="/nonexistent", SINTER_PACKS="/no/such.pack:" + self.pack,
+                  SINTER_PACK_KEYS=self.public)
+        # Without the key, without the pack: nobody can build it.
+        self.sinter("warm", self.workload, "--m", "8", "--target", "h200", "--use-pack", self.pack, cache="third",
+                    nvrtc="/nonexistent", expect=UNAVAILABLE)
+        miss = self.sinter("plan", "--target", "h200", "--must-hit", *packs,
+                           "gemm_chain m=500 n=320 k=64 l=64 act=relu layout=oi dtype=bf16", cache="third",
+                           nvrtc="/nonexistent", expect=FAILED)
+        self.assertIn("CACHE_MISS", miss.stderr)
+        self.assertIn("absent; nearest of 4 plans is", miss.stderr)
+        self.assertIn("in %s: bucket is 64, want 512" % self.pack, miss.stderr)
+        verified = self.sinter("plan", "--target", "h200", *packs,
+                               "gemm_chain m=8 n=320 k=64 l=64 act=relu layout=oi dtype=bf16", cache="third",
+                               nvrtc="/nonexistent", expect=FAILED, SINTER_MUST_HIT="verified")
+        self.assertIn("was never checked on a GPU", verified.stderr)
+
+    def test_packs_are_looked_at_imported_and_damaged(self):
+        self.warm("--pack", self.pack, "--sign", self.secret)
+        keys = ("--pack-keys", self.public)
+        stat = json.loads(self.sinter("cache", "stat", self.pack, "--json", *keys).stdout)
+        self.assertEqual((stat["plans"], stat["signed_by"]), (4, [PUBLIC]))
+        self.assertEqual(self.sinter("cache", "ls", self.pack, *keys).stdout.count("\n"), stat["plans"] + stat["kernels"])
+        self.sinter("cache", "verify", self.pack, *keys)
+        stored = json.loads(self.sinter("cache", "import", self.pack, "--json", *keys, cache="import").stdout)
+        self.assertEqual(stored["stored"], stat["plans"] + stat["kernels"])
+        local = json.loads(self.sinter("cache", "stat", "--json", cache="import").stdout)
+        self.assertEqual((local["plans"], local["kernels"]), (stat["plans"], stat["kernels"]))
+        one = os.path.join(self.folder, "one.pack")
+        self.sinter("cache", "export", one, "--file", self.workload, "--id", "first", "--m", "8", "--sign", self.secret)
+        self.assertEqual(json.loads(self.sinter("cache", "stat", one, "--json", *keys).stdout)["plans"], 1)
+        trimmed = json.loads(self.sinter("cache", "trim", "--max", "1KiB", "--json", cache="import").stdout)
+        self.assertEqual(trimmed["evicted"], stored["stored"])
+        refused = self.sinter("cache", "stat", self.pack, expect=FAILED)
+        self.assertIn("signed by none of the 0 trusted keys", refused.stderr)
+        with open(one, "r+b") as file:
+            file.seek(200)
+            byte = file.read(1)
+            file.seek(200)
+            file.write(bytes([byte[0] ^ 1]))
+        self.assertIn("unsound", self.sinter("cache", "verify", one, *keys, expect=FAILED).stderr)
+        os.chmod(self.secret, 0o644)
+        readable = self.sinter("cache", "export", one, "--sign", self.secret, expect=FAILED)
+        self.assertIn("readable by others", readable.stderr)
+
+    def test_a_read_only_cache_is_not_written(self):
+        self.warm()
+        before = self.sinter("cache", "ls").stdout
+        self.warm("--deterministic", SINTER_CACHE="read-only")
+        self.assertEqual(self.sinter("cache", "ls").stdout, before)
+        self.assertIn("read-only", self.sinter("cache", "trim", "--max", "1", expect=UNAVAILABLE,
+                                               SINTER_CACHE="read-only").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
