@@ -187,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const u32 go = base + 8 * 20, inbox = base + 256, staging = inbox + Sizes::kInboxBytes;
   Mailbox box{inbox, base};
   poison(inbox, Sizes::kInboxBytes);
-  fence_proxy_async_global();
+  fence_proxy_async_shared();
   if (threadIdx.x == 0) {
     box.init(RANKS);
     mbarrier_init(go, 1);
