@@ -51,7 +51,7 @@ class ForkLocal {
     explicit Cell(pid_t pid) : owner(pid) {}
     std::atomic<pid_t> owner;
     std::mutex mutex;
-    T value;
+    T value{};
   };
 
   Cell* Current() {

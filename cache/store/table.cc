@@ -1,10 +1,5 @@
 #include "cache/store/table.h"
 
-#include <leveldb/comparator.h>
-#include <leveldb/env.h>
-#include <leveldb/options.h>
-#include <leveldb/table_builder.h>
-
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -25,56 +20,12 @@ constexpr uint64_t kInternalTrailerSize = 8;
 constexpr uint64_t kSequence = 1;  // every key is written once
 constexpr uint64_t kTypeValue = 1;
 constexpr char kNoCompression = 0;
+constexpr absl::string_view kOneRestart("\0\0\0\0\1\0\0\0", 8);  // at 0; one of them
+// The meta block of a table without filters, with its trailer: no entry.
+constexpr absl::string_view kMetaBlock("\0\0\0\0\1\0\0\0\0\xc0\xf2\xa1\xb0", 13);
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("table: ", what));
-}
-
-leveldb::Slice ToSlice(absl::string_view v) { return leveldb::Slice(v.data(), v.size()); }
-absl::string_view ToView(const leveldb::Slice& v) { return absl::string_view(v.data(), v.size()); }
-
-// LevelDB's order of internal keys: user key ascending, then trailer (sequence and type)
-// descending. Keys are never shortened, so that index blocks hold whole internal keys too. Keys
-// shorter than a trailer come only from damage and compare as bytes.
-class InternalKeyOrder : public leveldb::Comparator {
- public:
-  int Compare(const leveldb::Slice& a, const leveldb::Slice& b) const override {
-    if (a.size() < kInternalTrailerSize || b.size() < kInternalTrailerSize) return a.compare(b);
-    const leveldb::Slice user_a(a.data(), a.size() - kInternalTrailerSize);
-    const leveldb::Slice user_b(b.data(), b.size() - kInternalTrailerSize);
-    const int order = user_a.compare(user_b);
-    if (order != 0) return order;
-    const uint64_t trailer_a = Trailer(a), trailer_b = Trailer(b);
-    return trailer_a > trailer_b ? -1 : (trailer_a < trailer_b ? 1 : 0);
-  }
-  const char* Name() const override { return "leveldb.InternalKeyComparator"; }
-  void FindShortestSeparator(std::string*, const leveldb::Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-
- private:
-  static uint64_t Trailer(const leveldb::Slice& key) {
-    return ByteReader(ToView(key).substr(key.size() - kInternalTrailerSize)).U64();
-  }
-};
-
-class StringSink : public leveldb::WritableFile {
- public:
-  leveldb::Status Append(const leveldb::Slice& data) override {
-    bytes.append(data.data(), data.size());
-    return leveldb::Status::OK();
-  }
-  leveldb::Status Close() override { return leveldb::Status::OK(); }
-  leveldb::Status Flush() override { return leveldb::Status::OK(); }
-  leveldb::Status Sync() override { return leveldb::Status::OK(); }
-  std::string bytes;
-};
-
-leveldb::Options TableOptions(const leveldb::Comparator* order) {
-  leveldb::Options options;
-  options.comparator = order;
-  options.compression = leveldb::kNoCompression;
-  options.paranoid_checks = true;
-  return options;
 }
 
 // A varint of at most `max_bytes` bytes in its only shortest form; false at damage.
@@ -139,8 +90,7 @@ absl::StatusOr<BlockEntry> OnlyEntry(absl::string_view block, absl::string_view 
 absl::Status CheckMetaBlock(absl::string_view file, const BlockSpan& span) {
   SINTER_RETURN_IF_ERROR(BlockAt(file, span, "meta").status());
   const absl::string_view got = file.substr(span.offset, span.size + kBlockTrailerSize);
-  const absl::string_view want("\0\0\0\0\1\0\0\0\0\xc0\xf2\xa1\xb0", 13);
-  return got == want ? absl::OkStatus() : Bad("meta block differs");
+  return got == kMetaBlock ? absl::OkStatus() : Bad("meta block differs");
 }
 
 struct Footer {
@@ -213,17 +163,42 @@ absl::StatusOr<TableEntry> ReadChecked(absl::string_view file) {
   return entry;
 }
 
-absl::Status FillTable(leveldb::TableBuilder* builder, absl::string_view key,
-                       absl::string_view value) {
-  try {
-    builder->Add(ToSlice(key), ToSlice(value));
-    builder->Flush();  // so that Finish cannot fail before it has marked the builder closed
-  } catch (const std::bad_alloc&) {
-    builder->Abandon();  // a builder destroyed open aborts the process
-    return absl::ResourceExhaustedError("table: out of memory");
-  }
-  const leveldb::Status finished = builder->Finish();
-  return finished.ok() ? absl::OkStatus() : Bad(finished.ToString());
+void PutVarint(uint64_t value, std::string* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+  out->push_back(static_cast<char>(value));
+}
+
+void PutHandle(const BlockSpan& span, std::string* out) {
+  PutVarint(span.offset, out);
+  PutVarint(span.size, out);
+}
+
+// A block of one entry, uncompressed, with its trailer. See OnlyEntry for the layout.
+BlockSpan PutBlock(absl::string_view key, absl::string_view value, std::string* out) {
+  BlockSpan span;
+  span.offset = out->size();
+  PutVarint(0, out);
+  PutVarint(key.size(), out);
+  PutVarint(value.size(), out);
+  out->append(key.data(), key.size());
+  out->append(value.data(), value.size());
+  out->append(kOneRestart.data(), kOneRestart.size());
+  span.size = out->size() - span.offset;
+  out->push_back(kNoCompression);
+  ByteWriter crc;
+  crc.U32(MaskCrc(Crc32c(absl::string_view(*out).substr(span.offset))));
+  out->append(crc.str());
+  return span;
+}
+
+void PutFooter(const BlockSpan& meta, const BlockSpan& index, std::string* out) {
+  const size_t at = out->size();
+  PutHandle(meta, out);
+  PutHandle(index, out);
+  out->resize(at + kFooterSize - 8);
+  ByteWriter magic;
+  magic.U64(kTableMagic);
+  out->append(magic.str());
 }
 
 }  // namespace
@@ -246,15 +221,16 @@ absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes) {
 
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value) {
   try {
-    const InternalKeyOrder order;
-    ByteWriter internal_key;
-    internal_key.Raw(user_key);
-    internal_key.U64(kSequence << 8 | kTypeValue);
-    StringSink sink;
-    sink.bytes.reserve(value.size() + 512);
-    leveldb::TableBuilder builder(TableOptions(&order), &sink);
-    SINTER_RETURN_IF_ERROR(FillTable(&builder, internal_key.str(), value));
-    return std::move(sink.bytes);
+    ByteWriter key;
+    key.Raw(user_key);
+    key.U64(kSequence << 8 | kTypeValue);
+    std::string file, handle;
+    file.reserve(value.size() + 512);
+    PutHandle(PutBlock(key.str(), value, &file), &handle);
+    const BlockSpan meta{file.size(), kMetaBlock.size() - kBlockTrailerSize};
+    file.append(kMetaBlock.data(), kMetaBlock.size());
+    PutFooter(meta, PutBlock(key.str(), handle, &file), &file);
+    return file;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("table: out of memory");
   }

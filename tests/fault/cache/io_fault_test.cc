@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <iostream>
 
@@ -24,7 +25,8 @@ constexpr int kShort =
 // Fails the calls numbered [first, last] with `error`.
 class FaultyOps : public FileOps {
  public:
-  int first = 0, last = 0, error = 0, calls = 0, injected = 0;
+  int first = 0, last = 0, error = 0;
+  std::atomic<int> calls{0};  // the database has a thread of its own
 
   int OpenAt(int d, const char* p, int f, mode_t m) override {
     return Fault() ? -1 : FileOps::OpenAt(d, p, f, m);
@@ -73,9 +75,8 @@ class FaultyOps : public FileOps {
 
  private:
   bool Fault() {
-    ++calls;
-    if (calls < first || calls > last) return false;
-    ++injected;
+    const int call = ++calls;
+    if (call < first || call > last) return false;
     errno = error == kShort ? EINTR : error;
     return true;
   }

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <leveldb/comparator.h>
 #include <leveldb/db.h>
+#include <leveldb/env.h>
+#include <leveldb/table_builder.h>
 
 #include <memory>
 
@@ -27,6 +30,46 @@ TEST(TableTest, ReadsBackOneEntry) {
     EXPECT_EQ(entry->user_key, "k/name");
     EXPECT_EQ(entry->value, value);
     EXPECT_LT(file->size(), size + 300);
+  }
+}
+
+// LevelDB's order of internal keys, as far as a table of one entry asks for it.
+class OneKeyOrder : public leveldb::Comparator {
+ public:
+  int Compare(const leveldb::Slice& a, const leveldb::Slice& b) const override {
+    return a.compare(b);
+  }
+  const char* Name() const override { return "leveldb.InternalKeyComparator"; }
+  void FindShortestSeparator(std::string*, const leveldb::Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+class StringFile : public leveldb::WritableFile {
+ public:
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    bytes.append(data.data(), data.size());
+    return leveldb::Status::OK();
+  }
+  leveldb::Status Close() override { return leveldb::Status::OK(); }
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
+  leveldb::Status Sync() override { return leveldb::Status::OK(); }
+  std::string bytes;
+};
+
+TEST(TableTest, IsByteForByteWhatLevelDbsBuilderMakes) {
+  const OneKeyOrder order;
+  leveldb::Options options;
+  options.comparator = &order;
+  options.compression = leveldb::kNoCompression;
+  for (const size_t size : {0, 1, 100, 127, 128, 4096, 16383, 16384, 300000, 3000000}) {
+    for (const size_t key_size : {0, 2, 34, 200}) {
+      const std::string key = RandomBytes(key_size, 7), value = RandomBytes(size, size + 1);
+      StringFile file;
+      leveldb::TableBuilder builder(options, &file);
+      builder.Add(key + std::string("\1\1\0\0\0\0\0\0", 8), value);
+      ASSERT_TRUE(builder.Finish().ok());
+      EXPECT_TRUE(*BuildTable(key, value) == file.bytes) << key_size << " " << size;
+    }
   }
 }
 
