@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/chain/activation.h"
@@ -79,6 +80,25 @@ struct FfnSpec {
 // Inputs: a[m,k], w1 (or w_gate, w_up), (b1[n] or b_gate[n], b_up[n]), then for two products w2,
 // (b2[l]). Weights and biases constant.
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec);
+
+// A sequence of products: X1 from a, X2 from X1, .. X' = act(X W + b), or gated
+// act(X Wg + bg) * (X Wu + bu). None is rounded but the last, which is the output.
+struct ProductSpec {
+  bool gated = false;
+  Activation act = Activation::kIdentity;
+  int64_t n = 0;  // columns of X'
+  bool bias = false;
+};
+struct ProductsSpec {
+  Dim m = Dim::M();
+  int64_t k = 0;  // columns of a
+  std::vector<ProductSpec> products;
+  Layout layout = Layout::kOI;
+  DType dtype = DType::kBF16;
+};
+// Inputs: a[m,k], then of each product its weights (w1, or w_gate1 and w_up1) and, with a bias, as
+// many vectors. Weights and biases constant.
+absl::StatusOr<Chain> MakeProductsChain(const ProductsSpec& spec);
 
 }  // namespace sinter
 

@@ -1,4 +1,5 @@
-// FfnView: one or two products seen as an FFN. What fusion, plan and codegen consume.
+// FfnView: one or two products seen as an FFN: what one kernel can take (products_view.h: any
+// number of them).
 #ifndef SINTER_SRC_CHAIN_FFN_VIEW_H_
 #define SINTER_SRC_CHAIN_FFN_VIEW_H_
 
@@ -8,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "src/chain/activation.h"
 #include "src/chain/chain.h"
+#include "src/chain/products_view.h"
 
 namespace sinter {
 
@@ -39,6 +41,9 @@ struct FfnView {
 
 // From the primitives, never from names. INVALID_ARGUMENT says why the chain is not of this form.
 absl::StatusOr<FfnView> ViewAsFfn(const Chain& chain);
+
+// The same chain as a sequence of products. Precondition: ViewAsFfn made `view`.
+ProductsView ProductsOf(const FfnView& view);
 
 // "gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16": a line that ParseProblem
 // reads back.

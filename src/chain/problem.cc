@@ -1,5 +1,6 @@
 #include "src/chain/problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -88,6 +89,32 @@ absl::StatusOr<std::string> CanonicalName(const FieldSpec& field, absl::string_v
   return Bad(field.key, " is ", Shown(text), ", must be one of ", field.choices);
 }
 
+absl::StatusOr<std::string> CanonicalFlag(const FieldSpec& field, absl::string_view text) {
+  if (text == "0" || text == "1") return std::string(text);
+  return Bad(field.key, " is ", Shown(text), ", must be 0 or 1");
+}
+
+absl::StatusOr<std::string> CanonicalItem(const FieldSpec& field, absl::string_view text) {
+  if (field.type == FieldType::kExtents) return CanonicalInteger(field, text, 1, "");
+  return field.type == FieldType::kFlags ? CanonicalFlag(field, text) : CanonicalName(field, text);
+}
+
+absl::StatusOr<std::string> CanonicalList(const FieldSpec& field, absl::string_view text) {
+  std::vector<std::string> items = absl::StrSplit(text, ',');
+  if (items.size() > kMaxListItems) {
+    return Bad(field.key, " has ", items.size(), " items, must have at most ", kMaxListItems);
+  }
+  for (std::string& item : items) {
+    absl::StatusOr<std::string> value = CanonicalItem(field, item);
+    if (!value.ok()) return value.status();
+    item = *std::move(value);
+  }
+  const bool equal =
+      std::count(items.begin(), items.end(), items[0]) == static_cast<std::ptrdiff_t>(items.size());
+  if (equal && field.type != FieldType::kExtents) return items[0];
+  return absl::StrJoin(items, ",");
+}
+
 absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_view text) {
   switch (field.type) {
     case FieldType::kRows:
@@ -98,10 +125,13 @@ absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_
     case FieldType::kNumber:
       return CanonicalNumber(field, text);
     case FieldType::kFlag:
-      if (text == "0" || text == "1") return std::string(text);
-      return Bad(field.key, " is ", Shown(text), ", must be 0 or 1");
+      return CanonicalFlag(field, text);
     case FieldType::kName:
       return CanonicalName(field, text);
+    case FieldType::kExtents:
+    case FieldType::kFlags:
+    case FieldType::kNames:
+      return CanonicalList(field, text);
   }
   return absl::InternalError("unreachable");
 }

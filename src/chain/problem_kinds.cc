@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 
@@ -35,6 +37,36 @@ FfnSpec FfnOf(const FieldValues& v, bool gated, int products) {
 template <bool kGated, int kProducts>
 absl::StatusOr<Chain> MakeFfn(const FieldValues& v) {
   return MakeFfnChain(FfnOf(v, kGated, kProducts));
+}
+
+// A list with one item for each of `count` products, or one item for all of them.
+absl::StatusOr<std::vector<std::string>> PerProduct(const FieldValues& v, const char* key,
+                                                    size_t count) {
+  std::vector<std::string> items = v.List(key);
+  if (items.size() == 1) items.assign(count, items[0]);
+  if (items.size() == count) return items;
+  return absl::InvalidArgumentError(absl::StrCat(key, " has ", items.size(), " items, n has ",
+                                                 count, ": must be one, or as many"));
+}
+
+absl::StatusOr<Chain> MakeProducts(const FieldValues& v) {
+  const std::vector<std::string> n = v.List("n");
+  SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> acts, PerProduct(v, "act", n.size()));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> gated, PerProduct(v, "gated", n.size()));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> bias, PerProduct(v, "bias", n.size()));
+  ProductsSpec spec;
+  spec.k = v.Extent("k");
+  spec.layout = ParseLayout(v.Name("layout")).value_or(Layout::kOI);
+  spec.dtype = DTypeOf(v);
+  for (size_t i = 0; i < n.size(); ++i) {
+    ProductSpec product;
+    product.gated = gated[i] == "1";
+    product.act = ParseActivation(acts[i]).value_or(Activation::kIdentity);
+    product.bias = bias[i] == "1";
+    if (!absl::SimpleAtoi(n[i], &product.n)) return absl::InternalError("unreachable");
+    spec.products.push_back(product);
+  }
+  return MakeProductsChain(spec);
 }
 
 // A chain over rows: inputs first, then ops, then rounded outputs.
@@ -202,6 +234,10 @@ const FieldSpec kOptionalAct{"act", FieldType::kName, "identity", kActs};
 const FieldSpec kLayout{"layout", FieldType::kName, "oi", "oi io"};
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", kDTypes};
 const FieldSpec kBias1{"bias1", FieldType::kFlag, "0"}, kBias2{"bias2", FieldType::kFlag, "0"};
+const FieldSpec kWidths{"n", FieldType::kExtents, nullptr};
+const FieldSpec kActList{"act", FieldType::kNames, "identity", kActs};
+const FieldSpec kGatedList{"gated", FieldType::kFlags, "0"};
+const FieldSpec kBiasList{"bias", FieldType::kFlags, "0"};
 const FieldSpec kAffine{"affine", FieldType::kFlag, "1"};
 const FieldSpec kLayerEps{"eps", FieldType::kNumber, "1e-05"};
 const FieldSpec kRmsEps{"eps", FieldType::kNumber, "1e-06"};
@@ -223,6 +259,10 @@ double FieldValues::Number(const char* key) const {
   return absl::SimpleAtod(values_.at(key), &value) ? value : 0;
 }
 
+std::vector<std::string> FieldValues::List(const char* key) const {
+  return absl::StrSplit(values_.at(key), ',');
+}
+
 std::vector<KindSpec> KindSpecs() {
   return {
       {"bias_gelu_residual_layernorm",
@@ -237,6 +277,9 @@ std::vector<KindSpec> KindSpecs() {
       {"lstm_cell", {kRows, kHidden, kDType}, MakeLstmCell},
       {"masked_softmax", {kRows, kCols, kScale, kMask, kDType}, MakeMaskedSoftmax},
       {"matmul", {kM, kN, kK, kOptionalAct, kLayout, kDType, kBias1}, MakeFfn<false, 1>},
+      {"products",
+       {kM, kK, kWidths, kActList, kGatedList, kBiasList, kLayout, kDType},
+       MakeProducts},
       {"residual_rmsnorm", {kRows, kCols, kRmsEps, kOutputs, kDType}, MakeResidualRmsNorm},
       {"rmsnorm", {kRows, kCols, kRmsEps, kAffine, kDType}, MakeRmsNorm},
       {"rope", {kRows, kHeads, kDim, kDType}, MakeRope},

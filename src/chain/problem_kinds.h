@@ -21,13 +21,20 @@ enum class FieldType {
   kNumber,  // finite floating-point number
   kFlag,    // 0 or 1
   kName,    // one of `choices`
+  // Lists, items separated by ',': 1 to kMaxListItems of them. Flags and names that are all equal
+  // are written once.
+  kExtents,
+  kFlags,
+  kNames,
 };
+
+constexpr size_t kMaxListItems = 64;
 
 struct FieldSpec {
   const char* key;
   FieldType type;
   const char* fallback;      // nullptr: the key is required
-  const char* choices = "";  // kName: separated by one space
+  const char* choices = "";  // kName, kNames: separated by one space
 };
 
 // Values that passed their FieldSpec.
@@ -38,6 +45,7 @@ class FieldValues {
   int64_t Extent(const char* key) const;
   double Number(const char* key) const;
   bool Flag(const char* key) const { return values_.at(key) == "1"; }
+  std::vector<std::string> List(const char* key) const;
 
  private:
   std::map<std::string, std::string> values_;

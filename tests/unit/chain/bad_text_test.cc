@@ -16,7 +16,7 @@ const BadInput kBadInputs[] = {
     {R"x(gemm_chain)x",
      R"x(gemm_chain: key m is missing)x"},
     {R"x(frobnicate m=1)x",
-     R"x(kind is frobnicate, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
+     R"x(kind is frobnicate, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul products residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
     {R"x(gemm_chain m=128 n=512 k=32 l=256)x",
      R"x(gemm_chain: key act is missing)x"},
     {R"x(gemm_chain m=-1 n=512 k=32 l=256 act=relu)x",
@@ -56,11 +56,11 @@ const BadInput kBadInputs[] = {
     {R"x(gemm_chain m=128 n=2147483647 k=2147483647 l=256 act=relu)x",
      R"x(gemm_chain: op 1 (input): elements of [2147483647,2147483647] are more than 1099511627776)x"},
     {R"x(G1 G2 gemm_chain m=128)x",
-     R"x(kind is G2, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
+     R"x(kind is G2, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul products residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
     {R"x(G/1 gemm_chain m=128 n=512 k=32 l=256 act=relu)x",
      R"x(id is G/1, must be 1 to 64 letters, digits, '_', '-' or '.')x"},
     {R"x(conv_chain b=1 ic=64)x",
-     R"x(kind is conv_chain, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
+     R"x(kind is conv_chain, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul products residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
     {R"x(layernorm rows=8 cols=1024 eps=nan)x",
      R"x(layernorm: eps is nan, must be a finite number)x"},
     {R"x(layernorm rows=8 cols=1024 eps=1e-5x)x",
@@ -87,6 +87,18 @@ const BadInput kBadInputs[] = {
      R"x(matmul: key is l, must be one of m n k act layout dtype bias1)x"},
     {R"x(gate_up m=8 n=8 k=8 act=relu bias2=1)x",
      R"x(gate_up: key is bias2, must be one of m n k act layout dtype bias1)x"},
+    {R"x(products m=8 k=8 n=8,x)x",
+     R"x(products: n is x, must be an integer in [1, 2147483647])x"},
+    {R"x(products m=8 k=8 n=8,,8)x",
+     R"x(products: n is , must be an integer in [1, 2147483647])x"},
+    {R"x(products m=8 k=8 n=8,8,8 act=relu,identity)x",
+     R"x(products: act has 2 items, n has 3: must be one, or as many)x"},
+    {R"x(products m=8 k=8 n=8 gated=1,0)x",
+     R"x(products: gated has 2 items, n has 1: must be one, or as many)x"},
+    {R"x(products m=8 k=8 n=8,8 bias=1,2)x",
+     R"x(products: bias is 2, must be 0 or 1)x"},
+    {R"x(products m=8 k=8 n=8,8 act=relu,swish)x",
+     R"x(products: act is swish, must be one of identity relu gelu_tanh gelu_erf silu)x"},
     {R"x( # only a comment)x",
      R"x(the line is empty)x"},
 };
@@ -111,6 +123,13 @@ TEST(TextForm, RefusesLongLinesAndControlCharacters) {
   EXPECT_EQ(ParseProblem(std::string(65, 'a') + " softmax rows=1").status().message(),
             "id is aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..., must be 1 to 64 letters, digits, "
             "'_', '-' or '.'");
+}
+
+TEST(TextForm, RefusesLongLists) {
+  std::string line = "products m=8 k=8 n=8";
+  for (int i = 0; i < 64; ++i) line += ",8";
+  EXPECT_EQ(ParseProblem(line).status().message(),
+            "products: n has 65 items, must have at most 64");
 }
 
 TEST(TextForm, NamesTheLineOfAnError) {

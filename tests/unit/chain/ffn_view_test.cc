@@ -145,8 +145,7 @@ TEST(ViewAsFfn, RefusesOtherChainsWithTheReason) {
          const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(4)}});
          ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kTanh, x)).ok());
        },
-       "not an ffn: op 1 (tanh) is no activation of a product of an input with a weight, nor a "
-       "gated pair"},
+       "not an ffn: op 1 (tanh) is no activation of a product with a weight, nor a gated pair"},
       {"an input",
        [](ChainBuilder& b) {
          ASSERT_TRUE(b.Output(*b.Input({DType::kF32, {C(2), C(4)}})).ok());
@@ -182,8 +181,7 @@ TEST(ViewAsFfn, RefusesOtherChainsWithTheReason) {
          const ValueId up = *AddLinear(b, gate, u, kNoValue, Layout::kOI);
          ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, gate, up)).ok());
        },
-       "not an ffn: op 7 (mul) is no activation of a product of an input with a weight, nor a "
-       "gated pair"},
+       "not an ffn: op 7 (mul) is no activation of a product with a weight, nor a gated pair"},
       {"one bias of a pair",
        [](ChainBuilder& b) {
          const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(16)}});

@@ -1,0 +1,177 @@
+// ProductsView: sequences of products recognised from primitives alone; everything else is refused
+// with its reason.
+#include "src/chain/products_view.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/ffn_view.h"
+#include "src/chain/problem.h"
+
+namespace sinter {
+namespace {
+
+Dim C(int64_t v) { return Dim::Constant(v); }
+
+ProductsSpec RandomSpec(std::mt19937* random) {
+  ProductsSpec spec;
+  spec.k = 8 * (1 + (*random)() % 4);
+  spec.layout = (*random)() % 2 ? Layout::kIO : Layout::kOI;
+  spec.dtype = (*random)() % 2 ? DType::kF16 : DType::kBF16;
+  for (uint32_t i = 0, count = 1 + (*random)() % 6; i < count; ++i) {
+    ProductSpec product;
+    product.gated = (*random)() % 3 == 0;
+    product.act = kActivations[(*random)() % 5];
+    product.bias = (*random)() % 2;
+    product.n = 8 * (1 + (*random)() % 4);
+    spec.products.push_back(product);
+  }
+  return spec;
+}
+
+TEST(ViewAsProducts, ReadsBackEverySpec) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 60; ++trial) {
+    const ProductsSpec spec = RandomSpec(&random);
+    const Chain chain = *MakeProductsChain(spec);
+    const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
+    ASSERT_TRUE(view.ok()) << view.status() << "\n" << chain.ToString();
+    EXPECT_TRUE(view->m.symbolic);
+    EXPECT_EQ(view->layout, spec.layout);
+    EXPECT_EQ(view->dtype, spec.dtype);
+    EXPECT_TRUE(view->contiguous);
+    EXPECT_TRUE(view->weights_constant);
+    EXPECT_EQ(chain.InputName(chain.InputOrder()[view->a]), "a");
+    ASSERT_EQ(view->steps.size(), spec.products.size());
+    int64_t k = spec.k;
+    for (size_t i = 0; i < spec.products.size(); ++i) {
+      const ProductStep& step = view->steps[i];
+      const ProductSpec& want = spec.products[i];
+      EXPECT_EQ(step.gated, want.gated);
+      EXPECT_EQ(step.act, want.act);
+      EXPECT_EQ(step.bias(), want.bias);
+      EXPECT_EQ(step.n, want.n);
+      EXPECT_EQ(step.k, k);
+      EXPECT_EQ(step.rounds, i + 1 == spec.products.size());
+      const std::string name = chain.InputName(chain.InputOrder()[step.w]);
+      EXPECT_EQ(name, (want.gated ? "w_gate" : "w") + std::to_string(i + 1));
+      k = want.n;
+    }
+  }
+}
+
+// The bytes of a chain that casts every intermediate differ; its products are the same.
+TEST(ViewAsProducts, SeesRoundedIntermediates) {
+  ChainBuilder b;
+  ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  for (int i = 0; i < 3; ++i) {
+    const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, ""});
+    x = *AddLinear(b, x, w, kNoValue, Layout::kOI, Activation::kRelu);
+    if (i != 1) x = *b.Cast(x, DType::kBF16);
+  }
+  ASSERT_TRUE(b.Output(x).ok());
+  const absl::StatusOr<ProductsView> view = ViewAsProducts(*b.Finish());
+  ASSERT_TRUE(view.ok()) << view.status();
+  ASSERT_EQ(view->size(), 3);
+  EXPECT_TRUE(view->steps[0].rounds);
+  EXPECT_FALSE(view->steps[1].rounds);
+  EXPECT_TRUE(view->steps[2].rounds);
+}
+
+TEST(ViewAsProducts, AgreesWithTheFfnViewOfOneOrTwoProducts) {
+  for (const char* line :
+       {"gemm_chain m=M n=24 k=16 l=8 act=relu bias1=1 bias2=1", "matmul m=M n=24 k=16 bias1=1",
+        "gated_ffn m=M n=24 k=16 l=8 act=silu layout=io bias1=1",
+        "gate_up m=M n=24 k=16 act=silu"}) {
+    const Chain chain = ParseProblem(line)->chain;
+    const ProductsView direct = *ViewAsProducts(chain), back = ProductsOf(*ViewAsFfn(chain));
+    EXPECT_EQ(back.a, direct.a);
+    EXPECT_EQ(back.layout, direct.layout);
+    EXPECT_EQ(back.dtype, direct.dtype);
+    EXPECT_EQ(back.ld_a, direct.ld_a);
+    EXPECT_EQ(back.ld_out, direct.ld_out);
+    ASSERT_EQ(back.size(), direct.size());
+    for (int i = 0; i < back.size(); ++i) {
+      const ProductStep &x = back.steps[i], &y = direct.steps[i];
+      EXPECT_EQ(
+          std::tie(x.gated, x.act, x.n, x.k, x.w, x.w_up, x.b, x.b_up, x.ld_w, x.ld_w_up, x.rounds),
+          std::tie(y.gated, y.act, y.n, y.k, y.w, y.w_up, y.b, y.b_up, y.ld_w, y.ld_w_up,
+                   y.rounds));
+    }
+  }
+}
+
+TEST(ViewAsProducts, AnFfnHasAtMostTwoProductsAndNothingBehindTheSecond) {
+  const struct {
+    const char* line;
+    const char* message;
+  } cases[] = {
+      {"products m=M k=8 n=8,8,8", "not an ffn: 3 products, must be 1 or 2"},
+      {"products m=M k=8 n=8,8 act=relu",
+       "not an ffn: the second product's activation is relu, must be identity"},
+      {"products m=M k=8 n=8,8 gated=0,1", "not an ffn: the second product is gated"},
+  };
+  for (const auto& c : cases) {
+    const Chain chain = ParseProblem(c.line)->chain;
+    EXPECT_TRUE(ViewAsProducts(chain).ok());
+    EXPECT_EQ(ViewAsFfn(chain).status().message(), c.message);
+  }
+}
+
+// Three products, with something done to the second one's result.
+Chain Broken(const std::function<ValueId(ChainBuilder&, ValueId first, ValueId second)>& change,
+             Layout third = Layout::kOI) {
+  ChainBuilder b;
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  std::vector<ValueId> w;
+  for (int i = 0; i < 3; ++i) w.push_back(*b.Input({DType::kBF16, {C(16), C(16)}}));
+  const ValueId first = *AddLinear(b, a, w[0], kNoValue, Layout::kOI, Activation::kRelu);
+  const ValueId second = *AddLinear(b, first, w[1], kNoValue, Layout::kOI);
+  const ValueId e = *AddLinear(b, change(b, first, second), w[2], kNoValue, third);
+  EXPECT_TRUE(b.Output(*b.Cast(e, DType::kBF16)).ok());
+  return *b.Finish();
+}
+
+TEST(ViewAsProducts, RefusesWhatIsNoSequenceWithTheOp) {
+  const auto same = [](ChainBuilder&, ValueId, ValueId second) { return second; };
+  const struct {
+    const char* what;
+    Chain chain;
+    const char* message;
+  } cases[] = {
+      {"a residual", Broken([](ChainBuilder& b, ValueId first, ValueId second) {
+         return *b.Binary(BinaryKind::kAdd, first, second);
+       }),
+       "op 6 (add) is no activation of a product with a weight, nor a gated pair"},
+      {"another rounding", Broken([](ChainBuilder& b, ValueId, ValueId second) {
+         return *b.Cast(second, DType::kF16);
+       }),
+       "is no activation of a product with a weight, nor a gated pair"},
+      {"a norm between products", Broken([](ChainBuilder& b, ValueId, ValueId second) {
+         return *AddRmsNorm(b, second, 1e-6);
+       }),
+       "is no activation of a product with a weight, nor a gated pair"},
+      {"mixed layouts", Broken(same, Layout::kIO), "w3 is io, w1 oi: all weights must be alike"},
+  };
+  for (const auto& c : cases) {
+    const absl::Status status = ViewAsProducts(c.chain).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << c.what;
+    EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << c.what << status;
+  }
+}
+
+TEST(ViewAsProducts, TakesAsManyProductsAsAPlanHasKernels) {
+  ProductsSpec spec;
+  spec.k = 8;
+  spec.products.assign(kMaxProducts, {false, Activation::kIdentity, 8, false});
+  EXPECT_EQ(ViewAsProducts(*MakeProductsChain(spec))->size(), kMaxProducts);
+  spec.products.push_back(spec.products.back());
+  EXPECT_EQ(ViewAsProducts(*MakeProductsChain(spec)).status().message(), "more than 64 products");
+}
+
+}  // namespace
+}  // namespace sinter
