@@ -1,7 +1,7 @@
 #include "src/engine/loaded_plan.h"
 
 #include "src/base/codec.h"
-#include "src/chain/ffn_view.h"
+#include "src/chain/products_view.h"
 
 namespace sinter {
 
@@ -16,7 +16,7 @@ Digest AgreedDigest(const LoadedPlan& plan) {
 
 int64_t FixedRowsOf(const Chain& chain) {
   if (chain.UsesM()) return -1;
-  const absl::StatusOr<FfnView> view = ViewAsFfn(chain);
+  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
   return view.ok() ? view->m.value : 0;
 }
 

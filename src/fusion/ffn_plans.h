@@ -1,8 +1,8 @@
-// The kernels and buffers of plans for a chain that is an FFN. No choice is made here.
+// Plans of a chain that is an FFN with schedules of the caller's choice: what tests and benches
+// force.
 #ifndef SINTER_SRC_FUSION_FFN_PLANS_H_
 #define SINTER_SRC_FUSION_FFN_PLANS_H_
 
-#include "absl/status/status.h"
 #include "src/chain/ffn_view.h"
 #include "src/plan/plan.h"
 #include "src/search/search.h"
@@ -10,9 +10,6 @@
 namespace sinter {
 
 FfnProblem ProblemOf(const FfnView& view, int64_t bucket);
-
-// OK, or which operand no tensor map can read: rows must begin on 16 bytes.
-absl::Status CheckStrides(const FfnView& view);
 
 // One chain kernel. C and the ready flags lie in the workspace when the dataflow needs them.
 // `num_inputs`: of the chain; its outputs are numbered after them.

@@ -1,12 +1,16 @@
 #include "src/fusion/fusion.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/base/status.h"
-#include "src/chain/ffn_view.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/chain/products_view.h"
+#include "src/fusion/product_plans.h"
+#include "src/fusion/rankings.h"
+#include "src/fusion/segments.h"
 #include "src/plan/plan_text.h"
 #include "src/search/loss_reason.h"
 
@@ -20,56 +24,30 @@ absl::Status NoLegalPlan(absl::string_view why) {
                    absl::StrCat("no kernel family takes this chain: ", why));
 }
 
-// Everything that was planned for one chain, before the choice.
-struct Planned {
-  std::vector<Plan> plans;
-  std::string why_not_fused;  // empty when a fused plan exists
-  uint64_t considered = 0, legal = 0;
-
-  void Count(const SearchResult& r) {
-    considered += r.considered;
-    legal += r.legal;
-  }
-};
-
-absl::Status AddUnfused(const FfnView& view, int inputs, const FfnProblem& p,
-                        const DeviceModel& model, const SearchOptions& options, Planned* out) {
-  const FfnProblem first = FirstProductOf(p);
-  auto one = SearchSchedules(first, model, options);
-  if (!one.ok()) return NoLegalPlan(absl::StrCat("first product: ", one.status().message()));
-  out->Count(*one);
-  if (p.products == 1) {
-    for (const RankedSchedule& r : one->ranked) {
-      out->plans.push_back(UnfusedPlan(view, inputs, p, r, nullptr));
-    }
-    return absl::OkStatus();
-  }
-  auto two = SearchSchedules(SecondProductOf(p), model, options);
-  if (!two.ok()) return NoLegalPlan(absl::StrCat("second product: ", two.status().message()));
-  out->Count(*two);
-  const size_t pairs = std::min(one->ranked.size(), two->ranked.size());
-  for (size_t i = 0; i < pairs; i++) {
-    RankedSchedule second = two->ranked[i];
-    second.prediction = BehindProgrammaticEdge(second.prediction, model);
-    out->plans.push_back(UnfusedPlan(view, inputs, p, one->ranked[i], &second));
-  }
-  return absl::OkStatus();
+Segmentation AllAlone(int products) {
+  Segmentation segments;
+  for (int i = 0; i < products; ++i) segments.push_back({i, 1});
+  return segments;
 }
 
-void AddFused(const FfnView& view, int inputs, const FfnProblem& p, const DeviceModel& model,
-              const SearchOptions& options, Planned* out) {
-  if (p.products == 1) {
-    out->why_not_fused = "one product: there is nothing to fuse";
-    return;
-  }
-  auto found = SearchSchedules(p, model, options);
-  if (!found.ok()) {
-    out->why_not_fused = absl::StrCat("not fused: ", found.status().message());
-    return;
-  }
-  out->Count(*found);
-  for (const RankedSchedule& r : found->ranked) {
-    out->plans.push_back(FusedPlan(view, inputs, p, r));
+// The best ways to cut the sequence, and the unfused one wherever it ranks.
+std::vector<Segmentation> Candidates(const Rankings& rankings, int products, size_t limit) {
+  std::vector<Segmentation> list = BestSegmentations(
+      products, [&](const Segment& segment) { return rankings.CostOf(segment); }, limit);
+  const Segmentation unfused = AllAlone(products);
+  if (std::find(list.begin(), list.end(), unfused) == list.end()) list.push_back(unfused);
+  return list;
+}
+
+// The i-th plan takes the i-th schedule of every kernel's ranking.
+void AddPlans(const ProductsView& view, int inputs, int64_t bucket, const Rankings& rankings,
+              const Segmentation& segments, std::vector<Plan>* plans) {
+  size_t depth = std::numeric_limits<size_t>::max();
+  for (const Segment& segment : segments) depth = std::min(depth, rankings.Of(segment).size());
+  for (size_t i = 0; i < depth; ++i) {
+    std::vector<RankedSchedule> ranked;
+    for (const Segment& segment : segments) ranked.push_back(rankings.Of(segment)[i]);
+    plans->push_back(MakePlan(view, inputs, bucket, segments, ranked));
   }
 }
 
@@ -100,21 +78,36 @@ std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& ot
   return list;
 }
 
-std::string NoteOf(const Plan& chosen, const Planned& planned) {
-  if (!planned.why_not_fused.empty()) return planned.why_not_fused;
-  if (chosen.name == "fused") return "";
-  return "not fused: two kernels are predicted to be no slower";
+// "products 1+2 | 3": one group a kernel.
+std::string GroupsOf(const Plan& plan) {
+  int next = 1;
+  return absl::StrCat(
+      "products ",
+      absl::StrJoin(plan.kernels, " | ", [&](std::string* out, const PlannedKernel& kernel) {
+        absl::StrAppend(out, next++);
+        if (kernel.spec.problem.products == 2) {
+          absl::StrAppend(out, "+", next++);
+        }
+      }));
 }
 
-FusionResult Choose(Planned planned, const DeviceModel& model) {
+std::string NoteOf(const Plan& plan, const Rankings& rankings, int products) {
+  if (!rankings.why_no_pair().empty()) return rankings.why_no_pair();
+  if (plan.name == "fused") return products > 2 ? GroupsOf(plan) : "";
+  return absl::StrCat("not fused: ", products == 2 ? "two" : absl::StrCat(products),
+                      " kernels are predicted to be no slower");
+}
+
+FusionResult Choose(std::vector<Plan> plans, const Rankings& rankings, int products,
+                    const DeviceModel& model) {
   FusionResult result;
-  result.considered = planned.considered;
-  result.legal = planned.legal;
-  SortPlans(&planned.plans);
-  for (Plan& plan : planned.plans) plan.note = NoteOf(plan, planned);
-  result.chosen = std::move(planned.plans.front());
-  result.alternatives.assign(std::make_move_iterator(planned.plans.begin() + 1),
-                             std::make_move_iterator(planned.plans.end()));
+  result.considered = rankings.considered();
+  result.legal = rankings.legal();
+  SortPlans(&plans);
+  for (Plan& plan : plans) plan.note = NoteOf(plan, rankings, products);
+  result.chosen = std::move(plans.front());
+  result.alternatives.assign(std::make_move_iterator(plans.begin() + 1),
+                             std::make_move_iterator(plans.end()));
   result.chosen.runners_up = RunnersUp(result.chosen, result.alternatives, model);
   return result;
 }
@@ -123,22 +116,23 @@ FusionResult Choose(Planned planned, const DeviceModel& model) {
 
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options) {
-  auto view = ViewAsFfn(chain);
+  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
   if (!view.ok()) return NoLegalPlan(view.status().message());
   const absl::Status strides = CheckStrides(*view);
   if (!strides.ok()) return NoLegalPlan(strides.message());
-  const FfnProblem problem = ProblemOf(*view, bucket);
-  const absl::Status takes = CheckProblem(problem);
-  if (!takes.ok()) return NoLegalPlan(takes.message());
   SearchOptions search;
   search.top_k = options.top_k;
   search.allow_cooperative = options.allow_cooperative;
-  Planned planned;
-  SINTER_RETURN_IF_ERROR(AddUnfused(*view, chain.num_inputs(), problem, model, search, &planned));
-  AddFused(*view, chain.num_inputs(), problem, model, search, &planned);
+  const absl::StatusOr<Rankings> rankings = Rankings::Make(*view, bucket, model, search);
+  if (!rankings.ok()) return NoLegalPlan(rankings.status().message());
+  std::vector<Plan> plans;
+  for (const Segmentation& segments :
+       Candidates(*rankings, view->size(), static_cast<size_t>(options.top_k))) {
+    AddPlans(*view, chain.num_inputs(), bucket, *rankings, segments, &plans);
+  }
   // Every schedule of both families adds in a fixed order, so options.deterministic excludes
   // nothing.
-  return Choose(std::move(planned), model);
+  return Choose(std::move(plans), *rankings, view->size(), model);
 }
 
 }  // namespace sinter

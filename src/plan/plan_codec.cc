@@ -84,6 +84,12 @@ absl::Status ReadRunnersUp(ByteReader& r, Plan& plan) {
   return absl::OkStatus();
 }
 
+// Of a matrix of rows that the workspace may hold: A, C or the output.
+int64_t ColumnsOf(const FfnProblem& p, Role role) {
+  if (role == Role::kA) return p.k;
+  return role == Role::kOut && p.products == 2 ? p.l : p.n;
+}
+
 // C and the flags lie inside the workspace that the plan asks for.
 absl::Status CheckWorkspace(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
@@ -95,8 +101,7 @@ absl::Status CheckWorkspace(const Plan& plan) {
     }
     for (const OperandBinding& b : spec.operands) {
       if (b.buffer != kWorkspaceBuffer) continue;
-      const bool reads_k = b.role == Role::kA;
-      const auto row = static_cast<uint64_t>(reads_k ? spec.problem.k : spec.problem.n);
+      const auto row = static_cast<uint64_t>(ColumnsOf(spec.problem, b.role));
       const uint64_t bytes = static_cast<uint64_t>(plan.bucket) * row * 2;
       if (b.offset_bytes + bytes > plan.workspace_bytes) {
         return Lost(absl::StrCat("role ", NameOf(b.role), " lies outside the workspace"));

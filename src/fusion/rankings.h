@@ -1,0 +1,47 @@
+// Rankings: the schedules of every kernel that a sequence of products could be made of.
+#ifndef SINTER_SRC_FUSION_RANKINGS_H_
+#define SINTER_SRC_FUSION_RANKINGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/products_view.h"
+#include "src/fusion/segments.h"
+#include "src/search/search.h"
+
+namespace sinter {
+
+// Immutable once made. One thread makes it.
+class Rankings {
+ public:
+  // Searches each product alone and each pair that a chain kernel takes; equal problems once.
+  // INVALID_ARGUMENT or FAILED_PRECONDITION naming the product that no kernel takes alone.
+  static absl::StatusOr<Rankings> Make(const ProductsView& view, int64_t bucket,
+                                       const DeviceModel& model, const SearchOptions& options);
+
+  // Best first where the segment stands: behind another kernel those that start while it ends are
+  // predicted with their programmatic edge. Empty when no kernel takes the segment.
+  const std::vector<RankedSchedule>& Of(const Segment& segment) const;
+  // Of the best schedule; infinity without one.
+  double CostOf(const Segment& segment) const;
+
+  // Why no pair has a kernel; "" when one has.
+  const std::string& why_no_pair() const { return why_no_pair_; }
+  uint64_t considered() const { return considered_; }
+  uint64_t legal() const { return legal_; }
+
+ private:
+  Rankings() = default;
+  class Maker;
+
+  std::vector<std::vector<RankedSchedule>> alone_, pairs_;  // by first product
+  std::string why_no_pair_;
+  uint64_t considered_ = 0, legal_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_RANKINGS_H_

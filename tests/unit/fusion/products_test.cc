@@ -1,0 +1,269 @@
+// Plans of more than two products: how they are cut, what their kernels read and write.
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "gtest/gtest.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/product_plans.h"
+#include "src/fusion/rankings.h"
+
+namespace sinter {
+namespace {
+
+DeviceModel H200() { return *BuiltinModel("h200"); }
+
+constexpr const char* kLines[] = {
+    "products m=M k=1024 n=4096,1024,1024 act=relu,identity,identity",
+    "products m=M k=1024 n=3072,1024,768 act=silu,identity,identity gated=1,0,0",
+    "products m=M k=1024 n=1024,3072,1024 act=identity,silu,identity gated=0,1,0 layout=io",
+    "products m=M k=512 n=512,512,256 act=relu,relu,identity bias=1",
+    "products m=M k=256 n=512,256,512,256,128,64,128 dtype=f16",
+};
+
+Chain ChainOf(absl::string_view line) { return ParseProblem(line)->chain; }
+
+std::vector<Plan> All(const FusionResult& r) {
+  std::vector<Plan> plans = {r.chosen};
+  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
+  return plans;
+}
+
+const OperandBinding* Find(const KernelSpec& spec, Role role) {
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == role) return &b;
+  }
+  return nullptr;
+}
+
+Segmentation CutOf(const Plan& plan) {
+  Segmentation segments;
+  int next = 0;
+  for (const PlannedKernel& k : plan.kernels) {
+    segments.push_back({next, k.spec.problem.products});
+    next = segments.back().end();
+  }
+  return segments;
+}
+
+struct Range {
+  uint64_t begin, end;
+};
+// Bytes of the workspace that an operand of `spec` covers.
+Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
+  const FfnProblem& p = spec.problem;
+  const int64_t columns =
+      b.role == Role::kA ? p.k : (b.role == Role::kOut && p.products == 2 ? p.l : p.n);
+  EXPECT_EQ(b.row_stride, columns) << NameOf(b.role);
+  return {b.offset_bytes,
+          b.offset_bytes + static_cast<uint64_t>(p.bucket * columns * SizeOf(p.dtype))};
+}
+
+// Of one kernel: rows, C and result lie inside the workspace, behind the flags, apart.
+void ExpectApart(const Plan& plan, const KernelSpec& spec) {
+  std::vector<Range> ranges;
+  for (const OperandBinding& b : spec.operands) {
+    if (b.buffer != kWorkspaceBuffer) continue;
+    const Range range = RangeOf(spec, b);
+    EXPECT_GE(range.begin, kWorkspaceFlagBytes);
+    EXPECT_LE(range.end, plan.workspace_bytes);
+    EXPECT_EQ(range.begin % 1024, 0u);
+    for (const Range& other : ranges) {
+      EXPECT_TRUE(range.end <= other.begin || other.end <= range.begin) << NameOf(b.role);
+    }
+    ranges.push_back(range);
+  }
+}
+
+TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
+  for (const char* line : kLines) {
+    const Chain chain = ChainOf(line);
+    const ProductsView view = *ViewAsProducts(chain);
+    const auto result = PlanChain(chain, 128, H200(), {});
+    ASSERT_TRUE(result.ok()) << line << result.status();
+    for (const Plan& plan : All(*result)) {
+      SCOPED_TRACE(plan.ToText());
+      uint64_t handed_over = 0;
+      std::multiset<int> inputs;
+      for (size_t i = 0; i < plan.kernels.size(); ++i) {
+        const KernelSpec& spec = plan.kernels[i].spec;
+        ExpectApart(plan, spec);
+        const OperandBinding *a = Find(spec, Role::kA), *out = Find(spec, Role::kOut);
+        ASSERT_TRUE(a != nullptr && out != nullptr);
+        const bool first = i == 0, last = i + 1 == plan.kernels.size();
+        EXPECT_EQ(a->buffer, first ? view.a : kWorkspaceBuffer);
+        if (!first) {
+          EXPECT_EQ(a->offset_bytes, handed_over);
+        }
+        EXPECT_EQ(out->buffer, last ? chain.num_inputs() : kWorkspaceBuffer);
+        handed_over = out->offset_bytes;
+        for (const OperandBinding& b : spec.operands) {
+          if (b.buffer >= 0 && b.buffer < chain.num_inputs()) inputs.insert(b.buffer);
+        }
+        EXPECT_TRUE(CheckSchedule(spec.problem, spec.schedule, H200()).ok());
+      }
+      for (int i = 0; i < chain.num_inputs(); ++i) EXPECT_EQ(inputs.count(i), 1u) << i;
+      const auto back = Plan::Decode(plan.Encode());
+      ASSERT_TRUE(back.ok()) << back.status();
+      EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
+    }
+  }
+}
+
+TEST(PlanProducts, EveryKernelOfTheChosenAndTheUnfusedPlanIsGenerated) {
+  for (const char* line : kLines) {
+    const auto result = PlanChain(ChainOf(line), 128, H200(), {});
+    ASSERT_TRUE(result.ok()) << line << result.status();
+    std::set<std::string> done;
+    for (const Plan& plan : All(*result)) {
+      if (!done.insert(plan.name).second) continue;
+      for (const PlannedKernel& k : plan.kernels) {
+        const auto kernel = Generate(k.spec, H200());
+        EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << plan.ToText();
+      }
+    }
+    EXPECT_EQ(done.size(), 2u) << "fused and unfused: " << line;
+  }
+}
+
+TEST(PlanProducts, TheChosenCutIsTheBestOfAllCuts) {
+  for (const char* line : kLines) {
+    for (int64_t bucket : {1, 128, 1024}) {
+      const Chain chain = ChainOf(line);
+      const ProductsView view = *ViewAsProducts(chain);
+      const auto result = PlanChain(chain, bucket, H200(), {});
+      ASSERT_TRUE(result.ok()) << line << result.status();
+      const Rankings rankings = *Rankings::Make(view, bucket, H200(), {});
+      double best = std::numeric_limits<double>::infinity();
+      // Bit i of `cut`: products i and i + 1 share a kernel.
+      for (int cut = 0; cut < 1 << (view.size() - 1); ++cut) {
+        if (cut & (cut >> 1)) continue;
+        double us = 0;
+        for (int i = 0; i < view.size(); ++i) {
+          const bool pair = cut >> i & 1;
+          us += pair && !CanPair(view, i) ? std::numeric_limits<double>::infinity()
+                                          : rankings.CostOf({i, pair ? 2 : 1});
+          i += pair ? 1 : 0;
+        }
+        best = std::min(best, us);
+      }
+      EXPECT_DOUBLE_EQ(result->chosen.PredictedUs(), best) << line << " at " << bucket;
+    }
+  }
+}
+
+TEST(PlanProducts, OneWorkspaceServesEveryPlanOfAChain) {
+  const auto result = PlanChain(ChainOf(kLines[4]), 64, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const ProductsView view = *ViewAsProducts(ChainOf(kLines[4]));
+  for (const Plan& plan : All(*result)) {
+    const Segmentation cut = CutOf(plan);
+    for (size_t i = 0; i + 1 < cut.size(); ++i) {
+      EXPECT_EQ(Find(plan.kernels[i].spec, Role::kOut)->offset_bytes,
+                RegionOf(view, 64, cut[i].end() - 1).offset);
+    }
+    for (size_t i = 0; i < cut.size(); ++i) {
+      const OperandBinding* c = Find(plan.kernels[i].spec, Role::kC);
+      if (c == nullptr) continue;
+      EXPECT_EQ(c->offset_bytes, RegionOf(view, 64, cut[i].begin).offset);
+    }
+  }
+}
+
+// A region comes round again only when nothing of its former holder is left to read.
+TEST(PlanProducts, NeighbouringResultsNeverShareARegion) {
+  const ProductsView view = *ViewAsProducts(ChainOf(kLines[4]));
+  for (int i = 0; i + 1 < view.size(); ++i) {
+    for (int j = i + 1; j < std::min(i + 3, view.size() - 1); ++j) {
+      const WorkspaceRegion a = RegionOf(view, 64, i), b = RegionOf(view, 64, j);
+      EXPECT_TRUE(a.end() <= b.offset || b.end() <= a.offset) << i << " " << j;
+    }
+  }
+}
+
+TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
+  const ProductsView view = *ViewAsProducts(
+      ChainOf("products m=M k=64 n=64,64,64,64 act=relu,identity,relu,silu gated=0,0,0,1"));
+  EXPECT_TRUE(CanPair(view, 0));
+  EXPECT_FALSE(CanPair(view, 1)) << "activated";
+  EXPECT_FALSE(CanPair(view, 2)) << "gated";
+  const auto unpaired =
+      PlanChain(ChainOf("products m=M k=512 n=512,512,512 act=relu"), 128, H200(), {});
+  ASSERT_TRUE(unpaired.ok()) << unpaired.status();
+  EXPECT_EQ(unpaired->chosen.name, "unfused");
+  EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
+  EXPECT_EQ(unpaired->chosen.kernels[2].spec.problem.activation, Activation::kRelu);
+  EXPECT_EQ(unpaired->chosen.note,
+            "not fused: each product behind the first is gated or activated");
+}
+
+TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndRunUnfused) {
+  const auto result = PlanChain(ChainOf("products m=M k=512 n=512,512 act=relu"), 16, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->chosen.name, "unfused");
+  EXPECT_EQ(result->chosen.kernels.size(), 2u);
+}
+
+TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
+  const auto result = PlanChain(ChainOf(kLines[1]), 128, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (const Plan& plan : All(*result)) {
+    if (plan.name == "unfused") continue;
+    EXPECT_EQ(plan.note, CutOf(plan)[0].count == 2 ? "products 1+2 | 3" : "products 1 | 2+3");
+  }
+}
+
+TEST(PlanProducts, KernelsBehindOthersStartEarlyUnlessTheyAreCooperative) {
+  const ProductsView view = *ViewAsProducts(ChainOf("products m=M k=512 n=512,512,512,512"));
+  const Rankings rankings = *Rankings::Make(view, 128, H200(), {});
+  // Equal problems: what differs is where they stand.
+  for (int count : {1, 2}) {
+    const RankedSchedule& ahead = rankings.Of({0, count}).front();
+    for (const RankedSchedule& behind : rankings.Of({1, count})) {
+      if (!(behind.schedule == ahead.schedule)) continue;
+      const bool cooperative = behind.schedule.dataflow == Dataflow::kGridExchange;
+      EXPECT_EQ(behind.prediction.total_us < ahead.prediction.total_us, !cooperative);
+    }
+  }
+}
+
+TEST(PlanProducts, RefusesWithTheProductThatNoKernelTakes) {
+  const struct {
+    const char* line;
+    const char* message;
+  } cases[] = {
+      {"products m=M k=512 n=512,500,512", "w3 (input 3): row stride 500"},
+      {"products m=M k=512 n=512,512,512 dtype=f32", "product 1: problem: dtype"},
+      {"products m=M k=512 n=512,512,500 layout=io", "w3 (input 3): row stride 500"},
+  };
+  for (const auto& c : cases) {
+    const auto result = PlanChain(ChainOf(c.line), 128, H200(), {});
+    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
+    EXPECT_NE(result.status().message().find(c.message), absl::string_view::npos)
+        << result.status();
+  }
+}
+
+TEST(PlanProducts, TheCommittedProblemsHavePlans) {
+  std::ifstream file("tests/bench/problems/products.txt");
+  ASSERT_TRUE(file.is_open());
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto problems = ParseProblems(text.str());
+  ASSERT_TRUE(problems.ok()) << problems.status();
+  EXPECT_GE(problems->size(), 5u);
+  for (const Problem& p : *problems) {
+    EXPECT_GE(ViewAsProducts(p.chain)->size(), 3) << p.id;
+    const auto result = PlanChain(p.chain, BucketOf(p.m.value_or(1)), H200(), {});
+    EXPECT_TRUE(result.ok()) << p.id << result.status();
+  }
+}
+
+}  // namespace
+}  // namespace sinter
