@@ -42,6 +42,7 @@ class PackReader {
   // miss of its own; the others are served.
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest) const;
 
+  bool Has(RecordKind kind, const Digest& digest) const { return Find(kind, digest) != nullptr; }
   // The encoded envelope; NOT_FOUND, DATA_LOSS, UNAVAILABLE.
   absl::StatusOr<std::string> ReadEnvelopeBytes(RecordKind kind, const Digest& digest) const;
   // The key that a record echoes, from the first bytes of its block, unproved: for explanations.

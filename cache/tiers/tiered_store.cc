@@ -1,5 +1,6 @@
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <new>
 #include <set>
@@ -16,6 +17,7 @@
 namespace sinter {
 namespace {
 
+constexpr uint64_t kPrefetchBurst = 16;
 constexpr int kReasons = static_cast<int>(MissReason::kCount);
 
 Lookup MissOf(MissReason reason, std::string detail) {
@@ -28,6 +30,7 @@ Lookup MissOf(MissReason reason, std::string detail) {
 class Tiers : public TieredStore {
  public:
   explicit Tiers(const TierOptions& options);
+  ~Tiers() override;
 
   Lookup Get(RecordKind kind, absl::string_view key) override;
   void Put(RecordKind kind, absl::string_view key, absl::string_view payload) override;
@@ -48,6 +51,8 @@ class Tiers : public TieredStore {
   void OpenLocal(TierOptions options);
   Lookup Find(const Id& id, absl::string_view key);
   Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
+  void StartPrefetch();
+  void Keep(const Id& id, absl::string_view key, absl::string_view payload);
   void CountHit(const Id& id, absl::string_view tier);
   absl::StatusOr<RecordStore*> Writable() const;
   // Whether this process has put the key away; whether any has, by a tombstone.
@@ -66,18 +71,60 @@ class Tiers : public TieredStore {
 
   mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
   ForkLocal<std::set<Id>> used_;                              // what was hit or put
-  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, puts_{0}, put_failures_{0},
-      quarantines_{0};
+  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
+      put_failures_{0}, quarantines_{0};
   std::array<Counter, kReasons> misses_{};
+  std::shared_ptr<RemoteTier> remote_;  // null: none. Its thread uses all of the above
 };
+
+Tiers::~Tiers() {
+  if (remote_ != nullptr) remote_->Stop();
+}
 
 Tiers::Tiers(const TierOptions& options)
     : log_(options.log),
       read_only_(options.read_only),
       packs_(options.packs),
       packs_refused_(options.packs_refused),
-      memory_(options.memory_bytes) {
+      memory_(options.memory_bytes),
+      remote_(options.remote) {
   OpenLocal(options);
+  if (remote_ != nullptr) StartPrefetch();
+}
+
+// What is there already is not asked for.
+void Tiers::StartPrefetch() {
+  const auto have = std::make_shared<std::set<Id>>();
+  const auto listed = std::make_shared<bool>(false);
+  const auto wanted = [this, have, listed](RecordKind kind, const Digest& digest) {
+    if (!std::exchange(*listed, true) && local_ != nullptr) {
+      const auto entries = local_->records()->List();
+      if (entries.ok()) {
+        for (const StoredEntry& entry : *entries) have->emplace(entry.kind, entry.digest);
+      }
+    }
+    for (const auto& pack : packs_) {
+      if (pack->Has(kind, digest)) return false;
+    }
+    return have->count(Id(kind, digest)) == 0;
+  };
+  const auto kept = std::make_shared<uint64_t>(0);
+  remote_->Prefetch(wanted, [this, kept](const Digest& digest, const Envelope& envelope) {
+    Keep(Id(envelope.kind, digest), envelope.key, envelope.payload);
+    if (++*kept % kPrefetchBurst == 0) Flush();  // the queue of writes is for others too
+  });
+}
+
+// A record of the remote tier, where it is found again without asking. Not published: it was.
+void Tiers::Keep(const Id& id, absl::string_view key, absl::string_view payload) {
+  std::string why;
+  if (IsQuarantined(id, &why)) return;
+  const auto copy = std::make_shared<const std::string>(payload);
+  if (local_ != nullptr && !read_only_) {
+    local_->Put(id, key, copy);
+  } else {
+    memory_.Put(id, copy);
+  }
 }
 
 void Tiers::OpenLocal(TierOptions options) {
@@ -86,6 +133,7 @@ void Tiers::OpenLocal(TierOptions options) {
              "cache: no local folder; records live in memory only");
     return;
   }
+  options.remote = nullptr;  // this store's alone
   if (options.read_only) {
     if (options.ops == nullptr) options.ops = std::make_shared<FileOps>();
     options.ops = std::make_shared<ReadOnlyFiles>(options.ops);
@@ -143,11 +191,21 @@ Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
     if (lookup.hit) return lookup;
     if (lookup.reason != MissReason::kAbsent && silent) worst = std::move(lookup);
   }
-  return worst;
+  if (remote_ == nullptr) return worst;
+  Lookup lookup = remote_->Get(id.first, key, id.second);
+  if (lookup.hit) {
+    Keep(id, key, lookup.payload);
+    return lookup;
+  }
+  const bool nothing_said = worst.reason == MissReason::kAbsent || worst.reason == off_reason_;
+  return nothing_said ? lookup : worst;
 }
 
 void Tiers::CountHit(const Id& id, absl::string_view tier) {
-  Count(tier == "memory" ? &memory_hits_ : tier == "pack" ? &pack_hits_ : &local_hits_);
+  Count(tier == "memory"   ? &memory_hits_
+        : tier == "pack"   ? &pack_hits_
+        : tier == "remote" ? &remote_hits_
+                           : &local_hits_);
   try {
     used_.Lock()->insert(id);
   } catch (const std::bad_alloc&) {  // an export of what was used will lack it
@@ -190,6 +248,7 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
     memory_.Put(id, copy);
     used_.Lock()->insert(id);
     if (local_ != nullptr && !read_only_) local_->Put(id, key, copy);
+    if (remote_ != nullptr) remote_->Publish(kind, key, id.second, payload);
   } catch (const std::bad_alloc&) {
     Count(&put_failures_);
   }
@@ -211,8 +270,16 @@ void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view
 
 std::shared_ptr<void> Tiers::LockForBuild(RecordKind kind, absl::string_view key,
                                           int64_t budget_us) {
-  if (local_ == nullptr || read_only_) return nullptr;
-  return local_->LockForBuild(Id(kind, Sha256(key)), budget_us);
+  const auto start = std::chrono::steady_clock::now();
+  const Id id(kind, Sha256(key));
+  std::shared_ptr<void> local;
+  if (local_ != nullptr && !read_only_) local = local_->LockForBuild(id, budget_us);
+  if (remote_ == nullptr) return local;
+  const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+  std::shared_ptr<void> lease =
+      remote_->Lease(kind, id.second, budget_us - static_cast<int64_t>(spent.count()));
+  if (lease == nullptr) return local;
+  return std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(local, lease);
 }
 
 void Tiers::Flush() {
@@ -272,6 +339,13 @@ StoreStats Tiers::Stats() const {
   StoreStats stats;
   stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
   stats.local_hits = local_hits_.load(std::memory_order_relaxed);
+  stats.remote_hits = remote_hits_.load(std::memory_order_relaxed);
+  if (remote_ != nullptr) {
+    const RemoteStats remote = remote_->stats();
+    stats.remote_puts = remote.puts;
+    stats.remote_errors = remote.errors + remote.refused;
+    stats.remote_opened = remote.opened;
+  }
   stats.pack_hits = pack_hits_.load(std::memory_order_relaxed);
   stats.packs_open = packs_.size();
   stats.packs_refused = packs_refused_;

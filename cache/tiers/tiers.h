@@ -12,6 +12,7 @@
 #include "cache/key/key.h"
 #include "cache/pack/pack_export.h"
 #include "cache/record/kernel_record.h"
+#include "cache/remote/remote_tier.h"
 #include "cache/store/convert.h"
 #include "cache/store/files.h"
 #include "cache/store/inspect.h"
@@ -32,6 +33,9 @@ struct TierOptions {
   uint64_t queue_jobs = 1024;
   bool read_only = false;      // the local tier is looked up and never written, nor its folder made
   PackList packs;              // looked up after the local tier, in order
+  // Asked last, and only for what all others lack. What it has is kept in the local tier, without
+  // one in memory; what is put is published. It is prefetched from at once.
+  std::shared_ptr<RemoteTier> remote;
   uint64_t packs_refused = 0;  // that could not be opened, for the statistics
   LogSink log;  // one warning when the local tier is off; one per damaged or refused entry
   std::shared_ptr<FileOps> ops;  // of the local tier; null: the real system calls

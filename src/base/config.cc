@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -47,6 +48,27 @@ absl::Status ReadFlag(const char* name, bool* out) {
   return absl::OkStatus();
 }
 
+absl::Status ReadRemote(Config* config) {
+  config->remote = Variable("SINTER_REMOTE");
+  config->remote_name_space = Variable("SINTER_REMOTE_NAMESPACE");
+  int role = 0;
+  SINTER_RETURN_IF_ERROR(
+      ReadChoice("SINTER_REMOTE_ROLE", {{"reader", 0}, {"publisher", 1}}, &role));
+  config->remote_publish = role == 1;
+  const std::string days = Variable("SINTER_REMOTE_TTL_DAYS");
+  int number = 0;
+  if (!days.empty() && (!absl::SimpleAtoi(days, &number) || number < 1 || number > 365)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("SINTER_REMOTE_TTL_DAYS=\"", days.substr(0, 64), "\" is not in 1..365"));
+  }
+  config->remote_ttl_s = int64_t{number} * 24 * 3600;
+  config->remote_key_file = Variable("SINTER_REMOTE_KEY_FILE");
+  config->remote_password_file = Variable("SINTER_REMOTE_PASSWORD_FILE");
+  config->remote_key = Variable("SINTER_REMOTE_KEY");
+  config->remote_password = Variable("SINTER_REMOTE_PASSWORD");
+  return absl::OkStatus();
+}
+
 bool IsAbsolute(absl::string_view path) { return !path.empty() && path[0] == '/'; }
 
 std::string CacheDir() {
@@ -76,6 +98,7 @@ absl::StatusOr<Config> ConfigFromEnvironment() {
   config.must_hit_verified = must_hit == 2;
   config.packs = absl::StrSplit(Variable("SINTER_PACKS"), ':', absl::SkipEmpty());
   config.pack_keys = Variable("SINTER_PACK_KEYS");
+  SINTER_RETURN_IF_ERROR(ReadRemote(&config));
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs));
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_DETERMINISTIC", &config.deterministic));
   SINTER_RETURN_IF_ERROR(ReadFlag("SINTER_VERIFY", &config.verify_first_use));

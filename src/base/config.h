@@ -4,6 +4,7 @@
 #define SINTER_SRC_BASE_CONFIG_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "src/base/log.h"
 
 namespace sinter {
+
+class RemoteBackend;
 
 struct Config {
   std::string cache_dir;         // SINTER_CACHE_DIR, else $XDG_CACHE_HOME/sinter, else
@@ -20,7 +23,16 @@ struct Config {
   bool must_hit = false;         // SINTER_MUST_HIT=1
   bool must_hit_verified =
       false;  // SINTER_MUST_HIT=verified: and every kernel was checked on a GPU
-  std::vector<std::string> packs;     // SINTER_PACKS, separated by ':'; looked up in this order
+  std::vector<std::string> packs;  // SINTER_PACKS, separated by ':'; looked up in this order
+  // SINTER_REMOTE: redis://[user@]host[:port][/db] or redis+unix:///path; "": no remote tier.
+  std::string remote;
+  std::shared_ptr<RemoteBackend> remote_backend;  // a site's own, in the place of `remote`
+  std::string remote_name_space;  // SINTER_REMOTE_NAMESPACE: the trust domain; "": "sinter"
+  bool remote_publish = false;    // SINTER_REMOTE_ROLE=reader|publisher
+  int64_t remote_ttl_s = 0;       // SINTER_REMOTE_TTL_DAYS; 0: 14 days
+  // Secrets: SINTER_REMOTE_KEY_FILE and SINTER_REMOTE_PASSWORD_FILE, or the values themselves in
+  // SINTER_REMOTE_KEY and SINTER_REMOTE_PASSWORD. Never logged, never part of an error.
+  std::string remote_key_file, remote_password_file, remote_key, remote_password;
   std::string pack_keys;              // SINTER_PACK_KEYS: PEM file of the public keys that may sign
   bool allow_unsigned_packs = false;  // SINTER_PACKS_UNSIGNED=1
   bool deterministic = false;         // SINTER_DETERMINISTIC=1

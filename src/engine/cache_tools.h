@@ -66,9 +66,10 @@ struct WiredCache {
   std::shared_ptr<CacheTools> tools;  // valid as long as `store`
 };
 
-// The tiers that `config` asks for. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file
-// that cannot be used; anything else that is wrong with a tier is a warning and a counted miss.
-absl::StatusOr<WiredCache> WireCache(const Config& config, const LogSink& log);
+// The tiers that `config` asks for. `group` names what is worth prefetching together. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key
+// file that cannot be used, or a remote that is none; anything else that is wrong with a tier is a warning and a counted miss.
+absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
+                                     const LogSink& log);
 
 }  // namespace sinter
 

@@ -25,6 +25,11 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   return BuiltinModel(target);
 }
 
+// Records for another chip or another library are of no use to prefetch.
+std::string GroupOf(const DeviceModel& model) {
+  return absl::StrCat(model.name, "-", model.arch, "-", SINTER_ENGINE_VERSION);
+}
+
 void LogTuning(const Ports& ports, const LogSink& log) {
   if (ports.tuning == nullptr) return;
   const bool useful = ports.tuning->HasChip(ChipDigest(ports.model));
@@ -72,7 +77,7 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   }
   LogTuning(ports, log);
   ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);
-  SINTER_ASSIGN_OR_RETURN(WiredCache cache, WireCache(config, log));
+  SINTER_ASSIGN_OR_RETURN(WiredCache cache, WireCache(config, GroupOf(ports.model), log));
   ports.store = std::move(cache.store);
   ports.cache_tools = std::move(cache.tools);
   return ports;

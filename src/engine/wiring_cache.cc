@@ -1,13 +1,19 @@
 // WireCache: where the engine is plugged into the tiers of the cache.
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "cache/pack/pack_list.h"
 #include "cache/pack/pack_verify.h"
+#include "cache/remote/redis.h"
 #include "cache/tiers/tiers.h"
+#include "src/base/key_file.h"
+#include "src/base/remote_port.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 
@@ -21,6 +27,8 @@ std::string Absolute(const std::string& path) {
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   return error ? path : absolute.lexically_normal().string();
 }
+
+constexpr size_t kLeastSecretBytes = 16;
 
 std::string Producer() { return absl::StrCat("sinter ", SINTER_ENGINE_VERSION); }
 
@@ -92,9 +100,72 @@ class TierTools : public CacheTools {
   const bool allow_unsigned_;
 };
 
+// From its file, else from the environment.
+absl::StatusOr<std::string> Secret(const std::string& path, const std::string& value) {
+  if (path.empty()) return value;
+  SINTER_ASSIGN_OR_RETURN(std::string secret, ReadKeyFile(path, KeyFileKind::kSecret));
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  return secret;
+}
+
+absl::Status CheckNameSpace(const std::string& name) {
+  for (const char c : name) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.') {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        "remote: the name space has a character that is not a letter, a digit, '-', '_' or '.'");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RemoteOptions> MakeRemoteOptions(const Config& config, absl::string_view group,
+                                                const LogSink& log) {
+  RemoteOptions options;
+  SINTER_ASSIGN_OR_RETURN(options.secret, Secret(config.remote_key_file, config.remote_key));
+  if (options.secret.size() < kLeastSecretBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("remote: the fleet's key (SINTER_REMOTE_KEY_FILE) has ", options.secret.size(),
+                     " bytes, needs ", kLeastSecretBytes, " or more"));
+  }
+  SINTER_RETURN_IF_ERROR(CheckNameSpace(config.remote_name_space));
+  if (!config.remote_name_space.empty()) options.name_space = config.remote_name_space;
+  options.publish = config.remote_publish;
+  options.group = std::string(group);
+  options.producer = Producer();
+  if (config.remote_ttl_s > 0) options.ttl_s = config.remote_ttl_s;
+  options.jitter_seed = static_cast<uint64_t>(getpid());
+  options.log = log;
+  return options;
+}
+
+// Two backends: one for callers' questions, one for the background.
+absl::StatusOr<std::unique_ptr<RemoteBackend>> MakeBackend(const Config& config) {
+  if (config.remote_backend != nullptr) {
+    return std::unique_ptr<RemoteBackend>(new SharedBackend(config.remote_backend));
+  }
+  SINTER_ASSIGN_OR_RETURN(const RemoteAddress address, ParseRemoteAddress(config.remote));
+  SINTER_ASSIGN_OR_RETURN(const std::string password,
+                          Secret(config.remote_password_file, config.remote_password));
+  return std::unique_ptr<RemoteBackend>(new RedisBackend(address, password));
+}
+
+absl::StatusOr<std::shared_ptr<RemoteTier>> MakeRemote(const Config& config,
+                                                       absl::string_view group,
+                                                       const LogSink& log) {
+  if (config.remote.empty() && config.remote_backend == nullptr) {
+    return std::shared_ptr<RemoteTier>();
+  }
+  SINTER_ASSIGN_OR_RETURN(RemoteOptions options, MakeRemoteOptions(config, group, log));
+  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteBackend> asking, MakeBackend(config));
+  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteBackend> background, MakeBackend(config));
+  return std::make_shared<RemoteTier>(std::move(options), std::move(asking), std::move(background));
+}
+
 }  // namespace
 
-absl::StatusOr<WiredCache> WireCache(const Config& config, const LogSink& log) {
+absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
+                                     const LogSink& log) {
   TierOptions options;
   options.producer = Producer();
   SINTER_ASSIGN_OR_RETURN(std::vector<PublicKey> keys, ReadPublicKeys(config.pack_keys));
@@ -107,6 +178,7 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, const LogSink& log) {
     OpenedPacks opened = OpenPacks(config.packs, keys, config.allow_unsigned_packs, log);
     options.packs = std::move(opened.packs);
     options.packs_refused = opened.refused;
+    SINTER_ASSIGN_OR_RETURN(options.remote, MakeRemote(config, group, log));
   }
   std::unique_ptr<TieredStore> store = MakeTieredStore(options);
   WiredCache wired;

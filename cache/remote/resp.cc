@@ -1,0 +1,126 @@
+#include "cache/remote/resp.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+namespace {
+
+// Invariant: at_ <= in_.size(); items_ counts the values begun.
+class Parser {
+ public:
+  explicit Parser(absl::string_view in) : in_(in) {}
+  size_t used() const { return at_; }
+
+  RespState Value(int depth, RespValue* out) {
+    if (depth > kMaxRespDepth || ++items_ > kMaxRespItems) return RespState::kBad;
+    absl::string_view line;
+    const RespState state = Line(&line);
+    if (state != RespState::kDone) return state;
+    if (line.empty()) return RespState::kBad;
+    const absl::string_view rest = line.substr(1);
+    switch (line[0]) {
+      case '+':
+        return Text(RespValue::Type::kString, rest, out);
+      case '-':
+        return Text(RespValue::Type::kError, rest, out);
+      case ':':
+        out->type = RespValue::Type::kInteger;
+        return Number(rest, &out->integer) ? RespState::kDone : RespState::kBad;
+      case '$':
+        return Bulk(rest, out);
+      case '*':
+        return Array(depth, rest, out);
+      default:
+        return RespState::kBad;
+    }
+  }
+
+ private:
+  // Only digits and a sign: SimpleAtoi would take spaces too.
+  static bool Number(absl::string_view text, int64_t* out) {
+    const absl::string_view digits = text.substr(!text.empty() && text[0] == '-' ? 1 : 0);
+    if (digits.empty() || digits.size() > 19) return false;
+    for (const char c : digits) {
+      if (c < '0' || c > '9') return false;
+    }
+    return absl::SimpleAtoi(text, out);
+  }
+
+  static RespState Text(RespValue::Type type, absl::string_view text, RespValue* out) {
+    out->type = type;
+    out->text = std::string(text);
+    return RespState::kDone;
+  }
+
+  RespState Line(absl::string_view* line) {
+    const size_t limit = std::min<size_t>(in_.size(), at_ + kMaxRespLineBytes + 2);
+    const size_t end = in_.substr(0, limit).find("\r\n", at_);
+    if (end == absl::string_view::npos) {
+      return limit < in_.size() || limit == at_ + kMaxRespLineBytes + 2 ? RespState::kBad
+                                                                        : RespState::kMore;
+    }
+    *line = in_.substr(at_, end - at_);
+    at_ = end + 2;
+    return RespState::kDone;
+  }
+
+  RespState Bulk(absl::string_view text, RespValue* out) {
+    int64_t size = 0;
+    if (!Number(text, &size) || size < -1 || size > static_cast<int64_t>(kMaxRespBulkBytes)) {
+      return RespState::kBad;
+    }
+    if (size == -1) return RespState::kDone;  // nil
+    const auto bytes = static_cast<size_t>(size);
+    const size_t there = in_.size() - at_;
+    if (there < bytes + 2) {
+      // What ends it is checked as soon as it is there.
+      return there > bytes && in_[at_ + bytes] != '\r' ? RespState::kBad : RespState::kMore;
+    }
+    if (in_.substr(at_ + bytes, 2) != "\r\n") return RespState::kBad;
+    out->type = RespValue::Type::kString;
+    out->text = std::string(in_.substr(at_, bytes));
+    at_ += bytes + 2;
+    return RespState::kDone;
+  }
+
+  RespState Array(int depth, absl::string_view text, RespValue* out) {
+    int64_t count = 0;
+    if (!Number(text, &count) || count < -1 || count > static_cast<int64_t>(kMaxRespItems)) {
+      return RespState::kBad;
+    }
+    if (count == -1) return RespState::kDone;  // nil
+    out->type = RespValue::Type::kArray;
+    for (int64_t i = 0; i < count; ++i) {
+      out->items.emplace_back();
+      const RespState state = Value(depth + 1, &out->items.back());
+      if (state != RespState::kDone) return state;
+    }
+    return RespState::kDone;
+  }
+
+  const absl::string_view in_;
+  size_t at_ = 0;
+  uint64_t items_ = 0;
+};
+
+}  // namespace
+
+RespState ParseResp(absl::string_view in, size_t* used, RespValue* out) {
+  Parser parser(in);
+  *out = RespValue();
+  const RespState state = parser.Value(0, out);
+  if (state == RespState::kDone) *used = parser.used();
+  return state;
+}
+
+void AppendCommand(const std::vector<absl::string_view>& words, std::string* out) {
+  absl::StrAppend(out, "*", words.size(), "\r\n");
+  for (const absl::string_view word : words) {
+    absl::StrAppend(out, "$", word.size(), "\r\n", word, "\r\n");
+  }
+}
+
+}  // namespace sinter

@@ -1,0 +1,38 @@
+// RESP2, the protocol of Redis and Valkey: commands to bytes, bytes to replies.
+#ifndef SINTER_CACHE_REMOTE_RESP_H_
+#define SINTER_CACHE_REMOTE_RESP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace sinter {
+
+struct RespValue {
+  enum class Type { kNil, kString, kError, kInteger, kArray };
+  Type type = Type::kNil;
+  std::string text;              // of a string (simple or bulk) or an error
+  int64_t integer = 0;           // of an integer
+  std::vector<RespValue> items;  // of an array
+};
+
+// Bounds of a reply; beyond them it is bad, before anything is allocated for it.
+constexpr uint64_t kMaxRespBulkBytes = (uint64_t{256} << 20) + (64 << 10);
+constexpr uint64_t kMaxRespItems = 1 << 17;  // of one reply, arrays within arrays included
+constexpr uint64_t kMaxRespLineBytes = 4096;
+constexpr int kMaxRespDepth = 4;
+
+enum class RespState { kDone, kMore, kBad };
+
+// Reads one reply from the front of `in`, which is untrusted. kDone: `*used` bytes were it. kMore:
+// it goes on behind `in`. kBad: `in` is no RESP2, or passes a bound.
+RespState ParseResp(absl::string_view in, size_t* used, RespValue* out);
+
+// Appends a command: an array of bulk strings.
+void AppendCommand(const std::vector<absl::string_view>& words, std::string* out);
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_REMOTE_RESP_H_
