@@ -30,6 +30,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("tensor_flop_per_us", model.tensor_flop_per_us, 1, 1e15);
   visit("hbm_bytes_per_us", model.hbm_bytes_per_us, 1, 1e12);
   visit("l2_bytes_per_us", model.l2_bytes_per_us, 1, 1e12);
+  visit("l2_shared_bytes_per_us", model.l2_shared_bytes_per_us, 1, 1e12);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);
   visit("dsm_bytes_per_us", model.dsm_bytes_per_us, 1, 1e12);
@@ -40,6 +41,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("fill_us", model.fill_us, 0, 1e6);
   visit("stage_us", model.stage_us, 0, 1e6);
   visit("lone_step_us", model.lone_step_us, 0, 1e6);
+  visit("reduce_us", model.reduce_us, 0, 1e6);
   visit("cluster_barrier_us", model.cluster_barrier_us, 0, 1e6);
   visit("grid_barrier_us", model.grid_barrier_us, 0, 1e6);
   visit("drain_us", model.drain_us, 0, 1e6);

@@ -30,7 +30,8 @@ struct DeviceModel {
   double clock_mhz = 0;
   double tensor_flop_per_us = 0;             // sustained dense bf16, whole chip
   double hbm_bytes_per_us = 0;               // read stream, whole chip
-  double l2_bytes_per_us = 0;                // L2 to all SMs
+  double l2_bytes_per_us = 0;                // L2 to all SMs, each reading bytes of its own
+  double l2_shared_bytes_per_us = 0;         // the same, many SMs reading the same bytes
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
   std::array<double, 5> dsm_bytes_per_us{};  // whole chip, by cluster size
@@ -41,6 +42,7 @@ struct DeviceModel {
   double fill_us = 0;       // first bytes of a kernel: launch to first full stage, above launch_us
   double stage_us = 0;      // cost of one ring stage, whatever its bytes
   double lone_step_us = 0;  // what a lone consumer warpgroup loses between two ring stages
+  double reduce_us = 0;     // parts of a split sum to their owners and back, above their bytes
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end

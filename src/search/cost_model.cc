@@ -57,17 +57,10 @@ struct TimeLine {
   }
 };
 
-// The ends of a persistent block's tiles: the producer meanwhile loads the next tile as far as the
-// ring goes, so an end but the last shows only where it takes longer than that.
-double EndsUs(double end_us, const ProductLoad& load, double ring_bytes, const DeviceModel& model) {
-  const auto turns = static_cast<double>(load.turns);
-  const double hidden =
-      std::min(ring_bytes, load.block_bytes / turns) / model.sm_intake_bytes_per_us;
-  return end_us + (turns - 1) * std::max(0.0, end_us - hidden);
-}
-
-double RingBytes(const Schedule& s, const ScheduleSizes& z) {
-  return static_cast<double>(s.stages * z.stage_bytes);
+// The ends of a block's tiles: the consumers do nothing else meanwhile. That the producer loads the
+// next tile gains little, because what bounds a stream is as often the consumers' shared memory.
+double EndsUs(double end_us, const ProductLoad& load) {
+  return end_us * static_cast<double>(load.turns);
 }
 
 Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
@@ -100,16 +93,13 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   const ProductLoad load1 = LoadOf(first, p, s, s.first, s.grid, model);
   const ProductLoad load2 = LoadOf(second, p, s, s.second, s.grid, model);
   const double reduce1 = ReduceUs(first, s, s.first, model);
-  // The ranks of a group start when their own parts of C are ready, one after another; the sum
-  // waits for the last of them.
-  const double reduce2 = ReduceUs(second, s, s.second, model) +
-                         0.5 * model.cluster_barrier_us * (s.second.split_k - 1);
+  const double reduce2 = ReduceUs(second, s, s.second, model);
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
   const double store1 = StoreUs(p, s, s.first, model);
-  line.Fixed(EndsUs(store1, load1, RingBytes(s, z), model));
-  line.Dsm(EndsUs(reduce1, load1, RingBytes(s, z), model),
+  line.Fixed(EndsUs(store1, load1));
+  line.Dsm(EndsUs(reduce1, load1),
            static_cast<double>(load1.turns * load1.busy_blocks) * ReduceBytes(first, s, s.first));
   // C reaches L2 as the last bytes of a kernel do, then its flag travels, then its first tiles come
   // in: only weights were there before.
@@ -118,8 +108,8 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Stream(times2, load2);
   const double window = store1 + reduce1 + model.drain_us + model.grid_barrier_us;
   line.total -= PrefetchedUs(load2, s, window, Combine(times2));
-  line.Fixed(EndsUs(StoreUs(p, s, s.second, model), load2, RingBytes(s, z), model));
-  line.Dsm(EndsUs(reduce2, load2, RingBytes(s, z), model),
+  line.Fixed(EndsUs(StoreUs(p, s, s.second, model), load2));
+  line.Dsm(EndsUs(reduce2, load2),
            static_cast<double>(load2.turns * load2.busy_blocks) * ReduceBytes(second, s, s.second));
   line.Fixed(model.drain_us);
   return line.Finish();
@@ -150,7 +140,8 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
                    const DeviceModel& model) {
   LevelTimes t;
   t.hbm = load.hbm_bytes / model.hbm_bytes_per_us;
-  t.l2 = load.total_bytes / model.l2_bytes_per_us;
+  t.l2 = load.own_bytes / model.l2_bytes_per_us +
+         (load.total_bytes - load.own_bytes) / model.l2_shared_bytes_per_us;
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
   // Two warpgroups take turns at the tensor cores; a lone one leaves them idle between stages.

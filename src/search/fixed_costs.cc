@@ -25,7 +25,7 @@ double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& t
 double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile,
                 const DeviceModel& model) {
   if (tile.split_k == 1) return 0;
-  return ReduceBytes(d, s, tile) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us +
+  return ReduceBytes(d, s, tile) / DsmBytesPerUs(s.cluster, model) + model.reduce_us +
          TileBytes(d, s, tile) / model.shared_bytes_per_us;
 }
 

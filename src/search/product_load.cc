@@ -53,6 +53,7 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   const double w_bytes = static_cast<double>(d.width * d.n * d.k * kElement);
   load.total_bytes = static_cast<double>(m_tiles) * w_bytes +
                      (d.rows_in_ring ? static_cast<double>(column_tiles) * a_bytes : 0);
+  load.own_bytes = static_cast<double>(m_tiles) * w_bytes;
   load.hbm_bytes = w_bytes;
   if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
     load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);

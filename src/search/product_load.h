@@ -30,6 +30,7 @@ struct ProductLoad {
   double block_bytes = 0;   // taken in by the busiest block through L2
   double weight_bytes = 0;  // the weights' part of block_bytes
   double total_bytes = 0;   // taken in by all blocks: what L2 delivers
+  double own_bytes = 0;     // the weights' part of total_bytes: few blocks read the same of them
   double hbm_bytes = 0;     // what HBM delivers: weights once, A as often as L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
   double flop = 0;          // busiest block, padded to 64 rows a warpgroup and whole tiles
