@@ -138,6 +138,47 @@ SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* cont
 SINTER_API sinter_status sinter_x_cache_inspect(const sinter_context* context,
                                                 sinter_x_text** out_json, sinter_error** error);
 
+/* ---------------------------------------------------------------- A remote store of one's own
+ * What the built-in Redis client does, as functions. Values are opaque; the library signs them
+ * (the fleet's key is needed) and checks them. All functions may come from two threads at once,
+ * must return within `deadline_us` microseconds, must not call back into the library, and return a
+ * sinter_status; SINTER_DEADLINE_EXCEEDED when they could not. Names are NUL-terminated printable
+ * ASCII without spaces, borrowed for the call. */
+
+/* Copies `size` bytes for the library. */
+typedef void (*sinter_x_give)(uintptr_t to, const void* bytes, uint64_t size);
+typedef struct sinter_x_remote_store {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  uintptr_t user_data;
+  /* Calls give(to, ..) once; SINTER_NOT_FOUND: absent. */
+  sinter_status (*get)(uintptr_t user_data, const char* name, int64_t deadline_us,
+                       sinter_x_give give, uintptr_t to);
+  /* `replace` 0: the first value stays, and that is SINTER_OK. */
+  sinter_status (*put)(uintptr_t user_data, const char* name, const void* bytes, uint64_t size,
+                       int64_t ttl_s, int32_t replace, int64_t deadline_us);
+  /* SINTER_ALREADY_EXISTS: somebody else holds it. NULL: no single flight in the fleet. */
+  sinter_status (*try_lease)(uintptr_t user_data, const char* name, const char* token,
+                             int64_t ttl_ms, int64_t deadline_us);
+  /* Only if `token` still holds it. NULL: leases end by their time. */
+  sinter_status (*release)(uintptr_t user_data, const char* name, const char* token,
+                           int64_t deadline_us);
+  /* Sets of names, for prefetching. NULL both: none. members calls give(to, ..) once a member. */
+  sinter_status (*add_member)(uintptr_t user_data, const char* set, const char* member,
+                              int64_t ttl_s, int64_t deadline_us);
+  sinter_status (*members)(uintptr_t user_data, const char* set, int64_t deadline_us,
+                           sinter_x_give give, uintptr_t to);
+  /* Called once, when the library no longer needs the store. May be NULL. */
+  void (*destroy)(uintptr_t user_data);
+} sinter_x_remote_store;
+/* sinter_context_create with `store` in the place of options.remote; its role, name space and key
+ * are the options'. `get` and `put` are needed. On failure destroy is not called.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_x_context_create(const sinter_context_options* options,
+                                                 const sinter_x_remote_store* store,
+                                                 sinter_context** out_context,
+                                                 sinter_error** error);
+
 /* ---------------------------------------------------------------- Packs: sealed, signed files of
  * many records. All block for as long as the disk takes, and are thread-safe. */
 

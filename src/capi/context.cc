@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "src/base/config.h"
+#include "src/capi/create_context.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
@@ -38,6 +39,12 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   Override(options.dump_dir, &config.dump_dir);
   Override(options.tuning_set, &config.tuning_set);
   Override(options.pack_keys, &config.pack_keys);
+  Override(options.remote, &config.remote);
+  Override(options.remote_name_space, &config.remote_name_space);
+  Override(options.remote_key_file, &config.remote_key_file);
+  Override(options.remote_password_file, &config.remote_password_file);
+  SINTER_RETURN_IF_ERROR(
+      Override(options.remote_publish, "context.remote_publish", &config.remote_publish));
   Override(options.nvrtc_path, &config.nvrtc_path);
   Override(options.driver_path, &config.driver_path);
   SINTER_RETURN_IF_ERROR(Override(options.cache, "context.cache", &config.cache_enabled));
@@ -77,7 +84,10 @@ LogSink MakeSink(const sinter_context_options& options, LogLevel level) {
   });
 }
 
-absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* given) {
+}  // namespace
+
+absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* given,
+                                              std::shared_ptr<RemoteBackend> remote) {
   SINTER_ASSIGN_OR_RETURN(const sinter_context_options options, ReadOptions(given, "context", 0));
   const absl::string_view target = options.target != nullptr ? options.target : "";
   if (target.empty() && options.device < 0) {
@@ -86,12 +96,16 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   }
   auto context = std::make_unique<sinter_context>();
   SINTER_ASSIGN_OR_RETURN(context->config, MakeConfig(options));
+  context->config.remote_backend = std::move(remote);
   const LogSink sink = MakeSink(options, context->config.log_level);
   const int ordinal = target.empty() ? options.device : -1;
   SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(context->config, ordinal, target, sink));
   context->engine = Engine::Create(std::move(ports), context->config, sink);
+  context->config.remote_backend = nullptr;  // the tiers hold it
   return context.release();
 }
+
+namespace {
 
 void FillCache(const StoreStats& from, sinter_stats* to) {
   const auto misses = [&](MissReason reason) { return from.misses[static_cast<int>(reason)]; };
@@ -154,7 +168,7 @@ sinter_status sinter_context_create(const sinter_context_options* options,
                                     sinter_context** out_context, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_context, "out_context"));
-    SINTER_ASSIGN_OR_RETURN(*out_context, capi::CreateContext(options));
+    SINTER_ASSIGN_OR_RETURN(*out_context, capi::CreateContext(options, nullptr));
     return absl::OkStatus();
   });
 }
