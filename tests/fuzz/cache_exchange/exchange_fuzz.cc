@@ -1,0 +1,126 @@
+// Fuzz target over what comes from other machines: packs, their manifests, RESP answers, remote
+// values. The first byte picks the reader.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "cache/pack/pack_format.h"
+#include "cache/pack/pack_reader.h"
+#include "cache/pack/pack_verify.h"
+#include "cache/remote/address.h"
+#include "cache/remote/resp.h"
+#include "cache/remote/sealed_value.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// One file, which is the input.
+class InputFile : public sinter::FileOps {
+ public:
+  explicit InputFile(absl::string_view bytes) : bytes_(bytes) {}
+  int OpenAt(int, const char*, int, mode_t) override { return 1 << 20; }
+  int Close(int) override { return 0; }
+  int Stat(int, struct stat* out) override {
+    *out = {};
+    out->st_mode = S_IFREG | 0444;
+    out->st_size = static_cast<off_t>(bytes_.size());
+    return 0;
+  }
+  ssize_t PRead(int, void* to, size_t size, off_t offset) override {
+    const auto at = std::min(static_cast<size_t>(offset), bytes_.size());
+    const size_t n = std::min(size, bytes_.size() - at);
+    if (n > 0) std::memcpy(to, bytes_.data() + at, n);
+    return static_cast<ssize_t>(n);
+  }
+
+ private:
+  absl::string_view bytes_;
+};
+
+void ReadManifest(absl::string_view bytes) {
+  const auto manifest = sinter::DecodeManifest(bytes);
+  if (manifest.ok()) Require(sinter::EncodeManifest(*manifest) == bytes);
+  const auto tail = sinter::DecodeTail(bytes, bytes.size());
+  if (tail.ok()) Require(sinter::EncodeTail(*tail) == bytes);
+  (void)sinter::EnvelopeOfBlock(bytes, bytes.substr(0, std::min<size_t>(bytes.size(), 34)));
+}
+
+// A table and a manifest between them, sealed with right hashes, so that what is behind them is
+// reached: the first two bytes say where the manifest begins.
+std::string Sealed(absl::string_view bytes) {
+  if (bytes.size() < 2) return std::string();
+  const size_t at = std::min<size_t>(
+      bytes.size() - 2, static_cast<uint8_t>(bytes[0]) | static_cast<uint8_t>(bytes[1]) << 8);
+  bytes.remove_prefix(2);
+  sinter::PackTail tail;
+  tail.table_bytes = at;
+  tail.manifest_bytes = bytes.size() - at;
+  tail.manifest = sinter::Sha256(bytes.substr(at));
+  return std::string(bytes) + sinter::EncodeTail(tail);
+}
+
+void ReadPack(absl::string_view bytes) {
+  sinter::PackOptions options;
+  options.path = "pack";
+  options.allow_unsigned = true;
+  options.ops = std::make_shared<InputFile>(bytes);
+  const auto pack = sinter::PackReader::Open(options);
+  if (!pack.ok()) return;
+  for (const sinter::PackEntry& entry : (*pack)->manifest().entries) {
+    const auto envelope = (*pack)->ReadEnvelopeBytes(entry.kind, entry.digest);
+    const std::string key = (*pack)->PeekKey(entry);
+    const sinter::Lookup found = (*pack)->Get(entry.kind, key, entry.digest);
+    Require(!found.hit || envelope.ok());
+  }
+  (void)sinter::VerifyPack(**pack);
+}
+
+// However an answer is cut, it is the same answer.
+void ReadResp(absl::string_view bytes) {
+  size_t used = 0, again = 0;
+  sinter::RespValue whole, part;
+  const sinter::RespState state = sinter::ParseResp(bytes, &used, &whole);
+  if (state == sinter::RespState::kDone) {
+    Require(used <= bytes.size());
+    Require(sinter::ParseResp(bytes.substr(0, used), &again, &part) == state && again == used);
+    Require(part.type == whole.type && part.text == whole.text &&
+            part.items.size() == whole.items.size());
+    for (size_t n = 0; n < std::min<size_t>(used, 64); ++n) {
+      Require(sinter::ParseResp(bytes.substr(0, n), &again, &part) == sinter::RespState::kMore);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 5) {
+    case 0:
+      ReadManifest(bytes);
+      break;
+    case 1:
+      ReadPack(bytes);
+      break;
+    case 2:
+      ReadPack(Sealed(bytes));
+      break;
+    case 3:
+      ReadResp(bytes);
+      break;
+    default:
+      (void)sinter::ParseRemoteAddress(bytes);
+      Require(!sinter::OpenValue("a key", "a name", bytes).ok());
+  }
+  return 0;
+}

@@ -1,0 +1,95 @@
+// Replays sound inputs and seeded mutations of them through the fuzz target, so that every build
+// runs some of it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+
+#include "tests/unit/cache/pack/pack_testing.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace sinter {
+namespace {
+
+std::string Mutate(std::string bytes, std::mt19937_64* random) {
+  const int edits = 1 + static_cast<int>((*random)() % 4);
+  for (int i = 0; i < edits && bytes.size() > 1; ++i) {
+    const size_t at = 1 + (*random)() % (bytes.size() - 1);
+    switch ((*random)() % 5) {
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << ((*random)() % 8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>((*random)());
+        break;
+      case 2:
+        bytes.erase(at, 1 + (*random)() % 16);
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(at, 1 + (*random)() % 16));
+        break;
+      default:
+        for (size_t j = at; j < std::min(at + 8, bytes.size()); ++j) bytes[j] = '\xff';
+    }
+  }
+  return bytes;
+}
+
+void Replay(const std::string& bytes) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+}
+
+class ExchangeFuzzTest : public pack_testing::PackTest {
+ protected:
+  // With SINTER_WRITE_CORPUS set, each seed is written there.
+  std::vector<std::string> Seeds() {
+    Fill(2);
+    const std::string pack = cache_testing::ReadFile(Pack());
+    const auto tail = *DecodeTail(pack.substr(pack.size() - kPackTailBytes), pack.size());
+    const std::string manifest = pack.substr(tail.table_bytes, tail.manifest_bytes);
+    const std::string length = {static_cast<char>(tail.table_bytes & 0xff),
+                                static_cast<char>(tail.table_bytes >> 8)};
+    return {
+        '\0' + manifest,
+        '\0' + pack.substr(pack.size() - kPackTailBytes),
+        '\1' + pack,
+        '\2' + length + pack.substr(0, tail.table_bytes) + manifest,
+        "\3+OK\r\n",
+        "\3$5\r\nhello\r\n",
+        "\3*3\r\n$-1\r\n:42\r\n*1\r\n$66\r\nk:" + std::string(64, 'a') + "\r\n",
+        "\3-ERR unknown command\r\n",
+        "\4redis://fleet@[::1]:7000/3",
+        "\4redis+unix:///run/redis.sock?db=2",
+        "\4SNTRHMC\n" + std::string(40, 'x'),
+    };
+  }
+};
+
+// The test runs in the root of the source tree.
+TEST_F(ExchangeFuzzTest, TheCorpusIsHandled) {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/cache_exchange/corpus")) {
+    Replay(cache_testing::ReadFile(file.path().string()));
+    ++files;
+  }
+  EXPECT_GE(files, 11);
+}
+
+TEST_F(ExchangeFuzzTest, SeedsAndMutationsAreHandled) {
+  const char* corpus = getenv("SINTER_WRITE_CORPUS");
+  std::mt19937_64 random(5);
+  int executions = 0, number = 0;
+  for (const std::string& seed : Seeds()) {
+    if (corpus != nullptr) {
+      cache_testing::WriteFile(absl::StrCat(corpus, "/seed", number++), seed);
+    }
+    Replay(seed);
+    for (int i = 0; i < 4000; ++i, ++executions) Replay(Mutate(seed, &random));
+  }
+  std::cout << "cache exchange fuzz: executions " << executions << " deaths 0\n";
+}
+
+}  // namespace
+}  // namespace sinter
