@@ -397,7 +397,7 @@ absl::Status DatabaseStore::ForEach(const RecordVisitor& visitor) {
     if (sound && visitor.record) {
       SINTER_RETURN_IF_ERROR(visitor.record(digest, verdict.envelope));
     } else if (!sound && visitor.unsound) {
-      const absl::string_view cause = verdict.ok ? "record of another key" : verdict.detail;
+      const std::string cause = verdict.ok ? "record of another key" : verdict.detail;
       SINTER_RETURN_IF_ERROR(visitor.unsound(digest.Hex(), cause));
     }
   }
