@@ -29,7 +29,8 @@ struct DeviceModel {
   int64_t registers_per_sm = 65536;
   double clock_mhz = 0;
   double tensor_flop_per_us = 0;             // sustained dense bf16, whole chip
-  double hbm_bytes_per_us = 0;               // read stream, whole chip
+  double hbm_bytes_per_us = 0;               // read stream, whole chip, every SM reading
+  double hbm_idle_loss = 0;                  // what of it each share of idle SMs takes away
   double l2_bytes_per_us = 0;                // L2 to all SMs, each reading bytes of its own
   double l2_shared_bytes_per_us = 0;         // the same, many SMs reading the same bytes
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM

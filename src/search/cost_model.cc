@@ -139,7 +139,8 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
 LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_bytes,
                    const DeviceModel& model) {
   LevelTimes t;
-  t.hbm = load.hbm_bytes / model.hbm_bytes_per_us;
+  const double idle = std::max(0.0, 1 - static_cast<double>(load.busy_blocks) / model.sm_count);
+  t.hbm = load.hbm_bytes / (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
   t.l2 = load.own_bytes / model.l2_bytes_per_us +
          (load.total_bytes - load.own_bytes) / model.l2_shared_bytes_per_us;
   t.shared = load.shared_bytes / model.shared_bytes_per_us;

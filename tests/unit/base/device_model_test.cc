@@ -94,7 +94,7 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     begin = end;
     ++keys;
   }
-  EXPECT_EQ(keys, 24);
+  EXPECT_EQ(keys, 27);
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {

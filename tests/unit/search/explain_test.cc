@@ -58,7 +58,7 @@ TEST(WhyNotChosen, NamesTheLevelThatGrewAndWhatMadeItGrow) {
   Schedule narrow = Grid();
   narrow.first.block_n = 16;  // A is read by twice as many tiles
   const std::string why =
-      WhyNotChosen(PlanOf(narrow, Times(12, 8.5)), PlanOf(Grid(), Times(11, 7)), H200());
+      WhyNotChosen(PlanOf(narrow, Times(12, 2.5)), PlanOf(Grid(), Times(11, 1)), H200());
   EXPECT_THAT(why, StartsWith("predicted 1.00 us slower: intake +1.50 us ("));
   EXPECT_THAT(why, HasSubstr("A read 192 times, chosen 96"));
 }
