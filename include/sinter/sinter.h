@@ -280,11 +280,15 @@ typedef struct sinter_context_options {
   const char* pack_keys;         /* SINTER_PACK_KEYS: PEM file of the Ed25519 public keys that may
                                     sign packs; "": none */
   sinter_switch cache_read_only; /* SINTER_CACHE=read-only: look cache_dir up, never write it */
-  const char* remote;            /* SINTER_REMOTE: redis://[user@]host[:port][/db] or
-                                    redis+unix:///path, asked for what all else lacks; "": none */
-  const char* remote_name_space; /* SINTER_REMOTE_NAMESPACE, else "sinter": the trust domain */
-  const char* remote_key_file;   /* SINTER_REMOTE_KEY_FILE, else the secret itself in
-                                    SINTER_REMOTE_KEY: the fleet's key, 16 bytes or more */
+  const char* cache_store;       /* SINTER_CACHE_STORE: "tables", for any number of processes, or
+                                    "leveldb-db", for one that owns it */
+  uint64_t cache_max_bytes; /* SINTER_CACHE_MAX_BYTES: cap of cache_dir; 0: 2 GiB. What was longest
+                               unused goes first */
+  const char* remote;       /* SINTER_REMOTE: redis://[user@]host[:port][/db] or
+                               redis+unix:///path, asked for what all else lacks; "": none */
+  const char* remote_name_space;    /* SINTER_REMOTE_NAMESPACE, else "sinter": the trust domain */
+  const char* remote_key_file;      /* SINTER_REMOTE_KEY_FILE, else the secret itself in
+                                       SINTER_REMOTE_KEY: the fleet's key, 16 bytes or more */
   const char* remote_password_file; /* SINTER_REMOTE_PASSWORD_FILE, else SINTER_REMOTE_PASSWORD */
   sinter_switch remote_publish; /* SINTER_REMOTE_ROLE=publisher: write there too, not only read */
   sinter_switch must_hit_verified; /* SINTER_MUST_HIT=verified: as must_hit, and every kernel must

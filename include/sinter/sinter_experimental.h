@@ -212,6 +212,13 @@ SINTER_API sinter_status sinter_x_pack_inspect(sinter_context* context, const ch
  * "busy": another process was at it, nothing was done. */
 SINTER_API sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t max_bytes,
                                              sinter_x_text** out_json, sinter_error** error);
+/* Moves the records of folder `dir` into the other kind of local store, `to`: "tables" or
+ * "leveldb-db"; with SINTER_X_CONVERT_KEEP it copies. No context may use the folder as a database
+ * meanwhile (SINTER_ABORTED). {"records", "tombstones", "unsound", "failed", "first_failure",
+ * "removed"}. Stopped in the middle, it can be called again. */
+enum { SINTER_X_CONVERT_KEEP = 1 };
+SINTER_API sinter_status sinter_x_cache_convert(const char* dir, const char* to, uint32_t flags,
+                                                sinter_x_text** out_json, sinter_error** error);
 /* Returns once all records made so far are on disk, or were refused by it. */
 SINTER_API sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error);
 

@@ -91,6 +91,15 @@ absl::StatusOr<Config> ConfigFromEnvironment() {
       ReadChoice("SINTER_CACHE", {{"on", 1}, {"off", 0}, {"read-only", 2}}, &cache));
   config.cache_enabled = cache != 0;
   config.cache_read_only = cache == 2;
+  int store = 0;
+  SINTER_RETURN_IF_ERROR(
+      ReadChoice("SINTER_CACHE_STORE", {{"tables", 0}, {"leveldb-db", 1}}, &store));
+  config.cache_store = store == 1 ? "leveldb-db" : "";
+  const std::string most = Variable("SINTER_CACHE_MAX_BYTES");
+  if (!most.empty() && (!absl::SimpleAtoi(most, &config.cache_max_bytes))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("SINTER_CACHE_MAX_BYTES=\"", most.substr(0, 64), "\" is not a number"));
+  }
   int must_hit = 0;
   SINTER_RETURN_IF_ERROR(
       ReadChoice("SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit));

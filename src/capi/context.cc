@@ -39,6 +39,8 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   Override(options.dump_dir, &config.dump_dir);
   Override(options.tuning_set, &config.tuning_set);
   Override(options.pack_keys, &config.pack_keys);
+  Override(options.cache_store, &config.cache_store);
+  if (options.cache_max_bytes != 0) config.cache_max_bytes = options.cache_max_bytes;
   Override(options.remote, &config.remote);
   Override(options.remote_name_space, &config.remote_name_space);
   Override(options.remote_key_file, &config.remote_key_file);

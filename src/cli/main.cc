@@ -130,6 +130,13 @@ void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
       AddVerb(cache, "import", "take a pack's records into the cache", CacheImportCommand, chosen);
   AddDevice(imported, options);
   imported->add_option("PACK", options->pack, "file to read")->required();
+  CLI::App* convert = AddVerb(cache, "convert", "move the records into the other kind of store",
+                              CacheConvertCommand, chosen);
+  AddDevice(convert, options);
+  convert->add_option("--to", options->to, "tables or leveldb-db")
+      ->required()
+      ->check(CLI::IsMember({"tables", "leveldb-db"}));
+  convert->add_flag("--keep", options->keep, "copy; leave the other store as it is");
   CLI::App* trim =
       AddVerb(cache, "trim", "remove what was longest unused", CacheTrimCommand, chosen);
   AddDevice(trim, options);

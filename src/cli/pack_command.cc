@@ -43,11 +43,12 @@ Outcome InspectPack(const Options& options, bool read_all, Json* report) {
 
 void PrintPack(const Json& pack) {
   const Json& signers = pack["signed_by"];
-  std::printf(
-      "%s: %llu plans, %llu kernels (%llu verified), %llu bytes, by %s, %s\n",
-      pack.value("path", "").c_str(), Count(pack, "plans"), Count(pack, "kernels"),
-      Count(pack, "verified_kernels"), Count(pack, "bytes"), pack.value("producer", "").c_str(),
-      signers.empty() ? "signed by nobody trusted" : ("signed by " + signers[0].get<std::string>()).c_str());
+  std::printf("%s: %llu plans, %llu kernels (%llu verified), %llu bytes, by %s, %s\n",
+              pack.value("path", "").c_str(), Count(pack, "plans"), Count(pack, "kernels"),
+              Count(pack, "verified_kernels"), Count(pack, "bytes"),
+              pack.value("producer", "").c_str(),
+              signers.empty() ? "signed by nobody trusted"
+                              : ("signed by " + signers[0].get<std::string>()).c_str());
 }
 
 Outcome CacheExportCommand(const Options& options) {
@@ -94,6 +95,33 @@ Outcome CacheImportCommand(const Options& options) {
              ? Outcome{}
              : Failure(std::to_string(Count(report, "refused")) +
                        " records are damaged, or quarantined in the folder");
+}
+
+Outcome CacheConvertCommand(const Options& options) {
+  std::string dir = options.device.cache_dir;
+  if (dir.empty()) {
+    Session session;
+    SINTER_CLI_TRY(Open(options, &session));
+    dir = sinter_x_context_get_cache_dir(session.context.get());
+  }
+  if (dir.empty()) return Usage("there is no cache folder: give --cache-dir");
+  Json report;
+  SINTER_CLI_TRY(Report(&report, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_cache_convert(dir.c_str(), options.to.c_str(),
+                                  options.keep ? SINTER_X_CONVERT_KEEP : 0, out, error);
+  }));
+  if (options.json) {
+    PrintJson(report);
+  } else {
+    std::printf(
+        "%llu records and %llu tombstones in %s, %llu removed from the other store, "
+        "%llu unsound left behind\n",
+        Count(report, "records"), Count(report, "tombstones"), options.to.c_str(),
+        Count(report, "removed"), Count(report, "unsound"));
+  }
+  if (Count(report, "failed") == 0) return {};
+  return Failure(std::to_string(Count(report, "failed")) +
+                 " records could not be stored; first: " + report.value("first_failure", ""));
 }
 
 Outcome CacheTrimCommand(const Options& options) {

@@ -61,13 +61,25 @@ class CacheTools {
   virtual void Flush() = 0;
 };
 
+struct ConvertResult {
+  uint64_t records = 0, tombstones = 0, unsound = 0, failed = 0;
+  std::string first_failure;
+  uint64_t removed = 0;
+};
+// Moves what a folder keeps the one way to the other: `to` is "tables" or "leveldb-db".
+// INVALID_ARGUMENT for another word; ABORTED while a process owns the database. Stopped in the
+// middle, it can be run again.
+absl::StatusOr<ConvertResult> ConvertCache(const std::string& dir, const std::string& to,
+                                           bool keep_source);
+
 struct WiredCache {
   std::unique_ptr<Store> store;
   std::shared_ptr<CacheTools> tools;  // valid as long as `store`
 };
 
-// The tiers that `config` asks for. `group` names what is worth prefetching together. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key
-// file that cannot be used, or a remote that is none; anything else that is wrong with a tier is a warning and a counted miss.
+// The tiers that `config` asks for. `group` names what is worth prefetching together.
+// INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file that cannot be used, or a remote
+// that is none; anything else that is wrong with a tier is a warning and a counted miss.
 absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
                                      const LogSink& log);
 

@@ -164,6 +164,19 @@ absl::StatusOr<std::shared_ptr<RemoteTier>> MakeRemote(const Config& config,
 
 }  // namespace
 
+absl::StatusOr<ConvertResult> ConvertCache(const std::string& dir, const std::string& to,
+                                           bool keep_source) {
+  SINTER_ASSIGN_OR_RETURN(const LocalStoreKind kind, LocalStoreKindFromName(to));
+  const LocalStoreKind other =
+      kind == LocalStoreKind::kTables ? LocalStoreKind::kDatabase : LocalStoreKind::kTables;
+  const std::unique_ptr<RecordStore> source = OpenRecordStore(other, Absolute(dir), Producer());
+  const std::unique_ptr<RecordStore> target = OpenRecordStore(kind, Absolute(dir), Producer());
+  SINTER_ASSIGN_OR_RETURN(const ConvertReport report,
+                          ConvertStore(source.get(), target.get(), !keep_source));
+  return ConvertResult{report.records, report.tombstones,    report.unsound,
+                       report.failed,  report.first_failure, report.removed};
+}
+
 absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
                                      const LogSink& log) {
   TierOptions options;
@@ -172,6 +185,10 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
   const bool local = config.cache_enabled && !config.cache_dir.empty();
   if (local) options.local_root = Absolute(config.cache_dir);
   options.read_only = config.cache_read_only;
+  if (!config.cache_store.empty()) {
+    SINTER_ASSIGN_OR_RETURN(options.local_kind, LocalStoreKindFromName(config.cache_store));
+  }
+  if (config.cache_max_bytes != 0) options.local_bytes = config.cache_max_bytes;
   // A cache that was switched off on purpose is no cause for a warning.
   if (config.cache_enabled) {
     options.log = log;

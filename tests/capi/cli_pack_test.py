@@ -118,6 +118,20 @@ class Packs(unittest.TestCase):
         readable = self.sinter("cache", "export", one, "--sign", self.secret, expect=FAILED)
         self.assertIn("readable by others", readable.stderr)
 
+    def test_records_move_to_a_database_and_back(self):
+        self.warm()
+        before = json.loads(self.sinter("cache", "stat", "--json").stdout)
+        count = before["plans"] + before["kernels"]
+        there = json.loads(self.sinter("cache", "convert", "--to", "leveldb-db", "--json").stdout)
+        self.assertEqual((there["records"], there["removed"], there["failed"]), (count, count, 0))
+        served = self.warm("--use-pack", "/none", SINTER_CACHE_STORE="leveldb-db", nvrtc="/nonexistent")
+        self.assertEqual((served["failed"], served["counters"]["compiled"]), ([], 0))
+        back = json.loads(self.sinter("cache", "convert", "--to", "tables", "--keep", "--json").stdout)
+        self.assertEqual((back["records"], back["removed"]), (count, 0))
+        after = json.loads(self.sinter("cache", "stat", "--json").stdout)
+        self.assertEqual((after["plans"], after["kernels"]), (before["plans"], before["kernels"]))
+        self.assertIn("--to", self.sinter("cache", "convert", "--to", "files", expect=USAGE).stderr)
+
     def test_a_read_only_cache_is_not_written(self):
         self.warm()
         before = self.sinter("cache", "ls").stdout
