@@ -59,6 +59,7 @@ TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   EXPECT_EQ(Stats(context).searched, 1u);
   EXPECT_EQ(Stats(context).nvrtc_loaded, 1u);
 
+  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   ASSERT_EQ(Prepare(warm, &again).status, SINTER_OK);
   Ok([&](auto e) { return sinter_plan_get_digest(again, second, e); });
