@@ -5,6 +5,7 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
+#include "src/reference/chain_bounds.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 
@@ -127,7 +128,7 @@ absl::StatusOr<sinter_x_check> CheckOnHost(const Chain& chain, int64_t m,
     SINTER_RETURN_IF_ERROR(CheckNotNull(outputs[i], absl::StrCat("outputs[", i, "]")));
     const DType dtype = chain.output_type(i).dtype;
     const std::string got = Gather(chain, i, m, options.rows).Read(outputs[i]);
-    const auto check = ToCheck(CompareBuffer(got.data(), dtype, expected[i]), BoundsFor(dtype));
+    const auto check = ToCheck(CompareBuffer(got.data(), dtype, expected[i]), BoundsOf(chain, i));
     if (i == 0 || Worse(check, worst)) worst = check;
   }
   return worst;

@@ -9,6 +9,7 @@
 #include "src/engine/bound_plan.h"
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
+#include "src/reference/chain_bounds.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 
@@ -138,10 +139,10 @@ absl::StatusOr<Verifier::Outputs> Verifier::Run(const LoadedPlanPtr& plan) {
 Verdict Verifier::Judge(const Outputs& got, const Outputs& want, absl::string_view against) const {
   Verdict verdict{true, seed_, 0, ""};
   for (size_t i = 0; i < got.size(); ++i) {
-    const DType dtype = chain_->output_type(static_cast<int>(i)).dtype;
+    const Bounds bounds = BoundsOf(*chain_, static_cast<int>(i));
     const ErrorMeasure measure = Compare(got[i], want[i]);
     verdict.error = std::max(verdict.error, measure.relative);
-    if (measure.Within(BoundsFor(dtype)) || !verdict.right) continue;
+    if (measure.Within(bounds) || !verdict.right) continue;
     verdict.right = false;
     verdict.detail = absl::StrCat("output ", i, " differs from ", against, " at m ", rows_,
                                   ", seed ", seed_, ": ", measure.ToString());

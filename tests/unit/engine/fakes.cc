@@ -304,6 +304,7 @@ class FakeCompiler : public Compiler {
 // ---------------------------------------------------------------- device
 struct FakeBound : BoundKernel {
   std::vector<DevicePtr> pointers;
+  DevicePtr workspace = 0;
 };
 
 class FakeKernel : public LoadedKernel {
@@ -315,6 +316,7 @@ class FakeKernel : public LoadedKernel {
                                                     const BufferList& buffers) const override {
     auto bound = std::make_unique<FakeBound>();
     bound->pointers.assign(buffers.pointers, buffers.pointers + buffers.count);
+    bound->workspace = buffers.workspace;
     return std::unique_ptr<BoundKernel>(std::move(bound));
   }
 
@@ -324,8 +326,12 @@ class FakeKernel : public LoadedKernel {
       std::lock_guard<std::mutex> lock(world_->mutex);
       world_->launches.push_back({entry_, m, row_offset, pdl_edge});
     }
+    const auto& fake = static_cast<const FakeBound&>(bound);
+    const std::vector<DevicePtr>& p = fake.pointers;
+    if (world_->run) {
+      return world_->run(entry_, {p.data(), static_cast<int>(p.size()), fake.workspace}, m);
+    }
     if (!world_->compute || entry_ == "first") return absl::OkStatus();
-    const std::vector<DevicePtr>& p = static_cast<const FakeBound&>(bound).pointers;
     const auto at = [&](size_t i) { return reinterpret_cast<void*>(p[i]); };
     if (wrong_) {
       std::memset(at(3), 0, static_cast<size_t>(m * kL * 2));
@@ -477,11 +483,17 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
     ports.no_gpu_reason = "no GPU: on order";
   }
   PlanningHooks hooks;
-  hooks.plan = [this](const Chain&, int64_t bucket, const DeviceModel&,
-                      const FusionOptions& options) { return FakePlan(*this, bucket, options); };
-  hooks.generate = [this](const KernelSpec& spec, const DeviceModel&) {
-    return FakeGenerate(*this, spec);
-  };
+  hooks.plan = plan;
+  if (!plan) {
+    hooks.plan = [this](const Chain&, int64_t bucket, const DeviceModel&,
+                        const FusionOptions& options) { return FakePlan(*this, bucket, options); };
+  }
+  hooks.generate = generate;
+  if (!generate) {
+    hooks.generate = [this](const KernelSpec& spec, const DeviceModel&) {
+      return FakeGenerate(*this, spec);
+    };
+  }
   hooks.device_library = Sha256(device_library);
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);

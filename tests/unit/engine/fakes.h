@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -64,6 +65,13 @@ struct FakeWorld {
   std::string cluster_header = "// cluster\n";        // "cluster.cuh"
   std::string device_library = "library 1";           // its digest is of this
   DeviceModel model = BuiltinModel("h200").value();
+
+  // In place of the fake planner, the fake generator, and of what a launch computes.
+  std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
+                                             const FusionOptions&)>
+      plan;
+  std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
+  std::function<absl::Status(const std::string& entry, const BufferList& buffers, int64_t m)> run;
 
   // Compiler.
   std::atomic<int> compiles{0};

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "src/chain/problem.h"
+#include "src/reference/chain_bounds.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -65,6 +67,27 @@ TEST(Bounds, AreTheProjectsOwn) {
   EXPECT_EQ(BoundsFor(DType::kF32).relative, 1e-5);
   EXPECT_EQ(BoundsFor(DType::kF32).max, 1e-4);
   EXPECT_EQ(BoundsFor(DType::kS32).max, 0);
+}
+
+TEST(Bounds, GrowWithTheRoundingsOfASequenceOfProducts) {
+  const struct {
+    const char* line;
+    double growth;
+  } cases[] = {
+      {"rmsnorm rows=M cols=8", 1},
+      {"matmul m=M n=8 k=8", 1},
+      {"gate_up m=M n=8 k=8 act=silu", 1},
+      {"gemm_chain m=M n=8 k=8 l=8 act=relu", 1},
+      {"gated_ffn m=M n=8 k=8 l=8 act=silu", 1},
+      {"products m=M k=8 n=8,8,8", std::sqrt(1.5)},
+      {"products m=M k=8 n=8,8,8,8,8,8,8,8", 2},
+      {"products m=M k=8 n=8,8,8,8 gated=0,1,1,0", 2},
+  };
+  for (const auto& c : cases) {
+    const Bounds bounds = BoundsOf(ParseProblem(c.line)->chain, 0);
+    EXPECT_DOUBLE_EQ(bounds.relative, 5e-3 * c.growth) << c.line;
+    EXPECT_DOUBLE_EQ(bounds.max, 0.05 * c.growth) << c.line;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,273 @@
+// Sequences of products from Prepare to the last launch: real planning and code generation, and a
+// device that computes, kernel by kernel, what each spec says, on the buffers that it names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/trial_data.h"
+#include "src/fusion/fusion.h"
+#include "src/reference/chain_bounds.h"
+#include "src/reference/reference.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeBuffers;
+using testing::FakeLaunch;
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+using Choice = PrepareOptions::Choice;
+
+float Read(DType dtype, const uint16_t* at) {
+  return dtype == DType::kF16 ? F16ToF32(*at) : BF16ToF32(*at);
+}
+uint16_t Round(DType dtype, double value) {
+  const auto narrow = static_cast<float>(value);
+  return dtype == DType::kF16 ? F32ToF16(narrow) : F32ToBF16(narrow);
+}
+
+double Activate(Activation act, double x) {
+  switch (act) {
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+// Computes one kernel's spec. Rows of C and of the result are rounded where they are stored.
+class SpecRun {
+ public:
+  SpecRun(const KernelSpec& spec, const BufferList& buffers, int64_t m)
+      : spec_(spec), p_(spec.problem), buffers_(buffers), m_(m) {}
+
+  void Run() const {
+    const OperandBinding* kept = Find(Role::kC);
+    std::vector<uint16_t> c(static_cast<size_t>(m_ * p_.n));
+    Product(At(Role::kA), StrideOf(Role::kA), p_.k, p_.n, Role::kW1, Role::kB1, c.data(), p_.n);
+    if (p_.products == 1) return Store(c.data(), p_.n);
+    const uint16_t* rows = c.data();
+    if (kept != nullptr) {
+      std::memcpy(At(Role::kC), c.data(), c.size() * 2);
+      rows = At(Role::kC);
+    }
+    std::vector<uint16_t> e(static_cast<size_t>(m_ * p_.l));
+    Product(rows, p_.n, p_.n, p_.l, Role::kW2, Role::kB2, e.data(), p_.l);
+    Store(e.data(), p_.l);
+  }
+
+ private:
+  const OperandBinding* Find(Role role) const {
+    for (const OperandBinding& b : spec_.operands) {
+      if (b.role == role) return &b;
+    }
+    return nullptr;
+  }
+  uint16_t* At(Role role) const {
+    const OperandBinding* b = Find(role);
+    if (b == nullptr) return nullptr;
+    const DevicePtr base = b->buffer < 0 ? buffers_.workspace : buffers_.pointers[b->buffer];
+    return reinterpret_cast<uint16_t*>(base + b->offset_bytes);
+  }
+  int64_t StrideOf(Role role) const { return Find(role)->row_stride; }
+
+  double Sum(const uint16_t* row, int64_t k, Role weight, Role bias, int64_t column) const {
+    const uint16_t* w = At(weight);
+    const int64_t stride = StrideOf(weight);
+    const bool oi = p_.layout == Layout::kOI;
+    double sum = At(bias) == nullptr ? 0 : Read(p_.dtype, At(bias) + column);
+    for (int64_t i = 0; i < k; ++i) {
+      const uint16_t* at = w + (oi ? column * stride + i : i * stride + column);
+      sum += double{Read(p_.dtype, row + i)} * Read(p_.dtype, at);
+    }
+    return sum;
+  }
+
+  void Product(const uint16_t* rows, int64_t stride, int64_t k, int64_t n, Role weight, Role bias,
+               uint16_t* out, int64_t out_stride) const {
+    const bool first = weight == Role::kW1;
+    for (int64_t r = 0; r < m_; ++r) {
+      for (int64_t column = 0; column < n; ++column) {
+        double x = Sum(rows + r * stride, k, weight, bias, column);
+        if (first) x = Activate(p_.activation, x);
+        if (first && p_.gated) x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBUp, column);
+        out[r * out_stride + column] = Round(p_.dtype, x);
+      }
+    }
+  }
+
+  void Store(const uint16_t* from, int64_t columns) const {
+    for (int64_t r = 0; r < m_; ++r) {
+      std::memcpy(At(Role::kOut) + r * StrideOf(Role::kOut), from + r * columns,
+                  static_cast<size_t>(columns) * 2);
+    }
+  }
+
+  const KernelSpec& spec_;
+  const FfnProblem& p_;
+  const BufferList& buffers_;
+  const int64_t m_;
+};
+
+// A world that plans and generates for real. Entries are "k<index of the spec>".
+struct ProductsWorld {
+  FakeWorld world;
+  std::vector<KernelSpec> specs;
+  std::mutex mutex;
+
+  explicit ProductsWorld(absl::string_view line) {
+    world.chain = ParseProblem(line)->chain;
+    world.resident_clusters = 1000;
+    world.plan = PlanChain;
+    world.generate = [this](const KernelSpec& spec, const DeviceModel& model) {
+      absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
+      if (kernel.ok()) {
+        kernel->recipe.entry = kernel->request.entry = kernel->request.name =
+            absl::StrCat("k", IndexOf(spec));
+      }
+      return kernel;
+    };
+    world.run = [this](const std::string& entry, const BufferList& buffers, int64_t m) {
+      size_t index = 0;
+      if (!absl::SimpleAtoi(entry.substr(1), &index)) return absl::InternalError(entry);
+      SpecRun(specs[index], buffers, m).Run();
+      return absl::OkStatus();
+    };
+  }
+
+  size_t IndexOf(const KernelSpec& spec) {
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto at = std::find(specs.begin(), specs.end(), spec);
+    if (at != specs.end()) return static_cast<size_t>(at - specs.begin());
+    specs.push_back(spec);
+    return specs.size() - 1;
+  }
+};
+
+// Prepares, binds poisoned buffers, launches, and compares the output with the reference.
+void ExpectRight(ProductsWorld& w, const PreparedPlan& plan, int64_t m) {
+  const Chain& chain = w.world.chain;
+  const auto inputs = RandomInputs(chain, m, 5).value();
+  std::vector<int64_t> sizes;
+  for (const std::string& input : inputs) sizes.push_back(static_cast<int64_t>(input.size()));
+  sizes.push_back(OutputBytes(chain, 0, m).value());
+  FakeBuffers buffers(sizes);
+  FakeBuffers workspace({static_cast<int64_t>(std::max<uint64_t>(plan.WorkspaceBytes(), 256))});
+  std::vector<const void*> pointers;
+  std::vector<DevicePtr> caller = buffers.pointers();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]), inputs[i].data(), inputs[i].size());
+    pointers.push_back(inputs[i].data());
+    caller[static_cast<size_t>(chain.InputOrder()[i])] = buffers.pointers()[i];
+  }
+  const auto bound = plan.Bind(caller, workspace.pointers()[0]);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  const absl::Status launched = plan.Launch(**bound, nullptr, m, false);
+  ASSERT_TRUE(launched.ok()) << launched;
+  const auto want = RunReferenceF64(chain, m, pointers, {1, nullptr, true});
+  ASSERT_TRUE(want.ok()) << want.status();
+  const DType dtype = chain.output_type(0).dtype;
+  const ErrorMeasure error =
+      CompareBuffer(reinterpret_cast<void*>(buffers.pointers().back()), dtype, (*want)[0]);
+  EXPECT_TRUE(error.Within(BoundsOf(chain, 0))) << error.ToString() << "\n" << plan.Summary();
+}
+
+constexpr const char* kLines[] = {
+    "products m=M k=64 n=128,64,64 act=relu,identity,identity",
+    "products m=M k=64 n=128,64,64 act=relu,identity,identity layout=io bias=1",
+    "products m=M k=64 n=96,64,48 act=silu,identity,identity gated=1,0,0 bias=0,1,1",
+    "products m=M k=64 n=64,128,64 act=identity,silu,identity gated=0,1,0 dtype=f16",
+    "products m=M k=72 n=64,128,64,96,64,56 act=relu,silu,identity,identity,relu,identity "
+    "gated=0,1,0,0,0,0",
+};
+
+TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
+  for (const char* line : kLines) {
+    ProductsWorld w(line);
+    const auto engine = w.world.MakeEngine();
+    for (Choice choice : {Choice::kBest, Choice::kFused, Choice::kUnfused}) {
+      SCOPED_TRACE(absl::StrCat(line, " choice ", static_cast<int>(choice)));
+      PrepareOptions options;
+      options.choice = choice;
+      const auto plan = engine->Prepare(w.world.chain, 17, options);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      if (choice != Choice::kBest) {
+        EXPECT_EQ((*plan)->plan().name, choice == Choice::kFused ? "fused" : "unfused");
+      }
+      for (int64_t m : {1, 17}) ExpectRight(w, **plan, m);
+    }
+  }
+}
+
+TEST(ProductsEngineTest, KernelsInsideAPlanStartEarlyUnlessTheyAreCooperative) {
+  ProductsWorld w(kLines[4]);
+  const auto plan = w.world.MakeEngine()->Prepare(w.world.chain, 17, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectRight(w, **plan, 17);
+  const std::vector<PlannedKernel>& kernels = (*plan)->plan().kernels;
+  ASSERT_EQ(w.world.launches.size(), kernels.size());
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    EXPECT_EQ(w.world.launches[i].kernel, absl::StrCat("k", w.IndexOf(kernels[i].spec)));
+    const bool waits = kernels[i].spec.schedule.dataflow == Dataflow::kGridExchange;
+    EXPECT_EQ(w.world.launches[i].pdl_edge, i > 0 && !waits);
+  }
+}
+
+TEST(ProductsEngineTest, TheSelfCheckAndTheWarmStartTakeThem) {
+  ProductsWorld cold(kLines[2]);
+  PrepareOptions options;
+  options.choice = Choice::kFused;
+  options.verify = true;
+  const auto engine = cold.world.MakeEngine();
+  const auto plan = engine->Prepare(cold.world.chain, 16, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->plan().name, "fused");
+  EXPECT_THAT((*plan)->Summary(), HasSubstr(", verified"));
+  EXPECT_THAT((*plan)->Explain(), HasSubstr("note: products 1"));
+  EXPECT_FALSE((*plan)->Svg().empty());
+
+  ProductsWorld warm(kLines[2]);
+  warm.world.disk = cold.world.disk;
+  const auto again = warm.world.MakeEngine();
+  const auto found = again->Prepare(warm.world.chain, 16, options);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(again->Stats().searched, 0u);
+  EXPECT_EQ((*found)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+}
+
+TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
+  ProductsWorld w(kLines[0]);
+  ProductsSpec spec;
+  spec.m = Dim::Constant(9);
+  spec.k = 64;
+  spec.products.assign(3, {false, Activation::kRelu, 64, false});
+  w.world.chain = *MakeProductsChain(spec);
+  const auto plan = w.world.MakeEngine()->Prepare(w.world.chain, 9, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectRight(w, **plan, 9);
+  for (const FakeLaunch& launch : w.world.launches) EXPECT_EQ(launch.m, 9);
+}
+
+TEST(ProductsEngineTest, OtherChainsAreRefusedWithTheOp) {
+  ProductsWorld w("rmsnorm rows=M cols=64");
+  const absl::Status status = w.world.MakeEngine()->Prepare(w.world.chain, 9, {}).status();
+  EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("is no activation of a product with a weight, nor a gated pair"));
+}
+
+}  // namespace
+}  // namespace sinter
