@@ -31,8 +31,8 @@ struct TierOptions {
   bool write_behind = true;  // false: Put returns after the local write
   uint64_t queue_bytes = uint64_t{64} << 20;  // of writes that wait
   uint64_t queue_jobs = 1024;
-  bool read_only = false;      // the local tier is looked up and never written, nor its folder made
-  PackList packs;              // looked up after the local tier, in order
+  bool read_only = false;  // the local tier is looked up and never written, nor its folder made
+  PackList packs;          // looked up after the local tier, in order
   // Asked last, and only for what all others lack. What it has is kept in the local tier, without
   // one in memory; what is put is published. It is prefetched from at once.
   std::shared_ptr<RemoteTier> remote;
