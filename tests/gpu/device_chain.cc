@@ -8,6 +8,7 @@
 #include "src/engine/bound_plan.h"
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
+#include "src/reference/chain_bounds.h"
 #include "tests/gpu/ffn_reference.h"
 
 namespace sinter::gpu_testing {
@@ -29,7 +30,7 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
                                                                const Chain& chain, int64_t rows,
                                                                uint64_t seed) {
   std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
-  SINTER_ASSIGN_OR_RETURN(made->view_, ViewAsFfn(made->chain_));
+  SINTER_ASSIGN_OR_RETURN(made->view_, ViewAsProducts(made->chain_));
   SINTER_RETURN_IF_ERROR(made->Upload(seed));
   return made;
 }
@@ -125,7 +126,7 @@ absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
 
 absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const {
   const size_t row_bytes = static_cast<size_t>(view_.ld_out * SizeOf(view_.dtype));
-  const size_t used = static_cast<size_t>(view_.OutputColumns() * SizeOf(view_.dtype));
+  const size_t used = static_cast<size_t>(view_.steps.back().n * SizeOf(view_.dtype));
   const size_t last = static_cast<size_t>(m) * row_bytes;
   for (size_t i = 0; i < output.size(); ++i) {
     if (i < last && i % row_bytes < used) continue;
@@ -142,7 +143,7 @@ absl::Status DeviceChain::Check(const std::string& output, int64_t m, ErrorMeasu
   const absl::Span<const double> want(reference->data(), got.size());
   const ErrorMeasure errors = Compare(got, want);
   if (measure != nullptr) *measure = errors;
-  if (!errors.Within(BoundsFor(view_.dtype))) {
+  if (!errors.Within(BoundsOf(chain_, 0))) {
     return absl::DataLossError(absl::StrCat("wrong at m ", m, ": ", errors.ToString()));
   }
   return CheckGuard(output, m);

@@ -1,4 +1,5 @@
-// DeviceChain: one FFN chain's tensors on the device, poisoned before every run, checked after it.
+// DeviceChain: one chain of products' tensors on the device, poisoned before every run, checked
+// after it.
 #ifndef SINTER_TESTS_GPU_DEVICE_CHAIN_H_
 #define SINTER_TESTS_GPU_DEVICE_CHAIN_H_
 
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/chain/ffn_view.h"
+#include "src/chain/products_view.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
@@ -67,7 +68,7 @@ class DeviceChain {
   Measurer* const measurer_;
   const Chain chain_;
   const int64_t rows_;
-  FfnView view_;
+  ProductsView view_;
   DeviceArena arena_;
   std::vector<std::string> inputs_;
   std::vector<DeviceBuffer> buffers_;  // canonical inputs, then the output

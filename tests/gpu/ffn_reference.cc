@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/ffn_view.h"
+#include "src/chain/products_view.h"
 #include "src/reference/parallel.h"
 
 namespace sinter::gpu_testing {
@@ -126,51 +126,38 @@ double Round(double value, DType dtype) {
   return dtype == DType::kF16 ? F16ToF32(F32ToF16(narrow)) : BF16ToF32(F32ToBF16(narrow));
 }
 
-class FfnRun {
+class ProductsRun {
  public:
-  FfnRun(const FfnView& view, const std::vector<std::string>& inputs, int threads)
+  ProductsRun(const ProductsView& view, const std::vector<std::string>& inputs, int threads)
       : view_(view), inputs_(inputs), threads_(threads) {}
 
   Matrix LoadRows(const std::vector<int64_t>& rows) const {
-    Matrix a(static_cast<int64_t>(rows.size()), view_.k);
+    Matrix a(static_cast<int64_t>(rows.size()), view_.steps[0].k);
     for (int64_t r = 0; r < a.rows; ++r) {
-      for (int64_t i = 0; i < view_.k; ++i) {
+      for (int64_t i = 0; i < a.columns; ++i) {
         a.At(r, i) = ToDouble(At(inputs_[view_.a], rows[r] * view_.ld_a + i), view_.dtype);
       }
     }
     return a;
   }
 
-  Matrix First(const Matrix& a) const {
-    Matrix c(a.rows, view_.n);
-    ForColumns(view_.n, [&](int64_t first, int64_t count) {
-      const std::vector<double> gate = Multiply(a, Of(view_.w1, view_.ld_w1), first, count);
+  // The result of `step` on the rows `x`, rounded where the chain says so and it is no output.
+  Matrix Apply(const ProductStep& step, bool last, const Matrix& x) const {
+    Matrix c(x.rows, step.n);
+    ForColumns(step.n, [&](int64_t first, int64_t count) {
+      const std::vector<double> gate = Multiply(x, Of(step.w, step.ld_w), first, count);
       std::vector<double> up;
-      if (view_.gated) up = Multiply(a, Of(view_.w_up, view_.ld_w_up), first, count);
-      for (int64_t r = 0; r < a.rows; ++r) {
+      if (step.gated) up = Multiply(x, Of(step.w_up, step.ld_w_up), first, count);
+      for (int64_t r = 0; r < x.rows; ++r) {
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
-          double x = Activate(view_.act, gate[at] + Bias(view_.b1, first + j));
-          if (view_.gated) x *= up[at] + Bias(view_.b_up, first + j);
-          c.At(r, first + j) = view_.rounds_c && view_.products == 2 ? Round(x, view_.dtype) : x;
+          double value = Activate(step.act, gate[at] + Bias(step.b, first + j));
+          if (step.gated) value *= up[at] + Bias(step.b_up, first + j);
+          c.At(r, first + j) = step.rounds && !last ? Round(value, view_.dtype) : value;
         }
       }
     });
     return c;
-  }
-
-  Matrix Second(const Matrix& c) const {
-    Matrix e(c.rows, view_.l);
-    ForColumns(view_.l, [&](int64_t first, int64_t count) {
-      const std::vector<double> sums = Multiply(c, Of(view_.w2, view_.ld_w2), first, count);
-      for (int64_t r = 0; r < c.rows; ++r) {
-        for (int64_t j = 0; j < count; ++j) {
-          e.At(r, first + j) =
-              sums[static_cast<size_t>(r * kColumnBlock + j)] + Bias(view_.b2, first + j);
-        }
-      }
-    });
-    return e;
   }
 
  private:
@@ -190,7 +177,7 @@ class FfnRun {
     });
   }
 
-  const FfnView& view_;
+  const ProductsView& view_;
   const std::vector<std::string>& inputs_;
   const int threads_;
 };
@@ -200,7 +187,7 @@ class FfnRun {
 absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
                                                  const std::vector<std::string>& inputs,
                                                  const std::vector<int64_t>& rows, int threads) {
-  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
+  SINTER_ASSIGN_OR_RETURN(const ProductsView view, ViewAsProducts(chain));
   if (SizeOf(view.dtype) != 2) {
     return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(view.dtype), " is not 16-bit"));
   }
@@ -208,9 +195,11 @@ absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
     if (row < 0 || row >= m) return absl::OutOfRangeError(absl::StrCat("row ", row, " of ", m));
   }
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const FfnRun run(view, inputs, threads);
-  Matrix result = run.First(run.LoadRows(rows));
-  if (view.products == 2) result = run.Second(result);
+  const ProductsRun run(view, inputs, threads);
+  Matrix result = run.LoadRows(rows);
+  for (int i = 0; i < view.size(); ++i) {
+    result = run.Apply(view.steps[static_cast<size_t>(i)], i + 1 == view.size(), result);
+  }
   std::vector<double> out;
   out.reserve(static_cast<size_t>(result.rows * result.columns));
   for (int64_t r = 0; r < result.rows; ++r) {

@@ -1,5 +1,5 @@
-// The float64 reference of an FFN chain, fast enough for whole problems of tens of GFLOP. Checked
-// against src/reference, the oracle, by ffn_reference_test.
+// The float64 reference of a sequence of products, an FFN among them, fast enough for whole
+// problems of tens of GFLOP. Checked against src/reference, the oracle, by ffn_reference_test.
 #ifndef SINTER_TESTS_GPU_FFN_REFERENCE_H_
 #define SINTER_TESTS_GPU_FFN_REFERENCE_H_
 
@@ -13,9 +13,9 @@
 namespace sinter::gpu_testing {
 
 // Rows `rows` (each in [0, m)) of the chain's only output, one after the other, contiguous.
-// `inputs`: canonical, bytes as the chain's strides lay them out. Only inputs are rounded, and C
-// where the chain casts it. INVALID_ARGUMENT when the chain is no FFN. Blocks; `threads` 0: one per
-// hardware thread.
+// `inputs`: canonical, bytes as the chain's strides lay them out. Only inputs are rounded, and
+// intermediates where the chain casts them. INVALID_ARGUMENT when the chain is none. Blocks;
+// `threads` 0: one per hardware thread.
 absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
                                                  const std::vector<std::string>& inputs,
                                                  const std::vector<int64_t>& rows, int threads = 0);

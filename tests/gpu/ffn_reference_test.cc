@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
+#include "src/chain/problem.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
@@ -14,8 +15,7 @@
 namespace sinter::gpu_testing {
 namespace {
 
-void ExpectAgrees(const FfnSpec& spec, int64_t m) {
-  const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
+void ExpectAgrees(const absl::StatusOr<Chain>& chain, int64_t m) {
   ASSERT_TRUE(chain.ok()) << chain.status();
   const auto inputs = RandomInputs(*chain, m, 5);
   ASSERT_TRUE(inputs.ok());
@@ -50,8 +50,20 @@ TEST(FfnReference, AgreesWithTheOracleOnEveryVariant) {
       spec.k = 1032;  // more than one block of K, and no multiple of it
       spec.l = 19;
       SCOPED_TRACE(absl::StrCat("act ", static_cast<int>(act), " mask ", mask));
-      ExpectAgrees(spec, 7);
+      ExpectAgrees(MakeFfnChain(spec), 7);
     }
+  }
+}
+
+TEST(FfnReference, AgreesWithTheOracleOnSequencesOfProducts) {
+  for (const char* line :
+       {"products m=M k=72 n=40,136,19 act=relu,identity,silu bias=1",
+        "products m=M k=40 n=24,56,40,16,8 act=identity,silu,identity,gelu_tanh,relu "
+        "gated=0,1,0,1,0 bias=0,1,0,1,0 layout=io dtype=f16"}) {
+    SCOPED_TRACE(line);
+    const absl::StatusOr<Problem> problem = ParseProblem(line);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    ExpectAgrees(problem->chain, 7);
   }
 }
 
