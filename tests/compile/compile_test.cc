@@ -150,6 +150,12 @@ TEST_F(CompileTest, BestKernelsOfTheProblemListsInBothLayouts) {
   CompileAll(jobs, "best kernels");
 }
 
+TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {
+  const std::vector<KernelJob> jobs = ProductsKernels(model_);
+  EXPECT_GE(jobs.size(), 5u * 2 * 2);  // those that are alike count once
+  CompileAll(jobs, "sequences of products");
+}
+
 TEST_F(CompileTest, RandomSchedulesOfTheShippingSpace) {
   CompileAll(RandomKernels(model_, kSeed, SweepCount(kShortSweep)), "random schedules");
 }

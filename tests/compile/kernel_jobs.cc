@@ -7,9 +7,11 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
 #include "src/fusion/ffn_plans.h"
+#include "src/fusion/fusion.h"
 #include "src/search/search.h"
 #include "src/search/space.h"
 #include "tests/unit/codegen/sample_kernels.h"
@@ -19,14 +21,17 @@ namespace {
 
 constexpr int kSchedulesOfAProblem = 4;
 
-std::vector<FfnProblem> ProblemsOf(const std::string& file) {
+std::vector<Problem> ReadList(const std::string& file) {
   std::ifstream in("tests/bench/problems/" + file);
   std::stringstream text;
   text << in.rdbuf();
+  auto problems = ParseProblems(text.str());
+  return problems.ok() ? *std::move(problems) : std::vector<Problem>();
+}
+
+std::vector<FfnProblem> ProblemsOf(const std::string& file) {
   std::vector<FfnProblem> list;
-  const auto problems = ParseProblems(text.str());
-  if (!problems.ok()) return list;
-  for (const Problem& problem : *problems) {
+  for (const Problem& problem : ReadList(file)) {
     const auto view = ViewAsFfn(problem.chain);
     if (view.ok()) list.push_back(ProblemOf(*view, BucketOf(problem.m.value_or(1))));
   }
@@ -126,6 +131,28 @@ std::vector<KernelJob> BestKernels(const DeviceModel& model) {
         jobs.AddBest(p, false);
         jobs.AddBest(FirstProductOf(p), true);
         jobs.AddBest(SecondProductOf(p), true);
+      }
+    }
+  }
+  return jobs.Take();
+}
+
+std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
+  JobList jobs(model);
+  for (const Problem& listed : ReadList("products.txt")) {
+    for (const char* layout : {"layout=oi", "layout=io"}) {
+      const auto problem =
+          ParseProblem(absl::StrReplaceAll(WriteProblem(listed), {{"layout=oi", layout}}));
+      if (!problem.ok()) continue;
+      const auto planned = PlanChain(problem->chain, BucketOf(problem->m.value_or(1)), model, {});
+      if (!planned.ok()) continue;
+      std::vector<Plan> plans = {planned->chosen};
+      plans.insert(plans.end(), planned->alternatives.begin(), planned->alternatives.end());
+      for (const char* name : {"fused", "unfused"}) {
+        const auto plan =
+            std::find_if(plans.begin(), plans.end(), [&](const Plan& p) { return p.name == name; });
+        if (plan == plans.end()) continue;
+        for (const PlannedKernel& kernel : plan->kernels) jobs.Add(kernel.spec);
       }
     }
   }

@@ -23,6 +23,10 @@ struct KernelJob {
 // one without a cooperative launch, and the two products of the unfused plan. No duplicates.
 std::vector<KernelJob> BestKernels(const DeviceModel& model);
 
+// products.txt in layout oi and io: every kernel of the best fused and of the unfused plan, as
+// planned: operands that lie in the workspace among them. No duplicates.
+std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
+
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
 // activation and bias, ragged sizes, buckets from 1 to 512. A function of `seed` alone.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
