@@ -11,6 +11,7 @@ namespace {
 constexpr int kMaxBox = 256;  // extent of one dimension of a TMA box
 constexpr int64_t kMaxAccumulators = 128;
 constexpr int64_t kMaxErfAccumulators = 104;
+constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -68,12 +69,13 @@ absl::Status CheckRing(const Schedule& s) {
   return absl::OkStatus();
 }
 
-// With two consumer warpgroups a thread of a persistent kernel has 224 registers; the erf form of
-// GELU needs so many itself that wider tiles spill.
+// With two consumer warpgroups a thread of a persistent kernel has 216 registers; the erf form of
+// GELU, and the sum of eight ranks' parts, need so many themselves that wider tiles spill.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
-  const bool tight = p.activation == Activation::kGeluErf && s.warpgroups_m * s.warpgroups_n == 2 &&
-                     s.dataflow == Dataflow::kGridExchange;
-  return tight ? kMaxErfAccumulators : kMaxAccumulators;
+  if (s.dataflow != Dataflow::kGridExchange || s.warpgroups_m * s.warpgroups_n < 2)
+    return kMaxAccumulators;
+  if (p.activation == Activation::kGeluErf) return kMaxErfAccumulators;
+  return s.first.split_k >= 8 ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
 
 // One product over K = `k` cut by `tile`. `name` is "first" or "second".

@@ -21,15 +21,15 @@ struct Arguments {
 
 extern __shared__ unsigned char dynamic_shared[];
 
-// With two consumer warpgroups, registers move to them when the roles part: 56 + 2 * 224 of the 504
+// With two consumer warpgroups, registers move to them when the roles part: 72 + 2 * 216 of the 504
 // that three warpgroups share. With one there are enough for every thread from the start.
 template <class Config>
 SINTER_DEVICE void become_producer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<56>();
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<72>();
 }
 template <class Config>
 SINTER_DEVICE void become_consumer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<224>();
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<216>();
 }
 
 // Weights that are constants load while predecessors still run; others only when those have ended.
