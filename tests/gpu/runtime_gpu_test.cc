@@ -10,6 +10,7 @@
 #include "runtime/driver/handles.h"
 #include "runtime/driver/scopes.h"
 #include "src/base/status.h"
+#include "src/chain/ffn_view.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/late_kernel.h"
 
