@@ -1,5 +1,6 @@
 #include "src/search/paper_search.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include "gtest/gtest.h"
@@ -26,6 +27,18 @@ TEST(PaperSearch, KeepsTheCheapestOfEverySurvivor) {
   for (size_t i = 1; i < found.best.size(); i++) {
     EXPECT_GE(found.best[i].cost_us, found.best[i - 1].cost_us);
   }
+}
+
+TEST(PaperSearch, ConsidersAMillionCandidatesOfGpt67B) {
+  const PaperProblem p{256, 16384, 4096, 4096};
+  const auto begin = std::chrono::steady_clock::now();
+  const PaperSearchResult found = PaperSearch(p, *BuiltinModel("h200"), 11);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  printf("GPT-6.7B, M = 256: %llu candidates after the rules, %llu of them costed, %.2f s\n",
+         static_cast<unsigned long long>(found.survivors),
+         static_cast<unsigned long long>(found.realisable), spent.count());
+  EXPECT_GE(found.survivors, 1000000u);
+  EXPECT_EQ(found.best.size(), 11u);
 }
 
 TEST(PaperSearch, IsDeterministic) {
