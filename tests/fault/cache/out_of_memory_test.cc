@@ -34,7 +34,9 @@ void* Allocate(size_t size) {
   return memory;
 }
 
-void Free(void* memory) {
+// Not inlined: an optimising compiler would see free() beside a replaced operator new and warn of a
+// mismatch.
+__attribute__((noinline)) void Free(void* memory) {
   if (memory != nullptr) --live;
   std::free(memory);
 }
