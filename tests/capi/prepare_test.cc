@@ -128,6 +128,7 @@ TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
   const ContextPtr empty = MakeTarget();
   EXPECT_EQ(Prepare(empty, &other, &options).status, SINTER_ERROR_CACHE_MISS);
   EXPECT_EQ(other, nullptr);
+  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
   sinter_plan_release(other);

@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/codegen/codegen.h"
+#include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
 #include "src/engine/tuned_choice.h"
@@ -108,6 +109,7 @@ TEST(WiringTest, ASecondEngineOnTheSameFolderSearchesAndCompilesNothing) {
   if (absl::IsUnavailable(first.status())) GTEST_SKIP() << first.status();
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_GT(cold->Stats().kernels_compiled, 0u);
+  cold->ports().cache_tools->Flush();
 
   const auto warm = TargetEngine(config);
   const auto second = warm->Prepare(problem.chain, 16, {}).value();
