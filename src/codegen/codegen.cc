@@ -4,6 +4,8 @@
 #include "src/base/status.h"
 #include "src/codegen/kernel_source.h"
 #include "src/codegen/recipe.h"
+#include "src/codegen/stitch/stitch_recipe.h"
+#include "src/codegen/stitch/stitch_source.h"
 #include "src/device/device_library.h"
 
 namespace sinter {
@@ -78,24 +80,46 @@ absl::Status CheckOperands(const KernelSpec& spec) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
-                                         const CodegenOptions& options) {
-  if (spec.family == KernelFamily::kStitch)
-    return absl::InvalidArgumentError("family stitch has no generator");
-  SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
-  SINTER_RETURN_IF_ERROR(CheckOperands(spec));
-  GeneratedKernel kernel;
-  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(spec));
+// What every request has beside its source.
+void Complete(const DeviceModel& model, const CodegenOptions& options, GeneratedKernel& kernel) {
   CompileRequest& request = kernel.request;
-  request.name = absl::StrCat(EntryName(spec.schedule.dataflow), ".cu");
-  request.source = KernelSource(spec);
   request.headers = Headers();
   request.arch = model.arch;
   request.entry = kernel.recipe.entry;
   if (options.trap_spins) request.options.push_back("-DSINTER_TRAP_SPINS");
   if (options.jitter) request.options.push_back("-DSINTER_JITTER");
+}
+
+absl::StatusOr<GeneratedKernel> GenerateStitch(const KernelSpec& spec) {
+  if (spec.stitch == nullptr) return absl::InvalidArgumentError("a stitch kernel has no body");
+  GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(spec.stitch->body, spec.stitch->schedule.owner));
+  SINTER_ASSIGN_OR_RETURN(kernel.recipe, StitchRecipe(spec, program));
+  kernel.request.name = absl::StrCat(kStitchEntry, ".cu");
+  SINTER_ASSIGN_OR_RETURN(kernel.request.source, StitchSource(*spec.stitch, program));
+  return kernel;
+}
+
+absl::StatusOr<GeneratedKernel> GenerateProducts(const KernelSpec& spec,
+                                                 const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
+  SINTER_RETURN_IF_ERROR(CheckOperands(spec));
+  GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(spec));
+  kernel.request.name = absl::StrCat(EntryName(spec.schedule.dataflow), ".cu");
+  kernel.request.source = KernelSource(spec);
+  return kernel;
+}
+
+}  // namespace
+
+absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
+                                         const CodegenOptions& options) {
+  SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, spec.family == KernelFamily::kStitch
+                                                      ? GenerateStitch(spec)
+                                                      : GenerateProducts(spec, model));
+  Complete(model, options, kernel);
   return kernel;
 }
 

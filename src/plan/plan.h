@@ -4,6 +4,7 @@
 #define SINTER_SRC_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "src/base/digest.h"
 #include "src/plan/problem.h"
 #include "src/plan/schedule.h"
+#include "src/plan/stitch/spec.h"
 
 namespace sinter {
 
@@ -50,9 +52,11 @@ struct KernelSpec {
   FfnProblem problem;
   Schedule schedule;
   std::vector<OperandBinding> operands;
-  uint64_t workspace_flags_offset = 0;  // ready flags of kGridExchange
+  uint64_t workspace_flags_offset = 0;  // ready flags of kGridExchange; the barrier of a stitch
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
+  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of problem,
+                                             // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;
 };
 

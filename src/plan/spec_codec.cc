@@ -72,12 +72,28 @@ absl::Status ReadBindings(ByteReader& r, KernelSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r) {
+  KernelSpec spec;
+  spec.family = KernelFamily::kStitch;
+  SINTER_ASSIGN_OR_RETURN(StitchSpec stitch, ReadStitch(r));
+  spec.stitch = std::make_shared<const StitchSpec>(std::move(stitch));
+  spec.workspace_flags_offset = r.U64();
+  if (!r.ok()) return Lost("truncated");
+  if (spec.workspace_flags_offset > kMaxOffset) return Lost("barrier offset");
+  return spec;
+}
+
 bool IsFamily(uint32_t v) { return v >= 1 && v <= 3; }
 
 }  // namespace
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(spec.family));
+  if (spec.family == KernelFamily::kStitch) {
+    WriteStitch(*spec.stitch, w);
+    w.U64(spec.workspace_flags_offset);
+    return;
+  }
   WriteProblem(spec.problem, w);
   w.Bytes(spec.schedule.Canonical());
   w.U32(static_cast<uint32_t>(spec.operands.size()));
@@ -96,6 +112,7 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
   const uint32_t family = r.U32();
   if (!IsFamily(family)) return Lost(absl::StrCat("family ", family, " is not 1 to 3"));
   spec.family = static_cast<KernelFamily>(family);
+  if (spec.family == KernelFamily::kStitch) return ReadStitchSpec(r);
   SINTER_ASSIGN_OR_RETURN(spec.problem, ReadProblem(r));
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));

@@ -1,0 +1,334 @@
+#include "src/codegen/stitch/emitter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "src/base/status.h"
+#include "src/codegen/stitch/index_text.h"
+#include "src/codegen/stitch/op_text.h"
+
+namespace sinter {
+namespace {
+
+// Dear enough that keeping the result beats computing it again.
+bool IsDear(const Op& op) {
+  if (op.kind == OpKind::kBinary) {
+    return op.binary == BinaryKind::kDiv || op.binary == BinaryKind::kPow;
+  }
+  if (op.kind != OpKind::kUnary) return false;
+  switch (op.unary) {
+    case UnaryKind::kNeg:
+    case UnaryKind::kAbs:
+    case UnaryKind::kRelu:
+    case UnaryKind::kSquare:
+    case UnaryKind::kFloor:
+    case UnaryKind::kNot:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Ops that an f32 output is made of.
+std::set<ValueId> ExactOps(const Chain& body) {
+  std::set<ValueId> exact;
+  for (const ChainOutput& output : body.outputs()) {
+    if (body.op(output.value).type.dtype == DType::kF32) exact.insert(output.value);
+  }
+  for (size_t i = body.ops().size(); i > 0; --i) {
+    const ValueId id = static_cast<ValueId>(i) - 1;
+    if (exact.count(id) == 0) continue;
+    for (ValueId operand : body.op(id).operands) exact.insert(operand);
+  }
+  return exact;
+}
+
+}  // namespace
+
+StitchEmitter::StitchEmitter(const Chain& body, const StitchProgram& program)
+    : body_(body),
+      program_(program),
+      unit_(space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth)),
+      exact_(ExactOps(body)) {}
+
+void StitchEmitter::OpenScope(bool branch) {
+  scopes_.emplace_back();
+  scopes_.back().branch = branch;
+}
+
+std::string StitchEmitter::CloseScope() {
+  std::string text = std::move(scopes_.back().text);
+  scopes_.pop_back();
+  return text;
+}
+
+void StitchEmitter::Add(int depth, const std::string& line) {
+  const std::string indent(2 * static_cast<size_t>(depth) + 2, ' ');
+  absl::StrAppend(&scopes_[static_cast<size_t>(depth)].text, indent, line, "\n");
+}
+
+void StitchEmitter::BeginPass(IndexVar element, int width, int number) {
+  element_ = element;
+  width_ = width;
+  pass_ = number;
+}
+
+void StitchEmitter::SetKept(const Kept& kept) {
+  kept_ = kept;
+  computed_.clear();
+}
+
+std::string StitchEmitter::NewName(const char* prefix) { return absl::StrCat(prefix, names_++); }
+
+std::string StitchEmitter::EachText() const { return absl::StrCat("SINTER_EACH(", width_, ") "); }
+
+Position StitchEmitter::Canonical(const Position& at) {
+  Position canonical;
+  for (const Index& index : at) canonical.push_back(space_.Canonical(index));
+  return canonical;
+}
+
+Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& strides) {
+  Index address;
+  for (size_t i = 0; i < at.size(); ++i) address = address.Plus(at[i].Times(strides[i].value));
+  return space_.Canonical(address);
+}
+
+const Emitted* StitchEmitter::Find(const ElementKey& key) const {
+  for (const Scope& scope : scopes_) {
+    const auto found = scope.known.find(key);
+    if (found != scope.known.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key) {
+  uses[key].insert(pass_);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
+  const ElementKey key = {id, Canonical(at)};
+  if (const Emitted* found = Find(key)) return *found;
+  const auto kept = kept_.values.find(key);
+  if (kept != kept_.values.end() && computed_.count(key) > 0) {
+    return Emitted{absl::StrCat(kept->second, "[j]"), true, kElementDepth};
+  }
+  SINTER_ASSIGN_OR_RETURN(Emitted value, Compute(id, key.second));
+  if (value.vector && value.depth == kElementDepth && IsDear(body_.op(id))) {
+    NoteUse(used_.values, key);
+    if (kept != kept_.values.end()) {
+      Add(value.depth, absl::StrCat(EachText(), kept->second, "[j][e] = ", value.Each(), ";"));
+      computed_.insert(key);
+    }
+  }
+  scopes_[static_cast<size_t>(value.depth)].known[key] = value;
+  return value;
+}
+
+absl::StatusOr<Emitted> StitchEmitter::PullOperand(ValueId id, const Position& at) {
+  return Pull(body_.op(id).operands[0], at);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  switch (op.kind) {
+    case OpKind::kInput:
+      return Load(id, at);
+    case OpKind::kScalar:
+      return Emitted{ScalarText(op), false, kPhaseDepth};
+    case OpKind::kIota:
+      return Counted(op, at);
+    case OpKind::kConcat:
+      return Joined(id, at);
+    case OpKind::kReduce: {
+      const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+      if (use == ReduceUse::kColumn) return Column(id, at);
+      const auto row = rows_.find(id);
+      if (use == ReduceUse::kRow && row != rows_.end() && IsOfUnit(op, at, unit_, space_)) {
+        return Emitted{row->second, false, kUnitDepth};
+      }
+      return Serial(id, at);
+    }
+    case OpKind::kBroadcast:
+    case OpKind::kTranspose:
+    case OpKind::kReshape:
+    case OpKind::kSlice:
+      return Pull(op.operands[0], PullPosition(body_, op, 0, at, space_));
+    default:
+      return Elementwise(id, at);
+  }
+}
+
+Emitted StitchEmitter::Declare(const char* word, const std::string& expression, bool vector,
+                               int depth) {
+  const std::string name = NewName(vector ? "v" : "s");
+  if (vector) {
+    Add(depth, absl::StrCat(word, " ", name, "[", width_, "];"));
+    Add(depth, absl::StrCat(EachText(), name, "[e] = ", expression, ";"));
+  } else {
+    Add(depth, absl::StrCat("const ", word, " ", name, " = ", expression, ";"));
+  }
+  return {name, vector, depth};
+}
+
+// Nothing is read before the branch that it belongs to is taken.
+int StitchEmitter::LoadDepth(const Index& index) const {
+  int depth = space_.Depth(index);
+  for (size_t i = 0; i < scopes_.size(); ++i) {
+    if (scopes_[i].branch) depth = std::max(depth, static_cast<int>(i));
+  }
+  return depth;
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const Index address = Address(at, op.strides);
+  const std::string base = absl::StrCat("in", op.input);
+  const int depth = LoadDepth(address);
+  const Along along = AlongVector(space_, address, element_, width_);
+  const std::string element = ElementTypeName(op.type.dtype);
+  if (along == Along::kUniform) {
+    return Declare(WordName(op.type.dtype),
+                   absl::StrCat(element, "::word(", base, "[",
+                                IndexText(space_, address, element_, false), "])"),
+                   false, depth);
+  }
+  if (along == Along::kScattered) {
+    return Declare(WordName(op.type.dtype),
+                   absl::StrCat(element, "::word(", base, "[",
+                                IndexText(space_, address, element_, true), "])"),
+                   true, depth);
+  }
+  const ElementKey key = {id, at};
+  if (depth == kElementDepth) {
+    NoteUse(used_.inputs, key);
+    const auto kept = kept_.inputs.find(key);
+    if (kept != kept_.inputs.end()) {
+      return Emitted{absl::StrCat(kept->second, "[j]"), true, depth};
+    }
+  }
+  const std::string name = NewName("p");
+  Add(depth, absl::StrCat("const auto ", name, " = load_pack<", element, ", ", width_, ">(", base,
+                          " + ", IndexText(space_, address, element_, false), ");"));
+  return Emitted{name, true, depth};
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at) {
+  const Index index = at[static_cast<size_t>(op.axis)];
+  const bool vector = AlongVector(space_, index, element_, width_) != Along::kUniform;
+  const char* word = WordName(op.type.dtype);
+  return Declare(word,
+                 absl::StrCat("static_cast<", word, ">(",
+                              IndexText(space_, index, element_, vector), ")"),
+                 vector, space_.Depth(index));
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  std::vector<std::string> operands;
+  bool vector = false;
+  int depth = kPhaseDepth;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(const Emitted operand,
+                            Pull(op.operands[i], PullPosition(body_, op, i, at, space_)));
+    operands.push_back(operand.Each());
+    vector |= operand.vector;
+    depth = std::max(depth, operand.depth);
+  }
+  if (op.kind == OpKind::kCast && !CastRounds(body_, op)) {
+    return Pull(op.operands[0], PullPosition(body_, op, 0, at, space_));
+  }
+  const bool exact = exact_.count(id) > 0;
+  return Declare(WordName(op.type.dtype), OpText(body_, op, operands, exact), vector, depth);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const size_t axis = static_cast<size_t>(op.axis);
+  if (AlongVector(space_, at[axis], element_, width_) == Along::kScattered) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (concat): vectors of ", width_, " cross its borders"));
+  }
+  struct Side {
+    std::string text, value;
+    int64_t end;
+  };
+  std::vector<Side> sides;
+  bool vector = false;
+  int64_t start = 0;
+  for (ValueId operand : op.operands) {
+    Position from = at;
+    from[axis] = at[axis].Plus(-start);
+    OpenScope(true);
+    const absl::StatusOr<Emitted> value = Pull(operand, from);
+    std::string text = CloseScope();
+    SINTER_RETURN_IF_ERROR(value.status());
+    vector |= value->vector;
+    start += body_.op(operand).type.dims[axis].value;
+    sides.push_back({std::move(text), value->Each(), start});
+  }
+  const std::string name = NewName("v");
+  const int depth = static_cast<int>(scopes_.size()) - 1;
+  Add(absl::StrCat(WordName(op.type.dtype), " ", name, vector ? absl::StrCat("[", width_, "];")
+                                                              : ";"));
+  const std::string where = IndexText(space_, at[axis], element_, false);
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const bool last = i + 1 == sides.size();
+    Add(absl::StrCat(i == 0 ? "" : "} else ", last ? "{" : absl::StrCat("if (", where, " < ",
+                                                                        sides[i].end, ") {")));
+    scopes_.back().text += sides[i].text;
+    Add(absl::StrCat("  ", vector ? absl::StrCat(EachText(), name, "[e]") : name, " = ",
+                     sides[i].value, ";"));
+  }
+  Add("}");
+  return Emitted{name, vector, depth};
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Serial(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+  std::vector<int64_t> extents;
+  for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+  const int64_t count = ReducedElements(body_, op);
+  if (count == 0) {
+    return absl::FailedPreconditionError(absl::StrCat("op ", id, " (reduce): M elements in one thread"));
+  }
+  const std::string counter = NewName("k");
+  const IndexVar loop = space_.AddLoop(counter, count, static_cast<int>(scopes_.size()));
+  OpenScope();
+  const absl::StatusOr<Emitted> value =
+      Pull(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
+  const std::string inside = CloseScope();
+  SINTER_RETURN_IF_ERROR(value.status());
+  const char* word = WordName(op.type.dtype);
+  const std::string name = NewName("v"), join = JoinName(op.reduce);
+  const std::string each = value->vector ? EachText() : "", at_e = value->vector ? "[e]" : "";
+  Add(absl::StrCat(word, " ", name, value->vector ? absl::StrCat("[", width_, "];") : ";"));
+  Add(absl::StrCat(each, name, at_e, " = ", join, "::empty(", word, "{});"));
+  Add("#pragma unroll 8");
+  Add(absl::StrCat("for (int ", counter, " = 0; ", counter, " < ", count, "; ++", counter, ") {"));
+  scopes_.back().text += inside;
+  Add(absl::StrCat("  ", each, name, at_e, " = ", join, "::join<", word, ">(", name, at_e, ", ",
+                   value->Each(), ");"));
+  Add("}");
+  if (op.reduce == ReduceKind::kMean) {
+    Add(absl::StrCat(each, name, at_e, " *= ", FloatText(1.0 / static_cast<double>(count)), ";"));
+  }
+  return Emitted{name, value->vector, static_cast<int>(scopes_.size()) - 1};
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const Index index = space_.Canonical(LinearIndex(op.type.dims, at));
+  const Along along = AlongVector(space_, index, element_, width_);
+  const bool vector = along != Along::kUniform;
+  return Declare(WordName(op.type.dtype),
+                 absl::StrCat("__ldcg(", columns_.at(id), " + ",
+                              IndexText(space_, index, element_, vector), ")"),
+                 vector, LoadDepth(index));
+}
+
+}  // namespace sinter

@@ -1,0 +1,120 @@
+// StitchEmitter: statements that compute values of a body, each in the outermost scope where what
+// it reads is known. What several results share is computed once.
+#ifndef SINTER_SRC_CODEGEN_STITCH_EMITTER_H_
+#define SINTER_SRC_CODEGEN_STITCH_EMITTER_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/plan/stitch/program.h"
+
+namespace sinter {
+
+// A value in source: a scalar, or a vector of which `name[e]` is one element.
+struct Emitted {
+  std::string name;
+  bool vector = false;
+  int depth = 0;  // of the scope that declares it
+
+  std::string Each() const { return vector ? name + "[e]" : name; }
+};
+
+// An element (or a vector of elements) of a value.
+using ElementKey = std::pair<ValueId, Position>;
+
+// What outlives a pass through a unit's elements, by the name that holds it for every turn `j` of
+// the unit's threads: packs read from memory, values computed in the first pass that needs them.
+struct Kept {
+  std::map<ElementKey, std::string> inputs, values;
+};
+
+// What a pass used: the choice of what is kept is made from it.
+struct Used {
+  std::map<ElementKey, std::set<int>> inputs, values;  // loops that read it as a vector
+};
+
+constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
+
+class StitchEmitter {
+ public:
+  StitchEmitter(const Chain& body, const StitchProgram& program);
+
+  IndexSpace& space() { return space_; }
+  IndexVar unit() const { return unit_; }
+
+  // Scopes, from the kernel's down. Text of a closed scope belongs to its parent.
+  void OpenScope(bool branch = false);
+  std::string CloseScope();
+  void Add(int depth, const std::string& line);
+  // To the innermost scope: a line, or text as it stands.
+  void Append(const std::string& text) { scopes_.back().text += text; }
+  void Add(const std::string& line) { Add(static_cast<int>(scopes_.size()) - 1, line); }
+
+  // A pass through elements: loop variable `element` counted in vectors of `width`; `number` tells
+  // passes apart.
+  void BeginPass(IndexVar element, int width, int number);
+  // For the passes of one unit; forgets what earlier units' passes computed.
+  void SetKept(const Kept& kept);
+  // Since StartUses.
+  const Used& used() const { return used_; }
+  void StartUses() { used_ = Used(); }
+
+  // A result of an earlier pass or phase.
+  void SetRow(ValueId row, const std::string& name) { rows_[row] = name; }
+  void ForgetRows() { rows_.clear(); }
+  void SetColumn(ValueId column, const std::string& results) { columns_[column] = results; }
+
+  // Element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
+  absl::StatusOr<Emitted> Pull(ValueId id, const Position& at);
+  // The operand of reduction `id` at the place that the pass stands at.
+  absl::StatusOr<Emitted> PullOperand(ValueId id, const Position& at);
+
+  // Where element `at` of a tensor with `strides` lies.
+  Index Address(const Position& at, const std::vector<Stride>& strides);
+  std::string NewName(const char* prefix);
+  int width() const { return width_; }
+  IndexVar element() const { return element_; }
+  // "SINTER_EACH(8) ".
+  std::string EachText() const;
+
+ private:
+  struct Scope {
+    std::string text;
+    std::map<ElementKey, Emitted> known;
+    bool branch = false;
+  };
+
+  Position Canonical(const Position& at);
+  const Emitted* Find(const ElementKey& key) const;
+  int LoadDepth(const Index& index) const;
+  absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
+  Emitted Declare(const char* word, const std::string& expression, bool vector, int depth);
+  absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
+  absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Serial(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
+  void NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key);
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  IndexSpace space_;
+  const IndexVar unit_;
+  IndexVar element_ = -1;
+  int width_ = 1, pass_ = 0, names_ = 0;
+  std::set<ValueId> exact_;  // ops that an f32 output is made of
+  std::vector<Scope> scopes_;
+  std::map<ValueId, std::string> rows_, columns_;
+  Kept kept_;
+  std::set<ElementKey> computed_;  // of kept_.values: an earlier pass has filled them
+  Used used_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_STITCH_EMITTER_H_

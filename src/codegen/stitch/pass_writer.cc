@@ -1,0 +1,163 @@
+#include "src/codegen/stitch/pass_writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "src/base/status.h"
+#include "src/codegen/stitch/index_text.h"
+#include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostUnrolled = 32;
+
+}  // namespace
+
+std::string RowName(ValueId id) { return absl::StrCat("row", id); }
+std::string ColumnName(ValueId id) { return absl::StrCat("column", id); }
+
+PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
+                  bool flat) {
+  PassShape shape;
+  shape.flat = flat;
+  shape.elements = loop.elements;
+  shape.symbolic = loop.symbolic;
+  shape.width = LoopVector(body, schedule, loop);
+  shape.turns = flat ? schedule.chunks : LoopTurns(body, schedule, loop);
+  return shape;
+}
+
+std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
+                           const std::string& inside) {
+  const std::string unroll =
+      shape.turns <= kMostUnrolled ? "    #pragma unroll\n" : "    #pragma unroll 4\n";
+  if (shape.flat) {
+    return absl::Substitute(
+        "$0    for (int j = 0; j < $1; ++j) {\n"
+        "      const long long n = base + (j * $2 + static_cast<int>(threadIdx.x)) * $3;\n"
+        "      if (n < count) {\n$4      }\n    }\n",
+        unroll, shape.turns, s.block_threads, shape.width, inside);
+  }
+  const int64_t turn = int64_t{s.unit_threads} * s.cluster * shape.width;
+  const bool whole = shape.turns * turn == shape.elements;
+  const std::string place =
+      s.cluster > 1 ? absl::StrCat("((j * ", s.cluster, " + rank) * ", s.unit_threads, " + t)")
+                    : absl::StrCat("(j * ", s.unit_threads, " + t)");
+  return absl::Substitute(
+      "$0    for (int j = 0; j < $1; ++j) {\n      const int i = $2 * $3;\n      $4{\n$5      }\n"
+      "    }\n",
+      unroll, shape.turns, place, shape.width,
+      whole ? "" : absl::StrCat("if (i < ", shape.elements, ") "), inside);
+}
+
+absl::StatusOr<Position> PassWriter::PositionOf(const StitchRoot& root, const PassShape& shape,
+                                                IndexVar element) {
+  const std::vector<Dim>& dims = DimsOfRoot(spec_.body, root);
+  if (shape.flat) return PositionIn(dims, element, emitter_.space());
+  SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
+  return PositionIn(cut, emitter_.unit(), element, emitter_.space());
+}
+
+absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, IndexVar element,
+                               int number) {
+  emitter_.BeginPass(element, shape.width, number);
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kRow) continue;
+    const Op& op = spec_.body.op(root.value);
+    const char* word = WordName(op.type.dtype);
+    emitter_.Add(kUnitDepth, absl::StrCat(word, " ", RowName(root.value), " = ",
+                                          JoinName(op.reduce), "::empty(", word, "{});"));
+  }
+  emitter_.OpenScope();
+  absl::Status status;
+  for (const StitchRoot& root : loop.roots) {
+    const absl::StatusOr<Position> at = PositionOf(root, shape, element);
+    status.Update(at.status());
+    if (status.ok()) status.Update(WriteRoot(root, *at));
+  }
+  const std::string inside = emitter_.CloseScope();
+  SINTER_RETURN_IF_ERROR(status);
+  emitter_.Append(AroundElements(shape, spec_.schedule, inside));
+  JoinRows(loop);
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
+  switch (root.kind) {
+    case StitchRoot::kStore:
+      return Store(root, at);
+    case StitchRoot::kRow:
+      return Row(root, at);
+    case StitchRoot::kColumn:
+      return Column(root, at);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
+  const ChainOutput& output = spec_.body.outputs()[static_cast<size_t>(root.output)];
+  const DType dtype = spec_.body.op(root.value).type.dtype;
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
+  const Index address = emitter_.Address(at, output.strides);
+  const int width = emitter_.width();
+  const Along along = AlongVector(emitter_.space(), address, emitter_.element(), width);
+  const std::string to = absl::StrCat("out", root.output), element = ElementTypeName(dtype);
+  const std::string words = emitter_.NewName("w");
+  emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", width, "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const bool next = along == Along::kNext;
+  const std::string where =
+      IndexText(emitter_.space(), address, emitter_.element(), along == Along::kScattered);
+  emitter_.Add(next ? absl::StrCat("if (live) store_pack<", element, ", ", width, ">(", to, " + ",
+                                   where, ", ", words, ");")
+                    : absl::StrCat("if (live) ", emitter_.EachText(), to, "[", where, "] = ",
+                                   element, "::stored(", words, "[e]);"));
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
+  const Op& op = spec_.body.op(root.value);
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
+  const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
+  emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string name = RowName(root.value);
+  emitter_.Add(absl::Substitute("$0 = $1::join<$2>($0, fold<$1>($3));", name, JoinName(op.reduce),
+                                word, words));
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
+  const Op& op = spec_.body.op(root.value);
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
+  const std::string name = ColumnName(root.value);
+  emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
+                                emitter_.EachText(), name, JoinName(op.reduce),
+                                WordName(op.type.dtype), value.Each()));
+  return absl::OkStatus();
+}
+
+void PassWriter::JoinRows(const StitchLoop& loop) {
+  std::vector<std::string> partials;
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kRow) continue;
+    const Op& op = spec_.body.op(root.value);
+    partials.push_back(absl::StrCat("Partial<", JoinName(op.reduce), ", ",
+                                    WordName(op.type.dtype), ">{", RowName(root.value), "}"));
+  }
+  if (partials.empty()) return;
+  emitter_.Add(absl::StrCat("group.reduce(", absl::StrJoin(partials, ", "), ");"));
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kRow) continue;
+    const Op& op = spec_.body.op(root.value);
+    if (op.reduce == ReduceKind::kMean) {
+      emitter_.Add(absl::StrCat(RowName(root.value), " *= ",
+                                FloatText(1.0 / static_cast<double>(loop.elements)), ";"));
+    }
+    emitter_.SetRow(root.value, RowName(root.value));
+  }
+}
+
+}  // namespace sinter

@@ -1,0 +1,59 @@
+// PassWriter: one pass through the elements of a unit, or of everything: its roots' statements and
+// the loop around them.
+#ifndef SINTER_SRC_CODEGEN_STITCH_PASS_WRITER_H_
+#define SINTER_SRC_CODEGEN_STITCH_PASS_WRITER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "src/codegen/stitch/emitter.h"
+#include "src/plan/stitch/spec.h"
+
+namespace sinter {
+
+// How a pass's threads take its elements.
+struct PassShape {
+  bool flat = false;
+  int64_t elements = 1;  // of a unit; flat: of everything, not counting M
+  bool symbolic = false;
+  int width = 1;      // elements of a vector
+  int64_t turns = 1;  // vectors of a thread; flat: before it moves on by the whole grid
+};
+PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
+                  bool flat);
+
+// "for (int j ..) { const int i = ..; if (i < n) {", and what closes it, around `inside`.
+std::string AroundElements(const PassShape& shape, const StitchSchedule& schedule,
+                           const std::string& inside);
+
+class PassWriter {
+ public:
+  PassWriter(const StitchSpec& spec, const StitchProgram& program, StitchEmitter& emitter)
+      : spec_(spec), program_(program), emitter_(emitter) {}
+
+  // Appends the pass to the unit's scope and makes its row reductions known to later passes.
+  absl::Status Write(const StitchLoop& loop, const PassShape& shape, IndexVar element, int number);
+
+ private:
+  absl::StatusOr<Position> PositionOf(const StitchRoot& root, const PassShape& shape,
+                                      IndexVar element);
+  absl::Status WriteRoot(const StitchRoot& root, const Position& at);
+  absl::Status Store(const StitchRoot& root, const Position& at);
+  absl::Status Row(const StitchRoot& root, const Position& at);
+  absl::Status Column(const StitchRoot& root, const Position& at);
+  void JoinRows(const StitchLoop& loop);
+
+  const StitchSpec& spec_;
+  const StitchProgram& program_;
+  StitchEmitter& emitter_;
+};
+
+// Names of a row reduction's and a column reduction's accumulators.
+std::string RowName(ValueId id);
+std::string ColumnName(ValueId id);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_STITCH_PASS_WRITER_H_

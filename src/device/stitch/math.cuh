@@ -1,0 +1,135 @@
+// Arithmetic of the primitives. `Fast` is for values that end in 16 bits or fewer, `Exact` for those
+// that an f32 result is made of: within a few units in the last place.
+#pragma once
+#include "ptx/types.cuh"
+
+namespace sinter {
+
+SINTER_DEVICE float keep_nan_max(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+SINTER_DEVICE float keep_nan_min(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+SINTER_DEVICE float exp2_approx(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+SINTER_DEVICE float reciprocal_approx(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+SINTER_DEVICE float tanh_approx(float x) {
+  float r;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+struct Common {
+  static SINTER_DEVICE float add(float a, float b) { return a + b; }
+  static SINTER_DEVICE float sub(float a, float b) { return a - b; }
+  static SINTER_DEVICE float mul(float a, float b) { return a * b; }
+  static SINTER_DEVICE float max(float a, float b) { return keep_nan_max(a, b); }
+  static SINTER_DEVICE float min(float a, float b) { return keep_nan_min(a, b); }
+  static SINTER_DEVICE float pow(float a, float b) { return powf(a, b); }
+  // s32 wraps.
+  static SINTER_DEVICE int add(int a, int b) { return static_cast<int>(static_cast<u32>(a) + static_cast<u32>(b)); }
+  static SINTER_DEVICE int sub(int a, int b) { return static_cast<int>(static_cast<u32>(a) - static_cast<u32>(b)); }
+  static SINTER_DEVICE int mul(int a, int b) { return static_cast<int>(static_cast<u32>(a) * static_cast<u32>(b)); }
+  static SINTER_DEVICE int max(int a, int b) { return a > b ? a : b; }
+  static SINTER_DEVICE int min(int a, int b) { return a < b ? a : b; }
+  static SINTER_DEVICE bool both(bool a, bool b) { return a && b; }
+  static SINTER_DEVICE bool either(bool a, bool b) { return a || b; }
+
+  static SINTER_DEVICE float neg(float x) { return -x; }
+  static SINTER_DEVICE float abs(float x) { return fabsf(x); }
+  static SINTER_DEVICE float rsqrt(float x) { return rsqrtf(x); }
+  static SINTER_DEVICE float erf(float x) { return erff(x); }
+  static SINTER_DEVICE float relu(float x) { return keep_nan_max(x, 0.0f); }
+  static SINTER_DEVICE float square(float x) { return x * x; }
+  static SINTER_DEVICE float sin(float x) { return sinf(x); }
+  static SINTER_DEVICE float cos(float x) { return cosf(x); }
+  static SINTER_DEVICE float floor(float x) { return floorf(x); }
+  static SINTER_DEVICE int neg(int x) { return sub(0, x); }
+  static SINTER_DEVICE int abs(int x) { return x < 0 ? neg(x) : x; }
+  static SINTER_DEVICE int relu(int x) { return x > 0 ? x : 0; }
+  static SINTER_DEVICE int square(int x) { return mul(x, x); }
+  static SINTER_DEVICE bool invert(bool x) { return !x; }
+};
+
+struct Fast : Common {
+  static SINTER_DEVICE float div(float a, float b) { return a * reciprocal_approx(b); }
+  static SINTER_DEVICE float exp(float x) { return exp2_approx(x * 1.4426950408889634f); }
+  static SINTER_DEVICE float log(float x) { return __logf(x); }
+  static SINTER_DEVICE float sqrt(float x) { return sqrtf(x); }
+  static SINTER_DEVICE float tanh(float x) { return tanh_approx(x); }
+  static SINTER_DEVICE float sigmoid(float x) { return reciprocal_approx(1.0f + exp(-x)); }
+  static SINTER_DEVICE float reciprocal(float x) { return reciprocal_approx(x); }
+};
+
+struct Exact : Common {
+  static SINTER_DEVICE float div(float a, float b) { return a / b; }
+  static SINTER_DEVICE float exp(float x) { return expf(x); }
+  static SINTER_DEVICE float log(float x) { return logf(x); }
+  static SINTER_DEVICE float sqrt(float x) { return sqrtf(x); }
+  static SINTER_DEVICE float tanh(float x) { return tanhf(x); }
+  static SINTER_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+  static SINTER_DEVICE float reciprocal(float x) { return 1.0f / x; }
+};
+
+// Casts between words. To s32: toward zero, saturating, NaN gives 0.
+SINTER_DEVICE int to_s32(float x) { return __float2int_rz(x); }
+SINTER_DEVICE int to_s32(int x) { return x; }
+SINTER_DEVICE int to_s32(bool x) { return x ? 1 : 0; }
+SINTER_DEVICE float to_f32(float x) { return x; }
+SINTER_DEVICE float to_f32(int x) { return static_cast<float>(x); }
+SINTER_DEVICE float to_f32(bool x) { return x ? 1.0f : 0.0f; }
+SINTER_DEVICE bool to_pred(float x) { return x != 0.0f; }
+SINTER_DEVICE bool to_pred(int x) { return x != 0; }
+SINTER_DEVICE bool to_pred(bool x) { return x; }
+
+// Reductions: how two partial results join, and what an empty one is; the argument only names the
+// type.
+struct Sum {
+  template <class Word>
+  static SINTER_DEVICE Word join(Word a, Word b) {
+    return Common::add(a, b);
+  }
+  static SINTER_DEVICE float empty(float) { return 0.0f; }
+  static SINTER_DEVICE int empty(int) { return 0; }
+};
+struct Largest {
+  template <class Word>
+  static SINTER_DEVICE Word join(Word a, Word b) {
+    return Common::max(a, b);
+  }
+  static SINTER_DEVICE float empty(float) { return __uint_as_float(0xFF800000u); }
+  static SINTER_DEVICE int empty(int) { return -2147483647 - 1; }
+};
+struct Smallest {
+  template <class Word>
+  static SINTER_DEVICE Word join(Word a, Word b) {
+    return Common::min(a, b);
+  }
+  static SINTER_DEVICE float empty(float) { return __uint_as_float(0x7F800000u); }
+  static SINTER_DEVICE int empty(int) { return 2147483647; }
+};
+
+// All elements of a vector joined, as a tree.
+template <class Join, class Word, int kCount>
+SINTER_DEVICE Word fold(Word (&words)[kCount]) {
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int e = 0; e < half; ++e) words[e] = Join::join(words[e], words[e + half]);
+  }
+  return words[0];
+}
+
+}  // namespace sinter

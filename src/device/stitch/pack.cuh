@@ -1,0 +1,86 @@
+// Elements of tensors: loads and stores of one or several at once, each to and from the word that
+// arithmetic is done in: f32 for floating types, s32 for s32, bool for pred.
+#pragma once
+#include "ptx/element.cuh"
+
+namespace sinter {
+
+struct ElementF32 {
+  using Stored = float;
+  using Word = float;
+  static SINTER_DEVICE float word(float stored) { return stored; }
+  static SINTER_DEVICE float stored(float word) { return word; }
+};
+struct ElementF16 {
+  using Stored = u16;
+  using Word = float;
+  static SINTER_DEVICE float word(u16 stored) { return Float16::unpack(stored); }
+  static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(Float16::pack(word, 0)); }
+};
+struct ElementBF16 {
+  using Stored = u16;
+  using Word = float;
+  static SINTER_DEVICE float word(u16 stored) { return BFloat16::unpack(stored); }
+  static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(BFloat16::pack(word, 0)); }
+};
+struct ElementS32 {
+  using Stored = int;
+  using Word = int;
+  static SINTER_DEVICE int word(int stored) { return stored; }
+  static SINTER_DEVICE int stored(int word) { return word; }
+};
+struct ElementPred {
+  using Stored = unsigned char;
+  using Word = bool;
+  static SINTER_DEVICE bool word(unsigned char stored) { return stored != 0; }
+  static SINTER_DEVICE unsigned char stored(bool word) { return word ? 1 : 0; }
+};
+
+// kCount neighbouring elements as they lie in memory, aligned as a whole.
+template <class Element, int kCount>
+struct alignas(sizeof(typename Element::Stored) * kCount) Pack {
+  typename Element::Stored stored[kCount];
+
+  SINTER_DEVICE typename Element::Word operator[](int e) const {
+    return Element::word(stored[e]);
+  }
+};
+
+// Reads memory in words of at most 16 bytes.
+template <class Element, int kCount>
+SINTER_DEVICE Pack<Element, kCount> load_pack(const typename Element::Stored* p) {
+  constexpr int kBytes = sizeof(Pack<Element, kCount>);
+  Pack<Element, kCount> pack;
+  if constexpr (kBytes % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < kBytes / 16; ++i)
+      reinterpret_cast<uint4*>(&pack)[i] = reinterpret_cast<const uint4*>(p)[i];
+  } else {
+    pack = *reinterpret_cast<const Pack<Element, kCount>*>(p);
+  }
+  return pack;
+}
+
+template <class Element, int kCount>
+SINTER_DEVICE void store_pack(typename Element::Stored* p,
+                              const typename Element::Word (&words)[kCount]) {
+  constexpr int kBytes = sizeof(Pack<Element, kCount>);
+  Pack<Element, kCount> pack;
+#pragma unroll
+  for (int e = 0; e < kCount; ++e) pack.stored[e] = Element::stored(words[e]);
+  if constexpr (kBytes % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < kBytes / 16; ++i)
+      reinterpret_cast<uint4*>(p)[i] = reinterpret_cast<const uint4*>(&pack)[i];
+  } else {
+    *reinterpret_cast<Pack<Element, kCount>*>(p) = pack;
+  }
+}
+
+// A word as the given type would store it.
+template <class Element>
+SINTER_DEVICE typename Element::Word rounded(typename Element::Word word) {
+  return Element::word(Element::stored(word));
+}
+
+}  // namespace sinter

@@ -1,0 +1,187 @@
+#include "src/plan/stitch/index.h"
+
+#include <algorithm>
+
+namespace sinter {
+
+Index Index::Of(IndexVar var) {
+  Index index;
+  index.terms_[var] = 1;
+  return index;
+}
+
+Index Index::Plus(const Index& other) const {
+  Index sum = *this;
+  sum.offset_ += other.offset_;
+  for (const auto& [var, factor] : other.terms_) {
+    int64_t& total = sum.terms_[var];
+    total += factor;
+    if (total == 0) sum.terms_.erase(var);
+  }
+  return sum;
+}
+
+Index Index::Times(int64_t factor) const {
+  Index product;
+  if (factor == 0) return product;
+  product.offset_ = offset_ * factor;
+  for (const auto& [var, f] : terms_) product.terms_[var] = f * factor;
+  return product;
+}
+
+IndexVar IndexSpace::AddLoop(const std::string& name, int64_t extent, int depth) {
+  Var var;
+  var.name = name;
+  var.extent = extent;
+  var.depth = depth;
+  vars_.push_back(std::move(var));
+  return static_cast<IndexVar>(vars_.size()) - 1;
+}
+
+std::vector<Index> IndexSpace::Box(IndexVar loop, const std::vector<int64_t>& dims) {
+  for (const BoxDims& box : boxes_) {
+    if (box.loop != loop || box.dims != dims) continue;
+    std::vector<Index> position;
+    for (IndexVar var : box.vars) position.push_back(var < 0 ? Index() : Index::Of(var));
+    return position;
+  }
+  BoxDims box{loop, dims, {}};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) {
+      box.vars.push_back(-1);
+      continue;
+    }
+    Var var;
+    var.kind = Var::kDim;
+    var.extent = dims[i];
+    var.depth = vars_[loop].depth;
+    var.box = static_cast<int>(boxes_.size());
+    var.dim = static_cast<int>(i);
+    vars_.push_back(std::move(var));
+    box.vars.push_back(static_cast<IndexVar>(vars_.size()) - 1);
+  }
+  boxes_.push_back(std::move(box));
+  return Box(loop, dims);
+}
+
+IndexVar IndexSpace::Intern(Var::Kind kind, const Index& of, int64_t divisor) {
+  const auto key = std::make_tuple(static_cast<int>(kind), of, divisor);
+  const auto found = interned_.find(key);
+  if (found != interned_.end()) return found->second;
+  Var var;
+  var.kind = kind;
+  var.of = of;
+  var.divisor = divisor;
+  const int64_t largest = Largest(of);
+  var.extent = kind == Var::kRemainder ? divisor : largest < 0 ? 0 : largest / divisor + 1;
+  var.depth = Depth(of);
+  vars_.push_back(std::move(var));
+  return interned_[key] = static_cast<IndexVar>(vars_.size()) - 1;
+}
+
+int64_t IndexSpace::Largest(const Index& index) const {
+  int64_t largest = index.offset();
+  if (largest < 0) return -1;
+  for (const auto& [var, factor] : index.terms()) {
+    if (factor < 0 || vars_[var].extent == 0) return -1;
+    largest += factor * (vars_[var].extent - 1);
+  }
+  return largest;
+}
+
+int IndexSpace::Depth(const Index& index) const {
+  int depth = 0;
+  for (const auto& [var, factor] : index.terms()) depth = std::max(depth, vars_[var].depth);
+  return depth;
+}
+
+bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
+  for (const auto& [var, factor] : index.terms()) {
+    if (var == loop) return true;
+    const Var& v = vars_[var];
+    if (v.kind == Var::kDim ? boxes_[v.box].loop == loop : MovesWith(v.of, loop)) return true;
+  }
+  return false;
+}
+
+// Terms that the divisor divides leave the division; what stays is exact when it is below the
+// divisor.
+IndexSpace::Split IndexSpace::SplitBy(const Index& index, int64_t divisor) {
+  Split split;
+  Index rest(index.offset() % divisor);
+  split.quotient = Index(index.offset() / divisor);
+  if (index.offset() < 0) {
+    rest = Index(index.offset());
+    split.quotient = Index();
+  }
+  for (const auto& [var, factor] : index.terms()) {
+    const bool divides = factor % divisor == 0;
+    Index& side = divides ? split.quotient : rest;
+    side = side.Plus(Index::Of(var).Times(divides ? factor / divisor : factor));
+  }
+  const int64_t largest = Largest(rest);
+  if (largest >= 0 && largest < divisor) {
+    split.remainder = rest;
+    return split;
+  }
+  const Index whole = Canonical(rest);
+  split.quotient = split.quotient.Plus(Index::Of(Intern(Var::kQuotient, whole, divisor)));
+  split.remainder = Index::Of(Intern(Var::kRemainder, whole, divisor));
+  return split;
+}
+
+Index IndexSpace::Quotient(const Index& index, int64_t divisor) {
+  return divisor == 1 ? index : SplitBy(index, divisor).quotient;
+}
+
+Index IndexSpace::Remainder(const Index& index, int64_t divisor) {
+  return divisor == 1 ? Index() : SplitBy(index, divisor).remainder;
+}
+
+// Dims first..last of a box as one number, out of the loop variable.
+Index IndexSpace::Run(const BoxDims& box, size_t first, size_t last) {
+  int64_t behind = 1, span = 1;
+  for (size_t i = last + 1; i < box.dims.size(); ++i) behind *= box.dims[i];
+  for (size_t i = first; i <= last; ++i) span *= box.dims[i];
+  bool leading = true;  // nothing counts in front of the run
+  for (size_t i = 0; i < first; ++i) leading &= box.dims[i] == 1;
+  Index run = Index::Of(box.loop);
+  if (behind > 1) run = Index::Of(Intern(Var::kQuotient, run, behind));
+  return leading ? run : Index::Of(Intern(Var::kRemainder, run, span));
+}
+
+Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
+  Index folded = index;
+  const auto factor_of = [&](size_t i) {
+    const auto term = index.terms().find(box.vars[i]);
+    return term == index.terms().end() ? int64_t{0} : term->second;
+  };
+  std::vector<size_t> live;  // dims that count, outermost first
+  for (size_t i = 0; i < box.vars.size(); ++i) {
+    if (box.vars[i] >= 0) live.push_back(i);
+  }
+  for (size_t end = live.size(); end > 0;) {
+    size_t begin = end - 1;
+    const int64_t factor = factor_of(live[begin]);
+    if (factor != 0) {
+      while (begin > 0 &&
+             factor_of(live[begin - 1]) == factor_of(live[begin]) * box.dims[live[begin]]) {
+        --begin;
+      }
+      for (size_t i = begin; i < end; ++i) {
+        folded = folded.Plus(Index::Of(box.vars[live[i]]).Times(-factor_of(live[i])));
+      }
+      folded = folded.Plus(Run(box, live[begin], live[end - 1]).Times(factor));
+    }
+    end = begin;
+  }
+  return folded;
+}
+
+Index IndexSpace::Canonical(const Index& index) {
+  Index folded = index;
+  for (size_t i = 0; i < boxes_.size(); ++i) folded = FoldBox(boxes_[i], folded);
+  return folded;
+}
+
+}  // namespace sinter

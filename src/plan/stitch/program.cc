@@ -1,0 +1,431 @@
+#include "src/plan/stitch/program.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostSerial = 4096;  // elements that a thread reduces for itself
+constexpr int kMostPhases = 4;
+
+absl::Status Refuse(ValueId id, const Op& op, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("op ", id, " (", NameOf(op), "): ", why));
+}
+
+bool Contains(const std::vector<int32_t>& axes, size_t axis) {
+  return std::find(axes.begin(), axes.end(), static_cast<int32_t>(axis)) != axes.end();
+}
+
+// The first axis is outermost. Axes of extent 1 count as either.
+bool ReducesTail(const Op& op, const std::vector<Dim>& dims) {
+  bool reduced = false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == Dim::Constant(1)) continue;
+    if (reduced && !Contains(op.axes, i)) return false;
+    reduced |= Contains(op.axes, i);
+  }
+  return reduced;
+}
+
+bool ReducesHead(const Op& op, const std::vector<Dim>& dims) {
+  bool kept = false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == Dim::Constant(1)) continue;
+    if (kept && Contains(op.axes, i)) return false;
+    kept |= !Contains(op.axes, i);
+  }
+  return kept;
+}
+
+struct Span {
+  int64_t elements = 1;
+  bool symbolic = false;
+};
+
+// Of the axes that are reduced (or kept).
+Span SpanOf(const Op& op, const std::vector<Dim>& dims, bool reduced) {
+  Span span;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (Contains(op.axes, i) != reduced) continue;
+    span.symbolic |= dims[i].symbolic;
+    if (!dims[i].symbolic) span.elements *= dims[i].value;
+  }
+  return span;
+}
+
+// M may lead a value's dims and nothing else.
+absl::Status CheckRows(const Chain& body) {
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.op(static_cast<ValueId>(id));
+    for (size_t i = 1; i < op.type.dims.size(); ++i) {
+      if (!op.type.dims[i].symbolic) continue;
+      return Refuse(static_cast<ValueId>(id), op,
+                    absl::StrCat("axis ", i, " is M, only axis 0 may be"));
+    }
+    for (const Stride& stride : op.strides) {
+      if (stride.m_power == 0) continue;
+      return Refuse(static_cast<ValueId>(id), op, "a stride depends on M");
+    }
+  }
+  return absl::OkStatus();
+}
+
+ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
+  if (op.kind == OpKind::kMatmul) return ReduceUse::kSerial;
+  if (op.kind != OpKind::kReduce) return ReduceUse::kNone;
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  const auto is_units = [&](const Span& span) {
+    return program.owner >= 0 && span.elements == program.units &&
+           span.symbolic == program.units_symbolic;
+  };
+  if (ReducesTail(op, dims) && is_units(SpanOf(op, dims, false))) return ReduceUse::kRow;
+  if (ReducesHead(op, dims) && is_units(SpanOf(op, dims, true))) return ReduceUse::kColumn;
+  return ReduceUse::kSerial;
+}
+
+// What a root reads of other sub-roots.
+struct Needs {
+  std::set<ValueId> rows;  // row reductions of the same unit
+  int phase = 0;           // the first in which all columns that it reads are there
+};
+
+// Follows a root to the inputs, through everything that is recomputed.
+class Walk {
+ public:
+  Walk(const Chain& body, const StitchProgram& program, const std::map<ValueId, int>& column_phases,
+       IndexVar unit, IndexSpace& space)
+      : body_(body), program_(program), columns_(column_phases), unit_(unit), space_(space) {}
+
+  absl::Status Visit(ValueId id, const Position& at) {
+    if (!seen_.insert({id, at}).second) return absl::OkStatus();
+    const Op& op = body_.op(id);
+    switch (op.kind) {
+      case OpKind::kInput:
+      case OpKind::kScalar:
+      case OpKind::kIota:
+        return absl::OkStatus();
+      case OpKind::kConcat:
+        return VisitConcat(op, at);
+      case OpKind::kReduce:
+        return VisitReduce(id, op, at);
+      case OpKind::kMatmul:
+        return Refuse(id, op, "products have kernels of their own");
+      default:
+        for (size_t i = 0; i < op.operands.size(); ++i) {
+          SINTER_RETURN_IF_ERROR(
+              Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
+        }
+        return absl::OkStatus();
+    }
+  }
+
+  absl::Status VisitOperandOf(ValueId id, const Position& at) {
+    return Visit(body_.op(id).operands[0], at);
+  }
+
+  const Needs& needs() const { return needs_; }
+
+ private:
+  absl::Status VisitConcat(const Op& op, const Position& at) {
+    int64_t start = 0;
+    for (ValueId operand : op.operands) {
+      Position from = at;
+      from[static_cast<size_t>(op.axis)] = at[static_cast<size_t>(op.axis)].Plus(-start);
+      SINTER_RETURN_IF_ERROR(Visit(operand, from));
+      start += body_.op(operand).type.dims[static_cast<size_t>(op.axis)].value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitReduce(ValueId id, const Op& op, const Position& at) {
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+    if (use == ReduceUse::kColumn) {
+      needs_.phase = std::max(needs_.phase, columns_.at(id) + 1);
+      return absl::OkStatus();
+    }
+    if (use == ReduceUse::kRow && unit_ >= 0 && IsOfUnit(op, at, unit_, space_)) {
+      needs_.rows.insert(id);
+      return absl::OkStatus();
+    }
+    const int64_t count = ReducedElements(body_, op);
+    if (count == 0 || count > kMostSerial) {
+      return Refuse(id, op,
+                    use == ReduceUse::kRow ? "is read by other units than its own"
+                                           : "is too long for one thread and not over whole rows");
+    }
+    std::vector<int64_t> extents;
+    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+    for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+    const IndexVar loop = space_.AddLoop("k", count, 3);
+    return Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const std::map<ValueId, int>& columns_;
+  const IndexVar unit_;
+  IndexSpace& space_;
+  std::set<std::pair<ValueId, Position>> seen_;
+  Needs needs_;
+};
+
+// Makes the phases of a program whose owner and uses are known.
+class Builder {
+ public:
+  Builder(const Chain& body, StitchProgram& program) : body_(body), program_(program) {
+    unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, 1);
+    element_ = space_.AddLoop("i", 0, 2);
+  }
+
+  absl::Status Run() {
+    SINTER_RETURN_IF_ERROR(FindNeeds());
+    int phases = 1;
+    for (const auto& [id, phase] : column_phases_) phases = std::max(phases, phase + 1);
+    for (const int phase : store_phases_) phases = std::max(phases, phase + 1);
+    if (phases > kMostPhases) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("needs ", phases, " phases, at most ", kMostPhases, " are made"));
+    }
+    program_.phases.resize(static_cast<size_t>(phases));
+    for (int phase = 0; phase < phases; ++phase) AddPhase(phase);
+    return absl::OkStatus();
+  }
+
+ private:
+  // Sub-roots in the order of the body: what a root needs comes before it.
+  absl::Status FindNeeds() {
+    for (size_t id = 0; id < body_.ops().size(); ++id) {
+      const ReduceUse use = program_.uses[id];
+      if (use != ReduceUse::kRow && use != ReduceUse::kColumn) continue;
+      const StitchRoot root{use == ReduceUse::kRow ? StitchRoot::kRow : StitchRoot::kColumn,
+                            static_cast<ValueId>(id), -1};
+      // A reduction that no unit can hold may still be done serially where it is read.
+      absl::StatusOr<Needs> needs = NeedsOf(root, true);
+      if (!needs.ok()) return needs.status();
+      needs_[root.value] = *needs;
+      if (use == ReduceUse::kColumn) column_phases_[root.value] = PhaseOf(*needs);
+    }
+    for (int i = 0; i < body_.num_outputs(); ++i) {
+      const StitchRoot root{StitchRoot::kStore, body_.outputs()[static_cast<size_t>(i)].value, i};
+      const bool cut = program_.owner >= 0 && CutUnits(program_, DimsOfRoot(body_, root)).ok();
+      absl::StatusOr<Needs> needs = NeedsOf(root, cut);
+      SINTER_RETURN_IF_ERROR(needs.status());
+      store_cut_.push_back(cut);
+      store_phases_.push_back(PhaseOf(*needs));
+      store_needs_.push_back(*std::move(needs));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Needs> NeedsOf(const StitchRoot& root, bool cut) {
+    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
+    Position at;
+    if (cut) {
+      SINTER_ASSIGN_OR_RETURN(const UnitCut parts, CutUnits(program_, dims));
+      at = PositionIn(parts, unit_, element_, space_);
+    } else {
+      at = PositionIn(dims, element_, space_);
+    }
+    Walk walk(body_, program_, column_phases_, cut ? unit_ : -1, space_);
+    SINTER_RETURN_IF_ERROR(root.kind == StitchRoot::kStore ? walk.Visit(root.value, at)
+                                                           : walk.VisitOperandOf(root.value, at));
+    return walk.needs();
+  }
+
+  // The rows that a root reads may read columns in turn.
+  int PhaseOf(const Needs& needs) const {
+    int phase = needs.phase;
+    for (ValueId row : needs.rows) phase = std::max(phase, PhaseOf(needs_.at(row)));
+    return phase;
+  }
+
+  int LevelOf(const Needs& needs) const {
+    int level = 0;
+    for (ValueId row : needs.rows) level = std::max(level, LevelOf(needs_.at(row)) + 1);
+    return level;
+  }
+
+  void AddPhase(int phase) {
+    std::set<ValueId> rows;
+    for (const auto& [column, at] : column_phases_) {
+      if (at != phase) continue;
+      AddRoot(phase, {StitchRoot::kColumn, column, -1}, needs_.at(column), true, rows);
+    }
+    for (size_t i = 0; i < store_phases_.size(); ++i) {
+      if (store_phases_[i] != phase) continue;
+      const StitchRoot root{StitchRoot::kStore, body_.outputs()[i].value, static_cast<int>(i)};
+      AddRoot(phase, root, store_needs_[i], store_cut_[i], rows);
+    }
+    std::vector<StitchLoop>& loops = program_.phases[static_cast<size_t>(phase)].loops;
+    std::stable_sort(loops.begin(), loops.end(),
+                     [](const StitchLoop& a, const StitchLoop& b) { return a.level < b.level; });
+  }
+
+  // With the row reductions that it reads, each once a phase.
+  void AddRoot(int phase, const StitchRoot& root, const Needs& needs, bool cut,
+               std::set<ValueId>& rows) {
+    for (ValueId row : needs.rows) {
+      if (!rows.insert(row).second) continue;
+      AddRoot(phase, {StitchRoot::kRow, row, -1}, needs_.at(row), true, rows);
+    }
+    StitchLoop loop = LoopOf(root, cut);
+    loop.level = LevelOf(needs);
+    StitchPhase& to = program_.phases[static_cast<size_t>(phase)];
+    std::vector<StitchLoop>& loops = cut ? to.loops : to.flat;
+    for (StitchLoop& other : loops) {
+      if (other.level != loop.level || other.elements != loop.elements ||
+          other.symbolic != loop.symbolic) {
+        continue;
+      }
+      other.roots.push_back(root);
+      return;
+    }
+    loop.roots = {root};
+    loops.push_back(std::move(loop));
+  }
+
+  StitchLoop LoopOf(const StitchRoot& root, bool cut) const {
+    StitchLoop loop;
+    for (const Dim& dim : DimsOfRoot(body_, root)) {
+      loop.symbolic |= dim.symbolic;
+      if (!dim.symbolic) loop.elements *= dim.value;
+    }
+    if (cut) {
+      loop.elements /= program_.units;
+      loop.symbolic = false;
+    }
+    return loop;
+  }
+
+  const Chain& body_;
+  StitchProgram& program_;
+  IndexSpace space_;
+  IndexVar unit_ = -1, element_ = -1;
+  std::map<ValueId, Needs> needs_;  // of reductions
+  std::map<ValueId, int> column_phases_;
+  std::vector<Needs> store_needs_;
+  std::vector<int> store_phases_;
+  std::vector<bool> store_cut_;
+};
+
+}  // namespace
+
+absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims) {
+  UnitCut cut;
+  const auto refuse = [&] {
+    return absl::FailedPreconditionError(absl::StrCat(
+        ToString(dims), " is not ", program.units, program.units_symbolic ? "*M" : "", " units"));
+  };
+  int64_t left = program.units;
+  size_t axis = 0;
+  if (program.units_symbolic) {
+    if (dims.empty() || !dims[0].symbolic) return refuse();
+    cut.unit_dims.push_back(0);
+    axis = 1;
+  } else if (!dims.empty() && dims[0].symbolic) {
+    return refuse();
+  }
+  for (; left > 1; ++axis) {
+    if (axis == dims.size()) return refuse();
+    const int64_t extent = dims[axis].value;
+    if (left % extent == 0) {
+      cut.unit_dims.push_back(extent);
+      left /= extent;
+    } else if (extent % left == 0) {
+      cut.unit_dims.push_back(left);
+      cut.element_dims.push_back(extent / left);
+      cut.across = true;
+      left = 1;
+    } else {
+      return refuse();
+    }
+  }
+  for (; axis < dims.size(); ++axis) cut.element_dims.push_back(dims[axis].value);
+  return cut;
+}
+
+Position PositionIn(const UnitCut& cut, IndexVar unit, IndexVar element, IndexSpace& space) {
+  Position at = space.Box(unit, cut.unit_dims);
+  Position inside = space.Box(element, cut.element_dims);
+  if (cut.across) {
+    at.back() = at.back().Times(cut.element_dims[0]).Plus(inside[0]);
+    inside.erase(inside.begin());
+  }
+  at.insert(at.end(), inside.begin(), inside.end());
+  return at;
+}
+
+Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& space) {
+  std::vector<int64_t> extents;
+  for (const Dim& dim : dims) extents.push_back(dim.symbolic ? 0 : dim.value);
+  return space.Box(element, extents);
+}
+
+const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
+  const Op& op = body.op(root.value);
+  return root.kind == StitchRoot::kStore ? op.type.dims : body.op(op.operands[0]).type.dims;
+}
+
+bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace& space) {
+  const Index linear = space.Canonical(LinearIndex(reduction.type.dims, at));
+  return linear == Index::Of(unit) || (linear == Index() && space.var(unit).extent == 1);
+}
+
+int64_t ReducedElements(const Chain& body, const Op& op) {
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  if (op.kind == OpKind::kMatmul) {
+    const Dim k = dims[dims.size() - (op.transpose_a ? 2 : 1)];
+    return k.symbolic ? 0 : k.value;
+  }
+  const Span span = SpanOf(op, dims, true);
+  return span.symbolic ? 0 : span.elements;
+}
+
+std::vector<ValueId> OwnerCandidates(const Chain& body) {
+  std::vector<ValueId> owners = {-1};
+  std::set<std::pair<int64_t, bool>> seen;
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.op(static_cast<ValueId>(id));
+    if (op.kind != OpKind::kReduce) continue;
+    const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+    const bool tail = ReducesTail(op, dims);
+    if (!tail && !ReducesHead(op, dims)) continue;
+    const Span units = SpanOf(op, dims, !tail);
+    if (seen.insert({units.elements, units.symbolic}).second) {
+      owners.push_back(static_cast<ValueId>(id));
+    }
+  }
+  return owners;
+}
+
+absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner) {
+  SINTER_RETURN_IF_ERROR(CheckRows(body));
+  StitchProgram program;
+  program.owner = owner;
+  if (owner >= 0) {
+    if (static_cast<size_t>(owner) >= body.ops().size() ||
+        body.op(owner).kind != OpKind::kReduce) {
+      return absl::InvalidArgumentError(absl::StrCat("owner ", owner, " is not a reduction"));
+    }
+    const Op& op = body.op(owner);
+    const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+    const bool tail = ReducesTail(op, dims);
+    if (!tail && !ReducesHead(op, dims)) {
+      return Refuse(owner, op, "reduces axes that are neither the last nor the first ones");
+    }
+    const Span units = SpanOf(op, dims, !tail);
+    program.units = units.elements;
+    program.units_symbolic = units.symbolic;
+  }
+  for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
+  SINTER_RETURN_IF_ERROR(Builder(body, program).Run());
+  return program;
+}
+
+}  // namespace sinter

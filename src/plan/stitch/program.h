@@ -1,0 +1,87 @@
+// StitchProgram: what one kernel computes, in which order, with what shared between which threads.
+// A function of the body and the owner alone; search costs it, codegen spells it out.
+//
+// A unit is one index of the leading dims that the owner reduction keeps (or, over columns,
+// reduces). Sub-roots (FusionStitching 4.2) are results that leave a thread: outputs and
+// reductions. Everything between them is recomputed where it is read. Sub-roots of a unit are
+// computed in loops over the unit's elements, level by level: a loop of level n needs row
+// reductions of level n - 1. A column reduction needs all units: what reads it belongs to a later
+// phase, behind a barrier of the grid.
+#ifndef SINTER_SRC_PLAN_STITCH_PROGRAM_H_
+#define SINTER_SRC_PLAN_STITCH_PROGRAM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/chain.h"
+#include "src/plan/stitch/pull.h"
+
+namespace sinter {
+
+// How a reduction (or a product) is computed.
+enum class ReduceUse : uint8_t {
+  kNone = 0,    // not a reduction
+  kRow = 1,     // by the threads of a unit together
+  kColumn = 2,  // over all units
+  kSerial = 3,  // by each thread that reads it, for itself
+};
+
+struct StitchRoot {
+  enum Kind : uint8_t { kStore, kRow, kColumn } kind = kStore;
+  ValueId value = -1;  // what is stored, or the reduction
+  int output = -1;     // kStore: index of the body's output
+};
+
+// Roots that are computed in one pass over as many elements.
+struct StitchLoop {
+  int level = 0;
+  int64_t elements = 1;  // of a unit; without units: of all, not counting M
+  bool symbolic = false;  // without units: times M
+  std::vector<StitchRoot> roots;
+};
+
+struct StitchPhase {
+  std::vector<StitchLoop> loops;  // over a unit's elements, ascending levels
+  std::vector<StitchLoop> flat;   // over all elements, nothing shared
+};
+
+struct StitchProgram {
+  ValueId owner = -1;
+  int64_t units = 1;           // times M when symbolic
+  bool units_symbolic = false;
+  std::vector<ReduceUse> uses;  // by op
+  std::vector<StitchPhase> phases;  // a grid barrier between two
+};
+
+// Where the dims of a value are cut into unit and elements. A dim may lie across the cut.
+struct UnitCut {
+  std::vector<int64_t> unit_dims, element_dims;  // unit_dims[0] is 0 where it is M
+  bool across = false;  // the last of unit_dims and the first of element_dims are one dim
+};
+
+// Why a value's dims cannot be cut is the message.
+absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims);
+// The element of a value whose dims were cut: loop variables `unit` and `element`.
+Position PositionIn(const UnitCut& cut, IndexVar unit, IndexVar element, IndexSpace& space);
+// Of a value counted as a whole.
+Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& space);
+
+// What a root's loop walks: the dims of a stored value, or of a reduction's operand.
+const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
+
+// Whether element `at` of a row reduction is that of unit `unit`.
+bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace& space);
+
+// Elements that one result of a reduction or product is made of; 0 when M is among them.
+int64_t ReducedElements(const Chain& body, const Op& op);
+
+// Reductions that may own the units, in the order of the body; -1 first: no units.
+std::vector<ValueId> OwnerCandidates(const Chain& body);
+
+// FAILED_PRECONDITION naming the op that cannot be computed so.
+absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_PROGRAM_H_

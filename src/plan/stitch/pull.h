@@ -1,0 +1,28 @@
+// Pull: from an element of an op's result to the elements of its operands (index propagation,
+// FusionStitching 4.2: a non-sub-root's schedule follows from its consumer's).
+#ifndef SINTER_SRC_PLAN_STITCH_PULL_H_
+#define SINTER_SRC_PLAN_STITCH_PULL_H_
+
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/plan/stitch/index.h"
+
+namespace sinter {
+
+using Position = std::vector<Index>;  // one index per axis of a value
+
+// The element of operand `number` that element `at` of `op` is computed from. For every kind but
+// input, scalar, iota, concat, reduce and matmul.
+Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
+                      IndexSpace& space);
+
+// Of a reduction: the operand's element, where `reduced` counts through the reduced axes.
+Position PullReduced(const Chain& body, const Op& op, const Position& at, const Position& reduced);
+
+// `at` counted row-major in `dims`; the first extent is not needed and may be symbolic.
+Index LinearIndex(const std::vector<Dim>& dims, const Position& at);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_PULL_H_

@@ -1,0 +1,105 @@
+#include "src/plan/stitch/schedule.h"
+
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr int kWarp = 32;
+constexpr int kMaxVector = 16;
+constexpr int kMaxChunks = 32;
+constexpr int kMaxBlocksPerSm = 32;
+constexpr int kMaxGrid = 1 << 20;
+
+bool IsPowerOfTwo(int v) { return v > 0 && (v & (v - 1)) == 0; }
+
+absl::Status Bound(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("stitch schedule: ", field, " is ", value, ", must be ", bound));
+}
+
+bool SharesUnits(const StitchSchedule& s) {
+  if (s.unit_threads < kWarp) return IsPowerOfTwo(s.unit_threads);
+  return s.unit_threads % kWarp == 0 && s.block_threads % s.unit_threads == 0;
+}
+
+}  // namespace
+
+bool StitchSchedule::operator==(const StitchSchedule& o) const {
+  return Canonical() == o.Canonical();
+}
+
+std::string StitchSchedule::Canonical() const {
+  ByteWriter w;
+  w.U32(kVersion);
+  for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
+                    int64_t{vector}, int64_t{chunks}, int64_t{keep_inputs}, int64_t{keep_values},
+                    int64_t{blocks_per_sm}, int64_t{grid}}) {
+    w.I64(v);
+  }
+  return w.Take();
+}
+
+std::string StitchSchedule::ToString() const {
+  std::string text = absl::StrCat("block ", block_threads);
+  if (owner >= 0) absl::StrAppend(&text, " unit ", unit_threads);
+  if (cluster > 1) absl::StrAppend(&text, " cluster ", cluster);
+  absl::StrAppend(&text, " vec ", vector);
+  if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
+  if (keep_inputs) absl::StrAppend(&text, " keep");
+  if (keep_values) absl::StrAppend(&text, "+values");
+  return absl::StrCat(text, " x", blocks_per_sm, " grid ", grid);
+}
+
+absl::Status CheckStitchFields(const StitchSchedule& s) {
+  if (s.block_threads < kWarp || s.block_threads > 1024 || s.block_threads % kWarp != 0) {
+    return Bound("block_threads", s.block_threads, "a multiple of 32 in 32..1024");
+  }
+  if (s.unit_threads < 1 || s.unit_threads > s.block_threads || !SharesUnits(s)) {
+    return Bound("unit_threads", s.unit_threads,
+                 "a power of two up to 32, or a multiple of 32 that divides block_threads");
+  }
+  if (ClusterIndex(s.cluster) < 0) return Bound("cluster", s.cluster, "1, 2, 4, 8 or 16");
+  if (s.cluster > 1 && s.unit_threads != s.block_threads) {
+    return Bound("unit_threads", s.unit_threads, "block_threads where a cluster shares a unit");
+  }
+  if (!IsPowerOfTwo(s.vector) || s.vector > kMaxVector) {
+    return Bound("vector", s.vector, "a power of two up to 16");
+  }
+  if (s.chunks < 1 || s.chunks > kMaxChunks) return Bound("chunks", s.chunks, "1..32");
+  if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
+    return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
+  }
+  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.cluster != 0) {
+    return Bound("grid", s.grid, "a multiple of cluster in 1..1048576");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view bytes) {
+  ByteReader r(bytes);
+  const uint32_t version = r.U32();
+  if (version != kVersion) {
+    return absl::DataLossError(absl::StrCat("stitch schedule: version ", version));
+  }
+  StitchSchedule s;
+  s.owner = static_cast<int32_t>(r.I64());
+  for (int* field : {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks}) {
+    *field = static_cast<int>(r.I64());
+  }
+  s.keep_inputs = r.I64() != 0;
+  s.keep_values = r.I64() != 0;
+  s.blocks_per_sm = static_cast<int>(r.I64());
+  s.grid = static_cast<int>(r.I64());
+  SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));
+  const absl::Status fits = CheckStitchFields(s);
+  if (!fits.ok()) return absl::DataLossError(fits.message());
+  return s;
+}
+
+}  // namespace sinter

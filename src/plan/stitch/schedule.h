@@ -1,0 +1,44 @@
+// StitchSchedule: how one kernel of the stitch family runs. Plain data; search enumerates it,
+// codegen turns it into source.
+#ifndef SINTER_SRC_PLAN_STITCH_SCHEDULE_H_
+#define SINTER_SRC_PLAN_STITCH_SCHEDULE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/base/device_model.h"
+
+namespace sinter {
+
+struct StitchSchedule {
+  // The reduction whose kept (or, over columns, reduced) leading dims are the units of work; -1
+  // when nothing is shared between elements: the work is divided by elements alone.
+  int32_t owner = -1;
+  int block_threads = 256;  // 32..1024, a multiple of 32
+  int unit_threads = 256;   // of one block that share a unit: a power of two up to 32, or a multiple
+                            // of 32 that divides block_threads
+  int cluster = 1;          // blocks that share a unit: 1, 2, 4, 8, 16
+  int vector = 1;           // elements that a thread takes at once: a power of two
+  int chunks = 1;           // without an owner: vectors that a thread takes in one turn
+  bool keep_inputs = false;  // what a unit reads twice stays in registers
+  bool keep_values = false;  // what is dear to compute twice stays in registers too
+  int blocks_per_sm = 1;     // that must fit: bounds the registers of a thread
+  int grid = 1;              // blocks of the launch, a multiple of cluster
+
+  bool operator==(const StitchSchedule& o) const;
+  int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
+  std::string Canonical() const;  // versioned bytes: part of the kernel key
+  // One line: "block 256 unit 32 vec 8 keep grid 1056".
+  std::string ToString() const;
+  // DATA_LOSS unless every field is within its bounds.
+  static absl::StatusOr<StitchSchedule> FromCanonical(absl::string_view bytes);
+};
+
+// OK, or which field is out of its bounds.
+absl::Status CheckStitchFields(const StitchSchedule& schedule);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_SCHEDULE_H_

@@ -1,0 +1,92 @@
+#include "src/plan/stitch/sizes.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+constexpr int64_t kWordBytes = 4;
+
+uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Largest power of two up to `most` that divides `value`.
+int DividingPower(int64_t value, int most) {
+  int power = most;
+  while (value % power != 0) power /= 2;
+  return power;
+}
+
+int ConcatVector(const Chain& body, int most) {
+  int vector = most;
+  for (const Op& op : body.ops()) {
+    if (op.kind != OpKind::kConcat) continue;
+    for (ValueId operand : op.operands) {
+      const Dim dim = body.op(operand).type.dims[static_cast<size_t>(op.axis)];
+      vector = DividingPower(dim.value, vector);
+    }
+  }
+  return vector;
+}
+
+}  // namespace
+
+int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop) {
+  return DividingPower(loop.elements, ConcatVector(body, schedule.vector));
+}
+
+int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop) {
+  const int64_t turn = int64_t{schedule.unit_threads} * schedule.cluster *
+                       LoopVector(body, schedule, loop);
+  return (loop.elements + turn - 1) / turn;
+}
+
+std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& program,
+                                      const StitchSchedule& schedule, uint64_t* scratch_bytes) {
+  std::vector<ColumnPlace> places;
+  uint64_t end = 0;
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.loops) {
+      for (const StitchRoot& root : loop.roots) {
+        if (root.kind != StitchRoot::kColumn) continue;
+        ColumnPlace place{root.value, loop.elements, end, 0};
+        end += Aligned(static_cast<uint64_t>(loop.elements * schedule.grid * kWordBytes));
+        place.results = end;
+        end += Aligned(static_cast<uint64_t>(loop.elements * kWordBytes));
+        places.push_back(place);
+      }
+    }
+  }
+  *scratch_bytes = end;
+  return places;
+}
+
+int RowSlots(const StitchProgram& program) {
+  size_t slots = 0;
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.loops) {
+      size_t rows = 0;
+      for (const StitchRoot& root : loop.roots) rows += root.kind == StitchRoot::kRow;
+      slots = std::max(slots, rows);
+    }
+  }
+  return static_cast<int>(slots);
+}
+
+int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
+                          const StitchSchedule& s) {
+  if (program.owner < 0) return 0;
+  const int64_t warps = s.unit_threads / 32;
+  const int64_t words = (warps > 1 ? warps : 0) + (s.cluster > 1 ? s.cluster : 0);
+  const int64_t rows =
+      2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
+  int64_t columns = 0;
+  uint64_t scratch = 0;
+  for (const ColumnPlace& place : ColumnPlaces(body, program, s, &scratch)) {
+    const int64_t groups = s.UnitsPerBlock() > 1 ? s.UnitsPerBlock() * place.columns : 0;
+    columns = std::max({columns, groups * kWordBytes, s.block_threads * kWordBytes});
+  }
+  return rows + columns;
+}
+
+}  // namespace sinter

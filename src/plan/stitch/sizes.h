@@ -1,0 +1,36 @@
+// Sizes that follow from a program and a schedule: planning, codegen and launch agree on them here.
+#ifndef SINTER_SRC_PLAN_STITCH_SIZES_H_
+#define SINTER_SRC_PLAN_STITCH_SIZES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "src/plan/stitch/program.h"
+#include "src/plan/stitch/schedule.h"
+
+namespace sinter {
+
+// Elements that a thread of `loop` takes at once: the schedule's, as far as they divide the loop's
+// elements and the borders of concatenations.
+int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
+// Turns of a unit's threads through the loop's elements.
+int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
+
+// A column reduction's place in the kernel's scratch.
+struct ColumnPlace {
+  ValueId value = -1;
+  int64_t columns = 0;
+  uint64_t parts = 0, results = 0;  // offsets in bytes; a word of 4 bytes each
+};
+std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& program,
+                                      const StitchSchedule& schedule, uint64_t* scratch_bytes);
+
+// Row reductions that the largest loop makes at once.
+int RowSlots(const StitchProgram& program);
+// Dynamic shared memory of a block.
+int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
+                          const StitchSchedule& schedule);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_SIZES_H_

@@ -1,0 +1,80 @@
+#include "src/plan/stitch/spec.h"
+
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/plan/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kMaxBuffers = 1024;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 48;
+
+absl::Status Lost(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("stitch spec: ", what));
+}
+
+absl::StatusOr<StitchOperand> ReadOperand(ByteReader& r) {
+  const int64_t buffer = r.I64();
+  const uint64_t offset = r.U64();
+  if (!r.ok() || buffer < kWorkspaceBuffer || buffer >= kMaxBuffers) {
+    return Lost(absl::StrCat("buffer ", buffer, " is not in -1..", kMaxBuffers - 1));
+  }
+  if (offset > kMaxBytes) return Lost(absl::StrCat("offset ", offset));
+  return StitchOperand{static_cast<int>(buffer), offset};
+}
+
+absl::Status CheckOwner(const StitchSpec& spec) {
+  const absl::StatusOr<StitchProgram> program =
+      MakeStitchProgram(spec.body, spec.schedule.owner);
+  return program.ok() ? absl::OkStatus() : Lost(program.status().message());
+}
+
+}  // namespace
+
+bool StitchSpec::operator==(const StitchSpec& o) const {
+  return body == o.body && schedule == o.schedule && operands == o.operands &&
+         scratch_offset == o.scratch_offset;
+}
+
+absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  uint64_t bytes = 0;
+  ColumnPlaces(body, program, schedule, &bytes);
+  return bytes;
+}
+
+void WriteStitch(const StitchSpec& spec, ByteWriter& w) {
+  w.Bytes(spec.body.CanonicalBytes());
+  w.Bytes(spec.schedule.Canonical());
+  w.U32(static_cast<uint32_t>(spec.operands.size()));
+  for (const StitchOperand& operand : spec.operands) {
+    w.I64(operand.buffer);
+    w.U64(operand.offset_bytes);
+  }
+  w.U64(spec.scratch_offset);
+}
+
+absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r) {
+  StitchSpec spec;
+  absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
+  if (!body.ok()) return Lost(body.status().message());
+  spec.body = *std::move(body);
+  SINTER_ASSIGN_OR_RETURN(spec.schedule, StitchSchedule::FromCanonical(r.Bytes()));
+  const uint32_t operands = r.U32();
+  const size_t want = static_cast<size_t>(spec.body.num_inputs() + spec.body.num_outputs());
+  if (operands != want) return Lost(absl::StrCat(operands, " operands, the body has ", want));
+  for (uint32_t i = 0; i < operands; ++i) {
+    SINTER_ASSIGN_OR_RETURN(const StitchOperand operand, ReadOperand(r));
+    spec.operands.push_back(operand);
+  }
+  spec.scratch_offset = r.U64();
+  if (!r.ok() || spec.scratch_offset > kMaxBytes) return Lost("scratch offset");
+  SINTER_RETURN_IF_ERROR(CheckOwner(spec));
+  return spec;
+}
+
+}  // namespace sinter

@@ -1,0 +1,45 @@
+// StitchSpec: one kernel of the stitch family: the sub-DAG that it computes, how, and where its
+// operands lie.
+#ifndef SINTER_SRC_PLAN_STITCH_SPEC_H_
+#define SINTER_SRC_PLAN_STITCH_SPEC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/codec.h"
+#include "src/chain/chain.h"
+#include "src/plan/stitch/schedule.h"
+
+namespace sinter {
+
+// A plan's buffer (inputs then outputs in canonical order, kWorkspaceBuffer) and an offset into it.
+struct StitchOperand {
+  int buffer = 0;
+  uint64_t offset_bytes = 0;
+  bool operator==(const StitchOperand& o) const {
+    return buffer == o.buffer && offset_bytes == o.offset_bytes;
+  }
+};
+
+struct StitchSpec {
+  Chain body;  // inputs: what the kernel reads; outputs: what it writes
+  StitchSchedule schedule;
+  std::vector<StitchOperand> operands;  // of the body's inputs, then of its outputs
+  uint64_t scratch_offset = 0;          // of StitchScratchBytes in the workspace
+
+  bool operator==(const StitchSpec& o) const;
+};
+
+// Bytes of the workspace that the kernel uses for itself, between grid barriers: partial and whole
+// column reductions. 0 without column reductions. FAILED_PRECONDITION when the body cannot be
+// computed with the schedule's owner.
+absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule);
+
+void WriteStitch(const StitchSpec& spec, ByteWriter& writer);
+// Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage.
+absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_SPEC_H_

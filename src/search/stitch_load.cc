@@ -1,0 +1,205 @@
+#include "src/search/stitch_load.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/plan/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kAccessBytes = 16;
+
+double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
+  double count = 1;
+  for (const Dim& dim : dims) count *= static_cast<double>(dim.At(m));
+  return count;
+}
+
+// Distinct elements: a stride of 0 repeats.
+double DistinctAt(const Op& input, int64_t m) {
+  double count = 1;
+  for (size_t i = 0; i < input.type.dims.size(); ++i) {
+    if (input.strides[i].value != 0) count *= static_cast<double>(input.type.dims[i].At(m));
+  }
+  return count;
+}
+
+double UnaryCost(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::kExp:
+    case UnaryKind::kTanh:
+    case UnaryKind::kSqrt:
+    case UnaryKind::kRsqrt:
+    case UnaryKind::kReciprocal:
+      return 6;
+    case UnaryKind::kSigmoid:
+    case UnaryKind::kLog:
+      return 10;
+    case UnaryKind::kErf:
+    case UnaryKind::kSin:
+    case UnaryKind::kCos:
+      return 24;
+    default:
+      return 1;
+  }
+}
+
+double CostOf(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kInput:
+    case OpKind::kIota:
+    case OpKind::kConcat:
+      return 2;
+    case OpKind::kUnary:
+      return UnaryCost(op.unary);
+    case OpKind::kBinary:
+      return op.binary == BinaryKind::kDiv ? 8 : op.binary == BinaryKind::kPow ? 40 : 1;
+    case OpKind::kCompare:
+    case OpKind::kSelect:
+    case OpKind::kCast:
+    case OpKind::kReduce:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+// Ops between a root and the sub-roots and inputs that it reads.
+void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::set<ValueId>& ops) {
+  if (!ops.insert(id).second) return;
+  for (ValueId operand : body.op(id).operands) {
+    const ReduceUse use = program.uses[static_cast<size_t>(operand)];
+    if (use == ReduceUse::kRow || use == ReduceUse::kColumn) continue;
+    Gather(body, program, operand, ops);
+  }
+}
+
+class Counter {
+ public:
+  Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+          int64_t m)
+      : body_(body), program_(program), schedule_(schedule), m_(m) {}
+
+  StitchLoad Count() {
+    for (const StitchPhase& phase : program_.phases) CountPhase(phase);
+    load_.barriers = 2 * (static_cast<int>(program_.phases.size()) - 1);
+    for (int i = 0; i < body_.num_inputs(); ++i) {
+      load_.input_bytes += DistinctAt(body_.input_op(i), m_) *
+                           static_cast<double>(SizeOf(body_.input_op(i).type.dtype));
+    }
+    for (int i = 0; i < body_.num_outputs(); ++i) {
+      load_.output_bytes += ElementsAt(body_.output_type(i).dims, m_) *
+                            static_cast<double>(SizeOf(body_.output_type(i).dtype));
+    }
+    return load_;
+  }
+
+ private:
+  void CountPhase(const StitchPhase& phase) {
+    read_.clear();
+    for (const StitchLoop& loop : phase.loops) {
+      load_.levels = std::max(load_.levels, loop.level + 1);
+      CountLoop(loop, true);
+    }
+    for (const StitchLoop& loop : phase.flat) CountLoop(loop, false);
+    for (ValueId input : read_) seen_.insert(input);
+  }
+
+  void CountLoop(const StitchLoop& loop, bool units) {
+    std::set<ValueId> ops;
+    for (const StitchRoot& root : loop.roots) {
+      Gather(body_, program_, root.value, ops);
+      if (root.kind == StitchRoot::kColumn) load_.column_words += static_cast<double>(loop.elements);
+    }
+    double elements = static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
+    if (units) elements *= static_cast<double>(WorkItems(program_, m_));
+    double cost = 1, serial = 1;
+    for (ValueId id : ops) {
+      const Op& op = body_.op(id);
+      cost += CostOf(op);
+      if (program_.uses[static_cast<size_t>(id)] == ReduceUse::kSerial) {
+        serial = std::max(serial, static_cast<double>(ReducedElements(body_, op)));
+      }
+      if (op.kind == OpKind::kInput) CountRead(id, units);
+    }
+    load_.instructions += elements * cost * serial;
+    load_.serial_steps = std::max(load_.serial_steps, serial > 1 ? serial : 0);
+    for (ValueId id : ops) {
+      if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
+    }
+  }
+
+  void CountRead(ValueId id, bool units) {
+    const Op& op = body_.op(id);
+    const double bytes =
+        DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
+    const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
+    const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
+    if (again && !kept) load_.again_bytes += bytes;
+    if (units && !again) {
+      const double mine = bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
+      const double whole = static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype));
+      const double row = std::min(whole, std::max(mine, op.type.rank() == 1 ? bytes : mine));
+      load_.unit_bytes += static_cast<int64_t>(row);
+    }
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const StitchSchedule& schedule_;
+  const int64_t m_;
+  StitchLoad load_;
+  std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
+};
+
+}  // namespace
+
+int64_t WorkItems(const StitchProgram& program, int64_t m) {
+  if (program.owner >= 0) return program.units * (program.units_symbolic ? m : 1);
+  int64_t items = 1;
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.flat) {
+      items = std::max(items, loop.elements * (loop.symbolic ? m : 1));
+    }
+  }
+  return items;
+}
+
+int64_t MainElements(const StitchProgram& program) {
+  int64_t elements = 1;
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.loops) elements = std::max(elements, loop.elements);
+  }
+  return elements;
+}
+
+int WidestVector(const Chain& body) {
+  int64_t narrowest = 4;
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    if (IsFloat(body.input_op(i).type.dtype)) {
+      narrowest = std::min(narrowest, SizeOf(body.input_op(i).type.dtype));
+    }
+  }
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    if (IsFloat(body.output_type(i).dtype)) {
+      narrowest = std::min(narrowest, SizeOf(body.output_type(i).dtype));
+    }
+  }
+  return std::min<int>(8, static_cast<int>(kAccessBytes / narrowest));
+}
+
+StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                  int64_t m) {
+  StitchLoad load = Counter(body, program, schedule, m).Count();
+  const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
+  if (schedule.keep_inputs && program.owner >= 0) {
+    load.kept_words = (load.unit_bytes + 4 * threads - 1) / (4 * threads);
+  }
+  if (schedule.keep_values && program.owner >= 0) {
+    load.kept_words += (MainElements(program) + threads - 1) / threads;
+  }
+  return load;
+}
+
+}  // namespace sinter

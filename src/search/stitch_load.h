@@ -1,0 +1,39 @@
+// StitchLoad: what one stitched kernel moves and computes, counted from its program.
+#ifndef SINTER_SRC_SEARCH_STITCH_LOAD_H_
+#define SINTER_SRC_SEARCH_STITCH_LOAD_H_
+
+#include <cstdint>
+
+#include "src/plan/stitch/program.h"
+#include "src/plan/stitch/schedule.h"
+
+namespace sinter {
+
+struct StitchLoad {
+  double input_bytes = 0, output_bytes = 0;  // each tensor once
+  double again_bytes = 0;    // read again by later passes, because nothing is kept
+  double instructions = 0;   // of all threads together, in threads' instructions
+  int64_t unit_bytes = 0;    // of inputs that a unit reads for itself
+  int64_t kept_words = 0;    // registers of a thread that are kept, at most
+  int levels = 0;            // row reductions that follow one another
+  int barriers = 0;          // of the grid
+  double column_words = 0;   // results of column reductions
+  double serial_steps = 0;   // longest chain of a thread's own reduction
+};
+
+// At `m` rows.
+StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                  int64_t m);
+
+// Units of work at `m` rows: units with an owner, elements of the largest flat loop without.
+int64_t WorkItems(const StitchProgram& program, int64_t m);
+
+// The widest vector that any access can use: 16 bytes of the narrowest floating operand.
+int WidestVector(const Chain& body);
+
+// Elements of the loop that moves most.
+int64_t MainElements(const StitchProgram& program);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_STITCH_LOAD_H_

@@ -1,0 +1,34 @@
+// Search of the stitch family: schedules for a body, costed by the device model, ranked.
+#ifndef SINTER_SRC_SEARCH_STITCH_SEARCH_H_
+#define SINTER_SRC_SEARCH_STITCH_SEARCH_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/plan/plan.h"
+#include "src/plan/stitch/schedule.h"
+#include "src/search/search.h"
+
+namespace sinter {
+
+struct RankedStitch {
+  StitchSchedule schedule;
+  Prediction prediction;
+};
+
+// Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION naming
+// the op that keeps the body out of one kernel. Deterministic, thread-safe.
+absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
+                                                       const DeviceModel& model,
+                                                       const SearchOptions& options);
+
+// FusionStitching's latency-evaluator on this chip's levels: bytes over their bandwidth, waves of
+// units, barriers. FAILED_PRECONDITION when the body cannot be computed with the schedule's owner.
+absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
+                                         int64_t bucket, const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_STITCH_SEARCH_H_
