@@ -11,7 +11,7 @@
 namespace sinter {
 
 // A launch keeps its arguments on the stack.
-constexpr int kMaxArgs = 64;
+constexpr int kMaxArgs = 512;
 constexpr int kMaxTensorMaps = 16;
 // Larger clusters, up to kMaxCluster, need the kernel's consent to a non-portable size.
 constexpr uint64_t kPortableCluster = 8;

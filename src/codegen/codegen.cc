@@ -101,8 +101,7 @@ absl::StatusOr<GeneratedKernel> GenerateStitch(const KernelSpec& spec) {
   return kernel;
 }
 
-absl::StatusOr<GeneratedKernel> GenerateProducts(const KernelSpec& spec,
-                                                 const DeviceModel& model) {
+absl::StatusOr<GeneratedKernel> GenerateProducts(const KernelSpec& spec, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
   SINTER_RETURN_IF_ERROR(CheckOperands(spec));
   GeneratedKernel kernel;

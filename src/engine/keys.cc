@@ -54,7 +54,7 @@ absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_
   KernelKey key;
   key.format_version = kKernelRecordVersion;
   key.sub_dag = SubDagBytes(spec, kernel);
-  key.schedule = spec.schedule.Canonical();
+  key.schedule = ScheduleBytes(spec);
   key.device_library = core.hooks.device_library;
   key.arch = kernel.request.arch;
   key.options = std::move(kernel.request.options);

@@ -202,7 +202,7 @@ std::string Tuner::Report(const Session& session, const Trial* taken) const {
                             timed ? absl::StrFormat("%.2f", trial.measured_us) : "-",
                             trial.plan.name, trial.state);
     for (const PlannedKernel& kernel : trial.plan.kernels) {
-      absl::StrAppend(&text, "       ", kernel.spec.schedule.ToString(), "\n");
+      absl::StrAppend(&text, "       ", ScheduleText(kernel.spec), "\n");
     }
     if (!timed) continue;
     predicted.push_back(trial.plan.PredictedUs());

@@ -57,7 +57,9 @@ absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const Plan
   }
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const KernelSpec& spec = plan.kernels[i].spec;
-    const absl::Status legal = CheckSchedule(spec.problem, spec.schedule, core.ports.model);
+    const absl::Status legal = spec.stitch != nullptr
+                                   ? absl::OkStatus()
+                                   : CheckSchedule(spec.problem, spec.schedule, core.ports.model);
     if (!legal.ok()) return Unusable(absl::StrCat("kernel ", i, ": ", legal.message()));
     const absl::StatusOr<GeneratedKernel> generated = core.hooks.generate(spec, core.ports.model);
     if (!generated.ok()) {
@@ -132,7 +134,7 @@ absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const En
     SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
                             core.hooks.generate(kernel.spec, model));
     entry.kernels.push_back(KernelIdentity(generated, core.hooks.device_library));
-    entry.schedules.push_back(kernel.spec.schedule.ToString());
+    entry.schedules.push_back(ScheduleText(kernel.spec));
   }
   entry.bytes = bare.Encode();
   return entry;

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/plan/spec_codec.h"
 
@@ -36,6 +37,21 @@ bool KernelSpec::operator==(const KernelSpec& o) const {
   return std::tie(family, problem, schedule, operands, workspace_flags_offset, constant_weights) ==
          std::tie(o.family, o.problem, o.schedule, o.operands, o.workspace_flags_offset,
                   o.constant_weights);
+}
+
+std::string ProblemText(const KernelSpec& spec) {
+  if (spec.stitch == nullptr) return spec.problem.ToString();
+  const Chain& body = spec.stitch->body;
+  return absl::StrCat(body.ops().size() - static_cast<size_t>(body.num_inputs()), " ops, ",
+                      body.num_inputs(), " inputs, ", body.num_outputs(), " outputs");
+}
+
+std::string ScheduleText(const KernelSpec& spec) {
+  return spec.stitch == nullptr ? spec.schedule.ToString() : spec.stitch->schedule.ToString();
+}
+
+std::string ScheduleBytes(const KernelSpec& spec) {
+  return spec.stitch == nullptr ? spec.schedule.Canonical() : spec.stitch->schedule.Canonical();
 }
 
 double Plan::PredictedUs() const {

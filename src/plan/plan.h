@@ -60,6 +60,12 @@ struct KernelSpec {
   bool operator==(const KernelSpec& o) const;
 };
 
+// One line each, of any family: what is computed, and how.
+std::string ProblemText(const KernelSpec& spec);
+std::string ScheduleText(const KernelSpec& spec);
+// Versioned bytes of the schedule: part of the kernel key.
+std::string ScheduleBytes(const KernelSpec& spec);
+
 // Modelled time of one kernel, level by level, in microseconds; what bounds it is the largest.
 struct Prediction {
   double total_us = 0;

@@ -65,7 +65,9 @@ absl::Status ReadKernels(ByteReader& r, Plan& plan) {
   if (count < 1 || count > kMaxKernels) return Lost(absl::StrCat(count, " kernels"));
   for (uint32_t i = 0; i < count; i++) {
     SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r));
-    if (kernel.spec.problem.bucket != plan.bucket) return Lost("a kernel of another bucket");
+    const bool products = kernel.spec.stitch == nullptr;
+    if (products && kernel.spec.problem.bucket != plan.bucket)
+      return Lost("a kernel of another bucket");
     plan.kernels.push_back(std::move(kernel));
   }
   return absl::OkStatus();
@@ -90,10 +92,42 @@ int64_t ColumnsOf(const FfnProblem& p, Role role) {
   return role == Role::kOut && p.products == 2 ? p.l : p.n;
 }
 
+// Bytes of a body's input or output at the plan's bucket.
+absl::StatusOr<int64_t> OperandBytes(const StitchSpec& stitch, int i, int64_t bucket) {
+  const int inputs = stitch.body.num_inputs();
+  if (i < inputs) {
+    const Op& op = stitch.body.input_op(i);
+    return BufferBytes(op.type, op.strides, bucket);
+  }
+  return BufferBytes(stitch.body.output_type(i - inputs),
+                     stitch.body.outputs()[static_cast<size_t>(i - inputs)].strides, bucket);
+}
+
+absl::Status CheckStitchWorkspace(const Plan& plan, const StitchSpec& stitch) {
+  for (size_t i = 0; i < stitch.operands.size(); ++i) {
+    if (stitch.operands[i].buffer != kWorkspaceBuffer) continue;
+    const absl::StatusOr<int64_t> bytes = OperandBytes(stitch, static_cast<int>(i), plan.bucket);
+    if (!bytes.ok()) return Lost(bytes.status().message());
+    if (stitch.operands[i].offset_bytes + static_cast<uint64_t>(*bytes) > plan.workspace_bytes) {
+      return Lost(absl::StrCat("stitch operand ", i, " lies outside the workspace"));
+    }
+  }
+  const absl::StatusOr<uint64_t> scratch = StitchScratchBytes(stitch.body, stitch.schedule);
+  if (!scratch.ok()) return Lost(scratch.status().message());
+  if (*scratch > 0 && stitch.scratch_offset + *scratch > plan.workspace_bytes) {
+    return Lost("stitch scratch lies outside the workspace");
+  }
+  return absl::OkStatus();
+}
+
 // C and the flags lie inside the workspace that the plan asks for.
 absl::Status CheckWorkspace(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     const KernelSpec& spec = kernel.spec;
+    if (spec.stitch != nullptr) {
+      SINTER_RETURN_IF_ERROR(CheckStitchWorkspace(plan, *spec.stitch));
+      continue;
+    }
     const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
     if (z.flag_bytes > 0 &&
         spec.workspace_flags_offset + static_cast<uint64_t>(z.flag_bytes) > plan.workspace_bytes) {

@@ -44,7 +44,35 @@ Json PredictionJson(const Prediction& p) {
           {"l2_bytes", p.l2_bytes},   {"dsm_bytes", p.dsm_bytes}, {"bound", p.bound}};
 }
 
+Json StitchJson(const PlannedKernel& kernel) {
+  const StitchSpec& stitch = *kernel.spec.stitch;
+  const StitchSchedule& s = stitch.schedule;
+  Json operands = Json::array();
+  for (const StitchOperand& operand : stitch.operands) {
+    operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
+  }
+  return {{"family", Str(NameOf(kernel.spec.family))},
+          {"ops", stitch.body.ops().size()},
+          {"schedule",
+           {{"owner", s.owner},
+            {"block_threads", s.block_threads},
+            {"unit_threads", s.unit_threads},
+            {"cluster", s.cluster},
+            {"vector", s.vector},
+            {"chunks", s.chunks},
+            {"keep_inputs", s.keep_inputs},
+            {"keep_values", s.keep_values},
+            {"blocks_per_sm", s.blocks_per_sm},
+            {"grid", s.grid}}},
+          {"operands", operands},
+          {"scratch_offset_bytes", stitch.scratch_offset},
+          {"predicted", PredictionJson(kernel.prediction)},
+          {"measured_us", kernel.measured_us},
+          {"kernel_digest", kernel.kernel_digest.Hex()}};
+}
+
 Json KernelJson(const PlannedKernel& kernel) {
+  if (kernel.spec.stitch != nullptr) return StitchJson(kernel);
   const ScheduleSizes z = SizesOf(kernel.spec.problem, kernel.spec.schedule);
   Json operands = Json::array();
   for (const OperandBinding& b : kernel.spec.operands) {

@@ -29,12 +29,15 @@ double DrawHead(const Plan& plan, Point at, Svg* svg) {
 double DrawKernelHead(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
   const KernelSpec& spec = kernel.spec;
   svg->Text({at.x, at.y + 14},
-            absl::StrCat("kernel ", index, ": ", NameOf(spec.family), ", ",
-                         NameOf(spec.schedule.dataflow)),
+            absl::StrCat(
+                "kernel ", index, ": ", NameOf(spec.family),
+                spec.stitch == nullptr ? absl::StrCat(", ", NameOf(spec.schedule.dataflow)) : ""),
             "h2");
-  svg->Text({at.x, at.y + 31}, RowOf(spec.schedule.dataflow).title, "small");
-  svg->Text({at.x, at.y + 46},
-            absl::StrCat(spec.problem.ToString(), "   [", spec.schedule.ToString(), "]"), "small");
+  if (spec.stitch == nullptr) {
+    svg->Text({at.x, at.y + 31}, RowOf(spec.schedule.dataflow).title, "small");
+  }
+  svg->Text({at.x, at.y + 46}, absl::StrCat(ProblemText(spec), "   [", ScheduleText(spec), "]"),
+            "small");
   return 62;
 }
 

@@ -21,6 +21,37 @@ std::string BindingText(const OperandBinding& b) {
   return text;
 }
 
+std::string LaunchText(const KernelSpec& spec) {
+  const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
+  return absl::StrFormat(
+      "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n"
+      "  operands   %s\n",
+      spec.schedule.grid, z.shared_bytes, z.stage_bytes, z.accumulators,
+      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
+        absl::StrAppend(s, BindingText(b));
+      }));
+}
+
+std::string BufferText(const StitchOperand& operand) {
+  if (operand.buffer == kWorkspaceBuffer) return absl::StrCat("ws+", operand.offset_bytes);
+  return absl::StrCat("#", operand.buffer);
+}
+
+// "  reads #0 bf16[M,4096] ..", "  writes ..": one line each, whatever the number of operands.
+std::string StitchText(const StitchSpec& spec) {
+  std::vector<std::string> reads, writes;
+  const int inputs = spec.body.num_inputs();
+  for (size_t i = 0; i < spec.operands.size(); i++) {
+    const int n = static_cast<int>(i);
+    const TensorType& type =
+        n < inputs ? spec.body.input_op(n).type : spec.body.output_type(n - inputs);
+    (n < inputs ? reads : writes)
+        .push_back(absl::StrCat(BufferText(spec.operands[i]), " ", sinter::ToString(type)));
+  }
+  return absl::StrCat("  reads      ", absl::StrJoin(reads, ", "), "\n  writes     ",
+                      absl::StrJoin(writes, ", "), "\n");
+}
+
 std::string MeasuredText(double us) {
   return us > 0 ? absl::StrFormat(", measured %.2f us", us) : "";
 }
@@ -50,25 +81,16 @@ std::string PlanHeadText(const Plan& plan) {
 
 std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {
   const KernelSpec& spec = kernel.spec;
-  const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
   std::string out =
-      absl::StrFormat("kernel %d  %s  %s\n", index, NameOf(spec.family), spec.problem.ToString());
-  absl::StrAppendFormat(&out, "  schedule   %s\n", spec.schedule.ToString());
-  absl::StrAppendFormat(
-      &out, "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n",
-      spec.schedule.grid, z.shared_bytes, z.stage_bytes, z.accumulators);
-  absl::StrAppendFormat(
-      &out, "  operands   %s\n",
-      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
-        absl::StrAppend(s, BindingText(b));
-      }));
-  return out;
+      absl::StrFormat("kernel %d  %s  %s\n", index, NameOf(spec.family), ProblemText(spec));
+  absl::StrAppendFormat(&out, "  schedule   %s\n", ScheduleText(spec));
+  return absl::StrCat(out, spec.stitch == nullptr ? LaunchText(spec) : StitchText(*spec.stitch));
 }
 
 std::string NameInList(const Plan& plan) {
   std::string name = plan.name;
   for (const PlannedKernel& kernel : plan.kernels) {
-    absl::StrAppend(&name, " [", kernel.spec.schedule.ToString(), "]");
+    absl::StrAppend(&name, " [", ScheduleText(kernel.spec), "]");
   }
   return name;
 }

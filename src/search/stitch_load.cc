@@ -110,9 +110,11 @@ class Counter {
     std::set<ValueId> ops;
     for (const StitchRoot& root : loop.roots) {
       Gather(body_, program_, root.value, ops);
-      if (root.kind == StitchRoot::kColumn) load_.column_words += static_cast<double>(loop.elements);
+      if (root.kind == StitchRoot::kColumn)
+        load_.column_words += static_cast<double>(loop.elements);
     }
-    double elements = static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
+    double elements =
+        static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     double cost = 1, serial = 1;
     for (ValueId id : ops) {
@@ -132,13 +134,13 @@ class Counter {
 
   void CountRead(ValueId id, bool units) {
     const Op& op = body_.op(id);
-    const double bytes =
-        DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
+    const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
     const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
     if (again && !kept) load_.again_bytes += bytes;
     if (units && !again) {
-      const double mine = bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
+      const double mine =
+          bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
       const double whole = static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype));
       const double row = std::min(whole, std::max(mine, op.type.rank() == 1 ? bytes : mine));
       load_.unit_bytes += static_cast<int64_t>(row);

@@ -11,14 +11,14 @@ namespace sinter {
 
 struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
-  double again_bytes = 0;    // read again by later passes, because nothing is kept
-  double instructions = 0;   // of all threads together, in threads' instructions
-  int64_t unit_bytes = 0;    // of inputs that a unit reads for itself
-  int64_t kept_words = 0;    // registers of a thread that are kept, at most
-  int levels = 0;            // row reductions that follow one another
-  int barriers = 0;          // of the grid
-  double column_words = 0;   // results of column reductions
-  double serial_steps = 0;   // longest chain of a thread's own reduction
+  double again_bytes = 0;                    // read again by later passes, because nothing is kept
+  double instructions = 0;                   // of all threads together, in threads' instructions
+  int64_t unit_bytes = 0;                    // of inputs that a unit reads for itself
+  int64_t kept_words = 0;                    // registers of a thread that are kept, at most
+  int levels = 0;                            // row reductions that follow one another
+  int barriers = 0;                          // of the grid
+  double column_words = 0;                   // results of column reductions
+  double serial_steps = 0;                   // longest chain of a thread's own reduction
 };
 
 // At `m` rows.

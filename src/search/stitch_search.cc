@@ -15,9 +15,9 @@ namespace {
 
 constexpr int kMostThreadsPerSm = 2048;
 constexpr int kMostBlocksPerSm = 32;
-constexpr int kBaseRegisters = 40;   // of a thread that keeps nothing
-constexpr int kMostKeptWords = 96;   // more would spill
-constexpr int64_t kMostTurns = 32;   // that are unrolled
+constexpr int kBaseRegisters = 40;       // of a thread that keeps nothing
+constexpr int kMostKeptWords = 96;       // more would spill
+constexpr int64_t kMostTurns = 32;       // that are unrolled
 constexpr double kInFlightBytes = 40e3;  // of one SM, for the whole bandwidth
 constexpr double kCopyShare = 0.93;      // of the read rate, when a stream is also written
 constexpr double kLevelUs = 0.35;        // a row reduction and what waits for it
@@ -28,25 +28,25 @@ int BlocksPerSm(int threads, int registers) {
   return std::clamp(std::min(by_registers, kMostThreadsPerSm / threads), 1, kMostBlocksPerSm);
 }
 
-Prediction PredictProgram(const Chain& body, const StitchProgram& program,
-                          const StitchSchedule& s, int64_t bucket, const DeviceModel& model) {
+Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                          int64_t bucket, const DeviceModel& model) {
   const StitchLoad load = LoadOf(body, program, s, bucket);
   const double sms = model.sm_count;
   const double items = static_cast<double>(WorkItems(program, bucket));
   // Blocks that have work, and SMs that hold them.
-  const double per_block = program.owner >= 0
-                               ? s.UnitsPerBlock()
-                               : double{1} * s.block_threads * s.vector * s.chunks;
+  const double per_block =
+      program.owner >= 0 ? s.UnitsPerBlock() : double{1} * s.block_threads * s.vector * s.chunks;
   const double groups = std::ceil(items / per_block) * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
   const double busy = std::min(sms, blocks);
   const double resident = std::min(s.blocks_per_sm * busy, blocks);
   const double turns = std::ceil(groups / resident) / (groups / resident);
   // Bytes under way in an SM: what its threads have asked for before they need any.
-  const double asked = s.keep_inputs || program.owner < 0
-                           ? std::max<double>(16, 4.0 * static_cast<double>(std::max<int64_t>(
-                                                      4 * s.chunks, load.kept_words)))
-                           : 32;
+  const double asked =
+      s.keep_inputs || program.owner < 0
+          ? std::max<double>(
+                16, 4.0 * static_cast<double>(std::max<int64_t>(4 * s.chunks, load.kept_words)))
+          : 32;
   const double flight = asked * s.block_threads * resident / busy;
   const double rate = std::min(1.0, flight / kInFlightBytes) * (busy / sms);
   Prediction p;
@@ -74,9 +74,12 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program,
 class Enumerator {
  public:
   Enumerator(const Chain& body, const StitchProgram& program, int64_t bucket,
-             const DeviceModel& model, const SearchOptions& options,
-             std::vector<RankedStitch>* out)
-      : body_(body), program_(program), bucket_(bucket), model_(model), options_(options),
+             const DeviceModel& model, const SearchOptions& options, std::vector<RankedStitch>* out)
+      : body_(body),
+        program_(program),
+        bucket_(bucket),
+        model_(model),
+        options_(options),
         out_(out) {}
 
   void Run() {
@@ -132,9 +135,9 @@ class Enumerator {
     const int64_t threads = int64_t{s.unit_threads} * s.cluster;
     // No thread without an element, but in a lone unit of a block.
     if (threads / 2 * LoopVector(body_, s, main) >= main.elements && s.unit_threads > 1) return;
-    for (const auto& [inputs, values] : {std::pair<bool, bool>{true, false},
-                                         std::pair<bool, bool>{true, true},
-                                         std::pair<bool, bool>{false, false}}) {
+    for (const auto& [inputs, values] :
+         {std::pair<bool, bool>{true, false}, std::pair<bool, bool>{true, true},
+          std::pair<bool, bool>{false, false}}) {
       s.keep_inputs = inputs;
       s.keep_values = values;
       if ((inputs || Cooperative()) && turns > kMostTurns) continue;

@@ -18,8 +18,8 @@ struct RankedStitch {
   Prediction prediction;
 };
 
-// Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION naming
-// the op that keeps the body out of one kernel. Deterministic, thread-safe.
+// Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION
+// naming the op that keeps the body out of one kernel. Deterministic, thread-safe.
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
                                                        const DeviceModel& model,
                                                        const SearchOptions& options);

@@ -220,10 +220,10 @@ absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at)
   const Index index = at[static_cast<size_t>(op.axis)];
   const bool vector = AlongVector(space_, index, element_, width_) != Along::kUniform;
   const char* word = WordName(op.type.dtype);
-  return Declare(word,
-                 absl::StrCat("static_cast<", word, ">(",
-                              IndexText(space_, index, element_, vector), ")"),
-                 vector, space_.Depth(index));
+  return Declare(
+      word,
+      absl::StrCat("static_cast<", word, ">(", IndexText(space_, index, element_, vector), ")"),
+      vector, space_.Depth(index));
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& at) {
@@ -272,13 +272,13 @@ absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   }
   const std::string name = NewName("v");
   const int depth = static_cast<int>(scopes_.size()) - 1;
-  Add(absl::StrCat(WordName(op.type.dtype), " ", name, vector ? absl::StrCat("[", width_, "];")
-                                                              : ";"));
+  Add(absl::StrCat(WordName(op.type.dtype), " ", name,
+                   vector ? absl::StrCat("[", width_, "];") : ";"));
   const std::string where = IndexText(space_, at[axis], element_, false);
   for (size_t i = 0; i < sides.size(); ++i) {
     const bool last = i + 1 == sides.size();
-    Add(absl::StrCat(i == 0 ? "" : "} else ", last ? "{" : absl::StrCat("if (", where, " < ",
-                                                                        sides[i].end, ") {")));
+    Add(absl::StrCat(i == 0 ? "" : "} else ",
+                     last ? "{" : absl::StrCat("if (", where, " < ", sides[i].end, ") {")));
     scopes_.back().text += sides[i].text;
     Add(absl::StrCat("  ", vector ? absl::StrCat(EachText(), name, "[e]") : name, " = ",
                      sides[i].value, ";"));
@@ -294,7 +294,8 @@ absl::StatusOr<Emitted> StitchEmitter::Serial(ValueId id, const Position& at) {
   for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
   const int64_t count = ReducedElements(body_, op);
   if (count == 0) {
-    return absl::FailedPreconditionError(absl::StrCat("op ", id, " (reduce): M elements in one thread"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (reduce): M elements in one thread"));
   }
   const std::string counter = NewName("k");
   const IndexVar loop = space_.AddLoop(counter, count, static_cast<int>(scopes_.size()));

@@ -112,8 +112,8 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
       IndexText(emitter_.space(), address, emitter_.element(), along == Along::kScattered);
   emitter_.Add(next ? absl::StrCat("if (live) store_pack<", element, ", ", width, ">(", to, " + ",
                                    where, ", ", words, ");")
-                    : absl::StrCat("if (live) ", emitter_.EachText(), to, "[", where, "] = ",
-                                   element, "::stored(", words, "[e]);"));
+                    : absl::StrCat("if (live) ", emitter_.EachText(), to, "[", where,
+                                   "] = ", element, "::stored(", words, "[e]);"));
   return absl::OkStatus();
 }
 
@@ -144,8 +144,8 @@ void PassWriter::JoinRows(const StitchLoop& loop) {
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kRow) continue;
     const Op& op = spec_.body.op(root.value);
-    partials.push_back(absl::StrCat("Partial<", JoinName(op.reduce), ", ",
-                                    WordName(op.type.dtype), ">{", RowName(root.value), "}"));
+    partials.push_back(absl::StrCat("Partial<", JoinName(op.reduce), ", ", WordName(op.type.dtype),
+                                    ">{", RowName(root.value), "}"));
   }
   if (partials.empty()) return;
   emitter_.Add(absl::StrCat("group.reduce(", absl::StrJoin(partials, ", "), ");"));
@@ -153,8 +153,8 @@ void PassWriter::JoinRows(const StitchLoop& loop) {
     if (root.kind != StitchRoot::kRow) continue;
     const Op& op = spec_.body.op(root.value);
     if (op.reduce == ReduceKind::kMean) {
-      emitter_.Add(absl::StrCat(RowName(root.value), " *= ",
-                                FloatText(1.0 / static_cast<double>(loop.elements)), ";"));
+      emitter_.Add(absl::StrCat(RowName(root.value),
+                                " *= ", FloatText(1.0 / static_cast<double>(loop.elements)), ";"));
     }
     emitter_.SetRow(root.value, RowName(root.value));
   }

@@ -133,8 +133,9 @@ class KernelWriter {
     emitter_.Append(absl::Substitute(
         "  for (long long base = blockIdx.x * $0ll, count = $1; base < count;\n"
         "       base += gridDim.x * $0ll) {\n    constexpr bool live = true;\n$2  }\n",
-        tile, shape.symbolic ? absl::StrCat(shape.elements, "ll * m")
-                             : absl::StrCat(shape.elements, "ll"),
+        tile,
+        shape.symbolic ? absl::StrCat(shape.elements, "ll * m")
+                       : absl::StrCat(shape.elements, "ll"),
         inside));
     return absl::OkStatus();
   }
@@ -171,12 +172,11 @@ class KernelWriter {
         const std::string element = ElementTypeName(op.type.dtype);
         emitter_.Add(absl::Substitute("Pack<$0, $1> $2[$3];", element, loop.shape.width, name,
                                       loop.shape.turns));
-        absl::StrAppend(
-            &reads,
-            absl::Substitute("        $0[j] = load_pack<$1, $2>(in$3 + $4);\n", name, element,
-                             loop.shape.width, op.input,
-                             IndexText(emitter_.space(), emitter_.Address(key.second, op.strides),
-                                       loop.var, false)));
+        absl::StrAppend(&reads, absl::Substitute("        $0[j] = load_pack<$1, $2>(in$3 + $4);\n",
+                                                 name, element, loop.shape.width, op.input,
+                                                 IndexText(emitter_.space(),
+                                                           emitter_.Address(key.second, op.strides),
+                                                           loop.var, false)));
       }
       if (!reads.empty()) emitter_.Append(AroundElements(loop.shape, spec_.schedule, reads));
       for (const auto& [key, name] : kept.values) {
@@ -190,9 +190,8 @@ class KernelWriter {
 
   // Whether an element's position moves with a loop variable.
   bool Walks(const ElementKey& key, IndexVar var) {
-    return std::any_of(key.second.begin(), key.second.end(), [&](const Index& index) {
-      return emitter_.space().MovesWith(index, var);
-    });
+    return std::any_of(key.second.begin(), key.second.end(),
+                       [&](const Index& index) { return emitter_.space().MovesWith(index, var); });
   }
 
   std::string UnitLoopText() const {
@@ -202,8 +201,8 @@ class KernelWriter {
                                             : absl::StrCat("blockIdx.x * ", units, "ll");
     const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
                                            : absl::StrCat("gridDim.x * ", units, "ll");
-    const std::string loop = absl::Substitute(
-        "  for (long long base = $0; base < units; base += $1) {\n", first, step);
+    const std::string loop =
+        absl::Substitute("  for (long long base = $0; base < units; base += $1) {\n", first, step);
     if (units == 1) {
       return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
     }
@@ -244,16 +243,19 @@ class KernelWriter {
           ShapeOf(spec_.body, spec_.schedule, *LoopOfColumn(place.value), false);
       const char* word = WordName(op.type.dtype);
       const std::string name = ColumnName(place.value), joiner = JoinName(op.reduce);
-      absl::StrAppend(&leave, absl::Substitute(
-          "  leave_columns<$0, $1, $2, $3, $4, $5, $6>($7, reinterpret_cast<$1*>(shared_columns),\n"
-          "      reinterpret_cast<$1*>(scratch + $8));\n",
-          joiner, word, s.block_threads, s.unit_threads, shape.turns, shape.width, place.columns,
-          name, place.parts));
-      absl::StrAppend(&join, absl::Substitute(
-          "  join_columns<$0, $1, $2, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
-          "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + $5), $6);\n",
-          joiner, word, s.block_threads, place.columns, place.parts, place.results,
-          op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1"));
+      absl::StrAppend(&leave,
+                      absl::Substitute("  leave_columns<$0, $1, $2, $3, $4, $5, $6>($7, "
+                                       "reinterpret_cast<$1*>(shared_columns),\n"
+                                       "      reinterpret_cast<$1*>(scratch + $8));\n",
+                                       joiner, word, s.block_threads, s.unit_threads, shape.turns,
+                                       shape.width, place.columns, name, place.parts));
+      absl::StrAppend(
+          &join, absl::Substitute(
+                     "  join_columns<$0, $1, $2, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
+                     "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + "
+                     "$5), $6);\n",
+                     joiner, word, s.block_threads, place.columns, place.parts, place.results,
+                     op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1"));
       emitter_.SetColumn(place.value, absl::Substitute("reinterpret_cast<const $0*>(scratch + $1)",
                                                        word, place.results));
     }
@@ -302,14 +304,16 @@ std::string Prologue(const StitchSpec& spec, const StitchProgram& program) {
   }
   absl::StrAppend(&text, "  launch_dependents();\n  wait_for_predecessors();\n");
   if (program.owner < 0) return text;
-  absl::StrAppend(&text, absl::Substitute(
-      "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
-      "  Group group(reinterpret_cast<u32*>(dynamic_shared));\n"
-      "  unsigned char* const shared_columns = dynamic_shared + Group::kScratchBytes;\n"
-      "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
-      s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
-      program.units_symbolic ? absl::StrCat(program.units, "ll * m")
-                             : absl::StrCat(program.units, "ll")));
+  absl::StrAppend(
+      &text,
+      absl::Substitute(
+          "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
+          "  Group group(reinterpret_cast<u32*>(dynamic_shared));\n"
+          "  unsigned char* const shared_columns = dynamic_shared + Group::kScratchBytes;\n"
+          "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
+          s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
+          program.units_symbolic ? absl::StrCat(program.units, "ll * m")
+                                 : absl::StrCat(program.units, "ll")));
   return text;
 }
 

@@ -12,8 +12,9 @@ namespace sinter {
 
 constexpr char kStitchEntry[] = "sinter_stitch";
 
-// Parameters: body inputs, body outputs, then with more than one phase the scratch and the barrier's
-// counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the body.
+// Parameters: body inputs, body outputs, then with more than one phase the scratch and the
+// barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the
+// body.
 absl::StatusOr<std::string> StitchSource(const StitchSpec& spec, const StitchProgram& program);
 
 }  // namespace sinter

@@ -58,12 +58,11 @@ SINTER_DEVICE void leave_columns(const Word (&held)[kChunks][kVector], Word* sha
   }
 }
 
-// Joins the parts of all blocks, in their order, and writes the results, each times `scale`. Blocks share columns out
-// 32 at a time; their warps share the parts. `shared` has kBlock words. All threads, after a grid
-// barrier; the results are there after another.
+// Joins the parts of all blocks, in their order, and writes the results, each times `scale`. Blocks
+// share columns out 32 at a time; their warps share the parts. `shared` has kBlock words. All
+// threads, after a grid barrier; the results are there after another.
 template <class Join, class Word, int kBlock, int kColumns>
-SINTER_DEVICE void join_columns(const Word* parts, Word* shared, Word* results,
-                                Word scale) {
+SINTER_DEVICE void join_columns(const Word* parts, Word* shared, Word* results, Word scale) {
   constexpr int kWarps = kBlock / 32;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int count = gridDim.x;

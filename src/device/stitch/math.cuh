@@ -1,5 +1,5 @@
-// Arithmetic of the primitives. `Fast` is for values that end in 16 bits or fewer, `Exact` for those
-// that an f32 result is made of: within a few units in the last place.
+// Arithmetic of the primitives. `Fast` is for values that end in 16 bits or fewer, `Exact` for
+// those that an f32 result is made of: within a few units in the last place.
 #pragma once
 #include "ptx/types.cuh"
 
@@ -39,9 +39,15 @@ struct Common {
   static SINTER_DEVICE float min(float a, float b) { return keep_nan_min(a, b); }
   static SINTER_DEVICE float pow(float a, float b) { return powf(a, b); }
   // s32 wraps.
-  static SINTER_DEVICE int add(int a, int b) { return static_cast<int>(static_cast<u32>(a) + static_cast<u32>(b)); }
-  static SINTER_DEVICE int sub(int a, int b) { return static_cast<int>(static_cast<u32>(a) - static_cast<u32>(b)); }
-  static SINTER_DEVICE int mul(int a, int b) { return static_cast<int>(static_cast<u32>(a) * static_cast<u32>(b)); }
+  static SINTER_DEVICE int add(int a, int b) {
+    return static_cast<int>(static_cast<u32>(a) + static_cast<u32>(b));
+  }
+  static SINTER_DEVICE int sub(int a, int b) {
+    return static_cast<int>(static_cast<u32>(a) - static_cast<u32>(b));
+  }
+  static SINTER_DEVICE int mul(int a, int b) {
+    return static_cast<int>(static_cast<u32>(a) * static_cast<u32>(b));
+  }
   static SINTER_DEVICE int max(int a, int b) { return a > b ? a : b; }
   static SINTER_DEVICE int min(int a, int b) { return a < b ? a : b; }
   static SINTER_DEVICE bool both(bool a, bool b) { return a && b; }

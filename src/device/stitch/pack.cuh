@@ -41,9 +41,7 @@ template <class Element, int kCount>
 struct alignas(sizeof(typename Element::Stored) * kCount) Pack {
   typename Element::Stored stored[kCount];
 
-  SINTER_DEVICE typename Element::Word operator[](int e) const {
-    return Element::word(stored[e]);
-  }
+  SINTER_DEVICE typename Element::Word operator[](int e) const { return Element::word(stored[e]); }
 };
 
 // Reads memory in words of at most 16 bytes.

@@ -45,12 +45,12 @@ class IndexSpace {
   // or the remainder.
   struct Var {
     enum Kind { kLoop, kQuotient, kRemainder, kDim } kind = kLoop;
-    Index of;              // kQuotient, kRemainder
-    int64_t divisor = 1;   // kQuotient, kRemainder
-    int64_t extent = 0;    // values are below it; 0: unbounded (rows M)
-    int depth = 0;         // of the loop that changes it; the deepest of what it is made of
-    std::string name;      // kLoop: its name in source
-    int box = -1, dim = 0; // kDim
+    Index of;               // kQuotient, kRemainder
+    int64_t divisor = 1;    // kQuotient, kRemainder
+    int64_t extent = 0;     // values are below it; 0: unbounded (rows M)
+    int depth = 0;          // of the loop that changes it; the deepest of what it is made of
+    std::string name;       // kLoop: its name in source
+    int box = -1, dim = 0;  // kDim
   };
 
   // A loop variable; `extent` 0 is unbounded.

@@ -118,8 +118,7 @@ class Walk {
         return Refuse(id, op, "products have kernels of their own");
       default:
         for (size_t i = 0; i < op.operands.size(); ++i) {
-          SINTER_RETURN_IF_ERROR(
-              Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
+          SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
         }
         return absl::OkStatus();
     }
@@ -409,8 +408,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   StitchProgram program;
   program.owner = owner;
   if (owner >= 0) {
-    if (static_cast<size_t>(owner) >= body.ops().size() ||
-        body.op(owner).kind != OpKind::kReduce) {
+    if (static_cast<size_t>(owner) >= body.ops().size() || body.op(owner).kind != OpKind::kReduce) {
       return absl::InvalidArgumentError(absl::StrCat("owner ", owner, " is not a reduction"));
     }
     const Op& op = body.op(owner);

@@ -36,7 +36,7 @@ struct StitchRoot {
 // Roots that are computed in one pass over as many elements.
 struct StitchLoop {
   int level = 0;
-  int64_t elements = 1;  // of a unit; without units: of all, not counting M
+  int64_t elements = 1;   // of a unit; without units: of all, not counting M
   bool symbolic = false;  // without units: times M
   std::vector<StitchRoot> roots;
 };
@@ -48,9 +48,9 @@ struct StitchPhase {
 
 struct StitchProgram {
   ValueId owner = -1;
-  int64_t units = 1;           // times M when symbolic
+  int64_t units = 1;  // times M when symbolic
   bool units_symbolic = false;
-  std::vector<ReduceUse> uses;  // by op
+  std::vector<ReduceUse> uses;      // by op
   std::vector<StitchPhase> phases;  // a grid barrier between two
 };
 

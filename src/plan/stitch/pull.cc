@@ -50,8 +50,8 @@ std::vector<Group> GroupsOf(const std::vector<Dim>& to, const std::vector<Dim>& 
     a.Take();
     b.Take();
     while (!a.Spans(b)) {
-      const bool a_next = b.Exhausted() || (!a.Exhausted() && a.span < b.span) ||
-                          (a.span == b.span && !a.symbolic);
+      const bool a_next =
+          b.Exhausted() || (!a.Exhausted() && a.span < b.span) || (a.span == b.span && !a.symbolic);
       (a_next ? a : b).Take();
     }
     groups.push_back({a.begin, t, b.begin, f});
@@ -115,8 +115,7 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
   }
 }
 
-Position PullReduced(const Chain& body, const Op& op, const Position& at,
-                     const Position& reduced) {
+Position PullReduced(const Chain& body, const Op& op, const Position& at, const Position& reduced) {
   const size_t rank = body.op(op.operands[0]).type.dims.size();
   Position from(rank);
   size_t kept = 0, taken = 0;

@@ -17,11 +17,11 @@ struct StitchSchedule {
   // when nothing is shared between elements: the work is divided by elements alone.
   int32_t owner = -1;
   int block_threads = 256;  // 32..1024, a multiple of 32
-  int unit_threads = 256;   // of one block that share a unit: a power of two up to 32, or a multiple
-                            // of 32 that divides block_threads
-  int cluster = 1;          // blocks that share a unit: 1, 2, 4, 8, 16
-  int vector = 1;           // elements that a thread takes at once: a power of two
-  int chunks = 1;           // without an owner: vectors that a thread takes in one turn
+  int unit_threads = 256;  // of one block that share a unit: a power of two up to 32, or a multiple
+                           // of 32 that divides block_threads
+  int cluster = 1;         // blocks that share a unit: 1, 2, 4, 8, 16
+  int vector = 1;          // elements that a thread takes at once: a power of two
+  int chunks = 1;          // without an owner: vectors that a thread takes in one turn
   bool keep_inputs = false;  // what a unit reads twice stays in registers
   bool keep_values = false;  // what is dear to compute twice stays in registers too
   int blocks_per_sm = 1;     // that must fit: bounds the registers of a thread

@@ -36,8 +36,8 @@ int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLo
 }
 
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop) {
-  const int64_t turn = int64_t{schedule.unit_threads} * schedule.cluster *
-                       LoopVector(body, schedule, loop);
+  const int64_t turn =
+      int64_t{schedule.unit_threads} * schedule.cluster * LoopVector(body, schedule, loop);
   return (loop.elements + turn - 1) / turn;
 }
 
@@ -78,8 +78,7 @@ int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
   if (program.owner < 0) return 0;
   const int64_t warps = s.unit_threads / 32;
   const int64_t words = (warps > 1 ? warps : 0) + (s.cluster > 1 ? s.cluster : 0);
-  const int64_t rows =
-      2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
+  const int64_t rows = 2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
   int64_t columns = 0;
   uint64_t scratch = 0;
   for (const ColumnPlace& place : ColumnPlaces(body, program, s, &scratch)) {

@@ -28,8 +28,7 @@ absl::StatusOr<StitchOperand> ReadOperand(ByteReader& r) {
 }
 
 absl::Status CheckOwner(const StitchSpec& spec) {
-  const absl::StatusOr<StitchProgram> program =
-      MakeStitchProgram(spec.body, spec.schedule.owner);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(spec.body, spec.schedule.owner);
   return program.ok() ? absl::OkStatus() : Lost(program.status().message());
 }
 

@@ -145,7 +145,7 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
        }},
       {"shared_bytes = 262145", [](LaunchRecipe& r) { r.shared_bytes = 262145; }},
       {"tensor maps = 65", [](LaunchRecipe& r) { r.tensor_maps.resize(65, r.tensor_maps[0]); }},
-      {"arguments = 257", [](LaunchRecipe& r) { r.args.resize(257, r.args[2]); }},
+      {"arguments = 513", [](LaunchRecipe& r) { r.args.resize(513, r.args[2]); }},
       {"buffer = -2", [](LaunchRecipe& r) { r.tensor_maps[0].buffer = -2; }},
       {"buffer = 4096", [](LaunchRecipe& r) { r.tensor_maps[0].buffer = 4096; }},
       {"tensor map offset", [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = 8; }},

@@ -97,7 +97,7 @@ TEST(RecipeCheck, RefusesWhatTheDeviceCannotRunWithBothNumbers) {
       {[](auto* r) { r->args[0].index = -1; }, "tensor map -1 does not exist"},
       {[](auto* r) { r->args[2].int_value = -4; }, "row pitch -4"},
       {[](auto* r) { r->args[2].kind = static_cast<ArgKind>(9); }, "unknown kind 9"},
-      {[](auto* r) { r->args.resize(65); }, "65 arguments exceed 64"},
+      {[](auto* r) { r->args.resize(513); }, "513 arguments exceed 512"},
       {[](auto* r) { r->tensor_maps.resize(17); }, "17 tensor maps exceed 16"},
       {[](auto* r) { r->tensor_maps[1].box[1] = 999; }, "tensor map 1: dimension 1: box 999"},
   };
