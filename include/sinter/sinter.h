@@ -119,7 +119,10 @@ enum {
   SINTER_DTYPE_F16 = 2,
   SINTER_DTYPE_BF16 = 3,
   SINTER_DTYPE_S32 = 4,
-  SINTER_DTYPE_PRED = 5 /* one byte, 0 or 1 */
+  SINTER_DTYPE_PRED = 5, /* one byte, 0 or 1 */
+  /* 8-bit float of the OCP: 4 exponent bits, 3 of mantissa, no infinity, at most 448, NaN is 0x7f
+   * and 0xff. Can only be cast and moved; a cast to it saturates. */
+  SINTER_DTYPE_E4M3 = 6
 };
 
 typedef int32_t sinter_unary;
@@ -410,7 +413,7 @@ SINTER_API sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_val
                                                  sinter_value a, sinter_value b,
                                                  sinter_value* out_value, sinter_error** error);
 /* The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
- * != 0. */
+ * != 0. To e4m3: saturating to +-448, NaN kept. */
 SINTER_API sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a,
                                                sinter_dtype dtype, sinter_value* out_value,
                                                sinter_error** error);

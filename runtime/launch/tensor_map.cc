@@ -33,6 +33,7 @@ bool TypeOf(DType dtype, CUtensorMapDataType* out) {
       *out = CU_TENSOR_MAP_DATA_TYPE_INT32;
       return true;
     case DType::kPred:
+    case DType::kE4M3:
       *out = CU_TENSOR_MAP_DATA_TYPE_UINT8;
       return true;
   }

@@ -17,7 +17,7 @@ struct DTypeRow {
 constexpr DTypeRow kDTypes[] = {
     {DType::kF32, "f32", 4, true},    {DType::kF16, "f16", 2, true},
     {DType::kBF16, "bf16", 2, true},  {DType::kS32, "s32", 4, false},
-    {DType::kPred, "pred", 1, false},
+    {DType::kPred, "pred", 1, false}, {DType::kE4M3, "e4m3", 1, false},
 };
 
 const DTypeRow* Find(DType dtype) {
@@ -67,7 +67,7 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
     if (name == row.name) return row.dtype;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype \"", name.substr(0, 32), "\" is not one of f32 f16 bf16 s32 pred"));
+      absl::StrCat("dtype \"", name.substr(0, 32), "\" is not one of f32 f16 bf16 s32 pred e4m3"));
 }
 
 bool IsValid(DType dtype) { return Find(dtype) != nullptr; }
@@ -76,6 +76,8 @@ bool IsFloat(DType dtype) {
   const DTypeRow* row = Find(dtype);
   return row != nullptr && row->is_float;
 }
+
+bool HoldsFloats(DType dtype) { return IsFloat(dtype) || dtype == DType::kE4M3; }
 
 std::string ToString(Dim dim) { return dim.symbolic ? "M" : absl::StrCat(dim.value); }
 
@@ -124,6 +126,31 @@ uint16_t F32ToBF16(float value) {
     return static_cast<uint16_t>((kept & 0x7fu) != 0 ? kept : kept | 0x40u);
   }
   return static_cast<uint16_t>(ShiftRoundEven(bits, 16));
+}
+
+float E4M3ToF32(uint8_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
+  const uint32_t exponent = (bits >> 3) & 0xfu;
+  const uint32_t mantissa = bits & 0x7u;
+  if ((bits & 0x7fu) == 0x7fu) return FromBits(sign | 0x7fc00000u);
+  if (exponent != 0) return FromBits(sign | ((exponent + 120) << 23) | (mantissa << 20));
+  const float magnitude = static_cast<float>(mantissa) * (1.0f / 512.0f);  // subnormal: 2^-9
+  return FromBits(sign | BitsOf(magnitude));
+}
+
+uint8_t F32ToE4M3(float value) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t sign = (bits >> 24) & 0x80u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7f;
+  if (magnitude >= 0x43e00000u) return static_cast<uint8_t>(sign | 0x7e);  // 448 and above
+  if (magnitude < 0x3a800000u) return static_cast<uint8_t>(sign);          // below half of 2^-9
+  const int exponent = static_cast<int>(magnitude >> 23);
+  if (exponent >= 121) {  // normal in e4m3
+    return static_cast<uint8_t>(sign | ShiftRoundEven(magnitude - (120u << 23), 20));
+  }
+  const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+  return static_cast<uint8_t>(sign | ShiftRoundEven(mantissa, 141 - exponent));
 }
 
 }  // namespace sinter

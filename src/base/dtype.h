@@ -11,13 +11,15 @@
 namespace sinter {
 
 // Values are part of the canonical form and of the C ABI: never reused.
-enum class DType : int32_t { kF32 = 1, kF16 = 2, kBF16 = 3, kS32 = 4, kPred = 5 };
+// kE4M3 is the OCP 8-bit float: no infinity, at most 448, NaN is 0x7f and 0xff.
+enum class DType : int32_t { kF32 = 1, kF16 = 2, kBF16 = 3, kS32 = 4, kPred = 5, kE4M3 = 6 };
 
-int64_t SizeOf(DType dtype);            // bytes per element; pred is 1
-absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred"
+int64_t SizeOf(DType dtype);            // bytes per element; pred and e4m3 are 1
+absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred", "e4m3"
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 bool IsValid(DType dtype);
-bool IsFloat(DType dtype);
+bool IsFloat(DType dtype);      // f32, f16 or bf16: what floating arithmetic takes
+bool HoldsFloats(DType dtype);  // those and e4m3, which can only be cast and moved
 
 // One dimension: a constant extent, or the symbol M (rows, known at launch).
 struct Dim {
@@ -46,6 +48,9 @@ float F16ToF32(uint16_t bits);
 uint16_t F32ToF16(float value);
 float BF16ToF32(uint16_t bits);
 uint16_t F32ToBF16(float value);
+// f32 and e4m3: round to nearest even, saturating to +-448 (infinities too); every NaN gives 0x7f.
+float E4M3ToF32(uint8_t bits);
+uint8_t F32ToE4M3(float value);
 
 }  // namespace sinter
 

@@ -50,7 +50,7 @@ class ChainBuilder {
   // result = condition ? a : b
   absl::StatusOr<ValueId> Select(ValueId condition, ValueId a, ValueId b);
   // The only op that rounds: nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
-  // != 0.
+  // != 0. To e4m3: saturating to +-448. An e4m3 value can only be cast, selected and moved.
   absl::StatusOr<ValueId> Cast(ValueId a, DType dtype);
   // Dims aligned at the right; an extent of 1 (or a missing axis) repeats.
   absl::StatusOr<ValueId> Broadcast(ValueId a, const std::vector<Dim>& dims);

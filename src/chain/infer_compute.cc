@@ -25,6 +25,9 @@ absl::StatusOr<std::vector<Dim>> ElementwiseDims(const TensorType& a, const Tens
 
 bool SameClass(DType a, DType b) { return IsFloat(a) ? IsFloat(b) : a == b; }
 
+// What arithmetic and comparisons take; e4m3 has to be cast first.
+bool IsNumber(DType dtype) { return IsFloat(dtype) || dtype == DType::kS32; }
+
 // Batch dims of a product: equal, or those of the operand that has them.
 absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType& b) {
   const std::vector<Dim> batch_a(a.dims.begin(), a.dims.end() - 2);
@@ -78,7 +81,7 @@ absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
     case UnaryKind::kAbs:
     case UnaryKind::kRelu:
     case UnaryKind::kSquare:
-      if (IsFloat(a.dtype) || a.dtype == DType::kS32) return a;
+      if (IsNumber(a.dtype)) return a;
       return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16, bf16 or s32");
     default:
       if (IsFloat(a.dtype)) return a;
@@ -89,8 +92,9 @@ absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b) {
   const bool logical = kind == BinaryKind::kAnd || kind == BinaryKind::kOr;
   const bool floating = kind == BinaryKind::kDiv || kind == BinaryKind::kPow;
-  const bool fits = SameClass(a.dtype, b.dtype) && (a.dtype == DType::kPred) == logical &&
-                    (IsFloat(a.dtype) || !floating);
+  const bool fits =
+      SameClass(a.dtype, b.dtype) &&
+      (logical ? a.dtype == DType::kPred : (floating ? IsFloat(a.dtype) : IsNumber(a.dtype)));
   if (!fits) {
     return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype), ": must both be ",
                logical ? "pred" : (floating ? "floating" : "floating, or both s32"));
@@ -101,7 +105,7 @@ absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, con
 
 absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a,
                                         const TensorType& b) {
-  if (!SameClass(a.dtype, b.dtype) || a.dtype == DType::kPred) {
+  if (!SameClass(a.dtype, b.dtype) || !IsNumber(a.dtype)) {
     return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
                ": must both be floating, or both s32");
   }
@@ -136,7 +140,7 @@ absl::StatusOr<TensorType> InferCast(const TensorType& a, DType dtype) {
 absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                                        const std::vector<int32_t>& axes, bool keepdims) {
   if (axes.empty()) return Bad("axes are empty, at least one is needed");
-  if (a.dtype == DType::kPred || (kind == ReduceKind::kMean && !IsFloat(a.dtype))) {
+  if (!IsNumber(a.dtype) || (kind == ReduceKind::kMean && !IsFloat(a.dtype))) {
     return Bad("dtype of a is ", NameOf(a.dtype), ", must be floating",
                kind == ReduceKind::kMean ? "" : " or s32");
   }

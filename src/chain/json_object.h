@@ -130,8 +130,8 @@ class JsonObject {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
     absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(At(key), ": is ", Printable(name), ", must be f32, f16, bf16, s32 or pred"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          At(key), ": is ", Printable(name), ", must be f32, f16, bf16, s32, pred or e4m3"));
     }
     return dtype;
   }

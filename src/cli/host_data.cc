@@ -42,6 +42,16 @@ uint16_t ToF16(float value) {
   return static_cast<uint16_t>(sign + ((exponent + 13) << 10) + steps);
 }
 
+// e4m3; finite values within +-448.
+uint8_t ToE4M3(float value) {
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  int exponent;
+  std::frexp(value, &exponent);
+  const int step = std::max(exponent, -5) - 4;  // steps of this power of two: 3 bits of mantissa
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(std::fabs(value), -step)));
+  return static_cast<uint8_t>(sign | (steps + (step + 9) * 8));
+}
+
 double ScaleOf(const sinter_tensor_info& info) {
   if ((info.flags & SINTER_INPUT_CONSTANT) == 0 || info.rank < 2) return 1.0;
   const int64_t longest = *std::max_element(info.dims, info.dims + info.rank);
@@ -68,6 +78,8 @@ void FillRandom(const sinter_tensor_info& info, Random random, std::string* buff
       return Fill<int32_t>(buffer, [&] { return static_cast<int32_t>(random.Next() % 32); });
     case SINTER_DTYPE_PRED:
       return Fill<uint8_t>(buffer, [&] { return static_cast<uint8_t>(random.Next() & 1); });
+    case SINTER_DTYPE_E4M3:
+      return Fill<uint8_t>(buffer, [&] { return ToE4M3(symmetric()); });
     default:
       return Fill<float>(buffer, [&] { return static_cast<float>(random.Unit()); });
   }

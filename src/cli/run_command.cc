@@ -130,6 +130,12 @@ float Element(const sinter_tensor_info& info, const char* at) {
     return static_cast<float>(value);
   } else if (info.dtype == SINTER_DTYPE_PRED) {
     return *at != 0 ? 1.0f : 0.0f;
+  } else if (info.dtype == SINTER_DTYPE_E4M3) {
+    const auto code = static_cast<uint8_t>(*at);
+    const int exponent = (code >> 3) & 15;
+    const float magnitude =
+        exponent == 0 ? std::ldexp(code & 7, -9) : std::ldexp(8 + (code & 7), exponent - 10);
+    return (code & 0x80) != 0 ? -magnitude : magnitude;
   } else {
     __builtin_memcpy(&bits, at, sizeof(bits));
   }
@@ -139,7 +145,7 @@ float Element(const sinter_tensor_info& info, const char* at) {
 }
 
 size_t ElementSize(sinter_dtype dtype) {
-  if (dtype == SINTER_DTYPE_PRED) return 1;
+  if (dtype == SINTER_DTYPE_PRED || dtype == SINTER_DTYPE_E4M3) return 1;
   return dtype == SINTER_DTYPE_BF16 || dtype == SINTER_DTYPE_F16 ? 2 : 4;
 }
 

@@ -45,6 +45,8 @@ void AppendValue(DType dtype, float scale, Random& random, std::string& out) {
       return Append(out, static_cast<int32_t>(random.Next() & 15));
     case DType::kPred:
       return Append(out, static_cast<uint8_t>(random.Next() & 1));
+    case DType::kE4M3:
+      return Append(out, F32ToE4M3(random.Symmetric() * scale));
   }
 }
 
@@ -92,6 +94,8 @@ double ValueAt(const char* from, DType dtype) {
     }
     case DType::kPred:
       return *from != 0 ? 1 : 0;
+    case DType::kE4M3:
+      return E4M3ToF32(static_cast<uint8_t>(*from));
   }
   return 0;
 }

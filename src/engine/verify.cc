@@ -140,7 +140,8 @@ Verdict Verifier::Judge(const Outputs& got, const Outputs& want, absl::string_vi
   Verdict verdict{true, seed_, 0, ""};
   for (size_t i = 0; i < got.size(); ++i) {
     const Bounds bounds = BoundsOf(*chain_, static_cast<int>(i));
-    const ErrorMeasure measure = Compare(got[i], want[i]);
+    const DType dtype = chain_->output_type(static_cast<int>(i)).dtype;
+    const ErrorMeasure measure = Compare(got[i], want[i], dtype);
     verdict.error = std::max(verdict.error, measure.relative);
     if (measure.Within(bounds) || !verdict.right) continue;
     verdict.right = false;

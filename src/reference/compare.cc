@@ -9,9 +9,17 @@
 namespace sinter {
 namespace {
 
+// Position of a value among those of e4m3, in steps from zero.
+int E4M3Step(double value) {
+  const int bits = F32ToE4M3(static_cast<float>(value));
+  return (bits & 0x80) != 0 ? -(bits & 0x7f) : bits;
+}
+
 // Adds up one comparison element by element.
 class Measurer {
  public:
+  explicit Measurer(DType dtype) : count_steps_(dtype == DType::kE4M3) {}
+
   void Add(double out, double ref) {
     const int64_t index = count_++;
     if (out == ref && std::isinf(ref)) return;
@@ -19,6 +27,9 @@ class Measurer {
     if (!std::isfinite(difference)) {
       if (nans_++ == 0) first_nan_ = index;
       return;
+    }
+    if (count_steps_ && difference != 0) {
+      ++(std::abs(E4M3Step(out) - E4M3Step(ref)) <= 1 ? neighbours_ : apart_);
     }
     square_error_ += difference * difference;
     square_ref_ += ref * ref;
@@ -32,6 +43,8 @@ class Measurer {
     ErrorMeasure measure;
     measure.count = count_;
     measure.nans = nans_;
+    measure.neighbours = neighbours_;
+    measure.apart = apart_;
     measure.max_abs = max_;
     measure.worst_index = nans_ > 0 ? first_nan_ : worst_;
     const double rms = count_ > 0 ? std::sqrt(square_ref_ / static_cast<double>(count_)) : 0;
@@ -47,7 +60,8 @@ class Measurer {
   }
 
   double square_error_ = 0, square_ref_ = 0, max_ = 0;
-  int64_t count_ = 0, nans_ = 0, worst_ = -1, first_nan_ = -1;
+  int64_t count_ = 0, nans_ = 0, neighbours_ = 0, apart_ = 0, worst_ = -1, first_nan_ = -1;
+  bool count_steps_;
 };
 
 }  // namespace
@@ -63,23 +77,29 @@ Bounds BoundsFor(DType dtype) {
     case DType::kS32:
     case DType::kPred:
       return {0, 0};
+    case DType::kE4M3:
+      return {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
+              1e-3};
   }
   return {0, 0};
 }
 
 bool ErrorMeasure::Within(const Bounds& bounds) const {
-  return nans == 0 && relative <= bounds.relative && max_over_rms <= bounds.max;
+  return nans == 0 && apart == 0 && relative <= bounds.relative && max_over_rms <= bounds.max &&
+         static_cast<double>(neighbours) <= bounds.neighbours * static_cast<double>(count);
 }
 
 std::string ErrorMeasure::ToString() const {
   std::string text = absl::StrFormat("rel %.3g max/rms %.3g worst at %d of %d", relative,
                                      max_over_rms, worst_index, count);
+  if (neighbours > 0) absl::StrAppendFormat(&text, ", %d one step off", neighbours);
+  if (apart > 0) absl::StrAppendFormat(&text, ", %d several steps off", apart);
   if (nans > 0) absl::StrAppendFormat(&text, ", %d not finite or mismatched", nans);
   return text;
 }
 
-ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref) {
-  Measurer measurer;
+ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref, DType dtype) {
+  Measurer measurer(dtype);
   for (size_t i = 0; i < ref.size(); ++i) {
     measurer.Add(i < out.size() ? out[i] : std::numeric_limits<double>::quiet_NaN(), ref[i]);
   }
@@ -92,7 +112,7 @@ ErrorMeasure CompareBuffer(const void* out, DType dtype, absl::Span<const double
   view.data = out;
   view.storage = reference::StorageOf(dtype);
   std::vector<double> values(kStep);
-  Measurer measurer;
+  Measurer measurer(dtype);
   for (size_t first = 0; first < ref.size(); first += kStep) {
     const size_t count = std::min(kStep, ref.size() - first);
     reference::ReadRun(view, static_cast<int64_t>(first), 1, static_cast<int64_t>(count),

@@ -13,10 +13,12 @@
 namespace sinter {
 
 struct Bounds {
-  double relative = 0;  // of ErrorMeasure::relative
-  double max = 0;       // of ErrorMeasure::max_over_rms
+  double relative = 0;    // of ErrorMeasure::relative
+  double max = 0;         // of ErrorMeasure::max_over_rms
+  double neighbours = 0;  // e4m3: share of the elements that may be one step off; none may be more
 };
-// bf16: 5e-3 and 0.05; f16: 1e-3 and 0.008; f32: 1e-5 and 1e-4; integers and pred: exact (0 and 0).
+// bf16: 5e-3 and 0.05; f16: 1e-3 and 0.008; f32: 1e-5 and 1e-4; integers and pred: exact (0 and 0);
+// e4m3: 0.1 % neighbours, the other two infinite.
 Bounds BoundsFor(DType dtype);
 
 struct ErrorMeasure {
@@ -27,13 +29,16 @@ struct ErrorMeasure {
   int64_t count = 0;
   int64_t worst_index = -1;  // of max_abs, or of the first not-a-number
   int64_t nans = 0;  // in out where ref has none, or the reverse; infinities that differ count too
+  int64_t neighbours = 0;                   // e4m3: elements that are one step from ref's
+  int64_t apart = 0;                        // e4m3: elements that are further away
   bool Within(const Bounds& bounds) const;  // false when nans > 0; an empty comparison passes
   std::string ToString() const;             // "rel 1.2e-3 max/rms 0.011 worst at 77"
 };
 
 // An infinity equals the same infinity. A NaN matches nothing, not even a NaN: a poisoned output
-// never passes.
-ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref);
+// never passes. `dtype` is that of the output; steps are counted for e4m3 only.
+ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref,
+                     DType dtype = DType::kF32);
 // `out` is a contiguous buffer of ref.size() elements of dtype.
 ErrorMeasure CompareBuffer(const void* out, DType dtype, absl::Span<const double> ref);
 

@@ -201,7 +201,8 @@ class Evaluator {
   bool IsExactCast(const Op& op) const {
     if (op.kind != OpKind::kCast || op.type.dtype != DType::kF32) return false;
     const Op& from = chain_.op(op.operands[0]);
-    return IsFloat(from.type.dtype) && (from.kind == OpKind::kInput || from.kind == OpKind::kCast);
+    return HoldsFloats(from.type.dtype) &&
+           (from.kind == OpKind::kInput || from.kind == OpKind::kCast);
   }
 
   Tensor Map(const Op& op) const {

@@ -69,6 +69,8 @@ Storage StorageOf(DType dtype) {
       return Storage::kS32;
     case DType::kPred:
       return Storage::kPred;
+    case DType::kE4M3:
+      return Storage::kE4M3;
   }
   return Storage::kF64;
 }
@@ -82,6 +84,7 @@ int64_t BytesOf(Storage storage) {
     case Storage::kBF16:
       return 2;
     case Storage::kPred:
+    case Storage::kE4M3:
       return 1;
     case Storage::kF64:
       return 8;
@@ -145,6 +148,8 @@ void ReadRun(const View& view, int64_t offset, int64_t stride, int64_t count, do
     case Storage::kPred:
       return ReadAs<uint8_t>(view.data, offset, stride, count, out,
                              [](uint8_t v) { return v != 0 ? 1.0 : 0.0; });
+    case Storage::kE4M3:
+      return ReadAs<uint8_t>(view.data, offset, stride, count, out, &E4M3ToF32);
   }
 }
 
@@ -160,6 +165,8 @@ double RoundTo(DType dtype, double value) {
       return ToS32(value);
     case DType::kPred:
       return value != 0 ? 1 : 0;
+    case DType::kE4M3:
+      return E4M3ToF32(F32ToE4M3(RoundToOdd(value)));
   }
   return value;
 }
@@ -184,6 +191,9 @@ void StoreRun(const double* in, int64_t count, void* data, Storage storage, int6
     case Storage::kPred:
       return StoreAs<uint8_t>(in, count, data, offset, stride,
                               [](double v) { return static_cast<uint8_t>(v != 0); });
+    case Storage::kE4M3:
+      return StoreAs<uint8_t>(in, count, data, offset, stride,
+                              [](double v) { return F32ToE4M3(RoundToOdd(v)); });
   }
 }
 

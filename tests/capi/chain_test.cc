@@ -116,7 +116,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   mask.mask = 77;
   using Add = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Add> rows[] = {
-      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 5]",
+      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 6]",
        [&](auto e) { return sinter_chain_add_input(c, 9, 0, nullptr, nullptr, &out, e); }},
       {"op 3 (input): dims is null",
        [&](auto e) { return sinter_chain_add_input(c, 1, 2, nullptr, nullptr, &out, e); }},

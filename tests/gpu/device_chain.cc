@@ -141,7 +141,7 @@ absl::Status DeviceChain::Check(const std::string& output, int64_t m, ErrorMeasu
   SINTER_ASSIGN_OR_RETURN(const std::vector<double>* reference, Reference());
   SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(chain_, 0, m, output));
   const absl::Span<const double> want(reference->data(), got.size());
-  const ErrorMeasure errors = Compare(got, want);
+  const ErrorMeasure errors = Compare(got, want, chain_.output_type(0).dtype);
   if (measure != nullptr) *measure = errors;
   if (!errors.Within(BoundsOf(chain_, 0))) {
     return absl::DataLossError(absl::StrCat("wrong at m ", m, ": ", errors.ToString()));

@@ -51,6 +51,19 @@ Chain EveryOp() {
   return *b.Finish();
 }
 
+// Rows to e4m3 by their largest magnitude, and an e4m3 input widened.
+Chain QuantizedRows() {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "x"});
+  const ValueId old = *b.Input({DType::kE4M3, {Dim::M(), C(16)}}, {false, {}, "old"});
+  const ValueId most = *b.Reduce(ReduceKind::kMax, *b.Unary(UnaryKind::kAbs, x), {1}, true);
+  const ValueId wide = *b.Broadcast(*b.Cast(most, DType::kF32), {Dim::M(), C(16)});
+  const ValueId scaled = *b.Binary(BinaryKind::kDiv, x, wide);
+  EXPECT_TRUE(b.Output(*b.Cast(scaled, DType::kE4M3), {{}, old}).ok());
+  EXPECT_TRUE(b.Output(*b.Cast(old, DType::kBF16)).ok());
+  return *b.Finish();
+}
+
 std::vector<Golden> Goldens() {
   const auto text = [](const char* line) { return ParseProblem(line)->chain; };
   return {
@@ -60,6 +73,7 @@ std::vector<Golden> Goldens() {
       {"residual_rmsnorm", text("residual_rmsnorm rows=M cols=4096 eps=1e-6")},
       {"masked_softmax", text("masked_softmax rows=M cols=2048 scale=0.125 mask=full")},
       {"every_op", EveryOp()},
+      {"quantized_rows", QuantizedRows()},
   };
 }
 

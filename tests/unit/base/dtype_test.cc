@@ -1,8 +1,10 @@
 #include "src/base/dtype.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -18,20 +20,21 @@ TEST(DType, TableOfSizesNamesAndKinds) {
   } kRows[] = {
       {DType::kF32, "f32", 4, true},    {DType::kF16, "f16", 2, true},
       {DType::kBF16, "bf16", 2, true},  {DType::kS32, "s32", 4, false},
-      {DType::kPred, "pred", 1, false},
+      {DType::kPred, "pred", 1, false}, {DType::kE4M3, "e4m3", 1, false},
   };
   for (const auto& row : kRows) {
     EXPECT_TRUE(IsValid(row.dtype));
     EXPECT_EQ(NameOf(row.dtype), row.name);
     EXPECT_EQ(SizeOf(row.dtype), row.size);
     EXPECT_EQ(IsFloat(row.dtype), row.is_float);
+    EXPECT_EQ(HoldsFloats(row.dtype), row.is_float || row.dtype == DType::kE4M3);
     ASSERT_TRUE(ParseDType(row.name).ok());
     EXPECT_EQ(*ParseDType(row.name), row.dtype);
   }
 }
 
 TEST(DType, ForeignNumbersAndNamesAreRefused) {
-  for (int number : {0, 6, -1, 1 << 30}) {
+  for (int number : {0, 7, -1, 1 << 30}) {
     EXPECT_FALSE(IsValid(static_cast<DType>(number)));
     EXPECT_EQ(SizeOf(static_cast<DType>(number)), 0);
     EXPECT_EQ(NameOf(static_cast<DType>(number)), "invalid");
@@ -149,6 +152,65 @@ TEST(HalfConversions, OverflowIsInfinityAndNaNStaysNaN) {
   EXPECT_EQ(F32ToF16(65519.996f), 0x7bff);
   EXPECT_EQ(F32ToF16(65520.0f), 0x7c00);
   EXPECT_EQ(F32ToF16(std::numeric_limits<float>::denorm_min()), 0);
+}
+
+// The 127 magnitudes of e4m3 from its definition: (1 + m/8) 2^(e - 7), or m/8 2^-6 at e = 0.
+std::vector<double> E4M3Magnitudes() {
+  std::vector<double> values;
+  for (int code = 0; code < 127; ++code) {
+    const int exponent = code / 8, mantissa = code % 8;
+    values.push_back(exponent == 0 ? mantissa / 8.0 * std::pow(2.0, -6)
+                                   : (1 + mantissa / 8.0) * std::pow(2.0, exponent - 7));
+  }
+  return values;
+}
+
+// The nearest of the magnitudes by searching all of them; of two as near, the even code.
+int NearestE4M3(const std::vector<double>& magnitudes, double magnitude) {
+  int best = 0;
+  for (int code = 1; code < 127; ++code) {
+    const double gain =
+        std::fabs(magnitudes[best] - magnitude) - std::fabs(magnitudes[code] - magnitude);
+    if (gain > 0 || (gain == 0 && code % 2 == 0)) best = code;
+  }
+  return best;
+}
+
+TEST(E4M3, WidensEveryCode) {
+  const std::vector<double> magnitudes = E4M3Magnitudes();
+  EXPECT_EQ(magnitudes.back(), 448);
+  for (int code = 0; code < 127; ++code) {
+    EXPECT_EQ(E4M3ToF32(static_cast<uint8_t>(code)), magnitudes[code]);
+    EXPECT_EQ(E4M3ToF32(static_cast<uint8_t>(code | 0x80)), -magnitudes[code]);
+    EXPECT_EQ(std::signbit(E4M3ToF32(static_cast<uint8_t>(code | 0x80))), true);
+  }
+  EXPECT_TRUE(std::isnan(E4M3ToF32(0x7f)));
+  EXPECT_TRUE(std::isnan(E4M3ToF32(0xff)));
+}
+
+TEST(E4M3, NarrowsEveryBF16ToTheNearest) {
+  const std::vector<double> magnitudes = E4M3Magnitudes();
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const float value = BF16ToF32(static_cast<uint16_t>(bits));
+    const uint8_t code = F32ToE4M3(value);
+    if (std::isnan(value)) {
+      ASSERT_EQ(code, 0x7f) << bits;
+      continue;
+    }
+    const int sign = std::signbit(value) ? 0x80 : 0;
+    const double magnitude = std::min(std::fabs(static_cast<double>(value)), 448.0);
+    ASSERT_EQ(code, sign | NearestE4M3(magnitudes, magnitude)) << bits;
+  }
+}
+
+TEST(E4M3, TiesGoToTheEvenCodeAndNeighboursToTheirSide) {
+  const std::vector<double> magnitudes = E4M3Magnitudes();
+  for (int low = 0; low < 126; ++low) {
+    const float middle = static_cast<float>((magnitudes[low] + magnitudes[low + 1]) / 2);
+    EXPECT_EQ(F32ToE4M3(middle), low + low % 2);
+    EXPECT_EQ(F32ToE4M3(std::nextafterf(middle, 0.0f)), low);
+    EXPECT_EQ(F32ToE4M3(-std::nextafterf(middle, 1e9f)), 0x80 | (low + 1));
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace {
 
 Dim C(int64_t v) { return Dim::Constant(v); }
 const Dim kM = Dim::M();
+const double kInf = std::numeric_limits<double>::infinity();
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr auto kAdd = BinaryKind::kAdd;
 
@@ -36,7 +37,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Input({static_cast<DType>(9), {C(2)}}).status();
      },
-     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32 or pred"},
+     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32, pred or e4m3"},
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {C(2), C(-1)}}).status();
      },
@@ -67,6 +68,10 @@ const BadCall kBadCalls[] = {
      "op 7 (scalar): value is 1e+39, too large for f32"},
     {[](ChainBuilder& b) { return b.Scalar(70000, DType::kF16).status(); },
      "op 7 (scalar): value is 70000, too large for f16"},
+    {[](ChainBuilder& b) { return b.Scalar(449, DType::kE4M3).status(); },
+     "op 7 (scalar): value is 449, too large for e4m3"},
+    {[](ChainBuilder& b) { return b.Scalar(-kInf, DType::kE4M3).status(); },
+     "op 7 (scalar): value is -inf, too large for e4m3"},
     {[](ChainBuilder& b) { return b.Scalar(0.5, DType::kS32).status(); },
      "op 7 (scalar): value is 0.5, must be an integer in [-2147483648, 2147483647] for s32"},
     {[](ChainBuilder& b) { return b.Scalar(2147483648.0, DType::kS32).status(); },
@@ -75,7 +80,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Scalar(2, DType::kPred).status(); },
      "op 7 (scalar): value is 2, must be 0 or 1 for pred"},
     {[](ChainBuilder& b) { return b.Scalar(1, static_cast<DType>(0)).status(); },
-     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32 or pred"},
+     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32, pred or e4m3"},
     {[](ChainBuilder& b) {
        return b.Iota({kM, C(4)}, 2, DType::kS32).status();
      },
@@ -141,7 +146,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Select(12, 0, 0).status(); },
      "op 7 (select): condition is value 12, must be in [0, 6]"},
     {[](ChainBuilder& b) { return b.Cast(0, static_cast<DType>(99)).status(); },
-     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32 or pred"},
+     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32, pred or e4m3"},
     {[](ChainBuilder& b) { return b.Broadcast(0, {C(8)}).status(); },
      "op 7 (broadcast): rank of the result is 1, must be at least that of a, 2"},
     {[](ChainBuilder& b) {
@@ -340,6 +345,37 @@ TEST(Builder, RefusesBadCallsWithTheirMessageAndStaysAsItWas) {
     EXPECT_EQ(status.message(), bad.message);
     EXPECT_EQ(b.size(), 7) << bad.message;
   }
+}
+
+// Cases that start from one value more: 7 q e4m3[M,8].
+const BadCall kBadE4M3Calls[] = {
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 0, 7).status(); },
+     "op 8 (add): dtype of a is f32, of b e4m3: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 7, 7).status(); },
+     "op 8 (add): dtype of a is e4m3, of b e4m3: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Binary(BinaryKind::kPow, 7, 7).status(); },
+     "op 8 (pow): dtype of a is e4m3, of b e4m3: must both be floating"},
+    {[](ChainBuilder& b) { return b.Binary(BinaryKind::kOr, 7, 7).status(); },
+     "op 8 (or): dtype of a is e4m3, of b e4m3: must both be pred"},
+    {[](ChainBuilder& b) { return b.Unary(UnaryKind::kAbs, 7).status(); },
+     "op 8 (abs): dtype of a is e4m3, must be f32, f16, bf16 or s32"},
+    {[](ChainBuilder& b) { return b.Unary(UnaryKind::kExp, 7).status(); },
+     "op 8 (exp): dtype of a is e4m3, must be f32, f16 or bf16"},
+    {[](ChainBuilder& b) { return b.Compare(CompareKind::kLt, 7, 7).status(); },
+     "op 8 (lt): dtype of a is e4m3, of b e4m3: must both be floating, or both s32"},
+    {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kMax, 7, {1}).status(); },
+     "op 8 (reduce): dtype of a is e4m3, must be floating or s32"},
+    {[](ChainBuilder& b) { return b.Matmul(0, 7, false, true).status(); },
+     "op 8 (matmul): dtype of b is e4m3, must be f32, f16 or bf16"},
+};
+
+TEST(Builder, RefusesArithmeticOnE4M3) {
+  ChainBuilder b;
+  AddValues(b);
+  ASSERT_TRUE(b.Input({DType::kE4M3, {kM, C(8)}}).ok());
+  for (const BadCall& bad : kBadE4M3Calls) EXPECT_EQ(bad.call(b).message(), bad.message);
+  EXPECT_TRUE(b.Select(3, 7, 7).ok());
+  EXPECT_TRUE(b.Concat({7, 7}, 1).ok());
 }
 
 TEST(Builder, RefusesAnOperandBeforeTheFirstValue) {

@@ -49,7 +49,8 @@ TEST(Compare, AZeroReferenceIsMatchedOnlyByZero) {
 }
 
 TEST(Compare, ReadsBuffersOfEveryDType) {
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kS32, DType::kPred}) {
+  for (DType dtype :
+       {DType::kF32, DType::kF16, DType::kBF16, DType::kS32, DType::kPred, DType::kE4M3}) {
     const V values = testing::Random(dtype, 5000, 3);
     const std::vector<uint8_t> bytes = testing::Encode(dtype, values);
     EXPECT_TRUE(CompareBuffer(bytes.data(), dtype, values).Within({0, 0}));
@@ -59,7 +60,32 @@ TEST(Compare, ReadsBuffersOfEveryDType) {
   }
 }
 
+// 0.1 % of the elements may be one step off, none more.
+TEST(Compare, CountsStepsOfE4M3) {
+  const V ref(2000, 16);
+  const Bounds bounds = BoundsFor(DType::kE4M3);
+  const auto passes = [&](const V& out) { return Compare(out, ref, DType::kE4M3).Within(bounds); };
+  V out = ref;
+  EXPECT_TRUE(passes(out));
+  out[5] = 18;     // the next code
+  out[1999] = 15;  // the one before, half as far
+  EXPECT_TRUE(passes(out));
+  EXPECT_EQ(Compare(out, ref, DType::kE4M3).neighbours, 2);
+  out[7] = 18;
+  EXPECT_FALSE(passes(out));
+  out = ref;
+  out[5] = 20;
+  EXPECT_FALSE(passes(out));
+  EXPECT_EQ(Compare(out, ref, DType::kE4M3).apart, 1);
+  out[5] = kNaN;
+  EXPECT_FALSE(passes(out));
+  const V tiny(2000, 0);
+  EXPECT_EQ(Compare(V(2000, -0x1p-9), tiny, DType::kE4M3).neighbours, 2000);
+  EXPECT_EQ(Compare(out, ref).neighbours, 0);
+}
+
 TEST(Bounds, AreTheProjectsOwn) {
+  EXPECT_EQ(BoundsFor(DType::kE4M3).neighbours, 1e-3);
   EXPECT_EQ(BoundsFor(DType::kBF16).relative, 5e-3);
   EXPECT_EQ(BoundsFor(DType::kBF16).max, 0.05);
   EXPECT_EQ(BoundsFor(DType::kF16).relative, 1e-3);

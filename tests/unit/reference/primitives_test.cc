@@ -1,6 +1,7 @@
 // Every primitive against plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -228,6 +229,38 @@ TEST(Cast, RoundsOnceAndToNearestEven) {
   EXPECT_EQ(RoundTo(DType::kS32, -kInf), -2147483648.0);
   EXPECT_EQ(RoundTo(DType::kS32, kNaN), 0);
   EXPECT_EQ(RoundTo(DType::kPred, -0.5), 1);
+  EXPECT_EQ(RoundTo(DType::kE4M3, 1 + 0x1p-4), 1);
+  EXPECT_EQ(RoundTo(DType::kE4M3, 1 + 0x1p-4 + 0x1p-40), 1 + 0x1p-3);
+  EXPECT_EQ(RoundTo(DType::kE4M3, 0x1p-10), 0);
+  EXPECT_EQ(RoundTo(DType::kE4M3, 0x1p-10 + 0x1p-50), 0x1p-9);
+  EXPECT_EQ(RoundTo(DType::kE4M3, 1e300), 448);
+  EXPECT_EQ(RoundTo(DType::kE4M3, -kInf), -448);
+  EXPECT_TRUE(std::isnan(RoundTo(DType::kE4M3, kNaN)));
+}
+
+// From every code to wider dtypes and back, and an output stored as e4m3.
+TEST(Cast, WidensE4M3AndStoresIt) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kE4M3, {C(254)}});
+  const ValueId wide = *b.Cast(x, DType::kF32);
+  const ValueId moved = *b.Slice(*b.Concat({x, x}, 0), {254}, {C(508)});
+  ASSERT_TRUE(b.Output(wide).ok());
+  ASSERT_TRUE(
+      b.Output(*b.Cast(*b.Binary(BinaryKind::kMul, wide, *b.Scalar(2)), DType::kE4M3)).ok());
+  ASSERT_TRUE(b.Output(moved).ok());
+  const Chain chain = *b.Finish();
+  std::vector<uint8_t> codes, doubled(254), copied(254);
+  for (int code = 0; code < 256; ++code) {
+    if ((code & 0x7f) != 0x7f) codes.push_back(static_cast<uint8_t>(code));
+  }
+  std::vector<float> widened(254);
+  ASSERT_TRUE(
+      RunReference(chain, 0, {codes.data()}, {widened.data(), doubled.data(), copied.data()}).ok());
+  EXPECT_EQ(copied, codes);
+  for (int i = 0; i < 254; ++i) {
+    EXPECT_EQ(widened[i], E4M3ToF32(codes[i]));
+    EXPECT_EQ(E4M3ToF32(doubled[i]), std::max(-448.0f, std::min(448.0f, 2 * widened[i])));
+  }
 }
 
 TEST(Cast, OnlyACastRounds) {

@@ -17,6 +17,7 @@ pub const SINTER_OK: sinter_status = 0;
 pub const SINTER_INVALID_ARGUMENT: sinter_status = 3;
 pub const SINTER_UNAVAILABLE: sinter_status = 14;
 pub const SINTER_DTYPE_BF16: i32 = 3;
+pub const SINTER_DTYPE_E4M3: i32 = 6;
 pub const SINTER_ACTIVATION_RELU: i32 = 1;
 pub const SINTER_INPUT_CONSTANT: u32 = 1;
 pub const SINTER_DIM_M: i64 = -1;
