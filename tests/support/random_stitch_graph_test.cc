@@ -1,0 +1,179 @@
+#include "tests/support/random_stitch_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/chain/chain_json.h"
+#include "src/chain/replay.h"
+#include "src/reference/compare.h"
+#include "src/reference/reference.h"
+#include "src/reference/tensor.h"
+#include "tests/bench/random.h"
+
+namespace sinter::testing {
+namespace {
+
+// Values as the engine draws them: floats in [-1, 1), s32 in [0, 15], pred 0 or 1.
+std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed) {
+  std::vector<std::vector<uint8_t>> inputs;
+  bench::Random random(seed);
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    const Op& op = chain.input_op(i);
+    const int64_t bytes = *BufferBytes(op.type, op.strides, 0);
+    std::vector<double> values(bytes / SizeOf(op.type.dtype));
+    for (double& v : values) {
+      const int64_t draw = random.In(-4096, 4095);
+      v = static_cast<double>(draw) / 4096;
+      if (op.type.dtype == DType::kS32) v = static_cast<double>(draw & 15);
+      if (op.type.dtype == DType::kPred) v = static_cast<double>(draw & 1);
+    }
+    inputs.emplace_back(bytes);
+    reference::StoreRun(values.data(), static_cast<int64_t>(values.size()), inputs.back().data(),
+                        reference::StorageOf(op.type.dtype), 0, 1);
+  }
+  return inputs;
+}
+
+std::vector<std::vector<double>> Outputs(const Chain& chain,
+                                         const std::vector<std::vector<uint8_t>>& inputs) {
+  std::vector<const void*> pointers;
+  for (const std::vector<uint8_t>& input : inputs) pointers.push_back(input.data());
+  auto outputs = RunReferenceF64(chain, 0, pointers);
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  return *outputs;
+}
+
+// The chain with a cast to f32 after every f32 value that is computed: what a kernel that keeps
+// nothing wider than f32 would give.
+Chain RoundedEverywhere(const Chain& chain) {
+  ChainBuilder b;
+  std::vector<ValueId> now;
+  for (Op op : chain.ops()) {
+    for (ValueId& operand : op.operands) operand = now[operand];
+    ValueId id = *Replay(b, op);
+    const bool computed = op.kind != OpKind::kInput && op.kind != OpKind::kCast;
+    if (computed && op.type.dtype == DType::kF32) id = *b.Cast(id, DType::kF32);
+    now.push_back(id);
+  }
+  for (const ChainOutput& out : chain.outputs()) {
+    EXPECT_TRUE(b.Output(now[out.value], {out.strides, -1}).ok());
+  }
+  return *b.Finish();
+}
+
+int OpsOf(const Chain& chain) { return static_cast<int>(chain.ops().size()) - chain.num_inputs(); }
+
+TEST(RandomStitchGraph, IsAFunctionOfItsSeedAndReadsBackFromJson) {
+  std::set<std::string> different;
+  for (uint64_t seed = 1; seed <= kRandomStitchGraphs; ++seed) {
+    const Chain chain = MakeRandomStitchGraph(seed);
+    EXPECT_EQ(chain.CanonicalBytes(), MakeRandomStitchGraph(seed).CanonicalBytes());
+    different.insert(chain.CanonicalBytes());
+    EXPECT_EQ(*ChainFromJson(ChainToJson(chain)), chain);
+    EXPECT_GE(OpsOf(chain), 5) << seed;
+    EXPECT_LE(OpsOf(chain), 60) << seed;
+    EXPECT_LE(chain.num_outputs(), 8) << seed;
+    EXPECT_EQ(chain.MatmulFlops(1), 0);
+    EXPECT_FALSE(chain.UsesM());
+  }
+  EXPECT_EQ(different.size(), kRandomStitchGraphs);
+}
+
+TEST(RandomStitchGraph, GivesFiniteValuesThatF32ComputesWithinTheBounds) {
+  for (uint64_t seed = 1; seed <= kRandomStitchGraphs; ++seed) {
+    const Chain chain = MakeRandomStitchGraph(seed);
+    const auto inputs = Inputs(chain, seed);
+    const auto want = Outputs(chain, inputs);
+    EXPECT_EQ(Outputs(chain, inputs), want);
+    const Chain rounded = RoundedEverywhere(chain);
+    // Depth-first order is the same but for the casts: so are the inputs.
+    const auto got = Outputs(rounded, inputs);
+    for (int i = 0; i < chain.num_outputs(); ++i) {
+      for (double v : want[i]) ASSERT_TRUE(std::isfinite(v)) << seed << " output " << i;
+      const DType dtype = chain.output_type(i).dtype;
+      const ErrorMeasure error = Compare(got[i], want[i], dtype);
+      EXPECT_TRUE(error.Within(BoundsFor(dtype)))
+          << seed << " output " << i << " " << NameOf(dtype) << ": " << error.ToString();
+    }
+  }
+}
+
+TEST(RandomStitchGraph, TheSetHasEverythingInIt) {
+  std::map<std::string, int> seen;
+  for (uint64_t seed = 1; seed <= kRandomStitchGraphs; ++seed) {
+    const Chain chain = MakeRandomStitchGraph(seed);
+    for (const Op& op : chain.ops()) {
+      ++seen[std::string(NameOf(op))];
+      ++seen["rank " + std::to_string(op.type.rank())];
+      if (op.kind == OpKind::kInput && op.strides != ContiguousStrides(op.type.dims)) {
+        ++seen["strided input"];
+      }
+      if (op.type.rank() > 0 && op.type.dims.back() == Dim::Constant(37)) ++seen["37 columns"];
+      if (op.kind == OpKind::kReduce) {
+        const bool row = op.axes.back() == chain.op(op.operands[0]).type.rank() - 1;
+        ++seen[row ? "row reduction" : (op.axes[0] == 0 ? "column reduction" : "middle reduction")];
+      }
+    }
+    for (int i = 0; i < chain.num_outputs(); ++i) {
+      const ChainOutput& out = chain.outputs()[i];
+      ++seen["output " + std::string(NameOf(chain.output_type(i).dtype))];
+      if (out.alias_input >= 0) ++seen["in place"];
+      if (out.strides != ContiguousStrides(chain.output_type(i).dims)) ++seen["strided output"];
+    }
+    if (chain.num_outputs() > 1) ++seen["several outputs"];
+  }
+  for (int kind = 1; kind <= 16; ++kind) {
+    EXPECT_GE(seen[std::string(NameOf(static_cast<UnaryKind>(kind)))], 3) << kind;
+  }
+  for (int kind = 1; kind <= 9; ++kind) {
+    EXPECT_GE(seen[std::string(NameOf(static_cast<BinaryKind>(kind)))], 5) << kind;
+  }
+  for (const char* what : {"select",
+                           "cast",
+                           "broadcast",
+                           "transpose",
+                           "reshape",
+                           "slice",
+                           "concat",
+                           "reduce",
+                           "iota",
+                           "rank 1",
+                           "rank 2",
+                           "rank 3",
+                           "rank 4",
+                           "strided input",
+                           "37 columns",
+                           "row reduction",
+                           "column reduction",
+                           "middle reduction",
+                           "output bf16",
+                           "output f16",
+                           "output f32",
+                           "output e4m3",
+                           "output s32",
+                           "in place",
+                           "strided output",
+                           "several outputs"}) {
+    EXPECT_GE(seen[what], 5) << what;
+  }
+}
+
+TEST(RandomStitchGraph, GrowsToItsLimit) {
+  int64_t largest = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Chain chain = MakeRandomStitchGraph(seed, {int64_t{1} << 20});
+    for (const Op& op : chain.ops()) {
+      largest = std::max(largest, *ElementCount(op.type.dims, 0));
+    }
+  }
+  EXPECT_GE(largest, int64_t{1} << 18);
+  EXPECT_LE(largest, int64_t{1} << 23);
+}
+
+}  // namespace
+}  // namespace sinter::testing
