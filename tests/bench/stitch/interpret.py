@@ -1,8 +1,8 @@
 """Runs a graph (a dictionary in the JSON form of src/chain) op by op with a framework's own functions.
 
 interpret(graph, framework, inputs) walks the ops; a framework maps each primitive to its natural function and says what a
-cast is. NumPy computes in float64 as the reference does: nothing but inputs and casts rounds. PyTorch and JAX accumulate
-and activate in f32 and hold what was cast in its dtype; nothing is recognised or rewritten for them.
+cast is. NumPy computes in float64 as the reference does: nothing but inputs and casts rounds. JAX accumulates and activates
+in f32 and holds what was cast in its dtype; nothing is recognised or rewritten for it. (PyTorch: emit_torch.py.)
 """
 
 import math
@@ -116,83 +116,6 @@ class NumpyFramework:
 
     def concat(self, values, axis):
         return self.np.concatenate(values, axis)
-
-
-class TorchFramework:
-    def __init__(self, device="cuda"):
-        import torch
-        self.torch, self.device = torch, device
-        t = torch
-        self.dtypes = {"f32": t.float32, "f16": t.float16, "bf16": t.bfloat16, "s32": t.int32, "pred": t.bool,
-                       "e4m3": t.float8_e4m3fn}
-        self.unaries = {
-            "neg": t.neg, "abs": t.abs, "exp": t.exp, "log": t.log, "sqrt": t.sqrt, "rsqrt": t.rsqrt, "tanh": t.tanh,
-            "erf": t.erf, "sigmoid": t.sigmoid, "relu": t.relu, "reciprocal": t.reciprocal, "square": t.square,
-            "sin": t.sin, "cos": t.cos, "floor": t.floor, "not": t.logical_not}
-        self.binaries = {
-            "add": t.add, "sub": t.sub, "mul": t.mul, "div": t.div, "max": t.maximum, "min": t.minimum, "pow": t.pow,
-            "and": t.logical_and, "or": t.logical_or}
-        self.compares = {kind: getattr(t, kind) for kind in ("eq", "ne", "lt", "le", "gt", "ge")}
-
-    def wide(self, x):
-        """Arithmetic is f32; Python numbers (scalars) pass."""
-        return x.float() if getattr(x, "dtype", None) in (self.torch.bfloat16, self.torch.float16) else x
-
-    def scalar(self, value, dtype):
-        if dtype == "pred":
-            return bool(value)
-        return int(value) if dtype == "s32" else value
-
-    def tensor(self, x):
-        return x if isinstance(x, self.torch.Tensor) else self.torch.tensor(x, device=self.device)
-
-    def iota(self, dims, axis, dtype):
-        shape = [-1 if i == axis else 1 for i in range(len(dims))]
-        return self.torch.arange(dims[axis], dtype=self.dtypes[dtype], device=self.device).reshape(shape).expand(dims)
-
-    def unary(self, kind, x):
-        return self.unaries[kind](self.tensor(x))
-
-    def binary(self, kind, a, b):
-        if isinstance(a, self.torch.Tensor) and kind in ("add", "sub", "mul", "div"):
-            return self.binaries[kind](a, b)
-        if isinstance(b, self.torch.Tensor) and kind == "sub":
-            return a - b
-        if isinstance(b, self.torch.Tensor) and kind == "div":
-            return a / b
-        if isinstance(b, self.torch.Tensor) and kind in ("add", "mul"):
-            return self.binaries[kind](b, a)
-        return self.binaries[kind](self.tensor(a), self.tensor(b))
-
-    def compare(self, kind, a, b):
-        return self.compares[kind](self.tensor(a), b)
-
-    def select(self, condition, a, b):
-        return self.torch.where(condition, a, b)
-
-    def cast(self, x, dtype):
-        x = self.tensor(x)
-        if dtype == "e4m3" and x.dtype != self.dtypes["e4m3"]:
-            return x.clamp(-448.0, 448.0).to(self.dtypes[dtype])  # torch's own cast does not saturate
-        if dtype == "s32" and x.is_floating_point():
-            return x.clamp(-2147483648.0, 2147483520.0).to(self.dtypes[dtype])
-        return x.to(self.dtypes[dtype])
-
-    def reduce(self, kind, x, axes, keep):
-        if kind in ("max", "min"):
-            return getattr(self.torch, "a" + kind)(x, dim=axes, keepdim=keep)
-        if x.dtype == self.torch.int32:
-            return self.torch.sum(x, dim=axes, keepdim=keep, dtype=self.torch.int32)
-        return getattr(self.torch, kind)(x, dim=axes, keepdim=keep)
-
-    def broadcast(self, x, dims):
-        return self.torch.broadcast_to(self.tensor(x), dims)
-
-    def transpose(self, x, axes):
-        return x.permute(axes)
-
-    def concat(self, values, axis):
-        return self.torch.cat(values, axis)
 
 
 class JaxFramework:

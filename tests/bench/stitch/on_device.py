@@ -1,0 +1,368 @@
+"""What is measured on the GPU for one graph: PyTorch, XLA and Sinter on the same tensors, with the same check.
+
+Only peers.py's worker process imports this. Every function takes a Prepared, which holds the graph's tensors.
+"""
+
+import collections
+import ctypes
+import glob
+import gzip
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+
+import numpy
+import torch
+
+import sinter_abi
+from dag import SIZES
+from emit_torch import torch_function
+from interpret import JaxFramework, interpret
+
+ROTATION_BYTES = 240e6
+MOST_SETS = 16384
+REPLAYS = 15
+HOST_REPEATS = 15
+BOUNDS = {"bf16": (5e-3, 0.05), "f16": (1e-3, 0.008), "f32": (1e-5, 1e-4)}
+NEIGHBOURS = 1e-3  # share of e4m3 elements that may be one step off
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s32": torch.int32, "pred": torch.bool}
+if hasattr(torch, "float8_e4m3fn"):
+    DTYPES["e4m3"] = torch.float8_e4m3fn
+# Lines of a GPU's plane in a profile that repeat what the streams' lines say.
+DERIVED_LINES = ("XLA", "Steps", "Framework", "Source", "Launch", "Async", "TensorFlow", "Scope", "Module")
+
+
+# ---------------------------------------------------------------- tensors and their check
+
+
+def draw(generator, info, rule, sizes, device):
+    """As drawing.py, on the device."""
+    dtype, dims = info["dtype"], info["dims"]
+    if rule is None:
+        rule = {"f32": ("uniform", 0.25, 1.0), "s32": ("below", 16), "pred": ("below", 2)}.get(dtype, ("uniform", -1.0, 1.0))
+    if rule[0] == "uniform":
+        values = torch.rand(dims, generator=generator, device=device) * (rule[2] - rule[1]) + rule[1]
+    elif rule[0] == "choice":
+        table = torch.tensor(rule[1], device=device)
+        values = table[torch.randint(len(rule[1]), tuple(dims), generator=generator, device=device)]
+    else:
+        values = torch.randint(sizes.get(rule[1], rule[1]), tuple(dims), generator=generator, device=device)
+    return values.to(DTYPES[dtype])
+
+
+def compare(out, want, dtype):
+    """(relative error, largest error over rms, within the bounds) of an output against float64's."""
+    if out.shape != want.shape:
+        raise RuntimeError(f"an output has shape {list(out.shape)}, must have {list(want.shape)}")
+    if dtype in ("s32", "pred"):
+        wrong = (out.to(torch.int64) != want.to(torch.int64)).sum().item()
+        return float(wrong > 0), float(wrong > 0), wrong == 0
+    out, reference = out.float().double(), want.double()
+    difference = (out - reference).abs()
+    norm, rms = reference.norm().item(), reference.square().mean().sqrt().item()
+    relative, largest = difference.norm().item() / max(norm, 1e-300), difference.max().item() / max(rms, 1e-300)
+    if not math.isfinite(relative) or not math.isfinite(largest):
+        return relative, largest, False
+    if dtype == "e4m3":
+        steps = (e4m3_steps(out) - e4m3_steps(reference)).abs()
+        return relative, largest, steps.max().item() <= 1 and (steps > 0).double().mean().item() <= NEIGHBOURS
+    bounds = BOUNDS[dtype]
+    return relative, largest, relative <= bounds[0] and largest <= bounds[1]
+
+
+def e4m3_steps(values):
+    """Positions among the codes of e4m3, in steps from zero."""
+    magnitude = values.abs()
+    exponent = torch.where(magnitude > 0, torch.frexp(magnitude)[1], -5).clamp(min=-5)
+    code = torch.round(torch.ldexp(magnitude, 4 - exponent)) + (exponent + 5) * 8
+    return torch.where(values < 0, -code, code)
+
+
+class Prepared:
+    """A case's tensors: sets of inputs that rotate over more than 240 MB, and the reference's outputs."""
+
+    def __init__(self, case, device="cuda", seed=1):
+        if any("strides" in i for i in case.graph["inputs"]):
+            raise RuntimeError("graphs with strided inputs are not measured here")
+        self.case, self.device = case, device
+        generator = torch.Generator(device=device).manual_seed(seed)
+        self.inputs = [draw(generator, i, case.draws.get(i["name"]), case.sizes, device) for i in case.graph["inputs"]]
+        reference = torch_function(torch, case.graph, device, "double")
+        self.wanted = [out.clone() for out in reference(*self.inputs)]
+        self.dtypes = [v["dtype"] for v in case.outputs()]
+        self.count = min(MOST_SETS, max(2, math.ceil(ROTATION_BYTES / case.bytes())))
+        self.calls = max(20 if case.limit_us() > 200 else 64, self.count)
+        self._sets = None
+
+    def sets(self):
+        if self._sets is None:
+            self._sets = [self.inputs] + [[x.clone() for x in self.inputs] for _ in range(self.count - 1)]
+        return self._sets
+
+    def outputs(self):
+        """New output tensors, full of bytes 0xff: not a number in any float."""
+        made = []
+        for value in self.case.outputs():
+            size = math.prod(value["dims"]) * SIZES[value["dtype"]]
+            flat = torch.full((max(size, 1),), 255, dtype=torch.uint8, device=self.device)
+            made.append(flat[:size].view(DTYPES[value["dtype"]]).reshape(value["dims"]))
+        return made
+
+    def check(self, outputs):
+        """Raises when one is wrong; gives the worst errors."""
+        relative = largest = 0.0
+        for i, (out, want, dtype) in enumerate(zip(outputs, self.wanted, self.dtypes)):
+            rel, top, right = compare(out, want, dtype)
+            if not right:
+                raise RuntimeError(f"output {i} ({dtype}) is wrong: relative {rel:.3g}, largest {top:.3g} rms")
+            if dtype != "e4m3":
+                relative, largest = max(relative, rel), max(largest, top)
+        return {"rel_error": relative, "max_error": largest}
+
+
+# ---------------------------------------------------------------- CUDA graphs
+
+
+def graph_nodes(raw):
+    """(kernels, copies and fills) of a captured graph."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    graph, count = ctypes.c_void_p(raw), ctypes.c_size_t()
+    if driver.cuGraphGetNodes(graph, None, ctypes.byref(count)) != 0:
+        raise RuntimeError("cuGraphGetNodes failed")
+    nodes = (ctypes.c_void_p * count.value)()
+    driver.cuGraphGetNodes(graph, nodes, ctypes.byref(count))
+    kinds = collections.Counter()
+    for node in nodes:
+        kind = ctypes.c_int()
+        driver.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind))
+        kinds[kind.value] += 1
+    return kinds[0], kinds[1] + kinds[2]  # CU_GRAPH_NODE_TYPE_KERNEL, _MEMCPY, _MEMSET
+
+
+def captured(stream, call, indices, keep=False):
+    """A CUDA graph of call(i) for the indices, and the results, which must be held as long as the graph is."""
+    graph = torch.cuda.CUDAGraph(keep_graph=True) if keep else torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        held = [call(i) for i in indices]
+    return graph, held
+
+
+def count_kernels(stream, call):
+    """(kernels, copies) of one call, or (None, None) where this PyTorch cannot say."""
+    try:
+        graph, _ = captured(stream, call, [0], keep=True)
+        return graph_nodes(graph.raw_cuda_graph())
+    except (TypeError, AttributeError, OSError):
+        return None, None
+
+
+def replay_us(graph, calls):
+    """Median microseconds a call."""
+    graph.replay()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(REPLAYS):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3 / calls)
+    return statistics.median(times)
+
+
+def host_us(call, kernels):
+    """Microseconds of processor time that enqueuing one call takes: few enough that no queue fills."""
+    calls = max(1, min(200, 400 // max(1, kernels or 1)))
+    times = []
+    for _ in range(HOST_REPEATS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for i in range(calls):
+            call(i)
+        times.append((time.perf_counter() - begin) * 1e6 / calls)
+    torch.cuda.synchronize()
+    return statistics.median(times)
+
+
+# ---------------------------------------------------------------- PyTorch
+
+
+def measure_torch(prepared, mode):
+    """torch.compile in one of its modes."""
+    torch._dynamo.reset()
+    run = torch_function(torch, prepared.case.graph, prepared.device)
+    options = {} if mode == "default" else {"mode": mode}
+    compiled = torch.compile(run, dynamic=False, fullgraph=True, **options)
+    begin = time.perf_counter()
+    outputs = compiled(*prepared.inputs)
+    torch.cuda.synchronize()
+    result = {"compile_s": time.perf_counter() - begin, **prepared.check(outputs)}
+    del outputs
+    sets, stream = prepared.sets(), torch.cuda.Stream()
+    call = lambda i: compiled(*sets[i % len(sets)])
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for i in range(3):
+            call(i)
+    torch.cuda.synchronize()
+    result["kernels"], result["copies"] = count_kernels(stream, call)
+    result["host_us"] = host_us(call, result["kernels"])
+    graph, held = captured(stream, call, range(prepared.calls))
+    result["us"] = replay_us(graph, prepared.calls)
+    prepared.check(held[-1])
+    return result
+
+
+# ---------------------------------------------------------------- XLA
+
+
+def to_jax(jax, tensor):
+    if tensor.dtype == torch.bool:
+        return jax.numpy.asarray(tensor.cpu().numpy())
+    return jax.dlpack.from_dlpack(tensor)
+
+
+def from_jax(jax, array):
+    """A tensor of the same values; widened to f32 where the exchange format lacks the dtype."""
+    if array.dtype in (jax.numpy.float8_e4m3fn, jax.numpy.bool_):
+        array = array.astype(jax.numpy.float32)
+    return torch.from_dlpack(array)
+
+
+def device_trace(jax, folder):
+    """A profile of the device alone, where this JAX can leave the host out."""
+    try:
+        options = jax.profiler.ProfileOptions()
+        options.host_tracer_level = options.python_tracer_level = 0
+        return jax.profiler.trace(folder, profiler_options=options)
+    except (AttributeError, TypeError):
+        return jax.profiler.trace(folder)
+
+
+def profiled_events(folder):
+    """[(name, microseconds)] of what the GPU's streams ran, from a profile's folder."""
+    found = glob.glob(os.path.join(folder, "**", "*.xplane.pb"), recursive=True)
+    try:
+        from jax.profiler import ProfileData
+        return [event for path in found for event in plane_events(ProfileData.from_file(path))]
+    except ImportError:
+        found = glob.glob(os.path.join(folder, "**", "*.trace.json.gz"), recursive=True)
+        return [event for path in found for event in trace_events(path)]
+
+
+def plane_events(profile):
+    events = []
+    for plane in profile.planes:
+        if "/device:GPU" not in plane.name:
+            continue
+        lines = list(plane.lines)
+        streams = [line for line in lines if line.name.startswith("Stream")]
+        for line in streams or [line for line in lines if not line.name.startswith(DERIVED_LINES)]:
+            events += [(event.name, event.duration_ns / 1e3) for event in line.events]
+    return events
+
+
+def trace_events(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        items = json.load(file)["traceEvents"]
+    devices = {i["pid"] for i in items
+               if i.get("name") == "process_name" and "/device:GPU" in i["args"].get("name", "")}
+    streams = {(i["pid"], i["tid"]) for i in items
+               if i.get("name") == "thread_name" and i["pid"] in devices and i["args"]["name"].startswith("Stream")}
+    return [(i["name"], i["dur"]) for i in items if i.get("ph") == "X" and (i["pid"], i["tid"]) in streams]
+
+
+def is_copy(name):
+    name = name.lower()
+    return name.startswith("memcpy") or name.startswith("memset")
+
+
+def measure_xla(prepared):
+    import jax
+    graph, framework = prepared.case.graph, JaxFramework()
+    jitted = jax.jit(lambda *inputs: tuple(interpret(graph, framework, inputs)))
+    sets = [[to_jax(jax, tensor) for tensor in one] for one in prepared.sets()]
+    begin = time.perf_counter()
+    compiled = jitted.lower(*sets[0]).compile()
+    result = {"compile_s": time.perf_counter() - begin}
+    result.update(prepared.check([from_jax(jax, out) for out in compiled(*sets[0])]))
+    kept = collections.deque(maxlen=len(sets))  # so that outputs rotate too
+
+    def calls(n):
+        for i in range(n):
+            kept.append(compiled(*sets[i % len(sets)]))
+
+    def wall():
+        jax.block_until_ready(list(kept))
+        start = time.perf_counter()
+        calls(prepared.calls)
+        jax.block_until_ready(list(kept))
+        return (time.perf_counter() - start) * 1e6 / prepared.calls
+
+    calls(len(sets))
+    result["wall_us"] = statistics.median(wall() for _ in range(5))
+    profiled = min(prepared.calls, max(20, 20000 // max(1, len(graph["ops"]))))
+    jax.block_until_ready(list(kept))
+    with tempfile.TemporaryDirectory() as folder:
+        with device_trace(jax, folder):
+            calls(profiled)
+            jax.block_until_ready(list(kept))
+        events = profiled_events(folder)
+    if not events:
+        raise RuntimeError("the profile has no events of the GPU; wall_us is %.1f" % result["wall_us"])
+    copies = sum(is_copy(name) for name, _ in events)
+    result["us"] = sum(us for _, us in events) / profiled
+    result["kernels"], result["copies"] = round((len(events) - copies) / profiled), round(copies / profiled)
+    result["host_us"] = host_us(lambda i: kept.append(compiled(*sets[i % len(sets)])), result["kernels"])
+    jax.block_until_ready(list(kept))
+    return result
+
+
+# ---------------------------------------------------------------- Sinter
+
+
+class Sinter:
+    """One context for all graphs."""
+
+    def __init__(self, library):
+        self.library = library
+        self.context = library.made("sinter_context_create", None)
+
+    def chain(self, case):
+        return self.library.chain_from_line(case.line)[0] if case.line else self.library.chain_from_json(case.text)
+
+    def measure(self, prepared, choice):
+        case = prepared.case
+        begin = time.perf_counter()
+        plan = sinter_abi.Plan(self.library, self.context, self.chain(case), case.m, choice)
+        result = {"compile_s": time.perf_counter() - begin, "predicted_us": plan.predicted_us, "plan": plan.name}
+        stream = torch.cuda.Stream()
+        workspace = torch.full((max(plan.workspace_bytes, 256),), 255, dtype=torch.uint8, device=prepared.device)
+        torch.cuda.synchronize()
+        plan.init_workspace(workspace.data_ptr() if plan.workspace_bytes else 0, stream.cuda_stream)
+        sets = [(one, prepared.outputs()) for one in prepared.sets()]
+        launchers = []
+        for inputs, outputs in sets:
+            pointers = [tensor.data_ptr() for tensor in inputs + outputs]
+            launchers.append(plan.launcher(plan.bind(pointers, workspace.data_ptr() if plan.workspace_bytes else 0)))
+        torch.cuda.synchronize()
+        call = lambda i: launchers[i % len(launchers)](stream.cuda_stream)
+        call(0)
+        torch.cuda.synchronize()
+        result.update(prepared.check(sets[0][1]))
+        result["kernels"], result["copies"] = count_kernels(stream, call)
+        result["kernels"] = result["kernels"] or plan.kernels
+        result["host_us"] = host_us(call, result["kernels"])
+        graph, _ = captured(stream, call, range(prepared.calls))
+        result["us"] = replay_us(graph, prepared.calls)
+        prepared.check(sets[(prepared.calls - 1) % len(sets)][1])
+        return result
+
+
+def machine():
+    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
+            "numpy": numpy.__version__, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
