@@ -33,10 +33,16 @@ void Append(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-void AppendValue(DType dtype, float scale, Random& random, std::string& out) {
+// Floats are uniform in [offset - scale, offset + scale].
+struct Range {
+  float offset = 0, scale = 1;
+};
+
+void AppendValue(DType dtype, Range range, Random& random, std::string& out) {
+  const float scale = range.scale;
   switch (dtype) {
     case DType::kF32:
-      return Append(out, random.Symmetric() * scale);
+      return Append(out, range.offset + random.Symmetric() * scale);
     case DType::kF16:
       return Append(out, F32ToF16(random.Symmetric() * scale));
     case DType::kBF16:
@@ -61,12 +67,17 @@ float ScaleOf(const Op& input, int64_t m) {
   return static_cast<float>(std::sqrt(3.0 / std::max(1.0, std::sqrt(rows * columns))));
 }
 
-std::string Fill(DType dtype, float scale, int64_t bytes, Random& random) {
+Range RangeOf(const Op& input, int64_t m, bool products) {
+  if (!products && input.type.dtype == DType::kF32) return {0.625f, 0.375f};
+  return {0, ScaleOf(input, m)};
+}
+
+std::string Fill(DType dtype, Range range, int64_t bytes, Random& random) {
   const int64_t elements = bytes / SizeOf(dtype);
   std::string out;
   out.reserve(static_cast<size_t>(bytes));
   const int64_t fresh = std::min(elements, kPeriod);
-  for (int64_t i = 0; i < fresh; ++i) AppendValue(dtype, scale, random, out);
+  for (int64_t i = 0; i < fresh; ++i) AppendValue(dtype, range, random, out);
   const size_t period = out.size();
   while (static_cast<int64_t>(out.size()) < bytes) {
     out.append(out, 0, std::min(period, static_cast<size_t>(bytes) - out.size()));
@@ -113,12 +124,13 @@ absl::StatusOr<int64_t> OutputBytes(const Chain& chain, int i, int64_t m) {
 
 absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m,
                                                       uint64_t seed) {
+  const bool products = chain.MatmulFlops(1) > 0;
   std::vector<std::string> inputs;
   for (int i = 0; i < chain.num_inputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, InputBytes(chain, i, m));
     const Op& input = chain.input_op(i);
     Random random(seed + static_cast<uint64_t>(i) * 0x100000001b3u);
-    inputs.push_back(Fill(input.type.dtype, ScaleOf(input, m), bytes, random));
+    inputs.push_back(Fill(input.type.dtype, RangeOf(input, m, products), bytes, random));
   }
   return inputs;
 }

@@ -13,8 +13,10 @@ namespace sinter {
 
 // Canonical inputs as byte buffers. The same (chain, m, seed) gives the same bytes everywhere.
 // Floating values are uniform in [-s, s]: s = 1, for constants of two dimensions or more such that
-// a product keeps the scale of its input; integers 0..15; pred 0 or 1. Values repeat with a prime
-// period, so that no two tiles of a tensor are alike.
+// a product keeps the scale of its input; integers 0..15; pred 0 or 1. In a chain without products
+// f32 inputs are uniform in [0.25, 1): there they are statistics, second moments and rates, of
+// which roots are taken. Values repeat with a prime period, so that no two tiles of a tensor are
+// alike.
 absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m, uint64_t seed);
 
 // Bytes of canonical input or output `i` at m rows.

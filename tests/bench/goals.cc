@@ -102,6 +102,36 @@ std::string NeverSlowerText(const std::vector<Row>& rows) {
   return text;
 }
 
+std::string GraphsText(const std::vector<GraphRow>& rows) {
+  std::vector<double> limits, speeds;
+  double kernels = 0, unfused_kernels = 0;
+  std::string slower;
+  for (const GraphRow& row : rows) {
+    const std::optional<double> limit = Ratio(row.limit_us, row.chosen_us);
+    const std::optional<double> speed = Ratio(row.unfused_us, row.chosen_us);
+    if (limit.has_value()) limits.push_back(*limit);
+    if (!speed.has_value()) continue;
+    speeds.push_back(*speed);
+    kernels += row.kernels;
+    unfused_kernels += row.unfused_kernels;
+    if (*speed < kPercentileAim) absl::StrAppendFormat(&slower, " %s (%.3f)", row.id, *speed);
+  }
+  if (limits.empty()) return "";
+  const auto least = [](const std::vector<double>& v) {
+    return *std::min_element(v.begin(), v.end());
+  };
+  std::string text =
+      absl::StrFormat("limit / chosen: geometric mean %.3f, least %.3f, of %d graphs\n",
+                      GeometricMean(limits), least(limits), limits.size());
+  if (speeds.empty()) return text;
+  absl::StrAppendFormat(&text,
+                        "unfused / chosen: geometric mean %.3f, least %.3f; %.0f kernels of %.0f\n",
+                        GeometricMean(speeds), least(speeds), kernels, unfused_kernels);
+  absl::StrAppendFormat(&text, "below %.2f of the unfused plan:%s\n", kPercentileAim,
+                        slower.empty() ? " none" : slower);
+  return text;
+}
+
 std::string DeterministicText(const std::vector<Row>& rows) {
   std::vector<double> costs;
   const Row* worst = nullptr;

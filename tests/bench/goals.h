@@ -24,6 +24,10 @@ std::optional<double> SpeedOf(const Row& row);
 // The distribution of SpeedOf, sorted, the 5th percentile and the worst, beside 0.97 and 0.90.
 std::string NeverSlowerText(const std::vector<Row>& rows);
 
+// Of graphs: limit / chosen and unfused / chosen, geometric means and worst, launches, and what is
+// slower than 0.97 of its unfused plan. Empty when there is none.
+std::string GraphsText(const std::vector<GraphRow>& rows);
+
 // deterministic / chosen. Empty when nothing was measured.
 std::string DeterministicText(const std::vector<Row>& rows);
 

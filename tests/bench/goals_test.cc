@@ -55,6 +55,29 @@ TEST(NeverSlowerTest, PrintsTheTailOfTheDistribution) {
   EXPECT_THAT(NeverSlowerText({}), HasSubstr("nothing"));
 }
 
+GraphRow GraphOf(const char* id, double chosen, double unfused, double limit) {
+  GraphRow row;
+  row.id = id;
+  row.chosen_us = chosen;
+  row.unfused_us = unfused;
+  row.limit_us = limit;
+  row.kernels = 1;
+  row.unfused_kernels = 4;
+  return row;
+}
+
+TEST(GraphsTest, PrintsMeansAndWhatIsSlowerThanUnfused) {
+  GraphRow failed;
+  failed.id = "x";
+  const std::string text = GraphsText({GraphOf("a", 10, 40, 9), GraphOf("b", 20, 10, 4.5), failed});
+  EXPECT_THAT(text, HasSubstr("limit / chosen: geometric mean 0.450, least 0.225, of 2 graphs"));
+  EXPECT_THAT(text,
+              HasSubstr("unfused / chosen: geometric mean 1.414, least 0.500; 2 kernels of 8"));
+  EXPECT_THAT(text, HasSubstr("below 0.97 of the unfused plan: b (0.500)"));
+  EXPECT_THAT(GraphsText({GraphOf("a", 10, 10, 9)}), HasSubstr("unfused plan: none"));
+  EXPECT_EQ(GraphsText({failed}), "");
+}
+
 TEST(DeterministicTest, PrintsMeanAndWorst) {
   Row one = RowOf("G1", 10, 10, 10), two = RowOf("G2", 10, 10, 10);
   one.deterministic_cold_us = 10;

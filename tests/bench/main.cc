@@ -38,6 +38,7 @@ constexpr Measuring kMeasuring[] = {
     {Mode::kRank, RunRank, "-rank"},
     {Mode::kAblation, RunAblation, "-ablation"},
     {Mode::kProfile, RunProfile, "-profile"},
+    {Mode::kGraphs, RunGraphs, "-graphs"},
 };
 
 int Measure(const Measuring& mode, Options options) {

@@ -19,6 +19,8 @@ int RunBruteForce(Session* session);
 int RunRank(Session* session);
 // What each step of FlashFuser's adds.
 int RunAblation(Session* session);
+// Graphs of memory-intensive ops: chosen and unfused plan, checked and timed.
+int RunGraphs(Session* session);
 // One computation cold between the profiler's start and stop, and its predicted bytes.
 int RunProfile(Session* session);
 

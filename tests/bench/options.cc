@@ -22,6 +22,11 @@ void AddModes(CLI::App& app, Options& o) {
                "measure N schedules stratified over predicted time: --rank=N");
   app.add_flag("--ablation", o.ablation, "unfused, without DSM, with DSM at random, searched");
   app.add_flag("--profile", o.profiling, "launch one computation cold, for a profiler");
+  app.add_option("--graphs", o.graphs,
+                 "graphs of memory-intensive ops: JSON files, folders of them, problem lists")
+      ->delimiter(',');
+  app.add_flag("--random-graphs{200}", o.random_graphs,
+               "random graphs of memory-intensive ops: --random-graphs=N");
   app.add_option("--markdown", o.markdown, "print this results file as a table");
   app.add_flag("--random-problems{60}", o.random_problems, "print a random problem list");
 }
@@ -55,6 +60,8 @@ void AddMeasuring(CLI::App& app, Options& o) {
                  "results file; default: tests/bench/results/<gpu>-<date>-<commit>[-mode]");
   app.add_option("--peers", o.peers, "best times of other systems, for tables and the summary");
   app.add_option("--cublaslt", o.cublaslt, "libcublasLt to open");
+  app.add_option("--random-elements", o.random_elements, "of a random graph's first shape")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   app.add_option("--device", o.device, "GPU ordinal");
   app.add_flag("--cache", o.cache, "use the kernel cache of the environment");
 }
@@ -70,10 +77,15 @@ void AddOptions(CLI::App& app, Options& o) {
 
 absl::StatusOr<Mode> ModeOf(Options* o) {
   const std::pair<bool, Mode> modes[] = {
-      {o->never_slower, Mode::kNeverSlower},   {o->sweep > 0, Mode::kSweep},
-      {o->brute_force, Mode::kBruteForce},     {o->rank > 0, Mode::kRank},
-      {o->ablation, Mode::kAblation},          {o->profiling, Mode::kProfile},
-      {!o->markdown.empty(), Mode::kMarkdown}, {o->random_problems > 0, Mode::kRandomProblems},
+      {o->never_slower, Mode::kNeverSlower},
+      {o->sweep > 0, Mode::kSweep},
+      {o->brute_force, Mode::kBruteForce},
+      {o->rank > 0, Mode::kRank},
+      {o->ablation, Mode::kAblation},
+      {o->profiling, Mode::kProfile},
+      {!o->graphs.empty() || o->random_graphs > 0, Mode::kGraphs},
+      {!o->markdown.empty(), Mode::kMarkdown},
+      {o->random_problems > 0, Mode::kRandomProblems},
   };
   Mode mode = Mode::kCases;
   int asked = 0;
@@ -83,7 +95,7 @@ absl::StatusOr<Mode> ModeOf(Options* o) {
   if (asked > 1) return absl::InvalidArgumentError("two modes at once: ask for one");
   if (o->seed == 0) o->seed = mode == Mode::kRandomProblems ? kNeverSlowerSeed : 1;
   if (o->layout.empty()) o->layout = mode == Mode::kNeverSlower ? "file" : "oi";
-  if (!o->problems.empty()) return mode;
+  if (!o->problems.empty() || mode == Mode::kGraphs) return mode;
   if (mode == Mode::kNeverSlower) {
     o->problems = {"tests/bench/problems/never_slower.txt"};
   } else {

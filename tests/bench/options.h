@@ -23,18 +23,21 @@ enum class Mode {
   kRank,
   kAblation,
   kProfile,
+  kGraphs,
   kMarkdown,
   kRandomProblems,
 };
 
 struct Options {
   std::vector<std::string> problems, ids;  // empty: the mode's own lists, all of them
+  std::vector<std::string> graphs;         // files and folders of --graphs
   std::string layout;                      // empty: the mode's own
   std::string only, out, markdown, cublaslt;
   std::string peers = "tests/bench/peers.txt";
   std::string profile = "fused", strata = "time";
   int device = 0, seeds = 1, replays = 15, compile_threads = 1;
-  int sweep = 0, rank = 0, random_problems = 0;  // 0: not that mode
+  int sweep = 0, rank = 0, random_problems = 0, random_graphs = 0;  // 0: not that mode
+  int64_t random_elements = int64_t{1} << 20;  // of a random graph's first shape
   bool never_slower = false, brute_force = false, ablation = false, profiling = false;
   bool deterministic = false, energy = false, cache = false;
   int64_t check_rows = 0;

@@ -54,6 +54,30 @@ void VisitRow(RowType& r, const Visit& visit) {
 }
 
 template <typename RowType, typename Visit>
+void VisitGraphRow(RowType& r, const Visit& visit) {
+  visit("id", r.id);
+  visit("problem", r.problem);
+  visit("ops", r.ops);
+  visit("bytes", r.bytes);
+  visit("checked", r.checked);
+  visit("chosen", r.chosen);
+  visit("kernels", r.kernels);
+  visit("unfused_kernels", r.unfused_kernels);
+  visit("predicted_us", r.predicted_us);
+  visit("unfused_predicted_us", r.unfused_predicted_us);
+  visit("chosen_us", r.chosen_us);
+  visit("unfused_us", r.unfused_us);
+  visit("limit_us", r.limit_us);
+  visit("host_us", r.host_us);
+  visit("prepare_us", r.prepare_us);
+  visit("rotation_bytes", r.rotation_bytes);
+  visit("rel_error", r.rel_error);
+  visit("max_error", r.max_error);
+  visit("correct", r.correct);
+  visit("notes", r.notes);
+}
+
+template <typename RowType, typename Visit>
 void VisitSweepRow(RowType& r, const Visit& visit) {
   visit("id", r.id);
   visit("layout", r.layout);
@@ -148,6 +172,7 @@ Json ToJson(const Results& results) {
     if (!rows.empty()) json[name] = std::move(rows);
   };
   add("rows", ArrayOf(results.rows, [](auto& row, auto visit) { VisitRow(row, visit); }));
+  add("graphs", ArrayOf(results.graphs, [](auto& row, auto visit) { VisitGraphRow(row, visit); }));
   add("sweep", ArrayOf(results.sweep, [](auto& row, auto visit) { VisitSweepRow(row, visit); }));
   add("search", ArrayOf(results.search, [](auto& row, auto visit) { VisitSearchRow(row, visit); }));
   add("bytes", ArrayOf(results.bytes, [](auto& row, auto visit) { VisitBytesRow(row, visit); }));
@@ -168,6 +193,11 @@ Results FromJson(const Json& json) {
     Row row;
     VisitRow(row, Reader{&one});
     results.rows.push_back(std::move(row));
+  }
+  for (const Json& one : json.value("graphs", Json::array())) {
+    GraphRow row;
+    VisitGraphRow(row, Reader{&one});
+    results.graphs.push_back(std::move(row));
   }
   return results;
 }

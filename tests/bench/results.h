@@ -34,6 +34,23 @@ struct Row {
   std::vector<std::string> notes;  // what went wrong or was left out
 };
 
+// One graph of memory-intensive ops; times cold, in a CUDA graph with plain edges.
+struct GraphRow {
+  std::string id, problem;  // problem: the line of a list; "" for a JSON file
+  double ops = 0, bytes = 0;
+  std::string checked;  // with what: "reference", "reference, 64 rows", "unfused plan"
+  std::string chosen;   // name of the plan
+  double kernels = 0, unfused_kernels = 0;
+  std::optional<double> predicted_us, unfused_predicted_us;
+  std::optional<double> chosen_us, unfused_us;
+  double limit_us = 0;
+  std::optional<double> host_us;  // CPU time of one launch of the chosen plan without a graph
+  double prepare_us = 0, rotation_bytes = 0;
+  std::optional<double> rel_error, max_error;  // of the worst run; e4m3 outputs left out
+  bool correct = false;
+  std::vector<std::string> notes;
+};
+
 // One schedule that a mode built and timed.
 struct SweepRow {
   std::string id, layout, kind;  // what it was measured for: README.md has the kinds
@@ -68,6 +85,7 @@ struct Results {
   Machine machine;
   SourceState source;
   std::vector<Row> rows;
+  std::vector<GraphRow> graphs;
   std::vector<SweepRow> sweep;
   std::vector<SearchRow> search;
   std::vector<BytesRow> bytes;
@@ -75,7 +93,7 @@ struct Results {
 
 // Whole file, replaced at once, so that a run that dies leaves the rows before.
 absl::Status WriteResults(const Results& results, const std::string& file);
-// Machine, commit and `rows`; what else the file has is not read.
+// Machine, commit, `rows` and `graphs`; what else the file has is not read.
 absl::StatusOr<Results> ReadResults(const std::string& file);
 
 // "tests/bench/results/h200-20261121-1234abcd.json" with the run's GPU, date and commit.

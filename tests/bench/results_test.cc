@@ -30,6 +30,10 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   row.correct = true;
   row.notes = {"a note"};
   results.rows = {row};
+  results.graphs.resize(1);
+  results.graphs[0].id = "adam";
+  results.graphs[0].checked = "reference";
+  results.graphs[0].chosen_us = 170.5;
   results.search.resize(1);
   results.search[0].kind = "rank";
   ASSERT_TRUE(WriteResults(results, file).ok());
@@ -41,6 +45,10 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   EXPECT_EQ(read->rows[0].deterministic_cold_us, row.deterministic_cold_us);
   EXPECT_FALSE(read->rows[0].fused_cold_us.has_value());
   EXPECT_EQ(read->rows[0].notes, row.notes);
+  ASSERT_EQ(read->graphs.size(), 1u);
+  EXPECT_EQ(read->graphs[0].checked, "reference");
+  EXPECT_EQ(read->graphs[0].chosen_us, 170.5);
+  EXPECT_FALSE(read->graphs[0].unfused_us.has_value());
   EXPECT_THAT(TextOf(file), HasSubstr("\"kind\": \"rank\""));
   EXPECT_THAT(TextOf(file), Not(HasSubstr("\"sweep\"")));
   std::remove(file.c_str());

@@ -15,7 +15,7 @@ namespace sinter::bench {
 namespace {
 
 constexpr int kHostBatches = 15;
-constexpr int kHostCalls = 200;  // times two kernels, well within the driver's queue of launches
+constexpr int kHostCalls = 200, kHostLaunches = 400;  // well within the driver's queue of launches
 constexpr uint8_t kPoison = 0xff;
 
 double ThreadCpuUs() {
@@ -42,19 +42,24 @@ absl::StatusOr<DevicePtr> MakeWorkspace(Measurer* measurer, DeviceArena* arena, 
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, const Chain& chain,
                                     std::shared_ptr<const PreparedPlan> plan, int64_t m,
                                     const ChainData& data) {
+  std::vector<std::vector<DevicePtr>> sets;
+  for (size_t i = 0; i < data.sets().size(); ++i) sets.push_back(data.CallerSet(chain, i));
+  return RunnableOf(measurer, std::move(plan), m, sets);
+}
+
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, std::shared_ptr<const PreparedPlan> plan,
+                                    int64_t m, const std::vector<std::vector<DevicePtr>>& sets) {
   auto arena = std::make_shared<DeviceArena>(measurer);
   const uint64_t bytes = plan->WorkspaceBytes();
   SINTER_ASSIGN_OR_RETURN(const DevicePtr workspace, MakeWorkspace(measurer, arena.get(), bytes));
   SINTER_RETURN_IF_ERROR(measurer->RunAndWait(
       [&](StreamHandle stream) { return plan->InitWorkspace(workspace, bytes, stream); }));
   std::vector<std::shared_ptr<const PlanBinding>> bound;
-  for (size_t i = 0; i < data.sets().size(); ++i) {
-    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanBinding> one,
-                            plan->Bind(data.CallerSet(chain, i), workspace));
+  for (const std::vector<DevicePtr>& set : sets) {
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanBinding> one, plan->Bind(set, workspace));
     bound.push_back(std::move(one));
   }
-  const size_t sets = bound.size();
-  return Runnable{sets, [arena, plan, m, bound](StreamHandle stream, size_t set, bool pdl) {
+  return Runnable{sets.size(), [arena, plan, m, bound](StreamHandle stream, size_t set, bool pdl) {
                     return plan->Launch(*bound[set], stream, m, pdl);
                   }};
 }
@@ -98,17 +103,18 @@ absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
       CallsOf(runnable, options), options.replays);
 }
 
-absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable) {
+absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable, int kernels) {
+  const int calls = std::clamp(kHostLaunches / std::max(1, kernels), 1, kHostCalls);
   std::vector<double> batches;
   for (int batch = 0; batch < kHostBatches; ++batch) {
     double us = 0;
     SINTER_RETURN_IF_ERROR(measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
       const double start = ThreadCpuUs();
-      for (int i = 0; i < kHostCalls; ++i) {
+      for (int i = 0; i < calls; ++i) {
         SINTER_RETURN_IF_ERROR(
             runnable.enqueue(stream, static_cast<size_t>(i) % runnable.sets, false));
       }
-      us = (ThreadCpuUs() - start) / kHostCalls;
+      us = (ThreadCpuUs() - start) / calls;
       return absl::OkStatus();
     }));
     batches.push_back(us);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/base/ports.h"
@@ -24,6 +25,9 @@ struct Runnable {
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, const Chain& chain,
                                     std::shared_ptr<const PreparedPlan> plan, int64_t m,
                                     const ChainData& data);
+// The same for any buffers: `sets` in the order of the plan's caller.
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, std::shared_ptr<const PreparedPlan> plan,
+                                    int64_t m, const std::vector<std::vector<DevicePtr>>& sets);
 // The same for a plan that the engine did not prepare. `loader` outlives the result.
 // Kernel `only` >= 0: that kernel alone; a run of the whole plan fills the workspace first.
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPlanPtr plan,
@@ -44,8 +48,8 @@ absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
                                    const TimingOptions& options);
 
 // CPU microseconds of one enqueue without a graph: the median of batches that fit the driver's
-// queue.
-absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable);
+// queue, where one computation is `kernels` launches.
+absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable, int kernels = 2);
 
 // One computation on set 0 into a poisoned output.
 absl::StatusOr<std::string> RunOnce(Measurer* measurer, const Runnable& runnable, ChainData* data);

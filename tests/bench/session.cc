@@ -22,7 +22,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(Options options, absl::st
 }
 
 absl::Status Session::Start(absl::string_view suffix) {
-  SINTER_ASSIGN_OR_RETURN(cases_, LoadCases(options_.problems, options_.ids, options_.layout));
+  if (!options_.problems.empty()) {  // graphs are the mode's own to load
+    SINTER_ASSIGN_OR_RETURN(cases_, LoadCases(options_.problems, options_.ids, options_.layout));
+  }
   SINTER_ASSIGN_OR_RETURN(config_, ConfigFromEnvironment());
   if (!options_.cache) config_.cache_enabled = false;
   const LogSink log(LogLevel::kError, [](LogLevel, absl::string_view message) {

@@ -35,7 +35,7 @@ std::string CastText(const Chain& body, const Op& op, const std::string& x) {
   if (to == DType::kPred) return absl::StrCat("to_pred(", x, ")");
   if (to == DType::kS32) return absl::StrCat("to_s32(", x, ")");
   const std::string wide =
-      IsFloat(body.op(op.operands[0]).type.dtype) ? x : absl::StrCat("to_f32(", x, ")");
+      HoldsFloats(body.op(op.operands[0]).type.dtype) ? x : absl::StrCat("to_f32(", x, ")");
   if (to == DType::kF32) return wide;
   return absl::StrCat("rounded<", ElementTypeName(to), ">(", wide, ")");
 }
@@ -59,6 +59,8 @@ const char* ElementTypeName(DType dtype) {
       return "ElementS32";
     case DType::kPred:
       return "ElementPred";
+    case DType::kE4M3:
+      return "ElementE4M3";
   }
   return "";
 }
@@ -92,7 +94,7 @@ std::string ScalarText(const Op& scalar) {
 
 bool CastRounds(const Chain& body, const Op& cast) {
   const DType from = body.op(cast.operands[0]).type.dtype, to = cast.type.dtype;
-  return from != to && !(IsFloat(from) && to == DType::kF32);
+  return from != to && !(HoldsFloats(from) && to == DType::kF32);
 }
 
 std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,

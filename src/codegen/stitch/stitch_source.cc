@@ -22,6 +22,7 @@ const char* StoredName(DType dtype) {
     case DType::kS32:
       return "int";
     case DType::kPred:
+    case DType::kE4M3:
       return "unsigned char";
     default:
       return "u16";

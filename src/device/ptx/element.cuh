@@ -1,4 +1,4 @@
-// The 16-bit element types: conversion to and from f32. Rounding is to nearest even.
+// The 16-bit and 8-bit element types: conversion to and from f32. Rounding is to nearest even.
 #pragma once
 #include "ptx/types.cuh"
 
@@ -25,6 +25,20 @@ struct Float16 {
     float r;
     asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
     return r;
+  }
+};
+
+// Saturates to +-448; every NaN becomes 0x7f.
+struct FloatE4M3 {
+  static SINTER_DEVICE unsigned char pack(float x) {
+    u16 r;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x));
+    return static_cast<unsigned char>(r);
+  }
+  static SINTER_DEVICE float unpack(unsigned char bits) {
+    u32 r;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(static_cast<u16>(bits)));
+    return Float16::unpack(static_cast<u16>(r));  // exact
   }
 };
 

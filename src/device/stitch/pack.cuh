@@ -23,6 +23,12 @@ struct ElementBF16 {
   static SINTER_DEVICE float word(u16 stored) { return BFloat16::unpack(stored); }
   static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(BFloat16::pack(word, 0)); }
 };
+struct ElementE4M3 {
+  using Stored = unsigned char;
+  using Word = float;
+  static SINTER_DEVICE float word(unsigned char stored) { return FloatE4M3::unpack(stored); }
+  static SINTER_DEVICE unsigned char stored(float word) { return FloatE4M3::pack(word); }
+};
 struct ElementS32 {
   using Stored = int;
   using Word = int;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "src/chain/builder.h"
 #include "tests/unit/engine/fakes.h"
@@ -40,6 +42,18 @@ TEST(TrialDataTest, ValuesAreFiniteVariedAndWeightsKeepTheScale) {
     const double want = i == 0 ? 0.577 : i == 1 ? 1 / std::sqrt(512.0) : 1 / std::sqrt(181.0);
     EXPECT_NEAR(rms, want, 0.05 * want) << i;
   }
+}
+
+TEST(TrialDataTest, F32InputsWithoutProductsHaveRoots) {
+  ChainBuilder b;
+  const ValueId x = b.Input({DType::kF32, {Dim::Constant(5000)}}).value();
+  ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kSqrt, x).value()).ok());
+  const std::string bytes = RandomInputs(b.Finish().value(), 0, 3).value()[0];
+  std::vector<float> values(5000);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  EXPECT_GE(*std::min_element(values.begin(), values.end()), 0.25f);
+  EXPECT_LE(*std::min_element(values.begin(), values.end()), 0.26f);
+  EXPECT_LE(*std::max_element(values.begin(), values.end()), 1.0f);
 }
 
 TEST(TrialDataTest, OutputsAreReadThroughTheirStrides) {

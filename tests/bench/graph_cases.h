@@ -1,0 +1,51 @@
+// GraphCases: chains of memory-intensive ops that a run measures, from JSON files and problem
+// lists.
+#ifndef SINTER_TESTS_BENCH_GRAPH_CASES_H_
+#define SINTER_TESTS_BENCH_GRAPH_CASES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/chain.h"
+
+namespace sinter::bench {
+
+struct GraphCase {
+  std::string id, line;  // line: of a problem list; "" for a JSON file or a random graph
+  Chain chain;
+  int64_t m = 0;
+
+  int Ops() const;  // that are no inputs
+  // Of the distinct elements of all inputs and outputs; an output in place counts for itself.
+  int64_t Bytes() const;
+  // Of the largest value.
+  int64_t Elements() const;
+  // Microseconds that one memory-bound kernel needs at least: Bytes() / 4.30 TB/s + 1.5.
+  double LimitUs() const;
+  // Computations in a graph that times this case, at least.
+  int Calls() const { return LimitUs() < 200 ? 64 : 20; }
+};
+
+// `paths`: JSON graphs, folders of them, problem lists. `ids`: only these, all when empty; a file's
+// id is its name without ".json". NOT_FOUND or INVALID_ARGUMENT naming the path, line or id.
+absl::StatusOr<std::vector<GraphCase>> LoadGraphCases(const std::vector<std::string>& paths,
+                                                      const std::vector<std::string>& ids);
+
+// Those of the ids, all when empty. NOT_FOUND naming an id that there is not.
+absl::StatusOr<std::vector<GraphCase>> Selected(std::vector<GraphCase> all,
+                                                const std::vector<std::string>& ids);
+
+// Random graphs of the seeds 1 to `count`: "random1" and so on.
+std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements);
+
+// The chain with the symbol M for extent `rows` of axis 0 of every value that has it, so that the
+// reference can compute some rows alone. Nothing when that is no valid chain or rows depend on each
+// other.
+std::optional<Chain> WithRowsAsM(const Chain& chain, int64_t rows);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_GRAPH_CASES_H_

@@ -1,0 +1,88 @@
+#include "tests/bench/graph_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "src/chain/builder.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/composites.h"
+
+namespace sinter::bench {
+namespace {
+
+Dim C(int64_t v) { return Dim::Constant(v); }
+
+std::vector<std::string> IdsOf(const std::vector<GraphCase>& cases) {
+  std::vector<std::string> ids;
+  for (const GraphCase& one : cases) ids.push_back(one.id);
+  return ids;
+}
+
+TEST(GraphCases, AreReadFromFoldersFilesAndLists) {
+  const auto all =
+      LoadGraphCases({"tests/bench/problems/memory_chains.txt", "tests/bench/problems/stitch"}, {});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->size(), 8u + 22u);
+  EXPECT_EQ((*all)[0].id, "N1");
+  EXPECT_EQ((*all)[0].m, 8192);
+  EXPECT_NEAR((*all)[0].LimitUs(), 9.3, 0.05);
+  const auto one = LoadGraphCases({"tests/bench/problems/stitch/adam.json"}, {"adam"});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ((*one)[0].Elements(), 25000000);
+  EXPECT_EQ((*one)[0].Bytes(), int64_t{25000000} * (3 * 4 + 2 + 3 * 4 + 2) + 3 * 4);
+  const auto some = LoadGraphCases({"tests/bench/problems/stitch"}, {"bert_ffn_mid", "adam"});
+  EXPECT_EQ(IdsOf(*some), (std::vector<std::string>{"adam", "bert_ffn_mid"}));
+}
+
+TEST(GraphCases, ErrorsNameWhatIsMissing) {
+  EXPECT_EQ(LoadGraphCases({"tests/bench/problems/stitch"}, {"adamm"}).status().message(),
+            "no graph 'adamm'");
+  EXPECT_EQ(LoadGraphCases({"tests/bench/nothing.json"}, {}).status().message(),
+            "cannot read 'tests/bench/nothing.json'");
+  EXPECT_FALSE(LoadGraphCases({"tests/bench/results"}, {}).ok());
+  EXPECT_EQ(LoadGraphCases({"tests/golden/chain/masked_softmax.json"}, {}).status().message(),
+            "tests/golden/chain/masked_softmax.json: M is left open");
+}
+
+TEST(GraphCases, ARepeatedAxisCountsOnce) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {C(8), C(16)}}, {false, {{0, 0}, {1, 0}}, ""});
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, x)).ok());
+  GraphCase c;
+  c.chain = *b.Finish();
+  EXPECT_EQ(c.Bytes(), 16 * 4 + 8 * 16 * 4);
+  EXPECT_EQ(c.Ops(), 1);
+}
+
+TEST(RandomGraphCases, AreNumberedFromOne) {
+  const std::vector<GraphCase> cases = RandomGraphCases(3, 1 << 10);
+  EXPECT_EQ(IdsOf(cases), (std::vector<std::string>{"random1", "random2", "random3"}));
+  EXPECT_GE(cases[0].Ops(), 5);
+  EXPECT_EQ(IdsOf(*Selected(cases, {"random2"})), (std::vector<std::string>{"random2"}));
+}
+
+TEST(WithRowsAsM, WorksWhereNoOpMixesRows) {
+  const auto cases = LoadGraphCases({"tests/bench/problems/stitch"}, {});
+  ASSERT_TRUE(cases.ok());
+  std::vector<std::string> can;
+  for (const GraphCase& c : *cases) {
+    const int64_t rows = c.chain.output_type(0).dims[0].value;
+    const std::optional<Chain> chain = WithRowsAsM(c.chain, rows);
+    if (!chain.has_value()) continue;
+    can.push_back(c.id);
+    EXPECT_TRUE(chain->UsesM());
+    EXPECT_EQ(chain->num_inputs(), c.chain.num_inputs());
+  }
+  const auto has = [&](const char* id) {
+    return std::find(can.begin(), can.end(), id) != can.end();
+  };
+  EXPECT_TRUE(has("transformer_xent"));
+  EXPECT_TRUE(has("softmax_backward"));
+  EXPECT_FALSE(has("ln_backward"));      // sums over rows
+  EXPECT_FALSE(has("batchnorm_train"));  // mean over rows
+}
+
+}  // namespace
+}  // namespace sinter::bench

@@ -1,0 +1,107 @@
+#include "tests/bench/graph_check.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/trial_data.h"
+#include "src/reference/chain_bounds.h"
+#include "src/reference/reference.h"
+#include "tests/gpu/ffn_reference.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr int64_t kSampledRows = 64;
+
+std::vector<const void*> Pointers(const std::vector<std::string>& inputs) {
+  std::vector<const void*> pointers;
+  for (const std::string& input : inputs) pointers.push_back(input.data());
+  return pointers;
+}
+
+// The chain whose rows are M: the case's own, or a copy. Nothing when rows depend on each other.
+std::optional<Chain> RowChain(const GraphCase& c, int64_t* rows) {
+  if (c.chain.UsesM()) {
+    *rows = c.m;
+    return IsRowIndependent(c.chain) ? std::optional<Chain>(c.chain) : std::nullopt;
+  }
+  const TensorType& type = c.chain.output_type(0);
+  if (type.rank() == 0) return std::nullopt;
+  *rows = type.dims[0].value;
+  return WithRowsAsM(c.chain, *rows);
+}
+
+// Those rows of axis 0 of an output's values.
+std::vector<double> Picked(const std::vector<double>& all, const std::vector<int64_t>& rows,
+                           int64_t count) {
+  const int64_t length = static_cast<int64_t>(all.size()) / count;
+  std::vector<double> picked;
+  for (int64_t row : rows) {
+    const auto from = all.begin() + row * length;
+    picked.insert(picked.end(), from, from + length);
+  }
+  return picked;
+}
+
+}  // namespace
+
+absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
+                                                  const std::vector<std::string>& inputs,
+                                                  uint64_t seed, int64_t full_elements) {
+  GraphExpected expected;
+  if (c.Elements() <= full_elements) {
+    expected.how_ = "reference";
+    SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, Pointers(inputs)));
+    return expected;
+  }
+  int64_t rows = 0;
+  const std::optional<Chain> chain = RowChain(c, &rows);
+  if (!chain.has_value() || rows <= kSampledRows) {
+    expected.how_ = "unfused plan";
+    return expected;
+  }
+  expected.rows_ = gpu_testing::SampledRows(rows, kSampledRows, seed);
+  expected.how_ = absl::StrCat("reference, ", kSampledRows, " rows");
+  ReferenceOptions options;
+  options.rows = &expected.rows_;
+  // Inputs of the copy are in the same canonical order: its ops are those of the chain.
+  SINTER_ASSIGN_OR_RETURN(expected.values_,
+                          RunReferenceF64(*chain, rows, Pointers(inputs), options));
+  return expected;
+}
+
+absl::Status GraphExpected::SetFromOutputs(const GraphCase& c,
+                                           const std::vector<std::string>& outputs) {
+  values_.clear();
+  for (int i = 0; i < c.chain.num_outputs(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(std::vector<double> values, OutputValues(c.chain, i, c.m, outputs[i]));
+    values_.push_back(std::move(values));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GraphErrors> GraphExpected::Judge(const GraphCase& c,
+                                                 const std::vector<std::string>& outputs) const {
+  if (NeedsOutputs()) {
+    return absl::FailedPreconditionError("nothing to compare with: the unfused plan did not run");
+  }
+  GraphErrors errors;
+  for (int i = 0; i < c.chain.num_outputs(); ++i) {
+    const TensorType& type = c.chain.output_type(i);
+    SINTER_ASSIGN_OR_RETURN(std::vector<double> got, OutputValues(c.chain, i, c.m, outputs[i]));
+    if (!rows_.empty()) got = Picked(got, rows_, type.dims[0].At(c.m));
+    const ErrorMeasure measure = Compare(got, values_[i], type.dtype);
+    if (!measure.Within(BoundsOf(c.chain, i))) {
+      return absl::DataLossError(
+          absl::StrCat("output ", i, ", ", ToString(type), ": ", measure.ToString()));
+    }
+    if (type.dtype == DType::kE4M3) continue;
+    errors.relative = std::max(errors.relative, measure.relative);
+    errors.max_over_rms = std::max(errors.max_over_rms, measure.max_over_rms);
+  }
+  return errors;
+}
+
+}  // namespace sinter::bench

@@ -1,0 +1,46 @@
+// GraphExpected: what a graph's outputs must be, and how that is known.
+#ifndef SINTER_TESTS_BENCH_GRAPH_CHECK_H_
+#define SINTER_TESTS_BENCH_GRAPH_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/reference/compare.h"
+#include "tests/bench/graph_cases.h"
+
+namespace sinter::bench {
+
+// The worst errors of one run.
+struct GraphErrors {
+  double relative = 0, max_over_rms = 0;  // e4m3 outputs, which are judged by steps, left out
+};
+
+// Immutable.
+class GraphExpected {
+ public:
+  // `how()`: "reference", the whole graph, up to 5e7 elements in the largest value; above that
+  // "reference, 64 rows" when no op mixes rows, drawn from `seed`; else "unfused plan", and
+  // SetFromOutputs must follow. Blocks on all cores.
+  static absl::StatusOr<GraphExpected> Make(const GraphCase& c,
+                                            const std::vector<std::string>& inputs, uint64_t seed,
+                                            int64_t full_elements = 50 * 1000 * 1000);
+  const std::string& how() const { return how_; }
+  bool NeedsOutputs() const { return values_.empty(); }
+  absl::Status SetFromOutputs(const GraphCase& c, const std::vector<std::string>& outputs);
+
+  // DATA_LOSS naming the output when one is outside its bounds. FAILED_PRECONDITION before
+  // SetFromOutputs where that is needed.
+  absl::StatusOr<GraphErrors> Judge(const GraphCase& c,
+                                    const std::vector<std::string>& outputs) const;
+
+ private:
+  std::string how_;
+  std::vector<int64_t> rows_;                // empty: all; of axis 0 of every output
+  std::vector<std::vector<double>> values_;  // of each output, those rows
+};
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_GRAPH_CHECK_H_

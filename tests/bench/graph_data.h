@@ -1,0 +1,60 @@
+// GraphData: a graph's inputs and outputs on the device, as often as the cold protocol needs.
+#ifndef SINTER_TESTS_BENCH_GRAPH_DATA_H_
+#define SINTER_TESTS_BENCH_GRAPH_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/ports.h"
+#include "src/chain/chain.h"
+#include "src/engine/device_arena.h"
+
+namespace sinter::bench {
+
+// One thread. All sets hold the same inputs; every set has inputs and outputs of its own, so that
+// each launch reads and writes what was last touched a whole rotation ago.
+class GraphData {
+ public:
+  // `sets` at least 1. The measurer outlives the data.
+  static absl::StatusOr<std::unique_ptr<GraphData>> Make(Measurer* measurer, const Chain& chain,
+                                                         int64_t m, uint64_t seed, int64_t sets);
+
+  const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
+  size_t sets() const { return sets_; }
+  // Device pointers of set i in the order of a plan's caller: inputs, then outputs. `in_place`:
+  // outputs that may share an input's buffer do.
+  std::vector<DevicePtr> CallerSet(size_t i, bool in_place) const;
+
+  // Set 0: fills the outputs with bytes 0xff; `inputs_too`: uploads the inputs again, which a run
+  // in place has changed.
+  absl::Status Reset(bool inputs_too);
+  // Set 0: the outputs' bytes in declared order.
+  absl::StatusOr<std::vector<std::string>> Download(bool in_place);
+
+ private:
+  GraphData(Measurer* measurer, const Chain& chain)
+      : measurer_(measurer), chain_(chain), arena_(measurer) {}
+  absl::Status Allocate(int64_t m, int64_t sets);
+  // The buffer of set 0 that output i is written to.
+  DeviceBuffer OutputBuffer(int i, bool in_place) const;
+
+  struct Rotating {
+    DevicePtr first = 0;
+    uint64_t step = 0, bytes = 0;
+    DevicePtr At(size_t set) const { return first + static_cast<uint64_t>(set) * step; }
+  };
+
+  Measurer* const measurer_;
+  const Chain& chain_;
+  DeviceArena arena_;
+  size_t sets_ = 0;
+  std::vector<std::string> inputs_;
+  std::vector<Rotating> in_, out_;  // canonical inputs; outputs as declared
+};
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_GRAPH_DATA_H_

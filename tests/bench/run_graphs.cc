@@ -1,0 +1,83 @@
+// The mode that measures graphs of memory-intensive ops.
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "src/reference/parallel.h"
+#include "tests/bench/goals.h"
+#include "tests/bench/graph_cases.h"
+#include "tests/bench/measure_graph.h"
+#include "tests/bench/modes.h"
+
+namespace sinter::bench {
+namespace {
+
+constexpr double kPrepareSeconds = 480;
+
+absl::StatusOr<std::vector<GraphCase>> CasesOf(const Options& o) {
+  if (o.random_graphs > 0 && o.graphs.empty()) {
+    return Selected(RandomGraphCases(o.random_graphs, o.random_elements), o.ids);
+  }
+  return LoadGraphCases(o.graphs, o.ids);
+}
+
+// All cases on the compile threads.
+std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<GraphCase>& cases) {
+  std::vector<std::optional<PreparedGraph>> slots(cases.size());
+  const auto start = std::chrono::steady_clock::now();
+  session->watchdog()->Begin("preparing", kPrepareSeconds);
+  reference::ParallelFor(session->options().compile_threads, static_cast<int64_t>(cases.size()), 1,
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t i = begin; i < end; ++i) {
+                             slots[i] = PrepareGraph(session->engine(), cases[i]);
+                           }
+                         });
+  session->watchdog()->End();
+  std::vector<PreparedGraph> prepared;
+  for (std::optional<PreparedGraph>& slot : slots) prepared.push_back(*std::move(slot));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  std::printf("prepared %zu graphs in %.1f s\n", cases.size(), spent.count());
+  return prepared;
+}
+
+void PrintGraph(const GraphRow& r) {
+  std::printf(
+      "%-28s ops %4.0f %-7s kernels %3.0f of %3.0f predicted %s chosen %s unfused %s limit %s host "
+      "%s rel %.1e max %.3f %s: %s\n",
+      r.id.c_str(), r.ops, r.chosen.c_str(), r.kernels, r.unfused_kernels,
+      Figure(r.predicted_us).c_str(), Figure(r.chosen_us).c_str(), Figure(r.unfused_us).c_str(),
+      Figure(r.limit_us).c_str(), Figure(r.host_us).c_str(), r.rel_error.value_or(-1),
+      r.max_error.value_or(-1), r.checked.c_str(), r.correct ? "ok" : "WRONG");
+  for (const std::string& note : r.notes) std::printf("     %s\n", note.c_str());
+}
+
+}  // namespace
+
+int RunGraphs(Session* session) {
+  const Options& o = session->options();
+  const absl::StatusOr<std::vector<GraphCase>> cases = CasesOf(o);
+  if (!cases.ok()) {
+    std::fprintf(stderr, "sinter_bench: %s\n", std::string(cases.status().message()).c_str());
+    return 2;
+  }
+  GraphOptions options;
+  options.time = o.only != "check";
+  options.seeds = o.seeds;
+  options.replays = o.replays;
+  const std::vector<PreparedGraph> prepared = PrepareGraphs(session, *cases);
+  bool right = true;
+  for (size_t i = 0; i < cases->size(); ++i) {
+    std::vector<GraphRow>& rows = session->results().graphs;
+    rows.push_back(MeasureGraph(session->ports().measurer.get(), (*cases)[i], prepared[i], options,
+                                session->watchdog()));
+    PrintGraph(rows.back());
+    right = right && rows.back().correct;
+    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+  }
+  std::printf("%s", GraphsText(session->results().graphs).c_str());
+  return right ? 0 : 1;
+}
+
+}  // namespace sinter::bench
