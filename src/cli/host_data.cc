@@ -45,8 +45,8 @@ uint16_t ToF16(float value) {
 // e4m3; finite values within +-448.
 uint8_t ToE4M3(float value) {
   const int sign = std::signbit(value) ? 0x80 : 0;
-  int exponent;
-  std::frexp(value, &exponent);
+  int exponent = -5;
+  if (value != 0) std::frexp(value, &exponent);
   const int step = std::max(exponent, -5) - 4;  // steps of this power of two: 3 bits of mantissa
   const auto steps = static_cast<int>(std::nearbyint(std::ldexp(std::fabs(value), -step)));
   return static_cast<uint8_t>(sign | (steps + (step + 9) * 8));

@@ -22,6 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS = ["sinter", "unfused", "torch", "torch_max", "xla"]  # in this order
+CHOICES = {"sinter": "best", "unfused": "unfused"}
 MODES = {"torch": "default", "torch_max": "max-autotune-no-cudagraphs"}
 MOST_OPS_TO_TUNE = 400  # above, max-autotune is left out: it takes minutes and changes little
 
@@ -67,10 +68,31 @@ class Worker:
             return self.device.measure_torch(self.prepared, MODES[step])
         if step == "xla":
             return self.device.measure_xla(self.prepared)
+        return self.with_sinter().measure(self.prepared, CHOICES[step])
+
+    def with_sinter(self):
         if self.library is None:
             raise RuntimeError(f"no libsinter: {self.missing}")
         self.sinter = self.sinter or self.device.Sinter(self.library)
-        return self.sinter.measure(self.prepared, "unfused" if step == "unfused" else "best")
+        return self.sinter
+
+    def once(self, name, step):
+        """One cold call, for a profiler that watches this process."""
+        device, prepared = self.device, self.device.Prepared(self.cases[name])
+        stream = device.torch.cuda.Stream()
+        if step in MODES:
+            device.once(prepared, device.torch_call(prepared, MODES[step])[0])
+        elif step == "xla":
+            import jax
+            call, _, held = device.xla_call(prepared)
+
+            def finished(i):
+                call(i)
+                jax.block_until_ready(list(held))
+
+            device.once(prepared, finished)
+        else:
+            device.once(prepared, self.with_sinter().call(prepared, CHOICES[step], stream)[0], stream)
 
 
 def serve(arguments):
@@ -78,7 +100,11 @@ def serve(arguments):
     os.dup2(2, 1)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     os.environ.setdefault("SINTER_CACHE", "off")
-    Worker(out, arguments.library).serve()
+    worker = Worker(out, arguments.library)
+    if arguments.once:
+        worker.once(arguments.only, arguments.peers)
+    else:
+        worker.serve()
     return 0
 
 
@@ -269,6 +295,7 @@ def parse():
     parser.add_argument("--again", action="store_true", help="also what has a result already")
     parser.add_argument("--library", default=None, help="libsinter.so; else SINTER_LIBRARY, or the one of this tree")
     parser.add_argument("--summary", metavar="FILE", help="print the figures of a results file")
+    parser.add_argument("--once", action="store_true", help="one cold call of --only by --peers, for a profiler")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -297,7 +324,7 @@ def main():
         with open(arguments.summary, encoding="utf-8") as file:
             print("\n".join(summary(json.load(file)["rows"])))
         return 0
-    if arguments.worker:
+    if arguments.worker or arguments.once:
         return serve(arguments)
     reason = why_not()
     if reason:

@@ -18,6 +18,7 @@ except ImportError:
     print("skipped: no NumPy")
     sys.exit(77)
 
+import dram
 import drawing
 import emit_torch
 import graphs
@@ -215,6 +216,31 @@ class Supervision(unittest.TestCase):
     def test_what_is_too_large_to_tune_is_left_out(self):
         self.assertNotIn("torch_max", peers.steps_of(self.case("x", 500), peers.STEPS))
         self.assertIn("torch_max", peers.steps_of(self.case("x", 5), peers.STEPS))
+
+
+class Dram(unittest.TestCase):
+    CSV = """==PROF== Connected
+"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","a(float*)","dram__bytes_read.sum","byte","1,000"
+"0","a(float*)","dram__bytes_write.sum","byte","10"
+"1","b(float*)","dram__bytes_read.sum","byte","500"
+"1","b(float*)","dram__bytes_write.sum","byte","20"
+"""
+
+    def test_launches_are_summed_into_the_row(self):
+        launches = dram.measure_bytes.parse_launches(self.CSV, dram.COUNTERS)
+        moved = dram.measure_bytes.total(launches)
+        self.assertEqual((moved, len(launches)), ({"dram_read": 1500.0, "dram_write": 30.0}, 2))
+        row = {"steps": {"torch": {"us": 5, "dram_read_bytes": 9, "dram_write_bytes": 1}, "torch_max": {"us": 4},
+                         "sinter": {"us": 3, "dram_read_bytes": 1500.0, "dram_write_bytes": 30.0}}}
+        dram.derive(row)
+        self.assertEqual((row["dram_bytes"], row["torch_dram_bytes"], row["xla_dram_bytes"]), (1530.0, None, None))
+
+    def test_every_step_is_run_alone_by_name(self):
+        arguments = type("A", (), {"ncu": "ncu", "library": "/x/libsinter.so"})
+        command = dram.command_of(arguments, "adam", "xla", "/tmp/log")
+        self.assertIn("dram__bytes_read.sum,dram__bytes_write.sum", command)
+        self.assertEqual(command[-7:], ["--once", "--only", "adam", "--peers", "xla", "--library", "/x/libsinter.so"])
 
 
 @unittest.skipIf(torch is None, "no PyTorch")
