@@ -60,6 +60,38 @@ TEST(ReferenceAbi, ACheckAcceptsRightOutputsAndRefusesWrongOnes) {
   EXPECT_EQ(check(64).nans, 1);
 }
 
+// e4m3 outputs are judged by codes: 1 of 1000 may be the next one.
+TEST(ReferenceAbi, ACheckOfE4M3CountsSteps) {
+  const ChainPtr chain = EmptyChain();
+  const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {1000});
+  sinter_value y = 0;
+  Ok([&](auto e) { return sinter_chain_add_cast(chain.get(), x, SINTER_DTYPE_E4M3, &y, e); });
+  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), y, nullptr, e); });
+  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  const std::vector<float> values(1000, 17.2f);  // between 16 and 18
+  std::vector<uint8_t> codes(1000, 0);
+  const void* inputs[] = {values.data()};
+  void* outputs[] = {codes.data()};
+  Ok([&](auto e) { return sinter_x_reference_run(chain.get(), 0, 1, inputs, 1, outputs, 1, e); });
+  EXPECT_EQ(codes, std::vector<uint8_t>(1000, 0x59));  // (1 + 1/8) 2^(11 - 7)
+  const auto within = [&] {
+    sinter_x_check result = SINTER_INIT(sinter_x_check);
+    const void* const got[] = {codes.data()};
+    Ok([&](auto e) {
+      return sinter_x_reference_check(chain.get(), 0, 1, inputs, 1, got, 0, 0, &result, e);
+    });
+    return result.within != 0;
+  };
+  EXPECT_TRUE(within());
+  codes[7] = 0x58;
+  EXPECT_TRUE(within());
+  codes[8] = 0x5a;
+  EXPECT_FALSE(within()) << "two of a thousand";
+  codes[8] = 0x59;
+  codes[7] = 0x57;
+  EXPECT_FALSE(within()) << "two steps";
+}
+
 TEST(ReferenceAbi, CountsAndPointersAreChecked) {
   const ChainPtr chain = Difference();
   std::vector<float> buffer(4);
