@@ -34,11 +34,34 @@ def find_library():
     return "libsinter.so"
 
 
+def load(path):
+    """The library. One that lies among the libraries it needs, as in a bundle, finds them there."""
+    try:
+        return ctypes.CDLL(path)
+    except OSError:
+        waiting = [name for name in glob.glob(os.path.join(os.path.dirname(path) or ".", "*.so*"))
+                   if not os.path.basename(name).startswith("libsinter")]
+        while waiting:
+            left = [name for name in waiting if not loads(name)]
+            if len(left) == len(waiting):
+                break
+            waiting = left
+        return ctypes.CDLL(path)
+
+
+def loads(path):
+    try:
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        return True
+    except OSError:
+        return False
+
+
 class Library:
     """Owned handles stay alive as long as the process: scripts end soon."""
 
     def __init__(self, path=None):
-        self.c = ctypes.CDLL(path or os.environ.get("SINTER_LIBRARY") or find_library())
+        self.c = load(path or os.environ.get("SINTER_LIBRARY") or find_library())
         for name in ("sinter_error_get_message", "sinter_x_text_get", "sinter_x_plan_get_name", "sinter_build_info"):
             getattr(self.c, name).restype = ctypes.c_char_p
         self.c.sinter_plan_get_workspace_size.restype = ctypes.c_uint64
