@@ -1,0 +1,151 @@
+#include "src/fusion/stitch/body.h"
+
+#include <map>
+#include <utility>
+
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/replay.h"
+
+namespace sinter {
+namespace {
+
+class Extractor {
+ public:
+  Extractor(const StitchGraph& graph, const NodeSet& vertices)
+      : graph_(graph), chain_(graph.chain()), vertices_(vertices) {}
+
+  absl::StatusOr<StitchBody> Run() {
+    FindNeeded();
+    for (const auto& [value, id] : ids_) order_.push_back(value);
+    for (ValueId value : order_) SINTER_RETURN_IF_ERROR(Add(value));
+    SINTER_RETURN_IF_ERROR(AddOutputs());
+    SINTER_ASSIGN_OR_RETURN(result_.body, builder_.Finish());
+    for (int32_t caller : result_.body.InputOrder()) {
+      result_.inputs.push_back(callers_inputs_[static_cast<size_t>(caller)]);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool IsMember(ValueId value) const {
+    const int v = graph_.VertexOf(value);
+    return v >= 0 && vertices_.Contains(v) && (!graph_.IsInlined(value) || IsRoot(value));
+  }
+  bool IsRoot(ValueId value) const { return graph_.vertex(graph_.VertexOf(value)).root() == value; }
+  bool IsComputed(ValueId value) const {
+    if (chain_.op(value).kind == OpKind::kInput) return false;
+    return IsMember(value) || graph_.IsInlined(value);
+  }
+
+  // Members, what is computed along, and what is read.
+  void FindNeeded() {
+    std::vector<ValueId> open;
+    vertices_.ForEach([&](int v) { open.push_back(graph_.vertex(v).root()); });
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      if (!ids_.emplace(value, -1).second || !IsComputed(value)) continue;
+      for (ValueId operand : chain_.op(value).operands) open.push_back(operand);
+    }
+  }
+
+  absl::Status Add(ValueId value) {
+    if (!IsComputed(value)) return AddInput(value);
+    Op op = chain_.op(value);
+    for (ValueId& operand : op.operands) operand = ids_.at(operand);
+    SINTER_ASSIGN_OR_RETURN(ids_[value], Replay(builder_, op, false));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddInput(ValueId value) {
+    const Op& op = chain_.op(value);
+    const bool input = op.kind == OpKind::kInput;
+    InputOptions options;
+    options.constant = input && op.constant;
+    options.strides = StridesInMemory(chain_, value);
+    const DType stored = input ? op.type.dtype : graph_.StoredDType(value);
+    SINTER_ASSIGN_OR_RETURN(const ValueId id, builder_.Input({stored, op.type.dims}, options));
+    callers_inputs_.push_back(value);
+    input_ids_[value] = id;
+    ids_[value] = id;
+    if (stored == op.type.dtype) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(ids_[value], builder_.Cast(id, op.type.dtype));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOutputs() {
+    for (ValueId value : order_) {
+      if (!IsMember(value) || !IsRoot(value)) continue;
+      bool given = false;
+      for (int i = 0; i < chain_.num_outputs(); ++i) {
+        if (chain_.outputs()[static_cast<size_t>(i)].value != value) continue;
+        SINTER_RETURN_IF_ERROR(AddChainOutput(value, i));
+        given = true;
+      }
+      if (given || !Leaves(value)) continue;
+      ValueId id = ids_.at(value);
+      const DType stored = graph_.StoredDType(value);
+      if (stored != chain_.op(value).type.dtype) {
+        SINTER_ASSIGN_OR_RETURN(id, builder_.Cast(id, stored));
+      }
+      SINTER_RETURN_IF_ERROR(builder_.Output(id));
+      result_.outputs.push_back({value, -1});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddChainOutput(ValueId value, int index) {
+    const ChainOutput& out = chain_.outputs()[static_cast<size_t>(index)];
+    OutputOptions options;
+    options.strides = out.strides;
+    if (out.alias_input >= 0) {
+      const auto read = input_ids_.find(chain_.input(out.alias_input));
+      if (read != input_ids_.end()) options.alias = read->second;
+    }
+    SINTER_RETURN_IF_ERROR(builder_.Output(ids_.at(value), options));
+    result_.outputs.push_back({value, index});
+    return absl::OkStatus();
+  }
+
+  bool Leaves(ValueId value) const {
+    const StitchTensor& tensor = graph_.tensor(graph_.vertex(graph_.VertexOf(value)).tensor);
+    if (tensor.stored) return true;
+    for (int consumer : tensor.consumers) {
+      if (!vertices_.Contains(consumer)) return true;
+    }
+    return false;
+  }
+
+  const StitchGraph& graph_;
+  const Chain& chain_;
+  const NodeSet& vertices_;
+  ChainBuilder builder_;
+  StitchBody result_;
+  std::map<ValueId, ValueId> ids_;        // of the chain -> of the builder
+  std::map<ValueId, ValueId> input_ids_;  // inputs, in the dtype that they are stored in
+  std::vector<ValueId> order_, callers_inputs_;
+};
+
+}  // namespace
+
+int OutputOf(const Chain& chain, ValueId value) {
+  for (int i = 0; i < chain.num_outputs(); ++i) {
+    if (chain.outputs()[static_cast<size_t>(i)].value == value) return i;
+  }
+  return -1;
+}
+
+std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value) {
+  const Op& op = chain.op(value);
+  if (op.kind == OpKind::kInput) return op.strides;
+  const int output = OutputOf(chain, value);
+  return output >= 0 ? chain.outputs()[static_cast<size_t>(output)].strides
+                     : ContiguousStrides(op.type.dims);
+}
+
+absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices) {
+  return Extractor(graph, vertices).Run();
+}
+
+}  // namespace sinter

@@ -1,0 +1,39 @@
+// Body extraction: the ops of one kernel as a chain of their own.
+#ifndef SINTER_SRC_FUSION_STITCH_BODY_H_
+#define SINTER_SRC_FUSION_STITCH_BODY_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/fusion/stitch/stitch_graph.h"
+
+namespace sinter {
+
+struct BodyOutput {
+  ValueId value = -1;  // of the chain
+  int output = -1;     // of the chain; -1: the workspace
+};
+
+struct StitchBody {
+  Chain body;
+  std::vector<ValueId> inputs;      // of the chain, as the body's canonical inputs
+  std::vector<BodyOutput> outputs;  // as the body's outputs
+};
+
+// The kernel of `vertices` of `graph`. Inlined values are computed in it. What other vertices
+// compute, and inputs of the chain, become inputs: those of the chain with its strides and marks, a
+// value that is an output of the chain with that output's strides, others contiguous, each in the
+// dtype that it has in memory. Outputs, by ascending value: every output of the chain among the
+// members, with its strides, and its alias if the body reads that input; every other value that a
+// vertex outside reads or that must be stored, contiguous. Equal patterns of equal graphs give
+// equal canonical bytes.
+absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices);
+
+// Strides that `value` has in memory, as above.
+std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);
+// The first output of the chain that gives `value`; -1.
+int OutputOf(const Chain& chain, ValueId value);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_BODY_H_

@@ -1,0 +1,132 @@
+#include "src/fusion/stitch/kernel_choice.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kMostRefusals = 8;  // told in a plan's note
+
+class Chooser {
+ public:
+  Chooser(const StitchGraph& graph, DeltaEvaluator* evaluator, LatencyEvaluator* latency,
+          ChosenKernels* out)
+      : graph_(graph), evaluator_(evaluator), latency_(latency), out_(*out) {}
+
+  absl::Status AddPattern(const NodeSet& vertices) {
+    SINTER_ASSIGN_OR_RETURN(std::vector<CostedKernel> kernels, Settle(vertices));
+    for (CostedKernel& kernel : kernels) Add(std::move(kernel));
+    return absl::OkStatus();
+  }
+
+  void Add(CostedKernel kernel) {
+    out_.us += kernel.us;
+    out_.kernels.push_back(std::move(kernel));
+  }
+
+ private:
+  using Kernels = std::vector<CostedKernel>;
+
+  static double Sum(const Kernels& kernels) {
+    double us = 0;
+    for (const CostedKernel& kernel : kernels) us += kernel.us;
+    return us;
+  }
+
+  // The kernels of `vertices`: one, or those of its parts where that is refused or slower.
+  absl::StatusOr<Kernels> Settle(const NodeSet& vertices) {
+    absl::StatusOr<CostedKernel> whole = latency_->Evaluate(graph_, vertices);
+    if (vertices.size() == 1) {
+      if (!whole.ok()) return whole.status();
+      return Kernels{*std::move(whole)};
+    }
+    const std::vector<NodeSet> components = Components(vertices);
+    const int barriers = evaluator_->TimeOf(vertices).barriers;
+    if (whole.ok() && components.size() == 1 && barriers == 0) return Kernels{*std::move(whole)};
+    absl::StatusOr<Kernels> parts = SettleAll(components.size() > 1 ? components : Cut(vertices));
+    if (!whole.ok()) {
+      if (out_.refusals.size() < kMostRefusals) {
+        out_.refusals.push_back(std::string(whole.status().message()));
+      }
+      return parts;
+    }
+    if (parts.ok() && Sum(*parts) < whole->us) return parts;
+    return Kernels{*std::move(whole)};
+  }
+
+  absl::StatusOr<Kernels> SettleAll(const std::vector<NodeSet>& parts) {
+    Kernels all;
+    for (const NodeSet& part : parts) {
+      SINTER_ASSIGN_OR_RETURN(Kernels kernels, Settle(part));
+      for (CostedKernel& kernel : kernels) all.push_back(std::move(kernel));
+    }
+    return all;
+  }
+
+  // Groups that no hand-over connects, by first vertex.
+  std::vector<NodeSet> Components(const NodeSet& vertices) const {
+    std::map<int, int> parent;
+    const auto find = [&](int v) {
+      while (parent.at(v) != v) v = parent.at(v);
+      return v;
+    };
+    vertices.ForEach([&](int v) {
+      parent[v] = v;
+      for (int p : graph_.vertex(v).producers) {
+        if (!vertices.Contains(p)) continue;
+        const int a = find(p), b = find(v);
+        parent[std::max(a, b)] = std::min(a, b);
+      }
+    });
+    std::map<int, NodeSet> groups;
+    for (const auto& [v, unused] : parent) {
+      groups.try_emplace(find(v), NodeSet(graph_.size())).first->second.Add(v);
+    }
+    std::vector<NodeSet> list;
+    for (auto& [first, group] : groups) list.push_back(std::move(group));
+    return list;
+  }
+
+  // Two parts of which the first needs nothing of the second: before and behind the first grid
+  // barrier, else the topological halves.
+  std::vector<NodeSet> Cut(const NodeSet& vertices) {
+    NodeSet head = evaluator_->BeforeFirstBarrier(vertices), tail = vertices;
+    if (head == vertices || head.empty()) {
+      head = NodeSet(graph_.size());
+      int left = vertices.size() / 2;
+      vertices.ForEach([&](int v) {
+        if (left-- > 0) head.Add(v);
+      });
+    }
+    tail.Subtract(head);
+    return {head, tail};
+  }
+
+  const StitchGraph& graph_;
+  DeltaEvaluator* evaluator_;
+  LatencyEvaluator* latency_;
+  ChosenKernels& out_;
+};
+
+}  // namespace
+
+absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
+                                            const NodeSet& opaque_groups, DeltaEvaluator* evaluator,
+                                            LatencyEvaluator* latency) {
+  ChosenKernels chosen;
+  Chooser chooser(graph, evaluator, latency, &chosen);
+  for (const StitchPattern& pattern : plan.InOrder()) {
+    if (pattern.vertices().Intersects(opaque_groups)) {
+      chooser.Add({pattern.vertices(), nullptr, 0});
+    } else {
+      SINTER_RETURN_IF_ERROR(chooser.AddPattern(pattern.vertices()));
+    }
+  }
+  return chosen;
+}
+
+}  // namespace sinter

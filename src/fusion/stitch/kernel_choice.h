@@ -1,0 +1,31 @@
+// KernelChoice: the latency-evaluator's say over one plan of the beam.
+#ifndef SINTER_SRC_FUSION_STITCH_KERNEL_CHOICE_H_
+#define SINTER_SRC_FUSION_STITCH_KERNEL_CHOICE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/fusion/stitch/delta_evaluator.h"
+#include "src/fusion/stitch/latency_evaluator.h"
+#include "src/fusion/stitch/pattern_set.h"
+
+namespace sinter {
+
+struct ChosenKernels {
+  std::vector<CostedKernel> kernels;  // in an order in which they can run; opaque groups: no body
+  double us = 0;                      // of all that have a body
+  std::vector<std::string> refusals;  // why patterns that were wanted are several kernels
+};
+
+// Makes kernels of a plan's patterns. A pattern that no kernel takes, or that its parts beat, is
+// cut: into its connected components, before its first grid barrier, or in half, and its parts
+// likewise. FAILED_PRECONDITION naming the op when a single vertex is refused. `opaque_groups`:
+// vertices below which a product outside every group is asked for like any other op.
+absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
+                                            const NodeSet& opaque_groups, DeltaEvaluator* evaluator,
+                                            LatencyEvaluator* latency);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_KERNEL_CHOICE_H_

@@ -1,0 +1,22 @@
+#include "src/fusion/stitch/latency_evaluator.h"
+
+#include <utility>
+
+#include "src/base/status.h"
+
+namespace sinter {
+
+absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph,
+                                                        const NodeSet& vertices) {
+  SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph, vertices));
+  const Digest digest = body.body.CanonicalDigest();
+  auto known = known_.find(digest);
+  if (known == known_.end()) {
+    known = known_.emplace(digest, costs_->LatencyUs(body.body)).first;
+  }
+  if (!known->second.ok()) return known->second.status();
+  return CostedKernel{vertices, std::make_shared<const StitchBody>(std::move(body)),
+                      *known->second};
+}
+
+}  // namespace sinter

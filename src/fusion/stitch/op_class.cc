@@ -1,0 +1,106 @@
+#include "src/fusion/stitch/op_class.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+bool IsExpensive(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::kExp:
+    case UnaryKind::kLog:
+    case UnaryKind::kTanh:
+    case UnaryKind::kErf:
+    case UnaryKind::kSigmoid:
+    case UnaryKind::kSin:
+    case UnaryKind::kCos:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Elements of the leading axes up to the first for which `differs` says yes.
+template <typename Differs>
+int64_t Prefix(const std::vector<Dim>& dims, int64_t m, const Differs& differs) {
+  int64_t units = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t extent = std::max<int64_t>(dims[i].At(m), 1);
+    if (extent > 1 && differs(i)) return units;
+    units *= extent;
+  }
+  return units;
+}
+
+int64_t BroadcastUnits(const std::vector<Dim>& from, const std::vector<Dim>& to, int64_t m) {
+  const size_t missing = to.size() - from.size();
+  return Prefix(to, m, [&](size_t i) { return i < missing || from[i - missing] != to[i]; });
+}
+
+}  // namespace
+
+OpClass ClassOf(const Chain& chain, ValueId value) {
+  const Op& op = chain.op(value);
+  switch (op.kind) {
+    case OpKind::kInput:
+    case OpKind::kScalar:
+    case OpKind::kIota:
+      return OpClass::kSource;
+    case OpKind::kMatmul:
+      return OpClass::kProduct;
+    case OpKind::kReduce:
+      return OpClass::kReduction;
+    case OpKind::kBroadcast:
+    case OpKind::kTranspose:
+    case OpKind::kReshape:
+    case OpKind::kSlice:
+      return OpClass::kView;
+    case OpKind::kCast: {
+      const DType from = chain.op(op.operands[0]).type.dtype;
+      return SizeOf(from) <= SizeOf(op.type.dtype) ? OpClass::kView : OpClass::kLight;
+    }
+    case OpKind::kUnary:
+      return IsExpensive(op.unary) ? OpClass::kExpensive : OpClass::kLight;
+    case OpKind::kBinary:
+      return op.binary == BinaryKind::kPow ? OpClass::kExpensive : OpClass::kLight;
+    case OpKind::kCompare:
+    case OpKind::kSelect:
+    case OpKind::kConcat:
+      return OpClass::kLight;
+  }
+  return OpClass::kProduct;
+}
+
+int64_t ElementsOf(const Op& op, int64_t m) {
+  int64_t count = 1;
+  for (Dim dim : op.type.dims) count *= std::max<int64_t>(dim.At(m), 1);
+  return count;
+}
+
+int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
+  const Op& from = chain.op(op.operands[slot]);
+  const std::vector<Dim>& dims = op.type.dims;
+  switch (op.kind) {
+    case OpKind::kBroadcast:
+      return BroadcastUnits(from.type.dims, dims, m);
+    case OpKind::kTranspose:
+      return Prefix(dims, m, [&](size_t i) { return op.axes[i] != static_cast<int32_t>(i); });
+    case OpKind::kSlice:
+      return Prefix(dims, m, [&](size_t i) { return from.type.dims[i] != dims[i]; });
+    case OpKind::kConcat:
+      return Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
+    case OpKind::kMatmul:
+      return 1;
+    default:  // elementwise, reshape, and a reduction, whose parts are its operand's
+      return from.type.rank() == 0 ? 1 : ElementsOf(from, m);
+  }
+}
+
+int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m) {
+  const std::vector<Dim>& dims = chain.op(op.operands[0]).type.dims;
+  return Prefix(dims, m, [&](size_t i) {
+    return std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(i)) != op.axes.end();
+  });
+}
+
+}  // namespace sinter

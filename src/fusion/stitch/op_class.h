@@ -1,0 +1,37 @@
+// OpClass: what an op costs where it is fused, and how far it is local to a unit.
+#ifndef SINTER_SRC_FUSION_STITCH_OP_CLASS_H_
+#define SINTER_SRC_FUSION_STITCH_OP_CLASS_H_
+
+#include <cstdint>
+
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+// FusionStitching's three classes of memory-intensive ops, and what lies outside them.
+enum class OpClass {
+  kSource,     // input, scalar, iota: nothing is computed
+  kView,       // reads elements elsewhere: broadcast, transpose, reshape, slice, a widening cast
+  kLight,      // a few instructions an element
+  kExpensive,  // a special function an element: worth keeping rather than computing twice
+  kReduction,
+  kProduct,  // matmul: compute-intensive, a boundary of every pattern
+};
+
+OpClass ClassOf(const Chain& chain, ValueId value);
+
+// Elements of a value at M = m; at least 1.
+int64_t ElementsOf(const Op& op, int64_t m);
+
+// Into how many equal contiguous parts the result of `op` falls such that part i needs part i of
+// operand `slot` alone. 1: any element may need any other; the element count: parts may be as small
+// as one element. For a reduction the parts are those of its operand.
+int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m);
+
+// The same for a reduction's result: parts of it that need one part of the operand. 1 when an
+// outermost axis (of more than one element) is reduced.
+int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_OP_CLASS_H_

@@ -1,0 +1,212 @@
+#include "src/fusion/stitch/remote_fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace sinter {
+namespace {
+
+constexpr double kLeastGain = 1e-9;  // microseconds: below it sums of the same parts may differ
+
+std::vector<int> Transparent(const StitchGraph& graph) {
+  std::vector<int> list;
+  for (int v = 0; v < graph.size(); ++v) {
+    if (!graph.vertex(v).opaque) list.push_back(v);
+  }
+  return list;
+}
+
+// Neighbours of every vertex: producers, consumers, and the next and the previous reader of each
+// tensor that it reads. Opaque ones are left out.
+std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph) {
+  std::vector<std::set<int>> sets(static_cast<size_t>(graph.size()));
+  const auto link = [&](int a, int b) {
+    if (graph.vertex(a).opaque || graph.vertex(b).opaque) return;
+    sets[static_cast<size_t>(a)].insert(b);
+    sets[static_cast<size_t>(b)].insert(a);
+  };
+  for (int v = 0; v < graph.size(); ++v) {
+    for (int c : graph.vertex(v).consumers) link(v, c);
+  }
+  for (int t = 0; t < graph.num_tensors(); ++t) {
+    const std::vector<int>& readers = graph.tensor(t).consumers;
+    for (size_t i = 0; i + 1 < readers.size(); ++i) link(readers[i], readers[i + 1]);
+  }
+  std::vector<std::vector<int>> lists;
+  for (const std::set<int>& set : sets) lists.emplace_back(set.begin(), set.end());
+  return lists;
+}
+
+class NeighbourJoiner {
+ public:
+  NeighbourJoiner(DeltaEvaluator* evaluator, PatternSet* plan)
+      : evaluator_(evaluator),
+        plan_(*plan),
+        graph_(evaluator->graph()),
+        neighbours_(NeighboursOf(graph_)),
+        version_(static_cast<size_t>(graph_.size()), 0) {}
+
+  void Run() {
+    for (int v : Transparent(graph_)) {
+      if (plan_.PatternOf(v) < 0) plan_.Add({StitchPattern::Of(graph_, v), 0});
+    }
+    for (int i = 0; i < plan_.size(); ++i) OfferAll(i);
+    while (!queue_.empty()) {
+      const Join join = queue_.top();
+      queue_.pop();
+      if (IsCurrent(join)) TryJoin(join);
+    }
+    Dissolve();
+  }
+
+ private:
+  // Two patterns by their first vertices, as they were when the gain was computed.
+  struct Join {
+    double gain;
+    int a, b, version_a, version_b;
+    bool operator<(const Join& o) const {  // the queue's top is the greatest
+      return std::tie(gain, o.a, o.b) < std::tie(o.gain, a, b);
+    }
+  };
+
+  static int FirstOf(const StitchPattern& pattern) {
+    int first = -1;
+    pattern.vertices().ForEach([&](int v) { first = first < 0 ? v : first; });
+    return first;
+  }
+  int VersionOf(int vertex) const { return version_[static_cast<size_t>(vertex)]; }
+  bool IsCurrent(const Join& join) const {
+    return VersionOf(join.a) == join.version_a && VersionOf(join.b) == join.version_b;
+  }
+
+  ScoredPattern Both(int i, int j) {
+    ScoredPattern both = plan_.at(i);
+    both.pattern.Unite(plan_.at(j).pattern);
+    both.score = evaluator_->Score(both.pattern);
+    return both;
+  }
+
+  void OfferAll(int index) {
+    std::set<int> others;
+    plan_.at(index).pattern.vertices().ForEach([&](int v) {
+      for (int n : neighbours_[static_cast<size_t>(v)]) others.insert(plan_.PatternOf(n));
+    });
+    others.erase(index);
+    for (int other : others) Offer(index, other);
+  }
+
+  void Offer(int i, int j) {
+    const double gain = Both(i, j).score - plan_.at(i).score - plan_.at(j).score;
+    if (gain <= kLeastGain) return;
+    int a = FirstOf(plan_.at(i).pattern), b = FirstOf(plan_.at(j).pattern);
+    if (a > b) std::swap(a, b);
+    queue_.push({gain, a, b, VersionOf(a), VersionOf(b)});
+  }
+
+  void TryJoin(const Join& join) {
+    const int i = plan_.PatternOf(join.a), j = plan_.PatternOf(join.b);
+    const ScoredPattern both = Both(i, j);
+    if (plan_.MakesCycle(both.pattern, {i, j})) return;
+    ++version_[static_cast<size_t>(join.a)];
+    ++version_[static_cast<size_t>(join.b)];
+    plan_.Remove(std::max(i, j));
+    plan_.Remove(std::min(i, j));
+    plan_.Add(both);
+    OfferAll(plan_.size() - 1);
+  }
+
+  // Patterns of one vertex stand alone again.
+  void Dissolve() {
+    for (int i = plan_.size() - 1; i >= 0; --i) {
+      if (plan_.at(i).pattern.size() == 1) plan_.Remove(i);
+    }
+  }
+
+  DeltaEvaluator* evaluator_;
+  PatternSet& plan_;
+  const StitchGraph& graph_;
+  const std::vector<std::vector<int>> neighbours_;
+  std::vector<int> version_;  // of the pattern that begins with the vertex
+  std::priority_queue<Join> queue_;
+};
+
+// Of every kernel of the plan, kernels on the longest path to it from the start (or the end).
+std::vector<int> LevelsOf(const StitchGraph& graph, const std::vector<StitchPattern>& kernels,
+                          bool from_start) {
+  std::vector<int> kernel_of(static_cast<size_t>(graph.size()));
+  std::vector<int> levels(kernels.size(), 0);
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    kernels[k].vertices().ForEach(
+        [&](int v) { kernel_of[static_cast<size_t>(v)] = static_cast<int>(k); });
+  }
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const size_t k = from_start ? i : kernels.size() - 1 - i;
+    kernels[k].vertices().ForEach([&](int v) {
+      const StitchVertex& vertex = graph.vertex(v);
+      for (int other : from_start ? vertex.producers : vertex.consumers) {
+        const int from = kernel_of[static_cast<size_t>(other)];
+        if (from == static_cast<int>(k)) continue;
+        levels[k] = std::max(levels[k], levels[static_cast<size_t>(from)] + 1);
+      }
+    });
+  }
+  return levels;
+}
+
+// Joins each pattern with the first earlier one of its level that gains by it.
+std::vector<ScoredPattern> Pack(const std::vector<ScoredPattern>& level,
+                                DeltaEvaluator* evaluator) {
+  std::vector<ScoredPattern> packed;
+  for (const ScoredPattern& pattern : level) {
+    bool joined = false;
+    for (size_t i = 0; i < packed.size() && !joined; ++i) {
+      ScoredPattern both = packed[i];
+      both.pattern.Unite(pattern.pattern);
+      both.score = evaluator->Score(both.pattern);
+      joined = both.score > packed[i].score + pattern.score + kLeastGain;
+      if (joined) packed[i] = std::move(both);
+    }
+    if (!joined) packed.push_back(pattern);
+  }
+  return packed;
+}
+
+void PackLevelsFrom(bool start, DeltaEvaluator* evaluator, PatternSet* plan) {
+  const StitchGraph& graph = evaluator->graph();
+  const std::vector<StitchPattern> kernels = plan->InOrder();
+  const std::vector<int> levels = LevelsOf(graph, kernels, start);
+  std::map<int, std::vector<ScoredPattern>> by_level;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const double score = evaluator->Score(kernels[k]);
+    if (graph.vertex(kernels[k].vertices().ToVector()[0]).opaque) continue;
+    by_level[levels[k]].push_back({kernels[k], score});
+  }
+  PatternSet packed(graph);
+  for (const auto& [level, patterns] : by_level) {
+    for (const ScoredPattern& pattern : Pack(patterns, evaluator)) {
+      if (pattern.pattern.size() > 1) packed.Add(pattern);
+    }
+  }
+  *plan = std::move(packed);
+}
+
+}  // namespace
+
+std::vector<ScoredPattern> RemoteFusion(const StitchGraph& graph, PatternReduction* reduction) {
+  return reduction->OfVirtualProducer(Transparent(graph));
+}
+
+void JoinNeighbours(DeltaEvaluator* evaluator, PatternSet* plan) {
+  NeighbourJoiner(evaluator, plan).Run();
+}
+
+void PackLevels(DeltaEvaluator* evaluator, PatternSet* plan) {
+  PackLevelsFrom(true, evaluator, plan);
+  PackLevelsFrom(false, evaluator, plan);
+}
+
+}  // namespace sinter

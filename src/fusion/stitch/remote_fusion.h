@@ -1,0 +1,29 @@
+// RemoteFusion: patterns of vertices that are not neighbours, and whatever else whole patterns gain
+// by sharing a kernel.
+#ifndef SINTER_SRC_FUSION_STITCH_REMOTE_FUSION_H_
+#define SINTER_SRC_FUSION_STITCH_REMOTE_FUSION_H_
+
+#include <vector>
+
+#include "src/fusion/stitch/pattern_reduction.h"
+#include "src/fusion/stitch/pattern_set.h"
+
+namespace sinter {
+
+// The paper's remote fusion: the candidates of a virtual producer h of all vertices.
+std::vector<ScoredPattern> RemoteFusion(const StitchGraph& graph, PatternReduction* reduction);
+
+// Beyond the paper, on a whole plan. PatternReduction grows patterns from one producer down, so a
+// second producer of a member is left out; these two take it in. Both only ever raise the sum of f.
+
+// Joins patterns or vertices that hand something over or read the same tensor, the highest gain
+// first, as long as one gains and no cycle arises.
+void JoinNeighbours(DeltaEvaluator* evaluator, PatternSet* plan);
+
+// Kernel packing: joins those at the same distance from the start of the plan, then from its end.
+// No path connects two of them.
+void PackLevels(DeltaEvaluator* evaluator, PatternSet* plan);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_REMOTE_FUSION_H_

@@ -1,0 +1,312 @@
+#include "src/fusion/stitch/stitch_graph.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/fusion/stitch/value_roles.h"
+#include "src/fusion/stitch/vertex_reads.h"
+
+namespace sinter {
+
+class StitchGraphMaker {
+ public:
+  StitchGraphMaker(const Chain& chain, int64_t bucket, const std::vector<OpaqueGroup>& groups,
+                   bool contract)
+      : chain_(chain),
+        groups_(groups),
+        contract_(contract),
+        roles_(RolesOf(chain, bucket, groups)),
+        through_(roles_.inlined),
+        contracted_(chain.ops().size(), false) {
+    graph_.chain_ = &chain;
+    graph_.bucket_ = bucket;
+    graph_.inlined_ = roles_.inlined;
+    graph_.stored_dtype_ = roles_.stored_dtype;
+    graph_.vertex_of_.assign(chain.ops().size(), -1);
+    tensor_of_.assign(chain.ops().size(), -1);
+  }
+
+  // False when no order of the vertices exists.
+  bool Run() {
+    AddInputTensors();
+    for (ValueId value = 0; value < static_cast<ValueId>(chain_.ops().size()); ++value) {
+      if (roles_.vertex[At(value)]) AddVertex(value);
+    }
+    AddTensorEdges();
+    AddAliasEdges();
+    if (!Renumber()) return false;
+    if (graph_.size() <= StitchGraph::kMaxVertices) FillReachability();
+    return true;
+  }
+
+  StitchGraph Take() { return std::move(graph_); }
+
+ private:
+  static size_t At(ValueId value) { return static_cast<size_t>(value); }
+
+  int64_t StoredBytes(ValueId value) const {
+    return ElementsOf(chain_.op(value), graph_.bucket_) * SizeOf(roles_.stored_dtype[At(value)]);
+  }
+
+  int AddTensor(ValueId value, int vertex) {
+    StitchTensor tensor;
+    tensor.value = value;
+    tensor.dtype = roles_.stored_dtype[At(value)];
+    tensor.bytes = StoredBytes(value);
+    tensor.vertex = vertex;
+    tensor.stored = vertex < 0 || roles_.stored[At(value)] || roles_.group[At(value)] >= 0;
+    tensor.cold = vertex < 0;
+    for (const ChainOutput& out : chain_.outputs()) tensor.cold |= out.value == value;
+    graph_.tensors_.push_back(std::move(tensor));
+    return graph_.num_tensors() - 1;
+  }
+
+  void AddInputTensors() {
+    for (int i = 0; i < chain_.num_inputs(); ++i) {
+      tensor_of_[At(chain_.input(i))] = AddTensor(chain_.input(i), -1);
+    }
+  }
+
+  void AddVertex(ValueId value) {
+    const int group = roles_.group[At(value)];
+    const VertexReads reads = group >= 0
+                                  ? GroupReads(groups_[static_cast<size_t>(group)])
+                                  : ReadsOf(chain_, value, graph_.bucket_, through_, contracted_);
+    if (group < 0 && JoinsReader(value, reads)) {
+      contracted_[At(value)] = through_[At(value)] = true;
+      return;
+    }
+    StitchVertex vertex;
+    vertex.values = group >= 0 ? groups_[static_cast<size_t>(group)].values : reads.along;
+    if (group < 0) {
+      std::reverse(vertex.values.begin(), vertex.values.end());
+      vertex.values.push_back(value);
+    }
+    vertex.op_class = group >= 0 ? OpClass::kProduct : ClassOf(chain_, value);
+    vertex.opaque = vertex.op_class == OpClass::kProduct;
+    Describe(value, &vertex);
+    const int index = graph_.size();
+    vertex.tensor = AddTensor(value, index);
+    // Whoever computes an inlined value along never reads what this vertex stores, but products do.
+    stored_tensor_of_[value] = vertex.tensor;
+    if (!roles_.inlined[At(value)]) tensor_of_[At(value)] = vertex.tensor;
+    for (ValueId member : vertex.values) graph_.vertex_of_[At(member)] = index;
+    AddReads(reads, group >= 0, &vertex);
+    graph_.vertices_.push_back(std::move(vertex));
+  }
+
+  VertexReads GroupReads(const OpaqueGroup& group) const {
+    VertexReads reads;
+    for (ValueId operand : group.operands) {
+      reads.sources.push_back({operand, ElementsOf(chain_.op(operand), graph_.bucket_), 1});
+    }
+    return reads;
+  }
+
+  void Describe(ValueId value, StitchVertex* vertex) const {
+    const Op& op = chain_.op(value);
+    vertex->iteration = ElementsOf(op, graph_.bucket_);
+    vertex->result_units = vertex->iteration;
+    if (op.kind != OpKind::kReduce) return;
+    vertex->iteration = ElementsOf(chain_.op(op.operands[0]), graph_.bucket_);
+    vertex->result_units = ReducedUnits(chain_, op, graph_.bucket_);
+  }
+
+  void AddReads(const VertexReads& reads, bool from_memory, StitchVertex* vertex) {
+    for (const SourceRead& read : reads.sources) {
+      const OpKind kind = chain_.op(read.source).kind;
+      if (kind == OpKind::kScalar || kind == OpKind::kIota) continue;
+      const auto stored = stored_tensor_of_.find(read.source);
+      const bool as_stored = from_memory && stored != stored_tensor_of_.end();
+      const int tensor = as_stored ? stored->second : tensor_of_[At(read.source)];
+      const int64_t size = SizeOf(graph_.tensor(tensor).dtype);
+      vertex->reads.push_back({tensor, read.elements * size, read.units});
+    }
+    std::sort(vertex->reads.begin(), vertex->reads.end(),
+              [](const StitchRead& a, const StitchRead& b) { return a.tensor < b.tensor; });
+  }
+
+  // Whether `value` is computed with its only reader: one way leads there, nothing is computed
+  // twice but light ops, and what it reads is no more to hand over than its result. Without
+  // contraction only a view that must be stored takes along what it shows.
+  bool JoinsReader(ValueId value, const VertexReads& reads) const {
+    const OpClass op_class = ClassOf(chain_, value);
+    if (op_class != OpClass::kLight && op_class != OpClass::kExpensive) return false;
+    if (roles_.stored[At(value)]) return false;
+    const int64_t elements = ElementsOf(chain_.op(value), graph_.bucket_);
+    int64_t most = elements;
+    ValueId reader = value;
+    do {
+      const std::vector<ValueId>& users = roles_.users[At(reader)];
+      if (users.size() != 1) return false;
+      reader = users[0];
+      if (ClassOf(chain_, reader) != OpClass::kReduction) {
+        most = std::max(most, ElementsOf(chain_.op(reader), graph_.bucket_));
+      }
+    } while (roles_.inlined[At(reader)] && !roles_.stored[At(reader)]);
+    const bool stored_view = roles_.inlined[At(reader)];
+    if (stored_view ? !roles_.users[At(reader)].empty() : !contract_) return false;
+    if (roles_.group[At(reader)] >= 0) return false;
+    if (ClassOf(chain_, reader) == OpClass::kProduct) return false;
+    if (op_class == OpClass::kExpensive && most > elements) return false;
+    return HandOverOf(reads) <= 2 * StoredBytes(value);
+  }
+
+  // Bytes moved to hand the operands to another kernel: inputs are there already.
+  int64_t HandOverOf(const VertexReads& reads) const {
+    int64_t bytes = 0;
+    for (const SourceRead& read : reads.sources) {
+      const bool input = chain_.op(read.source).kind == OpKind::kInput;
+      const int64_t size = SizeOf(roles_.stored_dtype[At(read.source)]);
+      bytes += read.elements * size * (input ? 1 : 2);
+    }
+    return bytes;
+  }
+
+  void AddEdge(int from, int to) {
+    if (from == to) return;
+    graph_.vertices_[static_cast<size_t>(to)].producers.push_back(from);
+    graph_.vertices_[static_cast<size_t>(from)].consumers.push_back(to);
+  }
+
+  void AddTensorEdges() {
+    for (int v = 0; v < graph_.size(); ++v) {
+      for (const StitchRead& read : graph_.vertex(v).reads) {
+        StitchTensor& tensor = graph_.tensors_[static_cast<size_t>(read.tensor)];
+        tensor.consumers.push_back(v);
+        if (tensor.vertex >= 0) AddEdge(tensor.vertex, v);
+      }
+    }
+  }
+
+  // Whoever reads an input comes before whoever writes an output into its buffer, or shares its
+  // kernel.
+  void AddAliasEdges() {
+    for (const ChainOutput& out : chain_.outputs()) {
+      if (out.alias_input < 0) continue;
+      const int writer = graph_.VertexOf(out.value);
+      const int tensor = tensor_of_[At(chain_.input(out.alias_input))];
+      for (int reader : graph_.tensor(tensor).consumers) AddEdge(reader, writer);
+    }
+  }
+
+  static void SortUnique(std::vector<int>* list) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+
+  // Topological order, the vertex with the least result first among those that can come next.
+  bool Renumber() {
+    const auto count = static_cast<size_t>(graph_.size());
+    std::vector<int> missing(count), number(count, -1);
+    std::priority_queue<std::pair<ValueId, int>, std::vector<std::pair<ValueId, int>>,
+                        std::greater<std::pair<ValueId, int>>>
+        ready;
+    for (size_t v = 0; v < count; ++v) {
+      SortUnique(&graph_.vertices_[v].producers);
+      SortUnique(&graph_.vertices_[v].consumers);
+      missing[v] = static_cast<int>(graph_.vertices_[v].producers.size());
+      if (missing[v] == 0) ready.emplace(graph_.vertices_[v].root(), static_cast<int>(v));
+    }
+    int next = 0;
+    while (!ready.empty()) {
+      const int v = ready.top().second;
+      ready.pop();
+      number[static_cast<size_t>(v)] = next++;
+      for (int consumer : graph_.vertex(v).consumers) {
+        if (--missing[static_cast<size_t>(consumer)] == 0) {
+          ready.emplace(graph_.vertex(consumer).root(), consumer);
+        }
+      }
+    }
+    if (next != graph_.size()) return false;
+    ApplyNumbers(number);
+    return true;
+  }
+
+  void ApplyNumbers(const std::vector<int>& number) {
+    const auto translate = [&](std::vector<int>* list) {
+      for (int& v : *list) v = number[static_cast<size_t>(v)];
+      SortUnique(list);
+    };
+    std::vector<StitchVertex> ordered(graph_.vertices_.size());
+    for (size_t v = 0; v < ordered.size(); ++v) {
+      translate(&graph_.vertices_[v].producers);
+      translate(&graph_.vertices_[v].consumers);
+      ordered[static_cast<size_t>(number[v])] = std::move(graph_.vertices_[v]);
+    }
+    graph_.vertices_ = std::move(ordered);
+    for (StitchTensor& tensor : graph_.tensors_) {
+      if (tensor.vertex >= 0) tensor.vertex = number[static_cast<size_t>(tensor.vertex)];
+      translate(&tensor.consumers);
+    }
+    for (int& v : graph_.vertex_of_) {
+      if (v >= 0) v = number[static_cast<size_t>(v)];
+    }
+  }
+
+  void FillReachability() {
+    const int count = graph_.size();
+    graph_.before_.assign(static_cast<size_t>(count), NodeSet(count));
+    graph_.after_.assign(static_cast<size_t>(count), NodeSet(count));
+    for (int v = 0; v < count; ++v) {
+      for (int p : graph_.vertex(v).producers) {
+        graph_.before_[static_cast<size_t>(v)].Unite(graph_.Before(p));
+        graph_.before_[static_cast<size_t>(v)].Add(p);
+      }
+    }
+    for (int v = count - 1; v >= 0; --v) {
+      for (int c : graph_.vertex(v).consumers) {
+        graph_.after_[static_cast<size_t>(v)].Unite(graph_.After(c));
+        graph_.after_[static_cast<size_t>(v)].Add(c);
+      }
+    }
+  }
+
+  const Chain& chain_;
+  const std::vector<OpaqueGroup>& groups_;
+  const bool contract_;
+  const ValueRoles roles_;
+  std::vector<bool> through_;                // computed along by whoever reads it
+  std::vector<bool> contracted_;             // joined its reader's vertex
+  std::vector<int> tensor_of_;               // what a reader of the value reads; -1
+  std::map<ValueId, int> stored_tensor_of_;  // what a vertex stores
+  StitchGraph graph_;
+};
+
+namespace {
+
+absl::Status SharedBufferError(const Chain& chain) {
+  for (size_t i = 0; i < chain.outputs().size(); ++i) {
+    const ChainOutput& out = chain.outputs()[i];
+    if (out.alias_input < 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("output ", i, " (op ", out.value, ", ", NameOf(chain.op(out.value)),
+                     ") shares the buffer of input ", out.alias_input, ", which is read after it"));
+  }
+  return absl::InternalError("the graph has a cycle");
+}
+
+}  // namespace
+
+absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket,
+                                              const std::vector<OpaqueGroup>& groups,
+                                              const StitchGraphOptions& options) {
+  for (const bool contract : {options.contract, false}) {
+    StitchGraphMaker maker(chain, bucket, groups, contract);
+    if (!maker.Run()) continue;
+    StitchGraph graph = maker.Take();
+    if (graph.size() <= kMaxVertices) return graph;
+    return absl::FailedPreconditionError(absl::StrCat("the chain has ", graph.size(),
+                                                      " memory-intensive ops, at most ",
+                                                      kMaxVertices, " are planned together"));
+  }
+  return SharedBufferError(chain);
+}
+
+}  // namespace sinter

@@ -1,0 +1,115 @@
+// StitchGraph: the memory-intensive part of a chain as a graph of vertices that patterns are made
+// of. Products are opaque vertices.
+#ifndef SINTER_SRC_FUSION_STITCH_STITCH_GRAPH_H_
+#define SINTER_SRC_FUSION_STITCH_STITCH_GRAPH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/chain.h"
+#include "src/fusion/stitch/node_set.h"
+#include "src/fusion/stitch/op_class.h"
+
+namespace sinter {
+
+// Ops that another kernel family computes: one opaque vertex.
+struct OpaqueGroup {
+  std::vector<ValueId> values;    // ascending; none but `end` is used outside
+  ValueId end = -1;               // its result
+  std::vector<ValueId> operands;  // values it reads from memory
+  DType dtype = DType::kBF16;     // of `end` in memory, and of operands that no input holds
+};
+
+// Something that lies in memory, or would if it were not fused.
+struct StitchTensor {
+  ValueId value = -1;
+  DType dtype = DType::kF32;  // as stored
+  int64_t bytes = 0;
+  int vertex = -1;             // that computes it; -1 for an input of the chain
+  bool stored = false;         // must lie in memory: an output of the chain or a product's operand
+  bool cold = false;           // an input or output of the chain: it comes from or goes to HBM
+  std::vector<int> consumers;  // vertices that read it, ascending
+};
+
+struct StitchRead {
+  int tensor = 0;
+  int64_t bytes = 0;  // of it, that one pass of the vertex needs
+  int64_t units = 0;  // equal parts of the vertex's iteration space that need one part of it each
+};
+
+struct StitchVertex {
+  std::vector<ValueId> values;         // ascending; the last one is the result
+  OpClass op_class = OpClass::kLight;  // of the last one
+  bool opaque = false;                 // never in a pattern with others
+  int tensor = 0;                      // its result
+  int64_t iteration = 1;          // elements it is computed over: of a reduction, the operand's
+  int64_t result_units = 1;       // parts of that space which one part of the result needs
+  std::vector<StitchRead> reads;  // by tensor, ascending
+  std::vector<int> producers;     // vertices that must come first, ascending
+  std::vector<int> consumers;     // the inverse
+  ValueId root() const { return values.back(); }
+};
+
+struct StitchGraphOptions {
+  // Whether an op with one reader, in whose kernel it costs nothing, joins its vertex from the
+  // start. Never done where its operands would be more bytes to hand over than its result.
+  bool contract = true;
+};
+
+// Which values are vertices:
+// - Views (broadcast, transpose, reshape, slice, casts that widen), scalars and iota never are:
+//   whoever reads one computes it from what lies below it. Neither are light ops over nothing but
+//   scalars, iota and inputs of together at most kTinyBytes, kTinyOps of them at most: they are
+//   computed again wherever they are read ("inlined").
+// - Every other memory-intensive op is.
+// - An inlined value that must lie in memory has a vertex that stores it, which nobody but products
+//   reads.
+// - An OpaqueGroup is one vertex, and so is a product outside all groups.
+// Vertices are numbered topologically, those with the lesser result first where there is a choice:
+// a function of the chain, the bucket and the groups alone. Immutable; any thread may read it. The
+// chain must outlive it.
+class StitchGraph {
+ public:
+  static constexpr int64_t kTinyBytes = 32 * 1024;
+  static constexpr int kTinyOps = 8;
+  static constexpr int kMaxVertices = 8192;  // reachability takes their square in bits, twice
+
+  // FAILED_PRECONDITION naming an output that shares a buffer with an input which is read after it,
+  // or the number of vertices when it is above kMaxVertices.
+  static absl::StatusOr<StitchGraph> Make(const Chain& chain, int64_t bucket,
+                                          const std::vector<OpaqueGroup>& groups,
+                                          const StitchGraphOptions& options);
+
+  const Chain& chain() const { return *chain_; }
+  int64_t bucket() const { return bucket_; }
+  int size() const { return static_cast<int>(vertices_.size()); }
+  const StitchVertex& vertex(int v) const { return vertices_[static_cast<size_t>(v)]; }
+  const StitchTensor& tensor(int t) const { return tensors_[static_cast<size_t>(t)]; }
+  int num_tensors() const { return static_cast<int>(tensors_.size()); }
+  // The vertex whose values hold `value`; -1 for inlined values and inputs.
+  int VertexOf(ValueId value) const { return vertex_of_[static_cast<size_t>(value)]; }
+  // Whether whoever reads `value` computes it from its operands.
+  bool IsInlined(ValueId value) const { return inlined_[static_cast<size_t>(value)]; }
+  // The dtype that `value` has in memory.
+  DType StoredDType(ValueId value) const { return stored_dtype_[static_cast<size_t>(value)]; }
+
+  // Vertices before and after v: all that it needs and all that need it.
+  const NodeSet& Before(int v) const { return before_[static_cast<size_t>(v)]; }
+  const NodeSet& After(int v) const { return after_[static_cast<size_t>(v)]; }
+
+ private:
+  friend class StitchGraphMaker;
+  const Chain* chain_ = nullptr;
+  int64_t bucket_ = 0;
+  std::vector<StitchVertex> vertices_;
+  std::vector<StitchTensor> tensors_;
+  std::vector<int> vertex_of_;
+  std::vector<bool> inlined_;
+  std::vector<DType> stored_dtype_;
+  std::vector<NodeSet> before_, after_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_STITCH_GRAPH_H_

@@ -1,0 +1,92 @@
+#include "src/fusion/stitch/value_roles.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+// What computing a value again would take, when nothing but sources lies below it.
+struct Cone {
+  bool only_sources = false;
+  int64_t input_bytes = 0;
+  int ops = 0;
+};
+
+Cone ConeOf(const Chain& chain, ValueId value, int64_t bucket, const std::vector<Cone>& below) {
+  const Op& op = chain.op(value);
+  if (op.kind == OpKind::kInput) {
+    return {true, ElementsOf(op, bucket) * SizeOf(op.type.dtype), 0};
+  }
+  Cone cone{true, 0, 1};
+  for (ValueId operand : op.operands) {
+    const Cone& from = below[static_cast<size_t>(operand)];
+    cone.only_sources = cone.only_sources && from.only_sources;
+    cone.input_bytes = std::min(cone.input_bytes + from.input_bytes, StitchGraph::kTinyBytes + 1);
+    cone.ops = std::min(cone.ops + from.ops, StitchGraph::kTinyOps + 1);
+  }
+  return cone;
+}
+
+bool IsInlined(OpClass op_class, const Cone& cone) {
+  if (op_class == OpClass::kSource || op_class == OpClass::kView) return true;
+  return op_class == OpClass::kLight && cone.only_sources &&
+         cone.input_bytes <= StitchGraph::kTinyBytes && cone.ops <= StitchGraph::kTinyOps;
+}
+
+void MarkGroups(const Chain& chain, const std::vector<OpaqueGroup>& groups, ValueRoles* roles) {
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (ValueId value : groups[g].values) {
+      roles->group[static_cast<size_t>(value)] = static_cast<int>(g);
+    }
+    roles->stored_dtype[static_cast<size_t>(groups[g].end)] = groups[g].dtype;
+    for (ValueId operand : groups[g].operands) {
+      if (chain.op(operand).kind == OpKind::kInput) continue;
+      roles->stored[static_cast<size_t>(operand)] = true;
+      roles->stored_dtype[static_cast<size_t>(operand)] = groups[g].dtype;
+    }
+  }
+}
+
+void FindUsers(const Chain& chain, ValueRoles* roles) {
+  for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
+    for (ValueId operand : chain.op(user).operands) {
+      std::vector<ValueId>& users = roles->users[static_cast<size_t>(operand)];
+      if (users.empty() || users.back() != user) users.push_back(user);
+    }
+  }
+}
+
+}  // namespace
+
+ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<OpaqueGroup>& groups) {
+  const size_t count = chain.ops().size();
+  ValueRoles roles;
+  roles.inlined.assign(count, false);
+  roles.stored.assign(count, false);
+  roles.vertex.assign(count, false);
+  roles.group.assign(count, -1);
+  roles.users.resize(count);
+  for (const Op& op : chain.ops()) roles.stored_dtype.push_back(op.type.dtype);
+  MarkGroups(chain, groups, &roles);
+  for (const ChainOutput& out : chain.outputs()) {
+    const auto value = static_cast<size_t>(out.value);
+    roles.stored[value] = true;
+    roles.stored_dtype[value] = chain.op(out.value).type.dtype;
+  }
+  FindUsers(chain, &roles);
+  std::vector<Cone> cones;
+  for (size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<ValueId>(i);
+    cones.push_back(ConeOf(chain, value, bucket, cones));
+    if (roles.group[i] >= 0) {
+      cones.back().only_sources = false;
+      roles.vertex[i] = groups[static_cast<size_t>(roles.group[i])].end == value;
+      continue;
+    }
+    roles.inlined[i] = IsInlined(ClassOf(chain, value), cones.back());
+    roles.vertex[i] = !roles.inlined[i] || roles.stored[i];
+  }
+  return roles;
+}
+
+}  // namespace sinter

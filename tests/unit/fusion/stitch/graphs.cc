@@ -1,0 +1,152 @@
+#include "tests/unit/fusion/stitch/graphs.h"
+
+#include "gtest/gtest.h"
+#include "src/chain/composites.h"
+
+namespace sinter::testing {
+
+DeviceModel H200() { return *BuiltinModel("h200"); }
+
+ValueId Graph::Take(absl::StatusOr<ValueId> id) {
+  EXPECT_TRUE(id.ok()) << id.status();
+  return id.ok() ? *id : 0;
+}
+
+ValueId Graph::In(DType dtype, std::vector<int64_t> dims, bool constant) {
+  TensorType type{dtype, {}};
+  for (int64_t d : dims) type.dims.push_back(d < 0 ? Dim::M() : Dim::Constant(d));
+  InputOptions options;
+  options.constant = constant;
+  return Take(builder_.Input(type, options));
+}
+ValueId Graph::Const(double value) { return Take(builder_.Scalar(value)); }
+ValueId Graph::Un(UnaryKind kind, ValueId a) { return Take(builder_.Unary(kind, a)); }
+ValueId Graph::Bin(BinaryKind kind, ValueId a, ValueId b) {
+  return Take(builder_.Binary(kind, a, b));
+}
+ValueId Graph::Cast(ValueId a, DType dtype) { return Take(builder_.Cast(a, dtype)); }
+ValueId Graph::Spread(ValueId a, ValueId like) {
+  return Take(builder_.Broadcast(a, std::vector<Dim>(builder_.TypeOf(like).dims)));
+}
+ValueId Graph::Sum(ValueId a, int axis, bool keepdims) {
+  return Take(builder_.Reduce(ReduceKind::kSum, a, {axis}, keepdims));
+}
+ValueId Graph::Matmul(ValueId a, ValueId b, bool transpose_b) {
+  return Take(builder_.Matmul(a, b, false, transpose_b));
+}
+void Graph::Out(ValueId a, const OutputOptions& options) {
+  const absl::Status status = builder_.Output(a, options);
+  EXPECT_TRUE(status.ok()) << status;
+}
+Chain Graph::Finish() {
+  absl::StatusOr<Chain> chain = builder_.Finish();
+  EXPECT_TRUE(chain.ok()) << chain.status();
+  return chain.ok() ? *std::move(chain) : Chain();
+}
+
+Chain AdamOver(const std::vector<int64_t>& sizes) {
+  Graph g;
+  const ValueId lr = g.In(DType::kF32, {1});
+  for (int64_t n : sizes) {
+    const ValueId w = g.In(DType::kF32, {n}), m = g.In(DType::kF32, {n}),
+                  v = g.In(DType::kF32, {n});
+    const ValueId grad = g.Cast(g.In(DType::kBF16, {n}), DType::kF32);
+    const ValueId m1 = g.Add(g.Mul(g.Const(0.9), m), g.Mul(g.Const(0.1), grad));
+    const ValueId square = g.Mul(grad, grad);
+    const ValueId v1 = g.Add(g.Mul(g.Const(0.999), v), g.Mul(g.Const(0.001), square));
+    const ValueId root = g.Add(g.Un(UnaryKind::kSqrt, v1), g.Const(1e-8));
+    const ValueId step = g.Add(g.Bin(BinaryKind::kDiv, m1, root), g.Mul(g.Const(0.01), w));
+    const ValueId w1 = g.Sub(w, g.Mul(g.Spread(lr, w), step));
+    g.Out(m1, {{}, m});
+    g.Out(v1, {{}, v});
+    g.Out(w1, {{}, w});
+    g.Out(g.Cast(w1, DType::kBF16));
+  }
+  return g.Finish();
+}
+
+Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols) {
+  std::mt19937 random(seed);
+  const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  Graph g;
+  std::vector<ValueId> values, used_count;
+  std::vector<int> uses;
+  const auto keep = [&](ValueId id) {
+    values.push_back(id);
+    uses.push_back(0);
+    return id;
+  };
+  const auto take = [&]() {
+    // Recent values more often, so that the graph grows long.
+    const size_t window = std::min<size_t>(values.size(), 12);
+    const size_t i = values.size() - 1 - pick(window);
+    ++uses[i];
+    return values[i];
+  };
+  const int inputs = 2 + static_cast<int>(pick(3));
+  for (int i = 0; i < inputs; ++i) keep(g.In(DType::kF32, {rows, cols}));
+  while (g.builder().size() < ops) {
+    const size_t kind = pick(20);
+    if (kind < 9) {
+      const ValueId a = take();
+      keep(g.Bin(pick(2) != 0 ? BinaryKind::kAdd : BinaryKind::kMul, a, take()));
+    } else if (kind < 13) {
+      keep(g.Un(UnaryKind::kExp, take()));
+    } else if (kind < 15) {
+      keep(g.Un(UnaryKind::kSquare, take()));
+    } else if (kind < 18) {
+      const ValueId a = take();
+      keep(g.Sub(a, g.Spread(g.Sum(a, 1), a)));
+    } else {
+      const ValueId a = take();
+      keep(g.Mul(a, g.Spread(g.Sum(a, 0), a)));
+    }
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (uses[i] == 0) g.Out(values[i]);
+  }
+  return g.Finish();
+}
+
+namespace {
+
+ValueId Norm(Graph* g, ValueId x, int64_t hidden) {
+  const ValueId gamma = g->In(DType::kBF16, {hidden}, true);
+  return g->Cast(*AddRmsNorm(g->builder(), x, 1e-6, g->Cast(gamma, DType::kF32)), DType::kBF16);
+}
+
+}  // namespace
+
+Chain TransformerGlue(int layers, int64_t rows, int64_t hidden) {
+  Graph g;
+  ValueId x = g.In(DType::kBF16, {rows, hidden});
+  for (int layer = 0; layer < layers; ++layer) {
+    const ValueId w1 = g.In(DType::kBF16, {hidden, hidden}, true);
+    const ValueId w2 = g.In(DType::kBF16, {hidden, hidden}, true);
+    const ValueId mask = g.In(DType::kBF16, {rows, hidden});
+    const ValueId attention = g.Matmul(Norm(&g, x, hidden), w1);
+    const ValueId dropped = g.Mul(attention, g.Cast(mask, DType::kF32));
+    const ValueId soft = *AddSoftmax(g.builder(), dropped, -1, 0.125);
+    const ValueId h = g.Cast(g.Add(soft, g.Cast(x, DType::kF32)), DType::kBF16);
+    const ValueId up = g.Matmul(Norm(&g, h, hidden), w2);
+    const ValueId gelu = *AddGeluErf(g.builder(), up);
+    x = g.Cast(g.Add(gelu, g.Cast(h, DType::kF32)), DType::kBF16);
+  }
+  g.Out(x);
+  return g.Finish();
+}
+
+absl::StatusOr<double> SimpleCosts::LatencyUs(const Chain& body) {
+  ++asked_;
+  const std::string why = refuse_ ? refuse_(body) : "";
+  if (!why.empty()) return absl::FailedPreconditionError(why);
+  double bytes = 0;
+  const auto count = [&](const TensorType& type) {
+    bytes += static_cast<double>(*ElementCount(type.dims, 128) * SizeOf(type.dtype));
+  };
+  for (int i = 0; i < body.num_inputs(); ++i) count(body.input_op(i).type);
+  for (int i = 0; i < body.num_outputs(); ++i) count(body.output_type(i));
+  return 2.0 + bytes / 4.64e6;
+}
+
+}  // namespace sinter::testing
