@@ -11,6 +11,7 @@
 #include "src/fusion/product_plans.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/segments.h"
+#include "src/fusion/stitch/stitch_plans.h"
 #include "src/plan/plan_text.h"
 #include "src/search/loss_reason.h"
 
@@ -117,7 +118,7 @@ FusionResult Choose(std::vector<Plan> plans, const Rankings& rankings, int produ
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options) {
   const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-  if (!view.ok()) return NoLegalPlan(view.status().message());
+  if (!view.ok()) return PlanStitch(chain, bucket, model, options);
   const absl::Status strides = CheckStrides(*view);
   if (!strides.ok()) return NoLegalPlan(strides.message());
   SearchOptions search;

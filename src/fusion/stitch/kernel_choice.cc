@@ -41,7 +41,7 @@ class Chooser {
   absl::StatusOr<Kernels> Settle(const NodeSet& vertices) {
     absl::StatusOr<CostedKernel> whole = latency_->Evaluate(graph_, vertices);
     if (vertices.size() == 1) {
-      if (!whole.ok()) return whole.status();
+      if (!whole.ok()) return RefusalOf(vertices, whole.status());
       return Kernels{*std::move(whole)};
     }
     const std::vector<NodeSet> components = Components(vertices);
@@ -56,6 +56,13 @@ class Chooser {
     }
     if (parts.ok() && Sum(*parts) < whole->us) return parts;
     return Kernels{*std::move(whole)};
+  }
+
+  // Names the op as the chain numbers it.
+  absl::Status RefusalOf(const NodeSet& vertex, const absl::Status& why) const {
+    const ValueId root = graph_.vertex(vertex.ToVector()[0]).root();
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", root, " (", NameOf(graph_.chain().op(root)), "): ", why.message()));
   }
 
   absl::StatusOr<Kernels> SettleAll(const std::vector<NodeSet>& parts) {

@@ -1,0 +1,152 @@
+#include "src/fusion/stitch/plan_assembly.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/fusion/product_plans.h"
+#include "src/fusion/stitch/workspace_layout.h"
+
+namespace sinter {
+namespace {
+
+class Assembler {
+ public:
+  Assembler(const Chain& chain, int64_t bucket, const std::vector<PlanStep>& steps)
+      : chain_(chain), bucket_(bucket), steps_(steps) {
+    plan_.bucket = bucket;
+  }
+
+  absl::StatusOr<Plan> Run() {
+    for (const PlanStep& step : steps_) {
+      SINTER_RETURN_IF_ERROR(step.body != nullptr ? PlaceStitch(step) : PlaceRun(step));
+    }
+    layout_ = LayOutWorkspace(items_);
+    plan_.workspace_bytes = layout_.end;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].body != nullptr) {
+        BindStitch(steps_[i], scratch_[i]);
+      } else {
+        BindRun(steps_[i], scratch_[i]);
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  int AddItem(uint64_t bytes, int first, int last) {
+    items_.push_back({bytes, first, last});
+    return static_cast<int>(items_.size()) - 1;
+  }
+
+  uint64_t BytesOf(ValueId value, DType dtype) const {
+    return static_cast<uint64_t>(ElementsOf(chain_.op(value), bucket_) * SizeOf(dtype));
+  }
+
+  void Produce(ValueId value, DType dtype) {
+    if (OutputOf(chain_, value) >= 0) return;
+    item_of_[value] = AddItem(BytesOf(value, dtype), kernels_, kernels_);
+  }
+
+  void Consume(ValueId value, int kernel) {
+    const auto item = item_of_.find(value);
+    if (item == item_of_.end()) return;
+    WorkspaceItem& of = items_[static_cast<size_t>(item->second)];
+    of.last = std::max(of.last, kernel);
+  }
+
+  absl::Status PlaceStitch(const PlanStep& step) {
+    for (ValueId value : step.body->inputs) Consume(value, kernels_);
+    const Chain& body = step.body->body;
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      const BodyOutput& out = step.body->outputs[static_cast<size_t>(i)];
+      if (out.output < 0) Produce(out.value, body.output_type(i).dtype);
+    }
+    SINTER_ASSIGN_OR_RETURN(const uint64_t scratch, StitchScratchBytes(body, step.stitch.schedule));
+    scratch_.push_back(AddItem(scratch, kernels_, kernels_));
+    ++kernels_;
+    return absl::OkStatus();
+  }
+
+  absl::Status PlaceRun(const PlanStep& step) {
+    const Plan plan = RunPlan(step);
+    const int last = kernels_ + static_cast<int>(plan.kernels.size()) - 1;
+    for (ValueId value : step.run->inputs) Consume(value, last);
+    const uint64_t inside =
+        plan.workspace_bytes > 0 ? plan.workspace_bytes - kWorkspaceFlagBytes : 0;
+    scratch_.push_back(AddItem(inside, kernels_, last));
+    Produce(step.run->group.end, step.run->group.dtype);
+    kernels_ = last + 1;
+    return absl::OkStatus();
+  }
+
+  static Plan RunPlan(const PlanStep& step) {
+    return MakePlan(step.run->view, step.run->chain.num_inputs(), step.run->rows, step.segments,
+                    step.ranked);
+  }
+
+  // The buffer that holds `value`, and where in it.
+  StitchOperand Locate(ValueId value) const {
+    if (chain_.op(value).kind == OpKind::kInput) return {chain_.op(value).input, 0};
+    const int output = OutputOf(chain_, value);
+    if (output >= 0) return {chain_.num_inputs() + output, 0};
+    return {kWorkspaceBuffer, OffsetOf(item_of_.at(value))};
+  }
+  uint64_t OffsetOf(int item) const { return layout_.offsets[static_cast<size_t>(item)]; }
+
+  void BindStitch(const PlanStep& step, int scratch) {
+    auto spec = std::make_shared<StitchSpec>();
+    spec->body = step.body->body;
+    spec->schedule = step.stitch.schedule;
+    for (ValueId value : step.body->inputs) spec->operands.push_back(Locate(value));
+    for (const BodyOutput& out : step.body->outputs) {
+      spec->operands.push_back(out.output >= 0 ? StitchOperand{chain_.num_inputs() + out.output, 0}
+                                               : Locate(out.value));
+    }
+    if (items_[static_cast<size_t>(scratch)].bytes > 0) spec->scratch_offset = OffsetOf(scratch);
+    PlannedKernel kernel;
+    kernel.spec.family = KernelFamily::kStitch;
+    kernel.spec.stitch = std::move(spec);
+    kernel.prediction = step.stitch.prediction;
+    plan_.kernels.push_back(std::move(kernel));
+  }
+
+  void BindRun(const PlanStep& step, int inside) {
+    const int inputs = step.run->chain.num_inputs();
+    for (PlannedKernel& kernel : RunPlan(step).kernels) {
+      for (OperandBinding& operand : kernel.spec.operands) {
+        if (operand.buffer == kWorkspaceBuffer) {
+          operand.offset_bytes += OffsetOf(inside) - kWorkspaceFlagBytes;
+          continue;
+        }
+        const StitchOperand at =
+            Locate(operand.buffer < inputs ? step.run->inputs[static_cast<size_t>(operand.buffer)]
+                                           : step.run->group.end);
+        operand.buffer = at.buffer;
+        operand.offset_bytes += at.offset_bytes;
+      }
+      plan_.kernels.push_back(kernel);
+    }
+  }
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  const std::vector<PlanStep>& steps_;
+  Plan plan_;
+  int kernels_ = 0;
+  std::vector<int> scratch_;  // by step: the item of its own
+  std::vector<WorkspaceItem> items_;
+  std::map<ValueId, int> item_of_;
+  WorkspaceLayout layout_;
+};
+
+}  // namespace
+
+absl::StatusOr<Plan> AssemblePlan(const Chain& chain, int64_t bucket,
+                                  const std::vector<PlanStep>& steps) {
+  return Assembler(chain, bucket, steps).Run();
+}
+
+}  // namespace sinter

@@ -1,0 +1,36 @@
+// PlanAssembly: kernels in order, their operands, their workspace. No choice is made here.
+#ifndef SINTER_SRC_FUSION_STITCH_PLAN_ASSEMBLY_H_
+#define SINTER_SRC_FUSION_STITCH_PLAN_ASSEMBLY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/fusion/segments.h"
+#include "src/fusion/stitch/kernel_choice.h"
+#include "src/fusion/stitch/product_runs.h"
+#include "src/plan/plan.h"
+#include "src/search/search.h"
+#include "src/search/stitch_search.h"
+
+namespace sinter {
+
+// One step of a plan: a stitch kernel, or the kernels of a run of products.
+struct PlanStep {
+  std::shared_ptr<const StitchBody> body;  // null: a run
+  RankedStitch stitch;
+  const ProductRun* run = nullptr;
+  Segmentation segments;               // of the run
+  std::vector<RankedSchedule> ranked;  // one a segment
+};
+
+// Binds the steps' operands and lays out the workspace: results that stay inside the plan, regions
+// inside runs, scratch of stitch kernels; each where nothing lies that lives at the same time.
+// Results are contiguous, those that are outputs of the chain lie in the output alone. `name`,
+// `note` and the rest of the plan are the caller's.
+absl::StatusOr<Plan> AssemblePlan(const Chain& chain, int64_t bucket,
+                                  const std::vector<PlanStep>& steps);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_PLAN_ASSEMBLY_H_

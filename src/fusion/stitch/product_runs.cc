@@ -1,0 +1,321 @@
+#include "src/fusion/stitch/product_runs.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/replay.h"
+#include "src/fusion/product_plans.h"
+#include "src/fusion/stitch/body.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kMostTailSteps = 8;  // ends that are tried behind one product
+constexpr size_t kMostValues = 64;    // of one product and its tail
+
+bool IsComputed(OpClass op_class) {
+  return op_class == OpClass::kLight || op_class == OpClass::kExpensive;
+}
+
+class Finder {
+ public:
+  Finder(const Chain& chain, int64_t bucket)
+      : chain_(chain),
+        bucket_(bucket),
+        users_(chain.ops().size()),
+        is_output_(chain.ops().size(), false),
+        claimed_(chain.ops().size(), false) {
+    for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
+      for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
+    }
+    for (const ChainOutput& out : chain.outputs()) is_output_[At(out.value)] = true;
+  }
+
+  ProductRuns Run() {
+    for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
+      if (chain_.op(v).kind == OpKind::kMatmul && !claimed_[At(v)]) FindOne(v);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using Values = std::set<ValueId>;
+  static size_t At(ValueId value) { return static_cast<size_t>(value); }
+
+  ValueId SkipWidening(ValueId value) const {
+    while (chain_.op(value).kind == OpKind::kCast && chain_.op(value).type.dtype == DType::kF32 &&
+           IsFloat(chain_.op(chain_.op(value).operands[0]).type.dtype)) {
+      value = chain_.op(value).operands[0];
+    }
+    return value;
+  }
+
+  // The input below the views of a weight; -1 when it is computed.
+  ValueId WeightAt(ValueId value) const {
+    while (ClassOf(chain_, value) == OpClass::kView) value = chain_.op(value).operands[0];
+    return chain_.op(value).kind == OpKind::kInput ? value : -1;
+  }
+
+  void FindOne(ValueId product) {
+    Values members = {product};
+    ValueId end = product;
+    absl::StatusOr<ProductRun> best = Try(product, members, end);
+    for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
+      absl::StatusOr<ProductRun> longer = Try(product, members, end);
+      if (best.ok() && !longer.ok()) break;
+      if (longer.ok()) best = std::move(longer);
+    }
+    if (!best.ok()) {
+      result_.refused[product] = std::string(best.status().message());
+      return;
+    }
+    for (ValueId value : best->group.values) claimed_[At(value)] = true;
+    Append(*std::move(best));
+  }
+
+  // Moves `end` to the next op that everything from it passes through.
+  bool Extend(Values* members, ValueId* end) const {
+    if (is_output_[At(*end)] || users_[At(*end)].empty()) return false;
+    Values pending = users_[At(*end)], added;
+    for (;;) {
+      const ValueId value = *pending.begin();
+      pending.erase(pending.begin());
+      const OpClass op_class = ClassOf(chain_, value);
+      if (claimed_[At(value)] || !(IsComputed(op_class) || op_class == OpClass::kView)) {
+        return false;
+      }
+      added.insert(value);
+      if (pending.empty()) {
+        members->insert(added.begin(), added.end());
+        *end = value;
+        return members->size() <= kMostValues;
+      }
+      if (is_output_[At(value)] || added.size() > kMostValues) return false;
+      pending.insert(users_[At(value)].begin(), users_[At(value)].end());
+    }
+  }
+
+  bool UsedOnlyBy(ValueId value, const Values& members) const {
+    if (is_output_[At(value)]) return false;
+    return std::all_of(users_[At(value)].begin(), users_[At(value)].end(),
+                       [&](ValueId user) { return members.count(user) > 0; });
+  }
+
+  // Adds what only the members use, down to the rows `a`: the other product of a gated pair.
+  void Close(ValueId a, Values* members) const {
+    std::vector<ValueId> open(members->begin(), members->end());
+    while (!open.empty() && members->size() <= kMostValues) {
+      const ValueId value = open.back();
+      open.pop_back();
+      for (ValueId operand : chain_.op(value).operands) {
+        const OpClass op_class = ClassOf(chain_, operand);
+        const bool candidate = IsComputed(op_class) || op_class == OpClass::kProduct;
+        if (op_class == OpClass::kView && operand != a && members->count(operand) == 0) {
+          if (UsedOnlyBy(operand, *members)) open.push_back(operand);
+          continue;
+        }
+        if (operand == a || !candidate || claimed_[At(operand)]) continue;
+        if (UsedOnlyByThroughViews(operand, *members) && members->insert(operand).second) {
+          open.push_back(operand);
+        }
+      }
+    }
+  }
+
+  bool UsedOnlyByThroughViews(ValueId value, const Values& members) const {
+    if (is_output_[At(value)]) return false;
+    for (ValueId user : users_[At(value)]) {
+      if (members.count(user) > 0) continue;
+      if (ClassOf(chain_, user) != OpClass::kView || !UsedOnlyBy(user, members)) return false;
+    }
+    return true;
+  }
+
+  absl::StatusOr<ProductRun> Try(ValueId product, Values members, ValueId end) const {
+    const Op& op = chain_.op(product);
+    const ValueId weight = WeightAt(op.operands[1]);
+    if (weight < 0) return absl::InvalidArgumentError("its second operand is no input");
+    const ValueId a = SkipWidening(op.operands[0]);
+    Close(a, &members);
+    return Build(members, a, chain_.op(weight).type.dtype, end);
+  }
+
+  // Whether `value` may lie in memory as `dtype`.
+  absl::Status CheckStored(ValueId value, DType dtype) const {
+    const Op& op = chain_.op(value);
+    if (op.type.dtype == dtype) return absl::OkStatus();
+    if (op.kind != OpKind::kInput && op.type.dtype == DType::kF32 && !is_output_[At(value)] &&
+        RoundedAlike(value, dtype)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("op ", value, " (", NameOf(op), ") is ",
+                                                   NameOf(op.type.dtype),
+                                                   " in memory, the weights are ", NameOf(dtype)));
+  }
+
+  // No run before has it rounded to another dtype.
+  bool RoundedAlike(ValueId value, DType dtype) const {
+    const auto known = rounded_.find(value);
+    return known == rounded_.end() || known->second == dtype;
+  }
+
+  absl::StatusOr<ProductRun> Build(const Values& members, ValueId a, DType dtype,
+                                   ValueId end) const;
+
+  // Behind the run that computes its rows for nobody else, or a run of its own.
+  void Append(ProductRun run) {
+    for (ProductRun& before : result_.runs) {
+      absl::StatusOr<ProductRun> both = Join(before, run);
+      if (!both.ok()) continue;
+      Note(*both);
+      before = *std::move(both);
+      return;
+    }
+    Note(run);
+    result_.runs.push_back(std::move(run));
+  }
+
+  void Note(const ProductRun& run) {
+    rounded_[run.group.end] = run.group.dtype;
+    for (ValueId operand : run.group.operands) rounded_[operand] = run.group.dtype;
+  }
+
+  absl::StatusOr<ProductRun> Join(const ProductRun& before, const ProductRun& run) const {
+    const ValueId rows = run.inputs[static_cast<size_t>(run.view.a)];
+    Values members(run.group.values.begin(), run.group.values.end());
+    if (rows != before.group.end || !UsedOnlyByThroughViews(rows, members)) {
+      return absl::NotFoundError("not its rows");
+    }
+    members.insert(before.group.values.begin(), before.group.values.end());
+    const ValueId a = before.inputs[static_cast<size_t>(before.view.a)];
+    SINTER_ASSIGN_OR_RETURN(ProductRun both, Build(members, a, run.group.dtype, run.group.end));
+    if (both.view.size() != before.view.size() + run.view.size()) {
+      return absl::NotFoundError("not one sequence");
+    }
+    return both;
+  }
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  std::vector<std::set<ValueId>> users_;
+  std::vector<bool> is_output_, claimed_;
+  std::map<ValueId, DType> rounded_;
+  ProductRuns result_;
+};
+
+// The chain of `members` alone.
+class RunBuilder {
+ public:
+  RunBuilder(const Chain& chain, const std::set<ValueId>& members, ValueId a, DType dtype)
+      : chain_(chain), members_(members), a_(a), dtype_(dtype) {}
+
+  absl::StatusOr<ProductRun> Run(ValueId end) {
+    SINTER_RETURN_IF_ERROR(AddAll(end));
+    ValueId result = ids_.at(end);
+    if (builder_.TypeOf(result).dtype != dtype_) {
+      SINTER_ASSIGN_OR_RETURN(result, builder_.Cast(result, dtype_));
+    }
+    OutputOptions options;
+    options.strides = StridesInMemory(chain_, end);
+    SINTER_RETURN_IF_ERROR(builder_.Output(result, options));
+    ProductRun run;
+    SINTER_ASSIGN_OR_RETURN(run.chain, builder_.Finish());
+    for (int32_t caller : run.chain.InputOrder()) {
+      run.inputs.push_back(callers_inputs_[static_cast<size_t>(caller)]);
+    }
+    return run;
+  }
+
+ private:
+  bool IsInput(ValueId value) const {
+    if (value == a_ || chain_.op(value).kind == OpKind::kInput) return true;
+    if (members_.count(value) > 0) return false;
+    const OpClass op_class = ClassOf(chain_, value);
+    return op_class != OpClass::kView && op_class != OpClass::kSource;
+  }
+
+  absl::Status AddAll(ValueId end) {
+    std::set<ValueId> needed;
+    std::vector<ValueId> open = {end};
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      if (!needed.insert(value).second || IsInput(value)) continue;
+      for (ValueId operand : chain_.op(value).operands) open.push_back(operand);
+    }
+    for (ValueId value : needed) SINTER_RETURN_IF_ERROR(Add(value));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(ValueId value) {
+    Op op = chain_.op(value);
+    if (IsInput(value)) return AddInput(value, op);
+    for (ValueId& operand : op.operands) operand = ids_.at(operand);
+    SINTER_ASSIGN_OR_RETURN(ids_[value], Replay(builder_, op, false));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddInput(ValueId value, const Op& op) {
+    InputOptions options;
+    options.constant = op.kind == OpKind::kInput && op.constant;
+    options.strides = StridesInMemory(chain_, value);
+    const bool rounded = value == a_ && op.kind != OpKind::kInput;
+    const DType stored = rounded ? dtype_ : op.type.dtype;
+    SINTER_ASSIGN_OR_RETURN(ids_[value], builder_.Input({stored, op.type.dims}, options));
+    callers_inputs_.push_back(value);
+    if (stored == op.type.dtype) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(ids_[value], builder_.Cast(ids_[value], op.type.dtype));
+    return absl::OkStatus();
+  }
+
+  const Chain& chain_;
+  const std::set<ValueId>& members_;
+  const ValueId a_;
+  const DType dtype_;
+  ChainBuilder builder_;
+  std::map<ValueId, ValueId> ids_;
+  std::vector<ValueId> callers_inputs_;
+};
+
+absl::StatusOr<ProductRun> Finder::Build(const Values& members, ValueId a, DType dtype,
+                                         ValueId end) const {
+  SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
+  SINTER_RETURN_IF_ERROR(CheckStored(end, dtype));
+  SINTER_ASSIGN_OR_RETURN(ProductRun run, RunBuilder(chain_, members, a, dtype).Run(end));
+  SINTER_ASSIGN_OR_RETURN(run.view, ViewAsProducts(run.chain));
+  SINTER_RETURN_IF_ERROR(CheckStrides(run.view));
+  run.rows = run.view.m.symbolic ? bucket_ : run.view.m.value;
+  for (int i = 0; i < run.view.size(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckProblem(ProblemOf(run.view, Segment{i, 1}, run.rows)));
+  }
+  run.group.values.assign(members.begin(), members.end());
+  run.group.end = end;
+  run.group.operands = run.inputs;
+  std::sort(run.group.operands.begin(), run.group.operands.end());
+  run.group.dtype = dtype;
+  return run;
+}
+
+}  // namespace
+
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket) {
+  return Finder(chain, bucket).Run();
+}
+
+std::string AbsorbedBy(const ProductRun& run) {
+  std::vector<std::string> steps;
+  for (const ProductStep& step : run.view.steps) {
+    std::string text = step.gated ? "gated pair" : "product";
+    if (step.bias()) absl::StrAppend(&text, " + bias");
+    if (step.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(step.act));
+    steps.push_back(std::move(text));
+  }
+  return absl::StrCat("op ", run.group.end, ": ", absl::StrJoin(steps, ", "));
+}
+
+}  // namespace sinter

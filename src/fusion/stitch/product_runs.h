@@ -1,0 +1,42 @@
+// ProductRuns: the products of a mixed graph, each with what its kernel absorbs, and sequences of
+// them that the chain family may take in pairs.
+#ifndef SINTER_SRC_FUSION_STITCH_PRODUCT_RUNS_H_
+#define SINTER_SRC_FUSION_STITCH_PRODUCT_RUNS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/chain/products_view.h"
+#include "src/fusion/stitch/stitch_graph.h"
+
+namespace sinter {
+
+// Values of a chain that are a sequence of products (src/chain/products_view.h) on their own.
+struct ProductRun {
+  OpaqueGroup group;
+  Chain chain;                  // of the run alone: one output
+  std::vector<ValueId> inputs;  // of the whole chain, as the run's canonical inputs
+  ProductsView view;            // of `chain`
+  int64_t rows = 0;             // that kernels are made for: the bucket, or the constant
+};
+
+struct ProductRuns {
+  std::vector<ProductRun> runs;            // by first value
+  std::map<ValueId, std::string> refused;  // why a matmul is in no run
+};
+
+// Each product takes the longest tail of ops that leaves it a product step with a cast at most: a
+// bias, an activation, the gate of a pair. Then products follow one another in a run when nobody
+// else reads what they hand over. A result is handed over in the dtype of the weights, rounded at
+// most once; one that the chain gives out in another dtype is in no run. Deterministic.
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket);
+
+// "op 12: bias silu gate" for the note of a plan: what the products of a run have absorbed.
+std::string AbsorbedBy(const ProductRun& run);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_PRODUCT_RUNS_H_

@@ -1,0 +1,19 @@
+#include "src/fusion/stitch/search_costs.h"
+
+#include <utility>
+
+#include "src/base/status.h"
+
+namespace sinter {
+
+absl::StatusOr<double> SearchCosts::LatencyUs(const Chain& body) {
+  ++bodies_;
+  SINTER_ASSIGN_OR_RETURN(std::vector<RankedStitch> ranked,
+                          SearchStitch(body, bucket_, model_, options_));
+  if (ranked.empty()) return absl::FailedPreconditionError("no schedule is legal");
+  const double us = ranked.front().prediction.total_us;
+  rankings_[body.CanonicalDigest()] = std::move(ranked);
+  return us;
+}
+
+}  // namespace sinter

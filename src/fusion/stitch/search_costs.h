@@ -1,0 +1,38 @@
+// SearchCosts: the latency-evaluator of plans: what SearchStitch predicts for its best schedule.
+#ifndef SINTER_SRC_FUSION_STITCH_SEARCH_COSTS_H_
+#define SINTER_SRC_FUSION_STITCH_SEARCH_COSTS_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "src/base/device_model.h"
+#include "src/fusion/stitch/latency_evaluator.h"
+#include "src/search/stitch_search.h"
+
+namespace sinter {
+
+// Searches each different body once and keeps the ranking. Not thread-safe.
+class SearchCosts : public StitchCosts {
+ public:
+  SearchCosts(int64_t bucket, const DeviceModel& model, const SearchOptions& options)
+      : bucket_(bucket), model_(model), options_(options) {}
+
+  absl::StatusOr<double> LatencyUs(const Chain& body) override;
+  // Best first. Precondition: LatencyUs took the body.
+  const std::vector<RankedStitch>& RankingOf(const Chain& body) const {
+    return rankings_.at(body.CanonicalDigest());
+  }
+  int bodies() const { return bodies_; }
+
+ private:
+  const int64_t bucket_;
+  const DeviceModel model_;
+  const SearchOptions options_;
+  std::map<Digest, std::vector<RankedStitch>> rankings_;
+  int bodies_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_SEARCH_COSTS_H_

@@ -1,0 +1,260 @@
+#include "src/fusion/stitch/stitch_plans.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "src/base/status.h"
+#include "src/fusion/stitch/explorer.h"
+#include "src/fusion/stitch/plan_assembly.h"
+#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/stitch/run_rankings.h"
+#include "src/fusion/stitch/search_costs.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kRunnersUp = 10;
+constexpr size_t kMostTunedKernels = 16;    // plans of more kernels come with one schedule each
+constexpr size_t kMostAbsorbers = 6;        // told in a note
+constexpr size_t kMostRefusedProducts = 3;  // told in an error
+
+// Kernels of one way to fuse the chain, and how it came about.
+struct Partition {
+  bool fused = false;
+  ChosenKernels chosen;
+  std::vector<int> run_of;  // by kernel: a run of products; -1
+};
+
+class Planner {
+ public:
+  Planner(const Chain& chain, int64_t bucket, const DeviceModel& model,
+          const FusionOptions& options)
+      : chain_(chain),
+        bucket_(bucket),
+        model_(model),
+        options_(options),
+        search_(SearchOptionsOf(options)),
+        products_(FindProductRuns(chain, bucket)),
+        costs_(bucket, model, search_),
+        latency_(&costs_),
+        rankings_(model, search_) {
+    for (const ProductRun& run : products_.runs) groups_.push_back(run.group);
+  }
+
+  absl::StatusOr<FusionResult> Run() {
+    std::vector<Partition> partitions;
+    absl::Status why = AddFused(true, &partitions);
+    if (partitions.empty()) why = AddFused(false, &partitions);
+    const absl::Status unfused = AddUnfused(&partitions);
+    if (partitions.empty()) return WithProducts(unfused.ok() ? why : unfused);
+    std::vector<Plan> plans;
+    for (const Partition& partition : partitions) {
+      SINTER_RETURN_IF_ERROR(AddPlans(partition, &plans));
+    }
+    return Choose(std::move(plans));
+  }
+
+ private:
+  static SearchOptions SearchOptionsOf(const FusionOptions& options) {
+    SearchOptions search;
+    search.top_k = options.top_k;
+    search.allow_cooperative = options.allow_cooperative;
+    return search;
+  }
+
+  absl::StatusOr<StitchGraph> MakeGraph(bool contract) const {
+    StitchGraphOptions options;
+    options.contract = contract;
+    return StitchGraph::Make(chain_, bucket_, groups_, options);
+  }
+
+  NodeSet VerticesOfRuns(const StitchGraph& graph) const {
+    NodeSet vertices(graph.size());
+    for (const OpaqueGroup& group : groups_) vertices.Add(graph.VertexOf(group.end));
+    return vertices;
+  }
+
+  absl::StatusOr<Partition> Settle(const StitchGraph& graph, const PatternSet& patterns,
+                                   DeltaEvaluator* evaluator) {
+    Partition partition;
+    SINTER_ASSIGN_OR_RETURN(partition.chosen, ChooseKernels(graph, patterns, VerticesOfRuns(graph),
+                                                            evaluator, &latency_));
+    for (const CostedKernel& kernel : partition.chosen.kernels) {
+      int run = -1;
+      for (size_t i = 0; kernel.body == nullptr && i < groups_.size(); ++i) {
+        if (kernel.vertices.Contains(graph.VertexOf(groups_[i].end))) run = static_cast<int>(i);
+      }
+      partition.run_of.push_back(run);
+    }
+    return partition;
+  }
+
+  // Why the products that are not in any run are not.
+  absl::Status WithProducts(const absl::Status& why) const {
+    std::string text(why.message());
+    size_t told = 0;
+    for (const auto& [op, reason] : products_.refused) {
+      if (told++ == kMostRefusedProducts) break;
+      absl::StrAppend(&text, "; op ", op, " (matmul) is no product of the gemm family: ", reason);
+    }
+    return absl::Status(why.code(), text);
+  }
+
+  // The explorer's plans, as far as kernels take them.
+  absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
+    SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
+    ExploreOptions explore;
+    explore.delta.allow_cooperative = options_.allow_cooperative;
+    DeltaEvaluator evaluator(graph, model_, explore.delta);
+    absl::Status why;
+    for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
+      absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator);
+      if (!partition.ok()) {
+        why = partition.status();
+        continue;
+      }
+      partition->fused = true;
+      partitions->push_back(*std::move(partition));
+    }
+    // The latency-evaluator's pick first; of equals the one with the higher f.
+    std::stable_sort(
+        partitions->begin(), partitions->end(),
+        [](const Partition& a, const Partition& b) { return a.chosen.us < b.chosen.us; });
+    return why;
+  }
+
+  absl::Status AddUnfused(std::vector<Partition>* partitions) {
+    SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
+    DeltaEvaluator evaluator(graph, model_, {});
+    SINTER_ASSIGN_OR_RETURN(Partition partition, Settle(graph, PatternSet(graph), &evaluator));
+    partitions->push_back(std::move(partition));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<PlanStep>> StepsOf(const Partition& partition, int choice) {
+    std::vector<PlanStep> steps;
+    for (size_t i = 0; i < partition.run_of.size(); ++i) {
+      const CostedKernel& kernel = partition.chosen.kernels[i];
+      PlanStep step;
+      if (kernel.body == nullptr) {
+        const ProductRun& run = products_.runs[static_cast<size_t>(partition.run_of[i])];
+        SINTER_ASSIGN_OR_RETURN(step, rankings_.StepOf(run, partition.fused, choice));
+      } else {
+        const std::vector<RankedStitch>& ranked = costs_.RankingOf(kernel.body->body);
+        step.body = kernel.body;
+        step.stitch = ranked[std::min(ranked.size() - 1, static_cast<size_t>(choice))];
+      }
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
+  // The i-th plan takes the i-th schedule of every kernel's ranking, as in plans of products.
+  absl::Status AddPlans(const Partition& partition, std::vector<Plan>* plans) {
+    const bool tuned = partition.run_of.size() <= kMostTunedKernels;
+    for (int choice = 0; choice < (tuned ? options_.top_k : 1); ++choice) {
+      SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps, StepsOf(partition, choice));
+      SINTER_ASSIGN_OR_RETURN(Plan plan, AssemblePlan(chain_, bucket_, steps));
+      plan.name = partition.fused ? "fused" : "unfused";
+      plan.note = NoteOf(partition, steps);
+      const Digest digest = plan.PlanDigest();
+      if (!digests_.insert(digest).second) continue;
+      plans->push_back(std::move(plan));
+    }
+    return absl::OkStatus();
+  }
+
+  // Who took what, and what was wanted in one kernel but is not.
+  std::string NoteOf(const Partition& partition, const std::vector<PlanStep>& steps) const {
+    std::vector<std::string> parts;
+    int ops = 0, kernels = 0;
+    for (const CostedKernel& kernel : partition.chosen.kernels) {
+      if (kernel.body == nullptr) continue;
+      ++kernels;
+      for (const Op& op : kernel.body->body.ops()) ops += op.kind != OpKind::kInput;
+    }
+    if (kernels > 0) parts.push_back(absl::StrCat(ops, " ops stitched in ", Count(kernels)));
+    size_t absorbers = 0;
+    for (const PlanStep& step : steps) {
+      if (step.run == nullptr) continue;
+      if (++absorbers <= kMostAbsorbers) parts.push_back(AbsorbedBy(*step.run));
+    }
+    if (absorbers > kMostAbsorbers) {
+      parts.push_back(absl::StrCat("and ", absorbers - kMostAbsorbers, " more products"));
+    }
+    for (const std::string& refusal : partition.chosen.refusals) {
+      parts.push_back(absl::StrCat("not fused: ", refusal));
+    }
+    return absl::StrJoin(parts, "; ");
+  }
+
+  static std::string Count(int kernels) {
+    return absl::StrCat(kernels, kernels == 1 ? " kernel" : " kernels");
+  }
+
+  FusionResult Choose(std::vector<Plan> plans) const {
+    std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
+      const double x = a.PredictedUs(), y = b.PredictedUs();
+      return x != y ? x < y : (a.name == "unfused") > (b.name == "unfused");
+    });
+    FusionResult result;
+    result.considered = static_cast<uint64_t>(costs_.bodies());
+    result.legal = plans.size();
+    result.chosen = std::move(plans.front());
+    result.alternatives.assign(std::make_move_iterator(plans.begin() + 1),
+                               std::make_move_iterator(plans.end()));
+    AddRunnersUp(&result);
+    return result;
+  }
+
+  // The best of the other kind first, then the nearest.
+  static void AddRunnersUp(FusionResult* result) {
+    std::vector<const Plan*> order;
+    for (const Plan& plan : result->alternatives) {
+      if (plan.name == result->chosen.name) continue;
+      order.push_back(&plan);
+      break;
+    }
+    for (const Plan& plan : result->alternatives) {
+      if (order.empty() || order.front() != &plan) order.push_back(&plan);
+    }
+    if (order.size() > kRunnersUp) order.resize(kRunnersUp);
+    for (const Plan* plan : order) {
+      result->chosen.runners_up.push_back(
+          {absl::StrCat(plan->name, ", ", Count(static_cast<int>(plan->kernels.size()))),
+           plan->PredictedUs(),
+           absl::StrFormat("predicted %.2f us more",
+                           plan->PredictedUs() - result->chosen.PredictedUs())});
+    }
+  }
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  const DeviceModel& model_;
+  const FusionOptions options_;
+  const SearchOptions search_;
+  const ProductRuns products_;
+  std::vector<OpaqueGroup> groups_;
+  SearchCosts costs_;
+  LatencyEvaluator latency_;
+  RunRankings rankings_;
+  std::set<Digest> digests_;
+};
+
+}  // namespace
+
+absl::StatusOr<FusionResult> PlanStitch(const Chain& chain, int64_t bucket,
+                                        const DeviceModel& model, const FusionOptions& options) {
+  absl::StatusOr<FusionResult> result = Planner(chain, bucket, model, options).Run();
+  if (result.ok()) return result;
+  return MakeError(ErrorCode::kNoLegalPlan,
+                   absl::StrCat("no kernel family takes this chain: ", result.status().message()));
+}
+
+}  // namespace sinter

@@ -1,0 +1,69 @@
+#include "src/fusion/stitch/workspace_layout.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "src/plan/schedule.h"
+
+namespace sinter {
+namespace {
+
+uint64_t RoundUp(uint64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+struct Range {
+  uint64_t begin = 0, end = 0;
+  bool operator<(const Range& o) const {
+    return std::make_pair(begin, end) < std::make_pair(o.begin, o.end);
+  }
+};
+
+// The best place for `bytes` between `taken`, which is sorted and may overlap.
+uint64_t BestFit(const std::vector<Range>& taken, uint64_t bytes) {
+  uint64_t best = 0, best_gap = std::numeric_limits<uint64_t>::max();
+  uint64_t free_from = kWorkspaceFlagBytes;
+  for (const Range& range : taken) {
+    if (range.begin > free_from) {
+      const uint64_t gap = range.begin - free_from;
+      if (gap >= bytes && gap < best_gap) {
+        best = free_from;
+        best_gap = gap;
+      }
+    }
+    free_from = std::max(free_from, range.end);
+  }
+  return best_gap == std::numeric_limits<uint64_t>::max() ? free_from : best;
+}
+
+}  // namespace
+
+WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items) {
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (items[a].bytes != items[b].bytes) return items[a].bytes > items[b].bytes;
+    return items[a].first < items[b].first;
+  });
+  WorkspaceLayout layout;
+  layout.offsets.assign(items.size(), kWorkspaceFlagBytes);
+  std::vector<size_t> placed;
+  for (size_t i : order) {
+    if (items[i].bytes == 0) continue;
+    std::vector<Range> taken;
+    for (size_t p : placed) {
+      if (items[p].first > items[i].last || items[i].first > items[p].last) continue;
+      taken.push_back({layout.offsets[p], layout.offsets[p] + RoundUp(items[p].bytes)});
+    }
+    std::sort(taken.begin(), taken.end());
+    layout.offsets[i] = BestFit(taken, RoundUp(items[i].bytes));
+    layout.end = std::max(layout.end, layout.offsets[i] + RoundUp(items[i].bytes));
+    placed.push_back(i);
+  }
+  return layout;
+}
+
+}  // namespace sinter
