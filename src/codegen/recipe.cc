@@ -25,15 +25,19 @@ MatrixShape WeightShape(const KernelSpec& spec, int64_t in, int64_t out, const P
           static_cast<uint32_t>(tile.block_n / s.warpgroups_n)};
 }
 
+Dim RowsOf(const KernelSpec& spec) {
+  return spec.constant_rows ? Dim::Constant(spec.problem.bucket) : Dim::M();
+}
+
 MatrixShape ShapeOf(const KernelSpec& spec, Role role) {
   const FfnProblem& p = spec.problem;
   const Schedule& s = spec.schedule;
   const uint32_t block_m = static_cast<uint32_t>(s.block_m);
   switch (role) {
     case Role::kA:
-      return {Dim::Constant(p.k), Dim::M(), block_m};
+      return {Dim::Constant(p.k), RowsOf(spec), block_m};
     case Role::kC:
-      return {Dim::Constant(p.n), Dim::M(), block_m};
+      return {Dim::Constant(p.n), RowsOf(spec), block_m};
     case Role::kW2:
       return WeightShape(spec, p.n, p.l, s.second);
     default:
@@ -72,7 +76,7 @@ absl::StatusOr<ArgSlot> PointerOf(const KernelSpec& spec, Role role) {
   slot.index = operand->buffer;
   slot.offset_bytes = operand->offset_bytes;
   // Only the output moves with the rows of a looped launch; C lies in the workspace and is reused.
-  if (role == Role::kOut && operand->buffer != kWorkspaceBuffer) {
+  if (role == Role::kOut && operand->buffer != kWorkspaceBuffer && !spec.constant_rows) {
     slot.int_value = operand->row_stride * SizeOf(spec.problem.dtype);
   }
   return slot;
@@ -112,7 +116,9 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
   if (parameters.workspace) {
     recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, spec.workspace_flags_offset));
   }
-  recipe.args.push_back(Slot(ArgKind::kSymbolM, 0, 0));
+  ArgSlot rows = Slot(spec.constant_rows ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0);
+  if (spec.constant_rows) rows.int_value = spec.problem.bucket;
+  recipe.args.push_back(rows);
   return recipe;
 }
 

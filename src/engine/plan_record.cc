@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kKeptOfAKind = 2;  // fused plans, unfused plans
 constexpr uint32_t kMaxVariants = 16;
-constexpr uint32_t kMaxKernels = 1024;
+constexpr uint32_t kMaxKernels = 8192;
 
 absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r) {
   PlanVariant variant;

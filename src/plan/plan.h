@@ -55,6 +55,7 @@ struct KernelSpec {
   uint64_t workspace_flags_offset = 0;  // ready flags of kGridExchange; the barrier of a stitch
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
+  bool constant_rows = false;    // the product has problem.bucket rows, whatever the launch's m
   std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of problem,
                                              // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x4e4c5053;  // "SPLN"
 constexpr uint32_t kFormat = 1;
-constexpr uint32_t kMaxKernels = 64;
+constexpr uint32_t kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
 
@@ -65,8 +65,8 @@ absl::Status ReadKernels(ByteReader& r, Plan& plan) {
   if (count < 1 || count > kMaxKernels) return Lost(absl::StrCat(count, " kernels"));
   for (uint32_t i = 0; i < count; i++) {
     SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r));
-    const bool products = kernel.spec.stitch == nullptr;
-    if (products && kernel.spec.problem.bucket != plan.bucket)
+    const bool rows_of_launch = kernel.spec.stitch == nullptr && !kernel.spec.constant_rows;
+    if (rows_of_launch && kernel.spec.problem.bucket != plan.bucket)
       return Lost("a kernel of another bucket");
     plan.kernels.push_back(std::move(kernel));
   }

@@ -104,7 +104,7 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
     w.I64(b.row_stride);
   }
   w.U64(spec.workspace_flags_offset);
-  w.U32(spec.constant_weights);
+  w.U32(static_cast<uint32_t>(spec.constant_weights | spec.constant_rows << 1));
 }
 
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
@@ -117,8 +117,11 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));
   spec.workspace_flags_offset = r.U64();
-  SINTER_ASSIGN_OR_RETURN(spec.constant_weights, ReadFlag(r));
+  const uint32_t flags = r.U32();
   if (!r.ok()) return Lost("truncated");
+  if (flags > 3) return Lost(absl::StrCat("flags ", flags, " are not 0 to 3"));
+  spec.constant_weights = (flags & 1) != 0;
+  spec.constant_rows = (flags & 2) != 0;
   if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
   const absl::Status fits = CheckScheduleFields(spec.problem, spec.schedule);
   if (!fits.ok()) return Lost(fits.message());

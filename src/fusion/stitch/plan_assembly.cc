@@ -127,6 +127,7 @@ class Assembler {
         operand.buffer = at.buffer;
         operand.offset_bytes += at.offset_bytes;
       }
+      kernel.spec.constant_rows = !step.run->view.m.symbolic;
       plan_.kernels.push_back(kernel);
     }
   }

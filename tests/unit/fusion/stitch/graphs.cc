@@ -28,8 +28,8 @@ ValueId Graph::Cast(ValueId a, DType dtype) { return Take(builder_.Cast(a, dtype
 ValueId Graph::Spread(ValueId a, ValueId like) {
   return Take(builder_.Broadcast(a, std::vector<Dim>(builder_.TypeOf(like).dims)));
 }
-ValueId Graph::Sum(ValueId a, int axis, bool keepdims) {
-  return Take(builder_.Reduce(ReduceKind::kSum, a, {axis}, keepdims));
+ValueId Graph::Reduce(ReduceKind kind, ValueId a, int axis, bool keepdims) {
+  return Take(builder_.Reduce(kind, a, {axis}, keepdims));
 }
 ValueId Graph::Matmul(ValueId a, ValueId b, bool transpose_b) {
   return Take(builder_.Matmul(a, b, false, transpose_b));
@@ -69,7 +69,7 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols) {
   std::mt19937 random(seed);
   const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
   Graph g;
-  std::vector<ValueId> values, used_count;
+  std::vector<ValueId> values;
   std::vector<int> uses;
   const auto keep = [&](ValueId id) {
     values.push_back(id);
@@ -89,17 +89,17 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols) {
     const size_t kind = pick(20);
     if (kind < 9) {
       const ValueId a = take();
-      keep(g.Bin(pick(2) != 0 ? BinaryKind::kAdd : BinaryKind::kMul, a, take()));
+      keep(g.Bin(pick(2) != 0 ? BinaryKind::kSub : BinaryKind::kMax, a, take()));
     } else if (kind < 13) {
-      keep(g.Un(UnaryKind::kExp, take()));
+      keep(g.Un(UnaryKind::kTanh, take()));
     } else if (kind < 15) {
-      keep(g.Un(UnaryKind::kSquare, take()));
+      keep(g.Un(UnaryKind::kSigmoid, take()));
     } else if (kind < 18) {
       const ValueId a = take();
-      keep(g.Sub(a, g.Spread(g.Sum(a, 1), a)));
+      keep(g.Sub(a, g.Spread(g.Mean(a, 1), a)));
     } else {
       const ValueId a = take();
-      keep(g.Mul(a, g.Spread(g.Sum(a, 0), a)));
+      keep(g.Mul(a, g.Spread(g.Mean(a, 0), a)));
     }
   }
   for (size_t i = 0; i < values.size(); ++i) {

@@ -28,7 +28,8 @@ class Graph {
   ValueId Mul(ValueId a, ValueId b) { return Bin(BinaryKind::kMul, a, b); }
   ValueId Cast(ValueId a, DType dtype);
   ValueId Spread(ValueId a, ValueId like);
-  ValueId Sum(ValueId a, int axis, bool keepdims = true);
+  ValueId Reduce(ReduceKind kind, ValueId a, int axis, bool keepdims = true);
+  ValueId Mean(ValueId a, int axis) { return Reduce(ReduceKind::kMean, a, axis); }
   ValueId Matmul(ValueId a, ValueId b, bool transpose_b = true);
   void Out(ValueId a, const OutputOptions& options = {});
   Chain Finish();
@@ -43,10 +44,10 @@ class Graph {
 Chain AdamOver(const std::vector<int64_t>& sizes);
 
 // Random memory-intensive DAG of about `ops` ops over one [rows, cols] space: element-wise ops,
-// row and column reductions spread again, casts.
+// row and column means spread again. Values stay finite.
 Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols);
 
-// `layers` of pre-norm attention-free transformer glue around products: about 45 ops each.
+// `layers` of pre-norm transformer glue around products that are in the way: about 55 ops each.
 Chain TransformerGlue(int layers, int64_t rows, int64_t hidden);
 
 // Bytes in and out at an HBM's pace and a launch; refuses a body for which `refuse` gives a reason.

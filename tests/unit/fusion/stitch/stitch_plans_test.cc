@@ -1,7 +1,6 @@
-// Complete plans: kernels, operands, workspace; mixed graphs; what is refused.
+// Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
 #include "src/fusion/stitch/stitch_plans.h"
 
-#include <chrono>
 #include <cstdio>
 
 #include "gtest/gtest.h"
@@ -11,64 +10,186 @@
 #include "src/chain/problem.h"
 #include "src/plan/stitch/spec.h"
 #include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/stitch/plan_interpreter.h"
 
 namespace sinter {
 namespace {
 
 using testing::H200;
 
-Chain Mixed() {
+std::vector<Plan> All(const FusionResult& r) {
+  std::vector<Plan> plans = {r.chosen};
+  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
+  return plans;
+}
+
+FusionResult PlansOf(const Chain& chain, int64_t bucket, const FusionOptions& options = {}) {
+  absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : FusionResult();
+}
+
+const Plan* Unfused(const FusionResult& result) {
+  if (result.chosen.name == "unfused") return &result.chosen;
+  for (const Plan& plan : result.alternatives) {
+    if (plan.name == "unfused") return &plan;
+  }
+  return nullptr;
+}
+
+int Kernels(const Plan& plan, KernelFamily family) {
+  int count = 0;
+  for (const PlannedKernel& k : plan.kernels) count += k.spec.family == family;
+  return count;
+}
+
+// rmsnorm, gated FFN, residual.
+Chain NormFfnResidual(int64_t k, int64_t n) {
   testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 1024});
-  const ValueId gamma = g.Cast(g.In(DType::kBF16, {1024}, true), DType::kF32);
+  const ValueId x = g.In(DType::kBF16, {-1, k});
+  const ValueId gamma = g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
   GatedFfnOperands ffn;
   ffn.a = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6, gamma), DType::kBF16);
-  ffn.w_gate = g.In(DType::kBF16, {3072, 1024}, true);
-  ffn.w_up = g.In(DType::kBF16, {3072, 1024}, true);
-  ffn.w_down = g.In(DType::kBF16, {1024, 3072}, true);
+  ffn.w_gate = g.In(DType::kBF16, {n, k}, true);
+  ffn.w_up = g.In(DType::kBF16, {n, k}, true);
+  ffn.w_down = g.In(DType::kBF16, {k, n}, true);
   const ValueId down = *AddGatedFfn(g.builder(), ffn, Activation::kSilu, Layout::kOI);
   const ValueId wide = g.Cast(down, DType::kF32);
   g.Out(g.Cast(g.Add(wide, g.Cast(x, DType::kF32)), DType::kBF16));
   return g.Finish();
 }
 
-void Show(const char* name, const absl::StatusOr<FusionResult>& result) {
-  if (!result.ok()) {
-    std::printf("%s: %s\n", name, std::string(result.status().message()).c_str());
-    return;
-  }
-  std::printf(
-      "%s: %s, %zu kernels, %.2f us, workspace %llu\n  %s\n", name, result->chosen.name.c_str(),
-      result->chosen.kernels.size(), result->chosen.PredictedUs(),
-      static_cast<unsigned long long>(result->chosen.workspace_bytes), result->chosen.note.c_str());
-  for (const PlannedKernel& k : result->chosen.kernels) {
-    std::printf("    %s %.2f us\n", std::string(NameOf(k.spec.family)).c_str(),
-                k.prediction.total_us);
-  }
-  for (const Candidate& c : result->chosen.runners_up) {
-    std::printf("    not %s %.2f: %s\n", c.name.c_str(), c.predicted_us, c.why_not.c_str());
+TEST(StitchPlans, EveryPlanOfEveryKindComputesTheChain) {
+  const char* lines[] = {"layernorm rows=M cols=96",
+                         "rmsnorm rows=M cols=37 affine=0",
+                         "softmax rows=M cols=200 scale=0.125",
+                         "masked_softmax rows=M cols=64 mask=row",
+                         "bias_gelu_residual_layernorm rows=M cols=128",
+                         "residual_rmsnorm rows=M cols=64",
+                         "gelu rows=M cols=48 form=erf",
+                         "swiglu rows=M cols=40",
+                         "rope rows=M heads=4 dim=16",
+                         "lstm_cell rows=M hidden=24",
+                         "gru_cell rows=M hidden=36"};
+  for (const char* line : lines) {
+    const Chain chain = ParseProblem(line)->chain;
+    const FusionResult result = PlansOf(chain, 32);
+    EXPECT_EQ(result.chosen.kernels.size(), 1u) << line;
+    EXPECT_NE(Unfused(result), nullptr) << line;
+    for (const Plan& plan : All(result)) {
+      EXPECT_LT(testing::WorstError(chain, plan, 29, 1), 0.02) << line << " " << plan.name;
+    }
   }
 }
 
-TEST(StitchPlans, Shows) {
-  Show("mixed", PlanChain(Mixed(), 128, H200(), {}));
-  for (const char* line :
-       {"layernorm rows=M cols=1024", "softmax rows=M cols=1024",
-        "residual_rmsnorm rows=M cols=4096", "bias_gelu_residual_layernorm rows=M cols=4096",
-        "lstm_cell rows=M hidden=256", "rope rows=M heads=32 dim=128"}) {
-    Show(line, PlanChain(ParseProblem(line)->chain, 8192, H200(), {}));
+TEST(StitchPlans, RandomGraphsAreComputedAndNeverPredictedSlowerThanUnfused) {
+  double saved = 0;
+  size_t kernels = 0, unfused_kernels = 0;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    const Chain chain = testing::RandomDag(seed, 20 + static_cast<int>(seed) * 3, 48, 40);
+    const FusionResult result = PlansOf(chain, 1);
+    const Plan* unfused = Unfused(result);
+    ASSERT_NE(unfused, nullptr) << seed;
+    EXPECT_LE(result.chosen.PredictedUs(), unfused->PredictedUs()) << seed;
+    saved += unfused->PredictedUs() / result.chosen.PredictedUs();
+    kernels += result.chosen.kernels.size();
+    unfused_kernels += unfused->kernels.size();
+    EXPECT_LT(testing::WorstError(chain, result.chosen, 1, seed), 1e-4) << seed;
+    EXPECT_LT(testing::WorstError(chain, *unfused, 1, seed), 1e-4) << seed;
   }
-  const auto time = [&](const char* name, const Chain& chain) {
-    const auto start = std::chrono::steady_clock::now();
-    const auto result = PlanChain(chain, 4096, H200(), {});
-    const double ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    std::printf("%.1f ms\n", ms);
-    Show(name, result);
+  std::printf("30 random graphs: %zu kernels for %zu, %.2f times faster by prediction\n", kernels,
+              unfused_kernels, saved / 30);
+}
+
+TEST(StitchPlans, NormFfnAndResidualAreFewKernels) {
+  const Chain chain = NormFfnResidual(64, 128);
+  const FusionResult result = PlansOf(chain, 32);
+  EXPECT_LE(result.chosen.kernels.size(), 4u);
+  EXPECT_EQ(Kernels(result.chosen, KernelFamily::kStitch), 2);
+  EXPECT_NE(result.chosen.note.find("gated pair + silu"), std::string::npos) << result.chosen.note;
+  bool chain_kernel = false;
+  for (const Plan& plan : All(result)) {
+    chain_kernel |= Kernels(plan, KernelFamily::kChain) == 1 && plan.kernels.size() == 3;
+    EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03) << plan.note;
+  }
+  std::printf("%s\n", result.chosen.ToText().c_str());
+  EXPECT_TRUE(chain_kernel) << "no plan gives the FFN to the chain family";
+}
+
+TEST(StitchPlans, ProductsAreBoundariesInGlue) {
+  const Chain chain = testing::TransformerGlue(2, 64, 64);
+  const FusionResult result = PlansOf(chain, 1);
+  EXPECT_EQ(Kernels(result.chosen, KernelFamily::kGemm), 4);
+  EXPECT_LE(Kernels(result.chosen, KernelFamily::kStitch), 5);
+  EXPECT_LT(testing::WorstError(chain, result.chosen, 1, 5), 0.05);
+  EXPECT_LT(testing::WorstError(chain, *Unfused(result), 1, 5), 0.05);
+}
+
+TEST(StitchPlans, OutputsMayShareTheBuffersOfInputsThatAreReadBefore) {
+  const Chain chain = testing::AdamOver({300, 300, 77});
+  const FusionResult result = PlansOf(chain, 1);
+  for (const Plan& plan : All(result)) {
+    EXPECT_LT(testing::WorstError(chain, plan, 1, 9), 0.01) << plan.name;
+  }
+}
+
+TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
+  const FusionResult result = PlansOf(testing::TransformerGlue(3, 64, 128), 1);
+  for (const Plan& plan : All(result)) {
+    for (const PlannedKernel& kernel : plan.kernels) {
+      if (kernel.spec.family != KernelFamily::kStitch) continue;
+      const StitchSpec& spec = *kernel.spec.stitch;
+      ASSERT_EQ(spec.operands.size(),
+                static_cast<size_t>(spec.body.num_inputs() + spec.body.num_outputs()));
+      for (const StitchOperand& operand : spec.operands) {
+        if (operand.buffer != kWorkspaceBuffer) continue;
+        EXPECT_EQ(operand.offset_bytes % 256, 0u);
+        EXPECT_GE(operand.offset_bytes, kWorkspaceFlagBytes);
+        EXPECT_LT(operand.offset_bytes, plan.workspace_bytes);
+      }
+    }
+    const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->PlanDigest(), plan.PlanDigest());
+  }
+}
+
+TEST(StitchPlans, AreEqualForGraphsBuiltInAnotherOrder) {
+  const auto build = [](bool other) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kF32, {512, 256});
+    const ValueId r = g.In(DType::kF32, {512, 256});
+    ValueId a, b;
+    if (other) {
+      b = g.Un(UnaryKind::kTanh, r);
+      a = g.Sub(x, g.Spread(g.Mean(x, 1), x));
+    } else {
+      a = g.Sub(x, g.Spread(g.Mean(x, 1), x));
+      b = g.Un(UnaryKind::kTanh, r);
+    }
+    g.Out(g.Mul(a, b));
+    g.Out(g.Add(b, r));
+    return g.Finish();
   };
-  time("random 50", testing::RandomDag(1, 50, 4096, 1024));
-  time("adam 3", testing::AdamOver({1 << 20, 1 << 20, 1000}));
-  time("glue 2", testing::TransformerGlue(2, 4096, 1024));
+  const Plan first = PlansOf(build(false), 1).chosen, second = PlansOf(build(true), 1).chosen;
+  EXPECT_EQ(first.PlanDigest(), second.PlanDigest());
+  EXPECT_EQ(first.ToText(), second.ToText());
+}
+
+TEST(StitchPlans, AskingTwiceGivesTheSamePlan) {
+  const Chain chain = testing::RandomDag(7, 120, 4096, 512);
+  EXPECT_EQ(PlansOf(chain, 1).chosen.Encode(), PlansOf(chain, 1).chosen.Encode());
+}
+
+TEST(StitchPlans, NameTheProductThatNoKernelTakes) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {64, 2048, 2048});
+  const ValueId y = g.In(DType::kF32, {64, 2048, 2048});
+  g.Out(g.Un(UnaryKind::kTanh, g.Matmul(x, y)));
+  const auto result = PlanChain(g.Finish(), 1, H200(), {});
+  if (result.ok()) GTEST_SKIP() << "a stitch kernel takes the product";
+  EXPECT_EQ(StatusNumber(result.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
+  EXPECT_NE(result.status().message().find("op 2 (matmul)"), std::string::npos) << result.status();
 }
 
 }  // namespace

@@ -1,0 +1,267 @@
+#include "tests/unit/fusion/stitch/plan_interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "src/base/launch_recipe.h"
+#include "src/chain/composites.h"
+#include "src/reference/reference.h"
+
+namespace sinter::testing {
+namespace {
+
+size_t BytesOf(const TensorType& type, const std::vector<Stride>& strides, int64_t m) {
+  return static_cast<size_t>(*BufferBytes(type, strides, m));
+}
+
+void Put(DType dtype, double value, uint8_t* at) {
+  const auto f = static_cast<float>(value);
+  if (dtype == DType::kF32) {
+    std::memcpy(at, &f, 4);
+  } else if (dtype == DType::kBF16 || dtype == DType::kF16) {
+    const uint16_t bits = dtype == DType::kBF16 ? F32ToBF16(f) : F32ToF16(f);
+    std::memcpy(at, &bits, 2);
+  } else if (dtype == DType::kS32) {
+    const auto i = static_cast<int32_t>(value * 10);
+    std::memcpy(at, &i, 4);
+  } else {
+    *at = value > 0;
+  }
+}
+
+double Get(DType dtype, const uint8_t* at) {
+  float f = 0;
+  int32_t i = 0;
+  uint16_t bits = 0;
+  switch (dtype) {
+    case DType::kF32:
+      std::memcpy(&f, at, 4);
+      return f;
+    case DType::kS32:
+      std::memcpy(&i, at, 4);
+      return i;
+    case DType::kPred:
+      return *at;
+    default:
+      std::memcpy(&bits, at, 2);
+      return dtype == DType::kBF16 ? BF16ToF32(bits) : F16ToF32(bits);
+  }
+}
+
+class Machine {
+ public:
+  Machine(const Chain& chain, const Plan& plan, int64_t m, std::vector<Bytes> inputs)
+      : chain_(chain), plan_(plan), m_(m), buffers_(std::move(inputs)) {
+    for (const ChainOutput& out : chain.outputs()) {
+      buffers_.emplace_back(BytesOf(chain.op(out.value).type, out.strides, m), uint8_t{0xff});
+    }
+    workspace_.assign(plan.workspace_bytes, 0xff);
+  }
+
+  void Run() {
+    for (const PlannedKernel& kernel : plan_.kernels) {
+      if (kernel.spec.family == KernelFamily::kStitch) {
+        RunStitch(*kernel.spec.stitch);
+      } else {
+        RunProducts(kernel.spec);
+      }
+    }
+  }
+
+  std::vector<double> Output(int i) {
+    const ChainOutput& out = chain_.outputs()[static_cast<size_t>(i)];
+    const TensorType& type = chain_.op(out.value).type;
+    const int64_t size = SizeOf(type.dtype);
+    const Bytes& from = BufferOf(chain_.num_inputs() + i);
+    std::vector<double> values(static_cast<size_t>(*ElementCount(type.dims, m_)));
+    for (size_t e = 0; e < values.size(); ++e) {
+      int64_t rest = static_cast<int64_t>(e), at = 0;
+      for (size_t axis = type.dims.size(); axis-- > 0;) {
+        const int64_t extent = type.dims[axis].At(m_);
+        at += rest % extent * out.strides[axis].At(m_);
+        rest /= extent;
+      }
+      values[e] = Get(type.dtype, &from[static_cast<size_t>(at * size)]);
+    }
+    return values;
+  }
+
+ private:
+  Bytes& BufferOf(int buffer) {
+    if (buffer == kWorkspaceBuffer) return workspace_;
+    const int output = buffer - chain_.num_inputs();
+    if (output >= 0) {
+      const int alias = chain_.outputs()[static_cast<size_t>(output)].alias_input;
+      if (alias >= 0) buffer = alias;
+    }
+    return buffers_[static_cast<size_t>(buffer)];
+  }
+
+  uint8_t* At(int buffer, uint64_t offset, size_t bytes) {
+    Bytes& of = BufferOf(buffer);
+    if (offset + bytes > of.size()) {
+      ADD_FAILURE() << "buffer " << buffer << " has " << of.size() << " bytes, " << offset << " + "
+                    << bytes << " are accessed";
+      sink_.assign(bytes, 0);
+      return sink_.data();
+    }
+    return of.data() + offset;
+  }
+
+  // Everything is read before anything is written: outputs may share their inputs' buffers.
+  void RunStitch(const StitchSpec& spec) {
+    const Chain& body = spec.body;
+    std::vector<Bytes> in, out;
+    for (int i = 0; i < body.num_inputs(); ++i) {
+      const Op& op = body.input_op(i);
+      const size_t bytes = BytesOf(op.type, op.strides, m_);
+      const StitchOperand& at = spec.operands[static_cast<size_t>(i)];
+      const uint8_t* from = At(at.buffer, at.offset_bytes, bytes);
+      in.emplace_back(from, from + bytes);
+    }
+    std::vector<const void*> ins;
+    std::vector<void*> outs;
+    for (const Bytes& b : in) ins.push_back(b.data());
+    out.resize(static_cast<size_t>(body.num_outputs()));
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      const size_t bytes =
+          BytesOf(body.output_type(i), body.outputs()[static_cast<size_t>(i)].strides, m_);
+      const StitchOperand& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
+      const uint8_t* old = At(at.buffer, at.offset_bytes, bytes);
+      out[static_cast<size_t>(i)].assign(old, old + bytes);
+      outs.push_back(out[static_cast<size_t>(i)].data());
+    }
+    const absl::Status status = RunReference(body, m_, ins, outs);
+    EXPECT_TRUE(status.ok()) << status;
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      const Bytes& result = out[static_cast<size_t>(i)];
+      const StitchOperand& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
+      std::memcpy(At(at.buffer, at.offset_bytes, result.size()), result.data(), result.size());
+    }
+  }
+
+  // Rows of a matrix (or a vector) at an operand, packed.
+  Bytes Pack(const OperandBinding& operand, int64_t rows, int64_t columns, int64_t size) {
+    const auto row = static_cast<size_t>(columns * size);
+    Bytes packed;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto skip = static_cast<uint64_t>(r * operand.row_stride * size);
+      const uint8_t* from = At(operand.buffer, operand.offset_bytes + skip, row);
+      packed.insert(packed.end(), from, from + row);
+    }
+    return packed;
+  }
+
+  void RunProducts(const KernelSpec& spec) {
+    const FfnProblem& p = spec.problem;
+    FfnSpec ffn;
+    ffn.gated = p.gated;
+    ffn.products = p.products;
+    ffn.n = p.n;
+    ffn.k = p.k;
+    ffn.l = p.l;
+    ffn.act = p.activation;
+    ffn.layout = p.layout;
+    ffn.dtype = p.dtype;
+    ffn.bias1 = p.bias1;
+    ffn.bias2 = p.bias2;
+    const Chain chain = *MakeFfnChain(ffn);
+    const int64_t rows = spec.constant_rows ? p.bucket : m_;
+    // In the caller's order, which is that of roles.
+    std::vector<Bytes> by_caller;
+    OperandBinding result;
+    for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kB1, Role::kBUp, Role::kW2, Role::kB2,
+                      Role::kOut}) {
+      for (const OperandBinding& operand : spec.operands) {
+        if (operand.role != role) continue;
+        if (role == Role::kOut) {
+          result = operand;
+          continue;
+        }
+        const auto caller = by_caller.size();
+        const TensorType& type = CallersInput(chain, static_cast<int>(caller));
+        const bool vector = type.rank() == 1;
+        by_caller.push_back(Pack(operand, vector ? 1 : type.dims[0].At(rows),
+                                 type.dims.back().value, SizeOf(type.dtype)));
+      }
+    }
+    std::vector<const void*> ins;
+    for (int32_t caller : chain.InputOrder()) {
+      ins.push_back(by_caller[static_cast<size_t>(caller)].data());
+    }
+    const TensorType& type = chain.output_type(0);
+    const auto row = static_cast<size_t>(type.dims[1].value * SizeOf(type.dtype));
+    Bytes out(row * static_cast<size_t>(rows));
+    const absl::Status status = RunReference(chain, rows, ins, {out.data()});
+    EXPECT_TRUE(status.ok()) << status;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto skip = static_cast<uint64_t>(r * result.row_stride * SizeOf(type.dtype));
+      std::memcpy(At(result.buffer, result.offset_bytes + skip, row),
+                  &out[static_cast<size_t>(r) * row], row);
+    }
+  }
+
+  static const TensorType& CallersInput(const Chain& chain, int caller) {
+    return chain.input_op(chain.CallerOrder()[static_cast<size_t>(caller)]).type;
+  }
+
+  const Chain& chain_;
+  const Plan& plan_;
+  const int64_t m_;
+  std::vector<Bytes> buffers_;
+  Bytes workspace_, sink_;
+};
+
+}  // namespace
+
+std::vector<Bytes> RandomInputs(const Chain& chain, int64_t m, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Bytes> inputs;
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    const Op& op = chain.input_op(i);
+    const auto size = static_cast<size_t>(SizeOf(op.type.dtype));
+    Bytes bytes(BytesOf(op.type, op.strides, m));
+    for (size_t at = 0; at + size <= bytes.size(); at += size) {
+      Put(op.type.dtype, static_cast<double>(random() % 2001) / 1000.0 - 1.0, &bytes[at]);
+    }
+    inputs.push_back(std::move(bytes));
+  }
+  return inputs;
+}
+
+std::vector<std::vector<double>> Interpret(const Chain& chain, const Plan& plan, int64_t m,
+                                           std::vector<Bytes> inputs) {
+  Machine machine(chain, plan, m, std::move(inputs));
+  machine.Run();
+  std::vector<std::vector<double>> outputs;
+  for (int i = 0; i < chain.num_outputs(); ++i) outputs.push_back(machine.Output(i));
+  return outputs;
+}
+
+double WorstError(const Chain& chain, const Plan& plan, int64_t m, uint32_t seed) {
+  const std::vector<Bytes> inputs = RandomInputs(chain, m, seed);
+  std::vector<const void*> ins;
+  for (const Bytes& b : inputs) ins.push_back(b.data());
+  const auto expected = RunReferenceF64(chain, m, ins);
+  EXPECT_TRUE(expected.ok()) << expected.status();
+  if (!expected.ok()) return INFINITY;
+  const std::vector<std::vector<double>> actual = Interpret(chain, plan, m, inputs);
+  double worst = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    double largest = 1e-6, difference = 0;
+    for (size_t e = 0; e < actual[i].size(); ++e) {
+      largest = std::max(largest, std::fabs((*expected)[i][e]));
+      const double d = std::fabs(actual[i][e] - (*expected)[i][e]);
+      const bool same_nan = std::isnan(actual[i][e]) && std::isnan((*expected)[i][e]);
+      if (std::isnan(d) && !same_nan) difference = INFINITY;
+      difference = std::max(difference, same_nan ? 0 : d);
+    }
+    worst = std::max(worst, difference / largest);
+  }
+  return worst;
+}
+
+}  // namespace sinter::testing
