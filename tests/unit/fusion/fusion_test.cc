@@ -191,10 +191,11 @@ TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
   }
 }
 
-TEST(PlanChain, RefusesAChainThatIsNoFfn) {
+TEST(PlanChain, RefusesAProductThatNoFamilyTakes) {
   ChainBuilder b;
-  const auto x = b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
-  const auto y = AddSoftmax(b, *x, -1);
+  const TensorType type{DType::kF32, {Dim::Constant(2048), Dim::Constant(2048)}};
+  const auto x = b.Input(type), w = b.Input(type);
+  const auto y = b.Matmul(*x, *w);
   ASSERT_TRUE(y.ok() && b.Output(*y).ok());
   const auto result = PlanChain(*b.Finish(), 128, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
