@@ -35,9 +35,9 @@ bool KernelSpec::operator==(const KernelSpec& o) const {
   if ((stitch == nullptr) != (o.stitch == nullptr)) return false;
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;
   return std::tie(family, problem, schedule, operands, workspace_flags_offset, constant_weights,
-                  constant_rows) ==
-         std::tie(o.family, o.problem, o.schedule, o.operands, o.workspace_flags_offset,
-                  o.constant_weights, o.constant_rows);
+                  constant_rows) == std::tie(o.family, o.problem, o.schedule, o.operands,
+                                             o.workspace_flags_offset, o.constant_weights,
+                                             o.constant_rows);
 }
 
 std::string ProblemText(const KernelSpec& spec) {

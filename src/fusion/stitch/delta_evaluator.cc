@@ -231,6 +231,12 @@ double DeltaEvaluator::ScoreOf(const StitchPattern& pattern) {
   return AloneUs(pattern.vertices()) - time.total();
 }
 
+double DeltaEvaluator::Score(const NodeSet& vertices) {
+  const auto known = scores_.find(vertices);
+  if (known != scores_.end()) return known->second;
+  return Score(StitchPattern::Of(graph_, vertices.ToVector()));
+}
+
 double DeltaEvaluator::Score(const StitchPattern& pattern) {
   const auto known = scores_.find(pattern.vertices());
   if (known != scores_.end()) return known->second;

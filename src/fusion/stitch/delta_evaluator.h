@@ -46,6 +46,7 @@ class DeltaEvaluator {
   bool IsLegal(const StitchPattern& pattern);
   // f(P); kIllegal unless IsLegal.
   double Score(const StitchPattern& pattern);
+  double Score(const NodeSet& vertices);
   static constexpr double kIllegal = -1e30;
 
   DeltaTime TimeOf(const NodeSet& vertices);

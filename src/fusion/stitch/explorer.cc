@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/fusion/stitch/part_moves.h"
 #include "src/fusion/stitch/remote_fusion.h"
 
 namespace sinter {
@@ -11,9 +12,7 @@ namespace {
 bool SamePatterns(const PatternSet& a, const PatternSet& b) {
   if (a.size() != b.size()) return false;
   for (int i = 0; i < a.size(); ++i) {
-    int first = -1;
-    a.at(i).pattern.vertices().ForEach([&](int v) { first = v; });
-    const int other = b.PatternOf(first);
+    const int other = b.PatternOf(a.at(i).pattern.vertices().First());
     if (other < 0 || !(a.at(i).pattern == b.at(other).pattern)) return false;
   }
   return true;
@@ -25,11 +24,20 @@ std::vector<PatternSet> ExploreFusion(const StitchGraph& graph, const DeviceMode
                                       const ExploreOptions& options) {
   DeltaEvaluator evaluator(graph, model, options.delta);
   PatternReduction reduction(&evaluator, options.patterns_a_vertex);
-  std::vector<ScoredPattern> remote;
-  if (options.remote) remote = RemoteFusion(graph, &reduction);
+  std::vector<PatternSet> starts = BeamSearch(graph, reduction, {}, options.beam_width);
+  if (options.remote) {
+    const std::vector<ScoredPattern> remote = RemoteFusion(graph, &reduction);
+    // What the virtual producer fuses is taken first and never given back: without it the beam ends
+    // elsewhere.
+    starts.resize(1, PatternSet(graph));
+    for (PatternSet& plan : BeamSearch(graph, reduction, remote, options.beam_width)) {
+      starts.push_back(std::move(plan));
+    }
+  }
   std::vector<PatternSet> plans;
-  for (PatternSet& plan : BeamSearch(graph, reduction, remote, options.beam_width)) {
+  for (PatternSet& plan : starts) {
     JoinNeighbours(&evaluator, &plan);
+    MoveParts(&evaluator, options.remote, options.move_budget, &plan);
     if (options.remote) PackLevels(&evaluator, &plan);
     const bool known = std::any_of(plans.begin(), plans.end(),
                                    [&](const PatternSet& p) { return SamePatterns(p, plan); });
@@ -37,6 +45,8 @@ std::vector<PatternSet> ExploreFusion(const StitchGraph& graph, const DeviceMode
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const PatternSet& a, const PatternSet& b) { return a.score() > b.score(); });
+  const auto width = static_cast<size_t>(options.beam_width);
+  if (plans.size() > width) plans.resize(width, PatternSet(graph));
   return plans;
 }
 

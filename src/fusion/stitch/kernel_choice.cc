@@ -60,7 +60,7 @@ class Chooser {
 
   // Names the op as the chain numbers it.
   absl::Status RefusalOf(const NodeSet& vertex, const absl::Status& why) const {
-    const ValueId root = graph_.vertex(vertex.ToVector()[0]).root();
+    const ValueId root = graph_.vertex(vertex.First()).root();
     return absl::FailedPreconditionError(
         absl::StrCat("op ", root, " (", NameOf(graph_.chain().op(root)), "): ", why.message()));
   }

@@ -55,6 +55,13 @@ class NodeSet {
       }
     }
   }
+  // The least number; -1 when empty.
+  int First() const {
+    for (size_t w = 0; w < words_.size(); ++w) {
+      if (words_[w] != 0) return static_cast<int>(w * 64) + __builtin_ctzll(words_[w]);
+    }
+    return -1;
+  }
   std::vector<int> ToVector() const {
     std::vector<int> list;
     ForEach([&](int i) { list.push_back(i); });

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "src/fusion/stitch/neighbours.h"
+
 namespace sinter {
 namespace {
 
@@ -18,27 +20,6 @@ std::vector<int> Transparent(const StitchGraph& graph) {
     if (!graph.vertex(v).opaque) list.push_back(v);
   }
   return list;
-}
-
-// Neighbours of every vertex: producers, consumers, and the next and the previous reader of each
-// tensor that it reads. Opaque ones are left out.
-std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph) {
-  std::vector<std::set<int>> sets(static_cast<size_t>(graph.size()));
-  const auto link = [&](int a, int b) {
-    if (graph.vertex(a).opaque || graph.vertex(b).opaque) return;
-    sets[static_cast<size_t>(a)].insert(b);
-    sets[static_cast<size_t>(b)].insert(a);
-  };
-  for (int v = 0; v < graph.size(); ++v) {
-    for (int c : graph.vertex(v).consumers) link(v, c);
-  }
-  for (int t = 0; t < graph.num_tensors(); ++t) {
-    const std::vector<int>& readers = graph.tensor(t).consumers;
-    for (size_t i = 0; i + 1 < readers.size(); ++i) link(readers[i], readers[i + 1]);
-  }
-  std::vector<std::vector<int>> lists;
-  for (const std::set<int>& set : sets) lists.emplace_back(set.begin(), set.end());
-  return lists;
 }
 
 class NeighbourJoiner {
@@ -73,11 +54,6 @@ class NeighbourJoiner {
     }
   };
 
-  static int FirstOf(const StitchPattern& pattern) {
-    int first = -1;
-    pattern.vertices().ForEach([&](int v) { first = first < 0 ? v : first; });
-    return first;
-  }
   int VersionOf(int vertex) const { return version_[static_cast<size_t>(vertex)]; }
   bool IsCurrent(const Join& join) const {
     return VersionOf(join.a) == join.version_a && VersionOf(join.b) == join.version_b;
@@ -102,7 +78,7 @@ class NeighbourJoiner {
   void Offer(int i, int j) {
     const double gain = Both(i, j).score - plan_.at(i).score - plan_.at(j).score;
     if (gain <= kLeastGain) return;
-    int a = FirstOf(plan_.at(i).pattern), b = FirstOf(plan_.at(j).pattern);
+    int a = plan_.at(i).pattern.vertices().First(), b = plan_.at(j).pattern.vertices().First();
     if (a > b) std::swap(a, b);
     queue_.push({gain, a, b, VersionOf(a), VersionOf(b)});
   }
@@ -182,7 +158,7 @@ void PackLevelsFrom(bool start, DeltaEvaluator* evaluator, PatternSet* plan) {
   std::map<int, std::vector<ScoredPattern>> by_level;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const double score = evaluator->Score(kernels[k]);
-    if (graph.vertex(kernels[k].vertices().ToVector()[0]).opaque) continue;
+    if (graph.vertex(kernels[k].vertices().First()).opaque) continue;
     by_level[levels[k]].push_back({kernels[k], score});
   }
   PatternSet packed(graph);

@@ -65,7 +65,7 @@ Chain AdamOver(const std::vector<int64_t>& sizes) {
   return g.Finish();
 }
 
-Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols) {
+Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window, int products) {
   std::mt19937 random(seed);
   const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
   Graph g;
@@ -78,8 +78,8 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols) {
   };
   const auto take = [&]() {
     // Recent values more often, so that the graph grows long.
-    const size_t window = std::min<size_t>(values.size(), 12);
-    const size_t i = values.size() - 1 - pick(window);
+    const size_t recent = std::min(values.size(), static_cast<size_t>(window));
+    const size_t i = values.size() - 1 - pick(recent);
     ++uses[i];
     return values[i];
   };
@@ -87,7 +87,10 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols) {
   for (int i = 0; i < inputs; ++i) keep(g.In(DType::kF32, {rows, cols}));
   while (g.builder().size() < ops) {
     const size_t kind = pick(20);
-    if (kind < 9) {
+    if (static_cast<int>(pick(100)) < products) {
+      const ValueId a = take();
+      keep(g.Matmul(a, take()));
+    } else if (kind < 9) {
       const ValueId a = take();
       keep(g.Bin(pick(2) != 0 ? BinaryKind::kSub : BinaryKind::kMax, a, take()));
     } else if (kind < 13) {

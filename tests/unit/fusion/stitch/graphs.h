@@ -44,8 +44,11 @@ class Graph {
 Chain AdamOver(const std::vector<int64_t>& sizes);
 
 // Random memory-intensive DAG of about `ops` ops over one [rows, cols] space: element-wise ops,
-// row and column means spread again. Values stay finite.
-Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols);
+// row and column means spread again. Values stay finite. Operands are among the last `window`
+// values: the fewer, the longer the graph. `products`: of 100 ops so many are matmuls (rows =
+// cols).
+Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window = 12,
+                int products = 0);
 
 // `layers` of pre-norm transformer glue around products that are in the way: about 55 ops each.
 Chain TransformerGlue(int layers, int64_t rows, int64_t hidden);
