@@ -62,6 +62,7 @@ Json StitchJson(const PlannedKernel& kernel) {
             {"chunks", s.chunks},
             {"keep_inputs", s.keep_inputs},
             {"keep_values", s.keep_values},
+            {"keep_alike", s.keep_alike},
             {"blocks_per_sm", s.blocks_per_sm},
             {"grid", s.grid}}},
           {"operands", operands},

@@ -9,6 +9,7 @@ namespace sinter {
 namespace {
 
 constexpr int kAccessBytes = 16;
+constexpr double kAccessCost = 8;  // instructions of one load or store, with its address
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -45,9 +46,11 @@ double UnaryCost(UnaryKind kind) {
   }
 }
 
-double CostOf(const Op& op) {
+// `vector`: elements that an access takes.
+double CostOf(const Op& op, int vector) {
   switch (op.kind) {
     case OpKind::kInput:
+      return 1 + kAccessCost / vector;
     case OpKind::kIota:
     case OpKind::kConcat:
       return 2;
@@ -116,10 +119,11 @@ class Counter {
     double elements =
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
-    double cost = 1, serial = 1;
+    const int vector = LoopVector(body_, schedule_, loop);
+    double cost = kAccessCost / vector, serial = 1;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
-      cost += CostOf(op);
+      cost += CostOf(op, vector);
       if (program_.uses[static_cast<size_t>(id)] == ReduceUse::kSerial) {
         serial = std::max(serial, static_cast<double>(ReducedElements(body_, op)));
       }
@@ -137,14 +141,28 @@ class Counter {
     const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
     const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
+    const bool alike = units && IsAlike(op);
+    if (units && alike && !again) ++load_.alike;
+    if (alike && !schedule_.keep_alike) {
+      load_.again_bytes += static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *
+                           static_cast<double>(WorkItems(program_, m_));
+      return;
+    }
     if (again && !kept) load_.again_bytes += bytes;
-    if (units && !again) {
+    if (units && !again && !alike) {
       const double mine =
           bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
-      const double whole = static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype));
-      const double row = std::min(whole, std::max(mine, op.type.rank() == 1 ? bytes : mine));
-      load_.unit_bytes += static_cast<int64_t>(row);
+      load_.unit_bytes += static_cast<int64_t>(mine);
     }
+  }
+
+  // Read by every unit: as large as a unit's elements, whatever the number of units.
+  bool IsAlike(const Op& op) const {
+    double count = 1;
+    for (const Dim& dim : op.type.dims) {
+      count *= dim.symbolic ? 1e9 : static_cast<double>(dim.value);
+    }
+    return count == static_cast<double>(MainElements(program_)) && WorkItems(program_, m_) > 1;
   }
 
   const Chain& body_;
@@ -197,6 +215,9 @@ StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchS
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
   if (schedule.keep_inputs && program.owner >= 0) {
     load.kept_words = (load.unit_bytes + 4 * threads - 1) / (4 * threads);
+  }
+  if (schedule.keep_alike) {
+    load.kept_words += load.alike * ((MainElements(program) + threads - 1) / threads);
   }
   if (schedule.keep_values && program.owner >= 0) {
     load.kept_words += (MainElements(program) + threads - 1) / threads;

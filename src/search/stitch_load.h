@@ -15,6 +15,7 @@ struct StitchLoad {
   double instructions = 0;                   // of all threads together, in threads' instructions
   int64_t unit_bytes = 0;                    // of inputs that a unit reads for itself
   int64_t kept_words = 0;                    // registers of a thread that are kept, at most
+  int64_t alike = 0;          // tensors that all units read alike
   int levels = 0;                            // row reductions that follow one another
   int barriers = 0;                          // of the grid
   double column_words = 0;                   // results of column reductions

@@ -15,58 +15,81 @@ namespace {
 
 constexpr int kMostThreadsPerSm = 2048;
 constexpr int kMostBlocksPerSm = 32;
-constexpr int kBaseRegisters = 40;       // of a thread that keeps nothing
+constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
 constexpr int kMostKeptWords = 96;       // more would spill
 constexpr int64_t kMostTurns = 32;       // that are unrolled
-constexpr double kInFlightBytes = 40e3;  // of one SM, for the whole bandwidth
-constexpr double kCopyShare = 0.93;      // of the read rate, when a stream is also written
-constexpr double kLevelUs = 0.35;        // a row reduction and what waits for it
-constexpr double kIssueShare = 0.6;      // of the issue slots that a mix of instructions fills
+constexpr double kCopyShare = 0.93;   // of the read rate, when a stream is also written
+constexpr double kIssueShare = 0.6;   // of the issue slots that a mix of instructions fills
+constexpr double kReadUs = 0.9;       // a read from memory under load, and what follows at once
+constexpr double kReadAgainUs = 0.5;  // from L2
+constexpr double kWarpJoinUs = 0.06, kBlockJoinUs = 0.2;  // a row reduction by a warp, by a block
+constexpr double kStepUs = 0.02;      // of a thread's own chain of reads
+constexpr int kTurnsAtOnce = 4;       // of a pass that keeps nothing: reads under way together
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
   return std::clamp(std::min(by_registers, kMostThreadsPerSm / threads), 1, kMostBlocksPerSm);
 }
 
-Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
-                          int64_t bucket, const DeviceModel& model) {
-  const StitchLoad load = LoadOf(body, program, s, bucket);
-  const double sms = model.sm_count;
+// One unit's time for the threads that share it: what no other unit hides.
+double UnitUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
+              int64_t turns, const DeviceModel& model) {
+  const double join = s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs;
+  const double joins = std::max(0, load.levels - 1) *
+                       (join + (s.cluster > 1 ? model.cluster_barrier_us : 0));
+  const double reads = std::ceil(static_cast<double>(turns) / kTurnsAtOnce);
+  if (s.keep_inputs || program.owner < 0) return kReadUs + joins;
+  return kReadUs + (reads * load.levels - 1) * kReadAgainUs + joins;
+}
+
+// The blocks of a launch and how the work falls on them.
+struct Spread {
+  double busy = 0;      // SMs with work
+  double resident = 0;  // blocks at once
+  double rounds = 0;    // that the resident blocks make, the last one counted whole
+};
+
+Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t bucket,
+                const DeviceModel& model) {
   const double items = static_cast<double>(WorkItems(program, bucket));
-  // Blocks that have work, and SMs that hold them.
-  const double per_block =
-      program.owner >= 0 ? s.UnitsPerBlock() : double{1} * s.block_threads * s.vector * s.chunks;
+  const double per_block = program.owner >= 0
+                               ? s.UnitsPerBlock()
+                               : double{1} * s.block_threads * s.vector * s.chunks;
   const double groups = std::ceil(items / per_block) * s.cluster;
+  Spread spread;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
-  const double busy = std::min(sms, blocks);
-  const double resident = std::min(s.blocks_per_sm * busy, blocks);
-  const double turns = std::ceil(groups / resident) / (groups / resident);
-  // Bytes under way in an SM: what its threads have asked for before they need any.
-  const double asked =
-      s.keep_inputs || program.owner < 0
-          ? std::max<double>(
-                16, 4.0 * static_cast<double>(std::max<int64_t>(4 * s.chunks, load.kept_words)))
-          : 32;
-  const double flight = asked * s.block_threads * resident / busy;
-  const double rate = std::min(1.0, flight / kInFlightBytes) * (busy / sms);
+  spread.busy = std::min<double>(model.sm_count, blocks);
+  spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
+  spread.rounds = std::ceil(groups / spread.resident);
+  return spread;
+}
+
+Prediction PredictProgram(const Chain& body, const StitchProgram& program,
+                          const StitchSchedule& s, int64_t bucket, const DeviceModel& model) {
+  const StitchLoad load = LoadOf(body, program, s, bucket);
+  const Spread spread = SpreadOf(program, s, bucket, model);
+  StitchLoop main;
+  main.elements = MainElements(program);
+  const int64_t turns = program.owner < 0 ? 1 : LoopTurns(body, s, main);
+  const double share = spread.busy / model.sm_count;
   Prediction p;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
-  p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * rate) * std::min(turns, 1.5);
-  p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * (busy / sms));
-  p.tensor_us = 0;
-  const double issue = model.clock_mhz * 128 * busy * kIssueShare;
-  const double compute = load.instructions / issue * std::min(turns, 1.5);
-  const double rounds = std::ceil(groups / resident);
-  const double chained = load.serial_steps * 0.02;
-  p.fixed_us = model.launch_us + model.fill_us + model.drain_us +
-               (load.levels > 1 ? (load.levels - 1) * kLevelUs * std::min(rounds, 3.0) : 0) +
-               (s.cluster > 1 ? load.levels * model.cluster_barrier_us * rounds : 0) +
-               load.barriers * model.grid_barrier_us +
-               load.column_words * 8 * s.grid / model.l2_bytes_per_us + chained;
-  const double stream = std::max(p.hbm_us + p.l2_us, compute);
+  p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
+  p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
+  const double issue = load.instructions / (model.clock_mhz * 128 * spread.busy * kIssueShare);
+  const int phases = static_cast<int>(program.phases.size());
+  const double waits = spread.rounds * UnitUs(program, s, load, turns, model) * phases;
+  p.fixed_us = model.launch_us + model.drain_us + load.barriers * model.grid_barrier_us +
+               load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
+               load.serial_steps * kStepUs;
+  const double moved = p.hbm_us + p.l2_us;
+  // Streams that take nearly as long disturb one another.
+  const double stream =
+      std::cbrt(moved * moved * moved + issue * issue * issue + waits * waits * waits);
   p.total_us = p.fixed_us + stream;
-  p.bound = stream < p.fixed_us ? "latency" : compute > p.hbm_us + p.l2_us ? "issue" : "hbm";
+  const double longest = std::max({moved, issue, waits});
+  p.bound = waits == longest || p.fixed_us > stream ? "latency" : issue == longest ? "issue" : "hbm";
   return p;
 }
 
@@ -97,6 +120,9 @@ class Enumerator {
   }
 
  private:
+  static int Registers(const StitchSchedule& s) {
+    return kBaseRegisters + kVectorRegisters * s.vector;
+  }
   bool Cooperative() const { return program_.phases.size() > 1; }
 
   void Flat(StitchSchedule s) {
@@ -104,7 +130,7 @@ class Enumerator {
       for (int chunks : {1, 2, 4, 8}) {
         s.block_threads = s.unit_threads = threads;
         s.chunks = chunks;
-        const int registers = kBaseRegisters + 4 * chunks * body_.num_inputs();
+        const int registers = Registers(s) + 4 * chunks * body_.num_inputs();
         if (registers > 160) continue;
         s.blocks_per_sm = BlocksPerSm(threads, registers);
         Grids(s, static_cast<int64_t>(threads) * s.vector * chunks);
@@ -135,16 +161,20 @@ class Enumerator {
     const int64_t threads = int64_t{s.unit_threads} * s.cluster;
     // No thread without an element, but in a lone unit of a block.
     if (threads / 2 * LoopVector(body_, s, main) >= main.elements && s.unit_threads > 1) return;
-    for (const auto& [inputs, values] :
-         {std::pair<bool, bool>{true, false}, std::pair<bool, bool>{true, true},
-          std::pair<bool, bool>{false, false}}) {
-      s.keep_inputs = inputs;
-      s.keep_values = values;
-      if ((inputs || Cooperative()) && turns > kMostTurns) continue;
+    struct Kept {
+      bool inputs, values, alike;
+    };
+    constexpr Kept kKept[] = {{true, false, false}, {true, true, false}, {true, false, true},
+                              {true, true, true},   {false, false, false}};
+    for (const Kept& kept : kKept) {
+      s.keep_inputs = kept.inputs;
+      s.keep_values = kept.values;
+      s.keep_alike = kept.alike;
+      if ((kept.inputs || Cooperative()) && turns > kMostTurns) continue;
       const StitchLoad load = LoadOf(body_, program_, s, bucket_);
       if (load.kept_words > kMostKeptWords) continue;
-      int registers = kBaseRegisters + static_cast<int>(load.kept_words);
-      if (Cooperative()) registers += static_cast<int>(turns) * s.vector * 2;
+      int registers = Registers(s) + static_cast<int>(load.kept_words);
+      if (Cooperative()) registers += static_cast<int>(turns) * s.vector;
       if (registers > 65536 / s.block_threads || registers > 200) continue;
       s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
       Grids(s, s.UnitsPerBlock());
@@ -160,6 +190,7 @@ class Enumerator {
     for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {
       grid = grid / s.cluster * s.cluster;
       if (grid < s.cluster || (Cooperative() && grid > fits)) continue;
+      if (s.keep_alike && wanted <= grid) continue;  // every block has one turn
       s.grid = static_cast<int>(grid);
       Add(s);
       if (wanted <= fits) return;

@@ -112,12 +112,16 @@ void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const Ele
 absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
   const ElementKey key = {id, Canonical(at)};
   if (const Emitted* found = Find(key)) return *found;
+  const auto alike = kept_.alike.find(key);
+  if (alike != kept_.alike.end()) {
+    return Emitted{absl::StrCat(alike->second, "[j]"), true, kElementDepth, false};
+  }
   const auto kept = kept_.values.find(key);
   if (kept != kept_.values.end() && computed_.count(key) > 0) {
     return Emitted{absl::StrCat(kept->second, "[j]"), true, kElementDepth};
   }
-  SINTER_ASSIGN_OR_RETURN(Emitted value, Compute(id, key.second));
-  if (value.vector && value.depth == kElementDepth && IsDear(body_.op(id))) {
+  SINTER_ASSIGN_OR_RETURN(Emitted value, Compute(id, at));
+  if (value.vector && value.depth == kElementDepth && value.of_unit && IsDear(body_.op(id))) {
     NoteUse(used_.values, key);
     if (kept != kept_.values.end()) {
       Add(value.depth, absl::StrCat(EachText(), kept->second, "[j][e] = ", value.Each(), ";"));
@@ -138,7 +142,7 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
     case OpKind::kInput:
       return Load(id, at);
     case OpKind::kScalar:
-      return Emitted{ScalarText(op), false, kPhaseDepth};
+      return Emitted{ScalarText(op), false, kPhaseDepth, false};
     case OpKind::kIota:
       return Counted(op, at);
     case OpKind::kConcat:
@@ -162,8 +166,10 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
   }
 }
 
+bool StitchEmitter::MovesWithUnit(const Index& index) { return space_.MovesWith(index, unit_); }
+
 Emitted StitchEmitter::Declare(const char* word, const std::string& expression, bool vector,
-                               int depth) {
+                               int depth, bool of_unit) {
   const std::string name = NewName(vector ? "v" : "s");
   if (vector) {
     Add(depth, absl::StrCat(word, " ", name, "[", width_, "];"));
@@ -171,7 +177,7 @@ Emitted StitchEmitter::Declare(const char* word, const std::string& expression, 
   } else {
     Add(depth, absl::StrCat("const ", word, " ", name, " = ", expression, ";"));
   }
-  return {name, vector, depth};
+  return {name, vector, depth, of_unit};
 }
 
 // Nothing is read before the branch that it belongs to is taken.
@@ -194,61 +200,70 @@ absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
     return Declare(WordName(op.type.dtype),
                    absl::StrCat(element, "::word(", base, "[",
                                 IndexText(space_, address, element_, false), "])"),
-                   false, depth);
+                   false, depth, MovesWithUnit(address));
   }
   if (along == Along::kScattered) {
     return Declare(WordName(op.type.dtype),
                    absl::StrCat(element, "::word(", base, "[",
                                 IndexText(space_, address, element_, true), "])"),
-                   true, depth);
+                   true, depth, MovesWithUnit(address));
   }
-  const ElementKey key = {id, at};
+  const ElementKey key = {id, Canonical(at)};
   if (depth == kElementDepth) {
     NoteUse(used_.inputs, key);
     const auto kept = kept_.inputs.find(key);
     if (kept != kept_.inputs.end()) {
-      return Emitted{absl::StrCat(kept->second, "[j]"), true, depth};
+      return Emitted{absl::StrCat(kept->second, "[j]"), true, depth, MovesWithUnit(address)};
     }
   }
   const std::string name = NewName("p");
   Add(depth, absl::StrCat("const auto ", name, " = load_pack<", element, ", ", width_, ">(", base,
                           " + ", IndexText(space_, address, element_, false), ");"));
-  return Emitted{name, true, depth};
+  return Emitted{name, true, depth, MovesWithUnit(address)};
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at) {
-  const Index index = at[static_cast<size_t>(op.axis)];
+  const Index index = space_.Canonical(at[static_cast<size_t>(op.axis)]);
   const bool vector = AlongVector(space_, index, element_, width_) != Along::kUniform;
   const char* word = WordName(op.type.dtype);
   return Declare(
       word,
       absl::StrCat("static_cast<", word, ">(", IndexText(space_, index, element_, vector), ")"),
-      vector, space_.Depth(index));
+      vector, space_.Depth(index), MovesWithUnit(index));
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
-  std::vector<std::string> operands;
-  bool vector = false;
-  int depth = kPhaseDepth;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    SINTER_ASSIGN_OR_RETURN(const Emitted operand,
-                            Pull(op.operands[i], PullPosition(body_, op, i, at, space_)));
-    operands.push_back(operand.Each());
-    vector |= operand.vector;
-    depth = std::max(depth, operand.depth);
-  }
   if (op.kind == OpKind::kCast && !CastRounds(body_, op)) {
     return Pull(op.operands[0], PullPosition(body_, op, 0, at, space_));
   }
+  std::vector<Emitted> operands;
+  std::vector<std::string> names;
+  bool vector = false, of_unit = false;
+  int depth = kPhaseDepth;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Position from = PullPosition(body_, op, i, at, space_);
+    SINTER_ASSIGN_OR_RETURN(const Emitted operand, Pull(op.operands[i], from));
+    operands.push_back(operand);
+    names.push_back(operand.Each());
+    vector |= operand.vector;
+    of_unit |= operand.of_unit;
+    depth = std::max(depth, operand.depth);
+  }
+  for (size_t i = 0; of_unit && i < operands.size(); ++i) {
+    if (operands[i].of_unit || !operands[i].vector || operands[i].depth != kElementDepth) continue;
+    const Position from = PullPosition(body_, op, i, at, space_);
+    NoteUse(used_.alike, {op.operands[i], Canonical(from)});
+  }
   const bool exact = exact_.count(id) > 0;
-  return Declare(WordName(op.type.dtype), OpText(body_, op, operands, exact), vector, depth);
+  return Declare(WordName(op.type.dtype), OpText(body_, op, names, exact), vector, depth, of_unit);
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const size_t axis = static_cast<size_t>(op.axis);
-  if (AlongVector(space_, at[axis], element_, width_) == Along::kScattered) {
+  const Index place = space_.Canonical(at[axis]);
+  if (AlongVector(space_, place, element_, width_) == Along::kScattered) {
     return absl::FailedPreconditionError(
         absl::StrCat("op ", id, " (concat): vectors of ", width_, " cross its borders"));
   }
@@ -274,7 +289,7 @@ absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   const int depth = static_cast<int>(scopes_.size()) - 1;
   Add(absl::StrCat(WordName(op.type.dtype), " ", name,
                    vector ? absl::StrCat("[", width_, "];") : ";"));
-  const std::string where = IndexText(space_, at[axis], element_, false);
+  const std::string where = IndexText(space_, place, element_, false);
   for (size_t i = 0; i < sides.size(); ++i) {
     const bool last = i + 1 == sides.size();
     Add(absl::StrCat(i == 0 ? "" : "} else ",
@@ -329,7 +344,7 @@ absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
   return Declare(WordName(op.type.dtype),
                  absl::StrCat("__ldcg(", columns_.at(id), " + ",
                               IndexText(space_, index, element_, vector), ")"),
-                 vector, LoadDepth(index));
+                 vector, LoadDepth(index), MovesWithUnit(index));
 }
 
 }  // namespace sinter

@@ -18,7 +18,8 @@ namespace sinter {
 struct Emitted {
   std::string name;
   bool vector = false;
-  int depth = 0;  // of the scope that declares it
+  int depth = 0;        // of the scope that declares it
+  bool of_unit = true;  // false: the same for every unit
 
   std::string Each() const { return vector ? name + "[e]" : name; }
 };
@@ -30,11 +31,13 @@ using ElementKey = std::pair<ValueId, Position>;
 // the unit's threads: packs read from memory, values computed in the first pass that needs them.
 struct Kept {
   std::map<ElementKey, std::string> inputs, values;
+  std::map<ElementKey, std::string> alike;  // the same for every unit: computed before the first
 };
 
 // What a pass used: the choice of what is kept is made from it.
 struct Used {
-  std::map<ElementKey, std::set<int>> inputs, values;  // loops that read it as a vector
+  std::map<ElementKey, std::set<int>> inputs, values;  // passes that read it as a vector
+  std::map<ElementKey, std::set<int>> alike;  // passes where a unit's values meet one that all share
 };
 
 constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
@@ -93,7 +96,9 @@ class StitchEmitter {
   int LoadDepth(const Index& index) const;
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
-  Emitted Declare(const char* word, const std::string& expression, bool vector, int depth);
+  Emitted Declare(const char* word, const std::string& expression, bool vector, int depth,
+                  bool of_unit);
+  bool MovesWithUnit(const Index& index);
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);

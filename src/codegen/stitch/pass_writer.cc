@@ -11,7 +11,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostUnrolled = 32;
+constexpr int kUnrolled = 4;  // turns, where nothing is kept for each of them
 
 }  // namespace
 
@@ -26,13 +26,17 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
   shape.symbolic = loop.symbolic;
   shape.width = LoopVector(body, schedule, loop);
   shape.turns = flat ? schedule.chunks : LoopTurns(body, schedule, loop);
+  bool columns = false;
+  for (const StitchRoot& root : loop.roots) columns |= root.kind == StitchRoot::kColumn;
+  shape.whole_unroll = flat || columns || schedule.keep_inputs || schedule.keep_values || schedule.keep_alike;
   return shape;
 }
 
 std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
                            const std::string& inside) {
-  const std::string unroll =
-      shape.turns <= kMostUnrolled ? "    #pragma unroll\n" : "    #pragma unroll 4\n";
+  const std::string unroll = shape.whole_unroll
+                                 ? "    #pragma unroll\n"
+                                 : absl::StrCat("    #pragma unroll ", kUnrolled, "\n");
   if (shape.flat) {
     return absl::Substitute(
         "$0    for (int j = 0; j < $1; ++j) {\n"

@@ -20,6 +20,7 @@ struct PassShape {
   bool symbolic = false;
   int width = 1;      // elements of a vector
   int64_t turns = 1;  // vectors of a thread; flat: before it moves on by the whole grid
+  bool whole_unroll = false;  // registers hold something for each turn
 };
 PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
                   bool flat);

@@ -29,6 +29,8 @@ const char* StoredName(DType dtype) {
   }
 }
 
+constexpr int kUnitsAtOnce = 4;
+
 // Elements of one kind of pass in a phase, and their loop variable.
 struct ElementLoop {
   PassShape shape;
@@ -44,19 +46,26 @@ class KernelWriter {
     columns_ = ColumnPlaces(spec.body, program, spec.schedule, &scratch_bytes);
   }
 
-  // `uses`: of an earlier run, by phase; empty the first time.
-  absl::StatusOr<std::string> Write(const std::vector<Used>& uses) {
+  absl::StatusOr<std::string> Write() {
+    SINTER_RETURN_IF_ERROR(Run(nullptr).status());
+    const std::vector<Used> uses = std::move(uses_);
+    return Run(&uses);
+  }
+
+ private:
+  // `uses`: of the first run, by phase.
+  absl::StatusOr<std::string> Run(const std::vector<Used>* uses) {
     std::string text;
-    for (size_t phase = 0; phase < program_.phases.size(); ++phase) {
-      const Used* used = phase < uses.size() ? &uses[phase] : nullptr;
-      SINTER_ASSIGN_OR_RETURN(const std::string one, Phase(program_.phases[phase], used));
-      absl::StrAppend(&text, "  {\n", one, "  }\n");
+    uses_.clear();
+    passes_ = 0;
+    for (size_t i = 0; i < program_.phases.size(); ++i) {
+      const Used* used = uses == nullptr ? nullptr : &(*uses)[i];
+      SINTER_ASSIGN_OR_RETURN(const std::string phase, Phase(program_.phases[i], used));
+      absl::StrAppend(&text, "  {\n", phase, "  }\n");
     }
     return text;
   }
-  const std::vector<Used>& uses() const { return uses_; }
 
- private:
   absl::StatusOr<std::string> Phase(const StitchPhase& phase, const Used* used) {
     emitter_.StartUses();
     emitter_.OpenScope();
@@ -101,10 +110,15 @@ class KernelWriter {
   absl::Status Units(const StitchPhase& phase, const Used* used) {
     const StitchSchedule& s = spec_.schedule;
     emitter_.ForgetRows();
-    const Kept kept = used == nullptr ? Kept() : Choose(*used, s.keep_inputs, s.keep_values);
+    Kept kept;
+    if (used != nullptr) {
+      kept = Choose(*used, s.keep_inputs, s.keep_values);
+      SINTER_RETURN_IF_ERROR(ComputeAlike(*used, kept));
+    }
     emitter_.SetKept(kept);
     emitter_.OpenScope();
-    absl::Status status = Preload(kept, false);
+    Preload(kept, false);
+    absl::Status status;
     for (const StitchLoop& loop : phase.loops) {
       if (!status.ok()) break;
       const PassShape shape = ShapeOf(spec_.body, s, loop, false);
@@ -113,21 +127,55 @@ class KernelWriter {
     }
     const std::string inside = emitter_.CloseScope();
     SINTER_RETURN_IF_ERROR(status);
-    emitter_.Append(absl::StrCat(UnitLoopText(), inside, "  }\n"));
+    emitter_.Append(absl::StrCat(UnitLoopText(phase), inside, "  }\n"));
+    return absl::OkStatus();
+  }
+
+  // What every unit reads alike, computed once for all of a thread's elements; then it is kept.
+  absl::Status ComputeAlike(const Used& used, Kept& kept) {
+    if (!spec_.schedule.keep_alike) return absl::OkStatus();
+    std::map<ElementKey, std::string> names;
+    for (const ElementLoop& loop : element_loops_) {
+      if (loop.shape.flat) continue;
+      emitter_.SetKept(Kept());
+      emitter_.BeginPass(loop.var, loop.shape.width, -1);
+      emitter_.OpenScope();
+      emitter_.OpenScope();
+      std::string declared;
+      absl::Status status;
+      for (const auto& [key, passes] : used.alike) {
+        if (!Walks(key, loop.var)) continue;
+        const std::string name = emitter_.NewName("alike");
+        const absl::StatusOr<Emitted> value = emitter_.Pull(key.first, key.second);
+        status.Update(value.status());
+        if (!status.ok()) break;
+        emitter_.Add(absl::StrCat(emitter_.EachText(), name, "[j][e] = ", value->Each(), ";"));
+        absl::StrAppend(&declared, "  ", WordName(spec_.body.op(key.first).type.dtype), " ", name,
+                        "[", loop.shape.turns, "][", loop.shape.width, "];\n");
+        names[key] = name;
+      }
+      const std::string inside = emitter_.CloseScope(), around = emitter_.CloseScope();
+      SINTER_RETURN_IF_ERROR(status);
+      if (declared.empty()) continue;
+      emitter_.Append(absl::StrCat(declared, around,
+                                   AroundElements(loop.shape, spec_.schedule, inside)));
+    }
+    kept.alike = std::move(names);
+    for (const auto& [key, name] : kept.alike) kept.inputs.erase(key);
     return absl::OkStatus();
   }
 
   absl::Status Flat(const StitchLoop& loop, const Used* used) {
     const StitchSchedule& s = spec_.schedule;
     const PassShape shape = ShapeOf(spec_.body, s, loop, true);
-    const ElementLoop& elements = LoopFor(shape);
+    const IndexVar element = LoopFor(shape).var;
     Kept kept;
     if (used != nullptr) kept = Choose(ReadBy(*used, passes_), true, false);
     emitter_.SetKept(kept);
     emitter_.OpenScope();
-    absl::Status status = Preload(kept, true);
+    Preload(kept, true);
     PassWriter writer(spec_, program_, emitter_);
-    if (status.ok()) status.Update(writer.Write(loop, shape, elements.var, passes_++));
+    const absl::Status status = writer.Write(loop, shape, element, passes_++);
     const std::string inside = emitter_.CloseScope();
     SINTER_RETURN_IF_ERROR(status);
     const int64_t tile = int64_t{s.block_threads} * shape.width * shape.turns;
@@ -152,7 +200,10 @@ class KernelWriter {
   Kept Choose(const Used& used, bool inputs, bool values) {
     Kept kept;
     if (inputs) {
-      for (const auto& [key, passes] : used.inputs) kept.inputs[key] = emitter_.NewName("kept");
+      for (const auto& [key, passes] : used.inputs) {
+        if (spec_.schedule.keep_alike && program_.owner >= 0 && !OfUnit(key)) continue;
+        kept.inputs[key] = emitter_.NewName("kept");
+      }
     }
     if (values) {
       for (const auto& [key, passes] : used.values) {
@@ -163,7 +214,7 @@ class KernelWriter {
   }
 
   // Declares what is kept and reads inputs, all of a thread's reads at once.
-  absl::Status Preload(const Kept& kept, bool flat) {
+  void Preload(const Kept& kept, bool flat) {
     for (const ElementLoop& loop : element_loops_) {
       if (loop.shape.flat != flat) continue;
       std::string reads;
@@ -186,7 +237,11 @@ class KernelWriter {
                                   loop.shape.turns, "][", loop.shape.width, "];"));
       }
     }
-    return absl::OkStatus();
+  }
+
+  bool OfUnit(const ElementKey& key) {
+    return emitter_.space().MovesWith(
+        emitter_.Address(key.second, spec_.body.op(key.first).strides), emitter_.unit());
   }
 
   // Whether an element's position moves with a loop variable.
@@ -195,15 +250,21 @@ class KernelWriter {
                        [&](const Index& index) { return emitter_.space().MovesWith(index, var); });
   }
 
-  std::string UnitLoopText() const {
+  // Without row reductions nothing waits inside a unit, so the reads of several may be under way.
+  std::string UnitLoopText(const StitchPhase& phase) const {
     const StitchSchedule& s = spec_.schedule;
+    const bool waits = std::any_of(phase.loops.begin(), phase.loops.end(), [](const StitchLoop& l) {
+      return std::any_of(l.roots.begin(), l.roots.end(),
+                         [](const StitchRoot& r) { return r.kind == StitchRoot::kRow; });
+    });
     const int units = s.UnitsPerBlock();
     const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
                                             : absl::StrCat("blockIdx.x * ", units, "ll");
     const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
                                            : absl::StrCat("gridDim.x * ", units, "ll");
-    const std::string loop =
-        absl::Substitute("  for (long long base = $0; base < units; base += $1) {\n", first, step);
+    const std::string loop = absl::Substitute(
+        "$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
+        waits ? "" : absl::StrCat("  #pragma unroll ", kUnitsAtOnce, "\n"));
     if (units == 1) {
       return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
     }
@@ -245,18 +306,18 @@ class KernelWriter {
       const char* word = WordName(op.type.dtype);
       const std::string name = ColumnName(place.value), joiner = JoinName(op.reduce);
       absl::StrAppend(&leave,
-                      absl::Substitute("  leave_columns<$0, $1, $2, $3, $4, $5, $6>($7, "
+                      absl::Substitute("  leave_columns<$0, $1, $2, $3, $9, $4, $5, $6>($7, "
                                        "reinterpret_cast<$1*>(shared_columns),\n"
                                        "      reinterpret_cast<$1*>(scratch + $8));\n",
                                        joiner, word, s.block_threads, s.unit_threads, shape.turns,
-                                       shape.width, place.columns, name, place.parts));
+                                       shape.width, place.columns, name, place.parts, s.cluster));
       absl::StrAppend(
           &join, absl::Substitute(
-                     "  join_columns<$0, $1, $2, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
+                     "  join_columns<$0, $1, $2, $7, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
                      "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + "
                      "$5), $6);\n",
                      joiner, word, s.block_threads, place.columns, place.parts, place.results,
-                     op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1"));
+                     op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1", s.cluster));
       emitter_.SetColumn(place.value, absl::Substitute("reinterpret_cast<const $0*>(scratch + $1)",
                                                        word, place.results));
     }
@@ -321,10 +382,7 @@ std::string Prologue(const StitchSpec& spec, const StitchProgram& program) {
 }  // namespace
 
 absl::StatusOr<std::string> StitchSource(const StitchSpec& spec, const StitchProgram& program) {
-  KernelWriter first(spec, program);
-  SINTER_RETURN_IF_ERROR(first.Write({}).status());
-  KernelWriter second(spec, program);
-  SINTER_ASSIGN_OR_RETURN(const std::string phases, second.Write(first.uses()));
+  SINTER_ASSIGN_OR_RETURN(const std::string phases, KernelWriter(spec, program).Write());
   const StitchSchedule& s = spec.schedule;
   return absl::StrCat(
       "// ", s.ToString(), "\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n",

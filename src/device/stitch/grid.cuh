@@ -30,19 +30,21 @@ SINTER_DEVICE void grid_barrier(u64* counter) {
   __syncthreads();
 }
 
-// A column reduction of kColumns columns: thread t of each group holds partial results of columns
-// (j * kThreads + t) * kVector + e. Joins the block's groups and leaves the block's part at
-// `parts[blockIdx.x]`. `shared` has kGroups * kColumns words when kGroups > 1. All threads.
-template <class Join, class Word, int kBlock, int kThreads, int kChunks, int kVector, int kColumns>
+// A column reduction of kColumns columns: thread t of each group, in block `rank` of its cluster,
+// holds partial results of columns ((j * kCluster + rank) * kThreads + t) * kVector + e. Joins the
+// block's groups and leaves the cluster's part at `parts[cluster]`. `shared` has kGroups * kColumns words when kGroups > 1. All threads.
+template <class Join, class Word, int kBlock, int kThreads, int kCluster, int kChunks, int kVector,
+          int kColumns>
 SINTER_DEVICE void leave_columns(const Word (&held)[kChunks][kVector], Word* shared, Word* parts) {
   constexpr int kGroups = kBlock / kThreads;
   const int group = threadIdx.x / kThreads, thread = threadIdx.x % kThreads;
+  const int rank = kCluster > 1 ? blockIdx.x % kCluster : 0;
   Word* to = kGroups > 1 ? shared + group * kColumns
-                         : parts + static_cast<long long>(blockIdx.x) * kColumns;
+                         : parts + static_cast<long long>(blockIdx.x / kCluster) * kColumns;
   if constexpr (kGroups > 1) __syncthreads();
 #pragma unroll
   for (int j = 0; j < kChunks; ++j) {
-    const int column = (j * kThreads + thread) * kVector;
+    const int column = ((j * kCluster + rank) * kThreads + thread) * kVector;
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
       if (column + e < kColumns) to[column + e] = held[j][e];
@@ -61,11 +63,11 @@ SINTER_DEVICE void leave_columns(const Word (&held)[kChunks][kVector], Word* sha
 // Joins the parts of all blocks, in their order, and writes the results, each times `scale`. Blocks
 // share columns out 32 at a time; their warps share the parts. `shared` has kBlock words. All
 // threads, after a grid barrier; the results are there after another.
-template <class Join, class Word, int kBlock, int kColumns>
+template <class Join, class Word, int kBlock, int kCluster, int kColumns>
 SINTER_DEVICE void join_columns(const Word* parts, Word* shared, Word* results, Word scale) {
   constexpr int kWarps = kBlock / 32;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int count = gridDim.x;
+  const int count = gridDim.x / kCluster;
   for (int base = blockIdx.x * 32; base < kColumns; base += gridDim.x * 32) {
     const int column = base + lane < kColumns ? base + lane : kColumns - 1;
     Word joined = Join::empty(Word{});

@@ -38,7 +38,7 @@ std::string StitchSchedule::Canonical() const {
   ByteWriter w;
   w.U32(kVersion);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
-                    int64_t{vector}, int64_t{chunks}, int64_t{keep_inputs}, int64_t{keep_values},
+                    int64_t{vector}, int64_t{chunks}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
                     int64_t{blocks_per_sm}, int64_t{grid}}) {
     w.I64(v);
   }
@@ -53,6 +53,7 @@ std::string StitchSchedule::ToString() const {
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
   if (keep_inputs) absl::StrAppend(&text, " keep");
   if (keep_values) absl::StrAppend(&text, "+values");
+  if (keep_alike) absl::StrAppend(&text, "+alike");
   return absl::StrCat(text, " x", blocks_per_sm, " grid ", grid);
 }
 
@@ -94,6 +95,7 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   }
   s.keep_inputs = r.I64() != 0;
   s.keep_values = r.I64() != 0;
+  s.keep_alike = r.I64() != 0;
   s.blocks_per_sm = static_cast<int>(r.I64());
   s.grid = static_cast<int>(r.I64());
   SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));

@@ -24,6 +24,7 @@ struct StitchSchedule {
   int chunks = 1;          // without an owner: vectors that a thread takes in one turn
   bool keep_inputs = false;  // what a unit reads twice stays in registers
   bool keep_values = false;  // what is dear to compute twice stays in registers too
+  bool keep_alike = false;   // what all units read alike stays in registers
   int blocks_per_sm = 1;     // that must fit: bounds the registers of a thread
   int grid = 1;              // blocks of the launch, a multiple of cluster
 
