@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/plan/stitch/op_cost.h"
 #include "src/plan/stitch/sizes.h"
 
 namespace sinter {
@@ -26,48 +27,6 @@ double DistinctAt(const Op& input, int64_t m) {
   return count;
 }
 
-double UnaryCost(UnaryKind kind) {
-  switch (kind) {
-    case UnaryKind::kExp:
-    case UnaryKind::kTanh:
-    case UnaryKind::kSqrt:
-    case UnaryKind::kRsqrt:
-    case UnaryKind::kReciprocal:
-      return 6;
-    case UnaryKind::kSigmoid:
-    case UnaryKind::kLog:
-      return 10;
-    case UnaryKind::kErf:
-    case UnaryKind::kSin:
-    case UnaryKind::kCos:
-      return 24;
-    default:
-      return 1;
-  }
-}
-
-// `vector`: elements that an access takes.
-double CostOf(const Op& op, int vector) {
-  switch (op.kind) {
-    case OpKind::kInput:
-      return 1 + kAccessCost / vector;
-    case OpKind::kIota:
-    case OpKind::kConcat:
-      return 2;
-    case OpKind::kUnary:
-      return UnaryCost(op.unary);
-    case OpKind::kBinary:
-      return op.binary == BinaryKind::kDiv ? 8 : op.binary == BinaryKind::kPow ? 40 : 1;
-    case OpKind::kCompare:
-    case OpKind::kSelect:
-    case OpKind::kCast:
-    case OpKind::kReduce:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 // Ops between a root and the sub-roots and inputs that it reads.
 void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::set<ValueId>& ops) {
   if (!ops.insert(id).second) return;
@@ -82,7 +41,7 @@ class Counter {
  public:
   Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
           int64_t m)
-      : body_(body), program_(program), schedule_(schedule), m_(m) {}
+      : body_(body), program_(program), schedule_(schedule), m_(m), exact_(ExactOps(body)) {}
 
   StitchLoad Count() {
     for (const StitchPhase& phase : program_.phases) CountPhase(phase);
@@ -101,6 +60,7 @@ class Counter {
  private:
   void CountPhase(const StitchPhase& phase) {
     read_.clear();
+    computed_.clear();
     for (const StitchLoop& loop : phase.loops) {
       load_.levels = std::max(load_.levels, loop.level + 1);
       CountLoop(loop, true);
@@ -120,18 +80,25 @@ class Counter {
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     const int vector = LoopVector(body_, schedule_, loop);
-    double cost = kAccessCost / vector, serial = 1;
+    double cost = kAccessCost / vector, special = 0, serial = 1;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
-      cost += CostOf(op, vector);
+      OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);
+      const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
+      load_.repeats |= again && own.special > 0;
+      if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
+      cost += own.issue + (op.kind == OpKind::kInput ? kAccessCost / vector : 0);
+      special += own.special;
       if (program_.uses[static_cast<size_t>(id)] == ReduceUse::kSerial) {
         serial = std::max(serial, static_cast<double>(ReducedElements(body_, op)));
       }
       if (op.kind == OpKind::kInput) CountRead(id, units);
     }
     load_.instructions += elements * cost * serial;
+    load_.special += elements * special * serial;
     load_.serial_steps = std::max(load_.serial_steps, serial > 1 ? serial : 0);
     for (ValueId id : ops) {
+      computed_.insert(id);
       if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
     }
   }
@@ -169,8 +136,10 @@ class Counter {
   const StitchProgram& program_;
   const StitchSchedule& schedule_;
   const int64_t m_;
+  const std::vector<bool> exact_;
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
+  std::set<ValueId> computed_;     // ops of this phase's earlier loops
 };
 
 }  // namespace

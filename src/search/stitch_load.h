@@ -13,9 +13,11 @@ struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
   double again_bytes = 0;                    // read again by later passes, because nothing is kept
   double instructions = 0;                   // of all threads together, in threads' instructions
+  double special = 0;                        // of them, turns of the special function unit
   int64_t unit_bytes = 0;                    // of inputs that a unit reads for itself
   int64_t kept_words = 0;                    // registers of a thread that are kept, at most
-  int64_t alike = 0;          // tensors that all units read alike
+  int64_t alike = 0;                         // tensors that all units read alike
+  bool repeats = false;                      // a dear op is computed by several passes of a unit
   int levels = 0;                            // row reductions that follow one another
   int barriers = 0;                          // of the grid
   double column_words = 0;                   // results of column reductions

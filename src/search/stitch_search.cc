@@ -16,15 +16,15 @@ namespace {
 constexpr int kMostThreadsPerSm = 2048;
 constexpr int kMostBlocksPerSm = 32;
 constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
-constexpr int kMostKeptWords = 96;       // more would spill
-constexpr int64_t kMostTurns = 32;       // that are unrolled
-constexpr double kCopyShare = 0.93;   // of the read rate, when a stream is also written
-constexpr double kIssueShare = 0.6;   // of the issue slots that a mix of instructions fills
+constexpr int kMostKeptWords = 56;                        // more would spill
+constexpr int64_t kMostTurns = 32;                        // that are unrolled
+constexpr double kCopyShare = 0.93;  // of the read rate, when a stream is also written
+constexpr double kIssueShare = 0.8, kSpecialShare = 0.9;  // of the slots that are filled
 constexpr double kReadUs = 0.9;       // a read from memory under load, and what follows at once
 constexpr double kReadAgainUs = 0.5;  // from L2
 constexpr double kWarpJoinUs = 0.06, kBlockJoinUs = 0.2;  // a row reduction by a warp, by a block
-constexpr double kStepUs = 0.02;      // of a thread's own chain of reads
-constexpr int kTurnsAtOnce = 4;       // of a pass that keeps nothing: reads under way together
+constexpr double kStepUs = 0.02;                          // of a thread's own chain of reads
+constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
@@ -35,8 +35,8 @@ int BlocksPerSm(int threads, int registers) {
 double UnitUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
               int64_t turns, const DeviceModel& model) {
   const double join = s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs;
-  const double joins = std::max(0, load.levels - 1) *
-                       (join + (s.cluster > 1 ? model.cluster_barrier_us : 0));
+  const double joins =
+      std::max(0, load.levels - 1) * (join + (s.cluster > 1 ? model.cluster_barrier_us : 0));
   const double reads = std::ceil(static_cast<double>(turns) / kTurnsAtOnce);
   if (s.keep_inputs || program.owner < 0) return kReadUs + joins;
   return kReadUs + (reads * load.levels - 1) * kReadAgainUs + joins;
@@ -52,9 +52,8 @@ struct Spread {
 Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t bucket,
                 const DeviceModel& model) {
   const double items = static_cast<double>(WorkItems(program, bucket));
-  const double per_block = program.owner >= 0
-                               ? s.UnitsPerBlock()
-                               : double{1} * s.block_threads * s.vector * s.chunks;
+  const double per_block =
+      program.owner >= 0 ? s.UnitsPerBlock() : double{1} * s.block_threads * s.vector * s.chunks;
   const double groups = std::ceil(items / per_block) * s.cluster;
   Spread spread;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
@@ -64,8 +63,8 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
   return spread;
 }
 
-Prediction PredictProgram(const Chain& body, const StitchProgram& program,
-                          const StitchSchedule& s, int64_t bucket, const DeviceModel& model) {
+Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                          int64_t bucket, const DeviceModel& model) {
   const StitchLoad load = LoadOf(body, program, s, bucket);
   const Spread spread = SpreadOf(program, s, bucket, model);
   StitchLoop main;
@@ -77,7 +76,9 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program,
   p.l2_bytes = load.again_bytes;
   p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
   p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
-  const double issue = load.instructions / (model.clock_mhz * 128 * spread.busy * kIssueShare);
+  const double slots = model.clock_mhz * spread.busy;
+  const double issue = std::max(load.instructions / (128 * slots * kIssueShare),
+                                load.special / (16 * slots * kSpecialShare));
   const int phases = static_cast<int>(program.phases.size());
   const double waits = spread.rounds * UnitUs(program, s, load, turns, model) * phases;
   p.fixed_us = model.launch_us + model.drain_us + load.barriers * model.grid_barrier_us +
@@ -89,7 +90,9 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program,
       std::cbrt(moved * moved * moved + issue * issue * issue + waits * waits * waits);
   p.total_us = p.fixed_us + stream;
   const double longest = std::max({moved, issue, waits});
-  p.bound = waits == longest || p.fixed_us > stream ? "latency" : issue == longest ? "issue" : "hbm";
+  p.bound = waits == longest || p.fixed_us > stream ? "latency"
+            : issue == longest                      ? "issue"
+                                                    : "hbm";
   return p;
 }
 
@@ -164,15 +167,18 @@ class Enumerator {
     struct Kept {
       bool inputs, values, alike;
     };
-    constexpr Kept kKept[] = {{true, false, false}, {true, true, false}, {true, false, true},
-                              {true, true, true},   {false, false, false}};
+    constexpr Kept kKept[] = {{true, false, false},
+                              {true, true, false},
+                              {true, false, true},
+                              {true, true, true},
+                              {false, false, false}};
     for (const Kept& kept : kKept) {
       s.keep_inputs = kept.inputs;
       s.keep_values = kept.values;
       s.keep_alike = kept.alike;
       if ((kept.inputs || Cooperative()) && turns > kMostTurns) continue;
       const StitchLoad load = LoadOf(body_, program_, s, bucket_);
-      if (load.kept_words > kMostKeptWords) continue;
+      if (load.kept_words > kMostKeptWords || (kept.values && !load.repeats)) continue;
       int registers = Registers(s) + static_cast<int>(load.kept_words);
       if (Cooperative()) registers += static_cast<int>(turns) * s.vector;
       if (registers > 65536 / s.block_threads || registers > 200) continue;
@@ -190,7 +196,6 @@ class Enumerator {
     for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {
       grid = grid / s.cluster * s.cluster;
       if (grid < s.cluster || (Cooperative() && grid > fits)) continue;
-      if (s.keep_alike && wanted <= grid) continue;  // every block has one turn
       s.grid = static_cast<int>(grid);
       Add(s);
       if (wanted <= fits) return;

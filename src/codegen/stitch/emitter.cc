@@ -11,39 +11,12 @@
 #include "src/codegen/stitch/op_text.h"
 
 namespace sinter {
+
 namespace {
 
-// Dear enough that keeping the result beats computing it again.
-bool IsDear(const Op& op) {
-  if (op.kind == OpKind::kBinary) {
-    return op.binary == BinaryKind::kDiv || op.binary == BinaryKind::kPow;
-  }
-  if (op.kind != OpKind::kUnary) return false;
-  switch (op.unary) {
-    case UnaryKind::kNeg:
-    case UnaryKind::kAbs:
-    case UnaryKind::kRelu:
-    case UnaryKind::kSquare:
-    case UnaryKind::kFloor:
-    case UnaryKind::kNot:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Ops that an f32 output is made of.
-std::set<ValueId> ExactOps(const Chain& body) {
-  std::set<ValueId> exact;
-  for (const ChainOutput& output : body.outputs()) {
-    if (body.op(output.value).type.dtype == DType::kF32) exact.insert(output.value);
-  }
-  for (size_t i = body.ops().size(); i > 0; --i) {
-    const ValueId id = static_cast<ValueId>(i) - 1;
-    if (exact.count(id) == 0) continue;
-    for (ValueId operand : body.op(id).operands) exact.insert(operand);
-  }
-  return exact;
+bool IsComputed(const Op& op) {
+  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kSelect ||
+         op.kind == OpKind::kCast;
 }
 
 }  // namespace
@@ -121,7 +94,7 @@ absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
     return Emitted{absl::StrCat(kept->second, "[j]"), true, kElementDepth};
   }
   SINTER_ASSIGN_OR_RETURN(Emitted value, Compute(id, at));
-  if (value.vector && value.depth == kElementDepth && value.of_unit && IsDear(body_.op(id))) {
+  if (value.vector && value.depth == kElementDepth && value.of_unit && IsComputed(body_.op(id))) {
     NoteUse(used_.values, key);
     if (kept != kept_.values.end()) {
       Add(value.depth, absl::StrCat(EachText(), kept->second, "[j][e] = ", value.Each(), ";"));
@@ -244,6 +217,7 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Position from = PullPosition(body_, op, i, at, space_);
     SINTER_ASSIGN_OR_RETURN(const Emitted operand, Pull(op.operands[i], from));
+    used_.reads[{op.operands[i], Canonical(from)}].insert({id, Canonical(at)});
     operands.push_back(operand);
     names.push_back(operand.Each());
     vector |= operand.vector;
@@ -255,7 +229,7 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
     const Position from = PullPosition(body_, op, i, at, space_);
     NoteUse(used_.alike, {op.operands[i], Canonical(from)});
   }
-  const bool exact = exact_.count(id) > 0;
+  const bool exact = exact_[static_cast<size_t>(id)];
   return Declare(WordName(op.type.dtype), OpText(body_, op, names, exact), vector, depth, of_unit);
 }
 

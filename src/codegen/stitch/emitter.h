@@ -37,7 +37,9 @@ struct Kept {
 // What a pass used: the choice of what is kept is made from it.
 struct Used {
   std::map<ElementKey, std::set<int>> inputs, values;  // passes that read it as a vector
-  std::map<ElementKey, std::set<int>> alike;  // passes where a unit's values meet one that all share
+  std::map<ElementKey, std::set<ElementKey>> reads;    // of each value: what is computed from it
+  std::map<ElementKey, std::set<int>>
+      alike;  // passes where a unit's values meet one that all share
 };
 
 constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
@@ -112,7 +114,7 @@ class StitchEmitter {
   const IndexVar unit_;
   IndexVar element_ = -1;
   int width_ = 1, pass_ = 0, names_ = 0;
-  std::set<ValueId> exact_;  // ops that an f32 output is made of
+  const std::vector<bool> exact_;  // ExactOps
   std::vector<Scope> scopes_;
   std::map<ValueId, std::string> rows_, columns_;
   Kept kept_;

@@ -28,7 +28,8 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
   shape.turns = flat ? schedule.chunks : LoopTurns(body, schedule, loop);
   bool columns = false;
   for (const StitchRoot& root : loop.roots) columns |= root.kind == StitchRoot::kColumn;
-  shape.whole_unroll = flat || columns || schedule.keep_inputs || schedule.keep_values || schedule.keep_alike;
+  shape.whole_unroll =
+      flat || columns || schedule.keep_inputs || schedule.keep_values || schedule.keep_alike;
   return shape;
 }
 

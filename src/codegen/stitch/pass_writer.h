@@ -18,8 +18,8 @@ struct PassShape {
   bool flat = false;
   int64_t elements = 1;  // of a unit; flat: of everything, not counting M
   bool symbolic = false;
-  int width = 1;      // elements of a vector
-  int64_t turns = 1;  // vectors of a thread; flat: before it moves on by the whole grid
+  int width = 1;              // elements of a vector
+  int64_t turns = 1;          // vectors of a thread; flat: before it moves on by the whole grid
   bool whole_unroll = false;  // registers hold something for each turn
 };
 PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,

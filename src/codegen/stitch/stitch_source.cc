@@ -8,6 +8,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/emitter.h"
 #include "src/codegen/stitch/index_text.h"
+#include "src/codegen/stitch/keeping.h"
 #include "src/codegen/stitch/op_text.h"
 #include "src/codegen/stitch/pass_writer.h"
 #include "src/plan/stitch/sizes.h"
@@ -157,8 +158,8 @@ class KernelWriter {
       const std::string inside = emitter_.CloseScope(), around = emitter_.CloseScope();
       SINTER_RETURN_IF_ERROR(status);
       if (declared.empty()) continue;
-      emitter_.Append(absl::StrCat(declared, around,
-                                   AroundElements(loop.shape, spec_.schedule, inside)));
+      emitter_.Append(
+          absl::StrCat(declared, around, AroundElements(loop.shape, spec_.schedule, inside)));
     }
     kept.alike = std::move(names);
     for (const auto& [key, name] : kept.alike) kept.inputs.erase(key);
@@ -197,18 +198,17 @@ class KernelWriter {
     return some;
   }
 
+  // Of inputs, those that a unit reads for itself.
   Kept Choose(const Used& used, bool inputs, bool values) {
     Kept kept;
-    if (inputs) {
-      for (const auto& [key, passes] : used.inputs) {
-        if (spec_.schedule.keep_alike && program_.owner >= 0 && !OfUnit(key)) continue;
+    for (const auto& [key, passes] : used.inputs) {
+      if (inputs && (program_.owner < 0 || OfUnit(key))) {
         kept.inputs[key] = emitter_.NewName("kept");
       }
     }
-    if (values) {
-      for (const auto& [key, passes] : used.values) {
-        if (passes.size() > 1) kept.values[key] = emitter_.NewName("kept");
-      }
+    if (!values) return kept;
+    for (const ElementKey& key : ValuesWorthKeeping(spec_.body, used)) {
+      kept.values[key] = emitter_.NewName("kept");
     }
     return kept;
   }
@@ -262,9 +262,9 @@ class KernelWriter {
                                             : absl::StrCat("blockIdx.x * ", units, "ll");
     const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
                                            : absl::StrCat("gridDim.x * ", units, "ll");
-    const std::string loop = absl::Substitute(
-        "$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
-        waits ? "" : absl::StrCat("  #pragma unroll ", kUnitsAtOnce, "\n"));
+    const std::string loop =
+        absl::Substitute("$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
+                         waits ? "" : absl::StrCat("  #pragma unroll ", kUnitsAtOnce, "\n"));
     if (units == 1) {
       return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
     }
@@ -312,12 +312,14 @@ class KernelWriter {
                                        joiner, word, s.block_threads, s.unit_threads, shape.turns,
                                        shape.width, place.columns, name, place.parts, s.cluster));
       absl::StrAppend(
-          &join, absl::Substitute(
-                     "  join_columns<$0, $1, $2, $7, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
-                     "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + "
-                     "$5), $6);\n",
-                     joiner, word, s.block_threads, place.columns, place.parts, place.results,
-                     op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1", s.cluster));
+          &join,
+          absl::Substitute(
+              "  join_columns<$0, $1, $2, $7, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
+              "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + "
+              "$5), $6);\n",
+              joiner, word, s.block_threads, place.columns, place.parts, place.results,
+              op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1",
+              s.cluster));
       emitter_.SetColumn(place.value, absl::Substitute("reinterpret_cast<const $0*>(scratch + $1)",
                                                        word, place.results));
     }

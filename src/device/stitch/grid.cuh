@@ -32,7 +32,8 @@ SINTER_DEVICE void grid_barrier(u64* counter) {
 
 // A column reduction of kColumns columns: thread t of each group, in block `rank` of its cluster,
 // holds partial results of columns ((j * kCluster + rank) * kThreads + t) * kVector + e. Joins the
-// block's groups and leaves the cluster's part at `parts[cluster]`. `shared` has kGroups * kColumns words when kGroups > 1. All threads.
+// block's groups and leaves the cluster's part at `parts[cluster]`. `shared` has kGroups * kColumns
+// words when kGroups > 1. All threads.
 template <class Join, class Word, int kBlock, int kThreads, int kCluster, int kChunks, int kVector,
           int kColumns>
 SINTER_DEVICE void leave_columns(const Word (&held)[kChunks][kVector], Word* shared, Word* parts) {

@@ -38,8 +38,8 @@ std::string StitchSchedule::Canonical() const {
   ByteWriter w;
   w.U32(kVersion);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
-                    int64_t{vector}, int64_t{chunks}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
-                    int64_t{blocks_per_sm}, int64_t{grid}}) {
+                    int64_t{vector}, int64_t{chunks}, int64_t{keep_inputs}, int64_t{keep_values},
+                    int64_t{keep_alike}, int64_t{blocks_per_sm}, int64_t{grid}}) {
     w.I64(v);
   }
   return w.Take();
