@@ -67,6 +67,8 @@ class Counter {
     }
     for (const StitchLoop& loop : phase.flat) CountLoop(loop, false);
     for (ValueId input : read_) seen_.insert(input);
+    load_.alike = std::max(load_.alike, alike_);
+    alike_ = 0;
   }
 
   void CountLoop(const StitchLoop& loop, bool units) {
@@ -93,6 +95,7 @@ class Counter {
         serial = std::max(serial, static_cast<double>(ReducedElements(body_, op)));
       }
       if (op.kind == OpKind::kInput) CountRead(id, units);
+      for (ValueId operand : op.operands) CountColumn(operand, units);
     }
     load_.instructions += elements * cost * serial;
     load_.special += elements * special * serial;
@@ -103,13 +106,22 @@ class Counter {
     }
   }
 
+  // The result of a column reduction, which every unit reads unless it is kept.
+  void CountColumn(ValueId id, bool units) {
+    if (!units || program_.uses[static_cast<size_t>(id)] != ReduceUse::kColumn) return;
+    ++alike_;
+    if (schedule_.keep_alike) return;
+    load_.again_bytes += 4.0 * static_cast<double>(MainElements(program_)) *
+                         static_cast<double>(WorkItems(program_, m_));
+  }
+
   void CountRead(ValueId id, bool units) {
     const Op& op = body_.op(id);
     const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
     const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
     const bool alike = units && IsAlike(op);
-    if (units && alike && !again) ++load_.alike;
+    if (units && alike && !again) ++alike_;
     if (alike && !schedule_.keep_alike) {
       load_.again_bytes += static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *
                            static_cast<double>(WorkItems(program_, m_));
@@ -139,6 +151,7 @@ class Counter {
   const std::vector<bool> exact_;
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
+  int64_t alike_ = 0;              // of this phase
   std::set<ValueId> computed_;     // ops of this phase's earlier loops
 };
 

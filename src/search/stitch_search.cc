@@ -18,49 +18,77 @@ constexpr int kMostBlocksPerSm = 32;
 constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
 constexpr int kMostKeptWords = 56;                        // more would spill
 constexpr int64_t kMostTurns = 32;                        // that are unrolled
-constexpr double kCopyShare = 0.93;  // of the read rate, when a stream is also written
-constexpr double kIssueShare = 0.8, kSpecialShare = 0.9;  // of the slots that are filled
-constexpr double kReadUs = 0.9;       // a read from memory under load, and what follows at once
-constexpr double kReadAgainUs = 0.5;  // from L2
-constexpr double kWarpJoinUs = 0.06, kBlockJoinUs = 0.2;  // a row reduction by a warp, by a block
-constexpr double kStepUs = 0.02;                          // of a thread's own chain of reads
+// What measurements of about 650 schedules of 29 graphs say beside the device model; README.md.
+constexpr double kCopyShare = 0.85;    // of the read rate, when a stream is also written
+constexpr double kIssueShare = 1.2;    // of issue slots: two of the counted ones often become one
+constexpr double kSpecialShare = 1.0;  // of the special function units' slots
+constexpr double kReadUs = 0.5;        // a first read from memory
+constexpr double kReadAgainUs = 0.1;   // from L1 or L2
+constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
+constexpr double kColumnJoinUs = 1.2;  // a column reduction, beside the grid's barriers
+constexpr double kStepUs = 0.02;       // of a thread's own chain of reads
+constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
+constexpr double kPersistentLoss =
+    0.05;                        // blocks that take turns, against blocks that replace others
 constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
+constexpr double kNorm = 4;      // of levels that disturb one another
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
   return std::clamp(std::min(by_registers, kMostThreadsPerSm / threads), 1, kMostBlocksPerSm);
 }
 
-// One unit's time for the threads that share it: what no other unit hides.
-double UnitUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
-              int64_t turns, const DeviceModel& model) {
-  const double join = s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs;
-  const double joins =
-      std::max(0, load.levels - 1) * (join + (s.cluster > 1 ? model.cluster_barrier_us : 0));
-  const double reads = std::ceil(static_cast<double>(turns) / kTurnsAtOnce);
-  if (s.keep_inputs || program.owner < 0) return kReadUs + joins;
-  return kReadUs + (reads * load.levels - 1) * kReadAgainUs + joins;
-}
-
 // The blocks of a launch and how the work falls on them.
 struct Spread {
+  double turns = 0;     // of blocks (or clusters) together: each does `items` of work
+  double items = 0;     // units of a turn; without units, elements
   double busy = 0;      // SMs with work
   double resident = 0;  // blocks at once
-  double rounds = 0;    // that the resident blocks make, the last one counted whole
+  double rounds = 0;    // that the resident blocks make
 };
 
 Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t bucket,
                 const DeviceModel& model) {
-  const double items = static_cast<double>(WorkItems(program, bucket));
-  const double per_block =
-      program.owner >= 0 ? s.UnitsPerBlock() : double{1} * s.block_threads * s.vector * s.chunks;
-  const double groups = std::ceil(items / per_block) * s.cluster;
   Spread spread;
+  const double items = static_cast<double>(WorkItems(program, bucket));
+  spread.items =
+      program.owner >= 0 ? s.UnitsPerBlock() : double{1} * s.block_threads * s.vector * s.chunks;
+  spread.turns = std::ceil(items / spread.items);
+  const double groups = spread.turns * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
   spread.busy = std::min<double>(model.sm_count, blocks);
   spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
-  spread.rounds = std::ceil(groups / spread.resident);
+  const double rounds = groups / spread.resident;
+  // Blocks that replace others start when there is room; those of one launch wait for the slowest.
+  spread.rounds = blocks < groups || rounds < 2 ? std::ceil(rounds) : rounds + 0.5;
   return spread;
+}
+
+// What one turn of a block takes when nothing else runs on its SM: its reads, then its
+// instructions, then its row reductions.
+double TurnUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
+              const Spread& spread, int64_t passes_turns, const DeviceModel& model) {
+  const double phases = static_cast<double>(program.phases.size());
+  const double share = 1 / (spread.turns * phases);
+  const double filled =
+      std::min<double>(s.cluster, s.block_threads / 32.0 * s.cluster / kIssueWarps);
+  const double slots = model.clock_mhz * filled;
+  const double issue = std::max(load.instructions * share / (128 * slots * kIssueShare),
+                                load.special * share / (16 * slots * kSpecialShare));
+  const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
+  const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
+  const double join = (s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs) +
+                      (s.cluster > 1 ? model.cluster_barrier_us : 0);
+  const double joins = std::max(0, load.levels - 1) * join;
+  const double again =
+      s.keep_inputs || program.owner < 0
+          ? 0
+          : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
+  return kReadUs + again * kReadAgainUs + joins + issue + moved;
+}
+
+double Norm(double a, double b, double c) {
+  return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm) + std::pow(c, kNorm), 1 / kNorm);
 }
 
 Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
@@ -69,30 +97,27 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   const Spread spread = SpreadOf(program, s, bucket, model);
   StitchLoop main;
   main.elements = MainElements(program);
-  const int64_t turns = program.owner < 0 ? 1 : LoopTurns(body, s, main);
+  const int64_t passes_turns = program.owner < 0 ? 1 : LoopTurns(body, s, main);
   const double share = spread.busy / model.sm_count;
   Prediction p;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
   p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
-  p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
+  p.l2_us = p.l2_bytes / (model.l2_shared_bytes_per_us * share);
   const double slots = model.clock_mhz * spread.busy;
   const double issue = std::max(load.instructions / (128 * slots * kIssueShare),
                                 load.special / (16 * slots * kSpecialShare));
-  const int phases = static_cast<int>(program.phases.size());
-  const double waits = spread.rounds * UnitUs(program, s, load, turns, model) * phases;
-  p.fixed_us = model.launch_us + model.drain_us + load.barriers * model.grid_barrier_us +
+  const double phases = static_cast<double>(program.phases.size());
+  const double turns =
+      spread.rounds * phases * TurnUs(program, s, load, spread, passes_turns, model);
+  p.fixed_us = model.launch_us + load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
                load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
                load.serial_steps * kStepUs;
   const double moved = p.hbm_us + p.l2_us;
-  // Streams that take nearly as long disturb one another.
-  const double stream =
-      std::cbrt(moved * moved * moved + issue * issue * issue + waits * waits * waits);
-  p.total_us = p.fixed_us + stream;
-  const double longest = std::max({moved, issue, waits});
-  p.bound = waits == longest || p.fixed_us > stream ? "latency"
-            : issue == longest                      ? "issue"
-                                                    : "hbm";
+  const bool persistent = s.grid < spread.turns * s.cluster;
+  p.total_us = p.fixed_us + Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
+  const double longest = std::max({moved, issue, turns});
+  p.bound = turns == longest ? "latency" : issue == longest ? "issue" : "hbm";
   return p;
 }
 
@@ -106,7 +131,15 @@ class Enumerator {
         bucket_(bucket),
         model_(model),
         options_(options),
-        out_(out) {}
+        out_(out) {
+    for (const StitchPhase& phase : program.phases) {
+      int columns = 0;
+      for (const StitchLoop& loop : phase.loops) {
+        for (const StitchRoot& root : loop.roots) columns += root.kind == StitchRoot::kColumn;
+      }
+      columns_ = std::max(columns_, columns);
+    }
+  }
 
   void Run() {
     if (program_.phases.size() > 1 && !options_.allow_cooperative) return;
@@ -180,7 +213,7 @@ class Enumerator {
       const StitchLoad load = LoadOf(body_, program_, s, bucket_);
       if (load.kept_words > kMostKeptWords || (kept.values && !load.repeats)) continue;
       int registers = Registers(s) + static_cast<int>(load.kept_words);
-      if (Cooperative()) registers += static_cast<int>(turns) * s.vector;
+      registers += static_cast<int>(turns) * LoopVector(body_, s, main) * columns_;
       if (registers > 65536 / s.block_threads || registers > 200) continue;
       s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
       Grids(s, s.UnitsPerBlock());
@@ -214,6 +247,7 @@ class Enumerator {
   const DeviceModel& model_;
   const SearchOptions& options_;
   std::vector<RankedStitch>* const out_;
+  int columns_ = 0;  // column reductions of one phase: each has a register for a thread's element
 };
 
 }  // namespace
