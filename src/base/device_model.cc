@@ -32,6 +32,8 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("hbm_idle_loss", model.hbm_idle_loss, 0, 1);
   visit("l2_bytes_per_us", model.l2_bytes_per_us, 1, 1e12);
   visit("l2_shared_bytes_per_us", model.l2_shared_bytes_per_us, 1, 1e12);
+  visit("l2_reader_gain", model.l2_reader_gain, 0, 10);
+  visit("l2_straddle_loss", model.l2_straddle_loss, 0, 10);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);
   visit("dsm_bytes_per_us", model.dsm_bytes_per_us, 1, 1e12);

@@ -32,7 +32,9 @@ struct DeviceModel {
   double hbm_bytes_per_us = 0;               // read stream, whole chip, every SM reading
   double hbm_idle_loss = 0;                  // what of it each share of idle SMs takes away
   double l2_bytes_per_us = 0;                // L2 to all SMs, each reading bytes of its own
-  double l2_shared_bytes_per_us = 0;         // the same, many SMs reading the same bytes
+  double l2_shared_bytes_per_us = 0;         // the same, all SMs reading the same bytes
+  double l2_reader_gain = 0;    // what of l2_bytes_per_us each doubling of the readers of bytes adds
+  double l2_straddle_loss = 0;  // what a 128-byte row of a box costs more that lies in two lines
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
   std::array<double, 5> dsm_bytes_per_us{};  // whole chip, by cluster size

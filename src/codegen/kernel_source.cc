@@ -78,6 +78,8 @@ std::string ConfigText(const KernelSpec& spec) {
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
                   ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
+  absl::StrAppend(&text, "  static constexpr int kWeightsShare = ", TilesM(s.share),
+                  ", kRowsShare = ", TilesN(s.share), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(spec)),
                   ", kConstantWeights = ", Bool(spec.constant_weights), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),

@@ -10,7 +10,8 @@ namespace {
 constexpr uint32_t kSubtileColumns = 64;  // 128 bytes: the span of the 128-byte swizzle
 constexpr uint64_t kMapAlignment = 16;
 
-// Extents of a matrix operand, contiguous dimension first, and the box that one TMA load takes.
+// Extents of a matrix operand, contiguous dimension first, and the box that one TMA load takes: of
+// what a pair of blocks shares, each loads a half.
 struct MatrixShape {
   Dim columns, rows;
   uint32_t box_rows;
@@ -18,11 +19,12 @@ struct MatrixShape {
 
 MatrixShape WeightShape(const KernelSpec& spec, int64_t in, int64_t out, const ProductTile& tile) {
   const Schedule& s = spec.schedule;
+  const int blocks = TilesM(s.share);
   if (spec.problem.layout == Layout::kIO) {
-    return {Dim::Constant(out), Dim::Constant(in), static_cast<uint32_t>(s.block_k)};
+    return {Dim::Constant(out), Dim::Constant(in), static_cast<uint32_t>(s.block_k / blocks)};
   }
   return {Dim::Constant(in), Dim::Constant(out),
-          static_cast<uint32_t>(tile.block_n / s.warpgroups_n)};
+          static_cast<uint32_t>(tile.block_n / s.warpgroups_n / blocks)};
 }
 
 Dim RowsOf(const KernelSpec& spec) {
@@ -32,7 +34,7 @@ Dim RowsOf(const KernelSpec& spec) {
 MatrixShape ShapeOf(const KernelSpec& spec, Role role) {
   const FfnProblem& p = spec.problem;
   const Schedule& s = spec.schedule;
-  const uint32_t block_m = static_cast<uint32_t>(s.block_m);
+  const uint32_t block_m = static_cast<uint32_t>(s.block_m / TilesN(s.share));
   switch (role) {
     case Role::kA:
       return {Dim::Constant(p.k), RowsOf(spec), block_m};

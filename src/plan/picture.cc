@@ -12,8 +12,8 @@ namespace {
 // One row a dataflow: dataflow, title, medium of C, how, persistent, cluster_owns_rows,
 // weights_ahead.
 constexpr DataflowRow kRows[] = {
-    {Dataflow::kProduct, "one product: a tile a block, or a group of blocks that share K",
-     Medium::kNone, "", false, false, false},
+    {Dataflow::kProduct, "one product: persistent blocks, or groups of blocks that share K or loads",
+     Medium::kNone, "", true, false, false},
     {Dataflow::kGridExchange, "persistent blocks: C goes through L2, W2 loads while C is under way",
      Medium::kL2, "ready flags", true, false, true},
     {Dataflow::kClusterExchange,
@@ -85,11 +85,15 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
   out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.problem.bucket));
   out->tile_columns = std::min<int64_t>(tile.block_n, columns);
   out->split_k = tile.split_k;
+  out->share = s.share;
   out->row_tiles = CeilDiv(spec.problem.bucket, s.block_m);
   out->column_tiles = row.cluster_owns_rows ? s.cluster : CeilDiv(columns, tile.block_n);
   if (row.persistent) {
-    const int64_t groups = std::max<int64_t>(1, s.grid / std::max(1, tile.split_k));
-    out->turns = std::max<int64_t>(1, CeilDiv(out->row_tiles * out->column_tiles, groups));
+    const int64_t blocks = tile.split_k * TilesM(s.share) * TilesN(s.share);
+    const int64_t groups = std::max<int64_t>(1, s.grid / std::max<int64_t>(1, blocks));
+    const int64_t units =
+        CeilDiv(out->row_tiles, TilesM(s.share)) * CeilDiv(out->column_tiles, TilesN(s.share));
+    out->turns = std::max<int64_t>(1, CeilDiv(units, groups));
   }
 }
 

@@ -67,6 +67,8 @@ std::vector<std::string> BoxLines(const ProductPicture& p) {
   if (p.turns > 1) {
     lines.push_back(absl::StrCat("up to ", p.turns, " tiles a ", split ? "group" : "block"));
   }
+  if (p.share != Share::kNone)
+    lines.push_back(absl::StrCat("2 blocks share the ", NameOf(p.share)));
   for (std::string& line : lines) line.resize(std::min(line.size(), kBox - 4));
   return lines;
 }

@@ -32,6 +32,7 @@ Json ScheduleJson(const Schedule& s) {
           {"block_k", s.block_k},
           {"stages", s.stages},
           {"cluster", s.cluster},
+          {"share", Str(NameOf(s.share))},
           {"grid", s.grid},
           {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
           {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};

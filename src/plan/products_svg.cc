@@ -22,10 +22,11 @@ struct Owner {
 
 Owner OwnerOf(const KernelPicture& k, const ProductPicture& p, int64_t r, int64_t c) {
   if (k.row->cluster_owns_rows) return {r, 0};
-  const int64_t split = std::max(1, p.split_k);
-  const int64_t groups = std::max<int64_t>(1, k.blocks / split);
-  const int64_t tile = r * p.column_tiles + c;
-  return {tile % groups * split / std::max<int64_t>(1, k.cluster), tile / groups};
+  const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesM(p.share) * TilesN(p.share);
+  const int64_t groups = std::max<int64_t>(1, k.blocks / blocks);
+  const int64_t columns = (p.column_tiles + TilesN(p.share) - 1) / TilesN(p.share);
+  const int64_t unit = r / TilesM(p.share) * columns + c / TilesN(p.share);
+  return {unit % groups * blocks / std::max<int64_t>(1, k.cluster), unit / groups};
 }
 
 // Edges that grow with the matrix, but slowly: 64 and 16384 are to fit side by side.
@@ -83,6 +84,7 @@ std::string TileText(const ProductPicture& p) {
 std::string WorkText(const ProductPicture& p) {
   std::string text = absl::StrCat("K ", p.k);
   if (p.split_k > 1) absl::StrAppend(&text, " in ", p.split_k, " parts, added over DSM");
+  if (p.share != Share::kNone) absl::StrAppend(&text, "; 2 blocks share the ", NameOf(p.share));
   if (p.turns > 1)
     absl::StrAppend(&text, "; up to ", p.turns, " tiles a ", p.split_k > 1 ? "group" : "block");
   return text;

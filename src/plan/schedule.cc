@@ -9,14 +9,15 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kScheduleVersion = 1;
+constexpr uint8_t kScheduleVersion = 2;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.grid, s.first, s.second);
+                  s.cluster, s.share, s.grid, s.first, s.second);
 }
 
 bool IsDataflow(uint8_t v) { return v >= 1 && v <= 3; }
+bool IsShare(uint8_t v) { return v <= 2; }
 
 }  // namespace
 
@@ -32,12 +33,25 @@ absl::string_view NameOf(Dataflow dataflow) {
   return "invalid";
 }
 
+absl::string_view NameOf(Share share) {
+  switch (share) {
+    case Share::kNone:
+      return "none";
+    case Share::kWeights:
+      return "weights";
+    case Share::kRows:
+      return "rows";
+  }
+  return "invalid";
+}
+
 bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fields(o); }
 
 std::string Schedule::Canonical() const {
   ByteWriter w;
   w.U8(kScheduleVersion);
   w.U8(static_cast<uint8_t>(dataflow));
+  w.U8(static_cast<uint8_t>(share));
   for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
                 first.split_k, second.block_n, second.split_k}) {
     w.U32(static_cast<uint32_t>(v));
@@ -49,6 +63,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
   const uint8_t version = r.U8();
   const uint8_t dataflow = r.U8();
+  const uint8_t share = r.U8();
   Schedule s;
   for (int* v :
        {&s.block_m, &s.warpgroups_m, &s.warpgroups_n, &s.block_k, &s.stages, &s.cluster, &s.grid,
@@ -63,14 +78,19 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   if (!IsDataflow(dataflow)) {
     return absl::DataLossError(absl::StrCat("schedule: dataflow ", dataflow, " is not 1 to 3"));
   }
+  if (!IsShare(share)) {
+    return absl::DataLossError(absl::StrCat("schedule: share ", share, " is not 0 to 2"));
+  }
   s.dataflow = static_cast<Dataflow>(dataflow);
+  s.share = static_cast<Share>(share);
   return s;
 }
 
 std::string Schedule::ToString() const {
   std::string text = absl::StrCat(NameOf(dataflow), " bm", block_m, " wg", warpgroups_m, "x",
-                                  warpgroups_n, " bk", block_k, " st", stages, " cl", cluster,
-                                  " grid", grid, " first ", first.block_n, "/", first.split_k);
+                                  warpgroups_n, " bk", block_k, " st", stages, " cl", cluster);
+  if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
+  absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);
   if (dataflow != Dataflow::kProduct) {
     absl::StrAppend(&text, " second ", second.block_n, "/", second.split_k);
   }

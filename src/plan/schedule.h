@@ -14,8 +14,8 @@
 namespace sinter {
 
 enum class Dataflow : uint8_t {
-  kProduct = 1,  // gemm family: one product a launch, a tile per group of `split_k` blocks, no
-                 // waiting across groups
+  kProduct = 1,  // gemm family: one product a launch; persistent, each cluster walks tiles; no
+                 // waiting across clusters
   kGridExchange =
       2,  // chain family, dataflow (d): persistent; C through L2, the reader waits for the C tiles
           // it needs (cooperative launch); the second product's weights load before that wait
@@ -25,6 +25,16 @@ enum class Dataflow : uint8_t {
 };
 
 absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange"
+
+// What the two blocks of a cluster load together, each half of it for both (TMA multicast): L2 is
+// read once for two tiles. kProduct whose K is not split.
+enum class Share : uint8_t {
+  kNone = 0,
+  kWeights = 1,  // the blocks take neighbouring M tiles of the same columns
+  kRows = 2,     // the blocks take neighbouring column tiles of the same rows
+};
+
+absl::string_view NameOf(Share share);  // "none", "weights", "rows"
 
 // How one product is cut. `split_k` blocks of a cluster share a tile's K range and add their f32
 // parts through distributed shared memory (dsm_reduce_scatter by rows): FlashFuser's cls_k for the
@@ -47,7 +57,8 @@ struct Schedule {
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
-  int grid = 0;          // blocks of the launch, a multiple of cluster
+  Share share = Share::kNone;  // what a cluster of 2 loads together
+  int grid = 0;                // blocks of the launch, a multiple of cluster
   ProductTile first;     // for kClusterExchange: block_n = columns of C per block
   ProductTile
       second;  // unused when the problem has one product; kClusterExchange: columns of E per block
@@ -59,6 +70,11 @@ struct Schedule {
   static absl::StatusOr<Schedule> FromCanonical(absl::string_view bytes);
 };
 
+// Tiles along M and along the columns that a cluster takes at once: 2 where its blocks share what
+// the other dimension loads, else 1.
+constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }
+constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
+
 // Sizes that follow from a problem and a schedule. The device library computes the same ones;
 // generated source asserts it.
 struct ScheduleSizes {
@@ -69,6 +85,7 @@ struct ScheduleSizes {
   int64_t accumulators = 0;    // f32 registers a consumer thread holds at most
   int64_t m_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
+  int64_t units = 0;  // kProduct: what clusters take one after another, a tile or a pair of them
   int64_t flag_bytes = 0;    // header and ready flags in the workspace (kGridExchange)
   int64_t c_bytes = 0;       // C in the workspace (kGridExchange)
 };

@@ -69,12 +69,14 @@ absl::Status CheckRing(const Schedule& s) {
   return absl::OkStatus();
 }
 
-// With two consumer warpgroups a thread of a persistent kernel has 216 registers; the erf form of
-// GELU, and the sum of eight ranks' parts, need so many themselves that wider tiles spill.
+// With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there is
+// one product; the erf form of GELU, and the sum of eight ranks' parts, need so many themselves that
+// wider tiles spill.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
-  if (s.dataflow != Dataflow::kGridExchange || s.warpgroups_m * s.warpgroups_n < 2)
+  if (s.dataflow == Dataflow::kClusterExchange || s.warpgroups_m * s.warpgroups_n < 2)
     return kMaxAccumulators;
   if (p.activation == Activation::kGeluErf) return kMaxErfAccumulators;
+  if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
   return s.first.split_k >= 8 ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
 
@@ -103,13 +105,35 @@ absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view
   return absl::OkStatus();
 }
 
+// Each block of a pair loads half of what both need; a half begins where a swizzle pattern does,
+// on 8 rows of a tile.
+absl::Status CheckShare(const FfnProblem& p, const Schedule& s) {
+  const int share = static_cast<int>(s.share);
+  if (share < 0 || share > 2) return Refuse("share", share, "is not 0 to 2");
+  if (s.share == Share::kNone) return absl::OkStatus();
+  if (s.dataflow != Dataflow::kProduct)
+    return Refuse("share", share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (s.first.split_k != 1)
+    return Refuse("share", share, absl::StrCat("is not 0 with first.split_k ", s.first.split_k));
+  if (s.cluster != 2)
+    return Refuse("cluster", s.cluster, absl::StrCat("is not 2 with share ", NameOf(s.share)));
+  if (s.share == Share::kRows && s.block_m % 16 != 0)
+    return Refuse("block_m", s.block_m, "is not a multiple of 16, with rows in halves");
+  if (s.share == Share::kWeights && p.layout == Layout::kOI &&
+      s.first.block_n % (16 * s.warpgroups_n) != 0) {
+    return Refuse("first.block_n", s.first.block_n,
+                  "is not a multiple of 16 per warpgroup, with weights in halves");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckProductShape(const Schedule& s, const ScheduleSizes& z) {
-  if (s.cluster != s.first.split_k) {
+  if (s.share == Share::kNone && s.cluster != s.first.split_k) {
     return Refuse("cluster", s.cluster, absl::StrCat("is not first.split_k ", s.first.split_k));
   }
-  const int64_t want = z.first_tiles * s.first.split_k;
-  if (s.grid != want) {
-    return Refuse("grid", s.grid, absl::StrCat("is not tiles * first.split_k = ", want));
+  const int64_t most = z.units * s.cluster;
+  if (s.grid > most) {
+    return Refuse("grid", s.grid, absl::StrCat("is above the ", most, " blocks with work"));
   }
   return absl::OkStatus();
 }
@@ -189,6 +213,7 @@ absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckRing(s));
   SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, p.FirstWidth(), p.k));
   if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p.n));
+  SINTER_RETURN_IF_ERROR(CheckShare(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   switch (s.dataflow) {
     case Dataflow::kProduct:

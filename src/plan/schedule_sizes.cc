@@ -47,6 +47,10 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   z.m_tiles = CeilDiv(problem.bucket, s.block_m);
   z.first_tiles = z.m_tiles * CeilDiv(problem.n, s.first.block_n);
   z.second_tiles = two ? z.m_tiles * CeilDiv(problem.l, s.second.block_n) : 0;
+  if (s.dataflow == Dataflow::kProduct) {
+    z.units = CeilDiv(z.m_tiles, TilesM(s.share)) *
+              CeilDiv(CeilDiv(problem.n, s.first.block_n), TilesN(s.share));
+  }
   if (s.dataflow == Dataflow::kGridExchange) {
     z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
     z.c_bytes = problem.bucket * problem.n * element;

@@ -66,13 +66,13 @@ double EndsUs(double end_us, const ProductLoad& load) {
 Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const ProductDims dims = FirstDims(p);
-  const ProductLoad load = LoadOf(dims, p, s, s.first, model.ResidentBlocks(s.cluster), model);
-  const auto turns = static_cast<double>(load.turns);
+  const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
+  const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  line.Fixed(model.launch_us);
-  line.Fixed(turns * (model.fill_us + StoreUs(p, s, s.first, model)));  // every turn is a new block
+  line.Fixed(model.launch_us + model.fill_us + EndsUs(StoreUs(p, s, s.first, model), load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
-  line.Dsm(turns * ReduceUs(dims, s, s.first, model), s.grid * ReduceBytes(dims, s, s.first));
+  line.Dsm(EndsUs(ReduceUs(dims, s, s.first, model), load),
+           static_cast<double>(z.units) * s.first.split_k * ReduceBytes(dims, s, s.first));
   line.Fixed(model.drain_us);
   return line.Finish();
 }
@@ -134,6 +134,20 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   return line.Finish();
 }
 
+// Piecewise linear between powers of two: the same on every machine, unlike log2.
+double Doublings(double readers) {
+  double doublings = 0;
+  for (; readers >= 2; readers /= 2) doublings += 1;
+  return doublings + std::max(0.0, readers - 1);
+}
+
+// What many blocks read at about the same time costs L2 less, but far from once for all.
+double L2Us(const L2Stream& stream, const DeviceModel& model) {
+  const double rate = model.l2_bytes_per_us * (1 + model.l2_reader_gain * Doublings(stream.readers));
+  return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
+         std::min(rate, model.l2_shared_bytes_per_us);
+}
+
 }  // namespace
 
 LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_bytes,
@@ -141,8 +155,7 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   LevelTimes t;
   const double idle = std::max(0.0, 1 - static_cast<double>(load.busy_blocks) / model.sm_count);
   t.hbm = load.hbm_bytes / (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
-  t.l2 = load.own_bytes / model.l2_bytes_per_us +
-         (load.total_bytes - load.own_bytes) / model.l2_shared_bytes_per_us;
+  t.l2 = L2Us(load.weights, model) + L2Us(load.rows, model);
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
   // Two warpgroups take turns at the tensor cores; a lone one leaves them idle between stages.
@@ -151,7 +164,7 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   // What one SM takes in: its bandwidth, the producer's loop, or the latency of a ring of loads.
   // One stage is always with the consumers, and the first turn of the ring is the fill, counted
   // elsewhere.
-  const double bandwidth = load.block_bytes / model.sm_intake_bytes_per_us;
+  const double bandwidth = load.intake_bytes / model.sm_intake_bytes_per_us;
   const double loop = static_cast<double>(load.steps) * model.stage_us;
   const double ring = stage_bytes * std::max(1, s.stages - 1);
   const double latency = std::max(0.0, load.block_bytes / ring - 1) * model.fill_us;

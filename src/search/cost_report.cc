@@ -14,6 +14,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
 
 void AddLoad(const ProductLoad& load, KernelFacts* f) {
   f->block_bytes += load.block_bytes;
+  f->intake_bytes += load.intake_bytes;
   f->shared_bytes += load.shared_bytes;
   f->flop += load.flop;
   f->steps += load.steps;
@@ -34,7 +35,7 @@ void AddLoads(const FfnProblem& p, const Schedule& s, const DataflowRow& row,
 
 KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const DeviceModel& model) {
   constexpr double kRounding = 1.001;
-  if (intake_us <= kRounding * f.block_bytes / model.sm_intake_bytes_per_us) {
+  if (intake_us <= kRounding * f.intake_bytes / model.sm_intake_bytes_per_us) {
     return KernelFacts::Intake::kBandwidth;
   }
   const double stages = static_cast<double>(f.steps) * model.stage_us;
@@ -130,8 +131,10 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   const DataflowRow& row = RowOf(s.dataflow);
   AddLoads(p, s, row, model, &f);
   f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
-  f.row_reads = row.cluster_owns_rows ? s.cluster : CeilDiv(p.n, s.first.block_n);
-  f.weight_reads = CeilDiv(p.bucket, s.block_m);
+  f.row_reads = row.cluster_owns_rows
+                    ? s.cluster
+                    : CeilDiv(CeilDiv(p.n, s.first.block_n), TilesN(s.share));
+  f.weight_reads = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;
   f.intake = IntakeOf(f, kernel.prediction.intake_us, model);
   return f;

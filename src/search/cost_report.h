@@ -25,6 +25,7 @@ const std::array<LevelTerm, 7>& LevelTerms();
 struct KernelFacts {
   enum class Intake { kBandwidth, kStages, kRing };
   double block_bytes = 0;      // taken in through L2
+  double intake_bytes = 0;     // the same, and what lines cost more of which boxes take parts
   double shared_bytes = 0;     // ring writes and operand reads
   double flop = 0;             // padded to whole tiles and 64 rows a warpgroup
   int64_t steps = 0;           // ring stages

@@ -1,6 +1,7 @@
 #include "src/search/product_load.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sinter {
 namespace {
@@ -10,6 +11,13 @@ constexpr int64_t kStepK = 16;   // K of one wgmma
 constexpr int64_t kWarpgroupRows = 64;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Of the 128-byte rows of boxes of a matrix with `columns` columns, the share that lies in two lines:
+// rows begin where a multiple of the stride does, so every start that it can have is as frequent.
+double Straddling(int64_t columns) {
+  constexpr int64_t kLine = 128;
+  return 1 - static_cast<double>(std::gcd(columns * kElement, kLine)) / kLine;
+}
 
 // Rows times columns times 2 bytes that L2 cannot keep are read again on every turn.
 double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
@@ -28,10 +36,13 @@ ProductDims SecondDims(const FfnProblem& p, Dataflow dataflow) {
 
 ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
                    const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
-  const int64_t m_tiles = CeilDiv(p.bucket, s.block_m);
+  // What a group takes at once: a tile, or the two tiles of a pair of blocks.
+  const int64_t m_units = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
   const int64_t column_tiles =
       s.dataflow == Dataflow::kClusterExchange ? s.cluster : CeilDiv(d.n, tile.block_n);
-  const int64_t tiles = m_tiles * column_tiles;
+  const int64_t column_units = CeilDiv(column_tiles, TilesN(s.share));
+  const int64_t units = m_units * column_units;
+  const int64_t group_blocks = tile.split_k * TilesM(s.share) * TilesN(s.share);
   const int64_t rows = std::min<int64_t>(s.block_m, p.bucket);
   const int64_t columns = std::min<int64_t>(tile.block_n, d.n);
   const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), tile.split_k);
@@ -40,9 +51,9 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   const int64_t warp_n = d.width * tile.block_n / s.warpgroups_n;
 
   ProductLoad load;
-  load.groups = std::max<int64_t>(1, concurrent / tile.split_k);
-  load.turns = CeilDiv(tiles, load.groups);
-  load.busy_blocks = std::min(tiles, load.groups) * tile.split_k;
+  load.groups = std::max<int64_t>(1, concurrent / group_blocks);
+  load.turns = CeilDiv(units, load.groups);
+  load.busy_blocks = std::min(units, load.groups) * group_blocks;
   load.steps = load.turns * steps;
   const double row_bytes = d.rows_in_ring ? static_cast<double>(rows * k * kElement) : 0;
   const double weight_bytes = static_cast<double>(d.width * columns * k * kElement);
@@ -51,9 +62,18 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   load.block_bytes = turns * (row_bytes + weight_bytes);
   const double a_bytes = static_cast<double>(p.bucket * d.k * kElement);
   const double w_bytes = static_cast<double>(d.width * d.n * d.k * kElement);
-  load.total_bytes = static_cast<double>(m_tiles) * w_bytes +
-                     (d.rows_in_ring ? static_cast<double>(column_tiles) * a_bytes : 0);
-  load.own_bytes = static_cast<double>(m_tiles) * w_bytes;
+  // Units run M fastest: the readers of weights first, then those of rows.
+  const int64_t at_once = std::min(units, load.groups);
+  load.weights = {static_cast<double>(m_units) * w_bytes,
+                  static_cast<double>(std::min(m_units, at_once)),
+                  Straddling(p.layout == Layout::kIO ? d.n : d.k)};
+  load.rows = {d.rows_in_ring ? static_cast<double>(column_units) * a_bytes : 0,
+               static_cast<double>(std::clamp<int64_t>(at_once / m_units, 1, column_units)),
+               Straddling(d.k)};
+  load.total_bytes = load.weights.bytes + load.rows.bytes;
+  load.intake_bytes =
+      turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
+               weight_bytes * (1 + model.l2_straddle_loss * load.weights.straddling));
   load.hbm_bytes = w_bytes;
   if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
     load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);

@@ -22,15 +22,24 @@ struct ProductDims {
 ProductDims FirstDims(const FfnProblem& problem);
 ProductDims SecondDims(const FfnProblem& problem, Dataflow dataflow);
 
+// What L2 delivers of one operand.
+struct L2Stream {
+  double bytes = 0;
+  double readers = 1;     // blocks, or pairs of blocks that share loads, that take in the same bytes
+                          // at about the same time
+  double straddling = 0;  // share of the 128-byte rows of its boxes that lie in two lines
+};
+
 struct ProductLoad {
-  int64_t groups = 1;       // groups of split_k blocks that work at once
-  int64_t turns = 0;        // tiles that the busiest group takes, one after another
+  int64_t groups = 1;       // groups of blocks that work at once: split_k of them, or a pair
+  int64_t turns = 0;        // tiles that a block of the busiest group takes, one after another
   int64_t busy_blocks = 0;  // blocks with work in the fullest turn
   int64_t steps = 0;        // ring stages of the busiest block, all turns
   double block_bytes = 0;   // taken in by the busiest block through L2
   double weight_bytes = 0;  // the weights' part of block_bytes
-  double total_bytes = 0;   // taken in by all blocks: what L2 delivers
-  double own_bytes = 0;     // the weights' part of total_bytes: few blocks read the same of them
+  double intake_bytes = 0;  // block_bytes, and what lines cost more of which boxes take parts
+  double total_bytes = 0;   // what L2 delivers: once for both blocks of a pair where they share
+  L2Stream weights, rows;   // total_bytes by operand
   double hbm_bytes = 0;     // what HBM delivers: weights once, A as often as L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
   double flop = 0;          // busiest block, padded to 64 rows a warpgroup and whole tiles

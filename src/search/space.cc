@@ -80,11 +80,13 @@ class Enumerator {
       for (int split : kSplits) {
         Schedule s = Begin(Dataflow::kProduct, r, block_k);
         s.cluster = split;
-        for (const ProductTile& tile : Tiles(r, s, p_.n, p_.FirstWidth(), split)) {
-          s.first = tile;
-          s.grid = static_cast<int>(MTiles(r) * CeilDiv(p_.n, tile.block_n) * split);
-          Visit(s);
-        }
+        Products(s, Tiles(r, s, p_.n, p_.FirstWidth(), split));
+      }
+      for (Share share : {Share::kWeights, Share::kRows}) {
+        Schedule s = Begin(Dataflow::kProduct, r, block_k);
+        s.cluster = 2;
+        s.share = share;
+        Products(s, SharedTiles(r, s));
       }
     });
   }
@@ -121,6 +123,31 @@ class Enumerator {
     for (const RowShape& r : RowShapes(p_)) {
       for (int block_k : {64, 128}) f(r, block_k);
     }
+  }
+
+  // A grid of the blocks with work, at most those that run at once: they walk the tiles.
+  void Products(Schedule s, const std::vector<ProductTile>& tiles) {
+    const int64_t resident = model_.ResidentBlocks(s.cluster);
+    for (const ProductTile& tile : tiles) {
+      s.first = tile;
+      s.grid = static_cast<int>(std::min(SizesOf(p_, s).units * s.cluster, resident));
+      Visit(s);
+    }
+  }
+
+  // Widths for pairs of blocks, balanced over pairs of tiles.
+  std::vector<ProductTile> SharedTiles(const RowShape& r, const Schedule& s) const {
+    const bool weights = s.share == Share::kWeights;
+    if (weights && MTiles(r) < 2) return {};
+    const int step = ColumnStep(p_, r) * (weights && p_.layout == Layout::kOI ? 2 : 1);
+    const int64_t m_units = CeilDiv(MTiles(r), TilesM(s.share));
+    const int64_t columns = CeilDiv(p_.n, TilesN(s.share));  // of one block of each pair
+    std::vector<ProductTile> tiles;
+    for (int block_n : ColumnWidths(columns, m_units, model_.ResidentBlocks(2) / 2, step,
+                                    WidestTile(columns, p_.FirstWidth(), step, r))) {
+      tiles.push_back({block_n, 1});
+    }
+    return tiles;
   }
 
   int64_t MTiles(const RowShape& r) const { return CeilDiv(p_.bucket, r.block_m); }

@@ -21,15 +21,17 @@ struct Arguments {
 
 extern __shared__ unsigned char dynamic_shared[];
 
-// With two consumer warpgroups, registers move to them when the roles part: 72 + 2 * 216 of the 504
-// that three warpgroups share. With one there are enough for every thread from the start.
-template <class Config>
+// With two consumer warpgroups, registers move to them when the roles part: three warpgroups share
+// 504 a thread. With one there are enough for every thread from the start. The producers of a grid
+// exchange need 72; those of a single product fewer.
+template <class Config, int kRegisters = 72>
 SINTER_DEVICE void become_producer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<72>();
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<kRegisters>();
 }
-template <class Config>
+template <class Config, int kProducer = 72>
 SINTER_DEVICE void become_consumer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_increase<216>();
+  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2)
+    registers_increase<(504 - kProducer) / 2>();
 }
 
 // Weights that are constants load while predecessors still run; others only when those have ended.

@@ -1,9 +1,13 @@
-// Dataflow "product": one product (or gate-up pair) a launch. A group of kSplitK blocks, a cluster,
-// takes one tile.
+// Dataflow "product": one product (or gate-up pair) a launch. Persistent: clusters walk units, and
+// the producers run ahead into the next one, so that only the first tile of a block waits for its
+// first bytes and only the end of the last one shows. A unit is a tile whose K the cluster's
+// kSplitK ranks share, or two neighbouring tiles whose blocks load weights or rows for both.
 #pragma once
 #include "kernels/block.cuh"
 
 namespace sinter {
+
+constexpr int kGemmProducerRegisters = 40;
 
 template <class Config>
 struct GemmTypes {
@@ -12,52 +16,117 @@ struct GemmTypes {
   using BlockType = Block<Config, Layout>;
 };
 
+// The units of a launch in the order in which clusters take them, over the rows that exist. Bands
+// of kBand units along M, M fastest: what runs at one time is about as high as it is wide, and its
+// rows and weights are read from L2.
+template <class Config>
+struct UnitWalk {
+  using P = typename Config::First;
+  static constexpr int kBand = 16;
+  static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, Config::kRowsShare);
+  int first, step, m_units, rank;
+
+  SINTER_DEVICE UnitWalk(int cluster_rank, int m)
+      : first(blockIdx.x / Config::kCluster),
+        step(gridDim.x / Config::kCluster),
+        m_units(ceil_div(m, Config::kBlockM * Config::kWeightsShare)),
+        rank(cluster_rank) {}
+  SINTER_DEVICE int units() const { return m_units * kColumnUnits; }
+  // Units that this cluster takes.
+  SINTER_DEVICE int own() const {
+    return first < units() ? ceil_div(units() - first, step) : 0;
+  }
+  // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
+  SINTER_DEVICE int row(int unit) const {
+    const int tile = band(unit) * kBand + within(unit) % height(unit);
+    return (tile * Config::kWeightsShare + (Config::kWeightsShare > 1 ? rank : 0)) *
+           Config::kBlockM;
+  }
+  SINTER_DEVICE int column(int unit) const {
+    const int tile = within(unit) / height(unit);
+    return (tile * Config::kRowsShare + (Config::kRowsShare > 1 ? rank : 0)) * P::kBlockN;
+  }
+  // K blocks of this rank.
+  SINTER_DEVICE int begin() const { return P::kSplitK > 1 ? P::first_block(rank) : 0; }
+  SINTER_DEVICE int end() const { return P::kSplitK > 1 ? P::first_block(rank + 1) : P::kKBlocks; }
+
+ private:
+  static SINTER_DEVICE int band(int unit) { return unit / (kBand * kColumnUnits); }
+  static SINTER_DEVICE int within(int unit) { return unit % (kBand * kColumnUnits); }
+  SINTER_DEVICE int height(int unit) const {
+    const int left = m_units - band(unit) * kBand;
+    return left < kBand ? left : kBand;
+  }
+};
+
+template <class Config, class BlockType>
+SINTER_DEVICE void gemm_weights(const Arguments& args, const BlockType& block,
+                                const UnitWalk<Config>& walk) {
+  typename BlockType::CursorType cursor;
+  const ProductMaps maps{nullptr, args.weights, args.weights_up};
+  for (int unit = walk.first; unit < walk.units(); unit += walk.step)
+    produce_weights<Config, typename Config::First, true>(
+        block.ring, cursor, maps, walk.column(unit), walk.begin(), walk.end(), walk.rank);
+}
+
+template <class Config, class BlockType>
+SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
+                             const UnitWalk<Config>& walk) {
+  typename BlockType::CursorType cursor;
+  const ProductMaps maps{args.rows, nullptr, nullptr};
+  for (int unit = walk.first; unit < walk.units(); unit += walk.step)
+    produce_rows<Config, typename Config::First>(block.ring, cursor, maps, walk.row(unit),
+                                                 walk.begin(), walk.end(), walk.rank);
+}
+
+template <class Config, class BlockType>
+SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u32 parts,
+                                const UnitWalk<Config>& walk) {
+  using P = typename Config::First;
+  typename BlockType::CursorType cursor;
+  cursor.awaited = walk.own() * P::kKBlocks - Config::kStages;
+  const WarpgroupPlace place = block.place();
+  ReduceScatter<Config, P> reduce{
+      parts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true};
+  const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{
+      args.bias, args.bias_up};
+  const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
+  for (int unit = walk.first; unit < walk.units(); unit += walk.step)
+    consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
+                                  epilogue, writer, walk.row(unit), walk.column(unit),
+                                  unit + walk.step < walk.units());
+}
+
 template <class Config>
 SINTER_DEVICE void gemm(const Arguments& args) {
   using T = GemmTypes<Config>;
   using P = typename T::P;
-  const int m_tiles = gridDim.x / (P::kColumnTiles * P::kSplitK);
-  const int tile = blockIdx.x / P::kSplitK;
-  const int column = tile / m_tiles * P::kBlockN, row = tile % m_tiles * Config::kBlockM;
+  typename T::BlockType block;
+  const UnitWalk<Config> walk(block.rank, args.m);
   launch_dependents();
-  if (row >= args.m) {  // the same for all blocks of the cluster
+  if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();
     return;
   }
-  typename T::BlockType block;
   if (threadIdx.x == 0) {
-    block.ring.init(T::BlockType::kConsumers);
+    block.ring.init(T::BlockType::kConsumers * kSharers<Config>);
     mbarrier_init(block.own_barrier(0), 1);
     mbarrier_init(block.own_barrier(1), P::kSplitK);
   }
   block.ready();
-  const int begin = P::first_block(block.rank), end = P::first_block(block.rank + 1);
-  typename T::BlockType::CursorType cursor;
   if (block.is_producer()) {
-    become_producer<Config>();
-    const ProductMaps maps{args.rows, args.weights, args.weights_up};
+    become_producer<Config, kGemmProducerRegisters>();
     before_weights<Config>();
-    if (threadIdx.x == 32 * kWeightsWarp)
-      produce_weights<Config, P, true>(block.ring, cursor, maps, column, begin, end);
+    if (kSharers<Config> > 1) block.join();  // what it loads goes to its peer too
+    if (threadIdx.x == 32 * kWeightsWarp) gemm_weights<Config>(args, block, walk);
     wait_for_predecessors();
-    if (threadIdx.x == 32 * kRowsWarp)
-      produce_rows<Config, P>(block.ring, cursor, maps, row, begin, end);
-    block.join();
+    if (threadIdx.x == 32 * kRowsWarp) gemm_rows<Config>(args, block, walk);
+    if (kSharers<Config> == 1) block.join();
   } else {
-    become_consumer<Config>();
+    become_consumer<Config, kGemmProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    ReduceScatter<Config, P> reduce{block.base + T::Layout::kParts,
-                                    block.own_barrier(0),
-                                    block.own_barrier(1),
-                                    0,
-                                    block.rank,
-                                    true};
-    const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1>
-        epilogue{args.bias, args.bias_up};
-    const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-    consume_tile<Config, P, true>(block, cursor, 0, end - begin, block.place(), reduce, epilogue,
-                                  writer, row, column, false);
+    gemm_consume<Config>(args, block, block.base + T::Layout::kParts, walk);
   }
 }
 

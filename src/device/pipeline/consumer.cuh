@@ -24,6 +24,20 @@ SINTER_SHARED_CONSTEXPR int weights_step(int step) {
          4;
 }
 
+// Gives a stage back to the producers that fill it: this block's, or both blocks' of a pair. One
+// warpgroup, whose products have read the stage.
+template <class Config, class RingType, class CursorType>
+SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cursor, bool given,
+                                 WarpgroupPlace place) {
+  if constexpr (kSharers<Config> == 1) {
+    if (given && place.thread == 0) mbarrier_arrive(ring.empty(stage));
+  } else {
+    if (given && place.thread < kSharers<Config> && cursor.awaited > 0)
+      mbarrier_arrive_remote_read(map_to_rank(ring.empty(stage), static_cast<u32>(place.thread)));
+    cursor.awaited -= given ? 1 : 0;
+  }
+}
+
 // accumulators = sum over `count` >= 1 stages of rows x weights. kRowsInRing: rows come from the
 // stage; else from `rows`, a tile of Config::kBlockM rows whose K runs on from stage to stage. In a
 // ring of four stages and more the products of one stage stay in flight while the next one is
@@ -57,17 +71,17 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingTy
     wgmma_commit();
     if (kOneBehind) {
       wgmma_wait<1>();
-      if (i > 0 && place.thread == 0) mbarrier_arrive(ring.empty(previous));
+      release_stage<Config>(ring, previous, cursor, i > 0, place);
       previous = cursor.stage;
     } else {
       wgmma_wait<0>();
-      if (place.thread == 0) mbarrier_arrive(ring.empty(cursor.stage));
+      release_stage<Config>(ring, cursor.stage, cursor, true, place);
     }
     cursor.advance();
   } while (++i < count);
   if (kOneBehind) {
     wgmma_wait<0>();
-    if (place.thread == 0) mbarrier_arrive(ring.empty(previous));
+    release_stage<Config>(ring, previous, cursor, true, place);
   }
 }
 

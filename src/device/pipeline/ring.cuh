@@ -1,6 +1,8 @@
 // Ring of shared-memory stages between one producer warp and the consumer warpgroups.
 // Invariant: stage s is the producer's from a completed phase of empty[s] until its bytes arrive on
-// full[s], and the consumers' from then until each warpgroup has arrived on empty[s].
+// full[s], and the consumers' from then until each warpgroup has arrived on empty[s]. Where the
+// blocks of a cluster load for one another, the consumers of all of them arrive on each one's
+// empty[s], because each one's producers write into all.
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "ptx/types.cuh"
@@ -12,6 +14,9 @@ namespace sinter {
 template <int kStages>
 struct Cursor {
   u32 stage = 0, parity = 0;
+  // Of a consumer whose stages peers fill: how many of its releases a producer will still wait for.
+  // The others stay unsaid, so that no word reaches a block that is gone.
+  int awaited = 0;
   SINTER_DEVICE void advance() {
     if (++stage == kStages) {
       stage = 0;
@@ -29,10 +34,11 @@ struct Ring {
   SINTER_DEVICE u32 address(u32 stage) const { return base + stage * kStageBytes; }
   SINTER_DEVICE u32 full(u32 stage) const { return barriers + 8 * stage; }
   SINTER_DEVICE u32 empty(u32 stage) const { return barriers + 8 * (kStages + stage); }
-  SINTER_DEVICE void init(u32 consumer_warpgroups) const {
+  // `releases`: consumer warpgroups that give a stage back, of all blocks that share it.
+  SINTER_DEVICE void init(u32 releases) const {
     for (u32 s = 0; s < kStages; ++s) {
       mbarrier_init(full(s), 1);
-      mbarrier_init(empty(s), consumer_warpgroups);
+      mbarrier_init(empty(s), releases);
     }
   }
 };

@@ -14,6 +14,17 @@ SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y,
       : "memory");
 }
 
+// The same into every block of the cluster whose bit is set in `blocks`: at the same offset, on the
+// barrier at the same offset. The barriers of all of them must be initialised.
+SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x, int y, u32 barrier,
+                                   u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
 SINTER_DEVICE void tma_prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

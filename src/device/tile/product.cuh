@@ -5,6 +5,11 @@
 
 namespace sinter {
 
+// Blocks of a cluster that fill each other's stages: each loads one half of the weights (rows) for
+// both. Config::kWeightsShare and kRowsShare are 1 or 2, not both 2.
+template <class Config>
+constexpr int kSharers = Config::kWeightsShare* Config::kRowsShare;
+
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
 // ranks of a cluster share a tile's K range.
@@ -31,6 +36,12 @@ struct Product {
                 "N-major weights come in 64-column subtiles");
   static_assert(kWarpN <= 256, "wgmma N is at most 256");
   static_assert(kSplitK <= kKBlocks, "every rank needs a K block");
+  static_assert(kSharers<Config> == 1 || (kSharers<Config> == 2 && kSplitK == 1),
+                "two blocks share loads when they do not share K");
+  static_assert(Config::kWeightsTransposed || kHalf % (8 * Config::kWeightsShare) == 0,
+                "each load begins where a swizzle pattern does");
+  static_assert(Config::kBlockM % (8 * Config::kRowsShare) == 0,
+                "each load begins where a swizzle pattern does");
 
   // K blocks [first, last) of `rank` among kSplitK.
   static SINTER_SHARED_CONSTEXPR int first_block(int rank) { return kKBlocks * rank / kSplitK; }

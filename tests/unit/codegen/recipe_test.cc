@@ -57,6 +57,24 @@ TEST(Recipe, OfAGatedProduct) {
   ExpectMap(r.tensor_maps[2], 2, Dim::Constant(1024), Dim::Constant(3072), 2048, 48);
 }
 
+// Each block of a pair loads half a box of what both need.
+TEST(Recipe, HalvesTheBoxesThatPairsShare) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+  spec.schedule.first.split_k = 1;
+  spec.schedule.share = Share::kRows;
+  LaunchRecipe r = RecipeFor(spec);
+  EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 64));
+  EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 48));
+  spec.schedule.share = Share::kWeights;
+  r = RecipeFor(spec);
+  EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 128));
+  EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 24));
+  EXPECT_THAT(r.tensor_maps[2].box, ElementsAre(64, 24));
+  spec.problem.layout = Layout::kIO;
+  spec.schedule.first.block_n = 64;
+  EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 64));  // half of K's 128
+}
+
 TEST(Recipe, OfAGatedGridExchange) {
   const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const LaunchRecipe r = RecipeFor(spec);

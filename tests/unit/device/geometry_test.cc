@@ -130,6 +130,49 @@ void ExpectWalkCoversTiles(int cluster, int grid, int m_tiles) {
   }
 }
 
+// Every block of a product's grid walks its cluster's units: each tile over the rows that exist is
+// visited once by each rank that shares its K, pairs of tiles are neighbours, and the blocks of a
+// cluster take equally many.
+template <class Config>
+void ExpectProductWalkCoversTiles(int clusters, int m) {
+  using P = typename Config::First;
+  const int m_tiles = ceil_div(m, Config::kBlockM);
+  std::multiset<std::array<int, 3>> visits;
+  gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
+  for (int block = 0; block < clusters * Config::kCluster; ++block) {
+    blockIdx.x = static_cast<unsigned>(block);
+    const UnitWalk<Config> walk(block % Config::kCluster, m), leader(0, m);
+    int taken = 0;
+    for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
+      const int row = walk.row(unit) / Config::kBlockM, column = walk.column(unit) / P::kBlockN;
+      const int pair = P::kSplitK > 1 ? 0 : walk.rank;
+      EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (Config::kWeightsShare - 1) * pair);
+      EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (Config::kRowsShare - 1) * pair);
+      if (row < m_tiles && column < P::kColumnTiles)
+        visits.insert({column, row, P::kSplitK > 1 ? walk.rank : 0});
+    }
+    EXPECT_EQ(taken, walk.own());
+  }
+  EXPECT_EQ(visits.size(), static_cast<size_t>(P::kColumnTiles * m_tiles * P::kSplitK));
+  const std::set<std::array<int, 3>> unique(visits.begin(), visits.end());
+  EXPECT_EQ(unique.size(), visits.size());
+}
+
+template <class Config>
+class ProductWalk : public ::testing::Test {};
+using WalkConfigs =
+    ::testing::Types<TestConfig<64, 64, 4, 1, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1>,
+                     TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1>,
+                     TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 48, 1, 40, 40, 1, 2, 1>,
+                     TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1, 1, 2>>;
+TYPED_TEST_SUITE(ProductWalk, WalkConfigs);
+
+TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
+  for (int clusters : {1, 3, 66})
+    for (int m : {0, 1, 16, 17, 255, 256, 257, 1000})
+      ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
+}
+
 TYPED_TEST(Geometry, GridWalksEveryTileOnce) {
   constexpr int kCluster = TypeParam::kCluster;
   for (int clusters : {1, 3, 7}) {

@@ -16,13 +16,15 @@ struct Fold {
 // One dataflow's geometry. kN_ and kK_ are the first product's, kL_ the second's columns.
 template <int kBlockM_, int kBlockK_, int kStages_, int kCluster_, int kWarpgroupsM_,
           int kWarpgroupsN_, bool kTransposed_, int kWidth_, int kN_, int kK_, int kBlockN1_,
-          int kSplit1_, int kL_, int kBlockN2_, int kSplit2_>
+          int kSplit1_, int kL_, int kBlockN2_, int kSplit2_, int kWeightsShare_ = 1,
+          int kRowsShare_ = 1>
 struct TestConfig {
   using Element = Integer16;
   using Activation = Fold;
   static constexpr int kBlockM = kBlockM_, kBlockK = kBlockK_, kStages = kStages_,
                        kCluster = kCluster_;
   static constexpr int kWarpgroupsM = kWarpgroupsM_, kWarpgroupsN = kWarpgroupsN_;
+  static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
   static constexpr bool kWeightsTransposed = kTransposed_;
   using First = Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_>;
   using Second = Product<TestConfig, 1, kL_, kN_, kBlockN2_, kSplit2_>;
@@ -47,7 +49,7 @@ template <class Config, class P>
 hardware::Matrix TestWeights(uint32_t seed) {
   const bool t = Config::kWeightsTransposed;
   hardware::Matrix m = t ? TestMatrix(P::kK, P::kN, seed) : TestMatrix(P::kN, P::kK, seed);
-  m.box_rows = t ? Config::kBlockK : P::kHalf;
+  m.box_rows = (t ? Config::kBlockK : P::kHalf) / Config::kWeightsShare;
   return m;
 }
 

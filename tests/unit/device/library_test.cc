@@ -51,7 +51,7 @@ struct Operands {
         rows_map{&rows},
         weights_map{&weights},
         up_map{&up} {
-    rows.box_rows = Config::kBlockM;
+    rows.box_rows = Config::kBlockM / Config::kRowsShare;
   }
   Operands(const Operands&) = delete;
   ProductMaps maps() const { return {&rows_map, &weights_map, P::kWidth == 2 ? &up_map : nullptr}; }
@@ -228,6 +228,56 @@ TYPED_TEST(Products, FirstIsExactFromTmaToTheStoredElement) {
 }
 TYPED_TEST(Products, SecondIsExactFromTmaToTheStoredElement) {
   this->template ExpectAllTiles<typename TypeParam::Second>(TypeParam::kBlockM - 3);
+}
+
+// Two blocks that load halves for each other: each ends up with the whole of its own tile, the
+// bytes that it expects arrive, and both multiply them right.
+template <class Config>
+class SharedLoads : public ::testing::Test {};
+using SharedConfigs = ::testing::Types<
+    TestConfig<64, 64, 4, 2, 1, 1, false, 1, 96, 136, 48, 1, 40, 40, 1, 2, 1>,
+    TestConfig<128, 128, 2, 2, 2, 1, false, 2, 80, 256, 32, 1, 40, 40, 1, 2, 1>,
+    TestConfig<64, 64, 4, 2, 1, 2, false, 2, 96, 200, 32, 1, 40, 32, 1, 2, 1>,
+    TestConfig<72, 64, 3, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1>,
+    TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
+    TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>>;
+TYPED_TEST_SUITE(SharedLoads, SharedConfigs);
+
+TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
+  using P = typename TypeParam::First;
+  constexpr int kRows = 2 * TypeParam::kBlockM - 11;
+  const Operands<TypeParam, P> operands(TestMatrix(kRows, P::kK, 21), 22);
+  using RingType = Ring<P::kKBlocks, P::kRowsBytes + P::kWeightBytes>;
+  const RingType ring{kBase, kBarriers};
+  gridDim.x = 2;
+  blockIdx.x = 0;
+  const int units = UnitWalk<TypeParam>(0, kRows).units();
+  for (int unit = 0; unit < units; ++unit) {
+    machine.Reset(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      machine.rank = rank;
+      const UnitWalk<TypeParam> walk(rank, kRows);
+      Cursor<P::kKBlocks> weights, rows;
+      produce_weights<TypeParam, P, true>(ring, weights, operands.maps(), walk.column(unit), 0,
+                                          P::kKBlocks, rank);
+      produce_rows<TypeParam, P>(ring, rows, operands.maps(), walk.row(unit), 0, P::kKBlocks, rank);
+    }
+    ExpectBarriersComplete();
+    for (int rank = 0; rank < 2; ++rank) {
+      machine.rank = rank;
+      const UnitWalk<TypeParam> walk(rank, kRows);
+      Accumulators<P> accumulators(kConsumers<TypeParam>);
+      for (int t = 0; t < kConsumers<TypeParam>; ++t) {
+        threadIdx.x = 128 + static_cast<unsigned>(t);
+        Cursor<P::kKBlocks> cursor;
+        accumulate<TypeParam, P, true>(AsArray(accumulators[static_cast<size_t>(t)]), ring, cursor,
+                                       0, P::kKBlocks, PlaceOf<TypeParam>(t));
+      }
+      ExpectProduct<TypeParam, P>(accumulators, operands, walk.row(unit), walk.column(unit), 0,
+                                  P::kKBlocks);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
 }
 
 template <class Config>

@@ -56,9 +56,39 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
   const FfnProblem p = FirstProductOf(SampleGated());
   ExpectRefused(
       p, SampleProduct(p, 48, 2),
-      {{[](Schedule& s) { s.grid += 2; }, "grid 130 is not tiles * first.split_k = 128"},
+      {{[](Schedule& s) { s.grid += 2; }, "grid 130 is above the 128 blocks with work"},
        {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not first.split_k 2"},
+       {[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 with first.split_k 2"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
+}
+
+TEST(CheckSchedule, AProductsGridMayBeSmallerThanItsTiles) {
+  const FfnProblem p = FirstProductOf(SampleGated());
+  Schedule s = SampleProduct(p, 48, 2);
+  s.grid = 6;
+  EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+}
+
+TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
+  FfnProblem p = FirstProductOf(SampleGated());
+  p.bucket = 300;  // 3 M tiles, 2 pairs
+  Schedule s = SampleProduct(p, 48, 1);
+  s.cluster = 2;
+  s.share = Share::kWeights;
+  s.grid = 128;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.grid = 258; }, "grid 258 is above the 256 blocks with work"},
+                 {[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not 2 with share weights"},
+                 {[](Schedule& s) { s.first.block_n = 40; },
+                  "first.block_n 40 is not a multiple of 16 per warpgroup"},
+                 {[](Schedule& s) { s.share = static_cast<Share>(3); }, "share 3 is not 0 to 2"}});
+  s.share = Share::kRows;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.grid = 194; }, "grid 194 is above the 192 blocks with work"},
+                 {[](Schedule& s) { s.block_m = 120; }, "block_m 120 is not a multiple of 16"}});
+  Schedule chain = SampleGridExchange();
+  ExpectRefused(SampleGated(), chain,
+                {{[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 in grid-exchange"}});
 }
 
 TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {

@@ -14,15 +14,27 @@ TEST(Schedule, RoundTripsThroughCanonicalBytes) {
   EXPECT_EQ(s.ToString(), "grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 32/1 second 40/4");
 }
 
+TEST(Schedule, KeepsWhatPairsShare) {
+  Schedule s = SampleProduct(FirstProductOf(SampleGated()), 48, 1);
+  s.cluster = 2;
+  const std::string alone = s.Canonical();
+  s.share = Share::kWeights;
+  EXPECT_NE(s.Canonical(), alone);
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(), "product bm128 wg2x1 bk128 st3 cl2 share-weights grid64 first 48/1");
+}
+
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
   const std::string bytes = SampleGridExchange().Canonical();
   for (size_t cut = 0; cut < bytes.size(); cut++) {
     EXPECT_FALSE(Schedule::FromCanonical(absl::string_view(bytes).substr(0, cut)).ok()) << cut;
   }
   EXPECT_FALSE(Schedule::FromCanonical(bytes + "x").ok());
-  std::string version = bytes, dataflow = bytes;
+  std::string version = bytes, dataflow = bytes, share = bytes;
   version[0] = 9;
   dataflow[1] = 4;
+  share[2] = 3;
+  EXPECT_FALSE(Schedule::FromCanonical(share).ok());
   EXPECT_FALSE(Schedule::FromCanonical(version).ok());
   EXPECT_FALSE(Schedule::FromCanonical(dataflow).ok());
 }

@@ -1,10 +1,19 @@
 #pragma once
+#include "ptx/sync.cuh"
 #include "ptx/types.cuh"
 
 namespace sinter {
 
 inline void tma_load(u32 destination, const TensorMap* map, int x, int y, u32 barrier) {
   hardware::machine.LoadBox(destination, *map->matrix, x, y, barrier);
+}
+inline void tma_load_shared(u32 destination, const TensorMap* map, int x, int y, u32 barrier,
+                            u16 blocks) {
+  for (u32 rank = 0; rank < 16; ++rank) {
+    if ((blocks >> rank & 1) == 0) continue;
+    hardware::machine.LoadBox(map_to_rank(destination, rank), *map->matrix, x, y,
+                              map_to_rank(barrier, rank));
+  }
 }
 
 }  // namespace sinter
