@@ -598,8 +598,8 @@ SINTER_API sinter_status sinter_chain_get_buffer(const sinter_chain* chain, uint
 /* ---------------------------------------------------------------- Prepare
  * The slow part: plan key, cache tiers, and on a miss search, code generation, compile and publish;
  * then the kernels are loaded. A plan serves every m up to its bucket: the smallest of 1 8 16 32 48
- * 64 96 128 192 256 384 512 768 1024 1536 2048 3072 4096 6144 8192 that is >= m; above 8192 the
- * largest bucket loops. All since 0.1. */
+ * 64 96 128 192 256 384 512 640 768 896 1024 1280 1536 1792 2048 2560 3072 3584 4096 5120 6144
+ * 7168 8192 that is >= m; above 8192 the largest bucket loops. All since 0.1. */
 
 /* Ends calls that were given it. Thread-safe. */
 SINTER_API sinter_status sinter_cancel_create(sinter_cancel** out_cancel, sinter_error** error);

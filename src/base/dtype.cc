@@ -27,8 +27,9 @@ const DTypeRow* Find(DType dtype) {
   return nullptr;
 }
 
-constexpr int64_t kBuckets[] = {1,   8,   16,  32,   48,   64,   96,   128,  192,  256,
-                                384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, kLargestBucket};
+constexpr int64_t kBuckets[] = {1,    8,    16,   32,   48,   64,   96,   128,           192,  256,
+                                384,  512,  640,  768,  896,  1024, 1280, 1536,          1792, 2048,
+                                2560, 3072, 3584, 4096, 5120, 6144, 7168, kLargestBucket};
 
 uint32_t BitsOf(float value) {
   uint32_t bits;

@@ -12,8 +12,9 @@ namespace {
 // One row a dataflow: dataflow, title, medium of C, how, persistent, cluster_owns_rows,
 // weights_ahead.
 constexpr DataflowRow kRows[] = {
-    {Dataflow::kProduct, "one product: persistent blocks, or groups of blocks that share K or loads",
-     Medium::kNone, "", true, false, false},
+    {Dataflow::kProduct,
+     "one product: persistent blocks, or groups of blocks that share K or loads", Medium::kNone, "",
+     true, false, false},
     {Dataflow::kGridExchange, "persistent blocks: C goes through L2, W2 loads while C is under way",
      Medium::kL2, "ready flags", true, false, true},
     {Dataflow::kClusterExchange,

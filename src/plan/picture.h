@@ -43,8 +43,8 @@ struct ProductPicture {
                                         // inside the cluster), then weights
   std::string operands_from;            // "HBM", "L2 and HBM"
   int64_t tile_rows = 0, tile_columns = 0, k = 0;
-  int width = 1;    // weight matrices side by side
-  int split_k = 1;  // blocks that share a tile's K and add their parts through DSM
+  int width = 1;               // weight matrices side by side
+  int split_k = 1;             // blocks that share a tile's K and add their parts through DSM
   Share share = Share::kNone;  // what two blocks with neighbouring tiles load together
   int64_t row_tiles = 0, column_tiles = 0;
   int64_t turns = 1;  // tiles that a group of blocks takes, one after another

@@ -59,7 +59,7 @@ struct Schedule {
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
   Share share = Share::kNone;  // what a cluster of 2 loads together
   int grid = 0;                // blocks of the launch, a multiple of cluster
-  ProductTile first;     // for kClusterExchange: block_n = columns of C per block
+  ProductTile first;           // for kClusterExchange: block_n = columns of C per block
   ProductTile
       second;  // unused when the problem has one product; kClusterExchange: columns of E per block
 
@@ -86,8 +86,8 @@ struct ScheduleSizes {
   int64_t m_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
   int64_t units = 0;  // kProduct: what clusters take one after another, a tile or a pair of them
-  int64_t flag_bytes = 0;    // header and ready flags in the workspace (kGridExchange)
-  int64_t c_bytes = 0;       // C in the workspace (kGridExchange)
+  int64_t flag_bytes = 0;  // header and ready flags in the workspace (kGridExchange)
+  int64_t c_bytes = 0;     // C in the workspace (kGridExchange)
 };
 
 ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& schedule);

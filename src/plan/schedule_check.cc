@@ -69,9 +69,9 @@ absl::Status CheckRing(const Schedule& s) {
   return absl::OkStatus();
 }
 
-// With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there is
-// one product; the erf form of GELU, and the sum of eight ranks' parts, need so many themselves that
-// wider tiles spill.
+// With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there
+// is one product; the erf form of GELU, and the sum of eight ranks' parts, need so many themselves
+// that wider tiles spill.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
   if (s.dataflow == Dataflow::kClusterExchange || s.warpgroups_m * s.warpgroups_n < 2)
     return kMaxAccumulators;

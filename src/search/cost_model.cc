@@ -143,7 +143,8 @@ double Doublings(double readers) {
 
 // What many blocks read at about the same time costs L2 less, but far from once for all.
 double L2Us(const L2Stream& stream, const DeviceModel& model) {
-  const double rate = model.l2_bytes_per_us * (1 + model.l2_reader_gain * Doublings(stream.readers));
+  const double rate =
+      model.l2_bytes_per_us * (1 + model.l2_reader_gain * Doublings(stream.readers));
   return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
          std::min(rate, model.l2_shared_bytes_per_us);
 }

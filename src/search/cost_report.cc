@@ -131,9 +131,8 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   const DataflowRow& row = RowOf(s.dataflow);
   AddLoads(p, s, row, model, &f);
   f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
-  f.row_reads = row.cluster_owns_rows
-                    ? s.cluster
-                    : CeilDiv(CeilDiv(p.n, s.first.block_n), TilesN(s.share));
+  f.row_reads =
+      row.cluster_owns_rows ? s.cluster : CeilDiv(CeilDiv(p.n, s.first.block_n), TilesN(s.share));
   f.weight_reads = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;
   f.intake = IntakeOf(f, kernel.prediction.intake_us, model);

@@ -12,8 +12,9 @@ constexpr int64_t kWarpgroupRows = 64;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Of the 128-byte rows of boxes of a matrix with `columns` columns, the share that lies in two lines:
-// rows begin where a multiple of the stride does, so every start that it can have is as frequent.
+// Of the 128-byte rows of boxes of a matrix with `columns` columns, the share that lies in two
+// lines: rows begin where a multiple of the stride does, so every start that it can have is as
+// frequent.
 double Straddling(int64_t columns) {
   constexpr int64_t kLine = 128;
   return 1 - static_cast<double>(std::gcd(columns * kElement, kLine)) / kLine;

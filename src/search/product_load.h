@@ -25,8 +25,8 @@ ProductDims SecondDims(const FfnProblem& problem, Dataflow dataflow);
 // What L2 delivers of one operand.
 struct L2Stream {
   double bytes = 0;
-  double readers = 1;     // blocks, or pairs of blocks that share loads, that take in the same bytes
-                          // at about the same time
+  double readers = 1;  // blocks, or pairs of blocks that share loads, that take in the same bytes
+                       // at about the same time
   double straddling = 0;  // share of the 128-byte rows of its boxes that lie in two lines
 };
 

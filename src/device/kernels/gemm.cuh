@@ -33,9 +33,7 @@ struct UnitWalk {
         rank(cluster_rank) {}
   SINTER_DEVICE int units() const { return m_units * kColumnUnits; }
   // Units that this cluster takes.
-  SINTER_DEVICE int own() const {
-    return first < units() ? ceil_div(units() - first, step) : 0;
-  }
+  SINTER_DEVICE int own() const { return first < units() ? ceil_div(units() - first, step) : 0; }
   // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
   SINTER_DEVICE int row(int unit) const {
     const int tile = band(unit) * kBand + within(unit) % height(unit);
@@ -86,8 +84,8 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
   typename BlockType::CursorType cursor;
   cursor.awaited = walk.own() * P::kKBlocks - Config::kStages;
   const WarpgroupPlace place = block.place();
-  ReduceScatter<Config, P> reduce{
-      parts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true};
+  ReduceScatter<Config, P> reduce{parts, block.own_barrier(0), block.own_barrier(1),
+                                  0,     block.rank,           true};
   const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{
       args.bias, args.bias_up};
   const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
@@ -117,7 +115,7 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config, kGemmProducerRegisters>();
     before_weights<Config>();
-    if (kSharers<Config> > 1) block.join();  // what it loads goes to its peer too
+    if (kSharers < Config >> 1) block.join();  // what it loads goes to its peer too
     if (threadIdx.x == 32 * kWeightsWarp) gemm_weights<Config>(args, block, walk);
     wait_for_predecessors();
     if (threadIdx.x == 32 * kRowsWarp) gemm_rows<Config>(args, block, walk);

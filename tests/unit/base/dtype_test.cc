@@ -56,8 +56,9 @@ TEST(Dim, ComparesAndPrintsByKind) {
 }
 
 TEST(Buckets, EachIsItsOwnAndTheNextValueGoesUp) {
-  const int64_t kBuckets[] = {1,   8,   16,  32,   48,   64,   96,   128,  192,  256,
-                              384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192};
+  const int64_t kBuckets[] = {1,    8,    16,   32,   48,   64,   96,   128,  192,  256,
+                              384,  512,  640,  768,  896,  1024, 1280, 1536, 1792, 2048,
+                              2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192};
   int64_t previous = 0;
   for (int64_t bucket : kBuckets) {
     EXPECT_EQ(BucketOf(bucket), bucket);

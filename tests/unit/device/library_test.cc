@@ -234,13 +234,13 @@ TYPED_TEST(Products, SecondIsExactFromTmaToTheStoredElement) {
 // bytes that it expects arrive, and both multiply them right.
 template <class Config>
 class SharedLoads : public ::testing::Test {};
-using SharedConfigs = ::testing::Types<
-    TestConfig<64, 64, 4, 2, 1, 1, false, 1, 96, 136, 48, 1, 40, 40, 1, 2, 1>,
-    TestConfig<128, 128, 2, 2, 2, 1, false, 2, 80, 256, 32, 1, 40, 40, 1, 2, 1>,
-    TestConfig<64, 64, 4, 2, 1, 2, false, 2, 96, 200, 32, 1, 40, 32, 1, 2, 1>,
-    TestConfig<72, 64, 3, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1>,
-    TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
-    TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>>;
+using SharedConfigs =
+    ::testing::Types<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 96, 136, 48, 1, 40, 40, 1, 2, 1>,
+                     TestConfig<128, 128, 2, 2, 2, 1, false, 2, 80, 256, 32, 1, 40, 40, 1, 2, 1>,
+                     TestConfig<64, 64, 4, 2, 1, 2, false, 2, 96, 200, 32, 1, 40, 32, 1, 2, 1>,
+                     TestConfig<72, 64, 3, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1>,
+                     TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
+                     TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>>;
 TYPED_TEST_SUITE(SharedLoads, SharedConfigs);
 
 TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {

@@ -87,8 +87,9 @@ TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
                 {{[](Schedule& s) { s.grid = 194; }, "grid 194 is above the 192 blocks with work"},
                  {[](Schedule& s) { s.block_m = 120; }, "block_m 120 is not a multiple of 16"}});
   Schedule chain = SampleGridExchange();
-  ExpectRefused(SampleGated(), chain,
-                {{[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 in grid-exchange"}});
+  ExpectRefused(
+      SampleGated(), chain,
+      {{[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 in grid-exchange"}});
 }
 
 TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
