@@ -1,0 +1,134 @@
+// Single products on few blocks, so that each cluster walks many tiles: every way in which the
+// blocks of a cluster work together, rows that end anywhere, with and without random pauses.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/reference/parallel.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr int64_t kRows = 384;
+constexpr int64_t kSomeRows[] = {384, 257, 383, 129, 128, 1};
+constexpr size_t kSchedules = 4;  // of each kind and product
+constexpr int kClusters[] = {1, 3, 2, 5};
+
+struct Kind {
+  const char* name;
+  Share share;
+  int split_k;
+};
+
+// Ragged in every dimension.
+std::vector<FfnSpec> Specs() {
+  FfnSpec plain;
+  plain.n = 776;
+  plain.k = 328;
+  plain.l = 523;
+  plain.act = Activation::kRelu;
+  FfnSpec gated = plain;
+  gated.gated = true;
+  gated.l = 520;
+  gated.act = Activation::kSilu;
+  gated.layout = Layout::kIO;
+  return {plain, gated};
+}
+
+class TileWalk : public GpuTest {
+ protected:
+  static std::vector<Schedule> SchedulesOf(const FfnProblem& problem, const Kind& kind) {
+    std::vector<Schedule> some;
+    for (const Schedule& s : LegalSchedules(problem, ports().model, Dataflow::kProduct)) {
+      if (s.share == kind.share && s.first.split_k == kind.split_k) some.push_back(s);
+    }
+    some = Spread(some, kSchedules);
+    for (size_t i = 0; i < some.size(); ++i) {
+      const int blocks = kClusters[i % std::size(kClusters)] * some[i].cluster;
+      some[i].grid = std::min(some[i].grid, blocks);
+    }
+    return some;
+  }
+
+  static std::vector<Plan> PlansOf(const Chain& chain, const Kind& kind) {
+    const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), kRows);
+    const auto first = SchedulesOf(FirstProductOf(problem), kind);
+    const auto second = SchedulesOf(SecondProductOf(problem), kind);
+    std::vector<Plan> plans;
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      plans.push_back(UnfusedPlanOf(chain, kRows, first[i], second[i]).value());
+    }
+    return plans;
+  }
+
+  static void Run(const Kind& kind, bool jitter) {
+    for (const FfnSpec& spec : Specs()) {
+      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
+      const std::vector<Plan> plans = PlansOf(*chain, kind);
+      ASSERT_FALSE(plans.empty());
+      BuildOptions options;
+      options.codegen.jitter = jitter;
+      std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
+      reference::ParallelFor(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+                             static_cast<int64_t>(plans.size()), 1,
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 const size_t at = static_cast<size_t>(i);
+                                 built[at] = BuildPlan(ports(), chain, plans[at], options);
+                               }
+                             });
+      const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
+      ASSERT_OK(data);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(absl::StrCat(kind.name, " ", NameOf(spec), "\n", plans[i].ToText()));
+        if (!built[i].ok() && jitter) {  // a test build may need more registers than there are
+          std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
+          continue;
+        }
+        ASSERT_OK(built[i]);
+        RunAllRows(**data, *built[i]);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+
+  static void RunAllRows(DeviceChain& data, const LoadedPlanPtr& plan) {
+    const auto run = data.Bind(plan);
+    ASSERT_OK(run);
+    for (int64_t m : kSomeRows) {
+      std::string first;
+      for (int i = 0; i < Repeats(4); ++i) {
+        const auto output = data.Run(*run, m);
+        ASSERT_OK(output);
+        if (i == 0) {
+          first = *output;
+          ASSERT_OK(data.Check(*output, m)) << "m " << m;
+        }
+        ASSERT_TRUE(*output == first) << "m " << m << ", run " << i << " differs";
+      }
+    }
+  }
+
+  static void RunBoth(const Kind& kind) {
+    Run(kind, false);
+    if (!HasFatalFailure()) Run(kind, true);
+  }
+};
+
+TEST_F(TileWalk, BlocksAlone) { RunBoth({"alone", Share::kNone, 1}); }
+TEST_F(TileWalk, RanksThatShareK) {
+  RunBoth({"split 2", Share::kNone, 2});
+  RunBoth({"split 4", Share::kNone, 4});
+}
+TEST_F(TileWalk, PairsThatShareWeights) { RunBoth({"weights", Share::kWeights, 1}); }
+TEST_F(TileWalk, PairsThatShareRows) { RunBoth({"rows", Share::kRows, 1}); }
+
+}  // namespace
+}  // namespace sinter::gpu_testing
