@@ -11,15 +11,6 @@
 namespace sinter {
 namespace {
 
-std::vector<std::pair<std::string, std::string>> Headers() {
-  size_t count = 0;
-  const DeviceHeader* headers = DeviceHeaders(&count);
-  std::vector<std::pair<std::string, std::string>> list;
-  for (size_t i = 0; i < count; ++i)
-    list.emplace_back(headers[i].name, std::string(headers[i].bytes, headers[i].size));
-  return list;
-}
-
 absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::string_view bound) {
   return absl::InvalidArgumentError(
       absl::StrCat("operand ", NameOf(role), ": ", field, " ", value, " ", bound));
@@ -83,7 +74,7 @@ absl::Status CheckOperands(const KernelSpec& spec) {
 // What every request has beside its source.
 void Complete(const DeviceModel& model, const CodegenOptions& options, GeneratedKernel& kernel) {
   CompileRequest& request = kernel.request;
-  request.headers = Headers();
+  request.headers = CopyDeviceHeaders();
   request.arch = model.arch;
   request.entry = kernel.recipe.entry;
   if (options.trap_spins) request.options.push_back("-DSINTER_TRAP_SPINS");

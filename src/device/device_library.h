@@ -4,6 +4,9 @@
 #define SINTER_SRC_DEVICE_DEVICE_LIBRARY_H_
 
 #include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sinter {
 
@@ -15,6 +18,9 @@ struct DeviceHeader {
 
 // Sorted by name. Static storage.
 const DeviceHeader* DeviceHeaders(size_t* count);
+
+// The same as (name, bytes), as a request to the compiler carries them.
+std::vector<std::pair<std::string, std::string>> CopyDeviceHeaders();
 
 // SHA-256 over the names and the digests of all headers: 64 lower-case digits. Part of every kernel
 // key.

@@ -198,10 +198,7 @@ CompileRequest DsmRequest(const DsmCase& c, bool jitter) {
   request.source = absl::StrCat(kDsmHead, BodyOf(c), kDsmTail);
   request.arch = "sm_90a";
   request.entry = "dsm_case";
-  size_t count = 0;
-  const DeviceHeader* headers = DeviceHeaders(&count);
-  for (size_t i = 0; i < count; ++i)
-    request.headers.emplace_back(headers[i].name, std::string(headers[i].bytes, headers[i].size));
+  request.headers = CopyDeviceHeaders();
   const auto define = [&](const char* name, auto value) {
     request.options.push_back(absl::StrCat("-D", name, "=", value));
   };

@@ -11,11 +11,7 @@ namespace {
 
 CompileRequest Library() {
   CompileRequest request;
-  size_t count = 0;
-  const DeviceHeader* headers = DeviceHeaders(&count);
-  for (size_t i = 0; i < count; ++i) {
-    request.headers.emplace_back(headers[i].name, std::string(headers[i].bytes, headers[i].size));
-  }
+  request.headers = CopyDeviceHeaders();
   return request;
 }
 

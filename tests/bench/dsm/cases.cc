@@ -192,10 +192,7 @@ CompileRequest DsmTimedRequest(const DsmTimedCase& c) {
   request.source = absl::StrCat(kHead, BodyOf(c.primitive), kTail);
   request.arch = "sm_90a";
   request.entry = "dsm_timed";
-  size_t count = 0;
-  const DeviceHeader* headers = DeviceHeaders(&count);
-  for (size_t i = 0; i < count; ++i)
-    request.headers.emplace_back(headers[i].name, std::string(headers[i].bytes, headers[i].size));
+  request.headers = CopyDeviceHeaders();
   const auto define = [&](const char* name, auto value) {
     request.options.push_back(absl::StrCat("-D", name, "=", value));
   };

@@ -27,11 +27,8 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kLayers = {"ptx", "tile", "pipeline", "dsm", "kernels"};
 
 std::map<std::string, std::string> Headers() {
-  size_t count = 0;
-  const DeviceHeader* headers = DeviceHeaders(&count);
   std::map<std::string, std::string> map;
-  for (size_t i = 0; i < count; ++i)
-    map[headers[i].name] = std::string(headers[i].bytes, headers[i].size);
+  for (auto& [name, bytes] : CopyDeviceHeaders()) map[name] = bytes;
   return map;
 }
 
