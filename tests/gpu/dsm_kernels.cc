@@ -219,22 +219,28 @@ CompileRequest DsmRequest(const DsmCase& c, bool jitter) {
   return request;
 }
 
-LaunchRecipe DsmRecipe(const DsmCase& c) {
+LaunchRecipe ClusterRecipe(const char* entry, int cluster, int clusters, int threads,
+                           uint64_t shared_bytes, int pointers) {
   LaunchRecipe recipe;
-  recipe.entry = "dsm_case";
-  recipe.grid[0] = static_cast<uint32_t>(c.cluster * c.clusters);
-  recipe.block[0] = static_cast<uint32_t>(c.threads);
-  recipe.cluster[0] = static_cast<uint32_t>(c.cluster);
-  recipe.shared_bytes = static_cast<uint32_t>(SharedBytes(c));
-  for (int i = 0; i < 5; ++i) {
+  recipe.entry = entry;
+  recipe.grid[0] = static_cast<uint32_t>(cluster * clusters);
+  recipe.block[0] = static_cast<uint32_t>(threads);
+  recipe.cluster[0] = static_cast<uint32_t>(cluster);
+  recipe.shared_bytes = static_cast<uint32_t>(shared_bytes);
+  for (int i = 0; i < pointers; ++i) {
     ArgSlot pointer;
     pointer.index = i;
     recipe.args.push_back(pointer);
   }
-  ArgSlot launch;
-  launch.kind = ArgKind::kSymbolM;
-  recipe.args.push_back(launch);
+  ArgSlot m;
+  m.kind = ArgKind::kSymbolM;
+  recipe.args.push_back(m);
   return recipe;
+}
+
+LaunchRecipe DsmRecipe(const DsmCase& c) {
+  return ClusterRecipe("dsm_case", c.cluster, c.clusters, c.threads,
+                       static_cast<uint64_t>(SharedBytes(c)), 5);
 }
 
 DsmData MakeDsmData(const DsmCase& c, uint64_t seed) {

@@ -89,6 +89,9 @@ std::vector<DsmCase> AllDsmCases();
 // With random pauses and spin traps.
 CompileRequest DsmRequest(const DsmCase& c, bool jitter = true);
 LaunchRecipe DsmRecipe(const DsmCase& c);
+// Of any kernel in clusters: `pointers` buffers in their order, then m.
+LaunchRecipe ClusterRecipe(const char* entry, int cluster, int clusters, int threads,
+                           uint64_t shared_bytes, int pointers);
 // Random inputs, and what a float64 evaluation of the primitive makes of them.
 DsmData MakeDsmData(const DsmCase& c, uint64_t seed);
 // Elements that one launch compares.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/device/device_library.h"
+#include "tests/gpu/dsm_kernels.h"
 
 namespace sinter::bench {
 namespace {
@@ -207,21 +208,8 @@ CompileRequest DsmTimedRequest(const DsmTimedCase& c) {
 }
 
 LaunchRecipe DsmTimedRecipe(const DsmTimedCase& c, int clusters) {
-  LaunchRecipe recipe;
-  recipe.entry = "dsm_timed";
-  recipe.grid[0] = static_cast<uint32_t>(c.cluster * clusters);
-  recipe.block[0] = static_cast<uint32_t>(c.Threads());
-  recipe.cluster[0] = static_cast<uint32_t>(c.cluster);
-  recipe.shared_bytes = static_cast<uint32_t>(SharedBytes(c));
-  for (int i = 0; i < 4; ++i) {
-    ArgSlot pointer;
-    pointer.index = i;
-    recipe.args.push_back(pointer);
-  }
-  ArgSlot rounds;
-  rounds.kind = ArgKind::kSymbolM;
-  recipe.args.push_back(rounds);
-  return recipe;
+  return gpu_testing::ClusterRecipe("dsm_timed", c.cluster, clusters, c.Threads(),
+                                    static_cast<uint64_t>(SharedBytes(c)), 4);
 }
 
 uint64_t DsmScratchBytes(const DsmTimedCase& c, int clusters) {
