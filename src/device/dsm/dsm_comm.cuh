@@ -1,9 +1,9 @@
 // dsm_comm: FlashFuser's exchanges (arXiv 2512.12949, section IV-A) over any group of a cluster.
 //
-//   dsm_all_exchange<Op>     f32 parts of all ranks, folded, whole on every rank all_exchange.cuh
-//   dsm_reduce_scatter<Op>   the same, each rank keeps its share reduce_parts.cuh DsmShuffle 16-bit
-//   slices of a slab, all on every rank             slab.cuh inter_cluster_reduce     f32 parts of
-//   blocks of any cluster, through memory     inter_cluster.cuh
+//   dsm_all_exchange<Op>     all_exchange.cuh    f32 parts of all ranks, folded, whole on each
+//   dsm_reduce_scatter<Op>   reduce_parts.cuh    the same, each rank keeps its share
+//   DsmShuffle               slab.cuh            16-bit slices of a slab, all on every rank
+//   inter_cluster_reduce     inter_cluster.cuh   f32 parts of blocks of any cluster, by memory
 //
 // Op: DsmAdd, or DsmMul<Activation>, act(gate) * up. group.cuh has the life of a kernel. Bytes that
 // cross, of parts or slabs of S bytes in a group of n: all-exchange 2 (n - 1) S, reduce-scatter

@@ -39,9 +39,8 @@ struct DsmGroup {
 //   expect(i, bytes) one thread a delivery: what the peers will send
 //   open()           all threads: waits until every peer is done with what this block sent last
 //   ... pushes to peers' inboxes, completing on their full(i) ...
-//   await(i)         threads that read delivery i, until it is there; each delivery in each round
-//   by
-//                    some thread before its release()
+//   await(i)         threads that read delivery i, until it is there; some thread waits for each
+//                    delivery of each round before its release()
 //   ... reads ...
 //   release()        all threads: peers may fill the inbox again
 // Invariants: full(i) takes one arrival of its own block, and bytes; it completes once a round.

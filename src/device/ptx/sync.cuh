@@ -9,10 +9,9 @@ SINTER_DEVICE void named_barrier(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Orders this thread's generic-proxy accesses (st.shared, st.global, stmatrix) against the async
-// proxy (TMA, wgmma).
-// Orders generic accesses before accesses of TMA and wgmma, for one state space. The form without
-// one waits for everything that this thread has under way in global memory.
+// Orders what this thread did by ordinary instructions (st.shared, st.global, stmatrix) before what
+// TMA and wgmma do, for one state space. The form without one waits for everything that this thread
+// has under way in global memory.
 SINTER_DEVICE void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
