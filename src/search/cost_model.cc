@@ -57,11 +57,10 @@ struct TimeLine {
   }
 };
 
-// The ends of a block's tiles: the consumers do nothing else meanwhile. That the producer loads the
-// next tile gains little, because what bounds a stream is as often the consumers' shared memory.
-double EndsUs(double end_us, const ProductLoad& load) {
-  return end_us * static_cast<double>(load.turns);
-}
+// What each of a block's tiles costs in turn, such as their ends: the consumers do nothing else
+// meanwhile. That the producer loads the next tile gains little, because what bounds a stream is as
+// often the consumers' shared memory.
+double EachTurn(double us, const ProductLoad& load) { return us * static_cast<double>(load.turns); }
 
 Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
@@ -69,9 +68,9 @@ Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceMo
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  line.Fixed(model.launch_us + model.fill_us + EndsUs(StoreUs(p, s, s.first, model), load));
+  line.Fixed(model.launch_us + model.fill_us + EachTurn(StoreUs(p, s, s.first, model), load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
-  line.Dsm(EndsUs(ReduceUs(dims, s, s.first, model), load),
+  line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units) * s.first.split_k * ReduceBytes(dims, s, s.first));
   line.Fixed(model.drain_us);
   return line.Finish();
@@ -98,8 +97,8 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
   const double store1 = StoreUs(p, s, s.first, model);
-  line.Fixed(EndsUs(store1, load1));
-  line.Dsm(EndsUs(reduce1, load1),
+  line.Fixed(EachTurn(store1, load1));
+  line.Dsm(EachTurn(reduce1, load1),
            static_cast<double>(load1.turns * load1.busy_blocks) * ReduceBytes(first, s, s.first));
   // C reaches L2 as the last bytes of a kernel do, then its flag travels, then its first tiles come
   // in: only weights were there before.
@@ -108,8 +107,8 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Stream(times2, load2);
   const double window = store1 + reduce1 + model.drain_us + model.grid_barrier_us;
   line.total -= PrefetchedUs(load2, s, window, Combine(times2));
-  line.Fixed(EndsUs(StoreUs(p, s, s.second, model), load2));
-  line.Dsm(EndsUs(reduce2, load2),
+  line.Fixed(EachTurn(StoreUs(p, s, s.second, model), load2));
+  line.Dsm(EachTurn(reduce2, load2),
            static_cast<double>(load2.turns * load2.busy_blocks) * ReduceBytes(second, s, s.second));
   line.Fixed(model.drain_us);
   return line.Finish();
@@ -121,16 +120,16 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   const int64_t concurrent = model.ResidentBlocks(s.cluster);
   const ProductLoad load1 = LoadOf(FirstDims(p), p, s, s.first, concurrent, model);
   const ProductLoad load2 = LoadOf(SecondDims(p, s.dataflow), p, s, s.second, concurrent, model);
-  const auto turns = static_cast<double>(load1.turns);
   TimeLine line;
-  line.Fixed(model.launch_us + turns * model.fill_us);
+  line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
   line.Stream(TimesOf(load1, s, stage, model), load1);
   const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
-  line.Dsm(turns * shuffle, s.grid * ShuffleBytes(s));
+  line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleBytes(s));
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
-  line.total -= turns * PrefetchedUs(load2, s, shuffle, Combine(times2) / turns);
-  line.Fixed(turns * StoreUs(p, s, s.second, model) + model.drain_us);
+  const double stream2 = Combine(times2) / static_cast<double>(load1.turns);
+  line.total -= EachTurn(PrefetchedUs(load2, s, shuffle, stream2), load1);
+  line.Fixed(EachTurn(StoreUs(p, s, s.second, model), load1) + model.drain_us);
   return line.Finish();
 }
 
