@@ -26,8 +26,8 @@ enum class Dataflow : uint8_t {
 
 absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange"
 
-// What the two blocks of a cluster load together, each half of it for both (TMA multicast): L2 is
-// read once for two tiles. kProduct whose K is not split.
+// What two blocks of a cluster load together, each half of it for both (TMA multicast): L2 is read
+// once for two tiles. kProduct; the cluster is split_k blocks for each of the two.
 enum class Share : uint8_t {
   kNone = 0,
   kWeights = 1,  // the blocks take neighbouring M tiles of the same columns
@@ -57,7 +57,7 @@ struct Schedule {
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
-  Share share = Share::kNone;  // what a cluster of 2 loads together
+  Share share = Share::kNone;  // what blocks of two tiles load together
   int grid = 0;                // blocks of the launch, a multiple of cluster
   ProductTile first;           // for kClusterExchange: block_n = columns of C per block
   ProductTile

@@ -113,10 +113,6 @@ absl::Status CheckShare(const FfnProblem& p, const Schedule& s) {
   if (s.share == Share::kNone) return absl::OkStatus();
   if (s.dataflow != Dataflow::kProduct)
     return Refuse("share", share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
-  if (s.first.split_k != 1)
-    return Refuse("share", share, absl::StrCat("is not 0 with first.split_k ", s.first.split_k));
-  if (s.cluster != 2)
-    return Refuse("cluster", s.cluster, absl::StrCat("is not 2 with share ", NameOf(s.share)));
   if (s.share == Share::kRows && s.block_m % 16 != 0)
     return Refuse("block_m", s.block_m, "is not a multiple of 16, with rows in halves");
   if (s.share == Share::kWeights && p.layout == Layout::kOI &&
@@ -128,8 +124,11 @@ absl::Status CheckShare(const FfnProblem& p, const Schedule& s) {
 }
 
 absl::Status CheckProductShape(const Schedule& s, const ScheduleSizes& z) {
-  if (s.share == Share::kNone && s.cluster != s.first.split_k) {
-    return Refuse("cluster", s.cluster, absl::StrCat("is not first.split_k ", s.first.split_k));
+  const int tiles = TilesM(s.share) * TilesN(s.share);
+  if (s.cluster != tiles * s.first.split_k) {
+    return Refuse("cluster", s.cluster,
+                  absl::StrCat("is not first.split_k ", s.first.split_k,
+                               tiles > 1 ? absl::StrCat(" for each of ", tiles, " tiles") : ""));
   }
   const int64_t most = z.units * s.cluster;
   if (s.grid > most) {

@@ -6,7 +6,8 @@ namespace sinter {
 namespace {
 
 constexpr int kSplits[] = {1, 2, 4, 8};
-constexpr int kTurns = 4;  // tiles a group that widths are balanced for
+constexpr int kSharedSplits[] = {1, 2, 4};  // where pairs share loads
+constexpr int kTurns = 4;                   // tiles a group that widths are balanced for
 constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
 
@@ -83,10 +84,12 @@ class Enumerator {
         Products(s, Tiles(r, s, p_.n, p_.FirstWidth(), split));
       }
       for (Share share : {Share::kWeights, Share::kRows}) {
-        Schedule s = Begin(Dataflow::kProduct, r, block_k);
-        s.cluster = 2;
-        s.share = share;
-        Products(s, SharedTiles(r, s));
+        for (int split : kSharedSplits) {
+          Schedule s = Begin(Dataflow::kProduct, r, block_k);
+          s.cluster = 2 * split;
+          s.share = share;
+          Products(s, SharedTiles(r, s, split));
+        }
       }
     });
   }
@@ -136,16 +139,16 @@ class Enumerator {
   }
 
   // Widths for pairs of blocks, balanced over pairs of tiles.
-  std::vector<ProductTile> SharedTiles(const RowShape& r, const Schedule& s) const {
+  std::vector<ProductTile> SharedTiles(const RowShape& r, const Schedule& s, int split) const {
     const bool weights = s.share == Share::kWeights;
     if (weights && MTiles(r) < 2) return {};
     const int step = ColumnStep(p_, r) * (weights && p_.layout == Layout::kOI ? 2 : 1);
     const int64_t m_units = CeilDiv(MTiles(r), TilesM(s.share));
     const int64_t columns = CeilDiv(p_.n, TilesN(s.share));  // of one block of each pair
     std::vector<ProductTile> tiles;
-    for (int block_n : ColumnWidths(columns, m_units, model_.ResidentBlocks(2) / 2, step,
-                                    WidestTile(columns, p_.FirstWidth(), step, r))) {
-      tiles.push_back({block_n, 1});
+    for (int block_n : ColumnWidths(columns, m_units, model_.ResidentBlocks(s.cluster) / s.cluster,
+                                    step, WidestTile(columns, p_.FirstWidth(), step, r))) {
+      tiles.push_back({block_n, split});
     }
     return tiles;
   }

@@ -127,8 +127,14 @@ TEST_F(TileWalk, RanksThatShareK) {
   RunBoth({"split 2", Share::kNone, 2});
   RunBoth({"split 4", Share::kNone, 4});
 }
-TEST_F(TileWalk, PairsThatShareWeights) { RunBoth({"weights", Share::kWeights, 1}); }
-TEST_F(TileWalk, PairsThatShareRows) { RunBoth({"rows", Share::kRows, 1}); }
+TEST_F(TileWalk, PairsThatShareWeights) {
+  RunBoth({"weights", Share::kWeights, 1});
+  RunBoth({"weights, split 2", Share::kWeights, 2});
+}
+TEST_F(TileWalk, PairsThatShareRows) {
+  RunBoth({"rows", Share::kRows, 1});
+  RunBoth({"rows, split 2", Share::kRows, 2});
+}
 
 }  // namespace
 }  // namespace sinter::gpu_testing

@@ -1,7 +1,8 @@
 // Dataflow "product": one product (or gate-up pair) a launch. Persistent: clusters walk units, and
 // the producers run ahead into the next one, so that only the first tile of a block waits for its
-// first bytes and only the end of the last one shows. A unit is a tile whose K the cluster's
-// kSplitK ranks share, or two neighbouring tiles whose blocks load weights or rows for both.
+// first bytes and only the end of the last one shows. A unit is a tile, whose K kSplitK ranks
+// share, or two neighbouring tiles, where rank r of one and rank r of the other load weights or
+// rows for both.
 #pragma once
 #include "kernels/block.cuh"
 
@@ -24,29 +25,35 @@ struct UnitWalk {
   using P = typename Config::First;
   static constexpr int kBand = 16;
   static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, Config::kRowsShare);
-  int first, step, m_units, rank;
+  int first, step, m_units;
+  int pair;    // which of a unit's tiles
+  int k_rank;  // among the ranks that share a tile's K
 
   SINTER_DEVICE UnitWalk(int cluster_rank, int m)
       : first(blockIdx.x / Config::kCluster),
         step(gridDim.x / Config::kCluster),
         m_units(ceil_div(m, Config::kBlockM * Config::kWeightsShare)),
-        rank(cluster_rank) {}
+        pair(cluster_rank / P::kSplitK),
+        k_rank(cluster_rank % P::kSplitK) {}
   SINTER_DEVICE int units() const { return m_units * kColumnUnits; }
   // Units that this cluster takes.
   SINTER_DEVICE int own() const { return first < units() ? ceil_div(units() - first, step) : 0; }
   // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
   SINTER_DEVICE int row(int unit) const {
     const int tile = band(unit) * kBand + within(unit) % height(unit);
-    return (tile * Config::kWeightsShare + (Config::kWeightsShare > 1 ? rank : 0)) *
+    return (tile * Config::kWeightsShare + (Config::kWeightsShare > 1 ? pair : 0)) *
            Config::kBlockM;
   }
   SINTER_DEVICE int column(int unit) const {
     const int tile = within(unit) / height(unit);
-    return (tile * Config::kRowsShare + (Config::kRowsShare > 1 ? rank : 0)) * P::kBlockN;
+    return (tile * Config::kRowsShare + (Config::kRowsShare > 1 ? pair : 0)) * P::kBlockN;
   }
   // K blocks of this rank.
-  SINTER_DEVICE int begin() const { return P::kSplitK > 1 ? P::first_block(rank) : 0; }
-  SINTER_DEVICE int end() const { return P::kSplitK > 1 ? P::first_block(rank + 1) : P::kKBlocks; }
+  SINTER_DEVICE int begin() const { return P::first_block(k_rank); }
+  SINTER_DEVICE int end() const { return P::first_block(k_rank + 1); }
+  SINTER_DEVICE PairLoads loads() const {
+    return {pair, static_cast<u16>((1 | 1 << P::kSplitK) << k_rank)};
+  }
 
  private:
   static SINTER_DEVICE int band(int unit) { return unit / (kBand * kColumnUnits); }
@@ -64,7 +71,7 @@ SINTER_DEVICE void gemm_weights(const Arguments& args, const BlockType& block,
   const ProductMaps maps{nullptr, args.weights, args.weights_up};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     produce_weights<Config, typename Config::First, true>(
-        block.ring, cursor, maps, walk.column(unit), walk.begin(), walk.end(), walk.rank);
+        block.ring, cursor, maps, walk.column(unit), walk.begin(), walk.end(), walk.loads());
 }
 
 template <class Config, class BlockType>
@@ -74,7 +81,7 @@ SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
   const ProductMaps maps{args.rows, nullptr, nullptr};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     produce_rows<Config, typename Config::First>(block.ring, cursor, maps, walk.row(unit),
-                                                 walk.begin(), walk.end(), walk.rank);
+                                                 walk.begin(), walk.end(), walk.loads());
 }
 
 template <class Config, class BlockType>
@@ -82,10 +89,11 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
                                 const UnitWalk<Config>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
-  cursor.awaited = walk.own() * P::kKBlocks - Config::kStages;
+  cursor.pair_first = walk.k_rank;
+  cursor.awaited = walk.own() * (walk.end() - walk.begin()) - Config::kStages;
   const WarpgroupPlace place = block.place();
-  ReduceScatter<Config, P> reduce{parts, block.own_barrier(0), block.own_barrier(1),
-                                  0,     block.rank,           true};
+  ReduceScatter<Config, P> reduce{
+      parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
   const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{
       args.bias, args.bias_up};
   const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};

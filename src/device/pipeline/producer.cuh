@@ -18,24 +18,31 @@ struct ProductMaps {
   const TensorMap* up;
 };
 
+// What a block of a pair loads for both: its half, 0 or 1, and the bits of both in the cluster.
+struct PairLoads {
+  int half = 0;
+  u16 blocks = 1;
+};
+
 // One box into this block, or into both of a pair.
 template <int kShare>
-SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y, u32 full) {
+SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y, u32 full,
+                            PairLoads pair) {
   if constexpr (kShare == 1)
     tma_load(destination, map, x, y, full);
   else
-    tma_load_shared(destination, map, x, y, full, (1 << kShare) - 1);
+    tma_load_shared(destination, map, x, y, full, pair.blocks);
 }
 
 // Weights of K block `k_block` for the tile whose columns begin at `column`.
 // K-major: subtile by subtile, each [warpgroup][matrix][columns] rows; N-major:
-// [warpgroup][matrix][64 columns] subtiles. Where a pair shares them, `rank` loads its half of each
-// box: of the columns, or of K.
+// [warpgroup][matrix][64 columns] subtiles. Where a pair shares them, a block loads its half of
+// each box: of the columns, or of K.
 template <class Config, class P>
 SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block,
-                                int column, int rank) {
+                                int column, PairLoads pair) {
   constexpr int kShare = Config::kWeightsShare;
-  const int part = kShare == 1 ? 0 : rank;
+  const int part = kShare == 1 ? 0 : pair.half;
   const int k = k_block * Config::kBlockK;
 #pragma unroll
   for (int g = 0; g < Config::kWarpgroupsN; ++g) {
@@ -49,14 +56,14 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
         for (int s = 0; s < P::kHalf / kSubtile; ++s) {
           const int y = part * (Config::kBlockK / kShare);
           load_box<kShare>(address + ((row / kSubtile + s) * Config::kBlockK + y) * kRowBytes, map,
-                           x + s * kSubtile, k + y, full);
+                           x + s * kSubtile, k + y, full, pair);
         }
       } else {
 #pragma unroll
         for (int s = 0; s < P::kSubtiles; ++s) {
           const int y = part * (P::kHalf / kShare);
           load_box<kShare>(address + (s * P::kColumns + row + y) * kRowBytes, map, k + s * kSubtile,
-                           x + y, full);
+                           x + y, full, pair);
         }
       }
     }
@@ -64,27 +71,27 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
 }
 
 // Streams the weights of one tile's K blocks [begin, end), behind the rows in each stage when
-// kRows. One thread. `rank`: of a pair that shares loads.
+// kRows. One thread.
 template <class Config, class P, bool kRows, class RingType, class CursorType>
 SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
                                    const ProductMaps& maps, int column, int begin, int end,
-                                   int rank = 0) {
+                                   PairLoads pair = {}) {
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
     mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(cursor.stage), (kRows ? P::kRowsBytes : 0) + P::kWeightBytes);
     load_weights<Config, P>(maps, ring.address(cursor.stage) + (kRows ? P::kRowsBytes : 0),
-                            ring.full(cursor.stage), k, column, rank);
+                            ring.full(cursor.stage), k, column, pair);
   }
 }
 
-// Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them,
-// `rank` loads its half of the rows.
+// Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them, a
+// block loads its half of the rows.
 template <class Config, class P, class RingType, class CursorType>
 SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
-                                int row, int begin, int end, int rank = 0) {
+                                int row, int begin, int end, PairLoads pair = {}) {
   constexpr int kShare = Config::kRowsShare;
-  const int part = kShare == 1 ? 0 : rank * (Config::kBlockM / kShare);
+  const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
     mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
@@ -92,7 +99,7 @@ SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const 
     for (int s = 0; s < P::kSubtiles; ++s)
       load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
                        maps.rows, k * Config::kBlockK + s * kSubtile, row + part,
-                       ring.full(cursor.stage));
+                       ring.full(cursor.stage), pair);
   }
 }
 

@@ -14,8 +14,10 @@ namespace sinter {
 template <int kStages>
 struct Cursor {
   u32 stage = 0, parity = 0;
-  // Of a consumer whose stages peers fill: how many of its releases a producer will still wait for.
-  // The others stay unsaid, so that no word reaches a block that is gone.
+  // Of a consumer whose stages a pair fills: the first block of the pair, and how many of its
+  // releases a producer will still wait for. The others stay unsaid, so that no word reaches a
+  // block that is gone.
+  u32 pair_first = 0;
   int awaited = 0;
   SINTER_DEVICE void advance() {
     if (++stage == kStages) {

@@ -36,8 +36,7 @@ struct Product {
                 "N-major weights come in 64-column subtiles");
   static_assert(kWarpN <= 256, "wgmma N is at most 256");
   static_assert(kSplitK <= kKBlocks, "every rank needs a K block");
-  static_assert(kSharers<Config> == 1 || (kSharers<Config> == 2 && kSplitK == 1),
-                "two blocks share loads when they do not share K");
+  static_assert(kSharers<Config> <= 2, "two blocks share loads: weights, or rows");
   static_assert(Config::kWeightsTransposed || kHalf % (8 * Config::kWeightsShare) == 0,
                 "each load begins where a swizzle pattern does");
   static_assert(Config::kBlockM % (8 * Config::kRowsShare) == 0,

@@ -60,7 +60,7 @@ TEST(Recipe, OfAGatedProduct) {
 // Each block of a pair loads half a box of what both need.
 TEST(Recipe, HalvesTheBoxesThatPairsShare) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-  spec.schedule.first.split_k = 1;
+  spec.schedule.cluster = 4;
   spec.schedule.share = Share::kRows;
   LaunchRecipe r = RecipeFor(spec);
   EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 64));

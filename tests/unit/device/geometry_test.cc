@@ -145,11 +145,9 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
       const int row = walk.row(unit) / Config::kBlockM, column = walk.column(unit) / P::kBlockN;
-      const int pair = P::kSplitK > 1 ? 0 : walk.rank;
-      EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (Config::kWeightsShare - 1) * pair);
-      EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (Config::kRowsShare - 1) * pair);
-      if (row < m_tiles && column < P::kColumnTiles)
-        visits.insert({column, row, P::kSplitK > 1 ? walk.rank : 0});
+      EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (Config::kWeightsShare - 1) * walk.pair);
+      EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (Config::kRowsShare - 1) * walk.pair);
+      if (row < m_tiles && column < P::kColumnTiles) visits.insert({column, row, walk.k_rank});
     }
     EXPECT_EQ(taken, walk.own());
   }
@@ -164,7 +162,9 @@ using WalkConfigs =
     ::testing::Types<TestConfig<64, 64, 4, 1, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1>,
                      TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1>,
                      TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 48, 1, 40, 40, 1, 2, 1>,
-                     TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1, 1, 2>>;
+                     TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1, 1, 2>,
+                     TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 128, 48, 2, 40, 40, 1, 2, 1>,
+                     TestConfig<16, 64, 4, 8, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1, 1, 2>>;
 TYPED_TEST_SUITE(ProductWalk, WalkConfigs);
 
 TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {

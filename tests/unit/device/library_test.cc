@@ -240,7 +240,9 @@ using SharedConfigs =
                      TestConfig<64, 64, 4, 2, 1, 2, false, 2, 96, 200, 32, 1, 40, 32, 1, 2, 1>,
                      TestConfig<72, 64, 3, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1>,
                      TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
-                     TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>>;
+                     TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>,
+                     TestConfig<64, 64, 4, 4, 1, 1, false, 1, 96, 264, 48, 2, 40, 40, 1, 2, 1>,
+                     TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>>;
 TYPED_TEST_SUITE(SharedLoads, SharedConfigs);
 
 TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
@@ -249,21 +251,23 @@ TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
   const Operands<TypeParam, P> operands(TestMatrix(kRows, P::kK, 21), 22);
   using RingType = Ring<P::kKBlocks, P::kRowsBytes + P::kWeightBytes>;
   const RingType ring{kBase, kBarriers};
-  gridDim.x = 2;
+  constexpr int kRanks = TypeParam::kCluster;
+  gridDim.x = kRanks;
   blockIdx.x = 0;
   const int units = UnitWalk<TypeParam>(0, kRows).units();
   for (int unit = 0; unit < units; ++unit) {
-    machine.Reset(2);
-    for (int rank = 0; rank < 2; ++rank) {
+    machine.Reset(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
       machine.rank = rank;
       const UnitWalk<TypeParam> walk(rank, kRows);
       Cursor<P::kKBlocks> weights, rows;
-      produce_weights<TypeParam, P, true>(ring, weights, operands.maps(), walk.column(unit), 0,
-                                          P::kKBlocks, rank);
-      produce_rows<TypeParam, P>(ring, rows, operands.maps(), walk.row(unit), 0, P::kKBlocks, rank);
+      produce_weights<TypeParam, P, true>(ring, weights, operands.maps(), walk.column(unit),
+                                          walk.begin(), walk.end(), walk.loads());
+      produce_rows<TypeParam, P>(ring, rows, operands.maps(), walk.row(unit), walk.begin(),
+                                 walk.end(), walk.loads());
     }
     ExpectBarriersComplete();
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int rank = 0; rank < kRanks; ++rank) {
       machine.rank = rank;
       const UnitWalk<TypeParam> walk(rank, kRows);
       Accumulators<P> accumulators(kConsumers<TypeParam>);
@@ -271,10 +275,10 @@ TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
         threadIdx.x = 128 + static_cast<unsigned>(t);
         Cursor<P::kKBlocks> cursor;
         accumulate<TypeParam, P, true>(AsArray(accumulators[static_cast<size_t>(t)]), ring, cursor,
-                                       0, P::kKBlocks, PlaceOf<TypeParam>(t));
+                                       0, walk.end() - walk.begin(), PlaceOf<TypeParam>(t));
       }
-      ExpectProduct<TypeParam, P>(accumulators, operands, walk.row(unit), walk.column(unit), 0,
-                                  P::kKBlocks);
+      ExpectProduct<TypeParam, P>(accumulators, operands, walk.row(unit), walk.column(unit),
+                                  walk.begin(), walk.end());
       if (::testing::Test::HasFatalFailure()) return;
     }
   }

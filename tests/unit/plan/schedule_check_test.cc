@@ -58,7 +58,7 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
       p, SampleProduct(p, 48, 2),
       {{[](Schedule& s) { s.grid += 2; }, "grid 130 is above the 128 blocks with work"},
        {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not first.split_k 2"},
-       {[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 with first.split_k 2"},
+       {[](Schedule& s) { s.share = Share::kRows; }, "cluster 2 is not first.split_k 2 for each of 2 tiles"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
 }
 
@@ -78,7 +78,7 @@ TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
   s.grid = 128;
   ExpectRefused(p, s,
                 {{[](Schedule& s) { s.grid = 258; }, "grid 258 is above the 256 blocks with work"},
-                 {[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not 2 with share weights"},
+                 {[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not first.split_k 1 for"},
                  {[](Schedule& s) { s.first.block_n = 40; },
                   "first.block_n 40 is not a multiple of 16 per warpgroup"},
                  {[](Schedule& s) { s.share = static_cast<Share>(3); }, "share 3 is not 0 to 2"}});
