@@ -58,7 +58,8 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
       p, SampleProduct(p, 48, 2),
       {{[](Schedule& s) { s.grid += 2; }, "grid 130 is above the 128 blocks with work"},
        {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not first.split_k 2"},
-       {[](Schedule& s) { s.share = Share::kRows; }, "cluster 2 is not first.split_k 2 for each of 2 tiles"},
+       {[](Schedule& s) { s.share = Share::kRows; },
+        "cluster 2 is not first.split_k 2 for each of 2 tiles"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
 }
 
