@@ -42,6 +42,7 @@ absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<cons
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->chain = std::move(chain);
   loaded->plan = plan;
+  loaded->fixed_rows = FixedRowsOf(*loaded->chain);
   for (const PlannedKernel& kernel : plan.kernels) {
     absl::StatusOr<BuiltKernelPtr> built = BuildKernel(ports, kernel.spec, options);
     if (!built.ok()) return Annotate(built.status(), kernel.spec.schedule.ToString());

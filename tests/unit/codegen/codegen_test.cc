@@ -55,7 +55,8 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   const Dataflow product = Dataflow::kProduct, grid = Dataflow::kGridExchange,
                  cluster = Dataflow::kClusterExchange;
   const Refusal refusals[] = {
-      {"family", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; }, "family stitch"},
+      {"stitch without a body", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; },
+       "a stitch kernel has no body"},
       {"products", grid, [](KernelSpec* s) { s->problem.products = 3; }, "problem: products 3"},
       {"family for products", grid, [](KernelSpec* s) { s->family = KernelFamily::kGemm; },
        "family gemm does not take 2 products"},

@@ -1,0 +1,318 @@
+// The stitch family on a device: random graphs, schedules of every kind, measured graphs, chains of
+// any number of rows, and graphs with products among the rest.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/problem.h"
+#include "src/engine/trial_data.h"
+#include "src/reference/parallel.h"
+#include "tests/bench/runnable.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+#include "tests/gpu/stitch_runs.h"
+#include "tests/support/random_stitch_graph.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+using bench::GraphCase;
+
+constexpr int kRepeats = 3;
+constexpr int64_t kElements = 1 << 14;          // of a random graph's values, about
+constexpr int64_t kFullReference = 4 << 20;     // above it rows are sampled
+constexpr int kScheduledGraphs = 40;            // whose schedules are tried one by one
+constexpr size_t kSchedules = 12, kPaused = 2;  // of each; of them, with random pauses
+constexpr char kGraphFolder[] = "tests/bench/problems/stitch";
+
+void InParallel(size_t count, const std::function<void(size_t)>& body) {
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  reference::ParallelFor(threads, static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(static_cast<size_t>(i));
+  });
+}
+
+class Clock {
+ public:
+  double Seconds() const {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    return spent.count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+class Stitch : public GpuTest {
+ protected:
+  struct Counts {
+    int runs = 0, wrong = 0, kernels = 0;
+  };
+
+  // Both plans of every case, prepared on all cores: unfused at even, best at odd places.
+  static std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareBoth(
+      const std::vector<GraphCase>& cases) {
+    std::vector<PlanJob> jobs;
+    for (const GraphCase& c : cases) {
+      jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kUnfused});
+      jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
+    }
+    const Clock clock;
+    auto plans = PrepareAll(engine(), jobs);
+    std::printf("prepared %zu plans in %.1f s\n", plans.size(), clock.Seconds());
+    return plans;
+  }
+
+  static bool Report(const std::string& who, const absl::Status& status, Counts* counts) {
+    ++counts->runs;
+    if (status.ok()) return true;
+    ++counts->wrong;
+    ADD_FAILURE() << "WRONG " << who << ": " << status.message();
+    return false;
+  }
+
+  static void CheckPlan(StitchRuns* runs, const std::string& who,
+                        const absl::StatusOr<PreparedPlanPtr>& plan, Counts* counts) {
+    if (!Report(absl::StrCat(who, ", prepare"), plan.status(), counts)) return;
+    counts->kernels += static_cast<int>((*plan)->plan().kernels.size());
+    Report(absl::StrCat(who, ", ", (*plan)->plan().kernels.size(), " kernels"),
+           runs->Check(*plan, kRepeats), counts);
+  }
+
+  static void CheckBoth(const std::vector<GraphCase>& cases) {
+    const auto plans = PrepareBoth(cases);
+    Counts unfused, best;
+    const Clock clock;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto runs = StitchRuns::Make(ports(), cases[i], 1, kFullReference);
+      EXPECT_OK(runs) << cases[i].id;
+      if (!runs.ok()) continue;
+      if (plans[2 * i].ok()) {
+        EXPECT_OK((*runs)->Trust(*plans[2 * i])) << cases[i].id;
+      }
+      CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &unfused);
+      CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &best);
+      if ((i + 1) % 20 == 0 || i + 1 == cases.size()) {
+        std::printf("%zu of %zu graphs in %.1f s: %d wrong\n", i + 1, cases.size(), clock.Seconds(),
+                    unfused.wrong + best.wrong);
+      }
+    }
+    std::printf("kernels: chosen %d, unfused %d\n", best.kernels, unfused.kernels);
+  }
+};
+
+TEST_F(Stitch, RandomGraphs) {
+  CheckBoth(bench::RandomGraphCases(testing::kRandomStitchGraphs, kElements));
+}
+
+TEST_F(Stitch, MeasuredGraphs) {
+  if (!std::filesystem::is_directory(kGraphFolder)) GTEST_SKIP() << "no " << kGraphFolder;
+  const auto cases = bench::LoadGraphCases({kGraphFolder}, {});
+  ASSERT_OK(cases);
+  CheckBoth(*cases);
+}
+
+// One kernel for the whole graph, in every kind of schedule.
+class StitchSchedules : public Stitch {
+ protected:
+  struct Trial {
+    size_t graph = 0;
+    StitchSchedule schedule;
+    bool paused = false;
+    absl::StatusOr<LoadedPlanPtr> plan = absl::UnknownError("not built");
+
+    std::string Name(const std::vector<GraphCase>& cases) const {
+      return absl::StrCat(cases[graph].id, " '", schedule.ToString(), " owner ", schedule.owner,
+                          paused ? "' with pauses" : "'");
+    }
+  };
+
+  // Of the first graphs that one kernel takes.
+  static std::vector<Trial> Trials(const std::vector<GraphCase>& cases) {
+    std::vector<absl::StatusOr<std::vector<StitchSchedule>>> found(
+        cases.size(), absl::UnknownError("not searched"));
+    InParallel(cases.size(), [&](size_t i) {
+      found[i] = VariedSchedules(cases[i].chain, BucketOf(1), ports().model, kSchedules);
+    });
+    std::vector<Trial> trials;
+    int graphs = 0;
+    for (size_t i = 0; i < cases.size() && graphs < kScheduledGraphs; ++i) {
+      if (!found[i].ok()) continue;
+      ++graphs;
+      size_t paused = 0;
+      for (const StitchSchedule& schedule : *found[i]) {
+        trials.push_back({i, schedule, false});
+        if (schedule.owner >= 0 && paused++ < kPaused) trials.push_back({i, schedule, true});
+      }
+    }
+    std::printf("%zu kernels of %d graphs\n", trials.size(), graphs);
+    EXPECT_EQ(graphs, kScheduledGraphs);
+    return trials;
+  }
+
+  static absl::StatusOr<LoadedPlanPtr> Build(const Chain& chain, const Trial& trial) {
+    BuildOptions options;
+    options.codegen.trap_spins = true;
+    options.codegen.jitter = trial.paused;
+    SINTER_ASSIGN_OR_RETURN(const Plan plan, OneStitchPlan(chain, BucketOf(1), trial.schedule));
+    return BuildPlan(ports(), std::make_shared<const Chain>(chain), plan, options);
+  }
+};
+
+TEST_F(StitchSchedules, OfEveryKindAreRight) {
+  const std::vector<GraphCase> cases =
+      bench::RandomGraphCases(testing::kRandomStitchGraphs, kElements);
+  std::vector<Trial> trials = Trials(cases);
+  const Clock clock;
+  InParallel(trials.size(),
+             [&](size_t i) { trials[i].plan = Build(cases[trials[i].graph].chain, trials[i]); });
+  std::printf("built in %.1f s\n", clock.Seconds());
+  std::unique_ptr<StitchRuns> runs;
+  size_t graph = cases.size(), refused = 0;
+  Counts counts;
+  for (const Trial& trial : trials) {
+    if (!trial.plan.ok()) {
+      ++refused;
+      std::printf("refused: %s: %s\n", trial.Name(cases).c_str(),
+                  std::string(trial.plan.status().message()).substr(0, 200).c_str());
+      continue;
+    }
+    if (trial.graph != graph) {
+      graph = trial.graph;
+      auto made = StitchRuns::Make(ports(), cases[graph], 2);
+      ASSERT_OK(made);
+      runs = *std::move(made);
+    }
+    Report(trial.Name(cases), runs->Check(*trial.plan, kRepeats), &counts);
+  }
+  std::printf("%d kernels ran, %d wrong, %zu refused, %.1f s\n", counts.runs, counts.wrong, refused,
+              clock.Seconds());
+  EXPECT_GT(counts.runs, static_cast<int>(10 * refused));
+}
+
+// One plan, any number of rows, the largest bucket passed among them; nothing behind the last row.
+class StitchRows : public Stitch {
+ protected:
+  static void CheckRows(const Problem& problem, int64_t made_for, const PreparedPlanPtr& plan,
+                        int64_t m) {
+    GraphCase c{problem.kind, "", problem.chain, m};
+    const auto runs = StitchRuns::Make(ports(), c, 3, kFullReference);
+    ASSERT_OK(runs);
+    Counts counts;
+    Report(absl::StrCat(problem.kind, " made for ", made_for, " rows, m ", m),
+           (*runs)->Check(plan, kRepeats), &counts);
+    if (m == 7) {
+      EXPECT_OK(CheckTail(c, plan)) << problem.kind;
+    }
+  }
+
+  // Rows that a launch of c.m rows must leave alone.
+  static absl::Status CheckTail(const GraphCase& c, const PreparedPlanPtr& plan) {
+    constexpr int64_t kMore = 3;
+    SINTER_ASSIGN_OR_RETURN(const auto data, bench::GraphData::Make(ports().measurer.get(), c.chain,
+                                                                    c.m + kMore, 3, 1));
+    SINTER_ASSIGN_OR_RETURN(
+        const bench::Runnable run,
+        bench::RunnableOf(ports().measurer.get(), plan, c.m, {data->CallerSet(0, false)}));
+    SINTER_RETURN_IF_ERROR(data->Reset(false));
+    SINTER_RETURN_IF_ERROR(ports().measurer->RunAndWait(
+        [&](StreamHandle stream) { return run.enqueue(stream, 0, false); }));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> outputs, data->Download(false));
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(c.chain, static_cast<int>(o), c.m));
+      if (outputs[o].find_first_not_of('\xff', static_cast<size_t>(bytes)) != std::string::npos) {
+        return absl::DataLossError(absl::StrCat("output ", o, ": written behind row ", c.m));
+      }
+    }
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
+  const char* lines[] = {"softmax rows=M cols=1024 scale=0.125",
+                         "layernorm rows=M cols=1000",
+                         "residual_rmsnorm rows=M cols=2048",
+                         "masked_softmax rows=M cols=74 scale=0.125 mask=full",
+                         "swiglu rows=M cols=640",
+                         "rope rows=M heads=4 dim=128",
+                         "lstm_cell rows=M hidden=200",
+                         "gru_cell rows=M hidden=37"};
+  std::vector<Problem> problems;
+  for (const char* line : lines) {
+    auto problem = ParseProblem(line);
+    ASSERT_OK(problem) << line;
+    problems.push_back(*std::move(problem));
+  }
+  constexpr int64_t kMadeFor[] = {1, 128, 9000}, kRows[] = {1, 7, 128, 9000};
+  std::vector<PlanJob> jobs;
+  for (const Problem& problem : problems) {
+    for (int64_t m : kMadeFor) jobs.push_back({&problem.chain, m, PrepareOptions::Choice::kBest});
+  }
+  const auto plans = PrepareAll(engine(), jobs);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Problem& problem = problems[i / std::size(kMadeFor)];
+    EXPECT_OK(plans[i]) << problem.kind;
+    if (!plans[i].ok()) continue;
+    EXPECT_EQ((*plans[i])->plan().kernels.size(), 1u) << problem.kind << " at " << jobs[i].m;
+    for (int64_t m : kRows) {
+      if (m <= jobs[i].m) CheckRows(problem, jobs[i].m, *plans[i], m);
+    }
+  }
+}
+
+// rmsnorm, gated FFN, residual: products in a graph, what they absorb, and what is stitched.
+absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n) {
+  ChainBuilder b;
+  const auto weight = [&](int64_t rows, int64_t cols) {
+    return b.Input({DType::kBF16, {Dim::Constant(rows), Dim::Constant(cols)}}, {true, {}, ""});
+  };
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId gamma,
+                          b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, ""}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId normed, AddRmsNorm(b, x, 1e-6, gamma));
+  GatedFfnOperands ffn;
+  SINTER_ASSIGN_OR_RETURN(ffn.a, b.Cast(normed, DType::kBF16));
+  SINTER_ASSIGN_OR_RETURN(ffn.w_gate, weight(n, k));
+  SINTER_ASSIGN_OR_RETURN(ffn.w_up, weight(n, k));
+  SINTER_ASSIGN_OR_RETURN(ffn.w_down, weight(k, n));
+  SINTER_ASSIGN_OR_RETURN(const ValueId down, AddGatedFfn(b, ffn, Activation::kSilu, Layout::kOI));
+  SINTER_ASSIGN_OR_RETURN(const ValueId wide, b.Cast(down, DType::kF32));
+  SINTER_ASSIGN_OR_RETURN(const ValueId residual, b.Cast(x, DType::kF32));
+  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, wide, residual));
+  SINTER_ASSIGN_OR_RETURN(const ValueId out, b.Cast(sum, DType::kBF16));
+  SINTER_RETURN_IF_ERROR(b.Output(out));
+  return b.Finish();
+}
+
+TEST_F(Stitch, NormFfnResidual) {
+  const auto chain = NormFfnResidual(512, 1536);
+  ASSERT_OK(chain);
+  std::vector<GraphCase> cases;
+  for (int64_t m : {1, 64, 300}) cases.push_back({absl::StrCat("m", m), "", *chain, m});
+  const auto plans = PrepareBoth(cases);
+  Counts counts;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto runs = StitchRuns::Make(ports(), cases[i], 4);
+    ASSERT_OK(runs);
+    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
+    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
+    if (!plans[2 * i + 1].ok()) continue;
+    const size_t kernels = (*plans[2 * i + 1])->plan().kernels.size();
+    std::printf("rmsnorm, gated FFN, residual at m %lld: %zu kernels\n",
+                static_cast<long long>(cases[i].m), kernels);
+    EXPECT_LE(kernels, 3u) << (*plans[2 * i + 1])->plan().ToText();
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,189 @@
+#include "tests/gpu/stitch_runs.h"
+
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/engine/bound_plan.h"
+#include "src/engine/device_arena.h"
+#include "src/engine/workspace.h"
+#include "src/plan/stitch/program.h"
+#include "src/plan/stitch/spec.h"
+#include "src/search/stitch_search.h"
+#include "tests/bench/runnable.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr uint8_t kPoison = 0xff;
+
+// Canonical order, as BindPlan takes them, of buffers in the caller's.
+std::vector<DevicePtr> InCanonicalOrder(const Chain& chain, const std::vector<DevicePtr>& caller) {
+  std::vector<DevicePtr> canonical = caller;
+  const std::vector<int32_t>& order = chain.InputOrder();
+  for (size_t c = 0; c < order.size(); ++c) canonical[c] = caller[static_cast<size_t>(order[c])];
+  return canonical;
+}
+
+// What a schedule is an example of.
+std::set<std::string> KindsOf(const Chain& chain, const StitchSchedule& s) {
+  std::set<std::string> kinds;
+  if (s.owner < 0) {
+    kinds = {absl::StrCat("flat ", s.chunks > 1)};
+  } else {
+    kinds.insert(s.cluster > 1            ? absl::StrCat("cluster ", s.cluster > 4)
+                 : s.unit_threads == 1    ? "thread"
+                 : s.unit_threads < 32    ? "lanes"
+                 : s.unit_threads == 32   ? "warp"
+                 : s.UnitsPerBlock() == 1 ? "block"
+                                          : "warps");
+    kinds.insert(s.keep_values ? "values" : s.keep_inputs ? "inputs" : "nothing kept");
+    if (s.keep_alike) kinds.insert("alike");
+  }
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner);
+  if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
+  if (s.vector == 1) kinds.insert("narrow");
+  return kinds;
+}
+
+absl::Status Differs(int run, size_t output) {
+  return absl::DataLossError(absl::StrCat("run ", run, " differs in output ", output));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StitchRuns>> StitchRuns::Make(const Ports& ports,
+                                                             const bench::GraphCase& c,
+                                                             uint64_t seed, int64_t full_elements) {
+  std::unique_ptr<StitchRuns> runs(new StitchRuns(ports, c));
+  SINTER_ASSIGN_OR_RETURN(runs->data_,
+                          bench::GraphData::Make(ports.measurer.get(), c.chain, c.m, seed, 1));
+  SINTER_ASSIGN_OR_RETURN(
+      runs->expected_, bench::GraphExpected::Make(c, runs->data_->inputs(), seed, full_elements));
+  return runs;
+}
+
+bool StitchRuns::HasAliases() const {
+  for (const ChainOutput& out : case_.chain.outputs()) {
+    if (out.alias_input >= 0) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::vector<std::string>> StitchRuns::RunOnce(const GraphLaunch& launch,
+                                                             bool in_place) {
+  SINTER_RETURN_IF_ERROR(data_->Reset(HasAliases()));
+  SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait(launch));
+  return data_->Download(in_place);
+}
+
+absl::Status StitchRuns::CheckBound(const Binder& bind, int repeats) {
+  SINTER_ASSIGN_OR_RETURN(const GraphLaunch launch, bind(false));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> first, RunOnce(launch, false));
+  SINTER_RETURN_IF_ERROR(expected_.Judge(case_, first).status());
+  for (int i = 1; i < repeats; ++i) {
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> again, RunOnce(launch, false));
+    for (size_t o = 0; o < first.size(); ++o) {
+      if (again[o] != first[o]) return Differs(i, o);
+    }
+  }
+  if (!HasAliases()) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const GraphLaunch shared, bind(true));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> outputs, RunOnce(shared, true));
+  const absl::Status status = expected_.Judge(case_, outputs).status();
+  return status.ok() ? status : Annotate(status, "in place");
+}
+
+StitchRuns::Binder StitchRuns::BinderOf(const std::shared_ptr<const PreparedPlan>& plan) {
+  return [this, plan](bool in_place) -> absl::StatusOr<GraphLaunch> {
+    SINTER_ASSIGN_OR_RETURN(
+        const bench::Runnable run,
+        bench::RunnableOf(ports_.measurer.get(), plan, case_.m, {data_->CallerSet(0, in_place)}));
+    return GraphLaunch([run](StreamHandle stream) { return run.enqueue(stream, 0, false); });
+  };
+}
+
+StitchRuns::Binder StitchRuns::BinderOf(const LoadedPlanPtr& plan) {
+  return [this, plan](bool in_place) -> absl::StatusOr<GraphLaunch> {
+    auto arena = std::make_shared<DeviceArena>(ports_.measurer.get());
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace,
+                            arena->Allocate(plan->plan.workspace_bytes));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(workspace, kPoison));
+    SINTER_ASSIGN_OR_RETURN(
+        const std::shared_ptr<const BoundPlan> bound,
+        BindPlan(plan, InCanonicalOrder(case_.chain, data_->CallerSet(0, in_place)),
+                 workspace.ptr));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
+      return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
+    }));
+    const int64_t m = case_.m;
+    return GraphLaunch(
+        [arena, bound, m](StreamHandle stream) { return EnqueuePlan(*bound, stream, m, false); });
+  };
+}
+
+absl::Status StitchRuns::Check(const std::shared_ptr<const PreparedPlan>& plan, int repeats) {
+  return CheckBound(BinderOf(plan), repeats);
+}
+
+absl::Status StitchRuns::Check(const LoadedPlanPtr& plan, int repeats) {
+  return CheckBound(BinderOf(plan), repeats);
+}
+
+absl::Status StitchRuns::Trust(const std::shared_ptr<const PreparedPlan>& plan) {
+  if (!expected_.NeedsOutputs()) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const GraphLaunch launch, BinderOf(plan)(false));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> outputs, RunOnce(launch, false));
+  return expected_.SetFromOutputs(case_, outputs);
+}
+
+absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
+                                   const StitchSchedule& schedule) {
+  auto spec = std::make_shared<StitchSpec>();
+  spec->body = chain;
+  spec->schedule = schedule;
+  for (int i = 0; i < chain.num_inputs() + chain.num_outputs(); ++i) {
+    spec->operands.push_back({i, 0});
+  }
+  spec->scratch_offset = kWorkspaceFlagBytes;
+  SINTER_ASSIGN_OR_RETURN(const uint64_t scratch, StitchScratchBytes(chain, schedule));
+  Plan plan;
+  plan.name = "fused";
+  plan.bucket = bucket;
+  plan.workspace_bytes = kWorkspaceFlagBytes + scratch;
+  PlannedKernel kernel;
+  kernel.spec.family = KernelFamily::kStitch;
+  kernel.spec.stitch = std::move(spec);
+  plan.kernels.push_back(std::move(kernel));
+  return plan;
+}
+
+absl::StatusOr<std::vector<StitchSchedule>> VariedSchedules(const Chain& chain, int64_t bucket,
+                                                            const DeviceModel& model,
+                                                            size_t count) {
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedStitch> ranked,
+                          SearchStitch(chain, bucket, model, options));
+  std::map<std::string, size_t> best_of_kind;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    for (const std::string& kind : KindsOf(chain, ranked[i].schedule)) {
+      best_of_kind.emplace(kind, i);
+    }
+  }
+  std::set<size_t> picked = {0};
+  for (const auto& [kind, index] : best_of_kind) {
+    if (picked.size() < count) picked.insert(index);
+  }
+  for (size_t i = 1; i <= count && picked.size() < count; ++i) {
+    picked.insert((ranked.size() - 1) * i / count);
+  }
+  std::vector<StitchSchedule> schedules;
+  for (size_t index : picked) schedules.push_back(ranked[index].schedule);
+  return schedules;
+}
+
+}  // namespace sinter::gpu_testing
