@@ -104,16 +104,13 @@ bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
   return false;
 }
 
-// Terms that the divisor divides leave the division; what stays is exact when it is below the
-// divisor.
+// Terms that the divisor divides leave the division, and so much of the offset that what stays is
+// not negative; it is exact when it is below the divisor. The index itself is not negative.
 IndexSpace::Split IndexSpace::SplitBy(const Index& index, int64_t divisor) {
   Split split;
-  Index rest(index.offset() % divisor);
-  split.quotient = Index(index.offset() / divisor);
-  if (index.offset() < 0) {
-    rest = Index(index.offset());
-    split.quotient = Index();
-  }
+  const int64_t low = ((index.offset() % divisor) + divisor) % divisor;
+  Index rest(low);
+  split.quotient = Index((index.offset() - low) / divisor);
   for (const auto& [var, factor] : index.terms()) {
     const bool divides = factor % divisor == 0;
     Index& side = divides ? split.quotient : rest;

@@ -101,6 +101,7 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));
   const absl::Status fits = CheckStitchFields(s);
   if (!fits.ok()) return absl::DataLossError(fits.message());
+  if (s.Canonical() != bytes) return absl::DataLossError("stitch schedule: a field is too wide");
   return s;
 }
 

@@ -1,0 +1,126 @@
+// Sizes: vectors that divide, turns, scratch that does not overlap, shared memory by hand.
+#include "src/plan/stitch/sizes.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/plan/stitch/spec.h"
+#include "tests/unit/plan/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+using testing::Body;
+using testing::ColumnsThenRows;
+using testing::FirstReduction;
+using testing::FromText;
+
+StitchLoop LoopOf(int64_t elements) {
+  StitchLoop loop;
+  loop.elements = elements;
+  return loop;
+}
+
+TEST(StitchSizes, AVectorDividesTheElements) {
+  const Chain body = FromText("softmax rows=M cols=64");
+  StitchSchedule s;
+  s.vector = 8;
+  for (const auto& [elements, width] : std::vector<std::pair<int64_t, int>>{
+           {64, 8}, {60, 4}, {62, 2}, {37, 1}, {1, 1}, {4096, 8}}) {
+    EXPECT_EQ(LoopVector(body, s, LoopOf(elements)), width) << elements;
+  }
+}
+
+TEST(StitchSizes, AVectorStaysInsideTheOperandsOfAConcat) {
+  Body body;
+  const Chain chain =
+      body.Finish({body.Take(body.b.Concat({body.In({0, 12}), body.In({0, 20})}, 1))});
+  StitchSchedule s;
+  s.vector = 16;
+  EXPECT_EQ(LoopVector(chain, s, LoopOf(32)), 4);
+}
+
+TEST(StitchSizes, TurnsCoverAllElements) {
+  const Chain body = FromText("softmax rows=M cols=64");
+  StitchSchedule s;
+  s.vector = 8;
+  s.unit_threads = 32;
+  EXPECT_EQ(LoopTurns(body, s, LoopOf(256)), 1);
+  EXPECT_EQ(LoopTurns(body, s, LoopOf(264)), 2);
+  EXPECT_EQ(LoopTurns(body, s, LoopOf(37)), 2) << "one by one";
+  s.unit_threads = s.block_threads = 256;
+  s.cluster = 4;
+  EXPECT_EQ(LoopTurns(body, s, LoopOf(16384)), 2);
+}
+
+TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
+  Body body;
+  const ValueId x = body.In({64, 40});
+  const Chain chain = body.Finish(
+      {body.Reduce(x, {0}, false), body.Reduce(body.Exp(x), {0}, false, ReduceKind::kMax)});
+  StitchSchedule s;
+  s.owner = OwnerCandidates(chain)[1];
+  s.grid = 33;
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner);
+  ASSERT_TRUE(program.ok()) << program.status();
+  uint64_t bytes = 0;
+  const std::vector<ColumnPlace> places = ColumnPlaces(chain, *program, s, &bytes);
+  ASSERT_EQ(places.size(), 2u);
+  uint64_t end = 0;
+  for (const ColumnPlace& place : places) {
+    EXPECT_EQ(place.columns, 40);
+    EXPECT_EQ(place.parts % 16, 0u);
+    EXPECT_EQ(place.results % 16, 0u);
+    EXPECT_GE(place.parts, end);
+    EXPECT_GE(place.results, place.parts + 40 * 33 * 4);
+    end = place.results + 40 * 4;
+  }
+  EXPECT_GE(bytes, end);
+  EXPECT_EQ(*StitchScratchBytes(chain, s), bytes);
+}
+
+TEST(StitchSizes, NoScratchWithoutColumns) {
+  const Chain body = FromText("softmax rows=M cols=64");
+  StitchSchedule s;
+  s.owner = OwnerCandidates(body)[1];
+  EXPECT_EQ(*StitchScratchBytes(body, s), 0u);
+  s.owner = 0;
+  EXPECT_FALSE(StitchScratchBytes(body, s).ok());
+}
+
+TEST(StitchSizes, SharedMemoryHoldsWhatAGroupExchanges) {
+  const Chain rows = FromText("layernorm rows=M cols=4096");
+  StitchSchedule s;
+  s.owner = OwnerCandidates(rows)[1];
+  const StitchProgram program = *MakeStitchProgram(rows, s.owner);
+  const int slots = RowSlots(program);
+  EXPECT_GE(slots, 1);
+  s.unit_threads = 32;
+  EXPECT_EQ(StitchSharedBytes(rows, program, s), 0) << "a warp shuffles";
+  s.unit_threads = 64;
+  EXPECT_EQ(StitchSharedBytes(rows, program, s), 2 * 4 * slots * 2 * 4);
+  s.unit_threads = 256;
+  EXPECT_EQ(StitchSharedBytes(rows, program, s), 2 * 1 * slots * 8 * 4);
+  s.cluster = 4;
+  s.grid = 4;
+  EXPECT_EQ(StitchSharedBytes(rows, program, s), 2 * 1 * slots * (8 + 4) * 4);
+}
+
+TEST(StitchSizes, GroupsOfABlockMeetTheirColumnsInSharedMemory) {
+  const Chain body = ColumnsThenRows(512, 320);
+  StitchSchedule s;
+  s.owner = FirstReduction(body, 0);
+  const StitchProgram program = *MakeStitchProgram(body, s.owner);
+  s.unit_threads = 32;
+  EXPECT_EQ(StitchSharedBytes(body, program, s), 8 * 320 * 4);
+  s.unit_threads = 256;
+  EXPECT_GE(StitchSharedBytes(body, program, s), 256 * 4);
+}
+
+TEST(StitchSizes, WithoutAnOwnerNothingIsShared) {
+  const Chain body = FromText("gelu rows=M cols=64");
+  EXPECT_EQ(StitchSharedBytes(body, *MakeStitchProgram(body, -1), StitchSchedule()), 0);
+}
+
+}  // namespace
+}  // namespace sinter

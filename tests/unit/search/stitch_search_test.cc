@@ -1,0 +1,168 @@
+// The stitch family's search: what it ranks can be built, the order is fixed, costs follow sizes.
+#include "src/search/stitch_search.h"
+
+#include <cstdio>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/plan/stitch/program.h"
+#include "src/plan/stitch/sizes.h"
+#include "src/search/stitch_load.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/unit/plan/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+using testing::Body;
+using testing::ColumnsThenRows;
+using testing::FromText;
+
+const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
+
+absl::StatusOr<std::vector<RankedStitch>> All(const Chain& body, int64_t bucket,
+                                              bool cooperative = true) {
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  options.allow_cooperative = cooperative;
+  return SearchStitch(body, bucket, H200(), options);
+}
+
+void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) {
+  const StitchSchedule& s = ranked.schedule;
+  EXPECT_TRUE(CheckStitchFields(s).ok()) << CheckStitchFields(s);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_LE(StitchSharedBytes(body, *program, s), H200().shared_bytes_per_block) << s.ToString();
+  if (program->phases.size() > 1) {
+    EXPECT_LE(s.grid, H200().sm_count * s.blocks_per_sm) << "not all resident: " << s.ToString();
+  }
+  EXPECT_GT(ranked.prediction.total_us, 0);
+  EXPECT_EQ(PredictStitch(body, s, bucket, H200())->total_us, ranked.prediction.total_us);
+}
+
+void ExpectRanked(const std::vector<RankedStitch>& ranked) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    EXPECT_TRUE(seen.insert(ranked[i].schedule.Canonical()).second) << "a schedule twice";
+    if (i == 0) continue;
+    const double before = ranked[i - 1].prediction.total_us, us = ranked[i].prediction.total_us;
+    EXPECT_TRUE(before < us || (before == us && ranked[i - 1].schedule.Canonical() <
+                                                    ranked[i].schedule.Canonical()))
+        << i;
+  }
+}
+
+TEST(SearchStitch, RanksWhatCanBeBuilt) {
+  int searched = 0;
+  size_t schedules = 0;
+  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 4) {
+    const Chain body = testing::MakeRandomStitchGraph(seed);
+    const auto ranked = All(body, 1);
+    if (!ranked.ok()) {
+      EXPECT_EQ(ranked.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_EQ(ranked.status().message().rfind("op ", 0), 0u) << ranked.status();
+      continue;
+    }
+    ++searched;
+    schedules += ranked->size();
+    ExpectRanked(*ranked);
+    for (size_t i = 0; i < ranked->size(); i += 1 + ranked->size() / 40) {
+      SCOPED_TRACE(seed);
+      ExpectLegal(body, 1, (*ranked)[i]);
+    }
+    const auto again = All(body, 1);
+    ASSERT_EQ(again->size(), ranked->size());
+    for (size_t i = 0; i < ranked->size(); ++i) {
+      EXPECT_TRUE((*again)[i].schedule == (*ranked)[i].schedule) << i;
+    }
+  }
+  std::printf("%d bodies, %zu schedules\n", searched, schedules);
+  EXPECT_GT(searched, 30);
+}
+
+TEST(SearchStitch, KeepsTheBest) {
+  const Chain body = FromText("layernorm rows=M cols=1024");
+  const auto all = All(body, 8192);
+  ASSERT_TRUE(all.ok());
+  SearchOptions options;
+  options.top_k = 5;
+  const auto top = SearchStitch(body, 8192, H200(), options);
+  ASSERT_EQ(top->size(), 5u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_TRUE((*top)[i].schedule == (*all)[i].schedule) << i;
+}
+
+TEST(SearchStitch, WithoutCooperativeLaunchesThereIsOnePhase) {
+  const Chain columns = ColumnsThenRows(8192, 64);
+  EXPECT_TRUE(All(columns, 1).ok());
+  EXPECT_EQ(All(columns, 1, false).status().code(), absl::StatusCode::kFailedPrecondition);
+  int one_phase = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const Chain body = testing::MakeRandomStitchGraph(seed);
+    const auto ranked = All(body, 1, false);
+    if (!ranked.ok()) continue;
+    for (const RankedStitch& one : *ranked) {
+      ASSERT_EQ(MakeStitchProgram(body, one.schedule.owner)->phases.size(), 1u) << seed;
+    }
+    ++one_phase;
+  }
+  EXPECT_GT(one_phase, 5);
+}
+
+TEST(SearchStitch, NamesTheOpThatNoKernelTakes) {
+  Body body;
+  const ValueId a = body.In({0, 8}, DType::kBF16), w = body.In({8, 4}, DType::kBF16);
+  const Chain product = body.Finish({body.Take(body.b.Matmul(a, w))});
+  EXPECT_EQ(All(product, 1).status().message(),
+            "op 2 (matmul): products have kernels of their own");
+}
+
+TEST(SearchStitch, LongRowsAreSharedByMoreThreads) {
+  const auto owner_threads = [](const char* line, int64_t bucket) {
+    const auto ranked = All(FromText(line), bucket);
+    EXPECT_TRUE(ranked.ok()) << ranked.status();
+    return ranked->front().schedule.unit_threads * ranked->front().schedule.cluster;
+  };
+  EXPECT_LT(owner_threads("softmax rows=M cols=64", 8192),
+            owner_threads("softmax rows=M cols=16384", 8192));
+}
+
+TEST(StitchLoad, CountsEachTensorOnce) {
+  const Chain body = FromText("softmax rows=M cols=1024 dtype=bf16");
+  const auto ranked = All(body, 4096);
+  ASSERT_TRUE(ranked.ok());
+  for (const RankedStitch& one : *ranked) {
+    const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner);
+    const StitchLoad load = LoadOf(body, program, one.schedule, 4096);
+    EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);
+    EXPECT_EQ(load.output_bytes, 4096.0 * 1024 * 2);
+    EXPECT_EQ(load.barriers, 0);
+    if (one.schedule.keep_inputs) {
+      EXPECT_EQ(load.again_bytes, 0);
+    }
+    if (one.schedule.owner >= 0) {
+      EXPECT_EQ(load.levels, 3);
+    }
+  }
+}
+
+TEST(StitchLoad, GrowsWithTheRows) {
+  const Chain body = FromText("layernorm rows=M cols=512");
+  const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
+  StitchSchedule s;
+  s.owner = program.owner;
+  const StitchLoad few = LoadOf(body, program, s, 100), many = LoadOf(body, program, s, 300);
+  EXPECT_DOUBLE_EQ(many.output_bytes, 3 * few.output_bytes);
+  EXPECT_DOUBLE_EQ(many.instructions, 3 * few.instructions);
+  EXPECT_EQ(WorkItems(program, 300), 300);
+  EXPECT_EQ(MainElements(program), 512);
+}
+
+}  // namespace
+}  // namespace sinter

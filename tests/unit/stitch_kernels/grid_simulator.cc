@@ -1,0 +1,147 @@
+#include "tests/unit/stitch_kernels/grid_simulator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sinter::stitch_host {
+namespace {
+
+constexpr size_t kStack = 128 * 1024;
+constexpr unsigned char kPoison = 0xff;
+constexpr size_t kGuard = 256;  // bytes behind a block's shared memory
+constexpr uint64_t kMostSpins = 1000;
+
+}  // namespace
+
+GridSimulator::GridSimulator(const GridShape& shape, uint64_t seed)
+    : shape_(shape),
+      random_(static_cast<uint32_t>(seed)),
+      shared_(static_cast<size_t>(shape.grid),
+              std::vector<unsigned char>(shape.shared_bytes + kGuard, kPoison)),
+      barriers_(static_cast<size_t>(shape.grid) * kBarriers),
+      clusters_(static_cast<size_t>(shape.grid / shape.cluster)),
+      warps_(static_cast<size_t>(shape.grid * (shape.block / 32))) {
+  simulator = this;
+}
+
+GridSimulator::~GridSimulator() { simulator = nullptr; }
+
+void GridSimulator::Enter(unsigned low, unsigned high) {
+  auto* self = reinterpret_cast<GridSimulator*>(static_cast<uintptr_t>(low) |
+                                                static_cast<uintptr_t>(high) << 32);
+  self->kernel_();
+  ++self->ended_;
+  self->Leave();
+}
+
+void GridSimulator::MakeFiber(int number) {
+  const auto self = reinterpret_cast<uintptr_t>(this);
+  fibers_.push_back(std::make_unique<Fiber>());
+  Fiber* fiber = fibers_.back().get();
+  fiber->block = number / shape_.block;
+  fiber->thread = number % shape_.block;
+  fiber->stack.reset(new char[kStack]);
+  ready_.push_back(fiber);
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = kStack;
+  fiber->context.uc_link = nullptr;
+  makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Enter), 2, static_cast<unsigned>(self),
+              static_cast<unsigned>(self >> 32));
+}
+
+std::string GridSimulator::Run(const std::function<void()>& kernel) {
+  kernel_ = kernel;
+  for (int i = 0; i < shape_.grid * shape_.block; ++i) MakeFiber(i);
+  while (error_.empty() && !ready_.empty()) {
+    std::swap(ready_[random_() % ready_.size()], ready_.back());
+    current_ = ready_.back();
+    ready_.pop_back();
+    swapcontext(&main_, &current_->context);
+    current_ = nullptr;
+  }
+  if (error_.empty() && ended_ != fibers_.size()) {
+    error_ = std::to_string(fibers_.size() - ended_) + " threads wait for ever";
+  }
+  if (error_.empty()) CheckGuards();
+  return error_;
+}
+
+void GridSimulator::CheckGuards() {
+  for (const std::vector<unsigned char>& memory : shared_) {
+    const auto begin = memory.end() - static_cast<std::ptrdiff_t>(kGuard);
+    if (std::any_of(begin, memory.end(), [](unsigned char b) { return b != kPoison; })) {
+      error_ = "written behind the shared memory";
+    }
+  }
+}
+
+void GridSimulator::Leave() { swapcontext(&current_->context, &main_); }
+
+// The run ends; a fiber that failed is never resumed.
+void GridSimulator::Fail(const std::string& what) {
+  if (error_.empty()) {
+    error_ = what + " by block " + std::to_string(block()) + " thread " + std::to_string(thread());
+  }
+  Leave();
+}
+
+void GridSimulator::Release(Barrier* barrier) {
+  barrier->arrived = 0;
+  ++barrier->phase;
+  spins_ = 0;
+  ready_.insert(ready_.end(), barrier->waiting.begin(), barrier->waiting.end());
+  barrier->waiting.clear();
+}
+
+void GridSimulator::Meet(uint32_t id, uint32_t threads) {
+  if (id >= kBarriers) Fail("no such barrier");
+  Barrier& barrier = barriers_[static_cast<size_t>(block()) * kBarriers + id];
+  if (barrier.arrived > 0 && barrier.threads != threads) Fail("a barrier of different counts");
+  barrier.threads = threads;
+  if (++barrier.arrived == threads) return Release(&barrier);
+  barrier.waiting.push_back(current_);
+  Leave();
+}
+
+// Two sets of words take turns: all lanes have read the one before it is written again.
+uint32_t GridSimulator::Exchange(uint32_t bits, uint32_t mask) {
+  const auto warp = static_cast<uint32_t>(thread() / 32);
+  const uint32_t lane = static_cast<uint32_t>(thread() % 32);
+  Warp& words = warps_[static_cast<size_t>(block() * (shape_.block / 32)) + warp];
+  const int turn = current_->exchanges++ % 2;
+  words.bits[turn][lane] = bits;
+  Meet(16 + warp, 32);
+  return words.bits[turn][(lane ^ mask) % 32];
+}
+
+void GridSimulator::ClusterArrive() {
+  if (current_->arrived) Fail("arrives twice at its cluster's barrier");
+  Barrier& barrier = clusters_[static_cast<size_t>(block() / shape_.cluster)];
+  current_->arrived = true;
+  current_->cluster_phase = barrier.phase;
+  if (++barrier.arrived == static_cast<uint32_t>(shape_.cluster * shape_.block)) Release(&barrier);
+}
+
+void GridSimulator::ClusterWait() {
+  if (!current_->arrived) Fail("waits at its cluster's barrier without arriving");
+  current_->arrived = false;
+  Barrier& barrier = clusters_[static_cast<size_t>(block() / shape_.cluster)];
+  if (barrier.phase != current_->cluster_phase) return;
+  barrier.waiting.push_back(current_);
+  Leave();
+}
+
+void GridSimulator::Spin() {
+  if (++spins_ > kMostSpins * fibers_.size()) Fail("spins for ever");
+  ready_.push_back(current_);
+  Leave();
+}
+
+void* GridSimulator::PeerWord(uint32_t offset, uint32_t rank) {
+  if (offset % 4 != 0 || offset + 4 > shape_.shared_bytes) Fail("a peer's word out of bounds");
+  if (rank >= static_cast<uint32_t>(shape_.cluster)) Fail("a peer that is not in the cluster");
+  return SharedOf(block() / shape_.cluster * shape_.cluster + static_cast<int>(rank)) + offset;
+}
+
+}  // namespace sinter::stitch_host

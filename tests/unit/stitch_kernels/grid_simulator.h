@@ -1,0 +1,101 @@
+// GridSimulator: all blocks of a launch on the host, their threads as fibers that run in random
+// order from one meeting to the next. Whoever reads what a missing barrier should have brought
+// reads poison, and a launch that cannot go on is an error.
+//
+// What it does not model: memory order, time, and races inside a stretch without meetings.
+#ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
+#define SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sinter::stitch_host {
+
+struct GridShape {
+  int grid = 1, block = 32, cluster = 1;  // blocks of the launch and of a cluster, threads
+  size_t shared_bytes = 0;                // of a block
+};
+
+class GridSimulator {
+ public:
+  GridSimulator(const GridShape& shape, uint64_t seed);
+  ~GridSimulator();
+  GridSimulator(const GridSimulator&) = delete;
+  GridSimulator& operator=(const GridSimulator&) = delete;
+
+  // `kernel` by every thread of every block. The first error, or "".
+  std::string Run(const std::function<void()>& kernel);
+
+  // Of the running thread.
+  int thread() const { return current_->thread; }
+  int block() const { return current_->block; }
+  const GridShape& shape() const { return shape_; }
+  unsigned char* Shared() { return SharedOf(block()); }
+  // A word in the shared memory of block `rank` of the thread's cluster. Fails the run outside it.
+  void* PeerWord(uint32_t offset, uint32_t rank);
+
+  // Barrier `id` of the block, 0 to 15; 16 and up: of warps.
+  void Meet(uint32_t id, uint32_t threads);
+  // The value of the lane whose number differs by `mask`. All lanes of the warp.
+  uint32_t Exchange(uint32_t bits, uint32_t mask);
+  void ClusterArrive();
+  void ClusterWait();
+  // Lets others run, in a loop that waits for memory.
+  void Spin();
+  void Fail(const std::string& what);
+
+ private:
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    int block = 0, thread = 0;
+    bool arrived = false;  // at its cluster's barrier, and has not waited yet
+    uint64_t cluster_phase = 0;
+    int exchanges = 0;
+  };
+  struct Barrier {
+    uint32_t threads = 0, arrived = 0;
+    uint64_t phase = 0;
+    std::vector<Fiber*> waiting;
+  };
+  struct Warp {
+    uint32_t bits[2][32] = {};
+  };
+
+  static constexpr uint32_t kBarriers = 16 + 32;  // named ones and one a warp
+
+  static void Enter(unsigned low, unsigned high);
+  unsigned char* SharedOf(int block) { return shared_[static_cast<size_t>(block)].data(); }
+  void MakeFiber(int number);
+  void CheckGuards();
+  void Release(Barrier* barrier);
+  void Leave();  // to the scheduler; comes back when this fiber is ready and drawn
+
+  const GridShape shape_;
+  std::mt19937 random_;
+  std::function<void()> kernel_;
+  ucontext_t main_;
+  Fiber* current_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> ready_;
+  size_t ended_ = 0;
+  uint64_t spins_ = 0;  // since something else happened
+  std::vector<std::vector<unsigned char>> shared_;
+  std::vector<Barrier> barriers_, clusters_;
+  std::vector<Warp> warps_;
+  std::string error_;
+};
+
+// The one that the words of host_words.h act on.
+inline thread_local GridSimulator* simulator = nullptr;
+
+}  // namespace sinter::stitch_host
+
+#endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_

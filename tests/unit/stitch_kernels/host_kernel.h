@@ -1,0 +1,25 @@
+// HostKernel: a kernel of the generated source and what it computes.
+#ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_
+#define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sinter::stitch_host {
+
+struct HostKernel {
+  const char* name;
+  const char* spec;  // WriteStitch
+  size_t spec_bytes;
+  int64_t m;
+  int64_t shared_bytes;
+  // Of one thread; pointers as the kernel's parameters.
+  void (*run)(void* const* pointers, int m);
+};
+
+}  // namespace sinter::stitch_host
+
+extern const sinter::stitch_host::HostKernel kHostKernels[];
+extern const int kHostKernelCount;
+
+#endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_

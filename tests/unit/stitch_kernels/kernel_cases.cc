@@ -1,0 +1,104 @@
+#include "tests/unit/stitch_kernels/kernel_cases.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/chain/problem.h"
+#include "src/plan/stitch/program.h"
+#include "src/search/stitch_search.h"
+#include "tests/support/random_stitch_graph.h"
+
+namespace sinter::stitch_host {
+namespace {
+
+constexpr int kThreads = 256, kBlocks = 4, kTurns = 3;  // most of a block, a cluster, a launch
+constexpr int64_t kElements = 1 << 11;
+constexpr int kGraphs = 32;
+const char* const kKinds[] = {"phases", "cluster", "values", "warps", "alike",
+                              "lanes",  "block",   "flat",   "warp",  "thread"};
+
+StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
+  StitchSpec spec;
+  spec.body = body;
+  schedule.grid = std::min(schedule.grid / schedule.cluster, kTurns) * schedule.cluster;
+  spec.schedule = schedule;
+  for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) spec.operands.push_back({i, 0});
+  return spec;
+}
+
+class Cases {
+ public:
+  // The best schedules of `count` kinds, those that come next in turn among what the body has.
+  void Add(const std::string& name, const Chain& body, int64_t m, int count) {
+    SearchOptions options;
+    options.top_k = std::numeric_limits<int>::max();
+    const auto ranked = SearchStitch(body, std::max<int64_t>(m, 1), *BuiltinModel("h200"), options);
+    if (!ranked.ok()) return;
+    ++graphs_;
+    for (size_t tried = 0; tried < std::size(kKinds) && count > 0; ++tried) {
+      const std::string kind = kKinds[next_++ % std::size(kKinds)];
+      for (const RankedStitch& one : *ranked) {
+        const StitchSchedule& s = one.schedule;
+        if (s.block_threads > kThreads || s.cluster > kBlocks) continue;
+        if (KindsOf(body, s).count(kind) == 0) continue;
+        cases_.push_back({absl::StrCat(name, " ", kind), SpecOf(body, s), m});
+        --count;
+        break;
+      }
+    }
+  }
+
+  int graphs() const { return graphs_; }
+  std::vector<KernelCase> Take() { return std::move(cases_); }
+
+ private:
+  std::vector<KernelCase> cases_;
+  size_t next_ = 0;
+  int graphs_ = 0;
+};
+
+}  // namespace
+
+std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
+  std::set<std::string> kinds;
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner);
+  if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
+  if (s.owner < 0) {
+    kinds.insert("flat");
+    return kinds;
+  }
+  kinds.insert(s.cluster > 1            ? "cluster"
+               : s.unit_threads == 1    ? "thread"
+               : s.unit_threads < 32    ? "lanes"
+               : s.unit_threads == 32   ? "warp"
+               : s.UnitsPerBlock() == 1 ? "block"
+                                        : "warps");
+  if (s.keep_inputs) kinds.insert("inputs");
+  if (s.keep_values) kinds.insert("values");
+  if (s.keep_alike) kinds.insert("alike");
+  return kinds;
+}
+
+std::vector<KernelCase> MakeKernelCases() {
+  Cases cases;
+  for (const char* line :
+       {"softmax rows=M cols=200 scale=0.125", "layernorm rows=M cols=1000",
+        "layernorm rows=M cols=4096", "softmax rows=M cols=3000", "residual_rmsnorm rows=M cols=64",
+        "masked_softmax rows=M cols=74 mask=row", "bias_gelu_residual_layernorm rows=M cols=256",
+        "swiglu rows=M cols=40 dtype=f16", "rope rows=M heads=2 dim=16",
+        "lstm_cell rows=M hidden=24", "gru_cell rows=M hidden=37"}) {
+    const absl::StatusOr<Problem> problem = ParseProblem(line);
+    if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
+  }
+  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs && cases.graphs() < kGraphs;
+       ++seed) {
+    cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 0,
+              2);
+  }
+  return cases.Take();
+}
+
+}  // namespace sinter::stitch_host

@@ -1,0 +1,144 @@
+// Generated kernels of the stitch family, run on the host thread by thread, against the reference.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/engine/trial_data.h"
+#include "src/plan/stitch/program.h"
+#include "tests/bench/graph_check.h"
+#include "tests/unit/stitch_kernels/grid_simulator.h"
+#include "tests/unit/stitch_kernels/host_kernel.h"
+#include "tests/unit/stitch_kernels/kernel_cases.h"
+
+namespace sinter::stitch_host {
+namespace {
+
+constexpr size_t kGuard = 64;     // bytes around a tensor
+constexpr char kPoison = '\xff';  // a NaN in every floating type
+
+// A tensor between guards, aligned to 16 bytes.
+class Guarded {
+ public:
+  explicit Guarded(const std::string& bytes)
+      : size_(bytes.size()), words_((bytes.size() + 2 * kGuard + 15) / 16 * 2) {
+    std::memset(words_.data(), kPoison, words_.size() * 8);
+    std::memcpy(data(), bytes.data(), size_);
+  }
+  explicit Guarded(size_t size) : Guarded(std::string(size, kPoison)) {}
+  char* data() { return reinterpret_cast<char*>(words_.data()) + kGuard; }
+  std::string bytes() { return std::string(data(), size_); }
+  bool Whole() {
+    const char* begin = reinterpret_cast<const char*>(words_.data());
+    const char* end = begin + words_.size() * 8;
+    for (const char* p = begin; p < end; ++p) {
+      if ((p < data() || p >= data() + size_) && *p != kPoison) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t size_;
+  std::vector<uint64_t> words_;
+};
+
+// One kernel's body, inputs, expected outputs and launches.
+class Launches {
+ public:
+  explicit Launches(const HostKernel& kernel) : kernel_(kernel) {}
+
+  void Prepare() {
+    ByteReader reader(absl::string_view(kernel_.spec, kernel_.spec_bytes));
+    absl::StatusOr<StitchSpec> spec = ReadStitch(reader);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    spec_ = *std::move(spec);
+    case_ = {kernel_.name, "", spec_.body, kernel_.m};
+    auto inputs = RandomInputs(spec_.body, kernel_.m, 5);
+    ASSERT_TRUE(inputs.ok()) << inputs.status();
+    inputs_ = *std::move(inputs);
+    auto expected = bench::GraphExpected::Make(case_, inputs_, 5);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    expected_ = *std::move(expected);
+  }
+
+  // Threads in an order of `seed`. The outputs.
+  std::vector<std::string> Run(uint64_t seed) {
+    std::vector<Guarded> tensors;
+    const Chain& body = spec_.body;
+    for (const std::string& input : inputs_) tensors.emplace_back(input);
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      tensors.emplace_back(static_cast<size_t>(*OutputBytes(body, i, kernel_.m)));
+    }
+    const size_t used = tensors.size();
+    tensors.emplace_back(static_cast<size_t>(*StitchScratchBytes(body, spec_.schedule)));
+    std::vector<void*> pointers;
+    for (Guarded& tensor : tensors) pointers.push_back(tensor.data());
+    unsigned long long barrier = 0;
+    pointers.push_back(&barrier);
+    const StitchSchedule& s = spec_.schedule;
+    GridSimulator grid(
+        {s.grid, s.block_threads, s.cluster, static_cast<size_t>(kernel_.shared_bytes)}, seed);
+    EXPECT_EQ(grid.Run([&] { kernel_.run(pointers.data(), static_cast<int>(kernel_.m)); }), "");
+    EXPECT_EQ(barrier % static_cast<unsigned long long>(s.grid), 0u);
+    std::vector<std::string> outputs;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(tensors[i].Whole()) << "written beside tensor " << i;
+      if (i >= inputs_.size() && i < used) outputs.push_back(tensors[i].bytes());
+      EXPECT_TRUE(i >= inputs_.size() || tensors[i].bytes() == inputs_[i]) << "input " << i;
+    }
+    return outputs;
+  }
+
+  absl::Status Judge(const std::vector<std::string>& outputs) const {
+    return expected_.Judge(case_, outputs).status();
+  }
+  const StitchSpec& spec() const { return spec_; }
+
+ private:
+  const HostKernel& kernel_;
+  StitchSpec spec_;
+  bench::GraphCase case_;
+  bench::GraphExpected expected_;
+  std::vector<std::string> inputs_;
+};
+
+class StitchKernels : public ::testing::TestWithParam<int> {};
+
+TEST_P(StitchKernels, AreRightInAnyOrderOfThreads) {
+  const HostKernel& kernel = kHostKernels[GetParam()];
+  Launches launches(kernel);
+  launches.Prepare();
+  if (HasFatalFailure()) return;
+  SCOPED_TRACE(std::string(kernel.name) + ": " + launches.spec().schedule.ToString());
+  const std::vector<std::string> first = launches.Run(1);
+  EXPECT_TRUE(launches.Judge(first).ok()) << launches.Judge(first);
+  EXPECT_TRUE(launches.Run(2) == first) << "another order gives other bytes";
+}
+
+std::string CaseName(const ::testing::TestParamInfo<int>& info) {
+  std::string name = kHostKernels[info.param].name;
+  for (char& c : name) c = c == ' ' ? '_' : c;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Generated, StitchKernels, ::testing::Range(0, kHostKernelCount), CaseName);
+
+TEST(StitchKernelCases, AreOfEveryKind) {
+  std::map<std::string, int> kinds;
+  for (int i = 0; i < kHostKernelCount; ++i) {
+    ByteReader reader(absl::string_view(kHostKernels[i].spec, kHostKernels[i].spec_bytes));
+    const auto spec = ReadStitch(reader);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    for (const std::string& kind : KindsOf(spec->body, spec->schedule)) ++kinds[kind];
+  }
+  for (const char* kind : {"flat", "thread", "lanes", "warp", "warps", "block", "cluster", "inputs",
+                           "values", "alike", "phases"}) {
+    std::printf("%s %d\n", kind, kinds[kind]);
+    EXPECT_GT(kinds[kind], 0) << kind;
+  }
+}
+
+}  // namespace
+}  // namespace sinter::stitch_host
