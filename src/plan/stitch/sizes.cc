@@ -17,10 +17,16 @@ int DividingPower(int64_t value, int most) {
   return power;
 }
 
+// A vector lies in one operand of a concatenation, and at one place or at neighbouring ones.
 int ConcatVector(const Chain& body, int most) {
   int vector = most;
   for (const Op& op : body.ops()) {
     if (op.kind != OpKind::kConcat) continue;
+    int64_t inner = 1;
+    for (size_t i = static_cast<size_t>(op.axis) + 1; i < op.type.dims.size(); ++i) {
+      inner *= op.type.dims[i].value;
+    }
+    if (inner > 1) vector = DividingPower(inner, vector);
     for (ValueId operand : op.operands) {
       const Dim dim = body.op(operand).type.dims[static_cast<size_t>(op.axis)];
       vector = DividingPower(dim.value, vector);

@@ -1,7 +1,9 @@
-// stitch_kernels_generator OUT.cc: kernels of the stitch family as one C++ source: the device
-// library's own text and the generated kernels', with every asm statement a call of host_words.h.
+// stitch_kernels_generator OUT.cc [FIRST_SEED LAST_SEED SCHEDULES]: kernels of the stitch family as
+// one C++ source: the device library's own text and the generated kernels', with every asm
+// statement a call of host_words.h.
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -156,12 +158,12 @@ std::string Literal(const std::string& bytes) {
   return text + "\"";
 }
 
-absl::Status Write(const std::string& path) {
+absl::Status Write(const std::string& path, const CaseOptions& options) {
   std::set<std::string> functions;
   const std::string library = Library(&functions);
   std::string kernels, table;
   size_t count = 0;
-  for (const KernelCase& one : MakeKernelCases()) {
+  for (const KernelCase& one : MakeKernelCases(options)) {
     const auto program = MakeStitchProgram(one.spec.body, one.spec.schedule.owner);
     if (!program.ok()) return program.status();
     const auto source = StitchSource(one.spec, *program);
@@ -190,8 +192,14 @@ absl::Status Write(const std::string& path) {
 }  // namespace sinter::stitch_host
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  const absl::Status status = sinter::stitch_host::Write(argv[1]);
+  if (argc != 2 && argc != 5) return 2;
+  sinter::stitch_host::CaseOptions options;
+  if (argc == 5) {
+    options.first_seed = std::strtoull(argv[2], nullptr, 10);
+    options.last_seed = std::strtoull(argv[3], nullptr, 10);
+    options.kinds = std::atoi(argv[4]);
+  }
+  const absl::Status status = sinter::stitch_host::Write(argv[1], options);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kThreads = 256, kBlocks = 4, kTurns = 3;  // most of a block, a cluster, a launch
 constexpr int64_t kElements = 1 << 11;
-constexpr int kGraphs = 32;
 const char* const kKinds[] = {"phases", "cluster", "values", "warps", "alike",
                               "lanes",  "block",   "flat",   "warp",  "thread"};
 
@@ -37,7 +36,6 @@ class Cases {
     options.top_k = std::numeric_limits<int>::max();
     const auto ranked = SearchStitch(body, std::max<int64_t>(m, 1), *BuiltinModel("h200"), options);
     if (!ranked.ok()) return;
-    ++graphs_;
     for (size_t tried = 0; tried < std::size(kKinds) && count > 0; ++tried) {
       const std::string kind = kKinds[next_++ % std::size(kKinds)];
       for (const RankedStitch& one : *ranked) {
@@ -51,13 +49,11 @@ class Cases {
     }
   }
 
-  int graphs() const { return graphs_; }
   std::vector<KernelCase> Take() { return std::move(cases_); }
 
  private:
   std::vector<KernelCase> cases_;
   size_t next_ = 0;
-  int graphs_ = 0;
 };
 
 }  // namespace
@@ -82,7 +78,7 @@ std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   return kinds;
 }
 
-std::vector<KernelCase> MakeKernelCases() {
+std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   Cases cases;
   for (const char* line :
        {"softmax rows=M cols=200 scale=0.125", "layernorm rows=M cols=1000",
@@ -93,10 +89,9 @@ std::vector<KernelCase> MakeKernelCases() {
     const absl::StatusOr<Problem> problem = ParseProblem(line);
     if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
   }
-  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs && cases.graphs() < kGraphs;
-       ++seed) {
+  for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
     cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 0,
-              2);
+              options.kinds);
   }
   return cases.Take();
 }

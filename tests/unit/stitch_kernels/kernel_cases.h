@@ -21,9 +21,14 @@ struct KernelCase {
 // "inputs", "values", "alike", "phases".
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& schedule);
 
+struct CaseOptions {
+  uint64_t first_seed = 1, last_seed = 60;  // of random graphs
+  int kinds = 2;                            // schedules of a random graph
+};
+
 // Memory chains and random graphs, each with schedules of other kinds, all kinds in turn; blocks
 // and launches are small. Deterministic.
-std::vector<KernelCase> MakeKernelCases();
+std::vector<KernelCase> MakeKernelCases(const CaseOptions& options);
 
 }  // namespace sinter::stitch_host
 

@@ -118,7 +118,7 @@ TEST_P(StitchKernels, AreRightInAnyOrderOfThreads) {
 }
 
 std::string CaseName(const ::testing::TestParamInfo<int>& info) {
-  std::string name = kHostKernels[info.param].name;
+  std::string name = std::to_string(info.param) + "_" + kHostKernels[info.param].name;
   for (char& c : name) c = c == ' ' ? '_' : c;
   return name;
 }

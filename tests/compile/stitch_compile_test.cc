@@ -1,0 +1,184 @@
+// Kernels of the stitch family through the real NVRTC for sm_90a. The compiler port refuses a
+// kernel that spills or draws a C75xx remark; then the engine takes the next plan, so a few may
+// spill, and are printed. Anything else is a failure. Exits 77 without NVRTC. SINTER_TEST_LONG=1
+// takes the chosen plans of all random graphs, else of the first of them.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cache/record/cubin_check.h"
+#include "gtest/gtest.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/stitch/spec.h"
+#include "src/search/stitch_search.h"
+#include "tests/support/random_stitch_graph.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kThreads = 2;
+constexpr uint64_t kFewGraphs = 30;
+constexpr int64_t kElements = 1 << 20;  // of a random graph's values: vectors and clusters are used
+constexpr double kMostSpilling = 0.15;  // of kernels: search estimates registers
+
+const char* Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::unique_ptr<Compiler> MakeCompiler() { return MakeNvrtcCompiler(Variable("SINTER_NVRTC")); }
+
+struct Job {
+  std::string name;
+  KernelSpec spec;
+  CodegenOptions options;
+};
+
+class StitchCompile : public ::testing::Test {
+ protected:
+  // The whole body with its best `count` schedules.
+  void AddBest(const std::string& name, const Chain& body, int64_t bucket, int count) {
+    SearchOptions options;
+    options.top_k = count;
+    const auto ranked = SearchStitch(body, bucket, model_, options);
+    if (!ranked.ok()) return;
+    ++bodies_;
+    for (const RankedStitch& one : *ranked) {
+      auto stitch = std::make_shared<StitchSpec>();
+      stitch->body = body;
+      stitch->schedule = one.schedule;
+      for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
+        stitch->operands.push_back({i, 0});
+      }
+      KernelSpec spec;
+      spec.family = KernelFamily::kStitch;
+      spec.stitch = std::move(stitch);
+      jobs_.push_back({absl::StrCat(name, " '", one.schedule.ToString(), "'"), spec, {}});
+    }
+  }
+
+  void AddPlan(const std::string& name, const Chain& chain) {
+    const auto planned = PlanChain(chain, 1, model_, {});
+    EXPECT_TRUE(planned.ok()) << name << ": " << planned.status();
+    if (!planned.ok()) return;
+    for (const PlannedKernel& kernel : planned->chosen.kernels) {
+      if (kernel.spec.family != KernelFamily::kStitch) continue;
+      jobs_.push_back({absl::StrCat(name, " '", kernel.spec.stitch->schedule.ToString(), "'"),
+                       kernel.spec,
+                       {}});
+    }
+  }
+
+  void CompileAll() {
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (size_t i = next++; i < jobs_.size(); i = next++) CompileOne(jobs_[i]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& failure : failures_) ADD_FAILURE() << failure;
+    std::sort(milliseconds_.begin(), milliseconds_.end());
+    if (milliseconds_.empty()) return;
+    EXPECT_LE(spilling_, kMostSpilling * static_cast<double>(jobs_.size()));
+    std::printf("%zu kernels, median %.0f ms, slowest %.0f ms, registers at most %d\n",
+                milliseconds_.size(), milliseconds_[milliseconds_.size() / 2], milliseconds_.back(),
+                registers_);
+  }
+
+  const DeviceModel model_ = *BuiltinModel("h200");
+  const std::unique_ptr<Compiler> compiler_ = MakeCompiler();
+  std::vector<Job> jobs_;
+  int bodies_ = 0;
+
+ private:
+  void CompileOne(const Job& job) {
+    const auto kernel = Generate(job.spec, model_, job.options);
+    if (!kernel.ok()) return Fail(job, "generate", kernel.status());
+    const auto compiled = compiler_->Compile(kernel->request);
+    if (!compiled.ok() && absl::StrContains(compiled.status().message(), "registers spill")) {
+      return Spills(job, compiled.status());
+    }
+    if (!compiled.ok()) return Fail(job, "compile", compiled.status());
+    const absl::Status cubin = CheckCubin(compiled->cubin);
+    if (!cubin.ok()) return Fail(job, "cubin", cubin);
+    std::lock_guard<std::mutex> lock(mutex_);
+    milliseconds_.push_back(compiled->compile_us / 1000);
+    registers_ = std::max(registers_, compiled->registers);
+  }
+
+  void Spills(const Job& job, const absl::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++spilling_;
+    std::printf("spills: %s: %s\n", job.name.c_str(), std::string(status.message()).c_str());
+  }
+
+  void Fail(const Job& job, const char* step, const absl::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failures_.push_back(absl::StrCat(step, " failed: ", job.name, ": ", status.message()));
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> failures_;
+  std::vector<double> milliseconds_;
+  int registers_ = 0, spilling_ = 0;
+};
+
+TEST_F(StitchCompile, TheBestOfMemoryChainsAndRandomGraphs) {
+  for (const char* line :
+       {"layernorm rows=M cols=1024", "layernorm rows=M cols=8192", "softmax rows=M cols=1024",
+        "softmax rows=M cols=16384", "bias_gelu_residual_layernorm rows=M cols=4096",
+        "residual_rmsnorm rows=M cols=4096", "masked_softmax rows=M cols=2048",
+        "swiglu rows=M cols=4096", "rope rows=M heads=8 dim=128", "lstm_cell rows=M hidden=512"}) {
+    AddBest(line, ParseProblem(line)->chain, 8192, 2);
+  }
+  for (uint64_t seed = 1; bodies_ < 20 && seed <= testing::kRandomStitchGraphs; ++seed) {
+    AddBest(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 1, 2);
+  }
+  EXPECT_EQ(bodies_, 20);
+  CompileAll();
+}
+
+TEST_F(StitchCompile, ChosenPlansOfRandomGraphs) {
+  const bool all = std::string(Variable("SINTER_TEST_LONG")) == "1";
+  const uint64_t graphs = all ? testing::kRandomStitchGraphs : kFewGraphs;
+  for (uint64_t seed = 1; seed <= graphs; ++seed) {
+    AddPlan(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));
+  }
+  CompileAll();
+}
+
+TEST_F(StitchCompile, TestBuilds) {
+  AddBest("softmax", ParseProblem("softmax rows=M cols=1024")->chain, 8192, 2);
+  const uint64_t kWithColumns = 13;
+  AddBest("random13", testing::MakeRandomStitchGraph(kWithColumns), 1, 4);
+  for (Job& job : jobs_) job.options = {true, true};
+  CompileAll();
+}
+
+}  // namespace
+}  // namespace sinter
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  const auto toolchain = sinter::MakeCompiler()->ToolchainId();
+  if (absl::IsUnavailable(toolchain.status())) {
+    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}
