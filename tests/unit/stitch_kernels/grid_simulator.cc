@@ -16,6 +16,7 @@ constexpr uint64_t kMostSpins = 1000;
 GridSimulator::GridSimulator(const GridShape& shape, uint64_t seed)
     : shape_(shape),
       random_(static_cast<uint32_t>(seed)),
+      ahead_(seed % 2 == 0),
       shared_(static_cast<size_t>(shape.grid),
               std::vector<unsigned char>(shape.shared_bytes + kGuard, kPoison)),
       barriers_(static_cast<size_t>(shape.grid) * kBarriers),
@@ -54,7 +55,8 @@ std::string GridSimulator::Run(const std::function<void()>& kernel) {
   kernel_ = kernel;
   for (int i = 0; i < shape_.grid * shape_.block; ++i) MakeFiber(i);
   while (error_.empty() && !ready_.empty()) {
-    std::swap(ready_[random_() % ready_.size()], ready_.back());
+    // In even seeds a warp runs ahead as far as it can.
+    if (!ahead_ || random_() % 64 == 0) std::swap(ready_[random_() % ready_.size()], ready_.back());
     current_ = ready_.back();
     ready_.pop_back();
     swapcontext(&main_, &current_->context);

@@ -1,6 +1,6 @@
 // GridSimulator: all blocks of a launch on the host, their threads as fibers that run in random
-// order from one meeting to the next. Whoever reads what a missing barrier should have brought
-// reads poison, and a launch that cannot go on is an error.
+// order, or some far ahead of others, from one meeting to the next. Whoever reads what a missing
+// barrier should have brought reads poison, and a launch that cannot go on is an error.
 //
 // What it does not model: memory order, time, and races inside a stretch without meetings.
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
@@ -80,6 +80,7 @@ class GridSimulator {
 
   const GridShape shape_;
   std::mt19937 random_;
+  const bool ahead_;
   std::function<void()> kernel_;
   ucontext_t main_;
   Fiber* current_ = nullptr;
