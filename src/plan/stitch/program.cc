@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/plan/stitch/in_place.h"
 
 namespace sinter {
 namespace {
@@ -439,6 +440,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   }
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
   SINTER_RETURN_IF_ERROR(Builder(body, program).Run());
+  SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
   return program;
 }
 

@@ -63,18 +63,32 @@ class Launches {
     expected_ = *std::move(expected);
   }
 
-  // Threads in an order of `seed`. The outputs.
-  std::vector<std::string> Run(uint64_t seed) {
+  bool HasAliases() const {
+    for (const ChainOutput& out : spec_.body.outputs()) {
+      if (out.alias_input >= 0) return true;
+    }
+    return false;
+  }
+
+  // Threads in an order of `seed`; `in_place`: outputs that may share an input's buffer do. The
+  // outputs.
+  std::vector<std::string> Run(uint64_t seed, bool in_place = false) {
     std::vector<Guarded> tensors;
     const Chain& body = spec_.body;
     for (const std::string& input : inputs_) tensors.emplace_back(input);
     for (int i = 0; i < body.num_outputs(); ++i) {
       tensors.emplace_back(static_cast<size_t>(*OutputBytes(body, i, kernel_.m)));
     }
-    const size_t used = tensors.size();
     tensors.emplace_back(static_cast<size_t>(*StitchScratchBytes(body, spec_.schedule)));
     std::vector<void*> pointers;
     for (Guarded& tensor : tensors) pointers.push_back(tensor.data());
+    std::vector<size_t> tensor_of;  // by output
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      const int shared = in_place ? body.outputs()[static_cast<size_t>(i)].alias_input : -1;
+      const size_t own = inputs_.size() + static_cast<size_t>(i);
+      tensor_of.push_back(shared >= 0 ? static_cast<size_t>(shared) : own);
+      pointers[own] = pointers[tensor_of.back()];
+    }
     unsigned long long barrier = 0;
     pointers.push_back(&barrier);
     const StitchSchedule& s = spec_.schedule;
@@ -82,12 +96,12 @@ class Launches {
         {s.grid, s.block_threads, s.cluster, static_cast<size_t>(kernel_.shared_bytes)}, seed);
     EXPECT_EQ(grid.Run([&] { kernel_.run(pointers.data(), static_cast<int>(kernel_.m)); }), "");
     EXPECT_EQ(barrier % static_cast<unsigned long long>(s.grid), 0u);
-    std::vector<std::string> outputs;
     for (size_t i = 0; i < tensors.size(); ++i) {
       EXPECT_TRUE(tensors[i].Whole()) << "written beside tensor " << i;
-      if (i >= inputs_.size() && i < used) outputs.push_back(tensors[i].bytes());
-      EXPECT_TRUE(i >= inputs_.size() || tensors[i].bytes() == inputs_[i]) << "input " << i;
+      EXPECT_TRUE(in_place || i >= inputs_.size() || tensors[i].bytes() == inputs_[i]) << i;
     }
+    std::vector<std::string> outputs;
+    for (size_t tensor : tensor_of) outputs.push_back(tensors[tensor].bytes());
     return outputs;
   }
 
@@ -115,6 +129,10 @@ TEST_P(StitchKernels, AreRightInAnyOrderOfThreads) {
   const std::vector<std::string> first = launches.Run(1);
   EXPECT_TRUE(launches.Judge(first).ok()) << launches.Judge(first);
   EXPECT_TRUE(launches.Run(2) == first) << "another order gives other bytes";
+  if (!launches.HasAliases()) return;
+  for (uint64_t seed : {3, 4}) {
+    EXPECT_TRUE(launches.Run(seed, true) == first) << "in place the bytes differ, seed " << seed;
+  }
 }
 
 std::string CaseName(const ::testing::TestParamInfo<int>& info) {

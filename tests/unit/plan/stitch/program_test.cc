@@ -179,6 +179,40 @@ TEST(StitchProgram, UnitsAreCutOffTheLeadingDims) {
   EXPECT_EQ(cut({12, 7}).status().message(), "[12,7] is not 12*M units");
 }
 
+TEST(StitchProgram, AStoreInPlaceWaitsForTheLastPassThatReadsItsInput) {
+  for (const bool in_place : {false, true}) {
+    Body body;
+    const ValueId x = body.In({0, 48}), r = body.In({0, 48});
+    const ValueId h = body.Take(body.b.Binary(BinaryKind::kAdd, x, r));
+    const ValueId y = body.Sub(body.Reduce(h, {1}), h);
+    ASSERT_TRUE(body.b.Output(h, {{}, in_place ? x : -1}).ok());
+    const Chain chain = body.Finish({y});
+    const StitchProgram program = Made(chain, OwnerCandidates(chain)[1]);
+    EXPECT_EQ(LoopText(program.phases[0].loops),
+              in_place ? "0x48:row 1x48:store:store" : "0x48:store:row 1x48:store");
+    if (!in_place) continue;
+    EXPECT_EQ(program.phases[0].loops[1].roots[1].output, 0) << "behind the one that reads x";
+  }
+}
+
+TEST(StitchProgram, RefusesAStoreInPlaceWhereOtherThreadsRead) {
+  Body body;
+  const ValueId x = body.In({8, 8});
+  const ValueId y = body.Exp(x), turned = body.Take(body.b.Transpose(x, {1, 0}));
+  ASSERT_TRUE(body.b.Output(y, {{}, x}).ok());
+  const Chain chain = body.Finish({body.Exp(turned)});
+  EXPECT_EQ(Refusal(chain, -1),
+            "op 1 (exp): output 0 shares the buffer of an input that is read after it");
+}
+
+TEST(StitchProgram, AnEarlierPhaseMayReadAllOfWhatIsStoredInPlace) {
+  Body body;
+  const ValueId x = body.In({64, 32});
+  ASSERT_TRUE(body.b.Output(body.Sub(body.Reduce(x, {0}), x), {{}, x}).ok());
+  const Chain chain = body.Finish({});
+  EXPECT_EQ(Made(chain, OwnerCandidates(chain)[1]).phases.size(), 2u);
+}
+
 // Every output is stored once and every reduction is made in each phase at most once, before what
 // reads it: a level needs rows of lower levels alone.
 TEST(StitchProgram, OfRandomGraphsAreComplete) {

@@ -1,0 +1,229 @@
+#include "src/plan/stitch/in_place.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+// Elements of inputs that a root reads for itself, counted row-major.
+using Reads = std::map<ValueId, std::set<Index>>;
+
+class Reader {
+ public:
+  Reader(const Chain& body, const StitchProgram& program)
+      : body_(body),
+        program_(program),
+        unit_(space_.AddLoop("u", program.units_symbolic ? 0 : program.units, 1)),
+        element_(space_.AddLoop("i", 0, 2)) {}
+
+  absl::StatusOr<Position> At(const StitchRoot& root, bool flat) {
+    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
+    if (flat) return PositionIn(dims, element_, space_);
+    SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
+    return PositionIn(cut, unit_, element_, space_);
+  }
+
+  // Where the element that a root stores lies in its value.
+  absl::StatusOr<Index> Stored(const StitchRoot& root, bool flat) {
+    SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
+    return space_.Canonical(LinearIndex(DimsOfRoot(body_, root), at));
+  }
+
+  absl::StatusOr<Reads> ReadsOf(const StitchRoot& root, bool flat) {
+    SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
+    reads_.clear();
+    seen_.clear();
+    flat_ = flat;
+    const Op& op = body_.op(root.value);
+    Visit(root.kind == StitchRoot::kStore ? root.value : op.operands[0], at);
+    return std::move(reads_);
+  }
+
+ private:
+  void Visit(ValueId id, const Position& at) {
+    if (!seen_.insert({id, at}).second) return;
+    const Op& op = body_.op(id);
+    switch (op.kind) {
+      case OpKind::kInput:
+        reads_[id].insert(space_.Canonical(LinearIndex(op.type.dims, at)));
+        return;
+      case OpKind::kScalar:
+      case OpKind::kIota:
+      case OpKind::kMatmul:
+        return;
+      case OpKind::kConcat:
+        return VisitConcat(op, at);
+      case OpKind::kReduce:
+        return VisitReduce(id, op, at);
+      default:
+        for (size_t i = 0; i < op.operands.size(); ++i) {
+          Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
+        }
+    }
+  }
+
+  void VisitConcat(const Op& op, const Position& at) {
+    const size_t axis = static_cast<size_t>(op.axis);
+    int64_t start = 0;
+    for (ValueId operand : op.operands) {
+      Position from = at;
+      from[axis] = at[axis].Plus(-start);
+      Visit(operand, from);
+      start += body_.op(operand).type.dims[axis].value;
+    }
+  }
+
+  void VisitReduce(ValueId id, const Op& op, const Position& at) {
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+    if (use == ReduceUse::kColumn) return;
+    if (use == ReduceUse::kRow && !flat_ && IsOfUnit(op, at, unit_, space_)) return;
+    std::vector<int64_t> extents;
+    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+    for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+    const IndexVar loop = space_.AddLoop("k", ReducedElements(body_, op), 3);
+    Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  IndexSpace space_;
+  const IndexVar unit_, element_;
+  bool flat_ = false;
+  Reads reads_;
+  std::set<std::pair<ValueId, Position>> seen_;
+};
+
+class Settler {
+ public:
+  Settler(const Chain& body, StitchProgram& program)
+      : body_(body), program_(program), reader_(body, program) {}
+
+  absl::Status Run() {
+    for (size_t phase = 0; phase < program_.phases.size(); ++phase) {
+      for (const bool flat : {false, true}) {
+        const std::vector<StitchLoop> loops = Loops(phase, flat);
+        for (const StitchLoop& loop : loops) {
+          for (const StitchRoot& root : loop.roots) {
+            if (SharedInput(root) < 0) continue;
+            SINTER_RETURN_IF_ERROR(Settle(phase, flat, loop, root));
+          }
+        }
+        for (StitchLoop& loop : Loops(phase, flat)) SINTER_RETURN_IF_ERROR(Order(flat, loop));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<StitchLoop>& Loops(size_t phase, bool flat) {
+    return flat ? program_.phases[phase].flat : program_.phases[phase].loops;
+  }
+
+  ValueId SharedInput(const StitchRoot& root) const {
+    if (root.kind != StitchRoot::kStore) return -1;
+    const int32_t alias = body_.outputs()[static_cast<size_t>(root.output)].alias_input;
+    return alias < 0 ? -1 : body_.input(alias);
+  }
+
+  absl::Status Refuse(const StitchRoot& root) const {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", root.value, " (", NameOf(body_.op(root.value)), "): output ",
+                     root.output, " shares the buffer of an input that is read after it"));
+  }
+
+  // Whether `reader` reads `input`; refuses when it does so elsewhere than at `stored`.
+  absl::StatusOr<bool> ReadsThere(const StitchRoot& store, const Index& stored,
+                                  const StitchRoot& reader, bool flat) {
+    SINTER_ASSIGN_OR_RETURN(const Reads reads, reader_.ReadsOf(reader, flat));
+    const auto found = reads.find(SharedInput(store));
+    if (found == reads.end()) return false;
+    if (found->second == std::set<Index>{stored}) return true;
+    return Refuse(store);
+  }
+
+  absl::Status Settle(size_t phase, bool flat, const StitchLoop& loop, const StitchRoot& store) {
+    SINTER_ASSIGN_OR_RETURN(const Index stored, reader_.Stored(store, flat));
+    int level = loop.level;
+    for (size_t p = phase; p < program_.phases.size(); ++p) {
+      for (const bool other_flat : {false, true}) {
+        for (const StitchLoop& other : Loops(p, other_flat)) {
+          const bool same_threads =
+              p == phase && other_flat == flat && other.elements == loop.elements;
+          for (const StitchRoot& root : other.roots) {
+            SINTER_ASSIGN_OR_RETURN(const bool reads, ReadsThere(store, stored, root, other_flat));
+            if (reads && !same_threads) return Refuse(store);
+            if (reads) level = std::max(level, other.level);
+          }
+        }
+      }
+    }
+    if (level > loop.level) Move(Loops(phase, flat), loop, store, level);
+    return absl::OkStatus();
+  }
+
+  static bool Same(const StitchRoot& a, const StitchRoot& b) {
+    return a.kind == b.kind && a.value == b.value && a.output == b.output;
+  }
+
+  static void Move(std::vector<StitchLoop>& loops, const StitchLoop& from, const StitchRoot& store,
+                   int level) {
+    for (StitchLoop& loop : loops) {
+      if (loop.elements != from.elements || loop.symbolic != from.symbolic) continue;
+      if (loop.level == level) loop.roots.push_back(store);
+      if (loop.level != from.level) continue;
+      loop.roots.erase(std::remove_if(loop.roots.begin(), loop.roots.end(),
+                                      [&](const StitchRoot& r) { return Same(r, store); }),
+                       loop.roots.end());
+    }
+    loops.erase(std::remove_if(loops.begin(), loops.end(),
+                               [](const StitchLoop& loop) { return loop.roots.empty(); }),
+                loops.end());
+  }
+
+  // Whoever reads an input comes before whoever stores into its buffer.
+  absl::Status Order(bool flat, StitchLoop& loop) {
+    std::vector<Reads> reads;
+    for (const StitchRoot& root : loop.roots) {
+      SINTER_ASSIGN_OR_RETURN(Reads of, reader_.ReadsOf(root, flat));
+      reads.push_back(std::move(of));
+    }
+    std::vector<StitchRoot> ordered;
+    std::vector<bool> placed(loop.roots.size());
+    const auto waits = [&](size_t i) {
+      for (size_t j = 0; j < placed.size(); ++j) {
+        if (j != i && !placed[j] && reads[j].count(SharedInput(loop.roots[i])) > 0) return true;
+      }
+      return false;
+    };
+    while (ordered.size() < loop.roots.size()) {
+      size_t next = 0;
+      while (next < placed.size() && (placed[next] || waits(next))) ++next;
+      if (next == placed.size()) return Refuse(loop.roots.back());
+      placed[next] = true;
+      ordered.push_back(loop.roots[next]);
+    }
+    loop.roots = std::move(ordered);
+    return absl::OkStatus();
+  }
+
+  const Chain& body_;
+  StitchProgram& program_;
+  Reader reader_;
+};
+
+}  // namespace
+
+absl::Status SettleInPlace(const Chain& body, StitchProgram& program) {
+  const auto shares = [](const ChainOutput& output) { return output.alias_input >= 0; };
+  if (std::none_of(body.outputs().begin(), body.outputs().end(), shares)) return absl::OkStatus();
+  return Settler(body, program).Run();
+}
+
+}  // namespace sinter
