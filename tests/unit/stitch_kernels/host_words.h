@@ -129,8 +129,10 @@ inline void ptx_ld_shared__cluster_u32(uint32_t& value, uint32_t address) {
 inline void ptx_griddepcontrol_launch_dependents() {}
 inline void ptx_griddepcontrol_wait() {}
 inline void ptx_atom_add_release_gpu_global_u64(unsigned long long& old,
-                                                unsigned long long* counter) {
-  old = (*counter)++;
+                                                unsigned long long* counter,
+                                                unsigned long long step = 1) {
+  old = *counter;
+  *counter += step;
 }
 inline void ptx_ld_acquire_gpu_global_u64(unsigned long long& seen, unsigned long long* counter) {
   stitch_host_words::simulator->Spin();
