@@ -92,6 +92,7 @@ class Stitch : public GpuTest {
   static void CheckBoth(const std::vector<GraphCase>& cases) {
     const auto plans = PrepareBoth(cases);
     Counts unfused, best;
+    int without = 0;  // an op alone may be no kernel where it is one together with others
     const Clock clock;
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto runs = StitchRuns::Make(ports(), cases[i], 1, kFullReference);
@@ -100,14 +101,22 @@ class Stitch : public GpuTest {
       if (plans[2 * i].ok()) {
         EXPECT_OK((*runs)->Trust(*plans[2 * i])) << cases[i].id;
       }
-      CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &unfused);
+      if (plans[2 * i].ok()) {
+        CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &unfused);
+      } else {
+        ++without;
+        std::printf("%s has no unfused plan: %s\n", cases[i].id.c_str(),
+                    std::string(plans[2 * i].status().message()).c_str());
+      }
       CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &best);
       if ((i + 1) % 20 == 0 || i + 1 == cases.size()) {
         std::printf("%zu of %zu graphs in %.1f s: %d wrong\n", i + 1, cases.size(), clock.Seconds(),
                     unfused.wrong + best.wrong);
       }
     }
-    std::printf("kernels: chosen %d, unfused %d\n", best.kernels, unfused.kernels);
+    std::printf("kernels: chosen %d, unfused %d; %d graphs have no unfused plan\n", best.kernels,
+                unfused.kernels, without);
+    EXPECT_LE(without * 20, static_cast<int>(cases.size()));
   }
 };
 
