@@ -14,28 +14,8 @@
 namespace sinter {
 namespace {
 
-Lookup Miss(MissReason reason, std::string detail) {
-  Lookup lookup;
-  lookup.reason = reason;
-  lookup.detail = std::move(detail);
-  return lookup;
-}
-
 absl::Status AtPath(const absl::Status& status, const std::string& path) {
   return status.ok() ? status : Annotate(status, path);
-}
-
-absl::Status ReadInto(FileOps* ops, int fd, uint64_t offset, std::string* bytes) {
-  size_t done = 0;
-  while (done < bytes->size()) {
-    const ssize_t n =
-        ops->PRead(fd, &(*bytes)[done], bytes->size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, "read", "pack");
-    if (n == 0) return absl::DataLossError("pack: the file became shorter");
-    done += static_cast<size_t>(n);
-  }
-  return absl::OkStatus();
 }
 
 bool Contains(const std::vector<PublicKey>& keys, const PublicKey& key) {
@@ -111,7 +91,7 @@ absl::Status PackReader::CheckSignatures(const PackOptions& options, const PackT
 
 absl::StatusOr<std::string> PackReader::ReadAt(uint64_t offset, uint64_t size) const {
   std::string bytes(size, '\0');
-  SINTER_RETURN_IF_ERROR(ReadInto(ops_.get(), fd_.get(), offset, &bytes));
+  SINTER_RETURN_IF_ERROR(ReadExactly(ops_.get(), fd_.get(), offset, &bytes, "pack"));
   return bytes;
 }
 
@@ -158,16 +138,18 @@ std::string PackReader::PeekKey(const PackEntry& entry) const {
 
 Lookup PackReader::Get(RecordKind kind, absl::string_view key, const Digest& digest) const {
   const PackEntry* entry = Find(kind, digest);
-  if (entry == nullptr) return Miss(MissReason::kAbsent, "");
+  if (entry == nullptr) return Lookup::Miss(MissReason::kAbsent, "");
   const absl::StatusOr<std::string> bytes = ReadEnvelopeBytes(kind, digest);
   if (!bytes.ok()) {
     const MissReason reason =
         absl::IsDataLoss(bytes.status()) ? MissReason::kDamaged : MissReason::kIoError;
-    return Miss(reason, absl::StrCat(path_, ": ", digest.Hex(), ": ", bytes.status().message()));
+    return Lookup::Miss(reason,
+                        absl::StrCat(path_, ": ", digest.Hex(), ": ", bytes.status().message()));
   }
   const EnvelopeVerdict verdict = ReadEnvelopeFor(*bytes, kind, key);
   if (!verdict.ok) {
-    return Miss(verdict.reason, absl::StrCat(path_, ": ", digest.Hex(), ": ", verdict.detail));
+    return Lookup::Miss(verdict.reason,
+                        absl::StrCat(path_, ": ", digest.Hex(), ": ", verdict.detail));
   }
   Lookup hit;
   hit.hit = true;

@@ -33,13 +33,6 @@ constexpr milliseconds kFirstPoll(10), kLongestPoll(250);
 
 void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
 
-Lookup Miss(MissReason reason, std::string detail) {
-  Lookup lookup;
-  lookup.reason = reason;
-  lookup.detail = std::move(detail);
-  return lookup;
-}
-
 // "k:<hex>"; false for anything else. Members come from the other side.
 bool ParseMember(absl::string_view member, RecordKind* kind, Digest* digest) {
   if (member.size() != 66 || member[1] != ':' || (member[0] != 'k' && member[0] != 'p'))
@@ -86,9 +79,9 @@ class RemoteTier::Impl {
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest) {
     const std::string name = Name(kind, digest);
     absl::StatusOr<std::string> value = Ask(name, steady_clock::now() + options_.get_budget);
-    if (absl::IsNotFound(value.status())) return Miss(MissReason::kAbsent, "");
+    if (absl::IsNotFound(value.status())) return Lookup::Miss(MissReason::kAbsent, "");
     if (!value.ok()) {
-      return Miss(MissReason::kRemoteDown, std::string(value.status().message()));
+      return Lookup::Miss(MissReason::kRemoteDown, std::string(value.status().message()));
     }
     const auto envelope = OpenValue(options_.secret, name, *value);
     if (!envelope.ok()) return Refused(name, std::string(envelope.status().message()));
@@ -263,7 +256,7 @@ class RemoteTier::Impl {
       std::lock_guard<std::mutex> lock(bad_mutex_);
       if (bad_.size() < 10000) bad_.insert(name);
     }
-    return Miss(MissReason::kDamaged, absl::StrCat("remote ", name, ": ", why));
+    return Lookup::Miss(MissReason::kDamaged, absl::StrCat("remote ", name, ": ", why));
   }
 
   // A value that did not hold may be overwritten, or it would block its name until its end.
@@ -375,11 +368,12 @@ void RemoteTier::Stop() {
 }
 
 Lookup RemoteTier::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
-  if (!impl_->Mine()) return Miss(MissReason::kRemoteDown, "remote: the parent's, after a fork");
+  if (!impl_->Mine())
+    return Lookup::Miss(MissReason::kRemoteDown, "remote: the parent's, after a fork");
   try {
     return impl_->Get(kind, key, digest);
   } catch (const std::bad_alloc&) {
-    return Miss(MissReason::kIoError, "out of memory");
+    return Lookup::Miss(MissReason::kIoError, "out of memory");
   }
 }
 

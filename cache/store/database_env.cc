@@ -27,18 +27,9 @@ leveldb::Status Outcome(int rc, const std::string& name) {
 // Up to `n` bytes at `offset`; fewer only at the end of the file.
 leveldb::Status ReadAt(FileOps* ops, int fd, uint64_t offset, size_t n, leveldb::Slice* result,
                        char* scratch, const std::string& name) {
-  size_t done = 0;
-  while (done < n) {
-    const ssize_t got = ops->PRead(fd, scratch + done, n - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      *result = leveldb::Slice();
-      return ErrorOf(errno, name);
-    }
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  *result = leveldb::Slice(scratch, done);
+  const ssize_t got = PReadAll(ops, fd, offset, scratch, n);
+  *result = got < 0 ? leveldb::Slice() : leveldb::Slice(scratch, static_cast<size_t>(got));
+  if (got < 0) return ErrorOf(errno, name);
   return leveldb::Status::OK();
 }
 

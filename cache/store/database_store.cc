@@ -59,13 +59,6 @@ absl::Status ToStatus(const leveldb::Status& status) {
   return absl::UnavailableError(text);
 }
 
-Lookup Miss(MissReason reason, std::string detail) {
-  Lookup lookup;
-  lookup.reason = reason;
-  lookup.detail = std::move(detail);
-  return lookup;
-}
-
 std::string EncodeUse(uint64_t bytes, int64_t last) {
   ByteWriter out;
   out.U64(bytes);
@@ -258,16 +251,16 @@ Lookup DatabaseStore::Find(RecordKind kind, absl::string_view key, const std::st
   absl::Status status;
   {
     std::shared_lock<std::shared_mutex> lock(handle_mutex_);
-    if (handle_ == nullptr) return Miss(MissReason::kIoError, "database: not open");
+    if (handle_ == nullptr) return Lookup::Miss(MissReason::kIoError, "database: not open");
     status = ToStatus(handle_->db->Get(Reading(false), name, &value));
   }
-  if (absl::IsNotFound(status)) return Miss(MissReason::kAbsent, "");
+  if (absl::IsNotFound(status)) return Lookup::Miss(MissReason::kAbsent, "");
   if (absl::IsUnavailable(status)) {
-    return Miss(MissReason::kIoError, std::string(status.message()));
+    return Lookup::Miss(MissReason::kIoError, std::string(status.message()));
   }
-  if (!status.ok()) return Miss(MissReason::kDamaged, std::string(status.message()));
+  if (!status.ok()) return Lookup::Miss(MissReason::kDamaged, std::string(status.message()));
   EnvelopeVerdict verdict = ReadEnvelopeFor(value, kind, key);
-  if (!verdict.ok) return Miss(verdict.reason, absl::StrCat("database: ", verdict.detail));
+  if (!verdict.ok) return Lookup::Miss(verdict.reason, absl::StrCat("database: ", verdict.detail));
   Lookup hit;
   hit.hit = true;
   hit.payload = std::string(verdict.envelope.payload);
@@ -279,15 +272,16 @@ Lookup DatabaseStore::Get(RecordKind kind, absl::string_view key, const Digest& 
   const absl::Status refusal = Refusal();
   if (!refusal.ok()) {
     const bool foreign = absl::IsPermissionDenied(refusal);
-    return Miss(foreign ? MissReason::kRefusedOwner : MissReason::kDisabled,
-                std::string(refusal.message()));
+    return Lookup::Miss(foreign ? MissReason::kRefusedOwner : MissReason::kDisabled,
+                        std::string(refusal.message()));
   }
   try {
     const std::string name = TableUserKey(kind, digest);
     std::string why;
     const absl::StatusOr<bool> buried = IsBuried(*dir_, kind, digest, &why);
-    if (!buried.ok()) return Miss(MissReason::kIoError, std::string(buried.status().message()));
-    if (*buried) return Miss(MissReason::kQuarantined, std::move(why));
+    if (!buried.ok())
+      return Lookup::Miss(MissReason::kIoError, std::string(buried.status().message()));
+    if (*buried) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
     Heal();
     Lookup lookup = Find(kind, key, name);
     if (lookup.hit) {
@@ -299,7 +293,7 @@ Lookup DatabaseStore::Get(RecordKind kind, absl::string_view key, const Digest& 
     }
     return lookup;
   } catch (const std::bad_alloc&) {
-    return Miss(MissReason::kIoError, "out of memory");
+    return Lookup::Miss(MissReason::kIoError, "out of memory");
   }
 }
 

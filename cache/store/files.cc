@@ -15,6 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {
@@ -157,21 +158,24 @@ absl::Status CheckFile(const struct stat& st, const std::string& path, uint64_t 
   return absl::OkStatus();
 }
 
-absl::Status ReadExactly(FileOps* ops, int fd, std::string* bytes, const std::string& path) {
-  size_t done = 0;
-  while (done < bytes->size()) {
-    const ssize_t n =
-        ops->PRead(fd, &(*bytes)[done], bytes->size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, "read", path);
-    if (n == 0)
-      return absl::DataLossError(absl::StrCat(path, ": ended at ", done, " of ", bytes->size()));
-    done += static_cast<size_t>(n);
+}  // namespace
+
+absl::Status ReadExactly(FileOps* ops, int fd, uint64_t offset, std::string* bytes,
+                         absl::string_view path) {
+  const ssize_t got = PReadAll(ops, fd, offset, &(*bytes)[0], bytes->size());
+  if (got < 0) return ErrnoStatus(errno, "read", path);
+  if (static_cast<size_t>(got) < bytes->size()) {
+    return absl::DataLossError(absl::StrCat(path, ": ended at ", offset + static_cast<size_t>(got),
+                                            " of ", offset + bytes->size()));
   }
   return absl::OkStatus();
 }
 
-}  // namespace
+ssize_t PReadAll(FileOps* ops, int fd, uint64_t offset, char* to, size_t size) {
+  return TransferAll(size, [&](size_t done, size_t left) {
+    return ops->PRead(fd, to + done, left, static_cast<off_t>(offset + done));
+  });
+}
 
 absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string& path,
                                         uint64_t max_bytes) {
@@ -185,18 +189,18 @@ absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string
   if (ops->Stat(fd.get(), &file.st) != 0) return ErrnoStatus(errno, "stat", path);
   SINTER_RETURN_IF_ERROR(CheckFile(file.st, path, max_bytes));
   file.bytes.resize(static_cast<size_t>(file.st.st_size));
-  SINTER_RETURN_IF_ERROR(ReadExactly(ops, fd.get(), &file.bytes, path));
+  SINTER_RETURN_IF_ERROR(ReadExactly(ops, fd.get(), 0, &file.bytes, path));
   return file;
 }
 
 absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
                       absl::string_view path) {
-  while (!bytes.empty()) {
-    const ssize_t n = ops->Write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, "write", path);
-    if (n == 0) return absl::UnavailableError(absl::StrCat("write ", path, ": nothing was taken"));
-    bytes.remove_prefix(static_cast<size_t>(n));
+  const ssize_t put = TransferAll(bytes.size(), [&](size_t done, size_t left) {
+    return ops->Write(fd, bytes.data() + done, left);
+  });
+  if (put < 0) return ErrnoStatus(errno, "write", path);
+  if (static_cast<size_t>(put) < bytes.size()) {
+    return absl::UnavailableError(absl::StrCat("write ", path, ": nothing was taken"));
   }
   if (sync && ops->Sync(fd) != 0) return ErrnoStatus(errno, "sync", path);
   return absl::OkStatus();
@@ -215,13 +219,9 @@ bool IsNetworkFileSystem(int64_t magic) {
 
 std::string RandomName() {
   char raw[16];
-  size_t done = 0;
-  while (done < sizeof(raw)) {
-    const ssize_t n = getrandom(raw + done, sizeof(raw) - done, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return std::string();
-    done += static_cast<size_t>(n);
-  }
+  const ssize_t got = TransferAll(
+      sizeof(raw), [&](size_t done, size_t left) { return getrandom(raw + done, left, 0); });
+  if (got != ssize_t{sizeof(raw)}) return std::string();
   return absl::BytesToHexString(absl::string_view(raw, sizeof(raw)));
 }
 

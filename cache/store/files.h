@@ -84,6 +84,14 @@ struct FileBytes {
 absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string& path,
                                         uint64_t max_bytes);
 
+// Up to `size` bytes at `offset`; fewer only at the end of the file. How many; -1 with errno.
+ssize_t PReadAll(FileOps* ops, int fd, uint64_t offset, char* to, size_t size);
+
+// Fills `*bytes` from `offset`. DATA_LOSS when the file ends before; UNAVAILABLE and the like when
+// the system call failed. `path` is for messages.
+absl::Status ReadExactly(FileOps* ops, int fd, uint64_t offset, std::string* bytes,
+                         absl::string_view path);
+
 // Writes all of `bytes`, however the kernel splits it; `sync` waits for the disk.
 absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
                       absl::string_view path);

@@ -15,13 +15,6 @@
 namespace sinter {
 namespace {
 
-Lookup Miss(MissReason reason, std::string detail) {
-  Lookup lookup;
-  lookup.reason = reason;
-  lookup.detail = std::move(detail);
-  return lookup;
-}
-
 MissReason ReasonOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
@@ -152,19 +145,21 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     const DirectoryPtr dir = Directory();
     if (dir == nullptr) {
       const bool refused = absl::IsPermissionDenied(usable_);
-      return Miss(refused ? MissReason::kRefusedOwner : MissReason::kDisabled,
-                  std::string(usable_.message()));
+      return Lookup::Miss(refused ? MissReason::kRefusedOwner : MissReason::kDisabled,
+                          std::string(usable_.message()));
     }
     std::string why;
     const absl::StatusOr<bool> buried = IsBuried(*dir, kind, digest, &why);
-    if (!buried.ok()) return Miss(MissReason::kIoError, std::string(buried.status().message()));
-    if (*buried) return Miss(MissReason::kQuarantined, std::move(why));
+    if (!buried.ok())
+      return Lookup::Miss(MissReason::kIoError, std::string(buried.status().message()));
+    if (*buried) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
     Found found = ReadRecord(*dir, kind, key, digest);
     if (!found.verdict.ok) {
       const MissReason reason = found.verdict.reason;
       if (reason == MissReason::kDamaged && found.opened) PutAway(*dir, kind, digest, found.st);
-      if (reason == MissReason::kAbsent) return Miss(reason, "");
-      return Miss(reason, absl::StrCat(RecordPath(kind, digest), ": ", found.verdict.detail));
+      if (reason == MissReason::kAbsent) return Lookup::Miss(reason, "");
+      return Lookup::Miss(reason,
+                          absl::StrCat(RecordPath(kind, digest), ": ", found.verdict.detail));
     }
     Touch(*dir, kind, digest, found.st);
     Lookup hit;
@@ -173,7 +168,7 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     hit.tier = "local";
     return hit;
   } catch (const std::bad_alloc&) {
-    return Miss(MissReason::kIoError, "out of memory");
+    return Lookup::Miss(MissReason::kIoError, "out of memory");
   }
 }
 

@@ -20,13 +20,6 @@ namespace {
 constexpr uint64_t kPrefetchBurst = 16;
 constexpr int kReasons = static_cast<int>(MissReason::kCount);
 
-Lookup MissOf(MissReason reason, std::string detail) {
-  Lookup lookup;
-  lookup.reason = reason;
-  lookup.detail = std::move(detail);
-  return lookup;
-}
-
 class Tiers : public TieredStore {
  public:
   explicit Tiers(const TierOptions& options);
@@ -162,11 +155,11 @@ bool Tiers::IsQuarantined(const Id& id, std::string* why) const {
 // What memory lacks the local tier looks up, tombstone included: a lookup asks for it once.
 Lookup Tiers::Find(const Id& id, absl::string_view key) {
   std::string why;
-  if (IsQuarantinedHere(id, &why)) return MissOf(MissReason::kQuarantined, std::move(why));
+  if (IsQuarantinedHere(id, &why)) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
   if (const MemoryCache::Payload payload = memory_.Get(id)) {
     if (IsQuarantined(id, &why)) {
       memory_.Erase(id);
-      return MissOf(MissReason::kQuarantined, std::move(why));
+      return Lookup::Miss(MissReason::kQuarantined, std::move(why));
     }
     Lookup hit;
     hit.hit = true;
@@ -174,7 +167,7 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
     hit.tier = "memory";
     return hit;
   }
-  Lookup lookup = local_ != nullptr ? local_->Get(id, key) : MissOf(off_reason_, off_detail_);
+  Lookup lookup = local_ != nullptr ? local_->Get(id, key) : Lookup::Miss(off_reason_, off_detail_);
   if (!lookup.hit && lookup.reason != MissReason::kQuarantined) {
     lookup = FindOutside(id, key, std::move(lookup));
   }
@@ -185,7 +178,8 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
 // The reason of a miss is the local tier's, unless it had nothing to say and another one has.
 Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
   const bool silent = local.reason == MissReason::kAbsent || local.reason == off_reason_;
-  Lookup worst = silent && !packs_.empty() ? MissOf(MissReason::kAbsent, "") : std::move(local);
+  Lookup worst =
+      silent && !packs_.empty() ? Lookup::Miss(MissReason::kAbsent, "") : std::move(local);
   for (const auto& pack : packs_) {
     Lookup lookup = pack->Get(id.first, key, id.second);
     if (lookup.hit) return lookup;

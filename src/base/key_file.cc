@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {
@@ -45,15 +46,7 @@ absl::StatusOr<std::string> ReadOpen(int fd, const std::string& path, KeyFileKin
   if (fstat(fd, &st) != 0) return FromErrno(path, "stat");
   SINTER_RETURN_IF_ERROR(CheckAccess(st, path, kind));
   std::string bytes(static_cast<size_t>(st.st_size), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = read(fd, &bytes[done], bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FromErrno(path, "read");
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  bytes.resize(done);
+  if (!ReadAll(fd, &bytes)) return FromErrno(path, "read");
   return bytes;
 }
 

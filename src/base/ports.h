@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,6 +58,13 @@ struct Lookup {
   MissReason reason = MissReason::kAbsent;  // on a miss
   std::string detail;     // on a miss other than absent: file and cause, for the log
   const char* tier = "";  // "memory", "local", "pack", "remote"
+
+  static Lookup Miss(MissReason reason, std::string detail) {
+    Lookup lookup;
+    lookup.reason = reason;
+    lookup.detail = std::move(detail);
+    return lookup;
+  }
 };
 
 // Key-value store of verified records. Thread-safe. No method fails: damage and I/O trouble are

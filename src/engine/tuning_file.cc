@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {
@@ -40,30 +41,6 @@ class File {
   int fd_;
 };
 
-absl::StatusOr<std::string> ReadAll(int fd, uint64_t bytes, const std::string& path) {
-  std::string text(static_cast<size_t>(bytes), '\0');
-  size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t got = read(fd, &text[at], text.size() - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(path, "cannot be read");
-    if (got == 0) break;
-    at += static_cast<size_t>(got);
-  }
-  text.resize(at);
-  return text;
-}
-
-bool WriteAll(int fd, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t put = write(fd, text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(put));
-  }
-  return true;
-}
-
 }  // namespace
 
 absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path) {
@@ -77,7 +54,8 @@ absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path) {
   if (bytes > kMaxTuningFile) {
     return Refused(path, absl::StrCat(bytes, " bytes, must be at most ", kMaxTuningFile));
   }
-  SINTER_ASSIGN_OR_RETURN(const std::string text, ReadAll(file.fd(), bytes, path));
+  std::string text(static_cast<size_t>(bytes), '\0');
+  if (!ReadAll(file.fd(), &text)) return SystemError(path, "cannot be read");
   absl::StatusOr<TuningSet> set = TuningSet::FromText(text);
   if (!set.ok()) return Refused(path, set.status().message());
   return set;

@@ -7,9 +7,8 @@
 
 #include "cache/record/envelope.h"
 #include "cache/store/table.h"
+#include "tests/fuzz/mutate.h"
 #include "tests/unit/cache/cache_testing.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace sinter {
 namespace {
@@ -32,34 +31,6 @@ std::vector<std::string> Seeds() {
       "\x02" + *BuildTable("k/name", ""),
       "\x03" + cache_testing::SmallCubin(),
   };
-}
-
-std::string Mutate(std::string bytes, std::mt19937_64* random) {
-  const int edits = 1 + static_cast<int>((*random)() % 4);
-  for (int i = 0; i < edits && bytes.size() > 1; ++i) {
-    const size_t at = 1 + (*random)() % (bytes.size() - 1);
-    switch ((*random)() % 5) {
-      case 0:
-        bytes[at] = static_cast<char>(bytes[at] ^ (1 << ((*random)() % 8)));
-        break;
-      case 1:
-        bytes[at] = static_cast<char>((*random)());
-        break;
-      case 2:
-        bytes.erase(at, 1 + (*random)() % 16);
-        break;
-      case 3:
-        bytes.insert(at, bytes.substr(at, 1 + (*random)() % 16));
-        break;
-      default:
-        for (size_t j = at; j < std::min(at + 8, bytes.size()); ++j) bytes[j] = '\xff';
-    }
-  }
-  return bytes;
-}
-
-void Replay(const std::string& bytes) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
 }
 
 // The test runs in the root of the source tree.

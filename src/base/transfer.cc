@@ -1,0 +1,21 @@
+#include "src/base/transfer.h"
+
+#include <unistd.h>
+
+namespace sinter {
+
+bool ReadAll(int fd, std::string* bytes) {
+  const ssize_t got = TransferAll(
+      bytes->size(), [&](size_t done, size_t left) { return read(fd, &(*bytes)[done], left); });
+  if (got < 0) return false;
+  bytes->resize(static_cast<size_t>(got));
+  return true;
+}
+
+bool WriteAll(int fd, absl::string_view bytes) {
+  const ssize_t put = TransferAll(
+      bytes.size(), [&](size_t done, size_t left) { return write(fd, bytes.data() + done, left); });
+  return put == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace sinter

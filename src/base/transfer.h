@@ -1,0 +1,40 @@
+// Reading and writing until everything is through, however the kernel splits it.
+#ifndef SINTER_SRC_BASE_TRANSFER_H_
+#define SINTER_SRC_BASE_TRANSFER_H_
+
+#include <sys/types.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace sinter {
+
+// Calls `step(done, left)`, which is one system call that moves at most `left` bytes, `done` bytes
+// into the whole, and returns how many it moved, or -1 with errno. Until `size` bytes are through,
+// or a step moves none (the end of a file), or one fails otherwise than by a signal. How many bytes
+// are through; -1 with errno when a step failed.
+template <typename Step>
+ssize_t TransferAll(size_t size, Step step) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t n = step(done, size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return static_cast<ssize_t>(done);
+}
+
+// Fills `*bytes`, and shortens it to what there was. False with errno when reading failed.
+bool ReadAll(int fd, std::string* bytes);
+
+// False, with errno when the system call failed, unless all of `bytes` was written.
+bool WriteAll(int fd, absl::string_view bytes);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_BASE_TRANSFER_H_

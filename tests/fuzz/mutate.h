@@ -1,0 +1,46 @@
+// What the replays of the cache's fuzz targets share: seeded mutations, and one call of the target.
+#ifndef SINTER_TESTS_FUZZ_MUTATE_H_
+#define SINTER_TESTS_FUZZ_MUTATE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace sinter {
+
+// One to four edits behind the first byte, which selects the decoder.
+inline std::string Mutate(std::string bytes, std::mt19937_64* random) {
+  const int edits = 1 + static_cast<int>((*random)() % 4);
+  for (int i = 0; i < edits && bytes.size() > 1; ++i) {
+    const size_t at = 1 + (*random)() % (bytes.size() - 1);
+    switch ((*random)() % 5) {
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << ((*random)() % 8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>((*random)());
+        break;
+      case 2:
+        bytes.erase(at, 1 + (*random)() % 16);
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(at, 1 + (*random)() % 16));
+        break;
+      default:
+        for (size_t j = at; j < std::min(at + 8, bytes.size()); ++j) bytes[j] = '\xff';
+    }
+  }
+  return bytes;
+}
+
+inline void Replay(const std::string& bytes) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_FUZZ_MUTATE_H_
