@@ -53,3 +53,23 @@ func TestATuningSetIsNamedAndMustBeThere(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestDeniedToolchainsAreCheckedAndCounted(t *testing.T) {
+	bad, folder, denied := "everything", t.TempDir(), "12.9"
+	if _, err := NewTargetWith("h200", Options{DenyToolchains: &bad}); err == nil || !strings.Contains(err.Error(), "context.deny_toolchains") {
+		t.Fatal(err)
+	}
+	context, err := NewTargetWith("h200", Options{DenyToolchains: &denied, CacheDir: &folder, ModuleCacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := context.DenyToolchains("13.0,8f3a90c1d2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := context.DenyToolchains(bad); err == nil {
+		t.Fatal("a list that is none was taken")
+	}
+	if stats, err := context.Stats(); err != nil || stats.Prepares != 0 || stats.ModulesLoaded != 0 {
+		t.Fatal(stats, err)
+	}
+}

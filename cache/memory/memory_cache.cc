@@ -10,9 +10,9 @@ MemoryCache::Payload MemoryCache::Get(const Id& id) {
   return it->second->payload;
 }
 
-void MemoryCache::Put(const Id& id, absl::string_view payload) {
+void MemoryCache::Put(const Id& id, const SharedBytes& payload) {
   if (CostOf(payload.size()) > max_bytes_) return Erase(id);
-  Put(id, std::make_shared<const std::string>(payload));
+  Put(id, std::make_shared<const SharedBytes>(payload));
 }
 
 void MemoryCache::Put(const Id& id, Payload payload) {

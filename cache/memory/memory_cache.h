@@ -16,13 +16,13 @@
 
 namespace sinter {
 
-// Thread-safe; one mutex, held for no longer than a map look-up (payloads are copied outside it).
+// Thread-safe; one mutex, held for no longer than a map look-up; payloads are shared, not copied.
 // Usable in the child of a fork. Invariants: index and order hold the same entries; bytes is the
 // sum of their costs and at most the cap.
 class MemoryCache {
  public:
   using Id = std::pair<RecordKind, Digest>;
-  using Payload = std::shared_ptr<const std::string>;
+  using Payload = std::shared_ptr<const SharedBytes>;
 
   explicit MemoryCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
@@ -31,7 +31,7 @@ class MemoryCache {
   // Replaces. An entry that costs more than the whole cap is not kept (and drops the one it
   // replaces).
   void Put(const Id& id, Payload payload);
-  void Put(const Id& id, absl::string_view payload);
+  void Put(const Id& id, const SharedBytes& payload);
   void Erase(const Id& id);
 
   uint64_t bytes() const;

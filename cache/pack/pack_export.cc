@@ -1,6 +1,7 @@
 #include "cache/pack/pack_export.h"
 
 #include <map>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -51,8 +52,8 @@ absl::StatusOr<std::string> FromStore(RecordStore* store, const PackItem& item,
 
 absl::StatusOr<std::string> FromPacks(const PackList& packs, const PackItem& item) {
   for (const auto& pack : packs) {
-    absl::StatusOr<std::string> bytes = pack->ReadEnvelopeBytes(item.kind, item.digest);
-    if (bytes.ok()) return bytes;
+    const auto bytes = pack->ReadEnvelopeBytes(item.kind, item.digest);
+    if (bytes.ok()) return bytes->str();
   }
   return absl::NotFoundError("record is in no tier");
 }
@@ -74,11 +75,9 @@ std::vector<PackItem> ItemsOf(const Index& index, const std::vector<PackItem>* o
   return items;
 }
 
-}  // namespace
-
-absl::StatusOr<PackReport> ExportPack(RecordStore* store, const PackList& packs,
-                                      const std::vector<PackItem>* only,
-                                      const PackWriteOptions& options) {
+absl::StatusOr<PackReport> ExportUnguarded(RecordStore* store, const PackList& packs,
+                                           const std::vector<PackItem>* only,
+                                           const PackWriteOptions& options) {
   Index index;
   if (store != nullptr) SINTER_RETURN_IF_ERROR(IndexStore(store, &index));
   IndexPacks(store, packs, &index);
@@ -94,7 +93,7 @@ absl::StatusOr<PackReport> ExportPack(RecordStore* store, const PackList& packs,
   return WritePack(options, ItemsOf(index, only), source);
 }
 
-absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* store) {
+absl::StatusOr<ImportReport> ImportUnguarded(const PackReader& pack, RecordStore* store) {
   SINTER_RETURN_IF_ERROR(store->usable());
   ImportReport report;
   for (const PackEntry& entry : pack.manifest().entries) {
@@ -111,6 +110,27 @@ absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* sto
     ++(put.ok() ? report.stored : report.refused);
   }
   return report;
+}
+
+template <typename Report, typename Call>
+absl::StatusOr<Report> Guarded(const Call& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("pack: out of memory");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PackReport> ExportPack(RecordStore* store, const PackList& packs,
+                                      const std::vector<PackItem>* only,
+                                      const PackWriteOptions& options) {
+  return Guarded<PackReport>([&] { return ExportUnguarded(store, packs, only, options); });
+}
+
+absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* store) {
+  return Guarded<ImportReport>([&] { return ImportUnguarded(pack, store); });
 }
 
 }  // namespace sinter

@@ -16,7 +16,8 @@ namespace sinter {
 
 // Packs the records of `store` (may be null) and of `packs`, each once: the store's, else the first
 // pack's. With `only`, just those; others of the list count as skipped when no tier has them. What
-// is quarantined or unsound is left out.
+// is quarantined or unsound is left out. RESOURCE_EXHAUSTED when memory runs out, here and below;
+// bad_alloc when there is none for the status either.
 absl::StatusOr<PackReport> ExportPack(RecordStore* store, const PackList& packs,
                                       const std::vector<PackItem>* only,
                                       const PackWriteOptions& options);

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<const PackReader>> PackReader::Open(const PackOpt
     std::unique_ptr<PackReader> reader(new PackReader());
     reader->path_ = options.path;
     reader->ops_ = options.ops != nullptr ? options.ops : std::make_shared<FileOps>();
+    reader->format_ = options.format;
     const absl::Status loaded = reader->Load(options);
     if (!loaded.ok()) return AtPath(loaded, options.path);
     return std::unique_ptr<const PackReader>(std::move(reader));
@@ -48,10 +49,10 @@ absl::Status PackReader::Load(const PackOptions& options) {
   if (file_bytes_ < kPackTailBytes) {
     return absl::DataLossError(absl::StrCat("pack: ", file_bytes_, " bytes"));
   }
-  SINTER_ASSIGN_OR_RETURN(const std::string end,
+  SINTER_ASSIGN_OR_RETURN(const SharedBytes end,
                           ReadAt(file_bytes_ - kPackTailBytes, kPackTailBytes));
   SINTER_ASSIGN_OR_RETURN(const PackTail tail, DecodeTail(end, file_bytes_));
-  SINTER_ASSIGN_OR_RETURN(const std::string manifest,
+  SINTER_ASSIGN_OR_RETURN(const SharedBytes manifest,
                           ReadAt(tail.table_bytes, tail.manifest_bytes));
   if (Sha256(manifest) != tail.manifest) {
     return absl::DataLossError("pack: the manifest's sha-256 differs");
@@ -66,14 +67,13 @@ absl::Status PackReader::Load(const PackOptions& options) {
 }
 
 absl::Status PackReader::CheckSignatures(const PackOptions& options, const PackTail& tail) {
-  SINTER_ASSIGN_OR_RETURN(const std::string bytes,
+  SINTER_ASSIGN_OR_RETURN(const SharedBytes bytes,
                           ReadAt(tail.table_bytes + tail.manifest_bytes, tail.signature_bytes));
   const std::string message = SignedMessage(tail.manifest);
   for (size_t at = 0; at < bytes.size(); at += kPackSignatureBytes) {
     PublicKey key;
-    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), kPublicKeyBytes, key.bytes.begin());
-    const absl::string_view signature =
-        absl::string_view(bytes).substr(at + kPublicKeyBytes, kSignatureBytes);
+    std::copy_n(bytes.data() + at, kPublicKeyBytes, key.bytes.begin());
+    const absl::string_view signature = bytes.view().substr(at + kPublicKeyBytes, kSignatureBytes);
     if (!VerifySignature(key, message, signature)) {
       return absl::DataLossError(
           absl::StrCat("pack: signature ", at / kPackSignatureBytes, " does not hold"));
@@ -89,10 +89,8 @@ absl::Status PackReader::CheckSignatures(const PackOptions& options, const PackT
       absl::StrCat("pack: signed by none of the ", options.keys.size(), " trusted keys"));
 }
 
-absl::StatusOr<std::string> PackReader::ReadAt(uint64_t offset, uint64_t size) const {
-  std::string bytes(size, '\0');
-  SINTER_RETURN_IF_ERROR(ReadExactly(ops_.get(), fd_.get(), offset, &bytes, "pack"));
-  return bytes;
+absl::StatusOr<SharedBytes> PackReader::ReadAt(uint64_t offset, uint64_t size) const {
+  return ReadExactly(ops_.get(), fd_.get(), offset, size, "pack");
 }
 
 const PackEntry* PackReader::Find(RecordKind kind, const Digest& digest) const {
@@ -105,21 +103,21 @@ const PackEntry* PackReader::Find(RecordKind kind, const Digest& digest) const {
   return found ? &*it : nullptr;
 }
 
-absl::StatusOr<std::string> PackReader::ReadBlock(const PackEntry& entry) const {
-  SINTER_ASSIGN_OR_RETURN(std::string block, ReadAt(entry.offset, entry.bytes));
+absl::StatusOr<SharedBytes> PackReader::ReadBlock(const PackEntry& entry) const {
+  SINTER_ASSIGN_OR_RETURN(SharedBytes block, ReadAt(entry.offset, entry.bytes));
   if (Sha256(block) != entry.block) return absl::DataLossError("pack: a block's sha-256 differs");
   return block;
 }
 
-absl::StatusOr<std::string> PackReader::ReadEnvelopeBytes(RecordKind kind,
+absl::StatusOr<SharedBytes> PackReader::ReadEnvelopeBytes(RecordKind kind,
                                                           const Digest& digest) const {
   const PackEntry* entry = Find(kind, digest);
   if (entry == nullptr) return absl::NotFoundError("pack: no such record");
   try {
-    SINTER_ASSIGN_OR_RETURN(const std::string block, ReadBlock(*entry));
+    SINTER_ASSIGN_OR_RETURN(const SharedBytes block, ReadBlock(*entry));
     SINTER_ASSIGN_OR_RETURN(const absl::string_view envelope,
                             EnvelopeOfBlock(block, TableUserKey(kind, digest)));
-    return std::string(envelope);
+    return block.Slice(envelope);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("pack: out of memory");
   }
@@ -130,32 +128,40 @@ std::string PackReader::PeekKey(const PackEntry& entry) const {
   const auto head = ReadAt(entry.offset, std::min(entry.bytes, kHead));
   if (!head.ok()) return std::string();
   const std::string name = TableUserKey(entry.kind, entry.digest);
-  const size_t at = head->find(name);
-  return at == std::string::npos
-             ? std::string()
-             : PeekEnvelopeKey(absl::string_view(*head).substr(at + name.size()));
+  const size_t at = head->view().find(name);
+  return at == absl::string_view::npos ? std::string()
+                                       : PeekEnvelopeKey(head->view().substr(at + name.size()));
 }
 
-Lookup PackReader::Get(RecordKind kind, absl::string_view key, const Digest& digest) const {
+Lookup PackReader::Find(RecordKind kind, absl::string_view key, const Digest& digest) const {
   const PackEntry* entry = Find(kind, digest);
   if (entry == nullptr) return Lookup::Miss(MissReason::kAbsent, "");
-  const absl::StatusOr<std::string> bytes = ReadEnvelopeBytes(kind, digest);
+  const absl::StatusOr<SharedBytes> bytes = ReadEnvelopeBytes(kind, digest);
   if (!bytes.ok()) {
     const MissReason reason =
         absl::IsDataLoss(bytes.status()) ? MissReason::kDamaged : MissReason::kIoError;
     return Lookup::Miss(reason,
                         absl::StrCat(path_, ": ", digest.Hex(), ": ", bytes.status().message()));
   }
-  const EnvelopeVerdict verdict = ReadEnvelopeFor(*bytes, kind, key);
+  // The block's hash, which is signed, covers the envelope.
+  const EnvelopeVerdict verdict = ReadVouchedEnvelopeFor(*bytes, kind, key, format_);
   if (!verdict.ok) {
     return Lookup::Miss(verdict.reason,
                         absl::StrCat(path_, ": ", digest.Hex(), ": ", verdict.detail));
   }
   Lookup hit;
   hit.hit = true;
-  hit.payload = std::string(verdict.envelope.payload);
+  hit.payload = bytes->Slice(verdict.envelope.payload);
   hit.tier = "pack";
   return hit;
+}
+
+Lookup PackReader::Get(RecordKind kind, absl::string_view key, const Digest& digest) const {
+  try {
+    return Find(kind, key, digest);
+  } catch (const std::bad_alloc&) {
+    return Lookup::Miss(MissReason::kIoError, "out of memory");  // short enough to need none
+  }
 }
 
 }  // namespace sinter

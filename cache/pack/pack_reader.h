@@ -28,6 +28,7 @@ struct PackOptions {
   // it. A signature that is there must hold all the same.
   bool allow_unsigned = false;
   std::shared_ptr<FileOps> ops;  // null: the real system calls
+  RecordFormat format;
 };
 
 // Immutable, thread-safe; usable in a child after fork(). Keeps the file open: replacing or
@@ -44,7 +45,7 @@ class PackReader {
 
   bool Has(RecordKind kind, const Digest& digest) const { return Find(kind, digest) != nullptr; }
   // The encoded envelope; NOT_FOUND, DATA_LOSS, UNAVAILABLE.
-  absl::StatusOr<std::string> ReadEnvelopeBytes(RecordKind kind, const Digest& digest) const;
+  absl::StatusOr<SharedBytes> ReadEnvelopeBytes(RecordKind kind, const Digest& digest) const;
   // The key that a record echoes, from the first bytes of its block, unproved: for explanations.
   std::string PeekKey(const PackEntry& entry) const;
 
@@ -59,13 +60,15 @@ class PackReader {
   PackReader() = default;
 
   const PackEntry* Find(RecordKind kind, const Digest& digest) const;
-  absl::StatusOr<std::string> ReadBlock(const PackEntry& entry) const;
-  absl::StatusOr<std::string> ReadAt(uint64_t offset, uint64_t size) const;
+  Lookup Find(RecordKind kind, absl::string_view key, const Digest& digest) const;
+  absl::StatusOr<SharedBytes> ReadBlock(const PackEntry& entry) const;
+  absl::StatusOr<SharedBytes> ReadAt(uint64_t offset, uint64_t size) const;
   absl::Status Load(const PackOptions& options);
   absl::Status CheckSignatures(const PackOptions& options, const PackTail& tail);
 
   std::string path_;
   std::shared_ptr<FileOps> ops_;
+  RecordFormat format_;
   Fd fd_;
   uint64_t file_bytes_ = 0;
   PackManifest manifest_;

@@ -46,7 +46,7 @@ class PackVerifier : public leveldb::RandomAccessFile {
   // What follows the blocks is what the manifest says, and names nothing outside the table.
   absl::Status CheckRest() const {
     const PackManifest& manifest = pack_.manifest_;
-    SINTER_ASSIGN_OR_RETURN(const std::string rest,
+    SINTER_ASSIGN_OR_RETURN(const SharedBytes rest,
                             pack_.ReadAt(manifest.BlockBytes(), manifest.rest_bytes));
     if (Sha256(rest) != manifest.rest) {
       return absl::DataLossError("pack: the table's index differs from the manifest");
@@ -55,11 +55,10 @@ class PackVerifier : public leveldb::RandomAccessFile {
     // LevelDB does not read the meta block of a table without filters. It is always the same, and
     // the footer's first handle names it.
     const absl::string_view meta("\0\0\0\0\1\0\0\0\0\xc0\xf2\xa1\xb0", 13);
-    if (absl::string_view(rest).substr(0, meta.size()) != meta) {
+    if (rest.view().substr(0, meta.size()) != meta) {
       return absl::DataLossError("pack: the table's meta block differs");
     }
-    const absl::string_view footer =
-        absl::string_view(rest).substr(rest.size() - kTableFooterBytes);
+    const absl::string_view footer = rest.view().substr(rest.size() - kTableFooterBytes);
     const std::string handle = Varint(manifest.BlockBytes()) + Varint(8);
     if (footer.substr(0, handle.size()) != handle) {
       return absl::DataLossError("pack: the table's footer names another meta block");
@@ -109,7 +108,7 @@ void Note(PackFindings* out, absl::string_view finding) {
 
 // OK when a look-up with the record's own key would be served, and the manifest says the truth.
 absl::Status CheckRecord(const PackReader& pack, const PackEntry& entry) {
-  SINTER_ASSIGN_OR_RETURN(const std::string bytes,
+  SINTER_ASSIGN_OR_RETURN(const SharedBytes bytes,
                           pack.ReadEnvelopeBytes(entry.kind, entry.digest));
   const EnvelopeVerdict own = ReadEnvelope(bytes);
   if (!own.ok) return absl::DataLossError(own.detail);

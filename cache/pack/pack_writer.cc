@@ -73,9 +73,8 @@ class Builder {
     return Check(builder_.status());
   }
   absl::Status Finish() {
-    const leveldb::Status status = builder_.Finish();
-    finished_ = true;
-    return Check(status);
+    finished_ = true;  // also if it throws: after Add's flush it does so when it has closed itself
+    return Check(builder_.Finish());
   }
 
  private:
@@ -190,22 +189,38 @@ void SortUnique(std::vector<PackItem>* items) {
   items->erase(std::unique(items->begin(), items->end(), equal), items->end());
 }
 
+// Removes a file that did not get its name, however its writing ended.
+class TempFile {
+ public:
+  TempFile(FileOps* ops, const std::string& path) : ops_(ops), path_(path) {}
+  ~TempFile() {
+    if (!named_) ops_->UnlinkAt(AT_FDCWD, path_.c_str());
+  }
+  TempFile(const TempFile&) = delete;
+  TempFile& operator=(const TempFile&) = delete;
+  absl::Status Rename(const std::string& to) {
+    named_ = ops_->RenameAt(AT_FDCWD, path_.c_str(), to.c_str(), 0) == 0;
+    return named_ ? absl::OkStatus() : ErrnoStatus(errno, "rename", to);
+  }
+
+ private:
+  FileOps* const ops_;
+  const std::string& path_;
+  bool named_ = false;
+};
+
 absl::StatusOr<PackReport> WriteAndRename(const PackWriteOptions& options, FileOps* ops,
                                           const std::vector<PackItem>& items,
                                           const EnvelopeSource& source) {
   const std::string name = RandomName();
   if (name.empty()) return absl::UnavailableError("no random source for a file name");
   const std::string temp = absl::StrCat(options.path, ".tmp-", name);
-  absl::StatusOr<PackReport> report;
-  {
-    Fd fd(ops, ops->OpenAt(AT_FDCWD, temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644));
-    if (!fd.valid()) return ErrnoStatus(errno, "create", temp);
-    report = WriteTo(options, ops, fd.get(), items, source);
-  }
-  if (report.ok() && ops->RenameAt(AT_FDCWD, temp.c_str(), options.path.c_str(), 0) != 0) {
-    report = ErrnoStatus(errno, "rename", options.path);
-  }
-  if (!report.ok()) ops->UnlinkAt(AT_FDCWD, temp.c_str());
+  Fd fd(ops, ops->OpenAt(AT_FDCWD, temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644));
+  if (!fd.valid()) return ErrnoStatus(errno, "create", temp);
+  TempFile file(ops, temp);
+  SINTER_ASSIGN_OR_RETURN(const PackReport report, WriteTo(options, ops, fd.get(), items, source));
+  fd = Fd();  // closed before it gets its name
+  SINTER_RETURN_IF_ERROR(file.Rename(options.path));
   return report;
 }
 

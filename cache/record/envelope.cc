@@ -4,14 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
+#include "cache/record/kernel_record.h"
 #include "src/base/codec.h"
 #include "src/base/digest.h"
+#include "src/base/pair_digest.h"
 
 namespace sinter {
 namespace {
 
 constexpr char kMagic[] = "SNTRREC\n";
 constexpr uint64_t kMagicSize = 8;
+constexpr uint64_t kHeadBytes = 128;  // all but the strings, and a little more
 
 EnvelopeVerdict Refuse(MissReason reason, std::string detail) {
   EnvelopeVerdict verdict;
@@ -95,39 +98,44 @@ EnvelopeVerdict ExplainMismatch(absl::string_view got, absl::string_view want) {
 
 }  // namespace
 
-std::string EncodeEnvelope(const Envelope& envelope) {
+std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format) {
   ByteWriter out;
+  out.Reserve(kHeadBytes + envelope.producer.size() + envelope.arch.size() + envelope.key.size() +
+              envelope.payload.size());
   out.Raw(absl::string_view(kMagic, kMagicSize));
-  out.U32(kEnvelopeVersion);
+  out.U32(format.envelope);
   const size_t hash_at = out.str().size();
   out.Raw(Digest().View());  // its place, until the body is there to be hashed
   EncodeBody(envelope, &out);
   std::string bytes = out.Take();
   const size_t hash_size = Digest().bytes.size();
-  const Digest hash = Sha256(absl::string_view(bytes).substr(hash_at + hash_size));
+  const Digest hash = PairSha256(absl::string_view(bytes).substr(hash_at + hash_size));
   bytes.replace(hash_at, hash_size, hash.View().data(), hash_size);
   return bytes;
 }
 
-EnvelopeVerdict ReadEnvelope(absl::string_view bytes) {
+namespace {
+
+EnvelopeVerdict Read(absl::string_view bytes, bool vouched, const RecordFormat& format) {
   ByteReader in(bytes);
   const absl::string_view magic = in.Raw(kMagicSize);
   const uint32_t version = in.U32();
   if (!in.ok()) return Damaged(absl::StrCat(bytes.size(), " bytes"));
   if (magic != absl::string_view(kMagic, kMagicSize)) return Damaged("magic differs");
-  if (version != kEnvelopeVersion) {
-    return Refuse(MissReason::kOtherFormat,
-                  absl::StrCat("envelope: format ", version, ", want ", kEnvelopeVersion));
-  }
   const absl::string_view sha = in.Raw(Digest().bytes.size());
   const absl::string_view body = in.Raw(in.remaining());
   if (!in.ok()) return Damaged("too short for its hash");
-  if (Sha256(body).View() != sha) return Damaged("sha-256 differs");
+  if (!vouched && PairSha256(body).View() != sha) return Damaged("sha-256 differs");
+  if (version != format.envelope) {
+    return Refuse(MissReason::kOtherFormat,
+                  absl::StrCat("envelope: format ", version, ", want ", format.envelope));
+  }
   return ReadBody(body);
 }
 
-EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key) {
-  EnvelopeVerdict verdict = ReadEnvelope(bytes);
+// What was read, if it is what was asked for.
+EnvelopeVerdict Match(EnvelopeVerdict verdict, RecordKind kind, absl::string_view key,
+                      const RecordFormat& format) {
   if (!verdict.ok) return verdict;
   const Envelope& envelope = verdict.envelope;
   if (envelope.kind != kind) {
@@ -140,7 +148,27 @@ EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::
     return Refuse(MissReason::kForeignArch,
                   absl::StrCat("envelope: arch ", envelope.arch, ", want ", arch));
   }
+  if (kind == RecordKind::kKernel) {
+    const absl::Status version = CheckKernelVersion(envelope.payload, format);
+    if (!version.ok()) return Refuse(MissReason::kOtherFormat, std::string(version.message()));
+  }
   return verdict;
+}
+
+}  // namespace
+
+EnvelopeVerdict ReadEnvelope(absl::string_view bytes, const RecordFormat& format) {
+  return Read(bytes, /*vouched=*/false, format);
+}
+
+EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key,
+                                const RecordFormat& format) {
+  return Match(Read(bytes, /*vouched=*/false, format), kind, key, format);
+}
+
+EnvelopeVerdict ReadVouchedEnvelopeFor(absl::string_view bytes, RecordKind kind,
+                                       absl::string_view key, const RecordFormat& format) {
+  return Match(Read(bytes, /*vouched=*/true, format), kind, key, format);
 }
 
 std::string PeekEnvelopeKey(absl::string_view head) {

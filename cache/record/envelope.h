@@ -2,9 +2,11 @@
 // asks.
 //
 // Layout, little-endian (strings are u64 length + bytes):
-//   8 bytes magic, u32 format version, 32 bytes SHA-256 of all that follows,
+//   8 bytes magic, u32 format version, 32 bytes PairSha256 of all that follows,
 //   u8 kind, u8 verified, u32 flags (0), i64 creation time (unix seconds),
 //   producer, arch, full key, payload; nothing behind.
+// Magic, version and hash keep their places in every version, so that a whole record of another
+// one is told from damage.
 // The hash guards against accidents, not against who may write the store: see the README of
 // cache/store.
 #ifndef SINTER_CACHE_RECORD_ENVELOPE_H_
@@ -14,11 +16,10 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "cache/record/record_format.h"
 #include "src/base/ports.h"
 
 namespace sinter {
-
-constexpr uint32_t kEnvelopeVersion = 1;
 
 struct Envelope {
   RecordKind kind = RecordKind::kPlan;
@@ -30,7 +31,7 @@ struct Envelope {
   absl::string_view payload;   // borrowed
 };
 
-std::string EncodeEnvelope(const Envelope& envelope);
+std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format = {});
 
 struct EnvelopeVerdict {
   bool ok = false;
@@ -41,11 +42,17 @@ struct EnvelopeVerdict {
 
 // Trusts nothing in `bytes`. ok only if magic, version, hash, lengths and flags hold. Never fails
 // otherwise than by verdict.
-EnvelopeVerdict ReadEnvelope(absl::string_view bytes);
+EnvelopeVerdict ReadEnvelope(absl::string_view bytes, const RecordFormat& format = {});
 
 // As above, and the record must be of `kind` and echo `key` byte for byte. A mismatch is told
-// apart: another arch, toolchain or format when both keys say so, damage otherwise.
-EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key);
+// apart: another arch, toolchain or format when both keys say so, damage otherwise. A kernel record
+// of another version is kOtherFormat.
+EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key,
+                                const RecordFormat& format = {});
+
+// As above for bytes that a signed hash has just vouched for: their own is not computed again.
+EnvelopeVerdict ReadVouchedEnvelopeFor(absl::string_view bytes, RecordKind kind,
+                                       absl::string_view key, const RecordFormat& format = {});
 
 // The key that an envelope echoes, from its first bytes alone; "" when they do not hold it. Nothing
 // is proved: for explanations only.

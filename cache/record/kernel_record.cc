@@ -11,41 +11,46 @@ namespace {
 
 constexpr char kMagic[] = "SNTRKRN\n";
 constexpr uint64_t kMagicSize = 8;
+constexpr double kMaxCompileUs = 1e12;  // eleven days
 
-absl::Status ReadStart(ByteReader* in) {
+// FAILED_PRECONDITION for another version.
+absl::Status ReadStart(ByteReader* in, const RecordFormat& format) {
   const absl::string_view magic = in->Raw(kMagicSize);
   const uint32_t version = in->U32();
   if (!in->ok() || magic != absl::string_view(kMagic, kMagicSize)) {
     return absl::DataLossError("kernel record: magic differs");
   }
-  if (version != kKernelRecordVersion) {
-    return absl::DataLossError(
-        absl::StrCat("kernel record: version ", version, ", want ", kKernelRecordVersion));
+  if (version != format.kernel) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel record: version ", version, ", want ", format.kernel));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::string EncodeKernelRecord(const KernelRecord& record) {
+std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& format) {
   ByteWriter out;
   out.Raw(absl::string_view(kMagic, kMagicSize));
-  out.U32(kKernelRecordVersion);
+  out.U32(format.kernel);
   out.Bytes(record.verification.device);
   out.U64(record.verification.seed);
   out.F64(record.verification.error);
   out.Bytes(record.entry);
   out.U32(record.registers);
   out.U32(record.spill_bytes);
+  out.F64(record.compile_us);
   out.Bytes(record.log);
   out.Bytes(record.recipe);
   out.Bytes(record.cubin);
   return out.Take();
 }
 
-absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload) {
+absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
+                                                const RecordFormat& format) {
   ByteReader in(payload);
-  SINTER_RETURN_IF_ERROR(ReadStart(&in));
+  const absl::Status start = ReadStart(&in, format);
+  if (!start.ok()) return absl::DataLossError(start.message());
   KernelRecord record;
   record.verification.device = std::string(in.Bytes());
   record.verification.seed = in.U64();
@@ -53,20 +58,31 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload) {
   record.entry = std::string(in.Bytes());
   record.registers = in.U32();
   record.spill_bytes = in.U32();
+  record.compile_us = in.F64();
   record.log = std::string(in.Bytes());
   record.recipe = std::string(in.Bytes());
   record.cubin = std::string(in.Bytes());
   SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
   if (record.entry.empty()) return absl::DataLossError("kernel record: entry is empty");
+  if (!(record.compile_us >= 0 && record.compile_us <= kMaxCompileUs)) {
+    return absl::DataLossError(absl::StrCat("kernel record: compile_us ", record.compile_us,
+                                            ", must be 0..", kMaxCompileUs));
+  }
   SINTER_RETURN_IF_ERROR(CheckCubin(record.cubin));
   return record;
 }
 
-bool KernelPayloadVerified(absl::string_view payload) {
+bool KernelPayloadVerified(absl::string_view payload, const RecordFormat& format) {
   ByteReader in(payload);
-  if (!ReadStart(&in).ok()) return false;
+  if (!ReadStart(&in, format).ok()) return false;
   const absl::string_view device = in.Bytes();
   return in.ok() && !device.empty();
+}
+
+absl::Status CheckKernelVersion(absl::string_view payload, const RecordFormat& format) {
+  ByteReader in(payload);
+  absl::Status start = ReadStart(&in, format);
+  return absl::IsFailedPrecondition(start) ? start : absl::OkStatus();
 }
 
 }  // namespace sinter

@@ -7,10 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cache/record/record_format.h"
 
 namespace sinter {
-
-constexpr uint32_t kKernelRecordVersion = 1;
 
 // A check of the kernel's output on a device. An empty device means: never checked.
 struct Verification {
@@ -30,18 +29,24 @@ struct KernelRecord {
   std::string log;     // summary of the compile log
   uint32_t registers = 0;
   uint32_t spill_bytes = 0;
+  double compile_us = 0;  // what compiling took: what a hit saves
   Verification verification;
 };
 
-std::string EncodeKernelRecord(const KernelRecord& record);
+std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& format = {});
 
 // DATA_LOSS unless `payload` is a whole record of this version with a cubin that passes CheckCubin.
 // Trusts nothing.
-absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload);
+absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
+                                                const RecordFormat& format = {});
 
 // Whether `payload` starts as a kernel record that was checked on a device. False for any other
 // bytes.
-bool KernelPayloadVerified(absl::string_view payload);
+bool KernelPayloadVerified(absl::string_view payload, const RecordFormat& format = {});
+
+// OK, or FAILED_PRECONDITION when `payload` starts as a kernel record of another version. Any other
+// bytes are OK: whether they decode is not asked.
+absl::Status CheckKernelVersion(absl::string_view payload, const RecordFormat& format = {});
 
 }  // namespace sinter
 

@@ -72,6 +72,17 @@ absl::StatusOr<ConvertReport> ConvertStore(RecordStore* from, RecordStore* to, b
     }
     return absl::OkStatus();
   };
+  visitor.other_format = [&](RecordKind kind, const Digest& digest, absl::string_view envelope) {
+    const absl::Status put = to->PutUnread(kind, digest, envelope);
+    if (put.ok()) {
+      ++report.records;
+      ++report.other_format;
+      taken.emplace(kind, digest);
+    } else {
+      NoteFailure(put, &report);
+    }
+    return absl::OkStatus();
+  };
   visitor.unsound = [&](absl::string_view, absl::string_view) {
     ++report.unsound;
     return absl::OkStatus();

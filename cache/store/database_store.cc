@@ -108,7 +108,7 @@ struct DatabaseStore::Handle {
 // ------------------------------------------------------------------ opening and closing
 
 DatabaseStore::DatabaseStore(DatabaseStoreOptions options)
-    : RecordStore(options.producer), options_(std::move(options)), pid_(getpid()) {
+    : RecordStore(options.producer, options.format), options_(std::move(options)), pid_(getpid()) {
   if (options_.ops == nullptr) options_.ops = std::make_shared<FileOps>();
   retry_ms_ = options_.first_retry_ms;
   usable_ = Claim();
@@ -259,7 +259,7 @@ Lookup DatabaseStore::Find(RecordKind kind, absl::string_view key, const std::st
     return Lookup::Miss(MissReason::kIoError, std::string(status.message()));
   }
   if (!status.ok()) return Lookup::Miss(MissReason::kDamaged, std::string(status.message()));
-  EnvelopeVerdict verdict = ReadEnvelopeFor(value, kind, key);
+  EnvelopeVerdict verdict = ReadEnvelopeFor(value, kind, key, format());
   if (!verdict.ok) return Lookup::Miss(verdict.reason, absl::StrCat("database: ", verdict.detail));
   Lookup hit;
   hit.hit = true;
@@ -324,7 +324,7 @@ bool DatabaseStore::KeepsWhatIsThere(const std::string& name, const Envelope& en
   std::string value;
   std::shared_lock<std::shared_mutex> lock(handle_mutex_);
   if (handle_ == nullptr || !handle_->db->Get(Reading(false), name, &value).ok()) return false;
-  const EnvelopeVerdict old = ReadEnvelopeFor(value, envelope.kind, envelope.key);
+  const EnvelopeVerdict old = ReadEnvelopeFor(value, envelope.kind, envelope.key, format());
   if (!old.ok) return false;
   const bool better = old.envelope.verified && !envelope.verified;
   return better || old.envelope.payload == envelope.payload;
@@ -334,7 +334,7 @@ absl::Status DatabaseStore::PutRecord(const Digest& digest, const Envelope& enve
   SINTER_RETURN_IF_ERROR(Refusal());
   try {
     const std::string name = TableUserKey(envelope.kind, digest);
-    const std::string value = EncodeEnvelope(envelope);
+    const std::string value = EncodeEnvelope(envelope, format());
     SINTER_RETURN_IF_ERROR(CheckRecordSize(value.size()));
     std::lock_guard<std::mutex> write(write_mutex_);
     SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir_, envelope.kind, digest, nullptr));
@@ -342,17 +342,37 @@ absl::Status DatabaseStore::PutRecord(const Digest& digest, const Envelope& enve
       return absl::FailedPreconditionError("put: key is quarantined");
     }
     if (!broken_ && KeepsWhatIsThere(name, envelope)) return absl::OkStatus();
-    const int64_t now = NowUnixSeconds();
-    leveldb::WriteBatch batch;
-    batch.Put(name, value);
-    batch.Put(absl::StrCat(kUsePrefix, name), EncodeUse(value.size(), now));
-    SINTER_RETURN_IF_ERROR(Write(&batch));
-    std::lock_guard<std::mutex> lock(index_mutex_);
-    uses_[name] = Use{value.size(), now, now};
-    return absl::OkStatus();
+    return Store(name, value);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }
+}
+
+// write_mutex_ is held.
+absl::Status DatabaseStore::Store(const std::string& name, const std::string& value) {
+  const int64_t now = NowUnixSeconds();
+  leveldb::WriteBatch batch;
+  batch.Put(name, value);
+  batch.Put(absl::StrCat(kUsePrefix, name), EncodeUse(value.size(), now));
+  SINTER_RETURN_IF_ERROR(Write(&batch));
+  std::lock_guard<std::mutex> lock(index_mutex_);
+  uses_[name] = Use{value.size(), now, now};
+  return absl::OkStatus();
+}
+
+absl::Status DatabaseStore::PutUnread(RecordKind kind, const Digest& digest,
+                                      absl::string_view envelope) {
+  SINTER_RETURN_IF_ERROR(Refusal());
+  SINTER_RETURN_IF_ERROR(CheckRecordSize(envelope.size()));
+  const std::string name = TableUserKey(kind, digest);
+  std::lock_guard<std::mutex> write(write_mutex_);
+  SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir_, kind, digest, nullptr));
+  if (buried) return absl::FailedPreconditionError("put: key is quarantined");
+  {
+    std::lock_guard<std::mutex> lock(index_mutex_);
+    if (uses_.count(name) != 0) return absl::OkStatus();
+  }
+  return Store(name, std::string(envelope));
 }
 
 absl::Status DatabaseStore::Quarantine(RecordKind kind, const Digest& digest,
@@ -385,7 +405,12 @@ absl::Status DatabaseStore::ForEach(const RecordVisitor& visitor) {
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     const absl::string_view name = ToView(it->key());
     if (!SplitName(name, &kind, &digest)) continue;
-    const EnvelopeVerdict verdict = ReadEnvelope(ToView(it->value()));
+    const EnvelopeVerdict verdict = ReadEnvelope(ToView(it->value()), format());
+    if (!verdict.ok && verdict.reason == MissReason::kOtherFormat) {
+      if (!visitor.other_format) continue;
+      SINTER_RETURN_IF_ERROR(visitor.other_format(kind, digest, ToView(it->value())));
+      continue;
+    }
     const bool sound =
         verdict.ok && verdict.envelope.kind == kind && Sha256(verdict.envelope.key) == digest;
     if (sound && visitor.record) {

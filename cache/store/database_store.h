@@ -35,6 +35,7 @@ struct DatabaseStoreOptions {
   int64_t first_retry_ms = 1000;          // a broken database is opened again this late, then twice
   std::vector<std::string> lock_folders;  // see DirectoryOptions
   std::shared_ptr<FileOps> ops;           // null: the real system calls
+  RecordFormat format;
 };
 
 // Guards around leveldb::DB, each against a loss that was seen:
@@ -56,6 +57,8 @@ class DatabaseStore : public RecordStore {
   bool mine() const override;
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest) override;
   absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override;
+  absl::Status PutUnread(RecordKind kind, const Digest& digest,
+                         absl::string_view envelope) override;
   absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) override;
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const override;
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,
@@ -85,6 +88,7 @@ class DatabaseStore : public RecordStore {
   absl::Status Refusal() const;  // of a put: not usable, not mine
   Lookup Find(RecordKind kind, absl::string_view key, const std::string& name);
   bool KeepsWhatIsThere(const std::string& name, const Envelope& envelope);
+  absl::Status Store(const std::string& name, const std::string& value);
   bool Forget(const std::string& name);
   void Heal();
   void StoreUses();

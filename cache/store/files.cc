@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -160,15 +161,17 @@ absl::Status CheckFile(const struct stat& st, const std::string& path, uint64_t 
 
 }  // namespace
 
-absl::Status ReadExactly(FileOps* ops, int fd, uint64_t offset, std::string* bytes,
-                         absl::string_view path) {
-  const ssize_t got = PReadAll(ops, fd, offset, &(*bytes)[0], bytes->size());
+absl::StatusOr<SharedBytes> ReadExactly(FileOps* ops, int fd, uint64_t offset, size_t size,
+                                        absl::string_view path) {
+  // Not cleared first: every byte is read, or none is used.
+  const std::shared_ptr<char[]> bytes(new char[size]);
+  const ssize_t got = PReadAll(ops, fd, offset, bytes.get(), size);
   if (got < 0) return ErrnoStatus(errno, "read", path);
-  if (static_cast<size_t>(got) < bytes->size()) {
+  if (static_cast<size_t>(got) < size) {
     return absl::DataLossError(absl::StrCat(path, ": ended at ", offset + static_cast<size_t>(got),
-                                            " of ", offset + bytes->size()));
+                                            " of ", offset + size));
   }
-  return absl::OkStatus();
+  return SharedBytes(bytes, absl::string_view(bytes.get(), size));
 }
 
 ssize_t PReadAll(FileOps* ops, int fd, uint64_t offset, char* to, size_t size) {
@@ -188,8 +191,8 @@ absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string
   FileBytes file;
   if (ops->Stat(fd.get(), &file.st) != 0) return ErrnoStatus(errno, "stat", path);
   SINTER_RETURN_IF_ERROR(CheckFile(file.st, path, max_bytes));
-  file.bytes.resize(static_cast<size_t>(file.st.st_size));
-  SINTER_RETURN_IF_ERROR(ReadExactly(ops, fd.get(), 0, &file.bytes, path));
+  SINTER_ASSIGN_OR_RETURN(
+      file.bytes, ReadExactly(ops, fd.get(), 0, static_cast<size_t>(file.st.st_size), path));
   return file;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/shared_bytes.h"
 
 namespace sinter {
 
@@ -74,7 +75,7 @@ absl::Status CheckOwner(const struct stat& st, absl::string_view path);
 
 // One whole file as it was at open, and the identity it had.
 struct FileBytes {
-  std::string bytes;
+  SharedBytes bytes;
   struct stat st {};
 };
 
@@ -87,10 +88,10 @@ absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string
 // Up to `size` bytes at `offset`; fewer only at the end of the file. How many; -1 with errno.
 ssize_t PReadAll(FileOps* ops, int fd, uint64_t offset, char* to, size_t size);
 
-// Fills `*bytes` from `offset`. DATA_LOSS when the file ends before; UNAVAILABLE and the like when
-// the system call failed. `path` is for messages.
-absl::Status ReadExactly(FileOps* ops, int fd, uint64_t offset, std::string* bytes,
-                         absl::string_view path);
+// `size` bytes from `offset`. DATA_LOSS when the file ends before; UNAVAILABLE and the like when
+// the system call failed. `path` is for messages. May throw bad_alloc.
+absl::StatusOr<SharedBytes> ReadExactly(FileOps* ops, int fd, uint64_t offset, size_t size,
+                                        absl::string_view path);
 
 // Writes all of `bytes`, however the kernel splits it; `sync` waits for the disk.
 absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,

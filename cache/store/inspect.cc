@@ -33,7 +33,9 @@ void InspectRecord(const StoreDirectory& dir, RecordKind kind, const std::string
   Digest digest;
   (void)DigestOfPath(path, ".ldb", &digest);  // a name that is no digest names no record
   const EnvelopeVerdict verdict = ReadRecordFile(file->bytes, kind, digest);
-  if (!verdict.ok) {
+  if (!verdict.ok && verdict.reason == MissReason::kOtherFormat) {
+    ++report->other_format;
+  } else if (!verdict.ok) {
     ++report->unsound;
     Note(report, path, verdict.detail);
   } else if (kind == RecordKind::kKernel) {
@@ -51,7 +53,7 @@ void InspectFile(const StoreDirectory& dir, RecordKind kind, const std::string& 
   } else if (absl::EndsWith(path, ".bad")) {
     ++report->quarantined;
     const auto why = ReadWholeFile(dir.ops(), dir.fd(), path, 4096);
-    Note(report, path, why.ok() ? absl::string_view(why->bytes) : why.status().message());
+    Note(report, path, why.ok() ? why->bytes.view() : why.status().message());
   } else {
     ++report->temporary;
   }

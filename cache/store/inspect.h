@@ -13,6 +13,7 @@ namespace sinter {
 struct LocalReport {
   uint64_t plans = 0, kernels = 0;    // sound records
   uint64_t verified_kernels = 0;      // of these, checked on a device
+  uint64_t other_format = 0;          // records of another version of the library
   uint64_t bytes = 0;                 // of all record files
   uint64_t unsound = 0;               // files that a lookup would refuse
   uint64_t quarantined = 0;           // keys with a tombstone

@@ -35,29 +35,22 @@ EnvelopeVerdict Refuse(const absl::Status& status) {
   return verdict;
 }
 
+constexpr size_t kMostKnown = 4096;  // files; a small part of a megabyte
+
 int64_t NowUnixSeconds() { return static_cast<int64_t>(time(nullptr)); }
 
 // A record file and what the verifier says about it.
 struct Found {
-  std::string bytes;    // backs `verdict`
+  SharedBytes bytes;    // backs `verdict`
   struct stat st {};    // set when `opened`
   bool opened = false;  // the file was there and was read
   EnvelopeVerdict verdict;
 };
 
-// The payload in the file's own buffer: a second buffer of that size costs more than the move.
-std::string TakePayload(Found* found) {
-  const absl::string_view payload = found->verdict.envelope.payload;
-  const auto at = static_cast<size_t>(payload.data() - found->bytes.data());
-  const size_t size = payload.size();
-  if (size == 0) return std::string();
-  found->bytes.resize(at + size);
-  found->bytes.erase(0, at);
-  return std::move(found->bytes);
-}
-
+// `known` says of an opened file whether it was verified before.
+template <typename Known>
 Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view key,
-                 const Digest& digest) {
+                 const Digest& digest, const RecordFormat& format, const Known& known) {
   Found found;
   auto file = ReadWholeFile(dir.ops(), dir.fd(), RecordPath(kind, digest), kMaxRecordFileBytes);
   if (!file.ok()) {
@@ -70,35 +63,53 @@ Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view k
   found.st = file->st;
   found.opened = true;
   found.bytes = std::move(file->bytes);
-  found.verdict = VerifyRecordFile(found.bytes, kind, digest, key);
+  found.verdict = known(found.st) ? VerifyKnownRecordFile(found.bytes, kind, digest, key, format)
+                                  : VerifyRecordFile(found.bytes, kind, digest, key, format);
   return found;
 }
 
 }  // namespace
 
-EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
-                                 absl::string_view key) {
+namespace {
+
+template <typename ReadEnvelope>
+EnvelopeVerdict VerifyWith(const ReadEnvelope& read, absl::string_view file, RecordKind kind,
+                           const Digest& digest, absl::string_view key,
+                           const RecordFormat& format) {
   const absl::StatusOr<TableEntry> entry = ReadTable(file);
   if (!entry.ok()) return Refuse(entry.status());
-  EnvelopeVerdict verdict = ReadEnvelopeFor(entry->value, kind, key);
+  EnvelopeVerdict verdict = read(entry->value, kind, key, format);
   if (verdict.ok && entry->user_key != TableUserKey(kind, digest)) {
     return Refuse(absl::DataLossError("table: entry has another name"));
   }
   return verdict;
 }
 
-EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest) {
+}  // namespace
+
+EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
+                                 absl::string_view key, const RecordFormat& format) {
+  return VerifyWith(ReadEnvelopeFor, file, kind, digest, key, format);
+}
+
+EnvelopeVerdict VerifyKnownRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
+                                      absl::string_view key, const RecordFormat& format) {
+  return VerifyWith(ReadVouchedEnvelopeFor, file, kind, digest, key, format);
+}
+
+EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
+                               const RecordFormat& format) {
   const absl::StatusOr<TableEntry> entry = ReadTable(file);
   if (!entry.ok()) return Refuse(entry.status());
-  const EnvelopeVerdict own = ReadEnvelope(entry->value);
+  const EnvelopeVerdict own = ReadEnvelope(entry->value, format);
   if (!own.ok) return own;
   const std::string key(own.envelope.key);
   if (Sha256(key) != digest) return Refuse(absl::DataLossError("record of another key"));
-  return VerifyRecordFile(file, kind, digest, key);
+  return VerifyRecordFile(file, kind, digest, key, format);
 }
 
 LocalStore::LocalStore(LocalStoreOptions options)
-    : RecordStore(options.producer), options_(std::move(options)) {
+    : RecordStore(options.producer, options.format), options_(std::move(options)) {
   if (options_.ops == nullptr) options_.ops = std::make_shared<FileOps>();
   auto directory = Open();
   usable_ = directory.status();
@@ -133,6 +144,21 @@ void LocalStore::Touch(const StoreDirectory& dir, RecordKind kind, const Digest&
   (void)dir.ops()->TouchAt(dir.fd(), RecordPath(kind, digest).c_str());
 }
 
+// The times count too: what writes into a file in place moves them.
+bool LocalStore::IsKnown(RecordKind kind, const Digest& digest, const struct stat& st) const {
+  const auto known = known_.Lock();
+  const auto it = known->find({kind, digest});
+  if (it == known->end()) return false;
+  const struct timespec &now = st.st_ctim, &then = it->second.st_ctim;
+  return SameFile(st, it->second) && now.tv_sec == then.tv_sec && now.tv_nsec == then.tv_nsec;
+}
+
+void LocalStore::Know(RecordKind kind, const Digest& digest, const struct stat& st) const {
+  const auto known = known_.Lock();
+  if (known->size() >= kMostKnown) known->clear();
+  (*known)[{kind, digest}] = st;
+}
+
 void LocalStore::PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                          const struct stat& seen) {
   if (MoveAside(dir, kind, digest, seen).ok()) {
@@ -153,7 +179,9 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     if (!buried.ok())
       return Lookup::Miss(MissReason::kIoError, std::string(buried.status().message()));
     if (*buried) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
-    Found found = ReadRecord(*dir, kind, key, digest);
+    const Found found = ReadRecord(*dir, kind, key, digest, format(), [&](const struct stat& st) {
+      return IsKnown(kind, digest, st);
+    });
     if (!found.verdict.ok) {
       const MissReason reason = found.verdict.reason;
       if (reason == MissReason::kDamaged && found.opened) PutAway(*dir, kind, digest, found.st);
@@ -161,10 +189,11 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
       return Lookup::Miss(reason,
                           absl::StrCat(RecordPath(kind, digest), ": ", found.verdict.detail));
     }
+    Know(kind, digest, found.st);
     Touch(*dir, kind, digest, found.st);
     Lookup hit;
     hit.hit = true;
-    hit.payload = TakePayload(&found);
+    hit.payload = found.bytes.Slice(found.verdict.envelope.payload);
     hit.tier = "local";
     return hit;
   } catch (const std::bad_alloc&) {
@@ -175,7 +204,8 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
 // Whether a put has nothing to do: the same record, or a better one, is there. Puts damage away.
 bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest,
                                   const Envelope& envelope) {
-  const Found old = ReadRecord(dir, envelope.kind, envelope.key, digest);
+  const Found old = ReadRecord(dir, envelope.kind, envelope.key, digest, format(),
+                               [](const struct stat&) { return false; });
   if (old.verdict.ok) {
     const Envelope& there = old.verdict.envelope;
     return (there.verified && !envelope.verified) || there.payload == envelope.payload;
@@ -198,8 +228,8 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope,
   // Looked at first: another process is often done already, and a table costs more than a look.
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
   if (table->empty()) {
-    SINTER_ASSIGN_OR_RETURN(
-        *table, BuildTable(TableUserKey(envelope.kind, digest), EncodeEnvelope(envelope)));
+    SINTER_ASSIGN_OR_RETURN(*table, BuildTable(TableUserKey(envelope.kind, digest),
+                                               EncodeEnvelope(envelope, format())));
     SINTER_RETURN_IF_ERROR(CheckRecordSize(table->size()));
   }
   const absl::Status fresh = Publish(*dir, path, *table, PublishMode::kNew, options_.sync);
@@ -216,6 +246,24 @@ absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelop
     if (!absl::IsNotFound(status)) return status;
     Reopen();  // the folder was removed under us
     return PutOnce(digest, envelope, &table);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("put: out of memory");
+  }
+}
+
+absl::Status LocalStore::PutUnread(RecordKind kind, const Digest& digest,
+                                   absl::string_view envelope) {
+  try {
+    const DirectoryPtr dir = Directory();
+    if (dir == nullptr) return absl::UnavailableError("put: the folder cannot be opened");
+    SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, kind, digest, nullptr));
+    if (buried) return absl::FailedPreconditionError("put: key is quarantined");
+    SINTER_ASSIGN_OR_RETURN(const std::string table,
+                            BuildTable(TableUserKey(kind, digest), envelope));
+    SINTER_RETURN_IF_ERROR(CheckRecordSize(table.size()));
+    const absl::Status put =
+        Publish(*dir, RecordPath(kind, digest), table, PublishMode::kNew, options_.sync);
+    return absl::IsAlreadyExists(put) ? absl::OkStatus() : put;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +32,7 @@ struct LocalStoreOptions {
   int64_t touch_interval_s = 600;
   std::vector<std::string> lock_folders;  // see DirectoryOptions
   std::shared_ptr<FileOps> ops;           // null: the real system calls
+  RecordFormat format;
 };
 
 // Thread-safe. Every method works, by missing, when the folder is unusable or goes away; a folder
@@ -43,6 +46,8 @@ class LocalStore : public RecordStore {
   // A damaged file is moved to bad/ on the way.
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest) override;
   absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override;
+  absl::Status PutUnread(RecordKind kind, const Digest& digest,
+                         absl::string_view envelope) override;
   absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) override;
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const override;
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,
@@ -65,6 +70,9 @@ class LocalStore : public RecordStore {
   void Reopen();
   void Touch(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
              const struct stat& seen) const;
+  // Whether this process verified this very file before: the same inode, size and times.
+  bool IsKnown(RecordKind kind, const Digest& digest, const struct stat& st) const;
+  void Know(RecordKind kind, const Digest& digest, const struct stat& st) const;
   void PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                const struct stat& seen);
   bool KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest, const Envelope& envelope);
@@ -73,17 +81,23 @@ class LocalStore : public RecordStore {
   LocalStoreOptions options_;
   absl::Status usable_;
   mutable ForkLocal<DirectoryPtr> directory_;
+  mutable ForkLocal<std::map<std::pair<RecordKind, Digest>, struct stat>> known_;
   std::atomic<uint64_t> moved_aside_{0};
 };
 
 // The verifier of one record file: table, entry name, envelope, key echo. `verdict.envelope` views
 // into `file`.
 EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
-                                 absl::string_view key);
+                                 absl::string_view key, const RecordFormat& format = {});
+// As above for a file whose bytes this process has verified before: all but the SHA-256. The
+// table's checksums are asked again.
+EnvelopeVerdict VerifyKnownRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
+                                      absl::string_view key, const RecordFormat& format = {});
 
 // What a record file holds, asked for by its name alone: as above, with the key that it echoes,
 // which must have the digest that the name says.
-EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest);
+EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
+                               const RecordFormat& format = {});
 
 }  // namespace sinter
 

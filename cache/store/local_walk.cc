@@ -8,6 +8,7 @@
 #include "cache/store/local_store.h"
 #include "cache/store/publish.h"
 #include "cache/store/quarantine.h"
+#include "cache/store/table.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -22,12 +23,23 @@ absl::Status VisitUnsound(const RecordVisitor& visitor, absl::string_view path,
   return visitor.unsound ? visitor.unsound(path, cause) : absl::OkStatus();
 }
 
+absl::Status VisitOtherFormat(const RecordVisitor& visitor, RecordKind kind, const Digest& digest,
+                              absl::string_view file) {
+  const absl::StatusOr<TableEntry> entry = ReadTable(file);
+  if (!entry.ok() || !visitor.other_format) return absl::OkStatus();
+  return visitor.other_format(kind, digest, entry->value);
+}
+
 absl::Status VisitRecord(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
-                         const std::string& path, const RecordVisitor& visitor) {
+                         const std::string& path, const RecordFormat& format,
+                         const RecordVisitor& visitor) {
   const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxRecordFileBytes);
   if (absl::IsNotFound(file.status())) return absl::OkStatus();  // gone meanwhile
   if (!file.ok()) return VisitUnsound(visitor, path, file.status().message());
-  const EnvelopeVerdict verdict = ReadRecordFile(file->bytes, kind, digest);
+  const EnvelopeVerdict verdict = ReadRecordFile(file->bytes, kind, digest, format);
+  if (!verdict.ok && verdict.reason == MissReason::kOtherFormat) {
+    return VisitOtherFormat(visitor, kind, digest, file->bytes);
+  }
   if (!verdict.ok) return VisitUnsound(visitor, path, verdict.detail);
   return visitor.record ? visitor.record(digest, verdict.envelope) : absl::OkStatus();
 }
@@ -45,7 +57,7 @@ absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
     for (const std::string& path : *paths) {
       Digest digest;
       if (!DigestOfPath(path, ".ldb", &digest)) continue;
-      SINTER_RETURN_IF_ERROR(VisitRecord(*dir, kind, digest, path, visitor));
+      SINTER_RETURN_IF_ERROR(VisitRecord(*dir, kind, digest, path, format(), visitor));
     }
   }
   return visitor.tombstone ? ForEachTombstone(*dir, visitor.tombstone) : absl::OkStatus();

@@ -113,7 +113,7 @@ absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const 
   }
   if (why != nullptr) {
     const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxTombstoneBytes);
-    *why = file.ok() ? file->bytes : std::string(file.status().message());
+    *why = file.ok() ? file->bytes.str() : std::string(file.status().message());
   }
   return true;
 }

@@ -31,7 +31,7 @@ absl::Status RecordStore::Put(RecordKind kind, absl::string_view key, const Dige
     SINTER_RETURN_IF_ERROR(CheckRecordSize(key.size() + payload.size()));
     Envelope envelope;
     envelope.kind = kind;
-    envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);
+    envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload, format_);
     envelope.created_unix_s = NowUnixSeconds();
     envelope.producer = producer_;
     envelope.arch = ArchOfKey(key);

@@ -43,12 +43,16 @@ struct RecordVisitor {
   std::function<absl::Status(const Digest&, const Envelope&)> record;
   std::function<absl::Status(RecordKind, const Digest&, absl::string_view why)> tombstone;
   std::function<absl::Status(absl::string_view name, absl::string_view cause)> unsound;
+  // A whole record that another version of the library wrote, as its envelope's bytes.
+  std::function<absl::Status(RecordKind, const Digest&, absl::string_view envelope)> other_format;
 };
 
 // Thread-safe. Every method works, by missing or by a status, when the store is unusable.
 class RecordStore {
  public:
-  explicit RecordStore(std::string producer) : producer_(std::move(producer)) {}
+  // `format`: what this store writes and reads. Records of another one are kOtherFormat misses.
+  RecordStore(std::string producer, const RecordFormat& format)
+      : producer_(std::move(producer)), format_(format) {}
   virtual ~RecordStore() = default;
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
@@ -70,6 +74,11 @@ class RecordStore {
   // As PutRecord, in an envelope made now by this producer.
   absl::Status Put(RecordKind kind, absl::string_view key, const Digest& digest,
                    absl::string_view payload);
+
+  // Keeps a record of another version of the library unread; one that is there under that name
+  // stays. Errors as above.
+  virtual absl::Status PutUnread(RecordKind kind, const Digest& digest,
+                                 absl::string_view envelope) = 0;
 
   // From then on the key is a kQuarantined miss for everybody who uses the store, for good.
   virtual absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) = 0;
@@ -96,8 +105,11 @@ class RecordStore {
   // Damaged records (of a database: databases) that were put away.
   virtual uint64_t moved_aside() const = 0;
 
+  const RecordFormat& format() const { return format_; }
+
  private:
   const std::string producer_;
+  const RecordFormat format_;
 };
 
 }  // namespace sinter

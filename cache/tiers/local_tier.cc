@@ -35,6 +35,7 @@ void LocalTier::OpenStore() {
   tables.producer = options_.producer;
   tables.sync = options_.sync;
   tables.ops = options_.ops;
+  tables.format = options_.format;
   tables_ = std::make_unique<LocalStore>(std::move(tables));
   usable_ = tables_->usable();
   if (!usable_.ok() || options_.local_kind != LocalStoreKind::kDatabase) return;
@@ -43,6 +44,7 @@ void LocalTier::OpenStore() {
   database.producer = options_.producer;
   database.sync = options_.sync;
   database.ops = options_.ops;
+  database.format = options_.format;
   database_ = std::make_unique<DatabaseStore>(std::move(database));
   const absl::Status& opened = database_->usable();
   if (opened.ok()) return;
@@ -68,7 +70,7 @@ Lookup LocalTier::Get(const Id& id, absl::string_view key) {
     return store()->Get(id.first, key, id.second);
   Lookup hit;
   hit.hit = true;
-  hit.payload = *waiting;
+  hit.payload = SharedBytes(waiting, *waiting);
   hit.tier = "local";
   return hit;
 }

@@ -18,6 +18,7 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kPrefetchBurst = 16;
+constexpr uint64_t kMostKept = 16 << 10;  // of a record that lies in a file too
 constexpr int kReasons = static_cast<int>(MissReason::kCount);
 
 class Tiers : public TieredStore {
@@ -45,6 +46,7 @@ class Tiers : public TieredStore {
   Lookup Find(const Id& id, absl::string_view key);
   Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
   void StartPrefetch();
+  bool WorthKeeping(absl::string_view payload) const;
   void Keep(const Id& id, absl::string_view key, absl::string_view payload);
   void CountHit(const Id& id, absl::string_view tier);
   absl::StatusOr<RecordStore*> Writable() const;
@@ -116,7 +118,7 @@ void Tiers::Keep(const Id& id, absl::string_view key, absl::string_view payload)
   if (local_ != nullptr && !read_only_) {
     local_->Put(id, key, copy);
   } else {
-    memory_.Put(id, copy);
+    memory_.Put(id, SharedBytes(copy, *copy));
   }
 }
 
@@ -152,6 +154,13 @@ bool Tiers::IsQuarantined(const Id& id, std::string* why) const {
   return IsQuarantinedHere(id, why) || (local_ != nullptr && local_->IsQuarantined(id, why));
 }
 
+// A large record costs more to keep than to read again: pages that the process does not have yet
+// take longer than reading from the page cache and checking. Without a folder memory is all there
+// is.
+bool Tiers::WorthKeeping(absl::string_view payload) const {
+  return local_ == nullptr || read_only_ || payload.size() <= kMostKept;
+}
+
 // What memory lacks the local tier looks up, tombstone included: a lookup asks for it once.
 Lookup Tiers::Find(const Id& id, absl::string_view key) {
   std::string why;
@@ -171,7 +180,7 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
   if (!lookup.hit && lookup.reason != MissReason::kQuarantined) {
     lookup = FindOutside(id, key, std::move(lookup));
   }
-  if (lookup.hit) memory_.Put(id, lookup.payload);
+  if (lookup.hit && WorthKeeping(lookup.payload)) memory_.Put(id, lookup.payload);
   return lookup;
 }
 
@@ -239,7 +248,7 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
       return;
     }
     const auto copy = std::make_shared<const std::string>(payload);
-    memory_.Put(id, copy);
+    if (WorthKeeping(payload)) memory_.Put(id, SharedBytes(copy, *copy));
     used_.Lock()->insert(id);
     if (local_ != nullptr && !read_only_) local_->Put(id, key, copy);
     if (remote_ != nullptr) remote_->Publish(kind, key, id.second, payload);

@@ -39,6 +39,7 @@ struct TierOptions {
   uint64_t packs_refused = 0;  // that could not be opened, for the statistics
   LogSink log;  // one warning when the local tier is off; one per damaged or refused entry
   std::shared_ptr<FileOps> ops;  // of the local tier; null: the real system calls
+  RecordFormat format;           // of the local tier
 };
 
 // The store that the engine sees, and what its owner may ask beside the port.

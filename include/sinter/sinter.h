@@ -296,6 +296,12 @@ typedef struct sinter_context_options {
   sinter_switch remote_publish; /* SINTER_REMOTE_ROLE=publisher: write there too, not only read */
   sinter_switch must_hit_verified; /* SINTER_MUST_HIT=verified: as must_hit, and every kernel must
                                       have been checked on a GPU */
+  const char* deny_toolchains; /* SINTER_DENY_TOOLCHAINS: compilers whose kernels are refused, as
+                                  sinter_context_deny_toolchains takes them; "": none */
+  uint64_t module_cache_bytes; /* SINTER_MODULE_CACHE_BYTES: cap on the code loaded on the GPU; 0:
+                                  1 GiB. What no plan, binding or captured graph uses any more stays
+                                  loaded until this is passed, the longest unused goes first; what
+                                  is in use stays, whatever it takes. 1: nothing unused stays */
 } sinter_context_options;
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
@@ -314,6 +320,18 @@ SINTER_API int32_t sinter_context_has_device(const sinter_context* context);
 SINTER_API sinter_status sinter_context_get_tuning_digest(const sinter_context* context,
                                                           uint8_t out_digest[32],
                                                           sinter_error** error);
+
+/* Refuses kernels by the compiler that made them, for a release that is found to miscompile.
+ * `entries`, separated by commas: an NVRTC version ("13.0"), or 8 or more leading hex digits of the
+ * library file's ELF build id ("sha256:" and digits for a file without one). They add to those of
+ * the options. From then on, in this context: such a kernel in any tier is a miss, counted in
+ * cache_other_toolchain, under must-hit SINTER_ERROR_CACHE_MISS; such a compiler compiles nothing,
+ * which is SINTER_FAILED_PRECONDITION naming the toolchain and the entry; kernels of other
+ * toolchains in the cache serve although this machine's compiler is denied. Nothing is removed from
+ * the cache, and plans that are held live on. SINTER_INVALID_ARGUMENT for an entry that is neither;
+ * nothing changes then. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_context_deny_toolchains(sinter_context* context,
+                                                        const char* entries, sinter_error** error);
 
 /* Counters since the context was made. Filled up to struct_size bytes; what the library does not
  * know is zero. */
@@ -344,6 +362,13 @@ typedef struct sinter_stats {
   uint64_t cache_puts_dropped, cache_evicted;
   uint64_t cache_remote_hits, cache_remote_puts, cache_remote_errors, cache_remote_down;
   uint64_t cache_remote_opened; /* times that the remote tier was given up for a while */
+  double compile_seconds_saved; /* that compiling the kernels which came from the cache took once */
+  double gpu_time_saved_us;     /* over all launches: the unfused plan's time less that of the plan
+                                   that ran, measured where both were, else predicted. Replays of
+                                   captured graphs are not seen */
+  uint64_t modules_loaded;      /* on the GPU now, in use or not */
+  uint64_t module_bytes;        /* their code */
+  uint64_t modules_unloaded;    /* so far */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */

@@ -8,6 +8,7 @@
 #include "runtime/nvrtc/build_id.h"
 #include "runtime/nvrtc/library_search.h"
 #include "src/base/status.h"
+#include "src/base/toolchain.h"
 
 namespace sinter {
 namespace {
@@ -69,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> NvrtcLibrary::Open(const std
   int minor = 0;
   if (table.Version(&major, &minor) != NVRTC_SUCCESS) return NoCompiler("nvrtcVersion failed");
   SINTER_ASSIGN_OR_RETURN(const std::string id, FileIdentity(FileOf(table)));
-  return FromTable(table, absl::StrCat("nvrtc-", major, ".", minor, "-", id));
+  return FromTable(table, MakeToolchainId(major, minor, id));
 }
 
 std::shared_ptr<const NvrtcLibrary> NvrtcLibrary::FromTable(const NvrtcTable& table,

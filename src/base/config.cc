@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "src/base/status.h"
+#include "src/base/toolchain.h"
 
 namespace sinter {
 namespace {
@@ -46,6 +47,20 @@ absl::Status ReadFlag(const char* name, bool* out) {
   SINTER_RETURN_IF_ERROR(ReadChoice(name, {{"0", 0}, {"1", 1}}, &value));
   *out = value != 0;
   return absl::OkStatus();
+}
+
+// Leaves `*out` alone when the variable is unset.
+absl::Status ReadNumber(const char* name, uint64_t* out) {
+  const std::string value = Variable(name);
+  if (value.empty() || absl::SimpleAtoi(value, out)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not a number"));
+}
+
+absl::Status ReadDenied(std::string* out) {
+  *out = Variable("SINTER_DENY_TOOLCHAINS");
+  const absl::Status status = ToolchainDenyList().Add(*out);
+  return status.ok() ? status : Annotate(status, "SINTER_DENY_TOOLCHAINS");
 }
 
 absl::Status ReadRemote(Config* config) {
@@ -95,11 +110,9 @@ absl::StatusOr<Config> ConfigFromEnvironment() {
   SINTER_RETURN_IF_ERROR(
       ReadChoice("SINTER_CACHE_STORE", {{"tables", 0}, {"leveldb-db", 1}}, &store));
   config.cache_store = store == 1 ? "leveldb-db" : "";
-  const std::string most = Variable("SINTER_CACHE_MAX_BYTES");
-  if (!most.empty() && (!absl::SimpleAtoi(most, &config.cache_max_bytes))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("SINTER_CACHE_MAX_BYTES=\"", most.substr(0, 64), "\" is not a number"));
-  }
+  SINTER_RETURN_IF_ERROR(ReadNumber("SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes));
+  SINTER_RETURN_IF_ERROR(ReadNumber("SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes));
+  SINTER_RETURN_IF_ERROR(ReadDenied(&config.deny_toolchains));
   int must_hit = 0;
   SINTER_RETURN_IF_ERROR(
       ReadChoice("SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit));

@@ -37,7 +37,11 @@ struct Config {
   std::string remote_key_file, remote_password_file, remote_key, remote_password;
   std::string pack_keys;              // SINTER_PACK_KEYS: PEM file of the public keys that may sign
   bool allow_unsigned_packs = false;  // SINTER_PACKS_UNSIGNED=1
-  bool deterministic = false;         // SINTER_DETERMINISTIC=1
+  // SINTER_DENY_TOOLCHAINS: compilers whose kernels are refused; see ToolchainDenyList::Add.
+  std::string deny_toolchains;
+  // SINTER_MODULE_CACHE_BYTES: of cubins kept loaded, in use or not; 0: 1 GiB.
+  uint64_t module_cache_bytes = 0;
+  bool deterministic = false;     // SINTER_DETERMINISTIC=1
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the unfused plan at its
                                   // first prepare on a GPU
   std::string dump_dir;           // SINTER_DUMP

@@ -17,6 +17,7 @@
 #include "src/base/device_model.h"
 #include "src/base/digest.h"
 #include "src/base/launch_recipe.h"
+#include "src/base/shared_bytes.h"
 
 namespace sinter {
 
@@ -54,7 +55,7 @@ struct StoreStats {
 
 struct Lookup {
   bool hit = false;
-  std::string payload;                      // on a hit: exactly the bytes that were put
+  SharedBytes payload;                      // on a hit: exactly the bytes that were put
   MissReason reason = MissReason::kAbsent;  // on a miss
   std::string detail;     // on a miss other than absent: file and cause, for the log
   const char* tier = "";  // "memory", "local", "pack", "remote"

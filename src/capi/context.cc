@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "src/base/config.h"
+#include "src/base/status.h"
+#include "src/base/toolchain.h"
 #include "src/capi/create_context.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -47,6 +49,10 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   Override(options.remote_password_file, &config.remote_password_file);
   SINTER_RETURN_IF_ERROR(
       Override(options.remote_publish, "context.remote_publish", &config.remote_publish));
+  Override(options.deny_toolchains, &config.deny_toolchains);
+  const absl::Status denied = ToolchainDenyList().Add(config.deny_toolchains);
+  if (!denied.ok()) return Annotate(denied, "context.deny_toolchains");
+  if (options.module_cache_bytes != 0) config.module_cache_bytes = options.module_cache_bytes;
   Override(options.nvrtc_path, &config.nvrtc_path);
   Override(options.driver_path, &config.driver_path);
   SINTER_RETURN_IF_ERROR(Override(options.cache, "context.cache", &config.cache_enabled));
@@ -155,6 +161,11 @@ sinter_stats ToStats(const EngineStats& from) {
   to.tuned_refused = from.tuned_refused;
   to.search_us = from.search_us;
   to.compile_us = from.compile_us;
+  to.compile_seconds_saved = from.compile_saved_us / 1e6;
+  to.gpu_time_saved_us = from.gpu_time_saved_us;
+  to.modules_loaded = from.modules_loaded;
+  to.module_bytes = from.module_bytes;
+  to.modules_unloaded = from.modules_unloaded;
   FillCache(from.store, &to);
   return to;
 }
@@ -191,6 +202,15 @@ sinter_status sinter_context_get_tuning_digest(const sinter_context* context,
     const sinter::Digest digest = set == nullptr ? sinter::Digest() : set->SetDigest();
     std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
     return absl::OkStatus();
+  });
+}
+
+sinter_status sinter_context_deny_toolchains(sinter_context* context, const char* entries,
+                                             sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(entries, "entries"));
+    return context->engine->DenyToolchains(entries);
   });
 }
 

@@ -21,6 +21,7 @@ std::string ReportJson(const Config& config, const CacheReport& report) {
                        {"plans", report.plans},
                        {"kernels", report.kernels},
                        {"verified_kernels", report.verified_kernels},
+                       {"other_format", report.other_format},
                        {"bytes", report.bytes},
                        {"unsound", report.unsound},
                        {"quarantined", report.quarantined},

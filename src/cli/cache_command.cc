@@ -90,8 +90,8 @@ void PrintCounts(const Json& report) {
   std::printf("%s: %llu plans, %llu kernels (%llu verified), %s\n", report.value("dir", "").c_str(),
               count("plans"), count("kernels"), count("verified_kernels"),
               Human(count("bytes")).c_str());
-  std::printf("unsound %llu, quarantined %llu, temporary %llu\n", count("unsound"),
-              count("quarantined"), count("temporary"));
+  std::printf("other format %llu, unsound %llu, quarantined %llu, temporary %llu\n",
+              count("other_format"), count("unsound"), count("quarantined"), count("temporary"));
 }
 
 Outcome ListPack(const Options& options) {

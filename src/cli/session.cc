@@ -141,15 +141,17 @@ std::string Hex(const uint8_t (&digest)[32]) {
 }
 
 std::string CountersText(const sinter_stats& stats) {
-  char text[256];
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  char text[256], saved[128] = "";
   std::snprintf(text, sizeof(text),
                 "searched %llu, compiled %llu, plan hits %llu, kernel hits %llu, NVRTC %s",
-                static_cast<unsigned long long>(stats.searched),
-                static_cast<unsigned long long>(stats.kernels_compiled),
-                static_cast<unsigned long long>(stats.plan_hits),
-                static_cast<unsigned long long>(stats.kernel_hits),
-                stats.nvrtc_loaded ? "loaded" : "not loaded");
-  return text;
+                number(stats.searched), number(stats.kernels_compiled), number(stats.plan_hits),
+                number(stats.kernel_hits), stats.nvrtc_loaded ? "loaded" : "not loaded");
+  if (stats.compile_seconds_saved > 0 || stats.gpu_time_saved_us > 0) {
+    std::snprintf(saved, sizeof(saved), "; saved %.2f s of compiling, %.1f us of GPU time",
+                  stats.compile_seconds_saved, stats.gpu_time_saved_us);
+  }
+  return std::string(text) + saved;
 }
 
 Json CountersJson(const sinter_stats& stats) {
@@ -162,6 +164,11 @@ Json CountersJson(const sinter_stats& stats) {
           {"wrong_kernels", stats.wrong_kernels},
           {"tuned_plans", stats.tuned_plans},
           {"tuned_refused", stats.tuned_refused},
+          {"compile_seconds_saved", stats.compile_seconds_saved},
+          {"gpu_time_saved_us", stats.gpu_time_saved_us},
+          {"modules_loaded", stats.modules_loaded},
+          {"module_bytes", stats.module_bytes},
+          {"modules_unloaded", stats.modules_unloaded},
           {"cache_misses", stats.cache_misses},
           {"cache_puts", stats.cache_puts},
           {"cache_put_failures", stats.cache_put_failures},

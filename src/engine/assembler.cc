@@ -12,6 +12,8 @@ namespace {
 
 using Choice = PrepareOptions::Choice;
 
+constexpr double kMostSavedUs = 1e9;  // a record with more lies
+
 bool Wanted(const Plan& plan, Choice choice) {
   if (choice == Choice::kBest) return true;
   return IsUnfused(plan) == (choice == Choice::kUnfused);
@@ -24,6 +26,36 @@ bool IsFinal(const absl::Status& status) {
 }
 
 uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
+
+// `core` outlives the lease: the plan that holds the lease keeps it.
+std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKernelPtr>& kernels) {
+  std::vector<std::string> keys;
+  for (const BuiltKernelPtr& kernel : kernels) keys.push_back(kernel->key);
+  return std::shared_ptr<const void>(
+      core, [core, keys = std::move(keys)](const void*) { core->modules.Released(keys); });
+}
+
+// 0 unless every kernel was measured.
+double MeasuredUs(const Plan& plan) {
+  double sum = 0;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.measured_us <= 0) return 0;
+    sum += kernel.measured_us;
+  }
+  return sum;
+}
+
+// By measured times if both plans have them, else by predicted ones.
+uint64_t SavedNs(const PlanRecord& record, const Plan& runs) {
+  for (const PlanVariant& variant : record.variants) {
+    if (!IsUnfused(variant.plan)) continue;
+    const double unfused = MeasuredUs(variant.plan), own = MeasuredUs(runs);
+    const double saved =
+        unfused > 0 && own > 0 ? unfused - own : variant.plan.PredictedUs() - runs.PredictedUs();
+    return saved > 0 && saved < kMostSavedUs ? static_cast<uint64_t>(saved * 1e3) : 0;
+  }
+  return 0;
+}
 
 std::string WhyPassedOver(const Plan& plan, const Plan& executed, bool tuned) {
   if (plan.PredictedUs() >= executed.PredictedUs()) return "predicted slower";
@@ -84,6 +116,7 @@ LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan
   loaded->plan = std::move(plan);
   loaded->chosen_digest = loaded->plan.PlanDigest();
   loaded->kernels = std::move(kernels);
+  loaded->lease = LeaseOf(core_.get(), loaded->kernels);
   loaded->fixed_rows = FixedRowsOf(*loaded->chain);
   for (size_t i = 0; i < loaded->kernels.size(); ++i) {
     loaded->plan.kernels[i].kernel_digest = Sha256(loaded->kernels[i]->key);
@@ -206,6 +239,7 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
   LoadedPlan& loaded = *walk.result;
   loaded.chosen_digest = chosen;
   loaded.from_cache = found.from_cache;
+  loaded.saved_ns_per_pass = SavedNs(*found.record, loaded.plan);
   loaded.considered = found.record->considered;
   loaded.legal = found.record->legal;
   loaded.tuning_digest = core_->tuning_digest;

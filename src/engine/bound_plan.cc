@@ -77,6 +77,11 @@ absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
       absl::StrCat("m is ", m, ", this plan takes 0..", open ? kMaxExtent : plan.plan.bucket));
 }
 
+int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
+  const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
+  return (rows + kLargestBucket - 1) / kLargestBucket;
+}
+
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
   const int64_t rows = bound.plan->fixed_rows >= 0 ? bound.plan->fixed_rows : m;
   for (int64_t offset = 0; offset < rows; offset += kLargestBucket) {

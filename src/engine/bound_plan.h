@@ -29,6 +29,9 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
 // chain without M ignores it.
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
 
+// How often the plan's kernels run for `m` rows.
+int64_t PassesFor(const LoadedPlan& plan, int64_t m);
+
 // Enqueues `m` rows, in pieces of the largest bucket when there are more. `pdl_edge`: the first
 // kernel may start while its predecessor on the stream ends; inside the plan every kernel that can
 // does. m = 0 enqueues nothing. Allocates nothing, waits for nothing.

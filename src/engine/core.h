@@ -6,12 +6,15 @@
 #include <memory>
 #include <utility>
 
+#include "cache/record/record_format.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/log.h"
+#include "src/base/toolchain.h"
 #include "src/codegen/codegen.h"
 #include "src/engine/counters.h"
 #include "src/engine/engine.h"
+#include "src/engine/module_cache.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
 
@@ -25,6 +28,7 @@ struct PlanningHooks {
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
   Digest device_library;
+  RecordFormat format;  // tests stand in for another version of the library
 };
 
 struct EngineCore {
@@ -33,7 +37,9 @@ struct EngineCore {
         config(std::move(c)),
         log(std::move(l)),
         hooks(std::move(h)),
-        tuning_digest(ports.tuning == nullptr ? Digest() : ports.tuning->SetDigest()) {}
+        tuning_digest(ports.tuning == nullptr ? Digest() : ports.tuning->SetDigest()),
+        modules(config.module_cache_bytes == 0 ? kDefaultModuleCacheBytes
+                                               : config.module_cache_bytes) {}
 
   Ports ports;
   const Config config;
@@ -41,6 +47,8 @@ struct EngineCore {
   const PlanningHooks hooks;
   const Digest tuning_digest;  // of ports.tuning; all zero without a set
   Counters counters;
+  ToolchainDenyList denied;  // filled by CreateEngine
+  ModuleCache modules;       // after ports: modules unload before the loader goes
 };
 
 // An engine on given hooks. Engine::Create passes fusion and codegen.

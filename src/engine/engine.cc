@@ -39,6 +39,8 @@ class EngineImpl : public Engine {
         kernels_(core_.get()),
         assembler_(core_, &plans_, &kernels_),
         tuner_(core_, &assembler_) {}
+  // Plans may live on and keep what they use; nothing else stays loaded.
+  ~EngineImpl() override { core_->modules.Clear(); }
 
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) override {
@@ -76,8 +78,19 @@ class EngineImpl : public Engine {
     stats.nvrtc_loaded = core_->ports.compiler->Loaded();
     stats.search_us = static_cast<double>(c.search_ns) / 1e3;
     stats.compile_us = static_cast<double>(c.compile_ns) / 1e3;
+    stats.compile_saved_us = static_cast<double>(c.compile_saved_ns) / 1e3;
+    stats.gpu_time_saved_us = static_cast<double>(c.gpu_saved_ns) / 1e3;
+    const ModuleStats modules = core_->modules.Stats();
+    stats.modules_loaded = modules.loaded;
+    stats.module_bytes = modules.bytes;
+    stats.modules_unloaded = modules.unloaded;
     stats.store = core_->ports.store->Stats();
+    stats.store.misses[static_cast<int>(MissReason::kOtherToolchain)] += c.denied;
     return stats;
+  }
+
+  absl::Status DenyToolchains(absl::string_view entries) override {
+    return core_->denied.Add(entries);
   }
 
   const Ports& ports() const override { return core_->ports; }
@@ -132,7 +145,7 @@ class EngineImpl : public Engine {
   LoadedPlanPtr FindLive(const std::string& key) {
     LoadedPlanPtr live = live_.Find(key);
     for (size_t i = 0; live != nullptr && i < live->kernels.size(); ++i) {
-      if (kernels_.IsWrong(*live->kernels[i])) live = nullptr;
+      if (kernels_.IsRefused(*live->kernels[i])) live = nullptr;
     }
     if (live != nullptr) core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
     return live;
@@ -152,8 +165,11 @@ class EngineImpl : public Engine {
 std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink log,
                                      PlanningHooks hooks) {
   ports.measurer = MakeSerialMeasurer(std::move(ports.measurer));
-  return std::make_shared<EngineImpl>(
-      std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks)));
+  auto core =
+      std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks));
+  const absl::Status denied = core->denied.Add(config.deny_toolchains);
+  if (!denied.ok()) core->log.Log(LogLevel::kError, denied.message());  // checked with the config
+  return std::make_shared<EngineImpl>(std::move(core));
 }
 
 }  // namespace sinter

@@ -30,6 +30,7 @@ KernelRecord MakeRecord(const GeneratedKernel& generated, CompiledKernel compile
   record.log = compiled.log.substr(0, kKeptLogBytes);
   record.registers = static_cast<uint32_t>(compiled.registers);
   record.spill_bytes = static_cast<uint32_t>(compiled.spill_bytes);
+  record.compile_us = compiled.compile_us;
   return record;
 }
 
@@ -49,7 +50,7 @@ bool IsQuarantined(const absl::Status& status) {
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const std::string& key,
                                                   bool must_hit, const BuildControl& control) {
   const bool insist = must_hit && core_->config.must_hit_verified;
-  BuiltKernelPtr live = live_.Find(key);
+  BuiltKernelPtr live = FindLive(key);
   if (live != nullptr && !(insist && !live->verified)) return live;
   bool waited = false;
   // A caller that insists on a hit must not inherit a build, nor pass its miss on to one who would
@@ -67,8 +68,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
                                                        const BuildControl& control) {
   const std::string wrong = WhyQuarantined(key);
   if (!wrong.empty()) return QuarantinedError(key, wrong);
-  if (BuiltKernelPtr live = live_.Find(key)) return live;
-  const Lookup found = core_->ports.store->Get(RecordKind::kKernel, key);
+  if (BuiltKernelPtr live = FindLive(key)) return live;
+  const Lookup found = LookUp(key);
   if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
@@ -79,6 +80,26 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   return Build(spec, key, !found.hit, control);
 }
 
+BuiltKernelPtr KernelBuilder::FindLive(const std::string& key) {
+  BuiltKernelPtr live = live_.Find(key);
+  if (live == nullptr || !core_->denied.Match(live->toolchain).empty()) return nullptr;
+  core_->modules.Touch(key);
+  return live;
+}
+
+Lookup KernelBuilder::LookUp(const std::string& key) {
+  if (!core_->denied.empty()) {
+    const std::string toolchain = ToolchainOfKey(key);
+    const std::string entry = core_->denied.Match(toolchain);
+    if (!entry.empty()) {
+      core_->counters.denied.fetch_add(1, std::memory_order_relaxed);
+      return Lookup::Miss(MissReason::kOtherToolchain,
+                          absl::StrCat("toolchain ", toolchain, " is denied (\"", entry, "\")"));
+    }
+  }
+  return core_->ports.store->Get(RecordKind::kKernel, key);
+}
+
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec, const std::string& key,
                                                     bool look_again, const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
@@ -87,10 +108,15 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec, cons
     SINTER_ASSIGN_OR_RETURN(const std::string own_key, KernelKeyBytes(spec, toolchain, *core_));
     return Get(spec, own_key, /*must_hit=*/false, control);
   }
+  const std::string denied = core_->denied.Match(toolchain);
+  if (!denied.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "toolchain ", toolchain, " is denied (\"", denied, "\"): no kernel is compiled with it"));
+  }
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
                           AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control));
   if (look_again) {
-    const Lookup found = core_->ports.store->Get(RecordKind::kKernel, key);
+    const Lookup found = LookUp(key);
     if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
@@ -123,7 +149,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSpec& spec,
   // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
   SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
                           Load(key, record, generated.recipe, "compiled", compile_us));
-  core_->ports.store->Put(RecordKind::kKernel, key, EncodeKernelRecord(record));
+  core_->ports.store->Put(RecordKind::kKernel, key,
+                          EncodeKernelRecord(record, core_->hooks.format));
   core_->log.Log(LogLevel::kInfo, absl::StrCat("compiled ", generated.request.name, " in ",
                                                static_cast<int64_t>(compile_us / 1000), " ms"));
   return kernel;
@@ -134,16 +161,21 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& fo
     LogMiss(core_->log, "kernel", key, found);
     return nullptr;
   }
+  double compile_us = 0;
   absl::StatusOr<BuiltKernelPtr> kernel = [&]() -> absl::StatusOr<BuiltKernelPtr> {
-    SINTER_ASSIGN_OR_RETURN(const KernelRecord record, DecodeKernelRecord(found.payload));
+    SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
+                            DecodeKernelRecord(found.payload, core_->hooks.format));
     SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchRecipe::Decode(record.recipe));
     if (recipe.entry != record.entry) {
       return absl::DataLossError("kernel record: entry differs from its recipe's");
     }
+    compile_us = record.compile_us;
     return Load(key, record, std::move(recipe), found.tier, 0);
   }();
   if (kernel.ok()) {
     core_->counters.kernel_hits.fetch_add(1, std::memory_order_relaxed);
+    core_->counters.compile_saved_ns.fetch_add(static_cast<uint64_t>(compile_us * 1e3),
+                                               std::memory_order_relaxed);
     return *std::move(kernel);
   }
   core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key),
@@ -156,6 +188,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
                                                    absl::string_view origin, double compile_us) {
   auto kernel = std::make_shared<BuiltKernel>();
   kernel->key = key;
+  kernel->toolchain = ToolchainOfKey(key);
   kernel->recipe = std::move(recipe);
   kernel->log = record.log;
   kernel->registers = record.registers;
@@ -169,6 +202,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
   }
   const BuiltKernelPtr result = std::move(kernel);
   live_.Insert(key, result);
+  if (result->loaded != nullptr) core_->modules.Add(key, result, record.cubin.size());
   return result;
 }
 
@@ -176,10 +210,11 @@ void KernelBuilder::MarkVerified(const BuiltKernel& kernel, const Verification& 
   kernel.verified = true;
   const Lookup found = core_->ports.store->Get(RecordKind::kKernel, kernel.key);
   if (!found.hit) return;
-  absl::StatusOr<KernelRecord> record = DecodeKernelRecord(found.payload);
+  absl::StatusOr<KernelRecord> record = DecodeKernelRecord(found.payload, core_->hooks.format);
   if (!record.ok() || record->verification.verified()) return;
   record->verification = verification;
-  core_->ports.store->Put(RecordKind::kKernel, kernel.key, EncodeKernelRecord(*record));
+  core_->ports.store->Put(RecordKind::kKernel, kernel.key,
+                          EncodeKernelRecord(*record, core_->hooks.format));
 }
 
 void KernelBuilder::Quarantine(const BuiltKernel& kernel, absl::string_view why) {
@@ -188,13 +223,15 @@ void KernelBuilder::Quarantine(const BuiltKernel& kernel, absl::string_view why)
     quarantined_[kernel.key] = std::string(why);
   }
   live_.Erase(kernel.key);
+  core_->modules.Forget(kernel.key);
   core_->ports.store->Quarantine(RecordKind::kKernel, kernel.key, why);
   core_->counters.wrong_kernels.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kError,
                  absl::StrCat("kernel ", ShortName(kernel.key), " is quarantined: ", why));
 }
 
-bool KernelBuilder::IsWrong(const BuiltKernel& kernel) const {
+bool KernelBuilder::IsRefused(const BuiltKernel& kernel) const {
+  if (!core_->denied.Match(kernel.toolchain).empty()) return true;
   std::lock_guard<std::mutex> lock(mutex_);
   return quarantined_.contains(kernel.key);
 }

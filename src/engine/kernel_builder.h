@@ -28,6 +28,7 @@ struct BuiltKernel {
   std::string log;                       // what the compiler said
   uint32_t registers = 0;
   std::string origin;     // "compiled", or the tier it came from
+  std::string toolchain;  // that compiled it
   double compile_us = 0;  // 0 unless compiled here
   mutable std::atomic<bool> verified{false};
 };
@@ -51,8 +52,9 @@ class KernelBuilder {
   void MarkVerified(const BuiltKernel& kernel, const Verification& verification);
   // The kernel is never handed out again, by this process or by another that shares the store.
   void Quarantine(const BuiltKernel& kernel, absl::string_view why);
-  // Whether this process found the kernel wrong; plans that hold it already are not recalled.
-  bool IsWrong(const BuiltKernel& kernel) const;
+  // Whether this process found the kernel wrong, or its toolchain is denied; plans that hold it
+  // already are not recalled.
+  bool IsRefused(const BuiltKernel& kernel) const;
 
  private:
   absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const std::string& key,
@@ -62,6 +64,10 @@ class KernelBuilder {
   absl::StatusOr<BuiltKernelPtr> Compile(const KernelSpec& spec, const std::string& key);
   absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
                                              const std::string& key);
+  // The store's answer, unless the key's toolchain is denied: then a kOtherToolchain miss.
+  Lookup LookUp(const std::string& key);
+  // A kernel that is alive in this process and not denied, or null.
+  BuiltKernelPtr FindLive(const std::string& key);
   // Null when the lookup missed or its record cannot be used.
   BuiltKernelPtr FromStore(const std::string& key, const Lookup& found);
   absl::StatusOr<BuiltKernelPtr> Load(const std::string& key, const KernelRecord& record,

@@ -19,6 +19,14 @@ constexpr uint32_t kSearchVersion = 1;
 constexpr uint64_t kFlagDeterministic = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
 
+// The format field of a key names every layout that a reader of its record must know: versions of
+// the library that differ in one never meet under one name.
+uint32_t KernelFormat(const RecordFormat& format) { return format.kernel | format.envelope << 16; }
+// A plan record names keys of kernels, so their format is its own too.
+uint32_t PlanFormat(const RecordFormat& format) {
+  return kPlanRecordVersion | format.kernel << 8 | format.envelope << 16;
+}
+
 std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
   ByteWriter w;
   WriteSpec(spec, w);
@@ -36,7 +44,7 @@ uint64_t FlagsOf(const PlanRequest& request) {
 
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   PlanKey key;
-  key.format_version = kPlanRecordVersion;
+  key.format_version = PlanFormat(core.hooks.format);
   key.chain = request.chain->CanonicalBytes();
   key.bucket = request.bucket;
   key.device_model = core.ports.model.ModelDigest();
@@ -52,7 +60,7 @@ absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_
                                            const EngineCore& core) {
   SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, core.hooks.generate(spec, core.ports.model));
   KernelKey key;
-  key.format_version = kKernelRecordVersion;
+  key.format_version = KernelFormat(core.hooks.format);
   key.sub_dag = SubDagBytes(spec, kernel);
   key.schedule = ScheduleBytes(spec);
   key.device_library = core.hooks.device_library;

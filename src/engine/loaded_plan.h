@@ -25,11 +25,15 @@ struct PassedOver {
 struct LoadedPlan {
   std::shared_ptr<const void>
       owner;  // the engine's core; first, so that kernels unload before its ports go
+  // Dies after the kernels below, and tells the module cache that they are free.
+  std::shared_ptr<const void> lease;
   std::shared_ptr<const Chain> chain;
   Plan plan;             // as executed
   Digest chosen_digest;  // PlanDigest of what planning chose; differs from plan's after a fallback
   std::vector<BuiltKernelPtr> kernels;  // one per kernel of the plan
   int64_t fixed_rows = -1;              // rows of a chain without M; -1: the launch says
+
+  uint64_t saved_ns_per_pass = 0;  // that the unfused plan would take longer
 
   bool from_cache = false;  // the plan record was found, not searched for
   uint64_t considered = 0, legal = 0;

@@ -119,7 +119,9 @@ std::shared_ptr<const PlanRecord> PlanBuilder::Renewed(const std::string& key,
                                                        const PlanRecord& record) {
   auto renewed = std::make_shared<PlanRecord>(record);
   const absl::StatusOr<std::string> toolchain = core_->ports.compiler->ToolchainId();
-  if (toolchain.ok() && *toolchain != record.toolchain_id) {
+  // A compiler that may not compile leaves the record as it is: its kernels may be there.
+  const bool denied = toolchain.ok() && !core_->denied.Match(*toolchain).empty();
+  if (toolchain.ok() && !denied && *toolchain != record.toolchain_id) {
     renewed->toolchain_id = *toolchain;
     if (FillKeys(*renewed).ok()) {
       core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*renewed));

@@ -70,6 +70,42 @@ TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   EXPECT_EQ(stats.kernels_compiled, 0u);
   EXPECT_EQ(stats.nvrtc_loaded, 0u);
   EXPECT_EQ(stats.plan_hits, 1u);
+  EXPECT_GT(stats.compile_seconds_saved, 0.01);
+  EXPECT_EQ(stats.gpu_time_saved_us, 0);
+  EXPECT_EQ(stats.modules_loaded, 0u);  // no GPU
+}
+
+TEST_F(PrepareAbi, ADeniedToolchainNeitherServesNorCompiles) {
+  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  const ContextPtr other = MakeTarget(folder.path().c_str());
+  const auto deny = [&](const char* entries) {
+    return Try([&](auto e) { return sinter_context_deny_toolchains(other.get(), entries, e); });
+  };
+  EXPECT_EQ(deny(nullptr).status, SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(deny("13.0 and others").status, SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(deny("").status, SINTER_OK);
+  std::string versions;
+  for (int major = 12; major < 16; ++major) {
+    for (int minor = 0; minor < 10; ++minor) {
+      versions += std::to_string(major) + "." + std::to_string(minor) + ",";
+    }
+  }
+  EXPECT_EQ(deny(versions.c_str()).status, SINTER_OK);
+  sinter_plan* none = nullptr;
+  const Result refused = Prepare(other, &none);
+  EXPECT_EQ(refused.status, SINTER_FAILED_PRECONDITION);
+  EXPECT_THAT(refused.message, HasSubstr("is denied"));
+  EXPECT_GE(Stats(other).cache_other_toolchain, 1u);
+  EXPECT_EQ(Stats(other).kernels_compiled, 0u);
+
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = "";
+  options.deny_toolchains = "everything";
+  sinter_context* made = nullptr;
+  const Result bad = Try([&](auto e) { return sinter_context_create(&options, &made, e); });
+  EXPECT_EQ(bad.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(bad.message, HasSubstr("context.deny_toolchains"));
 }
 
 TEST_F(PrepareAbi, ExplainFollowsTheTwoCallPattern) {

@@ -43,10 +43,17 @@ TEST(CacheRecordFuzzTest, TheCorpusIsHandled) {
   EXPECT_GE(files, 7);
 }
 
+// With SINTER_WRITE_CORPUS set, each seed is written there.
 TEST(CacheRecordFuzzTest, SeedsAndMutationsAreHandled) {
+  const char* const names[] = {"kernel_key", "plan_key",    "envelope", "kernel_record",
+                               "table",      "empty_table", "cubin"};
+  const char* corpus = getenv("SINTER_WRITE_CORPUS");
   std::mt19937_64 random(5);
-  int executions = 0;
+  int executions = 0, number = 0;
   for (const std::string& seed : Seeds()) {
+    if (corpus != nullptr) {
+      cache_testing::WriteFile(absl::StrCat(corpus, "/", names[number++]), seed);
+    }
     Replay(seed);
     for (int i = 0; i < 10000; ++i, ++executions) Replay(Mutate(seed, &random));
   }

@@ -21,7 +21,8 @@ class ConfigTest : public ::testing::Test {
     for (const char* name :
          {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_DETERMINISTIC",
           "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
-          "SINTER_TUNING_SET", "XDG_CACHE_HOME", "HOME"}) {
+          "SINTER_TUNING_SET", "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
+          "XDG_CACHE_HOME", "HOME"}) {
       unsetenv(name);
     }
   }
@@ -64,7 +65,11 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_NVRTC", "/n.so");
   Set("SINTER_TUNING_SET", "/t.txt");
   Set("SINTER_LIBCUDA", "/c.so");
+  Set("SINTER_DENY_TOOLCHAINS", "13.0,8f3a90c1d2");
+  Set("SINTER_MODULE_CACHE_BYTES", "1000000");
   const Config config = ConfigFromEnvironment().value();
+  EXPECT_EQ(config.deny_toolchains, "13.0,8f3a90c1d2");
+  EXPECT_EQ(config.module_cache_bytes, 1000000u);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
   EXPECT_TRUE(config.deterministic);
@@ -96,6 +101,8 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
       {"SINTER_MUST_HIT", "yes", "SINTER_MUST_HIT=\"yes\" is not one of: 0 1"},
       {"SINTER_DETERMINISTIC", "2", "SINTER_DETERMINISTIC=\"2\""},
       {"SINTER_VERIFY", " 1", "SINTER_VERIFY=\" 1\""},
+      {"SINTER_DENY_TOOLCHAINS", "13", "SINTER_DENY_TOOLCHAINS: denied toolchain \"13\""},
+      {"SINTER_MODULE_CACHE_BYTES", "1G", "SINTER_MODULE_CACHE_BYTES=\"1G\" is not a number"},
       {"SINTER_LOG", "WARN", "is not one of: error warn info debug"},
   };
   for (const auto& row : kRows) {

@@ -79,7 +79,7 @@ TEST(EnvelopeTest, AnotherFormatVersionIsNotDamage) {
   const EnvelopeVerdict verdict = ReadEnvelope(bytes);
   ASSERT_FALSE(verdict.ok);
   EXPECT_EQ(verdict.reason, MissReason::kOtherFormat);
-  EXPECT_THAT(verdict.detail, HasSubstr("format 2, want 1"));
+  EXPECT_THAT(verdict.detail, HasSubstr("format 3, want 2"));
 }
 
 TEST(EnvelopeTest, RefusesAnotherKind) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "cache/record/cubin_check.h"
@@ -19,6 +20,7 @@ using testing::HasSubstr;
 TEST(KernelRecordTest, ReadsBackEveryField) {
   KernelRecord record = SampleKernelRecord();
   record.spill_bytes = 4;
+  record.compile_us = 81234.5;
   record.verification = {"NVIDIA H200", 17, 0.0025};
   const auto back = DecodeKernelRecord(EncodeKernelRecord(record));
   ASSERT_TRUE(back.ok()) << back.status();
@@ -28,6 +30,7 @@ TEST(KernelRecordTest, ReadsBackEveryField) {
   EXPECT_EQ(back->log, record.log);
   EXPECT_EQ(back->registers, 168u);
   EXPECT_EQ(back->spill_bytes, 4u);
+  EXPECT_EQ(back->compile_us, 81234.5);
   EXPECT_EQ(back->verification, record.verification);
 }
 
@@ -47,7 +50,12 @@ TEST(KernelRecordTest, RefusesTruncationsTailsAndOtherVersions) {
   std::string other = good;
   other[8] = 9;
   EXPECT_THAT(std::string(DecodeKernelRecord(other).status().message()),
-              HasSubstr("version 9, want 1"));
+              HasSubstr("version 9, want 2"));
+  for (const double us : {-1.0, 1e300, std::nan("")}) {
+    KernelRecord endless = SampleKernelRecord();
+    endless.compile_us = us;
+    EXPECT_FALSE(DecodeKernelRecord(EncodeKernelRecord(endless)).ok()) << us;
+  }
   KernelRecord nameless = SampleKernelRecord();
   nameless.entry = "";
   EXPECT_FALSE(DecodeKernelRecord(EncodeKernelRecord(nameless)).ok());

@@ -1,5 +1,6 @@
 #include "cache/store/local_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -319,6 +320,27 @@ TEST(LocalStoreTest, InspectionCountsWhatIsThere) {
   EXPECT_GT(report->bytes, 0u);
   EXPECT_EQ(report->findings.size(), 3u);
   EXPECT_EQ(CountFiles(temp / "v1/bad"), 0);
+}
+
+// A file that was verified once is not hashed again, but its checksums are, and a file that was
+// written into or replaced is new.
+TEST(LocalStoreTest, AKnownFileIsCheckedAgainAndAChangedOneWholly) {
+  TempDir temp;
+  LocalStore store(OptionsFor(temp / "root"));
+  const std::string value = RandomBytes(50000, 1);
+  ASSERT_TRUE(Put(&store, kKernel, "k", value).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Get(&store, kKernel, "k").payload, value);
+  const std::string path = PathIn(temp / "root", kKernel, "k");
+  struct stat before;
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  std::string rotten = ReadFile(path);
+  rotten[30000] = static_cast<char>(rotten[30000] ^ 1);
+  WriteFile(path, rotten);
+  const struct timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kDamaged);
+  ASSERT_TRUE(Put(&store, kKernel, "k", "other").ok());
+  EXPECT_EQ(Get(&store, kKernel, "k").payload, "other");
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ TEST(MemoryCacheTest, KeepsTheNewestWithinItsCap) {
 
 TEST(MemoryCacheTest, ReplacesAndErases) {
   MemoryCache cache(1 << 20);
-  cache.Put(IdOf(1), "old");
-  cache.Put(IdOf(1), "new one");
+  cache.Put(IdOf(1), std::string("old"));
+  cache.Put(IdOf(1), std::string("new one"));
   EXPECT_EQ(*cache.Get(IdOf(1)), "new one");
   EXPECT_EQ(cache.bytes(), MemoryCache::CostOf(7));
   cache.Erase(IdOf(1));
@@ -41,17 +41,17 @@ TEST(MemoryCacheTest, ReplacesAndErases) {
 
 TEST(MemoryCacheTest, TellsKindsApart) {
   MemoryCache cache(1 << 20);
-  cache.Put(IdOf(1, RecordKind::kPlan), "plan");
+  cache.Put(IdOf(1, RecordKind::kPlan), std::string("plan"));
   EXPECT_EQ(cache.Get(IdOf(1, RecordKind::kKernel)), nullptr);
 }
 
 TEST(MemoryCacheTest, DropsWhatIsLargerThanTheCap) {
   MemoryCache cache(1000);
-  cache.Put(IdOf(1), "small");
+  cache.Put(IdOf(1), std::string("small"));
   cache.Put(IdOf(1), std::string(2000, 'x'));
   EXPECT_EQ(cache.Get(IdOf(1)), nullptr);
   MemoryCache none(0);
-  none.Put(IdOf(1), "");
+  none.Put(IdOf(1), std::string());
   EXPECT_EQ(none.entries(), 0u);
 }
 

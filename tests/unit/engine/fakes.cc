@@ -310,7 +310,10 @@ struct FakeBound : BoundKernel {
 class FakeKernel : public LoadedKernel {
  public:
   FakeKernel(FakeWorld* world, std::string entry, bool wrong)
-      : world_(world), entry_(std::move(entry)), wrong_(wrong) {}
+      : world_(world), entry_(std::move(entry)), wrong_(wrong) {
+    ++world_->loaded;
+  }
+  ~FakeKernel() override { --world_->loaded; }
 
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe&,
                                                     const BufferList& buffers) const override {
@@ -372,7 +375,10 @@ class FakeLoader : public Loader {
   }
   absl::StatusOr<bool> IsCapturing(StreamHandle) override { return world_->capturing.load(); }
   absl::Status TieToCapture(StreamHandle, std::shared_ptr<const void> object) override {
-    if (world_->capturing && object != nullptr) ++world_->ties;
+    if (!world_->capturing || object == nullptr) return absl::OkStatus();
+    ++world_->ties;
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    world_->graph.push_back(std::move(object));
     return absl::OkStatus();
   }
 
@@ -495,6 +501,7 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
     };
   }
   hooks.device_library = Sha256(device_library);
+  hooks.format = format;
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);
     log.emplace_back(line);

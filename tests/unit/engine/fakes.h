@@ -65,6 +65,7 @@ struct FakeWorld {
   std::string cluster_header = "// cluster\n";        // "cluster.cuh"
   std::string device_library = "library 1";           // its digest is of this
   DeviceModel model = BuiltinModel("h200").value();
+  RecordFormat format;  // of the records that the engines read and write
 
   // In place of the fake planner, the fake generator, and of what a launch computes.
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
@@ -93,10 +94,12 @@ struct FakeWorld {
   int ms_per_timing = 0;
   std::atomic<int> timings{0}, calls{0};  // calls: of the last timing
   std::atomic<int> loads{0}, memsets{0}, ties{0};
+  std::atomic<int> loaded{0};  // kernels that are alive
   std::atomic<bool> capturing{false};
   std::mutex mutex;
   std::vector<FakeLaunch> launches;
-  std::map<std::string, int> compiled;  // by request name
+  std::vector<std::shared_ptr<const void>> graph;  // what captures keep alive; under mutex
+  std::map<std::string, int> compiled;             // by request name
 
   std::shared_ptr<Engine> MakeEngine(const Config& config = Config());
   std::vector<std::string> log;  // under mutex

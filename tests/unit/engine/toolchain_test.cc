@@ -1,6 +1,8 @@
 // The compiler's identity: part of kernel keys, yet not asked for on a hit.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/status.h"
 #include "src/engine/keys.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -8,6 +10,7 @@ namespace sinter {
 namespace {
 
 using testing::FakeWorld;
+using ::testing::HasSubstr;
 
 void Exchange(FakeWorld& world) {
   world.toolchain = "nvrtc-13.1-bbbb";
@@ -60,6 +63,83 @@ TEST(ToolchainTest, MustHitTakesWhatIsThere) {
   options.must_hit = true;
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
   EXPECT_FALSE(world.opened);
+}
+
+Config Denying(const std::string& entries) {
+  Config config;
+  config.deny_toolchains = entries;
+  return config;
+}
+
+uint64_t OtherToolchains(const Engine& engine) {
+  return engine.Stats().store.misses[static_cast<int>(MissReason::kOtherToolchain)];
+}
+
+TEST(DeniedToolchainTest, ItsKernelsAreMissesAndItCompilesNothing) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  const auto engine = world.MakeEngine(Denying("13.0"));
+  const absl::Status refused = engine->Prepare(world.chain, 16, {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("nvrtc-13.0-aaaa is denied (\"13.0\")"));
+  EXPECT_EQ(world.compiles, 1);
+  EXPECT_GE(OtherToolchains(*engine), 1u);
+  EXPECT_EQ(engine->Stats().kernel_hits, 0u);
+  // Nothing was removed: without the list the kernel serves.
+  EXPECT_TRUE(world.MakeEngine(Denying("12.9"))->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(world.compiles, 1);
+}
+
+TEST(DeniedToolchainTest, AnotherCompilerBuildsTheKernelAnewOnce) {
+  for (const bool known : {true, false}) {  // whether the exchange is seen without opening it
+    FakeWorld world;
+    ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+    Exchange(world);
+    if (!known) world.build_id = "";
+    for (int round = 0; round < 2; ++round) {
+      const auto engine = world.MakeEngine(Denying("13.0"));
+      const auto plan = engine->Prepare(world.chain, 16, {});
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(world.compiles, 2);
+      EXPECT_EQ(OtherToolchains(*engine), !known && round == 0 ? 1u : 0u);
+    }
+  }
+}
+
+TEST(DeniedToolchainTest, KernelsOfOthersServeWhereTheOwnCompilerIsDenied) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  Exchange(world);
+  const auto engine = world.MakeEngine(Denying("13.1"));
+  const auto plan = engine->Prepare(world.chain, 16, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(engine->Stats().kernel_hits, 1u);
+  EXPECT_EQ(world.compiles, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine->Prepare(world.chain, 64, {}).status()));
+  EXPECT_EQ(world.compiles, 1);
+}
+
+TEST(DeniedToolchainTest, UnderMustHitItIsACacheMissWithTheReason) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  PrepareOptions options;
+  options.must_hit = true;
+  const absl::Status miss =
+      world.MakeEngine(Denying("13.0"))->Prepare(world.chain, 16, options).status();
+  EXPECT_EQ(StatusNumber(miss), static_cast<int32_t>(ErrorCode::kCacheMiss));
+  EXPECT_THAT(std::string(miss.message()), HasSubstr("other_toolchain: toolchain"));
+}
+
+TEST(DeniedToolchainTest, FromNowOnAndWhatIsHeldLivesOn) {
+  FakeWorld world;
+  const auto engine = world.MakeEngine();
+  const auto held = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_TRUE(absl::IsInvalidArgument(engine->DenyToolchains("everything")));
+  EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  ASSERT_TRUE(engine->DenyToolchains("13.0").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine->Prepare(world.chain, 16, {}).status()));
+  EXPECT_EQ(world.loaded, 1);
+  EXPECT_FALSE(held->Explain().empty());
 }
 
 }  // namespace

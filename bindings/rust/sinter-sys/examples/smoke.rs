@@ -49,6 +49,11 @@ unsafe fn run() -> Result<(), (sinter_status, String)> {
     call(|e| sinter_chain_add_output(chain, y, null(), e))?;
     call(|e| sinter_chain_finish(chain, e))?;
     call(|e| sinter_prepare(context, chain, 20, null(), &mut plan, e))?;
+    let (mut stats, list) = (sinter_stats::default(), CString::new("12.9, 8f3a90c1d2").unwrap());
+    call(|e| sinter_context_deny_toolchains(context, list.as_ptr(), e))?;
+    assert!(call(|e| sinter_context_deny_toolchains(context, missing.as_ptr(), e)).is_err());
+    call(|e| sinter_context_get_stats(context, &mut stats, e))?;
+    assert_eq!((stats.prepares, stats.modules_loaded), (1, 0));
     sinter_context_release(context); // release order never matters
     sinter_chain_release(chain);
     assert_eq!(sinter_plan_get_bucket(plan), 32);

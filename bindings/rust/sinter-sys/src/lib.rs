@@ -41,8 +41,38 @@ options!(sinter_context_options {
     device: i32, log_level: i32, target: *const c_char, cache_dir: *const c_char, dump_dir: *const c_char,
     nvrtc_path: *const c_char, driver_path: *const c_char, cache: i32, must_hit: i32, deterministic: i32, verify: i32,
     log: Option<extern "C" fn(usize, i32, *const c_char)>, log_user_data: usize,
-    tuning_set: *const c_char,
+    tuning_set: *const c_char, packs: *const *const c_char, pack_count: u32, unsigned_packs: i32,
+    pack_keys: *const c_char, cache_read_only: i32, cache_store: *const c_char, cache_max_bytes: u64,
+    remote: *const c_char, remote_name_space: *const c_char, remote_key_file: *const c_char,
+    remote_password_file: *const c_char, remote_publish: i32, must_hit_verified: i32,
+    deny_toolchains: *const c_char, module_cache_bytes: u64,
 });
+
+/// Counters of a context; `Default` has its size set and all counts zero.
+#[repr(C)]
+pub struct sinter_stats {
+    pub struct_size: u32, pub nvrtc_loaded: u32,
+    pub prepares: u64, pub plan_hits: u64, pub searched: u64, pub kernels_compiled: u64, pub kernel_hits: u64,
+    pub kernels_loaded: u64, pub launches: u64, pub waits: u64, pub wrong_kernels: u64, pub non_resident_fallbacks: u64,
+    pub cache_memory_hits: u64, pub cache_local_hits: u64, pub cache_puts: u64, pub cache_put_failures: u64,
+    pub cache_quarantined: u64, pub cache_misses: u64, pub cache_absent: u64, pub cache_damaged: u64,
+    pub cache_foreign_arch: u64, pub cache_other_format: u64, pub cache_other_toolchain: u64,
+    pub cache_refused_owner: u64, pub cache_in_quarantine: u64, pub cache_disabled: u64, pub cache_io_errors: u64,
+    pub search_us: f64, pub compile_us: f64, pub tuned_plans: u64, pub tuned_refused: u64,
+    pub cache_pack_hits: u64, pub cache_packs_open: u64, pub cache_packs_refused: u64,
+    pub cache_puts_dropped: u64, pub cache_evicted: u64,
+    pub cache_remote_hits: u64, pub cache_remote_puts: u64, pub cache_remote_errors: u64, pub cache_remote_down: u64,
+    pub cache_remote_opened: u64, pub compile_seconds_saved: f64, pub gpu_time_saved_us: f64,
+    pub modules_loaded: u64, pub module_bytes: u64, pub modules_unloaded: u64,
+}
+impl Default for sinter_stats {
+    fn default() -> Self {
+        // SAFETY: every field is a number; zero is valid for all of them.
+        let mut zero: Self = unsafe { core::mem::zeroed() };
+        zero.struct_size = core::mem::size_of::<Self>() as u32;
+        zero
+    }
+}
 options!(sinter_input_options {
     name: *const c_char, strides: *const i64, stride_m_powers: *const i32,
 });
@@ -66,6 +96,10 @@ extern "C" {
     pub fn sinter_context_release(context: *const sinter_context);
     pub fn sinter_context_get_tuning_digest(context: *const sinter_context, out_digest: *mut u8,
                                             error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_context_deny_toolchains(context: *mut sinter_context, entries: *const c_char,
+                                          error: *mut *mut sinter_error) -> sinter_status;
+    pub fn sinter_context_get_stats(context: *const sinter_context, stats: *mut sinter_stats,
+                                    error: *mut *mut sinter_error) -> sinter_status;
     pub fn sinter_tune(context: *mut sinter_context, chain: *const sinter_chain, m: i64,
                        options: *const sinter_tune_options, error: *mut *mut sinter_error) -> sinter_status;
     pub fn sinter_tuning_set_create(out: *mut *mut sinter_tuning_set, error: *mut *mut sinter_error) -> sinter_status;

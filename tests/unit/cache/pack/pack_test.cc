@@ -36,6 +36,24 @@ TEST_F(PackReaderTest, ServesEveryRecordThatWasExported) {
   EXPECT_EQ(findings.plans, 20u);
 }
 
+TEST_F(PackReaderTest, ToAnotherVersionOfTheLibraryItsRecordsAreOtherFormat) {
+  Fill(2);
+  PackOptions options = From(Pack());
+  for (const RecordFormat& format : {RecordFormat{kEnvelopeVersion + 1, kKernelRecordVersion},
+                                     RecordFormat{kEnvelopeVersion, kKernelRecordVersion + 1}}) {
+    options.format = format;
+    const auto pack = Open(options);
+    ASSERT_NE(pack, nullptr);
+    for (const Record& record : records_) {
+      const Lookup lookup = Get(*pack, record);
+      const bool same = record.kind == RecordKind::kPlan && format.envelope == kEnvelopeVersion;
+      EXPECT_EQ(lookup.hit, same);
+      if (same) continue;
+      EXPECT_EQ(lookup.reason, MissReason::kOtherFormat) << lookup.detail;
+    }
+  }
+}
+
 TEST_F(PackReaderTest, AnEmptyPackIsSound) {
   const auto pack = Open(From(Pack()));
   ASSERT_NE(pack, nullptr);

@@ -1,0 +1,72 @@
+#include "src/base/toolchain.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace sinter {
+namespace {
+
+constexpr absl::string_view kPrefix = "nvrtc-";
+constexpr absl::string_view kHashPrefix = "sha256:";
+constexpr size_t kLeastDigits = 8;
+
+bool AllOf(absl::string_view text, bool (*is)(unsigned char)) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [is](char c) { return is(static_cast<unsigned char>(c)); });
+}
+
+bool IsVersion(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '.');
+  return parts.size() == 2 && AllOf(parts[0], absl::ascii_isdigit) &&
+         AllOf(parts[1], absl::ascii_isdigit);
+}
+
+bool IsIdentity(absl::string_view text) {
+  absl::ConsumePrefix(&text, kHashPrefix);
+  return text.size() >= kLeastDigits && AllOf(text, absl::ascii_isxdigit);
+}
+
+}  // namespace
+
+std::string MakeToolchainId(int major, int minor, absl::string_view identity) {
+  return absl::StrCat(kPrefix, major, ".", minor, "-", identity);
+}
+
+absl::Status ToolchainDenyList::Add(absl::string_view entries) {
+  std::vector<std::string> fresh;
+  for (absl::string_view entry : absl::StrSplit(entries, ',')) {
+    entry = absl::StripAsciiWhitespace(entry);
+    if (entry.empty()) continue;
+    if (!IsVersion(entry) && !IsIdentity(entry)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "denied toolchain \"", entry.substr(0, 64), "\" is neither a version such as 13.0 nor ",
+          kLeastDigits, " or more hex digits of a build id"));
+    }
+    fresh.push_back(absl::AsciiStrToLower(entry));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  entries_.insert(entries_.end(), fresh.begin(), fresh.end());
+  any_.store(!entries_.empty(), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+std::string ToolchainDenyList::Match(absl::string_view toolchain_id) const {
+  if (empty() || !absl::ConsumePrefix(&toolchain_id, kPrefix)) return std::string();
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(toolchain_id, absl::MaxSplits('-', 1));
+  if (parts.size() != 2) return std::string();
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::string& entry : entries_) {
+    const bool match =
+        IsVersion(entry) ? parts[0] == entry : absl::StartsWithIgnoreCase(parts[1], entry);
+    if (match) return entry;
+  }
+  return std::string();
+}
+
+}  // namespace sinter

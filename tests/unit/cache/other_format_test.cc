@@ -1,0 +1,235 @@
+// Two versions of the library, an old and a new one, on one folder: what the one wrote is a counted
+// miss for the other, and both keep what is theirs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/janitor/janitor.h"
+#include "cache/store/inspect.h"
+#include "cache/tiers/tiers.h"
+#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/store_kinds.h"
+
+namespace sinter {
+namespace {
+
+using cache_testing::CountFiles;
+using cache_testing::OpenKind;
+using cache_testing::RandomBytes;
+using cache_testing::SampleKernelKey;
+using cache_testing::SampleKernelRecord;
+using cache_testing::TempDir;
+using testing::HasSubstr;
+
+constexpr RecordKind kKernel = RecordKind::kKernel;
+constexpr RecordKind kPlan = RecordKind::kPlan;
+constexpr int kKeys = 10;
+
+const RecordFormat kOld;
+const RecordFormat kNewEnvelope{kEnvelopeVersion + 1, kKernelRecordVersion};
+const RecordFormat kNewKernel{kEnvelopeVersion, kKernelRecordVersion + 1};
+
+// A key as a version of that format makes it: it names the format.
+std::string KeyOf(int i, const RecordFormat& format) {
+  KernelKey key = SampleKernelKey(i);
+  key.format_version = format.kernel | format.envelope << 16;
+  return EncodeKey(key);
+}
+
+std::string PayloadOf(const RecordFormat& format) {
+  return EncodeKernelRecord(SampleKernelRecord(), format);
+}
+
+class OtherFormatTest : public testing::TestWithParam<LocalStoreKind> {
+ protected:
+  std::unique_ptr<TieredStore> Tiers(const RecordFormat& format) {
+    TierOptions options;
+    options.local_root = temp_.path();
+    options.local_kind = GetParam();
+    options.memory_bytes = 0;
+    options.write_behind = false;
+    options.sync = false;
+    options.format = format;
+    return MakeTieredStore(options);
+  }
+  uint64_t OtherFormats(const Store& store) {
+    return store.Stats().misses[static_cast<int>(MissReason::kOtherFormat)];
+  }
+  void FillBoth() {
+    for (const RecordFormat& format : {kOld, kNewEnvelope}) {
+      const auto store = OpenKind(GetParam(), temp_.path(), nullptr, false, format);
+      for (int i = 0; i < kKeys; ++i) {
+        const std::string key = KeyOf(i, format);
+        ASSERT_TRUE(store->Put(kKernel, key, Sha256(key), RandomBytes(10000, i)).ok());
+      }
+      ASSERT_TRUE(store
+                      ->Put(kPlan, absl::StrCat("plan ", format.envelope),
+                            Sha256(absl::StrCat("plan ", format.envelope)), "plan")
+                      .ok());
+    }
+  }
+  int Hits(LocalStoreKind kind, const std::string& root, const RecordFormat& format) {
+    const auto store = OpenKind(kind, root, nullptr, false, format);
+    int hits = 0;
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string key = KeyOf(i, format);
+      const Lookup got = store->Get(kKernel, key, Sha256(key));
+      hits += got.hit && got.payload == RandomBytes(10000, i) ? 1 : 0;
+    }
+    return hits;
+  }
+  TempDir temp_;
+};
+
+// Keys name their format, so this takes a key that does not, or a hand.
+TEST_P(OtherFormatTest, UnderOneNameTheOthersRecordIsACountedMissAndIsNotMovedAside) {
+  for (const RecordFormat& fresh : {kNewEnvelope, kNewKernel}) {
+    const std::string key = KeyOf(static_cast<int>(fresh.envelope), kOld);
+    Tiers(kOld)->Put(kKernel, key, PayloadOf(kOld));
+    {
+      const auto store = Tiers(fresh);
+      const Lookup miss = store->Get(kKernel, key);
+      EXPECT_FALSE(miss.hit);
+      EXPECT_EQ(miss.reason, MissReason::kOtherFormat) << miss.detail;
+      EXPECT_EQ(OtherFormats(*store), 1u);
+      EXPECT_EQ(store->Stats().quarantined, 0u);
+    }
+    EXPECT_TRUE(Tiers(kOld)->Get(kKernel, key).hit);
+    {
+      const auto store = Tiers(fresh);
+      store->Put(kKernel, key, PayloadOf(fresh));
+      EXPECT_EQ(store->Get(kKernel, key).payload, PayloadOf(fresh));
+    }
+    const auto store = Tiers(kOld);
+    EXPECT_EQ(store->Get(kKernel, key).reason, MissReason::kOtherFormat);
+    EXPECT_EQ(OtherFormats(*store), 1u);
+  }
+}
+
+TEST_P(OtherFormatTest, UnderTheirOwnKeysBothReadBackWhatTheyPut) {
+  FillBoth();
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(Hits(GetParam(), temp_.path(), kOld), kKeys);
+    EXPECT_EQ(Hits(GetParam(), temp_.path(), kNewEnvelope), kKeys);
+  }
+}
+
+TEST_P(OtherFormatTest, AWalkTellsTheOthersRecordsFromDamage) {
+  FillBoth();
+  const auto store = OpenKind(GetParam(), temp_.path());
+  int own = 0, other = 0, unsound = 0;
+  RecordVisitor visitor;
+  visitor.record = [&](const Digest&, const Envelope&) {
+    ++own;
+    return absl::OkStatus();
+  };
+  visitor.other_format = [&](RecordKind, const Digest&, absl::string_view envelope) {
+    EXPECT_TRUE(ReadEnvelope(envelope, kNewEnvelope).ok);
+    ++other;
+    return absl::OkStatus();
+  };
+  visitor.unsound = [&](absl::string_view, absl::string_view) {
+    ++unsound;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(store->ForEach(visitor).ok());
+  EXPECT_EQ(own, kKeys + 1);
+  EXPECT_EQ(other, kKeys + 1);
+  EXPECT_EQ(unsound, 0);
+}
+
+TEST_P(OtherFormatTest, TheJanitorOfEitherVersionCountsAndEvictsBoth) {
+  FillBoth();
+  for (const RecordFormat& format : {kOld, kNewEnvelope}) {
+    const auto store = OpenKind(GetParam(), temp_.path(), nullptr, false, format);
+    const auto before = store->List();
+    ASSERT_TRUE(before.ok());
+    uint64_t bytes = 0;
+    for (const StoredEntry& entry : *before) bytes += entry.bytes;
+    SweepLimits limits;
+    limits.max_bytes = bytes / 2;
+    const auto report = Sweep(store.get(), limits);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->records, before->size());
+    EXPECT_EQ(report->bytes, bytes);
+    EXPECT_GT(report->evicted, before->size() / 3);
+  }
+  const int left =
+      Hits(GetParam(), temp_.path(), kOld) + Hits(GetParam(), temp_.path(), kNewEnvelope);
+  EXPECT_LT(left, kKeys);
+  SweepLimits nothing;
+  nothing.max_bytes = 1;
+  EXPECT_TRUE(Sweep(OpenKind(GetParam(), temp_.path()).get(), nothing).ok());
+  EXPECT_EQ(Hits(GetParam(), temp_.path(), kNewEnvelope), 0);
+}
+
+TEST_P(OtherFormatTest, ConversionByEitherVersionTakesBothOver) {
+  FillBoth();
+  const LocalStoreKind other =
+      GetParam() == LocalStoreKind::kTables ? LocalStoreKind::kDatabase : LocalStoreKind::kTables;
+  for (const RecordFormat& format : {kOld, kNewEnvelope}) {
+    TempDir target;
+    {
+      const auto from = OpenKind(GetParam(), temp_.path(), nullptr, false, format);
+      const auto to = OpenKind(other, target.path(), nullptr, false, format);
+      const auto report = ConvertStore(from.get(), to.get(), /*remove_source=*/false);
+      ASSERT_TRUE(report.ok()) << report.status();
+      EXPECT_EQ(report->records, 2u * (kKeys + 1));
+      EXPECT_EQ(report->other_format, 1u + kKeys);
+      EXPECT_EQ(report->unsound, 0u);
+      EXPECT_EQ(report->failed, 0u) << report->first_failure;
+      EXPECT_EQ(ConvertStore(from.get(), to.get(), false)->failed, 0u);  // again, over itself
+    }
+    EXPECT_EQ(Hits(other, target.path(), kOld), kKeys);
+    EXPECT_EQ(Hits(other, target.path(), kNewEnvelope), kKeys);
+  }
+  TempDir target;
+  const auto from = OpenKind(GetParam(), temp_.path()), to = OpenKind(other, target.path());
+  EXPECT_EQ(ConvertStore(from.get(), to.get(), /*remove_source=*/true)->removed, 2u * (kKeys + 1));
+  EXPECT_TRUE(from->List()->empty());
+}
+
+TEST_P(OtherFormatTest, AnUnreadRecordNeverReplacesOneAndNeverReturnsFromQuarantine) {
+  const auto store = OpenKind(GetParam(), temp_.path());
+  Envelope envelope;
+  envelope.kind = kPlan;
+  envelope.key = "key";
+  envelope.payload = "new";
+  const std::string unread = EncodeEnvelope(envelope, kNewEnvelope);
+  ASSERT_TRUE(store->Put(kPlan, "key", Sha256("key"), "mine").ok());
+  EXPECT_TRUE(store->PutUnread(kPlan, Sha256("key"), unread).ok());
+  EXPECT_EQ(store->Get(kPlan, "key", Sha256("key")).payload, "mine");
+  ASSERT_TRUE(store->Quarantine(kPlan, Sha256("bad"), "seed 1").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(store->PutUnread(kPlan, Sha256("bad"), unread)));
+}
+
+TEST(OtherFormatReportTest, CountsThemApart) {
+  TempDir temp;
+  for (const RecordFormat& format : {kOld, kNewEnvelope}) {
+    const auto store = OpenKind(LocalStoreKind::kTables, temp.path(), nullptr, false, format);
+    const std::string key = KeyOf(0, format);
+    ASSERT_TRUE(store->Put(kKernel, key, Sha256(key), PayloadOf(format)).ok());
+  }
+  const auto report = InspectLocalStore(temp.path());
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->kernels, 1u);
+  EXPECT_EQ(report->other_format, 1u);
+  EXPECT_EQ(report->unsound, 0u);
+}
+
+TEST(OtherFormatEnvelopeTest, DamageOfAnotherVersionsRecordIsDamage) {
+  Envelope envelope;
+  envelope.kind = kPlan;
+  envelope.key = "key";
+  envelope.payload = "payload";
+  std::string bytes = EncodeEnvelope(envelope, kNewEnvelope);
+  EXPECT_EQ(ReadEnvelope(bytes).reason, MissReason::kOtherFormat);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  EXPECT_EQ(ReadEnvelope(bytes).reason, MissReason::kDamaged);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, OtherFormatTest,
+                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
+                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
+
+}  // namespace
+}  // namespace sinter
