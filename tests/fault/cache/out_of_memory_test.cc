@@ -3,59 +3,11 @@
 // process, LevelDB's table engine included.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <iostream>
-#include <new>
 
 #include "cache/tiers/tiers.h"
+#include "tests/fault/cache/failing_new.h"
 #include "tests/unit/cache/cache_testing.h"
-
-namespace {
-
-// Allocations of this thread left before one fails; negative: none does.
-thread_local int64_t until_failure = -1;
-thread_local bool for_ever = false;
-std::atomic<int64_t> live{0};
-
-bool Fails() {
-  if (until_failure < 0) return false;
-  if (until_failure > 0) {
-    --until_failure;
-    return false;
-  }
-  if (!for_ever) until_failure = -1;
-  return true;
-}
-
-void* Allocate(size_t size) {
-  void* memory = Fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
-  if (memory != nullptr) ++live;
-  return memory;
-}
-
-// Not inlined: an optimising compiler would see free() beside a replaced operator new and warn of a
-// mismatch.
-__attribute__((noinline)) void Free(void* memory) {
-  if (memory != nullptr) --live;
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(size_t size) {
-  if (void* memory = Allocate(size)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new[](size_t size) { return operator new(size); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void operator delete(void* memory) noexcept { Free(memory); }
-void operator delete(void* memory, size_t) noexcept { Free(memory); }
-void operator delete[](void* memory) noexcept { Free(memory); }
-void operator delete[](void* memory, size_t) noexcept { Free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { Free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { Free(memory); }
 
 namespace sinter {
 namespace {
@@ -79,16 +31,9 @@ class OutOfMemoryTest : public testing::TestWithParam<bool> {
     options.write_behind = write_behind;
     return MakeTieredStore(options);
   }
-  // Fails the n-th allocation of `call`; false when there are not so many. What the store keeps is
-  // no leak, so growth counts only if it repeats.
   template <typename Call>
   bool FailAt(int64_t n, const Call& call) {
-    until_failure = n;
-    for_ever = GetParam();
-    call();
-    const bool reached = until_failure <= 0 && (for_ever || until_failure == -1);
-    until_failure = -1;
-    return reached;
+    return FailAllocation(n, GetParam(), call);
   }
   TempDir temp_{"/dev/shm"};
 };
