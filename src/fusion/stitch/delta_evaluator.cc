@@ -217,14 +217,16 @@ bool DeltaEvaluator::IsLegal(const StitchPattern& pattern) { return Score(patter
 double DeltaEvaluator::ScoreOf(const StitchPattern& pattern) {
   if (pattern.empty() || !pattern.IsConvex()) return kIllegal;
   int count = 0, values = 0;
-  bool opaque = false;
+  bool opaque = false, reduces = false;
   pattern.vertices().ForEach([&](int v) {
     ++count;
+    reduces = reduces || graph_.vertex(v).op_class == OpClass::kReduction;
     values += static_cast<int>(graph_.vertex(v).values.size());
     opaque = opaque || graph_.vertex(v).opaque;
   });
   if (count == 1) return 0;
-  if (opaque || values > options_.max_values) return kIllegal;
+  const int most = reduces ? options_.max_reducing_values : options_.max_values;
+  if (opaque || values > most) return kIllegal;
   const DeltaTime time = TimeOf(pattern.vertices());
   if (time.operands > options_.max_operands) return kIllegal;
   if (time.barriers > 0 && !options_.allow_cooperative) return kIllegal;

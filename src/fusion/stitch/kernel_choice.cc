@@ -47,7 +47,8 @@ class Chooser {
     const std::vector<NodeSet> components = Components(vertices);
     const int barriers = evaluator_->TimeOf(vertices).barriers;
     if (whole.ok() && components.size() == 1 && barriers == 0) return Kernels{*std::move(whole)};
-    absl::StatusOr<Kernels> parts = SettleAll(components.size() > 1 ? components : Cut(vertices));
+    absl::StatusOr<Kernels> parts =
+        SettleAll(components.size() > 1 ? Halves(components) : Cut(vertices));
     if (!whole.ok()) {
       if (out_.refusals.size() < kMostRefusals) {
         out_.refusals.push_back(std::string(whole.status().message()));
@@ -98,6 +99,14 @@ class Chooser {
     return list;
   }
 
+  std::vector<NodeSet> Halves(const std::vector<NodeSet>& components) const {
+    std::vector<NodeSet> halves(2, NodeSet(graph_.size()));
+    for (size_t i = 0; i < components.size(); ++i) {
+      halves[i < components.size() / 2 ? 0 : 1].Unite(components[i]);
+    }
+    return halves;
+  }
+
   // Two parts of which the first needs nothing of the second: before and behind the first grid
   // barrier, else the topological halves.
   std::vector<NodeSet> Cut(const NodeSet& vertices) {
@@ -122,12 +131,12 @@ class Chooser {
 }  // namespace
 
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
-                                            const NodeSet& opaque_groups, DeltaEvaluator* evaluator,
+                                            const NodeSet& groups, DeltaEvaluator* evaluator,
                                             LatencyEvaluator* latency) {
   ChosenKernels chosen;
   Chooser chooser(graph, evaluator, latency, &chosen);
   for (const StitchPattern& pattern : plan.InOrder()) {
-    if (pattern.vertices().Intersects(opaque_groups)) {
+    if (pattern.vertices().Intersects(groups)) {
       chooser.Add({pattern.vertices(), nullptr, 0});
     } else {
       SINTER_RETURN_IF_ERROR(chooser.AddPattern(pattern.vertices()));
