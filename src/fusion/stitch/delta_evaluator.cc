@@ -72,7 +72,9 @@ void DeltaEvaluator::VisitInside(int vertex, const StitchRead& read, DeltaTime* 
   const StitchTensor& tensor = graph_.tensor(read.tensor);
   const auto at = static_cast<size_t>(vertex), from = static_cast<size_t>(tensor.vertex);
   const StitchVertex& v = graph_.vertex(vertex);
-  const bool crosses = CrossesUnits(read.units, v.iteration);
+  // What a barrier has just made whole is there for all units.
+  const bool whole = done_[from] > phase_[from];
+  const bool crosses = !whole && CrossesUnits(read.units, v.iteration);
   phase_[at] = std::max(phase_[at], done_[from] + (crosses ? 1 : 0));
   if (phase_[at] > phase_[from]) {  // through L2: written once for all, read
     time->penalty_us += 2 * AsDouble(read.bytes) / model_.l2_bytes_per_us;

@@ -1,5 +1,6 @@
 #include "src/fusion/stitch/kernel_choice.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -50,13 +51,17 @@ class Chooser {
     absl::StatusOr<Kernels> parts =
         SettleAll(components.size() > 1 ? Halves(components) : Cut(vertices));
     if (!whole.ok()) {
-      if (out_.refusals.size() < kMostRefusals) {
-        out_.refusals.push_back(std::string(whole.status().message()));
-      }
+      NoteRefusal(std::string(whole.status().message()));
       return parts;
     }
     if (parts.ok() && Sum(*parts) < whole->us) return parts;
     return Kernels{*std::move(whole)};
+  }
+
+  void NoteRefusal(std::string why) {
+    std::vector<std::string>& told = out_.refusals;
+    if (told.size() == kMostRefusals) return;
+    if (std::find(told.begin(), told.end(), why) == told.end()) told.push_back(std::move(why));
   }
 
   // Names the op as the chain numbers it.

@@ -132,7 +132,7 @@ class StitchGraphMaker {
   }
 
   // Whether `value` is computed with its only reader: one way leads there, nothing is computed
-  // twice but light ops, and what it reads is no more to hand over than its result. Without
+  // twice but light ops, and what it reads is hardly more to hand over than its result. Without
   // contraction only a view that must be stored takes along what it shows.
   bool JoinsReader(ValueId value, const VertexReads& reads) const {
     const OpClass op_class = ClassOf(chain_, value);
@@ -154,7 +154,7 @@ class StitchGraphMaker {
     if (roles_.group[At(reader)] >= 0) return false;
     if (ClassOf(chain_, reader) == OpClass::kProduct) return false;
     if (op_class == OpClass::kExpensive && most > elements) return false;
-    return HandOverOf(reads) <= 2 * StoredBytes(value);
+    return 4 * HandOverOf(reads) <= 9 * StoredBytes(value);
   }
 
   // Bytes moved to hand the operands to another kernel: inputs are there already.

@@ -1,26 +1,276 @@
-// The explorer's plans: what is fused, legality, time, and independence of the order of building.
+// The explorer's parts: vertices, bodies, PatternReduction, sets of patterns, its time.
 #include "src/fusion/stitch/explorer.h"
 
 #include <chrono>
 #include <cstdio>
+#include <list>
+#include <utility>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/kernel_choice.h"
+#include "src/fusion/stitch/remote_fusion.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::H200;
+using ::testing::HasSubstr;
 
-StitchGraph GraphOf(const Chain& chain, bool contract = true) {
+// The chain, which graphs point to, is kept.
+StitchGraph GraphOf(Chain made, bool contract = true, int64_t bucket = 128) {
+  static std::list<Chain> kept;
+  kept.push_back(std::move(made));
+  const Chain& chain = kept.back();
   StitchGraphOptions options;
   options.contract = contract;
-  absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 128, {}, options);
+  absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, bucket, {}, options);
   EXPECT_TRUE(graph.ok()) << graph.status();
   return *std::move(graph);
+}
+
+NodeSet SetOf(const StitchGraph& graph, const std::vector<int>& vertices) {
+  return StitchPattern::Of(graph, vertices).vertices();
+}
+
+NodeSet Everything(const StitchGraph& graph) {
+  NodeSet all(graph.size());
+  for (int v = 0; v < graph.size(); ++v) all.Add(v);
+  return all;
+}
+
+TEST(StitchGraph, ViewsScalarsAndTinyConesAreNoVertices) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {4096, 1024});
+  const ValueId gamma = g.In(DType::kBF16, {1024}, true);
+  const ValueId scale = g.Mul(g.Cast(gamma, DType::kF32), g.Const(2));  // tiny: computed again
+  const ValueId wide = g.Cast(x, DType::kF32);                          // a widening cast
+  const ValueId y = g.Mul(wide, g.Spread(scale, wide));
+  g.Out(g.Cast(y, DType::kBF16));
+  const StitchGraph graph = GraphOf(g.Finish(), false);
+  ASSERT_EQ(graph.size(), 2);  // the product and the cast that rounds it
+  EXPECT_EQ(graph.vertex(0).consumers, std::vector<int>{1});
+  EXPECT_EQ(graph.vertex(0).reads.size(), 2u);
+}
+
+TEST(StitchGraph, ContractsWhatIsFreeToComputeAlongAndNothingElse) {
+  const StitchGraph graph = GraphOf(ParseProblem("softmax rows=M cols=1024")->chain);
+  // max, exp (three readers' cone: kept), sum, and the division with the cast that rounds it.
+  std::vector<OpClass> classes;
+  for (int v = 0; v < graph.size(); ++v) classes.push_back(graph.vertex(v).op_class);
+  EXPECT_THAT(classes, ElementsAre(OpClass::kReduction, OpClass::kExpensive, OpClass::kReduction,
+                                   OpClass::kLight));
+}
+
+TEST(StitchGraph, AStoredViewIsAVertexThatNobodyReads) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {64, 32});
+  const ValueId t = *g.builder().Transpose(x, {1, 0});
+  g.Out(t);
+  g.Out(g.Un(UnaryKind::kTanh, t));
+  const StitchGraph graph = GraphOf(g.Finish());
+  ASSERT_EQ(graph.size(), 2);
+  EXPECT_TRUE(graph.vertex(0).consumers.empty());
+  EXPECT_TRUE(graph.vertex(1).producers.empty());
+}
+
+TEST(StitchGraph, ReadersOfAnInputComeBeforeTheOutputInItsBuffer) {
+  testing::Graph g;
+  const ValueId w = g.In(DType::kF32, {256, 256});
+  const ValueId next = g.Un(UnaryKind::kTanh, w);
+  g.Out(next, {{}, w});
+  g.Out(g.Un(UnaryKind::kExp, w));
+  const StitchGraph graph = GraphOf(g.Finish());
+  ASSERT_EQ(graph.size(), 2);
+  const int writer = graph.VertexOf(graph.chain().outputs()[0].value);
+  EXPECT_EQ(graph.vertex(writer).producers.size(), 1u);
+}
+
+TEST(StitchGraph, RefusesAnOutputInABufferThatIsReadAfterIt) {
+  testing::Graph g;
+  const ValueId w = g.In(DType::kF32, {256, 256});
+  const ValueId next = g.Un(UnaryKind::kTanh, w);
+  g.Out(next, {{}, w});
+  g.Out(g.Mul(g.Un(UnaryKind::kExp, next), w));
+  const Chain chain = g.Finish();
+  const auto graph = StitchGraph::Make(chain, 1, {}, {});
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("output 0"));
+}
+
+TEST(ExtractBody, HandsOverWhatLeavesInItsOwnDtype) {
+  const Chain chain = ParseProblem("layernorm rows=M cols=1024")->chain;
+  const StitchGraph graph = GraphOf(chain);
+  const absl::StatusOr<StitchBody> first = ExtractBody(graph, SetOf(graph, {0}));
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->outputs.size(), 1u);  // the mean
+  EXPECT_EQ(first->outputs[0].output, -1);
+  EXPECT_EQ(ToString(first->body.output_type(0)), "f32[M,1]");
+  const absl::StatusOr<StitchBody> all = ExtractBody(graph, Everything(graph));
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->body.CanonicalBytes(), chain.CanonicalBytes());
+}
+
+TEST(ExtractBody, KeepsStridesAndMarksOfInputsAndStridesOfOutputs) {
+  testing::Graph g;
+  InputOptions input;
+  input.strides = {Stride{128, 0}, Stride{1, 0}};
+  const TensorType type{DType::kF32, {Dim::Constant(8), Dim::Constant(64)}};
+  const ValueId x = *g.builder().Input(type, input);
+  OutputOptions output;
+  output.strides = {Stride{256, 0}, Stride{1, 0}};
+  const ValueId y = g.Un(UnaryKind::kExp, x);
+  g.Out(y, output);
+  g.Out(g.Sub(y, g.Spread(g.Mean(y, 1), y)));
+  const Chain chain = g.Finish();
+  const StitchGraph graph = GraphOf(chain);
+  const int exp = graph.VertexOf(chain.outputs()[0].value);
+  const StitchBody first = *ExtractBody(graph, SetOf(graph, {exp}));
+  EXPECT_EQ(first.body.input_op(0).strides, input.strides);
+  EXPECT_EQ(first.body.outputs()[0].strides, output.strides);
+  NodeSet rest = Everything(graph);
+  rest.Remove(exp);
+  const StitchBody second = *ExtractBody(graph, rest);
+  EXPECT_EQ(second.body.input_op(0).strides, output.strides);  // read where it was written
+}
+
+TEST(ExtractBody, EqualLayersGiveEqualBodies) {
+  const Chain chain = testing::TransformerGlue(4, 256, 128);
+  const StitchGraph graph = GraphOf(chain);
+  testing::SimpleCosts costs;
+  LatencyEvaluator latency(&costs);
+  const std::vector<PatternSet> plans = ExploreFusion(graph, H200(), {});
+  for (const StitchPattern& pattern : plans[0].InOrder()) {
+    if (graph.vertex(pattern.vertices().First()).opaque) continue;
+    EXPECT_TRUE(latency.Evaluate(graph, pattern.vertices()).ok());
+  }
+  // The first, the two of a layer, the last.
+  EXPECT_LE(costs.asked(), 4);
+}
+
+TEST(PatternReduction, CandidatesBeginAtTheirVertexAndAreLegalAndFew) {
+  const StitchGraph graph = GraphOf(testing::RandomDag(5, 80, 2048, 512), false);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  const PatternReduction reduction(&evaluator, kPatternsAVertex);
+  for (int v = 0; v < graph.size(); ++v) {
+    ASSERT_FALSE(reduction.Of(v).empty());
+    ASSERT_LE(reduction.Of(v).size(), 3u);
+    double before = reduction.Of(v)[0].score;
+    for (const ScoredPattern& candidate : reduction.Of(v)) {
+      EXPECT_EQ(candidate.pattern.vertices().First(), v);
+      EXPECT_TRUE(candidate.pattern.IsConvex());
+      EXPECT_LE(candidate.score, before);
+      before = candidate.score;
+    }
+    EXPECT_GE(reduction.Of(v)[0].score, 0);  // it alone is always a candidate
+  }
+}
+
+TEST(PatternReduction, FusesALayerNormWhole) {
+  const StitchGraph graph = GraphOf(ParseProblem("layernorm rows=M cols=1024")->chain, true, 8192);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  const PatternReduction reduction(&evaluator, kPatternsAVertex);
+  EXPECT_EQ(reduction.Of(0)[0].pattern.size(), graph.size());
+}
+
+TEST(RemoteFusion, TheVirtualProducerPacksWhatNothingConnects) {
+  testing::Graph g;
+  for (int i = 0; i < 4; ++i) g.Out(g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1000})));
+  const StitchGraph graph = GraphOf(g.Finish());
+  DeltaEvaluator evaluator(graph, H200(), {});
+  PatternReduction reduction(&evaluator, kPatternsAVertex);
+  const std::vector<ScoredPattern> remote = RemoteFusion(graph, &reduction);
+  ASSERT_FALSE(remote.empty());
+  EXPECT_EQ(remote[0].pattern.size(), 4);
+  const DeviceModel model = H200();
+  EXPECT_NEAR(remote[0].score, 3 * (model.launch_us + model.fill_us + model.drain_us), 0.1);
+}
+
+TEST(DeltaEvaluator, CountsWhatIsNotMovedNotLaunchedAndWaitedFor) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {8192, 4096});
+  const ValueId y = g.Un(UnaryKind::kTanh, x);
+  const ValueId mean = g.Mean(y, 0);
+  g.Out(g.Sub(y, g.Spread(mean, y)));
+  const StitchGraph graph = GraphOf(g.Finish(), false);
+  ASSERT_EQ(graph.size(), 3);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  const DeltaTime whole = evaluator.TimeOf(Everything(graph));
+  EXPECT_EQ(whole.barriers, 1);  // the column means
+  EXPECT_EQ(whole.operands, 2);
+  EXPECT_NEAR(whole.memory_us, 2 * 8192.0 * 4096 * 4 / H200().hbm_bytes_per_us, 0.1);
+  const StitchPattern all = StitchPattern::Of(graph, {0, 1, 2});
+  EXPECT_NEAR(evaluator.Score(all), evaluator.AloneUs(Everything(graph)) - whole.total(), 1e-9);
+  DeltaOptions forbidden;
+  forbidden.allow_cooperative = false;
+  EXPECT_FALSE(DeltaEvaluator(graph, H200(), forbidden).IsLegal(all));
+  // Around a member that is left out.
+  EXPECT_FALSE(evaluator.IsLegal(StitchPattern::Of(graph, {0, 2})) && graph.After(0).Contains(1) &&
+               graph.Before(2).Contains(1));
+}
+
+TEST(PatternSet, SeesCyclesThroughOtherPatterns) {
+  // a -> b, c -> d: {a, d} and {c, b} need each other.
+  testing::Graph g;
+  const ValueId a = g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1000, 64}));
+  const ValueId c = g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1000, 64}));
+  g.Out(a);
+  g.Out(c);
+  g.Out(g.Un(UnaryKind::kExp, a));
+  g.Out(g.Un(UnaryKind::kExp, c));
+  const Chain chain = g.Finish();
+  const StitchGraph graph = GraphOf(chain);
+  const auto vertex = [&](int output) {
+    return graph.VertexOf(chain.outputs()[static_cast<size_t>(output)].value);
+  };
+  PatternSet set(graph);
+  set.Add({StitchPattern::Of(graph, {vertex(0), vertex(3)}), 1});
+  const StitchPattern other = StitchPattern::Of(graph, {vertex(1), vertex(2)});
+  EXPECT_TRUE(other.IsConvex());
+  EXPECT_FALSE(set.Overlaps(other));
+  EXPECT_TRUE(set.MakesCycle(other));
+  EXPECT_FALSE(set.MakesCycle(other, {0}));
+}
+
+TEST(ChooseKernels, CutsWhatIsRefusedAndSaysWhy) {
+  const StitchGraph graph = GraphOf(ParseProblem("layernorm rows=M cols=1024")->chain);
+  PatternSet plan(graph);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  plan.Add({StitchPattern::Of(graph, Everything(graph).ToVector()), 0});
+  testing::SimpleCosts costs([](const Chain& body) {
+    int reductions = 0;
+    for (const Op& op : body.ops()) reductions += op.kind == OpKind::kReduce;
+    return reductions > 1 ? "two reductions" : "";
+  });
+  LatencyEvaluator latency(&costs);
+  const auto chosen = ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_GE(chosen->kernels.size(), 2u);
+  EXPECT_THAT(chosen->refusals, ElementsAre("two reductions"));
+  NodeSet covered(graph.size());
+  for (const CostedKernel& kernel : chosen->kernels) covered.Unite(kernel.vertices);
+  EXPECT_TRUE(covered == Everything(graph));
+}
+
+TEST(ChooseKernels, NamesTheOpThatIsRefusedAlone) {
+  const StitchGraph graph = GraphOf(ParseProblem("softmax rows=M cols=64")->chain, false);
+  testing::SimpleCosts costs([](const Chain&) { return "no"; });
+  LatencyEvaluator latency(&costs);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  const auto chosen =
+      ChooseKernels(graph, PatternSet(graph), NodeSet(graph.size()), &evaluator, &latency);
+  EXPECT_THAT(std::string(chosen.status().message()), HasSubstr("(reduce): no"));
+}
+
+TEST(Explorer, PacksAdamOverManyTensorsIntoOneKernel) {
+  const StitchGraph graph = GraphOf(testing::AdamOver(std::vector<int64_t>(60, 1 << 16)));
+  const std::vector<PatternSet> plans = ExploreFusion(graph, H200(), {});
+  EXPECT_EQ(plans[0].InOrder().size(), 1u);
 }
 
 double Milliseconds(std::chrono::steady_clock::time_point since) {
@@ -28,22 +278,27 @@ double Milliseconds(std::chrono::steady_clock::time_point since) {
       .count();
 }
 
-TEST(Explorer, TimesLargeGraphs) {
-  for (const auto& [name, chain] : std::vector<std::pair<const char*, Chain>>{
-           {"50 random ops", testing::RandomDag(1, 50, 4096, 1024)},
-           {"200 random ops", testing::RandomDag(2, 200, 4096, 1024)},
-           {"2000 random ops", testing::RandomDag(3, 2000, 4096, 1024)},
-           {"44 layers of glue", testing::TransformerGlue(44, 4096, 1024)},
-           {"adam over 60 tensors", testing::AdamOver(std::vector<int64_t>(60, 1 << 20))}}) {
+// Printed; the bounds are many times what one core takes.
+TEST(Explorer, TakesLessThanASecondForTwoThousandOps) {
+  struct Timed {
+    const char* name;
+    Chain chain;
+    double most_ms;
+  };
+  const Timed all[] = {
+      {"random", testing::RandomDag(1, 50, 4096, 1024), 500},
+      {"random", testing::RandomDag(2, 200, 4096, 1024), 2000},
+      {"random", testing::RandomDag(3, 2000, 4096, 1024), 10000},
+      {"layers around products", testing::TransformerGlue(36, 4096, 1024), 10000},
+      {"adam over 60 tensors", testing::AdamOver(std::vector<int64_t>(60, 1 << 20)), 10000}};
+  for (const Timed& timed : all) {
     const auto start = std::chrono::steady_clock::now();
-    const StitchGraph graph = GraphOf(chain);
-    const double graph_ms = Milliseconds(start);
+    const StitchGraph graph = GraphOf(timed.chain);
     const std::vector<PatternSet> plans = ExploreFusion(graph, H200(), {});
     const double ms = Milliseconds(start);
-    std::printf("%-22s %5zu ops %5d vertices %8.1f ms (graph %.1f) kernels %zu f %.1f us\n", name,
-                chain.ops().size(), graph.size(), ms, graph_ms, plans[0].InOrder().size(),
-                plans[0].score());
-    EXPECT_LT(ms, chain.ops().size() <= 60 ? 500 : 10000);
+    std::printf("%-24s %5zu ops %5d vertices %4zu kernels %8.1f ms\n", timed.name,
+                timed.chain.ops().size(), graph.size(), plans[0].InOrder().size(), ms);
+    EXPECT_LT(ms, timed.most_ms);
   }
 }
 
