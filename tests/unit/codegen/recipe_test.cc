@@ -75,6 +75,18 @@ TEST(Recipe, HalvesTheBoxesThatPairsShare) {
   EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 64));  // half of K's 128
 }
 
+TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+  spec.constant_rows = true;
+  const LaunchRecipe r = RecipeFor(spec);
+  ASSERT_EQ(r.args.size(), 5u);
+  EXPECT_EQ(r.args[3].int_value, 0);  // the result does not move with pieces of a launch
+  EXPECT_EQ(r.args[4].kind, ArgKind::kInt32);
+  EXPECT_EQ(r.args[4].int_value, spec.problem.bucket);
+  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(spec.problem.bucket), 2048,
+            128);
+}
+
 TEST(Recipe, OfAGatedGridExchange) {
   const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const LaunchRecipe r = RecipeFor(spec);

@@ -22,6 +22,19 @@ TEST(PlanCodec, RoundTripsEveryField) {
   }
 }
 
+TEST(PlanCodec, KernelsOfConstantRowsAreOfTheirOwnBucket) {
+  Plan plan = SampleUnfusedPlan();
+  const Digest before = plan.PlanDigest();
+  plan.bucket = 64;
+  EXPECT_FALSE(Plan::Decode(plan.Encode()).ok());
+  for (PlannedKernel& kernel : plan.kernels) kernel.spec.constant_rows = true;
+  const auto back = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(back->kernels[0].spec == plan.kernels[0].spec);
+  EXPECT_TRUE(back->kernels[0].spec.constant_rows);
+  EXPECT_FALSE(plan.PlanDigest() == before);
+}
+
 TEST(PlanCodec, EveryTruncationIsDataLoss) {
   const std::string bytes = SampleUnfusedPlan().Encode();
   for (size_t cut = 0; cut < bytes.size(); cut++) {
