@@ -49,7 +49,7 @@ class Chooser {
     const int barriers = evaluator_->TimeOf(vertices).barriers;
     if (whole.ok() && components.size() == 1 && barriers == 0) return Kernels{*std::move(whole)};
     absl::StatusOr<Kernels> parts =
-        SettleAll(components.size() > 1 ? Halves(components) : Cut(vertices));
+        SettleAll(components.size() > 1 ? Apart(components) : Cut(vertices));
     if (!whole.ok()) {
       NoteRefusal(std::string(whole.status().message()));
       return parts;
@@ -104,7 +104,26 @@ class Chooser {
     return list;
   }
 
-  std::vector<NodeSet> Halves(const std::vector<NodeSet>& components) const {
+  // The units of a component's first reduction; nothing without one. One kernel packs best what has
+  // the same units.
+  std::pair<int64_t, int64_t> UnitsOf(const NodeSet& component) const {
+    for (int v : component.ToVector()) {
+      const StitchVertex& vertex = graph_.vertex(v);
+      if (vertex.op_class == OpClass::kReduction) return {vertex.result_units, vertex.iteration};
+    }
+    return {0, 0};
+  }
+
+  // Components by their units, or in halves when all have the same.
+  std::vector<NodeSet> Apart(const std::vector<NodeSet>& components) const {
+    std::map<std::pair<int64_t, int64_t>, NodeSet> by_units;
+    for (const NodeSet& component : components) {
+      by_units.try_emplace(UnitsOf(component), NodeSet(graph_.size()))
+          .first->second.Unite(component);
+    }
+    std::vector<NodeSet> groups;
+    for (auto& [units, group] : by_units) groups.push_back(std::move(group));
+    if (groups.size() > 1) return groups;
     std::vector<NodeSet> halves(2, NodeSet(graph_.size()));
     for (size_t i = 0; i < components.size(); ++i) {
       halves[i < components.size() / 2 ? 0 : 1].Unite(components[i]);
