@@ -10,7 +10,8 @@ namespace sinter {
 namespace {
 
 constexpr int kAccessBytes = 16;
-constexpr double kAccessCost = 8;  // instructions of one load or store, with its address
+constexpr double kAlikeShare = 0.2;  // of what all units read alike: the rest is found in L1
+constexpr double kAccessCost = 8;    // instructions of one load or store, with its address
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -111,7 +112,7 @@ class Counter {
     if (!units || program_.uses[static_cast<size_t>(id)] != ReduceUse::kColumn) return;
     ++alike_;
     if (schedule_.keep_alike) return;
-    load_.again_bytes += 4.0 * static_cast<double>(MainElements(program_)) *
+    load_.again_bytes += kAlikeShare * 4.0 * static_cast<double>(MainElements(program_)) *
                          static_cast<double>(WorkItems(program_, m_));
   }
 
@@ -123,7 +124,8 @@ class Counter {
     const bool alike = units && IsAlike(op);
     if (units && alike && !again) ++alike_;
     if (alike && !schedule_.keep_alike) {
-      load_.again_bytes += static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *
+      load_.again_bytes += kAlikeShare *
+                           static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *
                            static_cast<double>(WorkItems(program_, m_));
       return;
     }

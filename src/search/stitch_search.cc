@@ -16,8 +16,10 @@ namespace {
 constexpr int kMostThreadsPerSm = 2048;
 constexpr int kMostBlocksPerSm = 32;
 constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
-constexpr int kMostKeptWords = 56;                        // more would spill
-constexpr int64_t kMostTurns = 32;                        // that are unrolled
+constexpr int kTurnRegisters = 3;                         // of an unrolled turn
+constexpr int kMostRegisters = 200;
+constexpr int kMostKeptWords = 56;  // more would spill
+constexpr int64_t kMostTurns = 32;  // that are unrolled
 // What measurements of about 650 schedules of 29 graphs say beside the device model; README.md.
 constexpr double kCopyShare = 0.85;    // of the read rate, when a stream is also written
 constexpr double kIssueShare = 1.2;    // of issue slots: two of the counted ones often become one
@@ -26,8 +28,9 @@ constexpr double kReadUs = 0.5;        // a first read from memory
 constexpr double kReadAgainUs = 0.1;   // from L1 or L2
 constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
 constexpr double kColumnJoinUs = 1.2;  // a column reduction, beside the grid's barriers
-constexpr double kStepUs = 0.02;       // of a thread's own chain of reads
-constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
+constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;  // to start clusters, and each block
+constexpr double kStepUs = 0.02;                            // of a thread's own chain of reads
+constexpr double kIssueWarps = 8;                           // that fill an SM's issue slots
 constexpr double kPersistentLoss =
     0.05;                        // blocks that take turns, against blocks that replace others
 constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
@@ -103,14 +106,16 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
   p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
-  p.l2_us = p.l2_bytes / (model.l2_shared_bytes_per_us * share);
+  p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
   const double slots = model.clock_mhz * spread.busy;
   const double issue = std::max(load.instructions / (128 * slots * kIssueShare),
                                 load.special / (16 * slots * kSpecialShare));
   const double phases = static_cast<double>(program.phases.size());
   const double turns =
       spread.rounds * phases * TurnUs(program, s, load, spread, passes_turns, model);
-  p.fixed_us = model.launch_us + load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
+  const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
+  p.fixed_us = model.launch_us + clusters +
+               load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
                load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
                load.serial_steps * kStepUs;
   const double moved = p.hbm_us + p.l2_us;
@@ -200,24 +205,41 @@ class Enumerator {
     struct Kept {
       bool inputs, values, alike;
     };
-    constexpr Kept kKept[] = {{true, false, false},
-                              {true, true, false},
-                              {true, false, true},
-                              {true, true, true},
-                              {false, false, false}};
+    constexpr Kept kKept[] = {
+        {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
+    bool any = false;
     for (const Kept& kept : kKept) {
       s.keep_inputs = kept.inputs;
       s.keep_values = kept.values;
       s.keep_alike = kept.alike;
-      if ((kept.inputs || Cooperative()) && turns > kMostTurns) continue;
-      const StitchLoad load = LoadOf(body_, program_, s, bucket_);
-      if (load.kept_words > kMostKeptWords || (kept.values && !load.repeats)) continue;
-      int registers = Registers(s) + static_cast<int>(load.kept_words);
-      registers += static_cast<int>(turns) * LoopVector(body_, s, main) * columns_;
-      if (registers > 65536 / s.block_threads || registers > 200) continue;
-      s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
-      Grids(s, s.UnitsPerBlock());
+      any |= Keep(s, turns);
     }
+    s.keep_inputs = s.keep_values = s.keep_alike = false;
+    if (!any) Keep(s, turns);
+  }
+
+  // False when a thread has no registers for it.
+  bool Keep(StitchSchedule s, int64_t turns) {
+    const bool unrolled = s.keep_inputs || columns_ > 0;
+    if (unrolled && turns > kMostTurns) return false;
+    const StitchLoad load = LoadOf(body_, program_, s, bucket_);
+    if (load.kept_words > kMostKeptWords || (s.keep_values && !load.repeats)) return false;
+    const int registers = Registers(s) + static_cast<int>(load.kept_words) +
+                          RegistersOfTurns(s, unrolled ? static_cast<int>(turns) : kTurnsAtOnce);
+    if (registers > 65536 / s.block_threads || registers > kMostRegisters) return false;
+    s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
+    Grids(s, s.UnitsPerBlock());
+    return true;
+  }
+
+  // Addresses and conditions of unrolled turns, column results, and reads under way together.
+  int RegistersOfTurns(const StitchSchedule& s, int turns) const {
+    int at_once = 1;
+    for (const StitchPhase& phase : program_.phases) {
+      if (!phase.loops.empty()) at_once = std::max(at_once, UnitsAtOnce(body_, s, phase));
+    }
+    const int vectors = (at_once - 1) * body_.num_inputs() * s.vector / 2;
+    return turns * (kTurnRegisters + s.vector * columns_ + vectors);
   }
 
   // As many blocks as there is work for, or as many as fit at once.

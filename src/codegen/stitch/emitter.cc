@@ -14,6 +14,8 @@ namespace sinter {
 
 namespace {
 
+constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction under way together
+
 bool IsComputed(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kSelect ||
          op.kind == OpKind::kCast;
@@ -298,7 +300,7 @@ absl::StatusOr<Emitted> StitchEmitter::Serial(ValueId id, const Position& at) {
   const std::string each = value->vector ? EachText() : "", at_e = value->vector ? "[e]" : "";
   Add(absl::StrCat(word, " ", name, value->vector ? absl::StrCat("[", width_, "];") : ";"));
   Add(absl::StrCat(each, name, at_e, " = ", join, "::empty(", word, "{});"));
-  Add("#pragma unroll 8");
+  Add(absl::StrCat("#pragma unroll ", std::min<int64_t>(count, kSerialAtOnce)));
   Add(absl::StrCat("for (int ", counter, " = 0; ", counter, " < ", count, "; ++", counter, ") {"));
   scopes_.back().text += inside;
   Add(absl::StrCat("  ", each, name, at_e, " = ", join, "::join<", word, ">(", name, at_e, ", ",

@@ -15,6 +15,15 @@ constexpr int kUnrolled = 4;  // turns, where nothing is kept for each of them
 
 }  // namespace
 
+namespace {
+
+bool RoundsAsStored(const Chain& body, const Op& op) {
+  const bool narrow = op.type.dtype == DType::kF16 || op.type.dtype == DType::kBF16;
+  return op.kind == OpKind::kCast && narrow && IsFloat(body.op(op.operands[0]).type.dtype);
+}
+
+}  // namespace
+
 std::string RowName(ValueId id) { return absl::StrCat("row", id); }
 std::string ColumnName(ValueId id) { return absl::StrCat("column", id); }
 
@@ -104,7 +113,10 @@ absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
 absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const ChainOutput& output = spec_.body.outputs()[static_cast<size_t>(root.output)];
   const DType dtype = spec_.body.op(root.value).type.dtype;
-  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
+  // The store rounds, so a cast in front of it need not.
+  const bool rounds = RoundsAsStored(spec_.body, spec_.body.op(root.value));
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, rounds ? emitter_.PullOperand(root.value, at)
+                                                      : emitter_.Pull(root.value, at));
   const Index address = emitter_.Address(at, output.strides);
   const int width = emitter_.width();
   const Along along = AlongVector(emitter_.space(), address, emitter_.element(), width);

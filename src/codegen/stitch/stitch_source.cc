@@ -30,8 +30,6 @@ const char* StoredName(DType dtype) {
   }
 }
 
-constexpr int kUnitsAtOnce = 4;
-
 // Elements of one kind of pass in a phase, and their loop variable.
 struct ElementLoop {
   PassShape shape;
@@ -147,13 +145,20 @@ class KernelWriter {
       for (const auto& [key, passes] : used.alike) {
         if (!Walks(key, loop.var)) continue;
         const std::string name = emitter_.NewName("alike");
+        const Op& op = spec_.body.op(key.first);
+        names[key] = name;
+        if (op.kind == OpKind::kInput) {
+          // Only read: what waits for the read comes later.
+          absl::StrAppend(&declared, "  ", PackDeclaration(op, name, loop.shape));
+          emitter_.Add(PackRead(key, op, name, loop));
+          continue;
+        }
         const absl::StatusOr<Emitted> value = emitter_.Pull(key.first, key.second);
         status.Update(value.status());
         if (!status.ok()) break;
         emitter_.Add(absl::StrCat(emitter_.EachText(), name, "[j][e] = ", value->Each(), ";"));
-        absl::StrAppend(&declared, "  ", WordName(spec_.body.op(key.first).type.dtype), " ", name,
-                        "[", loop.shape.turns, "][", loop.shape.width, "];\n");
-        names[key] = name;
+        absl::StrAppend(&declared, "  ", WordName(op.type.dtype), " ", name, "[", loop.shape.turns,
+                        "][", loop.shape.width, "];\n");
       }
       const std::string inside = emitter_.CloseScope(), around = emitter_.CloseScope();
       SINTER_RETURN_IF_ERROR(status);
@@ -213,6 +218,20 @@ class KernelWriter {
     return kept;
   }
 
+  static std::string PackDeclaration(const Op& input, const std::string& name,
+                                     const PassShape& shape) {
+    return absl::Substitute("Pack<$0, $1> $2[$3];\n", ElementTypeName(input.type.dtype),
+                            shape.width, name, shape.turns);
+  }
+
+  std::string PackRead(const ElementKey& key, const Op& input, const std::string& name,
+                       const ElementLoop& loop) {
+    const Index address = emitter_.Address(key.second, input.strides);
+    return absl::Substitute("$0[j] = load_pack<$1, $2>(in$3 + $4);", name,
+                            ElementTypeName(input.type.dtype), loop.shape.width, input.input,
+                            IndexText(emitter_.space(), address, loop.var, false));
+  }
+
   // Declares what is kept and reads inputs, all of a thread's reads at once.
   void Preload(const Kept& kept, bool flat) {
     for (const ElementLoop& loop : element_loops_) {
@@ -221,14 +240,8 @@ class KernelWriter {
       for (const auto& [key, name] : kept.inputs) {
         if (!Walks(key, loop.var)) continue;
         const Op& op = spec_.body.op(key.first);
-        const std::string element = ElementTypeName(op.type.dtype);
-        emitter_.Add(absl::Substitute("Pack<$0, $1> $2[$3];", element, loop.shape.width, name,
-                                      loop.shape.turns));
-        absl::StrAppend(&reads, absl::Substitute("        $0[j] = load_pack<$1, $2>(in$3 + $4);\n",
-                                                 name, element, loop.shape.width, op.input,
-                                                 IndexText(emitter_.space(),
-                                                           emitter_.Address(key.second, op.strides),
-                                                           loop.var, false)));
+        emitter_.Append(absl::StrCat("    ", PackDeclaration(op, name, loop.shape)));
+        absl::StrAppend(&reads, "        ", PackRead(key, op, name, loop), "\n");
       }
       if (!reads.empty()) emitter_.Append(AroundElements(loop.shape, spec_.schedule, reads));
       for (const auto& [key, name] : kept.values) {
@@ -253,10 +266,7 @@ class KernelWriter {
   // Without row reductions nothing waits inside a unit, so the reads of several may be under way.
   std::string UnitLoopText(const StitchPhase& phase) const {
     const StitchSchedule& s = spec_.schedule;
-    const bool waits = std::any_of(phase.loops.begin(), phase.loops.end(), [](const StitchLoop& l) {
-      return std::any_of(l.roots.begin(), l.roots.end(),
-                         [](const StitchRoot& r) { return r.kind == StitchRoot::kRow; });
-    });
+    const int at_once = UnitsAtOnce(spec_.body, s, phase);
     const int units = s.UnitsPerBlock();
     const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
                                             : absl::StrCat("blockIdx.x * ", units, "ll");
@@ -264,7 +274,7 @@ class KernelWriter {
                                            : absl::StrCat("gridDim.x * ", units, "ll");
     const std::string loop =
         absl::Substitute("$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
-                         waits ? "" : absl::StrCat("  #pragma unroll ", kUnitsAtOnce, "\n"));
+                         at_once == 1 ? "" : absl::StrCat("  #pragma unroll ", at_once, "\n"));
     if (units == 1) {
       return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
     }

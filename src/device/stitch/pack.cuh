@@ -16,12 +16,14 @@ struct ElementF16 {
   using Word = float;
   static SINTER_DEVICE float word(u16 stored) { return Float16::unpack(stored); }
   static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(Float16::pack(word, 0)); }
+  static SINTER_DEVICE u32 pair(float low, float high) { return Float16::pack(low, high); }
 };
 struct ElementBF16 {
   using Stored = u16;
   using Word = float;
   static SINTER_DEVICE float word(u16 stored) { return BFloat16::unpack(stored); }
   static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(BFloat16::pack(word, 0)); }
+  static SINTER_DEVICE u32 pair(float low, float high) { return BFloat16::pack(low, high); }
 };
 struct ElementE4M3 {
   using Stored = unsigned char;
@@ -70,8 +72,14 @@ SINTER_DEVICE void store_pack(typename Element::Stored* p,
                               const typename Element::Word (&words)[kCount]) {
   constexpr int kBytes = sizeof(Pack<Element, kCount>);
   Pack<Element, kCount> pack;
+  if constexpr (sizeof(typename Element::Stored) == 2 && kCount % 2 == 0) {
 #pragma unroll
-  for (int e = 0; e < kCount; ++e) pack.stored[e] = Element::stored(words[e]);
+    for (int e = 0; e < kCount; e += 2)
+      reinterpret_cast<u32*>(&pack)[e / 2] = Element::pair(words[e], words[e + 1]);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) pack.stored[e] = Element::stored(words[e]);
+  }
   if constexpr (kBytes % 16 == 0) {
 #pragma unroll
     for (int i = 0; i < kBytes / 16; ++i)

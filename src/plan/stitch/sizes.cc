@@ -7,6 +7,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 constexpr int64_t kWordBytes = 4;
+constexpr int64_t kVectorsAtOnce = 4;  // of one input
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -45,6 +46,17 @@ int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const Stitc
   const int64_t turn =
       int64_t{schedule.unit_threads} * schedule.cluster * LoopVector(body, schedule, loop);
   return (loop.elements + turn - 1) / turn;
+}
+
+int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase) {
+  int64_t turns = 1;
+  for (const StitchLoop& loop : phase.loops) {
+    turns = std::max(turns, LoopTurns(body, schedule, loop));
+    for (const StitchRoot& root : loop.roots) {
+      if (root.kind == StitchRoot::kRow) return 1;
+    }
+  }
+  return static_cast<int>(std::max<int64_t>(1, kVectorsAtOnce / turns));
 }
 
 std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& program,

@@ -16,6 +16,10 @@ int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLo
 // Turns of a unit's threads through the loop's elements.
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
 
+// Units whose reads a thread has under way together: more than one only where nothing waits inside
+// a unit, in phases without row reductions.
+int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase);
+
 // A column reduction's place in the kernel's scratch.
 struct ColumnPlace {
   ValueId value = -1;
