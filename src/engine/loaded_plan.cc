@@ -14,6 +14,11 @@ Digest AgreedDigest(const LoadedPlan& plan) {
   return Sha256(w.str());
 }
 
+int64_t RowsAtOnce(const Plan& plan) {
+  const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.stitch != nullptr;
+  return any ? kMaxExtent : kLargestBucket;
+}
+
 int64_t FixedRowsOf(const Chain& chain) {
   if (chain.UsesM()) return -1;
   const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);

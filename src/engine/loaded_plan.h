@@ -48,6 +48,10 @@ using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
 // the plan's own digest.
 Digest AgreedDigest(const LoadedPlan& plan);
 
+// Rows that one pass through the plan's kernels takes: a single stitch kernel walks any number; the
+// rows of others lie in tensor maps and in a workspace made for the plan's bucket.
+int64_t RowsAtOnce(const Plan& plan);
+
 // LoadedPlan::fixed_rows of a chain.
 int64_t FixedRowsOf(const Chain& chain);
 

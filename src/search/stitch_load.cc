@@ -98,6 +98,9 @@ class Counter {
       if (op.kind == OpKind::kInput) CountRead(id, units);
       for (ValueId operand : op.operands) CountColumn(operand, units);
     }
+    const auto inputs = std::count_if(
+        ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kInput; });
+    load_.loop_inputs = std::max<int64_t>(load_.loop_inputs, inputs);
     load_.instructions += elements * cost * serial;
     load_.special += elements * special * serial;
     load_.serial_steps = std::max(load_.serial_steps, serial > 1 ? serial : 0);

@@ -16,6 +16,7 @@ struct StitchLoad {
   double special = 0;                        // of them, turns of the special function unit
   int64_t unit_bytes = 0;                    // of inputs that a unit reads for itself
   int64_t kept_words = 0;                    // registers of a thread that are kept, at most
+  int64_t loop_inputs = 0;                   // tensors that the loop with most of them reads
   int64_t alike = 0;                         // tensors that all units read alike
   bool repeats = false;                      // a dear op is computed by several passes of a unit
   int levels = 0;                            // row reductions that follow one another

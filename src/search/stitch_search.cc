@@ -171,7 +171,8 @@ class Enumerator {
       for (int chunks : {1, 2, 4, 8}) {
         s.block_threads = s.unit_threads = threads;
         s.chunks = chunks;
-        const int registers = Registers(s) + 4 * chunks * body_.num_inputs();
+        const int64_t inputs = LoadOf(body_, program_, s, bucket_).loop_inputs;
+        const int registers = Registers(s) + static_cast<int>(4 * chunks * inputs);
         if (registers > 160) continue;
         s.blocks_per_sm = BlocksPerSm(threads, registers);
         Grids(s, static_cast<int64_t>(threads) * s.vector * chunks);
