@@ -109,6 +109,8 @@ absl::Status CheckProblem(const FfnProblem& problem);
 // Every kernel's workspace begins with this many bytes for ready flags; C follows, so that it never
 // overlays them.
 constexpr uint64_t kWorkspaceFlagBytes = 64 * 1024;
+// The last of them are the two words of stitch kernels' grid barrier: kernels take turns on it.
+constexpr uint64_t kGridBarrierOffset = kWorkspaceFlagBytes - 64;
 // Words before the flags: the launch epoch and a greeting of each block (device library,
 // kernels/chain_grid.cuh).
 constexpr int64_t kFlagHeaderWords = 256;

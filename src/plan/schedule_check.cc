@@ -142,8 +142,8 @@ absl::Status CheckGridShape(const Schedule& s, const ScheduleSizes& z) {
   if (s.cluster != want) {
     return Refuse("cluster", s.cluster, absl::StrCat("is not the larger split_k ", want));
   }
-  if (z.flag_bytes > static_cast<int64_t>(kWorkspaceFlagBytes)) {
-    return Refuse("flag bytes", z.flag_bytes, absl::StrCat("is above ", kWorkspaceFlagBytes));
+  if (z.flag_bytes > static_cast<int64_t>(kGridBarrierOffset)) {
+    return Refuse("flag bytes", z.flag_bytes, absl::StrCat("is above ", kGridBarrierOffset));
   }
   return absl::OkStatus();
 }

@@ -53,23 +53,34 @@ class Clock {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+constexpr size_t kUnfusedGraphs = 50;
+
 class Stitch : public GpuTest {
  protected:
   struct Counts {
     int runs = 0, wrong = 0, kernels = 0;
   };
 
-  // Both plans of every case, prepared on all cores: unfused at even, best at odd places.
+  // Plans of every case, prepared on all cores: unfused at even places, of the first cases only
+  // (NOT_FOUND elsewhere: they have a kernel for every op), best at odd ones.
   static std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareBoth(
       const std::vector<GraphCase>& cases) {
     std::vector<PlanJob> jobs;
     for (const GraphCase& c : cases) {
-      jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kUnfused});
       jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
     }
+    const size_t unfused = std::min(cases.size(), kUnfusedGraphs);
+    for (size_t i = 0; i < unfused; ++i) {
+      jobs.push_back({&cases[i].chain, cases[i].m, PrepareOptions::Choice::kUnfused});
+    }
     const Clock clock;
-    auto plans = PrepareAll(engine(), jobs);
-    std::printf("prepared %zu plans in %.1f s\n", plans.size(), clock.Seconds());
+    auto made = PrepareAll(engine(), jobs);
+    std::printf("prepared %zu plans in %.1f s\n", made.size(), clock.Seconds());
+    std::vector<absl::StatusOr<PreparedPlanPtr>> plans;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      plans.push_back(i < unfused ? made[cases.size() + i] : absl::NotFoundError("not prepared"));
+      plans.push_back(made[i]);
+    }
     return plans;
   }
 
@@ -103,7 +114,7 @@ class Stitch : public GpuTest {
       }
       if (plans[2 * i].ok()) {
         CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &unfused);
-      } else {
+      } else if (!absl::IsNotFound(plans[2 * i].status())) {
         ++without;
         std::printf("%s has no unfused plan: %s\n", cases[i].id.c_str(),
                     std::string(plans[2 * i].status().message()).c_str());

@@ -363,7 +363,7 @@ std::string Parameters(const StitchSpec& spec, bool phases) {
   }
   if (phases) {
     list.push_back("unsigned char* scratch");
-    list.push_back("u64* barrier");
+    list.push_back("u32* barrier");
   }
   list.push_back("int m");
   return absl::StrJoin(list, ",\n    ");

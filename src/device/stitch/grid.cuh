@@ -8,24 +8,24 @@
 
 namespace sinter {
 
-// `counter` is at a multiple of the grid between launches, so it needs no reset. All threads; every
-// block is resident.
-SINTER_DEVICE void grid_barrier(u64* counter) {
+// Words 0 and 1: blocks that have arrived, and barriers so far. The first is 0 between barriers, so
+// launches of different grids may take turns on one pair. All threads; every block is resident.
+SINTER_DEVICE void grid_barrier(u32* words) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    u64 ticket;
+    const u32 before = load_relaxed_gpu(words + 1);
+    u32 arrived;
     jitter();
-    asm volatile("atom.add.release.gpu.global.u64 %0, [%1], 1;"
-                 : "=l"(ticket)
-                 : "l"(counter)
+    asm volatile("atom.inc.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(arrived)
+                 : "l"(words), "r"(gridDim.x - 1)
                  : "memory");
-    const u64 target = ticket - ticket % gridDim.x + gridDim.x;
-    SpinGuard guard;
-    u64 seen;
-    do {
-      guard.turn();
-      asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(seen) : "l"(counter) : "memory");
-    } while (seen < target);
+    if (arrived == gridDim.x - 1) {
+      store_release_gpu(words + 1, before + 1);
+    } else {
+      SpinGuard guard;
+      while (load_acquire_gpu(words + 1) == before) guard.turn();
+    }
   }
   __syncthreads();
 }

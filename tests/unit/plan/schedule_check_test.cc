@@ -140,7 +140,7 @@ TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
   Schedule s = SampleGridExchange();
   s.first.block_n = 8;
   const absl::Status status = CheckSchedule(p, s, *BuiltinModel("h200"));
-  EXPECT_NE(status.message().find("flag bytes 2098176 is above 65536"), absl::string_view::npos)
+  EXPECT_NE(status.message().find("flag bytes 2098176 is above 65472"), absl::string_view::npos)
       << status;
 }
 
