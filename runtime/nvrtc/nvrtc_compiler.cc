@@ -47,7 +47,7 @@ absl::Status CheckFacts(const CompileRequest& request, const CompileLogFacts& fa
   if (!facts.remark.empty()) {
     return Refused(request, absl::StrCat("the compiler remarks: ", facts.remark), log);
   }
-  if (facts.spill_store_bytes + facts.spill_load_bytes > 0) {
+  if (facts.spill_store_bytes + facts.spill_load_bytes > request.most_spill_bytes) {
     return Refused(request,
                    absl::StrCat("registers spill: ", facts.spill_store_bytes, " bytes of stores, ",
                                 facts.spill_load_bytes, " bytes of loads, with ", facts.registers,

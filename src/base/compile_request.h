@@ -15,6 +15,9 @@ struct CompileRequest {
   std::vector<std::string> options;                          // without the arch
   std::string arch;                                          // "sm_90a"
   std::string entry;                                         // extern "C" kernel name
+  // Bytes of registers, stores and loads together, that may spill; more refuse the kernel. What the
+  // binary is does not depend on it.
+  int most_spill_bytes = 0;
 };
 
 struct CompiledKernel {

@@ -71,6 +71,9 @@ absl::Status CheckOperands(const KernelSpec& spec) {
   return absl::OkStatus();
 }
 
+// A memory-bound kernel that spills a little loses less than the kernels that would replace it.
+constexpr int kMostStitchSpills = 1024;
+
 // What every request has beside its source.
 void Complete(const DeviceModel& model, const CodegenOptions& options, GeneratedKernel& kernel) {
   CompileRequest& request = kernel.request;
@@ -88,6 +91,7 @@ absl::StatusOr<GeneratedKernel> GenerateStitch(const KernelSpec& spec) {
                           MakeStitchProgram(spec.stitch->body, spec.stitch->schedule.owner));
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, StitchRecipe(spec, program));
   kernel.request.name = absl::StrCat(kStitchEntry, ".cu");
+  kernel.request.most_spill_bytes = kMostStitchSpills;
   SINTER_ASSIGN_OR_RETURN(kernel.request.source, StitchSource(*spec.stitch, program));
   return kernel;
 }

@@ -27,7 +27,8 @@ constexpr double kSpecialShare = 1.0;  // of the special function units' slots
 constexpr double kReadUs = 0.5;        // a first read from memory
 constexpr double kReadAgainUs = 0.1;   // from L1 or L2
 constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
-constexpr double kColumnJoinUs = 1.2;  // a column reduction, beside the grid's barriers
+constexpr double kPartsAtOnce = 8, kPartUs = 0.6;  // parts of a column that a warp reads at once
+constexpr double kColumnJoinUs = 1.2;              // a column reduction, beside the grid's barriers
 constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;  // to start clusters, and each block
 constexpr double kStepUs = 0.02;                            // of a thread's own chain of reads
 constexpr double kIssueWarps = 8;                           // that fill an SM's issue slots
@@ -94,6 +95,12 @@ double Norm(double a, double b, double c) {
   return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm) + std::pow(c, kNorm), 1 / kNorm);
 }
 
+// The parts of a column reduction are read by the warps of a block, some at once.
+double JoinUs(const StitchSchedule& s) {
+  const double parts = static_cast<double>(s.grid) / s.cluster;
+  return std::ceil(parts / (s.block_threads / 32.0) / kPartsAtOnce) * kPartUs;
+}
+
 Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
                           int64_t bucket, const DeviceModel& model) {
   const StitchLoad load = LoadOf(body, program, s, bucket);
@@ -117,7 +124,7 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   p.fixed_us = model.launch_us + clusters +
                load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
                load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
-               load.serial_steps * kStepUs;
+               load.barriers / 2 * JoinUs(s) + load.serial_steps * kStepUs;
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
   p.total_us = p.fixed_us + Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
@@ -225,7 +232,9 @@ class Enumerator {
     if (unrolled && turns > kMostTurns) return false;
     const StitchLoad load = LoadOf(body_, program_, s, bucket_);
     if (load.kept_words > kMostKeptWords || (s.keep_values && !load.repeats)) return false;
-    const int registers = Registers(s) + static_cast<int>(load.kept_words) +
+    // What all units read alike is read early too, where a pass is unrolled.
+    const int64_t alike = s.keep_alike ? 0 : load.alike * turns * s.vector / 8;
+    const int registers = Registers(s) + static_cast<int>(load.kept_words + alike) +
                           RegistersOfTurns(s, unrolled ? static_cast<int>(turns) : kTurnsAtOnce);
     if (registers > 65536 / s.block_threads || registers > kMostRegisters) return false;
     s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
