@@ -94,19 +94,7 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
 struct Needs {
   std::set<ValueId> rows;  // row reductions of the same unit
   int phase = 0;           // the first in which all columns that it reads are there
-  std::map<int32_t, std::set<Index>> reads;  // of inputs that an output shares its buffer with
 };
-
-bool IsShared(const Chain& body, int32_t input) {
-  return std::any_of(body.outputs().begin(), body.outputs().end(),
-                     [&](const ChainOutput& output) { return output.alias_input == input; });
-}
-
-Index AddressOf(const std::vector<Stride>& strides, const Position& at, IndexSpace& space) {
-  Index address;
-  for (size_t i = 0; i < at.size(); ++i) address = address.Plus(at[i].Times(strides[i].value));
-  return space.Canonical(address);
-}
 
 // Follows a root to the inputs, through everything that is recomputed.
 class Walk {
@@ -120,10 +108,6 @@ class Walk {
     const Op& op = body_.op(id);
     switch (op.kind) {
       case OpKind::kInput:
-        if (IsShared(body_, op.input)) {
-          needs_.reads[op.input].insert(AddressOf(op.strides, at, space_));
-        }
-        return absl::OkStatus();
       case OpKind::kScalar:
       case OpKind::kIota:
         return absl::OkStatus();
@@ -210,9 +194,6 @@ class Builder {
     }
     program_.phases.resize(static_cast<size_t>(phases));
     for (int phase = 0; phase < phases; ++phase) AddPhase(phase);
-    for (size_t i = 0; i < store_phases_.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(CheckShared(i));
-    }
     return absl::OkStatus();
   }
 
@@ -255,55 +236,6 @@ class Builder {
     SINTER_RETURN_IF_ERROR(root.kind == StitchRoot::kStore ? walk.Visit(root.value, at)
                                                            : walk.VisitOperandOf(root.value, at));
     return walk.needs();
-  }
-
-  // An output may overwrite an input only where nothing reads that element later, or in another
-  // thread: all reads are of the element that is written, in no later phase or level.
-  absl::Status CheckShared(size_t output) {
-    const ChainOutput& out = body_.outputs()[output];
-    if (out.alias_input < 0) return absl::OkStatus();
-    const std::vector<Dim>& dims = body_.op(out.value).type.dims;
-    Position at;
-    if (store_cut_[output]) {
-      SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
-      at = PositionIn(cut, unit_, element_, space_);
-    } else {
-      at = PositionIn(dims, element_, space_);
-    }
-    const Index written = AddressOf(out.strides, at, space_);
-    const std::pair<int, int> when = {store_phases_[output], LevelOf(store_needs_[output])};
-    const Sharing sharing{output, out.alias_input, written, when};
-    for (const auto& [column, phase] : column_phases_) {
-      SINTER_RETURN_IF_ERROR(CheckReads(sharing, needs_.at(column), phase));
-    }
-    for (size_t i = 0; i < store_needs_.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(CheckReads(sharing, store_needs_[i], store_phases_[i]));
-    }
-    return absl::OkStatus();
-  }
-
-  struct Sharing {
-    size_t output;
-    int32_t input;
-    Index written;             // address of the element that is stored
-    std::pair<int, int> when;  // phase and level of the store
-  };
-
-  // Of a root and, because they are computed anew in its phase, of the rows that it reads.
-  absl::Status CheckReads(const Sharing& sharing, const Needs& needs, int phase) const {
-    for (ValueId row : needs.rows) {
-      SINTER_RETURN_IF_ERROR(CheckReads(sharing, needs_.at(row), phase));
-    }
-    const auto reads = needs.reads.find(sharing.input);
-    if (reads == needs.reads.end()) return absl::OkStatus();
-    const std::pair<int, int> then = {phase, LevelOf(needs)};
-    if (then <= sharing.when && reads->second == std::set<Index>{sharing.written}) {
-      return absl::OkStatus();
-    }
-    const ValueId input = body_.input(sharing.input);
-    return Refuse(input, body_.op(input),
-                  absl::StrCat("output ", sharing.output,
-                               " is written over it while other elements are still to be read"));
   }
 
   // The rows that a root reads may read columns in turn.
