@@ -143,8 +143,10 @@ Lookup PackReader::Find(RecordKind kind, absl::string_view key, const Digest& di
     return Lookup::Miss(reason,
                         absl::StrCat(path_, ": ", digest.Hex(), ": ", bytes.status().message()));
   }
-  // The block's hash, which is signed, covers the envelope.
-  const EnvelopeVerdict verdict = ReadVouchedEnvelopeFor(*bytes, kind, key, format_);
+  // A signed block's hash covers the envelope; an unsigned one anyone can have written.
+  const EnvelopeVerdict verdict = signers_.empty()
+                                      ? ReadEnvelopeFor(*bytes, kind, key, format_)
+                                      : ReadVouchedEnvelopeFor(*bytes, kind, key, format_);
   if (!verdict.ok) {
     return Lookup::Miss(verdict.reason,
                         absl::StrCat(path_, ": ", digest.Hex(), ": ", verdict.detail));

@@ -128,15 +128,15 @@ inline void ptx_ld_shared__cluster_u32(uint32_t& value, uint32_t address) {
 }
 inline void ptx_griddepcontrol_launch_dependents() {}
 inline void ptx_griddepcontrol_wait() {}
-inline void ptx_atom_add_release_gpu_global_u64(unsigned long long& old,
-                                                unsigned long long* counter,
-                                                unsigned long long step = 1) {
+inline void ptx_atom_inc_acq_rel_gpu_global_u32(unsigned& old, unsigned* counter, unsigned most) {
   old = *counter;
-  *counter += step;
+  *counter = old >= most ? 0 : old + 1;
 }
-inline void ptx_ld_acquire_gpu_global_u64(unsigned long long& seen, unsigned long long* counter) {
+inline void ptx_ld_relaxed_gpu_global_u32(unsigned& seen, const unsigned* word) { seen = *word; }
+inline void ptx_ld_acquire_gpu_global_u32(unsigned& seen, const unsigned* word) {
   stitch_host_words::simulator->Spin();
-  seen = *counter;
+  seen = *word;
 }
+inline void ptx_st_release_gpu_global_u32(unsigned* word, unsigned value) { *word = value; }
 
 #endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
