@@ -3,32 +3,18 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
+#include "src/codegen/stitch/column_text.h"
 #include "src/codegen/stitch/emitter.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/keeping.h"
+#include "src/codegen/stitch/kernel_frame.h"
 #include "src/codegen/stitch/op_text.h"
 #include "src/codegen/stitch/pass_writer.h"
-#include "src/plan/stitch/sizes.h"
 
 namespace sinter {
 namespace {
-
-const char* StoredName(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "float";
-    case DType::kS32:
-      return "int";
-    case DType::kPred:
-    case DType::kE4M3:
-      return "unsigned char";
-    default:
-      return "u16";
-  }
-}
 
 // Elements of one kind of pass in a phase, and their loop variable.
 struct ElementLoop {
@@ -40,10 +26,7 @@ struct ElementLoop {
 class KernelWriter {
  public:
   KernelWriter(const StitchSpec& spec, const StitchProgram& program)
-      : spec_(spec), program_(program), emitter_(spec.body, program) {
-    uint64_t scratch_bytes = 0;
-    columns_ = ColumnPlaces(spec.body, program, spec.schedule, &scratch_bytes);
-  }
+      : spec_(spec), program_(program), emitter_(spec.body, program), columns_(spec, program) {}
 
   absl::StatusOr<std::string> Write() {
     SINTER_RETURN_IF_ERROR(Run(nullptr).status());
@@ -73,24 +56,10 @@ class KernelWriter {
     for (const StitchLoop& loop : phase.flat) {
       if (status.ok()) status.Update(Flat(loop, used));
     }
-    std::string text = emitter_.CloseScope();
+    const std::string text = emitter_.CloseScope();
     SINTER_RETURN_IF_ERROR(status);
     uses_.push_back(emitter_.used());
-    std::string columns;
-    for (const ColumnPlace& place : columns_) {
-      if (IsIn(phase, place.value)) absl::StrAppend(&columns, ColumnDeclaration(place));
-    }
-    absl::StrAppend(&text, JoinColumns(phase));
-    return absl::StrCat(columns, text);
-  }
-
-  static bool IsIn(const StitchPhase& phase, ValueId column) {
-    for (const StitchLoop& loop : phase.loops) {
-      for (const StitchRoot& root : loop.roots) {
-        if (root.kind == StitchRoot::kColumn && root.value == column) return true;
-      }
-    }
-    return false;
+    return absl::StrCat(columns_.Declarations(phase), text, columns_.Join(phase, emitter_));
   }
 
   ElementLoop& LoopFor(const PassShape& shape) {
@@ -126,7 +95,7 @@ class KernelWriter {
     }
     const std::string inside = emitter_.CloseScope();
     SINTER_RETURN_IF_ERROR(status);
-    emitter_.Append(absl::StrCat(UnitLoopText(phase), inside, "  }\n"));
+    emitter_.Append(absl::StrCat(UnitLoopText(spec_, phase), inside, "  }\n"));
     return absl::OkStatus();
   }
 
@@ -263,133 +232,14 @@ class KernelWriter {
                        [&](const Index& index) { return emitter_.space().MovesWith(index, var); });
   }
 
-  // Without row reductions nothing waits inside a unit, so the reads of several may be under way.
-  std::string UnitLoopText(const StitchPhase& phase) const {
-    const StitchSchedule& s = spec_.schedule;
-    const int at_once = UnitsAtOnce(spec_.body, s, phase);
-    const int units = s.UnitsPerBlock();
-    const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
-                                            : absl::StrCat("blockIdx.x * ", units, "ll");
-    const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
-                                           : absl::StrCat("gridDim.x * ", units, "ll");
-    const std::string loop =
-        absl::Substitute("$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
-                         at_once == 1 ? "" : absl::StrCat("  #pragma unroll ", at_once, "\n"));
-    if (units == 1) {
-      return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
-    }
-    return absl::Substitute(
-        "$0    const long long mine = base + static_cast<int>(threadIdx.x) / $1;\n"
-        "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n",
-        loop, s.unit_threads);
-  }
-
-  const StitchLoop* LoopOfColumn(ValueId column) const {
-    for (const StitchPhase& phase : program_.phases) {
-      for (const StitchLoop& loop : phase.loops) {
-        for (const StitchRoot& root : loop.roots) {
-          if (root.kind == StitchRoot::kColumn && root.value == column) return &loop;
-        }
-      }
-    }
-    return nullptr;
-  }
-
-  std::string ColumnDeclaration(const ColumnPlace& place) {
-    const Op& op = spec_.body.op(place.value);
-    const PassShape shape = ShapeOf(spec_.body, spec_.schedule, *LoopOfColumn(place.value), false);
-    const char* word = WordName(op.type.dtype);
-    return absl::Substitute(
-        "  $0 $1[$2][$3];\n  #pragma unroll\n  for (int j = 0; j < $2; ++j)\n"
-        "    SINTER_EACH($3) $1[j][e] = $4::empty($0{});\n",
-        word, ColumnName(place.value), shape.turns, shape.width, JoinName(op.reduce));
-  }
-
-  std::string JoinColumns(const StitchPhase& phase) {
-    const StitchSchedule& s = spec_.schedule;
-    std::string leave, join;
-    for (const ColumnPlace& place : columns_) {
-      if (!IsIn(phase, place.value)) continue;
-      const Op& op = spec_.body.op(place.value);
-      const PassShape shape =
-          ShapeOf(spec_.body, spec_.schedule, *LoopOfColumn(place.value), false);
-      const char* word = WordName(op.type.dtype);
-      const std::string name = ColumnName(place.value), joiner = JoinName(op.reduce);
-      absl::StrAppend(&leave,
-                      absl::Substitute("  leave_columns<$0, $1, $2, $3, $9, $4, $5, $6>($7, "
-                                       "reinterpret_cast<$1*>(shared_columns),\n"
-                                       "      reinterpret_cast<$1*>(scratch + $8));\n",
-                                       joiner, word, s.block_threads, s.unit_threads, shape.turns,
-                                       shape.width, place.columns, name, place.parts, s.cluster));
-      absl::StrAppend(
-          &join,
-          absl::Substitute(
-              "  join_columns<$0, $1, $2, $7, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
-              "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + "
-              "$5), $6);\n",
-              joiner, word, s.block_threads, place.columns, place.parts, place.results,
-              op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1",
-              s.cluster));
-      emitter_.SetColumn(place.value, absl::Substitute("reinterpret_cast<const $0*>(scratch + $1)",
-                                                       word, place.results));
-    }
-    if (leave.empty()) return "";
-    return absl::StrCat(leave, "  grid_barrier(barrier);\n", join, "  grid_barrier(barrier);\n");
-  }
-
   const StitchSpec& spec_;
   const StitchProgram& program_;
   StitchEmitter emitter_;
-  std::vector<ColumnPlace> columns_;
+  const ColumnText columns_;
   std::vector<ElementLoop> element_loops_;
   std::vector<Used> uses_;
   int passes_ = 0;
 };
-
-std::string Parameters(const StitchSpec& spec, bool phases) {
-  std::vector<std::string> list;
-  std::vector<bool> aliased(static_cast<size_t>(spec.body.num_inputs()));
-  for (const ChainOutput& output : spec.body.outputs()) {
-    if (output.alias_input >= 0) aliased[static_cast<size_t>(output.alias_input)] = true;
-  }
-  for (int i = 0; i < spec.body.num_inputs(); ++i) {
-    list.push_back(absl::StrCat("const ", StoredName(spec.body.input_op(i).type.dtype), "* ",
-                                aliased[static_cast<size_t>(i)] ? "" : "__restrict__ ", "in", i));
-  }
-  for (int i = 0; i < spec.body.num_outputs(); ++i) {
-    const bool alias = spec.body.outputs()[static_cast<size_t>(i)].alias_input >= 0;
-    list.push_back(absl::StrCat(StoredName(spec.body.output_type(i).dtype), "* ",
-                                alias ? "" : "__restrict__ ", "out", i));
-  }
-  if (phases) {
-    list.push_back("unsigned char* scratch");
-    list.push_back("u32* barrier");
-  }
-  list.push_back("int m");
-  return absl::StrJoin(list, ",\n    ");
-}
-
-std::string Prologue(const StitchSpec& spec, const StitchProgram& program) {
-  const StitchSchedule& s = spec.schedule;
-  std::string text;
-  if (s.cluster > 1) {
-    absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
-                    "  cluster_arrive_relaxed();\n  cluster_wait();\n");
-  }
-  absl::StrAppend(&text, "  launch_dependents();\n  wait_for_predecessors();\n");
-  if (program.owner < 0) return text;
-  absl::StrAppend(
-      &text,
-      absl::Substitute(
-          "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
-          "  Group group(reinterpret_cast<u32*>(dynamic_shared));\n"
-          "  unsigned char* const shared_columns = dynamic_shared + Group::kScratchBytes;\n"
-          "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
-          s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
-          program.units_symbolic ? absl::StrCat(program.units, "ll * m")
-                                 : absl::StrCat(program.units, "ll")));
-  return text;
-}
 
 }  // namespace
 
@@ -400,8 +250,8 @@ absl::StatusOr<std::string> StitchSource(const StitchSpec& spec, const StitchPro
       "// ", s.ToString(), "\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n",
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
       "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ", s.blocks_per_sm,
-      ")\n", kStitchEntry, "(", Parameters(spec, program.phases.size() > 1), ") {\n",
-      Prologue(spec, program), phases, "}\n\n}  // namespace sinter\n");
+      ")\n", kStitchEntry, "(", StitchParameters(spec, program.phases.size() > 1), ") {\n",
+      StitchPrologue(spec, program), phases, "}\n\n}  // namespace sinter\n");
 }
 
 }  // namespace sinter

@@ -1,0 +1,39 @@
+// Column reductions in generated source: accumulators before a phase's units, the join of all
+// blocks' parts after them.
+#ifndef SINTER_SRC_CODEGEN_STITCH_COLUMN_TEXT_H_
+#define SINTER_SRC_CODEGEN_STITCH_COLUMN_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "src/codegen/stitch/pass_writer.h"
+#include "src/plan/stitch/sizes.h"
+#include "src/plan/stitch/spec.h"
+
+namespace sinter {
+
+class ColumnText {
+ public:
+  ColumnText(const StitchSpec& spec, const StitchProgram& program);
+
+  // Of the phase's column reductions, in front of its units.
+  std::string Declarations(const StitchPhase& phase) const;
+  // Behind its units: parts are left, blocks meet, parts are joined, blocks meet again; "" without
+  // column reductions. Later phases find the results through `emitter`.
+  std::string Join(const StitchPhase& phase, StitchEmitter& emitter) const;
+
+ private:
+  static bool IsIn(const StitchPhase& phase, ValueId column);
+  PassShape ShapeOfColumn(ValueId column) const;
+  std::string Declaration(const ColumnPlace& place) const;
+  std::string Leave(const ColumnPlace& place) const;
+  std::string JoinOne(const ColumnPlace& place) const;
+
+  const StitchSpec& spec_;
+  const StitchProgram& program_;
+  std::vector<ColumnPlace> places_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_STITCH_COLUMN_TEXT_H_

@@ -1,0 +1,96 @@
+#include "src/codegen/stitch/kernel_frame.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "src/plan/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+const char* StoredName(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "float";
+    case DType::kS32:
+      return "int";
+    case DType::kPred:
+    case DType::kE4M3:
+      return "unsigned char";
+    default:
+      return "u16";
+  }
+}
+
+}  // namespace
+
+std::string StitchParameters(const StitchSpec& spec, bool phases) {
+  std::vector<std::string> list;
+  std::vector<bool> aliased(static_cast<size_t>(spec.body.num_inputs()));
+  for (const ChainOutput& output : spec.body.outputs()) {
+    if (output.alias_input >= 0) aliased[static_cast<size_t>(output.alias_input)] = true;
+  }
+  for (int i = 0; i < spec.body.num_inputs(); ++i) {
+    list.push_back(absl::StrCat("const ", StoredName(spec.body.input_op(i).type.dtype), "* ",
+                                aliased[static_cast<size_t>(i)] ? "" : "__restrict__ ", "in", i));
+  }
+  for (int i = 0; i < spec.body.num_outputs(); ++i) {
+    const bool alias = spec.body.outputs()[static_cast<size_t>(i)].alias_input >= 0;
+    list.push_back(absl::StrCat(StoredName(spec.body.output_type(i).dtype), "* ",
+                                alias ? "" : "__restrict__ ", "out", i));
+  }
+  if (phases) {
+    list.push_back("unsigned char* scratch");
+    list.push_back("u32* barrier");
+  }
+  list.push_back("int m");
+  return absl::StrJoin(list, ",\n    ");
+}
+
+std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program) {
+  const StitchSchedule& s = spec.schedule;
+  std::string text;
+  if (s.cluster > 1) {
+    absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
+                    "  cluster_arrive_relaxed();\n  cluster_wait();\n");
+  }
+  absl::StrAppend(&text, "  launch_dependents();\n  wait_for_predecessors();\n");
+  if (program.owner < 0) return text;
+  absl::StrAppend(
+      &text,
+      absl::Substitute(
+          "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
+          "  Group group(reinterpret_cast<u32*>(dynamic_shared));\n"
+          "  unsigned char* const shared_columns = dynamic_shared + Group::kScratchBytes;\n"
+          "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
+          s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
+          program.units_symbolic ? absl::StrCat(program.units, "ll * m")
+                                 : absl::StrCat(program.units, "ll")));
+  return text;
+}
+
+// Without row reductions nothing waits inside a unit, so the reads of several may be under way.
+std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase) {
+  const StitchSchedule& s = spec.schedule;
+  const int at_once = UnitsAtOnce(spec.body, s, phase);
+  const int units = s.UnitsPerBlock();
+  const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
+                                          : absl::StrCat("blockIdx.x * ", units, "ll");
+  const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
+                                         : absl::StrCat("gridDim.x * ", units, "ll");
+  const std::string loop =
+      absl::Substitute("$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
+                       at_once == 1 ? "" : absl::StrCat("  #pragma unroll ", at_once, "\n"));
+  if (units == 1) {
+    return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
+  }
+  return absl::Substitute(
+      "$0    const long long mine = base + static_cast<int>(threadIdx.x) / $1;\n"
+      "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n",
+      loop, s.unit_threads);
+}
+
+}  // namespace sinter
