@@ -35,7 +35,6 @@ constexpr double kIssueWarps = 8;                           // that fill an SM's
 constexpr double kPersistentLoss =
     0.05;                        // blocks that take turns, against blocks that replace others
 constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
-constexpr double kNorm = 4;      // of levels that disturb one another
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
@@ -91,8 +90,10 @@ double TurnUs(const StitchProgram& program, const StitchSchedule& s, const Stitc
   return kReadUs + again * kReadAgainUs + joins + issue + moved;
 }
 
+// The 4-norm, of operations that round alike everywhere: plans are compared across machines.
 double Norm(double a, double b, double c) {
-  return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm) + std::pow(c, kNorm), 1 / kNorm);
+  const double sum = a * a * a * a + b * b * b * b + c * c * c * c;
+  return std::sqrt(std::sqrt(sum));
 }
 
 // The parts of a column reduction are read by the warps of a block, some at once.
@@ -256,7 +257,7 @@ class Enumerator {
   void Grids(StitchSchedule s, int64_t items_per_block) {
     const int64_t items = std::max<int64_t>(1, WorkItems(program_, bucket_));
     const int64_t wanted = (items + items_per_block - 1) / items_per_block * s.cluster;
-    const int64_t fits = int64_t{model_.sm_count} * s.blocks_per_sm / s.cluster * s.cluster;
+    const int64_t fits = int64_t{model_.ResidentBlocks(s.cluster)} * s.blocks_per_sm;
     if (fits == 0) return;
     for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {
       grid = grid / s.cluster * s.cluster;
