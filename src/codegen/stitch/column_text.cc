@@ -12,24 +12,19 @@ ColumnText::ColumnText(const StitchSpec& spec, const StitchProgram& program)
   places_ = ColumnPlaces(spec.body, program, spec.schedule, &scratch_bytes);
 }
 
-bool ColumnText::IsIn(const StitchPhase& phase, ValueId column) {
+const StitchLoop* ColumnText::LoopIn(const StitchPhase& phase, ValueId column) {
   for (const StitchLoop& loop : phase.loops) {
     for (const StitchRoot& root : loop.roots) {
-      if (root.kind == StitchRoot::kColumn && root.value == column) return true;
+      if (root.kind == StitchRoot::kColumn && root.value == column) return &loop;
     }
   }
-  return false;
+  return nullptr;
 }
 
 PassShape ColumnText::ShapeOfColumn(ValueId column) const {
   for (const StitchPhase& phase : program_.phases) {
-    for (const StitchLoop& loop : phase.loops) {
-      for (const StitchRoot& root : loop.roots) {
-        if (root.kind == StitchRoot::kColumn && root.value == column) {
-          return ShapeOf(spec_.body, spec_.schedule, loop, false);
-        }
-      }
-    }
+    const StitchLoop* loop = LoopIn(phase, column);
+    if (loop != nullptr) return ShapeOf(spec_.body, spec_.schedule, *loop, false);
   }
   return {};
 }
@@ -37,7 +32,7 @@ PassShape ColumnText::ShapeOfColumn(ValueId column) const {
 std::string ColumnText::Declarations(const StitchPhase& phase) const {
   std::string text;
   for (const ColumnPlace& place : places_) {
-    if (IsIn(phase, place.value)) absl::StrAppend(&text, Declaration(place));
+    if (LoopIn(phase, place.value) != nullptr) absl::StrAppend(&text, Declaration(place));
   }
   return text;
 }
@@ -55,7 +50,7 @@ std::string ColumnText::Declaration(const ColumnPlace& place) const {
 std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) const {
   std::string leave, join;
   for (const ColumnPlace& place : places_) {
-    if (!IsIn(phase, place.value)) continue;
+    if (LoopIn(phase, place.value) == nullptr) continue;
     absl::StrAppend(&leave, Leave(place));
     absl::StrAppend(&join, JoinOne(place));
     emitter.SetColumn(place.value, absl::Substitute("reinterpret_cast<const $0*>(scratch + $1)",

@@ -23,7 +23,8 @@ class ColumnText {
   std::string Join(const StitchPhase& phase, StitchEmitter& emitter) const;
 
  private:
-  static bool IsIn(const StitchPhase& phase, ValueId column);
+  // The phase's loop that makes `column`; null when another phase does.
+  static const StitchLoop* LoopIn(const StitchPhase& phase, ValueId column);
   PassShape ShapeOfColumn(ValueId column) const;
   std::string Declaration(const ColumnPlace& place) const;
   std::string Leave(const ColumnPlace& place) const;
