@@ -48,6 +48,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("cluster_barrier_us", model.cluster_barrier_us, 0, 1e6);
   visit("grid_barrier_us", model.grid_barrier_us, 0, 1e6);
   visit("drain_us", model.drain_us, 0, 1e6);
+  visit("epilogue_value_us", model.epilogue_value_us, 0, 1e6);
 }
 
 // The shortest decimal that reads back as the same double, in any locale.

@@ -49,6 +49,7 @@ struct DeviceModel {
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end
+  double epilogue_value_us = 0;   // a thread's end of one accumulator: rounding, its way to a store
 
   // Text form: one `key = value` per line, `#` comments, unknown keys are errors. Round-trips
   // exactly.

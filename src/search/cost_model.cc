@@ -68,7 +68,8 @@ Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceMo
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  line.Fixed(model.launch_us + model.fill_us + EachTurn(StoreUs(p, s, s.first, model), load));
+  const double end = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s.first, model);
+  line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units) * s.first.split_k * ReduceBytes(dims, s, s.first));
@@ -96,8 +97,8 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
-  const double store1 = StoreUs(p, s, s.first, model);
-  line.Fixed(EachTurn(store1, load1));
+  const double end1 = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s.first, model);
+  line.Fixed(EachTurn(end1, load1));
   line.Dsm(EachTurn(reduce1, load1),
            static_cast<double>(load1.turns * load1.busy_blocks) * ReduceBytes(first, s, s.first));
   // C reaches L2 as the last bytes of a kernel do, then its flag travels, then its first tiles come
@@ -105,9 +106,10 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Fixed(model.drain_us + model.grid_barrier_us + model.fill_us);
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
-  const double window = store1 + reduce1 + model.drain_us + model.grid_barrier_us;
+  const double window = end1 + reduce1 + model.drain_us + model.grid_barrier_us;
   line.total -= PrefetchedUs(load2, s, window, Combine(times2));
-  line.Fixed(EachTurn(StoreUs(p, s, s.second, model), load2));
+  line.Fixed(EachTurn(
+      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model), load2));
   line.Dsm(EachTurn(reduce2, load2),
            static_cast<double>(load2.turns * load2.busy_blocks) * ReduceBytes(second, s, s.second));
   line.Fixed(model.drain_us);
@@ -123,13 +125,17 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   TimeLine line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
   line.Stream(TimesOf(load1, s, stage, model), load1);
+  const double epilogue1 = EpilogueUs(p.activation, s.first, model);
+  line.Fixed(EachTurn(epilogue1, load1));
   const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
   line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleBytes(s));
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
   const double stream2 = Combine(times2) / static_cast<double>(load1.turns);
-  line.total -= EachTurn(PrefetchedUs(load2, s, shuffle, stream2), load1);
-  line.Fixed(EachTurn(StoreUs(p, s, s.second, model), load1) + model.drain_us);
+  line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, stream2), load1);
+  const double end =
+      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model);
+  line.Fixed(EachTurn(end, load1) + model.drain_us);
   return line.Finish();
 }
 

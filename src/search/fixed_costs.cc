@@ -15,6 +15,20 @@ double TileBytes(const ProductDims& d, const Schedule& s, const ProductTile& til
   return 4.0 * s.block_m * d.width * tile.block_n;
 }
 
+// Issue slots of a warp's scheduler; a special function takes eight of them.
+double CyclesOf(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return 16;
+    case Activation::kGeluTanh:
+      return 20;
+    case Activation::kGeluErf:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
@@ -39,6 +53,11 @@ double ShuffleUs(const Schedule& s, const DeviceModel& model) {
   const int groups = s.first.block_n / s.warpgroups_n / 8;
   const double stores = (groups / 4 * 4 + groups % 4 * 4.0) / groups;
   return stores * ShuffleBytes(s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
+}
+
+double EpilogueUs(Activation activation, const ProductTile& tile, const DeviceModel& model) {
+  const double values = tile.block_n / 2.0 / tile.split_k;
+  return values * (model.epilogue_value_us + CyclesOf(activation) / model.clock_mhz);
 }
 
 double StoreUs(const FfnProblem& p, const Schedule& s, const ProductTile& tile,

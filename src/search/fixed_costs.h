@@ -18,7 +18,11 @@ double ReduceBytes(const ProductDims& dims, const Schedule& schedule,
 double ShuffleUs(const Schedule& schedule, const DeviceModel& model);
 double ShuffleBytes(const Schedule& schedule);  // a block sends
 
-// Rounding and storing a block's share of a tile. Threads write rows of 16 bytes, half a sector:
+// A thread's way through its accumulators of one matrix: activation, rounding, the transpose in
+// front of the store. Warpgroups side by side share the schedulers, so they gain nothing.
+double EpilogueUs(Activation activation, const ProductTile& tile, const DeviceModel& model);
+
+// Storing a block's share of a tile. Threads write rows of 16 bytes, half a sector:
 // twice the bytes.
 double StoreUs(const FfnProblem& problem, const Schedule& schedule, const ProductTile& tile,
                const DeviceModel& model);

@@ -1,7 +1,7 @@
 // Arithmetic of the primitives. `Fast` is for values that end in 16 bits or fewer, `Exact` for
 // those that an f32 result is made of: within a few units in the last place.
 #pragma once
-#include "ptx/types.cuh"
+#include "ptx/approx.cuh"
 
 namespace sinter {
 
@@ -13,21 +13,6 @@ SINTER_DEVICE float keep_nan_max(float a, float b) {
 SINTER_DEVICE float keep_nan_min(float a, float b) {
   float r;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-SINTER_DEVICE float exp2_approx(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-SINTER_DEVICE float reciprocal_approx(float x) {
-  float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-SINTER_DEVICE float tanh_approx(float x) {
-  float r;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
 

@@ -1,9 +1,12 @@
 // Activations, in f32. Sources: GELU, Hendrycks and Gimpel 2016 (erf and tanh forms); SiLU, Elfwing
 // et al. 2017.
 #pragma once
-#include "ptx/types.cuh"
+#include "ptx/approx.cuh"
 
 namespace sinter {
+
+// 1 / (1 + 2^t): where 2^t is infinite, 0.
+SINTER_DEVICE float sigmoid_of(float t) { return reciprocal_approx(1.0f + exp2_approx(t)); }
 
 struct Identity {
   static SINTER_DEVICE float apply(float x) { return x; }
@@ -12,7 +15,7 @@ struct Relu {
   static SINTER_DEVICE float apply(float x) { return fmaxf(x, 0.0f); }
 };
 struct Silu {
-  static SINTER_DEVICE float apply(float x) { return __fdividef(x, 1.0f + __expf(-x)); }
+  static SINTER_DEVICE float apply(float x) { return x * sigmoid_of(-1.4426950408889634f * x); }
 };
 struct GeluErf {
   static SINTER_DEVICE float apply(float x) {
@@ -21,8 +24,8 @@ struct GeluErf {
 };
 struct GeluTanh {
   static SINTER_DEVICE float apply(float x) {
-    const float u = 0.79788456080286536f * (x + 0.044715f * x * x * x);
-    return x * __fdividef(1.0f, 1.0f + __expf(-2.0f * u));  // 0.5 (1 + tanh u) = 1 / (1 + exp(-2u))
+    // 0.5 (1 + tanh u) = 1 / (1 + exp(-2u)) for u = 0.7978846 (x + 0.044715 x^3)
+    return x * sigmoid_of(x * (-2.3022081984f - 0.1029432385f * x * x));
   }
 };
 

@@ -27,6 +27,7 @@ MOST_SETS = 16384
 REPLAYS = 15
 HOST_REPEATS = 15
 BOUNDS = {"bf16": (5e-3, 0.05), "f16": (1e-3, 0.008), "f32": (1e-5, 1e-4)}
+STEP = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-23}  # of neighbours, at most, relative to a value
 NEIGHBOURS = 1e-3  # share of e4m3 elements that may be one step off
 PEER_SLACK = 10  # on all bounds: others sum in orders and divide with approximations of their own
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s32": torch.int32, "pred": torch.bool}
@@ -54,8 +55,23 @@ def draw(generator, info, rule, sizes, device):
     return values.to(DTYPES[dtype])
 
 
-def compare(out, want, dtype, slack=1):
-    """(relative error, largest error over rms, within `slack` times the bounds) of an output against float64's."""
+def coarsest(graph, value):
+    """The dtype whose bounds a value is held to: an f32 that comes from values rounded to 16 bits is no closer than they."""
+    ops = {op["id"]: op for op in graph["ops"]}
+    found, seen, stack = set(), set(), [value]
+    while stack:
+        op = ops.get(stack.pop())
+        if op is None or op["id"] in seen:
+            continue
+        seen.add(op["id"])
+        found.add(op["dtype"])
+        stack += op.get("in", [])
+    return next((dtype for dtype in ("bf16", "f16") if dtype in found), "f32")
+
+
+def compare(out, want, dtype, slack=1, bounds=None):
+    """(relative error, largest error over rms, within `slack` times the bounds) of an output against float64's. A value may be
+    rounded to either neighbour: of the largest error, what lies beyond a step."""
     if out.shape != want.shape:
         raise RuntimeError(f"an output has shape {list(out.shape)}, must have {list(want.shape)}")
     if dtype in ("s32", "pred"):
@@ -64,13 +80,14 @@ def compare(out, want, dtype, slack=1):
     out, reference = out.float().double(), want.double()
     difference = (out - reference).abs()
     norm, rms = reference.norm().item(), reference.square().mean().sqrt().item()
-    relative, largest = difference.norm().item() / max(norm, 1e-300), difference.max().item() / max(rms, 1e-300)
+    beyond = (difference - STEP.get(dtype, 0) * reference.abs()).clamp(min=0)
+    relative, largest = difference.norm().item() / max(norm, 1e-300), beyond.max().item() / max(rms, 1e-300)
     if not math.isfinite(relative) or not math.isfinite(largest):
         return relative, largest, False
     if dtype == "e4m3":
         steps = (e4m3_steps(out) - e4m3_steps(reference)).abs()
         return relative, largest, steps.max().item() <= 1 and (steps > 0).double().mean().item() <= slack * NEIGHBOURS
-    bounds = BOUNDS[dtype]
+    bounds = bounds or BOUNDS[dtype]
     return relative, largest, relative <= slack * bounds[0] and largest <= slack * bounds[1]
 
 
@@ -94,6 +111,7 @@ class Prepared:
         reference = torch_function(torch, case.graph, device, "double")
         self.wanted = [out.clone() for out in reference(*self.inputs)]
         self.dtypes = [v["dtype"] for v in case.outputs()]
+        self.bounds = [BOUNDS[coarsest(case.graph, o["value"])] for o in case.graph["outputs"]]
         self.count = min(MOST_SETS, max(2, math.ceil(ROTATION_BYTES / case.bytes())))
         self.calls = max(20 if case.limit_us() > 200 else 64, self.count)
         self._sets = None
@@ -115,8 +133,8 @@ class Prepared:
     def check(self, outputs, slack=1):
         """Raises when one is wrong; gives the worst errors."""
         relative = largest = 0.0
-        for i, (out, want, dtype) in enumerate(zip(outputs, self.wanted, self.dtypes)):
-            rel, top, right = compare(out, want, dtype, slack)
+        for i, (out, want, dtype, bounds) in enumerate(zip(outputs, self.wanted, self.dtypes, self.bounds)):
+            rel, top, right = compare(out, want, dtype, slack, max(bounds, BOUNDS.get(dtype, bounds)))
             if not right:
                 raise RuntimeError(f"output {i} ({dtype}) is wrong: relative {rel:.3g}, largest {top:.3g} rms")
             if dtype != "e4m3":

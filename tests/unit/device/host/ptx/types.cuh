@@ -34,8 +34,6 @@ inline T __shfl_sync(u32, T value, int) {
   return value;
 }
 inline float fmaxf(float a, float b) { return a > b ? a : b; }
-inline float __expf(float x) { return std::exp(x); }
-inline float __fdividef(float a, float b) { return a / b; }
 inline u32 __shfl_xor_sync(u32, u32 value, int lanes) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return hardware::machine.Shuffle(lane, value, lane ^ lanes);

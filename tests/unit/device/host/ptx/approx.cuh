@@ -1,0 +1,10 @@
+// The host's special functions.
+#pragma once
+#include "ptx/types.cuh"
+
+namespace sinter {
+
+inline float exp2_approx(float x) { return std::exp2(x); }
+inline float reciprocal_approx(float x) { return 1.0f / x; }
+
+}  // namespace sinter
