@@ -1,10 +1,6 @@
 #include "cache/pack/pack_writer.h"
 
 #include <fcntl.h>
-#include <leveldb/comparator.h>
-#include <leveldb/env.h>
-#include <leveldb/options.h>
-#include <leveldb/table_builder.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/pack/pack_format.h"
+#include "cache/pack/pack_table.h"
 #include "cache/record/envelope.h"
 #include "cache/store/record_store.h"
 #include "cache/store/table.h"
@@ -21,69 +18,17 @@
 namespace sinter {
 namespace {
 
-leveldb::Slice ToSlice(absl::string_view v) { return leveldb::Slice(v.data(), v.size()); }
+// Where the pieces of the table go.
+struct Sink {
+  FileOps* ops;
+  int fd;
+  const std::string& path;
 
-// Writes through, and remembers what was written since the last Cut.
-class CutSink : public leveldb::WritableFile {
- public:
-  CutSink(FileOps* ops, int fd, std::string path) : ops_(ops), fd_(fd), path_(std::move(path)) {}
-  leveldb::Status Append(const leveldb::Slice& data) override {
-    piece_.append(data.data(), data.size());
-    return leveldb::Status::OK();
+  absl::Status Write(absl::string_view piece, uint64_t* bytes, Digest* digest) const {
+    *bytes = piece.size();
+    *digest = Sha256(piece);
+    return WriteAll(ops, fd, piece, /*sync=*/false, path);
   }
-  leveldb::Status Close() override { return leveldb::Status::OK(); }
-  leveldb::Status Flush() override { return leveldb::Status::OK(); }
-  leveldb::Status Sync() override { return leveldb::Status::OK(); }
-
-  struct Piece {
-    uint64_t bytes = 0;
-    Digest digest;
-  };
-  absl::StatusOr<Piece> Cut() {
-    Piece piece{piece_.size(), Sha256(piece_)};
-    SINTER_RETURN_IF_ERROR(WriteAll(ops_, fd_, piece_, /*sync=*/false, path_));
-    piece_.clear();
-    return piece;
-  }
-
- private:
-  FileOps* ops_;
-  int fd_;
-  std::string path_;
-  std::string piece_;
-};
-
-leveldb::Options TableOptions() {
-  leveldb::Options options;  // bytewise order
-  options.compression = leveldb::kNoCompression;
-  options.block_size = size_t{1} << 30;  // a block ends where the writer says
-  return options;
-}
-
-// Abandons a table that was not finished: a builder destroyed open ends the process.
-class Builder {
- public:
-  explicit Builder(CutSink* sink) : builder_(TableOptions(), sink) {}
-  ~Builder() {
-    if (!finished_) builder_.Abandon();
-  }
-  absl::Status Add(absl::string_view key, absl::string_view value) {
-    builder_.Add(ToSlice(key), ToSlice(value));
-    builder_.Flush();
-    return Check(builder_.status());
-  }
-  absl::Status Finish() {
-    finished_ = true;  // also if it throws: after Add's flush it does so when it has closed itself
-    return Check(builder_.Finish());
-  }
-
- private:
-  static absl::Status Check(const leveldb::Status& status) {
-    return status.ok() ? absl::OkStatus()
-                       : absl::InternalError(absl::StrCat("pack table: ", status.ToString()));
-  }
-  leveldb::TableBuilder builder_;
-  bool finished_ = false;
 };
 
 // NOT_FOUND when the envelope is not a sound one of `item`.
@@ -107,8 +52,8 @@ absl::Status Describe(absl::string_view envelope, const PackItem& item, PackEntr
   return absl::OkStatus();
 }
 
-absl::Status AddRecord(const PackItem& item, const EnvelopeSource& source, Builder* builder,
-                       CutSink* sink, PackManifest* manifest, PackReport* report) {
+absl::Status AddRecord(const PackItem& item, const EnvelopeSource& source, PackTable* table,
+                       const Sink& sink, PackManifest* manifest, PackReport* report) {
   absl::StatusOr<std::string> envelope = source(item);
   PackEntry entry;
   absl::Status status = envelope.status();
@@ -118,28 +63,23 @@ absl::Status AddRecord(const PackItem& item, const EnvelopeSource& source, Build
     return absl::OkStatus();
   }
   SINTER_RETURN_IF_ERROR(status);
-  SINTER_RETURN_IF_ERROR(builder->Add(TableUserKey(item.kind, item.digest), *envelope));
-  SINTER_ASSIGN_OR_RETURN(const CutSink::Piece piece, sink->Cut());
+  const std::string block = table->Add(TableUserKey(item.kind, item.digest), *envelope);
   entry.offset = manifest->BlockBytes();
-  entry.bytes = piece.bytes;
-  entry.block = piece.digest;
+  SINTER_RETURN_IF_ERROR(sink.Write(block, &entry.bytes, &entry.block));
   ++(item.kind == RecordKind::kKernel ? report->kernels : report->plans);
   manifest->entries.push_back(std::move(entry));
   return absl::OkStatus();
 }
 
 absl::StatusOr<PackManifest> WriteTable(const std::vector<PackItem>& items,
-                                        const EnvelopeSource& source, CutSink* sink,
+                                        const EnvelopeSource& source, const Sink& sink,
                                         PackReport* report) {
   PackManifest manifest;
-  Builder builder(sink);
+  PackTable table;
   for (const PackItem& item : items) {
-    SINTER_RETURN_IF_ERROR(AddRecord(item, source, &builder, sink, &manifest, report));
+    SINTER_RETURN_IF_ERROR(AddRecord(item, source, &table, sink, &manifest, report));
   }
-  SINTER_RETURN_IF_ERROR(builder.Finish());
-  SINTER_ASSIGN_OR_RETURN(const CutSink::Piece rest, sink->Cut());
-  manifest.rest_bytes = rest.bytes;
-  manifest.rest = rest.digest;
+  SINTER_RETURN_IF_ERROR(sink.Write(table.Finish(), &manifest.rest_bytes, &manifest.rest));
   return manifest;
 }
 
@@ -167,9 +107,9 @@ absl::StatusOr<PackReport> WriteTo(const PackWriteOptions& options, FileOps* ops
                                    const std::vector<PackItem>& items,
                                    const EnvelopeSource& source) {
   PackReport report;
-  CutSink sink(ops, fd, options.path);
   PackManifest manifest;
-  SINTER_ASSIGN_OR_RETURN(manifest, WriteTable(items, source, &sink, &report));
+  SINTER_ASSIGN_OR_RETURN(manifest,
+                          WriteTable(items, source, Sink{ops, fd, options.path}, &report));
   manifest.producer = options.producer;
   SINTER_ASSIGN_OR_RETURN(const std::string seal, Seal(manifest, options.signer));
   SINTER_RETURN_IF_ERROR(WriteAll(ops, fd, seal, /*sync=*/true, options.path));

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cache/store/crc32c.h"
+#include "cache/store/table_blocks.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 
@@ -14,15 +15,9 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kFooterSize = kTableFooterBytes;
-constexpr uint64_t kBlockTrailerSize = 5;  // compression type, CRC32C
-constexpr uint64_t kTableMagic = 0xdb4775248b80fb57u;
 constexpr uint64_t kInternalTrailerSize = 8;
 constexpr uint64_t kSequence = 1;  // every key is written once
 constexpr uint64_t kTypeValue = 1;
-constexpr char kNoCompression = 0;
-constexpr absl::string_view kOneRestart("\0\0\0\0\1\0\0\0", 8);  // at 0; one of them
-// The meta block of a table without filters, with its trailer: no entry.
-constexpr absl::string_view kMetaBlock("\0\0\0\0\1\0\0\0\0\xc0\xf2\xa1\xb0", 13);
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("table: ", what));
@@ -39,10 +34,6 @@ bool TakeVarint(absl::string_view* in, size_t max_bytes, uint64_t* out) {
   }
   return false;
 }
-
-struct BlockSpan {
-  uint64_t offset = 0, size = 0;
-};
 
 bool TakeHandle(absl::string_view* in, BlockSpan* out) {
   return TakeVarint(in, 10, &out->offset) && TakeVarint(in, 10, &out->size);
@@ -161,44 +152,6 @@ absl::StatusOr<TableEntry> ReadChecked(absl::string_view file) {
   entry.user_key = found.key.substr(0, found.key.size() - kInternalTrailerSize);
   entry.value = found.value;
   return entry;
-}
-
-void PutVarint(uint64_t value, std::string* out) {
-  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
-  out->push_back(static_cast<char>(value));
-}
-
-void PutHandle(const BlockSpan& span, std::string* out) {
-  PutVarint(span.offset, out);
-  PutVarint(span.size, out);
-}
-
-// A block of one entry, uncompressed, with its trailer. See OnlyEntry for the layout.
-BlockSpan PutBlock(absl::string_view key, absl::string_view value, std::string* out) {
-  BlockSpan span;
-  span.offset = out->size();
-  PutVarint(0, out);
-  PutVarint(key.size(), out);
-  PutVarint(value.size(), out);
-  out->append(key.data(), key.size());
-  out->append(value.data(), value.size());
-  out->append(kOneRestart.data(), kOneRestart.size());
-  span.size = out->size() - span.offset;
-  out->push_back(kNoCompression);
-  ByteWriter crc;
-  crc.U32(MaskCrc(Crc32c(absl::string_view(*out).substr(span.offset))));
-  out->append(crc.str());
-  return span;
-}
-
-void PutFooter(const BlockSpan& meta, const BlockSpan& index, std::string* out) {
-  const size_t at = out->size();
-  PutHandle(meta, out);
-  PutHandle(index, out);
-  out->resize(at + kFooterSize - 8);
-  ByteWriter magic;
-  magic.U64(kTableMagic);
-  out->append(magic.str());
 }
 
 }  // namespace

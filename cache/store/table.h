@@ -1,5 +1,5 @@
-// One record as one sealed LevelDB table: made by LevelDB's own table engine, read by a reader of
-// this one layout, which allocates nothing for what it has not checked.
+// One record as one sealed LevelDB table, byte for byte what LevelDB's builder makes of it, and the
+// reader of this one layout, which allocates nothing for what it has not checked.
 //
 // The entry's key is an internal key of LevelDB (user key, then 8 bytes: sequence << 8 | type),
 // ordered as LevelDB orders them, so a plain leveldb::DB can adopt the files. Blocks are
@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cache/store/table_blocks.h"
 #include "src/base/digest.h"
 #include "src/base/ports.h"
 
@@ -26,7 +27,6 @@ absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_
 
 // A table's footer, its last bytes, has no checksum. OK only if the blocks that it names lie inside
 // a file of `file_bytes`: LevelDB allocates what it says. `footer` is untrusted.
-constexpr uint64_t kTableFooterBytes = 48;
 absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes);
 
 struct TableEntry {

@@ -141,6 +141,10 @@ std::shared_ptr<void> LocalTier::LockForBuild(const Id& id, int64_t budget_us) {
   return lock;
 }
 
+bool LocalTier::IsBeingBuilt(const Id& id) const {
+  return store()->LockForBuild(id.first, id.second, 0) == nullptr;
+}
+
 std::shared_ptr<void> LocalTier::HeldLock(const Id& id) {
   const auto state = waiting_.Lock();
   const auto lock = state->locks.find(id);

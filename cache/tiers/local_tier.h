@@ -38,6 +38,9 @@ class LocalTier {
   absl::Status Quarantine(const Id& id, absl::string_view why);
   bool IsQuarantined(const Id& id, std::string* why) const;
   std::shared_ptr<void> LockForBuild(const Id& id, int64_t budget_us);
+  // Whether somebody, here or in another process, builds the record or has it queued: who does
+  // holds its build lock. Takes the lock for a moment when nobody has it.
+  bool IsBeingBuilt(const Id& id) const;
   void Flush();
   // Null without a local tier; borrowed.
   RecordStore* records() const { return usable_.ok() ? store() : nullptr; }

@@ -19,6 +19,10 @@ namespace {
 
 constexpr uint64_t kPrefetchBurst = 16;
 constexpr uint64_t kMostKept = 16 << 10;  // of a record that lies in a file too
+// A record is found by others once it lies in the folder, which is some milliseconds after its put.
+constexpr char kBeingBuilt[] =
+    "its build lock is held: another context or process builds it just now, or has it queued and "
+    "not yet written (flush there, or ask again)";
 constexpr int kReasons = static_cast<int>(MissReason::kCount);
 
 class Tiers : public TieredStore {
@@ -303,7 +307,12 @@ std::string Tiers::ExplainMiss(RecordKind kind, absl::string_view key) {
         if (entry.kind == kind) nearest.Offer(kind, pack->PeekKey(entry), pack->path());
       }
     }
-    return nearest.Explain();
+    std::string text = nearest.Explain();
+    const bool writable = local_ != nullptr && !read_only_;
+    if (writable && local_->IsBeingBuilt(Id(kind, Sha256(key)))) {
+      absl::StrAppend(&text, "; ", kBeingBuilt);
+    }
+    return text;
   } catch (const std::bad_alloc&) {
     return std::string();
   }

@@ -262,10 +262,13 @@ typedef struct sinter_context_options {
                             "": memory only */
   const char* dump_dir;  /* SINTER_DUMP: chain JSON, plan, source and compile log of every prepare;
                             "": none */
-  const char* nvrtc_path;      /* SINTER_NVRTC: libnvrtc to open */
-  const char* driver_path;     /* SINTER_LIBCUDA: libcuda to open */
-  sinter_switch cache;         /* SINTER_CACHE=off */
-  sinter_switch must_hit;      /* SINTER_MUST_HIT=1: a cache miss is SINTER_ERROR_CACHE_MISS */
+  const char* nvrtc_path;  /* SINTER_NVRTC: libnvrtc to open */
+  const char* driver_path; /* SINTER_LIBCUDA: libcuda to open */
+  sinter_switch cache;     /* SINTER_CACHE=off */
+  /* SINTER_MUST_HIT=1: a cache miss is SINTER_ERROR_CACHE_MISS. What another context or process
+   * made is found once it is written, some milliseconds later, or when it has called
+   * sinter_x_cache_flush; until then the error says that the record is being built or queued. */
+  sinter_switch must_hit;
   sinter_switch deterministic; /* SINTER_DETERMINISTIC=1: fixed reduction order in every plan */
   sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the unfused plan at its first
                            prepare */

@@ -219,7 +219,8 @@ SINTER_API sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t m
 enum { SINTER_X_CONVERT_KEEP = 1 };
 SINTER_API sinter_status sinter_x_cache_convert(const char* dir, const char* to, uint32_t flags,
                                                 sinter_x_text** out_json, sinter_error** error);
-/* Returns once all records made so far are on disk, or were refused by it. */
+/* Returns once all records made so far are on disk, or were refused by it. Records are written
+ * behind their makers: other contexts and processes on the folder find them from then on. */
 SINTER_API sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error);
 
 /* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */

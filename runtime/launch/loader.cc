@@ -27,6 +27,7 @@ class DriverLoader : public Loader {
   explicit DriverLoader(std::shared_ptr<const Device> device)
       : device_(std::move(device)), queue_(std::make_shared<ReleaseQueue>()) {}
   ~DriverLoader() override { queue_->Close(); }
+  void Retire() override { queue_->Close(); }
 
   absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin,
                                                      const LaunchRecipe& recipe) override {

@@ -155,6 +155,9 @@ class Loader {
   // Keeps `object` alive as long as the graph that `stream` captures into (and graphs made from
   // it). No-op when not capturing.
   virtual absl::Status TieToCapture(StreamHandle stream, std::shared_ptr<const void> object) = 0;
+  // No Load comes any more. What dying graphs let go is released from now on without waiting for
+  // one; what they let go before, here. Not to be called from a CUDA callback.
+  virtual void Retire() {}
 };
 
 // ---------------------------------------------------------------- Measurer

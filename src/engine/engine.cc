@@ -39,8 +39,13 @@ class EngineImpl : public Engine {
         kernels_(core_.get()),
         assembler_(core_, &plans_, &kernels_),
         tuner_(core_, &assembler_) {}
-  // Plans may live on and keep what they use; nothing else stays loaded.
-  ~EngineImpl() override { core_->modules.Clear(); }
+  // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
+  // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
+  // loader when the graph goes.
+  ~EngineImpl() override {
+    core_->modules.Clear();
+    if (core_->ports.loader != nullptr) core_->ports.loader->Retire();
+  }
 
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) override {

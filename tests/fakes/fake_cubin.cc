@@ -6,8 +6,9 @@
 
 namespace sinter {
 
-std::string FakeCubin(const std::string& entry) {
-  const std::string names = std::string("\0.shstrtab\0", 11) + ".text." + entry + '\0';
+std::string FakeCubin(const std::string& entry, size_t filler) {
+  const std::string names =
+      std::string("\0.shstrtab\0", 11) + ".text." + entry + std::string(filler + 1, '\0');
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;

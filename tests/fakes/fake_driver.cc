@@ -1,6 +1,9 @@
 // Core of the fake: the table, the state of threads, devices, modules and launches.
 #include "tests/fakes/fake_driver.h"
 
+#include <elf.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -87,6 +90,20 @@ struct Trampoline<kMethod, kFunction> {
     return (calls.*kMethod)(args...);
   }
 };
+
+// The driver is given no length: what the headers say. `image` was checked before it came here.
+uint64_t ImageBytes(const void* image) {
+  const char* bytes = static_cast<const char*>(image);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes, sizeof(header));
+  uint64_t end = header.e_shoff + uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
+  for (int i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, bytes + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  return end;
+}
 
 CUcontext ContextOf(int device) { return HandleOf<CUcontext>(0x100 + device); }
 
@@ -186,6 +203,7 @@ FakeLive FakeDriver::live() const {
   FakeLive live;
   for (const auto& [device, count] : retained_) live.contexts += count;
   live.modules = static_cast<int>(modules_.size());
+  for (const auto& [id, module] : modules_) live.module_bytes += module.bytes;
   live.streams = static_cast<int>(streams_.size());
   live.events = static_cast<int>(events_.size());
   live.graphs = static_cast<int>(graphs_.size());
@@ -320,7 +338,7 @@ CUresult FakeCalls::ModuleLoadData(CUmodule* module, const void* image) {
                   4) != 0)
     return CUDA_ERROR_INVALID_IMAGE;
   const uintptr_t id = f.next_handle_++;
-  f.modules_[id] = f.Current();
+  f.modules_[id] = {f.Current(), ImageBytes(image), {}};
   *module = HandleOf<CUmodule>(id);
   return CUDA_SUCCESS;
 }
@@ -328,13 +346,17 @@ CUresult FakeCalls::ModuleLoadData(CUmodule* module, const void* image) {
 CUresult FakeCalls::ModuleUnload(CUmodule module) {
   const auto found = f.modules_.find(IdOf(module));
   if (found == f.modules_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  if (found->second != f.Current()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (found->second.context != f.Current()) return CUDA_ERROR_INVALID_CONTEXT;
+  for (const uintptr_t function : found->second.functions) f.functions_.erase(function);
   f.modules_.erase(found);
   return CUDA_SUCCESS;
 }
 
 CUresult FakeCalls::ModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  const auto found = f.modules_.find(IdOf(module));
+  if (found == f.modules_.end()) return CUDA_ERROR_INVALID_HANDLE;
   const uintptr_t id = f.next_handle_++;
+  found->second.functions.push_back(id);
   f.functions_[id] = {IdOf(module), name, {}};
   *function = HandleOf<CUfunction>(id);
   return CUDA_SUCCESS;
@@ -413,13 +435,20 @@ CUresult FakeCalls::TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType t
 
 CUresult FakeCalls::LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
                                    void** extra) {
-  const FakeDriver::Function& kernel = f.functions_.at(IdOf(function));
+  const auto found = f.functions_.find(IdOf(function));
+  if (found == f.functions_.end()) {
+    f.violations_.push_back("launch of an unloaded module");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const FakeDriver::Function& kernel = found->second;
   if (extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto module = f.modules_.find(kernel.module);
-  if (module == f.modules_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  if (module->second != f.Current()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!f.recording_ && !f.on_launch) return CUDA_SUCCESS;
+  if (f.modules_.at(kernel.module).context != f.Current()) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto stream = f.streams_.find(IdOf(config->hStream));
+  const bool captured = stream != f.streams_.end() && stream->second.graph != 0;
+  if (!f.recording_ && !f.on_launch && !captured) return CUDA_SUCCESS;
   FakeLaunch launch;
+  launch.captured = captured;
+  launch.module = kernel.module;
   launch.entry = kernel.entry;
   launch.config = *config;
   launch.attributes.assign(config->attrs, config->attrs + config->numAttrs);
@@ -428,8 +457,6 @@ CUresult FakeCalls::LaunchKernelEx(const CUlaunchConfig* config, CUfunction func
   for (size_t i = 0; i < f.kernel.param_sizes.size(); ++i) {
     launch.params.emplace_back(static_cast<const char*>(params[i]), f.kernel.param_sizes[i]);
   }
-  const auto stream = f.streams_.find(IdOf(config->hStream));
-  launch.captured = stream != f.streams_.end() && stream->second.graph != 0;
   if (f.recording_) f.launches_.push_back(launch);
   if (launch.captured) {
     f.graphs_[stream->second.graph].nodes.push_back(std::move(launch));

@@ -44,6 +44,7 @@ struct FakeLaunch {
   std::vector<std::string> params;
   CUcontext context = nullptr;
   bool captured = false;
+  uintptr_t module = 0;
 };
 
 // What the fake's cuTensorMapEncodeTiled writes into a CUtensorMap.
@@ -62,6 +63,7 @@ FakeMap DecodeFakeMap(const std::string& param);
 struct FakeLive {
   int contexts = 0, modules = 0, streams = 0, events = 0, graphs = 0, execs = 0, allocations = 0,
       user_objects = 0;
+  uint64_t module_bytes = 0;  // of the images of the loaded modules; not in Total
   int Total() const {
     return contexts + modules + streams + events + graphs + execs + allocations + user_objects;
   }
@@ -94,8 +96,8 @@ class FakeDriver {
   int calls() const;
   std::vector<std::string> CallNames() const;
   std::vector<FakeLaunch> launches() const;
-  // Calls that the real driver forbids: in a callback, or unsafe ones that broke another thread's
-  // capture.
+  // What the real driver forbids: calls in a callback, unsafe ones that broke another thread's
+  // capture, and running a kernel whose module was unloaded.
   std::vector<std::string> violations() const;
   FakeLive live() const;
   // Of the calling thread.
@@ -107,6 +109,11 @@ class FakeDriver {
   struct ThreadState {
     std::vector<CUcontext> stack;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  };
+  struct ModuleState {
+    CUcontext context;
+    uint64_t bytes;
+    std::vector<uintptr_t> functions;
   };
   struct Function {
     uintptr_t module;
@@ -135,14 +142,15 @@ class FakeDriver {
   CUcontext Current();
   void Release(uintptr_t object, int count, Callbacks* callbacks);
   static void Run(const Callbacks& callbacks);
+  bool AllLoaded(const std::vector<FakeLaunch>& nodes);
   void Advance(const std::vector<FakeLaunch>& nodes);
   bool Allocated(CUdeviceptr pointer, size_t bytes) const;
 
   const std::vector<FakeChip> chips_;
   mutable std::recursive_mutex mutex_;  // guards everything below
   std::map<std::thread::id, ThreadState> threads_;
-  std::map<int, int> retained_;             // device -> references of its primary context
-  std::map<uintptr_t, CUcontext> modules_;  // module -> its context
+  std::map<int, int> retained_;  // device -> references of its primary context
+  std::map<uintptr_t, ModuleState> modules_;
   std::map<uintptr_t, Function> functions_;
   std::map<uintptr_t, StreamState> streams_;
   std::map<uintptr_t, double> events_;  // event -> fake time of its record

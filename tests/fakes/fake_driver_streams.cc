@@ -7,6 +7,15 @@
 
 namespace sinter {
 
+bool FakeDriver::AllLoaded(const std::vector<FakeLaunch>& nodes) {
+  for (const FakeLaunch& node : nodes) {
+    if (modules_.count(node.module) != 0) continue;
+    violations_.push_back("a graph ran a kernel of an unloaded module");
+    return false;
+  }
+  return true;
+}
+
 void FakeDriver::Advance(const std::vector<FakeLaunch>& nodes) {
   for (const FakeLaunch& node : nodes) {
     clock_us_ += launch_us;
@@ -154,7 +163,10 @@ CUresult FakeCalls::GraphExecDestroy(CUgraphExec exec) {
 }
 
 CUresult FakeCalls::GraphLaunch(CUgraphExec exec, CUstream) {
-  f.Advance(f.execs_.at(IdOf(exec)).nodes);
+  const auto found = f.execs_.find(IdOf(exec));
+  if (found == f.execs_.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!f.AllLoaded(found->second.nodes)) return CUDA_ERROR_INVALID_HANDLE;
+  f.Advance(found->second.nodes);
   return CUDA_SUCCESS;
 }
 

@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/handles.h"
-#include "runtime/driver/scopes.h"
 #include "src/base/status.h"
 #include "src/chain/ffn_view.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/late_kernel.h"
+#include "tests/gpu/stream_fixture.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -30,43 +29,8 @@ FfnSpec Square(int64_t n, int64_t k, bool gated) {
   return spec;
 }
 
-class Runtime : public GpuTest {
+class Runtime : public StreamTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    const auto driver = Driver::Open(TestConfig().driver_path);
-    ASSERT_OK(driver);
-    const auto device = Device::Open(*driver, 0);
-    ASSERT_OK(device);
-    device_ = *device;
-  }
-
-  const Driver& driver() const { return device_->driver(); }
-  absl::Status Synchronize(const Stream& stream) const {
-    DriverScope scope(*device_);
-    return driver().Check(driver()->StreamSynchronize(stream.get()), "cuStreamSynchronize");
-  }
-  absl::Status BeginCapture(const Stream& stream) const {
-    DriverScope scope(*device_);
-    return driver().Check(driver()->StreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL),
-                          "cuStreamBeginCapture");
-  }
-  absl::StatusOr<Graph> EndCapture(const Stream& stream) const {
-    DriverScope scope(*device_);
-    CUgraph graph = nullptr;
-    SINTER_RETURN_IF_ERROR(
-        driver().Check(driver()->StreamEndCapture(stream.get(), &graph), "cuStreamEndCapture"));
-    return Graph(device_, graph);
-  }
-  absl::Status Replay(const GraphExec& exec, const Stream& stream) const {
-    {
-      DriverScope scope(*device_);
-      SINTER_RETURN_IF_ERROR(
-          driver().Check(driver()->GraphLaunch(exec.get(), stream.get()), "cuGraphLaunch"));
-    }
-    return Synchronize(stream);
-  }
-
   static absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m,
                                                  PrepareOptions::Choice choice) {
     PrepareOptions options;
@@ -83,8 +47,6 @@ class Runtime : public GpuTest {
     ASSERT_OK(output);
     EXPECT_OK(data.Check(*output, m));
   }
-
-  std::shared_ptr<const Device> device_;
 };
 
 TEST_F(Runtime, TwoStreamsRunAtOnce) {

@@ -1,5 +1,6 @@
 // Fuzz target over what comes from other machines: packs, their manifests, RESP answers, remote
-// values. The first byte picks the reader.
+// values. The first byte picks the reader: 0 manifest and tail, 1 pack, 2 pack with right hashes, 3
+// RESP, 4 remote address and value.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "cache/remote/address.h"
 #include "cache/remote/resp.h"
 #include "cache/remote/sealed_value.h"
+#include "tests/fuzz/reader.h"
 
 namespace {
 
@@ -105,7 +107,7 @@ void ReadResp(absl::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (ReaderOf(data[0], 5)) {
     case 0:
       ReadManifest(bytes);
       break;

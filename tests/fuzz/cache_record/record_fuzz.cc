@@ -1,4 +1,5 @@
-// Fuzz target over everything that reads cache bytes. The first byte picks the reader.
+// Fuzz target over everything that reads cache bytes. The first byte picks the reader: 0 keys, 1
+// envelope and kernel record, 2 table, 3 cubin.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include "cache/record/kernel_record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
+#include "tests/fuzz/reader.h"
 
 namespace {
 
@@ -43,7 +45,7 @@ void ReadTables(absl::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (ReaderOf(data[0], 4)) {
     case 0:
       ReadKeys(bytes);
       break;

@@ -2,15 +2,11 @@
 // they would take, and load a module for each kernel that they get. Host memory, files, loaded
 // modules and descriptors stay where they are once they are warm. Twenty seconds;
 // `cache_churn_test --seconds 3600` for as long as one likes.
-#include <dirent.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -21,6 +17,7 @@
 #include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
 #include "src/engine/module_cache.h"
+#include "tests/stress/process_use.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -39,24 +36,6 @@ int seconds = 20;
 
 size_t BytesOf(int i) { return 4000 + static_cast<size_t>(i * 7919 % 28000); }
 std::string KeyOf(int i) { return absl::StrCat("churn key ", i); }
-
-// Bytes that the process has in memory.
-uint64_t ResidentBytes() {
-  uint64_t total = 0, resident = 0;
-  FILE* file = fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  if (fscanf(file, "%lu %lu", &total, &resident) != 2) resident = 0;
-  fclose(file);
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-int Descriptors() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (dir != nullptr && readdir(dir) != nullptr) ++count;
-  if (dir != nullptr) closedir(dir);
-  return count;
-}
 
 struct Sample {
   uint64_t resident = 0, folder = 0, modules = 0;
@@ -164,8 +143,6 @@ TEST(ChurnTest, MemoryFilesModulesAndDescriptorsStayFlat) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (std::string(argv[i]) == "--seconds") sinter::seconds = std::max(5, std::atoi(argv[i + 1]));
-  }
+  sinter::seconds = sinter::SecondsOf(argc, argv, sinter::seconds);
   return RUN_ALL_TESTS();
 }

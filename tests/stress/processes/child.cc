@@ -91,9 +91,11 @@ int main(int argc, char** argv) {
   Say("flushed");
   sinter_stats stats = SINTER_INIT(sinter_stats);
   sinter_context_get_stats(context, &stats, nullptr);
-  std::printf("stats %llu %llu %llu %u\n", static_cast<unsigned long long>(stats.searched),
+  uint32_t kernels = 0;  // one a plan, or two where two are predicted to be no slower
+  for (const sinter_plan* plan : plans) kernels += sinter_x_plan_get_kernel_count(plan);
+  std::printf("stats %llu %llu %llu %u %u\n", static_cast<unsigned long long>(stats.searched),
               static_cast<unsigned long long>(stats.kernels_compiled),
-              static_cast<unsigned long long>(stats.kernel_hits), stats.nvrtc_loaded);
+              static_cast<unsigned long long>(stats.kernel_hits), stats.nvrtc_loaded, kernels);
   for (sinter_plan* plan : plans) sinter_plan_release(plan);
   for (sinter_chain* chain : chains) sinter_chain_release(chain);
   sinter_context_release(context);

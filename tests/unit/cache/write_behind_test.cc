@@ -157,6 +157,22 @@ TEST_F(QueuedPutTest, TheBuildLockIsHeldUntilTheRecordIsThere) {
   EXPECT_EQ(other->Get(kKernel, "k").payload, "v");
 }
 
+// Another store misses what is queued here; who explains the miss says so, and only then.
+TEST_F(QueuedPutTest, AMissOfWhatAnotherStoreHasQueuedIsExplained) {
+  auto store = Make(0, gate_);
+  const auto other = Make(0);
+  auto lock = store->LockForBuild(kKernel, "k", 0);
+  store->Put(kKernel, "k", "v");
+  lock.reset();
+  EXPECT_FALSE(other->Get(kKernel, "k").hit);
+  EXPECT_THAT(other->ExplainMiss(kKernel, "k"), HasSubstr("not yet written"));
+  EXPECT_THAT(other->ExplainMiss(kKernel, "absent"), testing::Not(HasSubstr("not yet written")));
+  gate_->open = true;
+  store->Flush();
+  EXPECT_TRUE(other->Get(kKernel, "k").hit);
+  EXPECT_THAT(other->ExplainMiss(kKernel, "k"), testing::Not(HasSubstr("not yet written")));
+}
+
 TEST_F(QueuedPutTest, IsDroppedAndCountedWhenTheQueueIsFull) {
   auto store = Make(1 << 20, gate_, /*jobs=*/3);
   for (int i = 0; i < 10; ++i) store->Put(kKernel, absl::StrCat("k", i), "v");

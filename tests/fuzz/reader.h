@@ -1,0 +1,31 @@
+// Which reader an input is for: what its first byte says, or the one that the command line names.
+// `TARGET --reader=N` keeps a whole run on one of them, so that each can have its own time.
+// libFuzzer leaves arguments with two dashes alone. Include it in one source of a target.
+#ifndef SINTER_TESTS_FUZZ_READER_H_
+#define SINTER_TESTS_FUZZ_READER_H_
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+int only_reader = -1;  // negative: the first byte says
+
+int ReaderOf(uint8_t first, int readers) {
+  return (only_reader < 0 ? first : only_reader) % readers;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  constexpr char kFlag[] = "--reader=";
+  for (int i = 1; i < *argc; ++i) {
+    if (std::strncmp((*argv)[i], kFlag, sizeof(kFlag) - 1) == 0) {
+      only_reader = std::atoi((*argv)[i] + sizeof(kFlag) - 1);
+    }
+  }
+  return 0;
+}
+
+#endif  // SINTER_TESTS_FUZZ_READER_H_

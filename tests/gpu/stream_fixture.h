@@ -1,0 +1,56 @@
+// Streams and captures of GPU tests, on the driver itself.
+#ifndef SINTER_TESTS_GPU_STREAM_FIXTURE_H_
+#define SINTER_TESTS_GPU_STREAM_FIXTURE_H_
+
+#include <memory>
+
+#include "runtime/driver/handles.h"
+#include "runtime/driver/scopes.h"
+#include "src/base/status.h"
+#include "tests/gpu/gpu_fixture.h"
+
+namespace sinter::gpu_testing {
+
+class StreamTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    const auto driver = Driver::Open(TestConfig().driver_path);
+    ASSERT_OK(driver);
+    const auto device = Device::Open(*driver, 0);
+    ASSERT_OK(device);
+    device_ = *device;
+  }
+
+  const Driver& driver() const { return device_->driver(); }
+  absl::Status Synchronize(const Stream& stream) const {
+    DriverScope scope(*device_);
+    return driver().Check(driver()->StreamSynchronize(stream.get()), "cuStreamSynchronize");
+  }
+  absl::Status BeginCapture(const Stream& stream) const {
+    DriverScope scope(*device_);
+    return driver().Check(driver()->StreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL),
+                          "cuStreamBeginCapture");
+  }
+  absl::StatusOr<Graph> EndCapture(const Stream& stream) const {
+    DriverScope scope(*device_);
+    CUgraph graph = nullptr;
+    SINTER_RETURN_IF_ERROR(
+        driver().Check(driver()->StreamEndCapture(stream.get(), &graph), "cuStreamEndCapture"));
+    return Graph(device_, graph);
+  }
+  absl::Status Replay(const GraphExec& exec, const Stream& stream) const {
+    {
+      DriverScope scope(*device_);
+      SINTER_RETURN_IF_ERROR(
+          driver().Check(driver()->GraphLaunch(exec.get(), stream.get()), "cuGraphLaunch"));
+    }
+    return Synchronize(stream);
+  }
+
+  std::shared_ptr<const Device> device_;
+};
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_STREAM_FIXTURE_H_

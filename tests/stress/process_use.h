@@ -1,0 +1,44 @@
+// What the calling process takes of the machine, and the command line of the long churns.
+#ifndef SINTER_TESTS_STRESS_PROCESS_USE_H_
+#define SINTER_TESTS_STRESS_PROCESS_USE_H_
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace sinter {
+
+// Bytes in memory.
+inline uint64_t ResidentBytes() {
+  uint64_t total = 0, resident = 0;
+  FILE* file = fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  if (fscanf(file, "%lu %lu", &total, &resident) != 2) resident = 0;
+  fclose(file);
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+inline int Descriptors() {
+  int count = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  while (dir != nullptr && readdir(dir) != nullptr) ++count;
+  if (dir != nullptr) closedir(dir);
+  return count;
+}
+
+// The N of `--seconds N`, at least 5; `otherwise` without it.
+inline int SecondsOf(int argc, char** argv, int otherwise) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::string(argv[i]) == "--seconds") return std::max(5, std::atoi(argv[i + 1]));
+  }
+  return otherwise;
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_STRESS_PROCESS_USE_H_
