@@ -1,23 +1,44 @@
 #include "src/engine/explain.h"
 
+#include <map>
+#include <tuple>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/fusion/stitch/explain_fusion.h"
+#include "src/plan/plan_svg.h"
 #include "src/plan/plan_text.h"
+#include "src/plan/units.h"
 #include "src/search/plan_report.h"
 
 namespace sinter {
 namespace {
 
-std::string KernelLine(const LoadedPlan& plan, size_t i) {
+std::string KernelLine(const LoadedPlan& plan, const std::vector<int>& equal) {
+  const auto i = static_cast<size_t>(equal.front());
   const BuiltKernel& kernel = *plan.kernels[i];
   std::string line = absl::StrFormat(
-      "  kernel %d: %s %s", i, plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16),
+      "  kernel %s: %s %s", KernelNumbers(equal),
+      plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16),
       kernel.origin == "compiled" ? absl::StrFormat("compiled in %.0f ms", kernel.compile_us / 1e3)
                                   : absl::StrCat("from the cache (", kernel.origin, ")"));
   if (kernel.registers > 0) absl::StrAppend(&line, ", ", kernel.registers, " registers");
   absl::StrAppend(&line, kernel.verified ? ", verified" : ", not verified", "\n");
   return line;
+}
+
+// Kernels that were built once.
+std::vector<std::vector<int>> SameKernels(const LoadedPlan& plan) {
+  std::vector<std::vector<int>> groups;
+  std::map<std::tuple<Digest, const BuiltKernel*>, size_t> known;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const auto [at, fresh] = known.try_emplace(
+        {plan.plan.kernels[i].kernel_digest, plan.kernels[i].get()}, groups.size());
+    if (fresh) groups.emplace_back();
+    groups[at->second].push_back(static_cast<int>(i));
+  }
+  return groups;
 }
 
 std::string TuningLine(const LoadedPlan& plan) {
@@ -41,7 +62,32 @@ std::string SourceLines(const LoadedPlan& plan) {
   std::string text = absl::StrCat(
       "search: ", plan.considered, " considered, ", plan.legal, " legal, ",
       plan.from_cache ? "plan from the cache" : "searched now", "\n", TuningLine(plan), "cache:\n");
-  for (size_t i = 0; i < plan.kernels.size(); ++i) text += KernelLine(plan, i);
+  for (const std::vector<int>& equal : SameKernels(plan)) text += KernelLine(plan, equal);
+  return text;
+}
+
+// The kernels of a plan, or those that are alike together.
+std::string KernelReports(const LoadedPlan& plan, const FusionPicture& picture,
+                          const DeviceModel& model) {
+  std::string text;
+  const std::vector<PlannedKernel>& kernels = plan.plan.kernels;
+  for (size_t i = 0; i < kernels.size() && picture.kernels.empty(); ++i) {
+    absl::StrAppend(&text, KernelReport(i, kernels[i], model));
+  }
+  for (const std::vector<int>& equal : picture.equal) {
+    const auto i = static_cast<size_t>(equal.front());
+    if (equal.size() > 1) absl::StrAppend(&text, "alike: kernels ", KernelNumbers(equal), "\n");
+    absl::StrAppend(&text, KernelReport(i, kernels[i], model, &picture.kernels[i]));
+  }
+  if (kernels.size() > 1) {
+    absl::StrAppend(
+        &text, "all kernels: ", MeasuredText(plan.plan.PredictedUs(), MeasuredUs(plan.plan)), "\n");
+  }
+  if (!picture.kernels.empty()) {
+    absl::StrAppend(&text,
+                    "saved by fusion: ", AmountText(static_cast<double>(picture.saved_bytes), "B"),
+                    "\n", ApartText(picture));
+  }
   return text;
 }
 
@@ -83,13 +129,7 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
 std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
   std::string text = PlanHeadText(plan.plan) + DeviceLines(plan, ports);
   if (!plan.plan.note.empty()) absl::StrAppend(&text, "note: ", plan.plan.note, "\n");
-  for (size_t i = 0; i < plan.plan.kernels.size(); ++i) {
-    absl::StrAppend(&text, KernelReport(i, plan.plan.kernels[i], ports.model));
-  }
-  if (plan.plan.kernels.size() > 1) {
-    absl::StrAppend(
-        &text, "all kernels: ", MeasuredText(plan.plan.PredictedUs(), MeasuredUs(plan.plan)), "\n");
-  }
+  text += KernelReports(plan, ExplainFusion(plan.plan, ports.model), ports.model);
   return absl::StrCat(text, SourceLines(plan), RunnersUpReport(NotChosen(plan)),
                       ConstantsReport(ports.model));
 }
@@ -101,7 +141,13 @@ std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports) {
 std::string ExplainJson(const LoadedPlan& plan, const Ports& ports) {
   Plan merged = plan.plan;
   merged.runners_up = NotChosen(plan);
-  return ReportJson(merged, ports.model);
+  return ReportJson(merged, ports.model, ExplainFusion(plan.plan, ports.model));
+}
+
+std::string ExplainSvg(const LoadedPlan& plan, const Ports& ports) {
+  Plan merged = plan.plan;
+  merged.runners_up = NotChosen(plan);
+  return PlanSvg(merged, ExplainFusion(plan.plan, ports.model));
 }
 
 }  // namespace sinter

@@ -21,6 +21,9 @@ std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports);
 // What ExplainPlan says of drawings, levels, losers and constants, as JSON (ReportJson).
 std::string ExplainJson(const LoadedPlan& plan, const Ports& ports);
 
+// The same as a drawing (PlanSvg).
+std::string ExplainSvg(const LoadedPlan& plan, const Ports& ports);
+
 // Every plan that was considered and does not run: the runners-up of planning, and what the engine
 // passed over, which says why where it knows more.
 std::vector<Candidate> NotChosen(const LoadedPlan& plan);

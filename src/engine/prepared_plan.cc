@@ -8,7 +8,6 @@
 #include "src/engine/bound_plan.h"
 #include "src/engine/explain.h"
 #include "src/engine/workspace.h"
-#include "src/plan/plan_svg.h"
 
 namespace sinter {
 namespace {
@@ -23,7 +22,7 @@ class PreparedPlanImpl : public PreparedPlan {
   std::string Explain() const override { return ExplainPlan(*plan_, core_->ports); }
   std::string Summary() const override { return SummarizePlan(*plan_, core_->ports); }
   std::string ExplainJson() const override { return sinter::ExplainJson(*plan_, core_->ports); }
-  std::string Svg() const override { return PlanSvg(plan_->plan); }
+  std::string Svg() const override { return ExplainSvg(*plan_, core_->ports); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 
   std::string SourceOf(int kernel) const override {

@@ -6,40 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/plan/picture_svg.h"
+#include "src/plan/plan_svg_parts.h"
 #include "src/plan/plan_text.h"
 
 namespace sinter {
 namespace {
 
-constexpr double kMargin = 20, kPad = 16, kLevelHeight = 17, kLevelWidth = 420;
-
-std::string HeadLine(const Plan& plan) {
-  const double measured = MeasuredUs(plan);
-  return absl::StrFormat("%s plan, m <= %d: predicted %.2f us%s", plan.name, plan.bucket,
-                         plan.PredictedUs(),
-                         measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");
-}
-
-double DrawHead(const Plan& plan, Point at, Svg* svg) {
-  svg->Text({at.x, at.y + 18}, HeadLine(plan), "h1");
-  svg->Text({at.x, at.y + 38}, absl::StrCat("digest ", plan.PlanDigest().Hex()), "small");
-  return 52;
-}
-
-double DrawKernelHead(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
-  const KernelSpec& spec = kernel.spec;
-  svg->Text({at.x, at.y + 14},
-            absl::StrCat(
-                "kernel ", index, ": ", NameOf(spec.family),
-                spec.stitch == nullptr ? absl::StrCat(", ", NameOf(spec.schedule.dataflow)) : ""),
-            "h2");
-  if (spec.stitch == nullptr) {
-    svg->Text({at.x, at.y + 31}, RowOf(spec.schedule.dataflow).title, "small");
-  }
-  svg->Text({at.x, at.y + 46}, absl::StrCat(ProblemText(spec), "   [", ScheduleText(spec), "]"),
-            "small");
-  return 62;
-}
+constexpr double kLevelHeight = 17, kLevelWidth = 420;
 
 struct Level {
   const char* name;
@@ -55,29 +28,8 @@ void DrawLevel(const Level& level, double longest, bool bound, Point at, Svg* sv
             absl::StrFormat("%.2f us%s", level.us, bound ? ", the bound" : ""), "small");
 }
 
-double DrawLevels(const PlannedKernel& kernel, Point at, Svg* svg) {
-  const Prediction& p = kernel.prediction;
-  const Level levels[] = {{"hbm", p.hbm_us},       {"l2", p.l2_us},         {"intake", p.intake_us},
-                          {"shared", p.shared_us}, {"tensor", p.tensor_us}, {"dsm", p.dsm_us},
-                          {"fixed", p.fixed_us}};
-  double longest = 0, y = at.y + 20;
-  for (const Level& level : levels) longest = std::max(longest, level.us);
-  svg->Text({at.x, at.y + 12},
-            absl::StrFormat("predicted time of each level; together %.2f us%s", p.total_us,
-                            kernel.measured_us > 0
-                                ? absl::StrFormat(", measured %.2f us", kernel.measured_us)
-                                : ", not measured"),
-            "h3");
-  for (const Level& level : levels) {
-    const bool bound = level.name == (p.bound == "latency" ? "fixed" : p.bound);
-    DrawLevel(level, longest, bound, {at.x, y}, svg);
-    y += kLevelHeight;
-  }
-  return y - at.y + 4;
-}
-
 double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
-  double y = at.y + DrawKernelHead(index, kernel, at, svg);
+  double y = at.y + DrawKernelHead(absl::StrCat(index), kernel, at, svg);
   if (!CheckScheduleFields(kernel.spec.problem, kernel.spec.schedule).ok()) {
     svg->Text({at.x, y + 12}, "a schedule that cannot be drawn", "small");
     return y + 24 - at.y;
@@ -113,9 +65,78 @@ double DrawLegend(Point at, Svg* svg) {
 
 }  // namespace
 
-std::string PlanSvg(const Plan& plan) {
+std::string PlanTitle(const Plan& plan) {
+  const double measured = MeasuredUs(plan);
+  return absl::StrFormat("%s plan, m <= %d: predicted %.2f us%s", plan.name, plan.bucket,
+                         plan.PredictedUs(),
+                         measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");
+}
+
+double DrawPlanHead(const Plan& plan, Point at, Svg* svg) {
+  svg->Text({at.x, at.y + 18}, PlanTitle(plan), "h1");
+  svg->Text({at.x, at.y + 38}, absl::StrCat("digest ", plan.PlanDigest().Hex()), "small");
+  return 52;
+}
+
+double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, Point at, Svg* svg) {
+  const KernelSpec& spec = kernel.spec;
+  svg->Text({at.x, at.y + 14},
+            absl::StrCat(
+                "kernel ", numbers, ": ", NameOf(spec.family),
+                spec.stitch == nullptr ? absl::StrCat(", ", NameOf(spec.schedule.dataflow)) : ""),
+            "h2");
+  if (spec.stitch == nullptr) {
+    svg->Text({at.x, at.y + 31}, RowOf(spec.schedule.dataflow).title, "small");
+  }
+  svg->Text({at.x, at.y + 46}, absl::StrCat(ProblemText(spec), "   [", ScheduleText(spec), "]"),
+            "small");
+  return 62;
+}
+
+double DrawLevels(const PlannedKernel& kernel, Point at, Svg* svg) {
+  const Prediction& p = kernel.prediction;
+  const Level levels[] = {{"hbm", p.hbm_us},       {"l2", p.l2_us},         {"intake", p.intake_us},
+                          {"shared", p.shared_us}, {"tensor", p.tensor_us}, {"dsm", p.dsm_us},
+                          {"fixed", p.fixed_us}};
+  double longest = 0, y = at.y + 20;
+  for (const Level& level : levels) longest = std::max(longest, level.us);
+  svg->Text({at.x, at.y + 12},
+            absl::StrFormat("predicted time of each level; together %.2f us%s", p.total_us,
+                            kernel.measured_us > 0
+                                ? absl::StrFormat(", measured %.2f us", kernel.measured_us)
+                                : ", not measured"),
+            "h3");
+  for (const Level& level : levels) {
+    // The stitch family's model knows fewer levels.
+    if (kernel.spec.stitch != nullptr && level.us == 0) continue;
+    const bool bound = level.name == (p.bound == "latency" ? "fixed" : p.bound);
+    DrawLevel(level, longest, bound, {at.x, y}, svg);
+    y += kLevelHeight;
+  }
+  return y - at.y + 4;
+}
+
+double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg) {
+  constexpr size_t kColumns = 190;  // of the smaller type
+  double y = at.y;
+  while (!text.empty()) {
+    size_t end = text.size();
+    if (end > kColumns) {
+      end = text.rfind(' ', kColumns);
+      if (end == absl::string_view::npos || end == 0) end = kColumns;
+    }
+    svg->Text({at.x, y + 11}, text.substr(0, end), style);
+    text.remove_prefix(end);
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+    y += 15;
+  }
+  return y - at.y;
+}
+
+std::string PlanSvg(const Plan& plan, const FusionPicture& picture) {
+  if (!picture.kernels.empty()) return StitchPlanSvg(plan, picture);
   Svg svg;
-  double y = kMargin + DrawHead(plan, {kMargin, kMargin}, &svg);
+  double y = kMargin + DrawPlanHead(plan, {kMargin, kMargin}, &svg);
   for (size_t i = 0; i < plan.kernels.size(); i++) {
     // Drawn twice: the panel lies below what it holds, and its height is known only then.
     Svg unseen;
@@ -125,7 +146,7 @@ std::string PlanSvg(const Plan& plan) {
     y += height + kPad;
   }
   y += DrawLegend({kMargin, y}, &svg);
-  return svg.Document(2 * (kMargin + kPad) + kDrawingWidth, y + kMargin / 2, HeadLine(plan));
+  return svg.Document(2 * (kMargin + kPad) + kDrawingWidth, y + kMargin / 2, PlanTitle(plan));
 }
 
 }  // namespace sinter

@@ -5,13 +5,15 @@
 
 #include <string>
 
+#include "src/plan/fusion_picture.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
 
 // Well-formed XML for any plan; a kernel whose schedule CheckScheduleFields refuses is named and
-// not drawn.
-std::string PlanSvg(const Plan& plan);
+// not drawn. A plan with stitch kernels is drawn from its picture: equal kernels once, their ops,
+// what is handed over how, what was not fused and why.
+std::string PlanSvg(const Plan& plan, const FusionPicture& picture = {});
 
 }  // namespace sinter
 

@@ -23,6 +23,9 @@ text{font-family:Inter,Helvetica,Arial,sans-serif;font-size:12px;fill:#1f2933}
 .hbm{stroke:#627d98;fill:#627d98}.l2{stroke:#6b46c1;fill:#6b46c1}.dsm{stroke:#dd6b20;fill:#dd6b20}
 .onchip{stroke:#2f855a;fill:#2f855a}.l2bar{fill:#e9d8fd;stroke:#6b46c1}
 .level{fill:#90cdf4}.bound{fill:#e53e3e}.axis{stroke:#cbd2d9}
+.op{fill:#ffffff;stroke:#627d98}.reduces{fill:#e9d8fd}.apart{fill:#9b2c2c}
+.via{stroke-width:1.3}.via-thread{stroke:#9fb3c8}.via-warp{stroke:#2f855a}.via-block{stroke:#dd6b20}
+.via-cluster{stroke:#6b46c1}.via-grid{stroke:#e53e3e}
 .line{stroke-width:1.4;fill:none}.thick{stroke-width:5;fill:none}
 )css";
 

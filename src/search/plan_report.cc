@@ -36,7 +36,10 @@ std::string LevelTable(const PlannedKernel& kernel, const DeviceModel& model) {
   double longest = 0;
   for (const LevelCost& level : levels) longest = std::max(longest, level.us);
   std::string text = absl::StrFormat("  %-7s %8s\n", "level", "us");
-  for (const LevelCost& level : levels) text += LevelLine(level, longest);
+  for (const LevelCost& level : levels) {
+    // The stitch family's model knows fewer levels.
+    if (kernel.spec.stitch == nullptr || level.us > 0) text += LevelLine(level, longest);
+  }
   return text;
 }
 
@@ -66,12 +69,14 @@ std::string MeasuredText(double predicted_us, double measured_us) {
   return text;
 }
 
-std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model) {
+std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model,
+                         const KernelFusion* fusion) {
   const KernelSpec& spec = kernel.spec;
   std::string text = KernelHeadText(index, kernel);
   if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
     absl::StrAppend(&text, DrawText(PictureOf(spec)));
   }
+  if (fusion != nullptr) text += KernelFusionText(*fusion);
   const Prediction& p = kernel.prediction;
   absl::StrAppend(&text, LevelTable(kernel, model), "  ",
                   MeasuredText(p.total_us, kernel.measured_us), "; bound by ",

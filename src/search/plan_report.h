@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "src/base/device_model.h"
+#include "src/plan/fusion_picture.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
 
 // One kernel: its schedule, its drawing, bytes and time of each level, predicted beside measured.
-// A schedule that CheckScheduleFields refuses is not drawn.
-std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model);
+// A schedule that CheckScheduleFields refuses is not drawn. With `fusion`: what a stitch kernel
+// fuses.
+std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model,
+                         const KernelFusion* fusion = nullptr);
 
 // "predicted 11.50 us, measured 12.10 us: 5.2 % more than predicted", or what measures it.
 std::string MeasuredText(double predicted_us, double measured_us);
@@ -25,8 +28,10 @@ std::string RunnersUpReport(const std::vector<Candidate>& runners_up);
 std::string ConstantsReport(const DeviceModel& model);
 
 // {"schema": 1, "kernels": [{"title", "formulas", "launch", "shared", "products", "hand_overs",
-// "levels"}], "runners_up", "model": {"name", "measured", "constants"}}.
-std::string ReportJson(const Plan& plan, const DeviceModel& model);
+// "levels"}], "runners_up", "fusion" (FusionJson; of plans with stitch kernels), "model": {"name",
+// "measured", "constants"}}.
+std::string ReportJson(const Plan& plan, const DeviceModel& model,
+                       const FusionPicture& picture = {});
 
 }  // namespace sinter
 

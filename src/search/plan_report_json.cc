@@ -76,18 +76,19 @@ Json ModelJson(const DeviceModel& model) {
 
 }  // namespace
 
-std::string ReportJson(const Plan& plan, const DeviceModel& model) {
+std::string ReportJson(const Plan& plan, const DeviceModel& model, const FusionPicture& picture) {
   Json kernels = Json::array(), losers = Json::array();
   for (const PlannedKernel& kernel : plan.kernels) kernels.push_back(KernelJson(kernel, model));
   for (const Candidate& c : plan.runners_up) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
-  const Json report = {{"schema", 1},
-                       {"predicted_us", plan.PredictedUs()},
-                       {"measured_us", MeasuredUs(plan)},
-                       {"kernels", kernels},
-                       {"runners_up", losers},
-                       {"model", ModelJson(model)}};
+  Json report = {{"schema", 1},
+                 {"predicted_us", plan.PredictedUs()},
+                 {"measured_us", MeasuredUs(plan)},
+                 {"kernels", kernels},
+                 {"runners_up", losers},
+                 {"model", ModelJson(model)}};
+  if (!picture.kernels.empty()) report["fusion"] = Json::parse(FusionJson(picture));
   return report.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -196,20 +196,27 @@ int WidestVector(const Chain& body) {
   return std::min<int>(8, static_cast<int>(kAccessBytes / narrowest));
 }
 
-StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-                  int64_t m) {
-  StitchLoad load = Counter(body, program, schedule, m).Count();
+StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
+  const auto [at, fresh] = counted_.try_emplace(
+      {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
+  if (fresh) at->second = Counter(body_, program_, schedule, m_).Count();
+  StitchLoad load = at->second;
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
-  if (schedule.keep_inputs && program.owner >= 0) {
+  if (schedule.keep_inputs && program_.owner >= 0) {
     load.kept_words = (load.unit_bytes + 4 * threads - 1) / (4 * threads);
   }
   if (schedule.keep_alike) {
-    load.kept_words += load.alike * ((MainElements(program) + threads - 1) / threads);
+    load.kept_words += load.alike * ((MainElements(program_) + threads - 1) / threads);
   }
-  if (schedule.keep_values && program.owner >= 0) {
-    load.kept_words += (MainElements(program) + threads - 1) / threads;
+  if (schedule.keep_values && program_.owner >= 0) {
+    load.kept_words += (MainElements(program_) + threads - 1) / threads;
   }
   return load;
+}
+
+StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                  int64_t m) {
+  return LoadTable(body, program, m).Of(schedule);
 }
 
 }  // namespace sinter

@@ -3,6 +3,8 @@
 #define SINTER_SRC_SEARCH_STITCH_LOAD_H_
 
 #include <cstdint>
+#include <map>
+#include <tuple>
 
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
@@ -23,6 +25,21 @@ struct StitchLoad {
   int barriers = 0;                          // of the grid
   double column_words = 0;                   // results of column reductions
   double serial_steps = 0;                   // longest chain of a thread's own reduction
+};
+
+// The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
+// most in common, which is counted once. Body and program must outlive it. Not thread-safe.
+class LoadTable {
+ public:
+  LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
+      : body_(body), program_(program), m_(m) {}
+  StitchLoad Of(const StitchSchedule& schedule);
+
+ private:
+  const Chain& body_;
+  const StitchProgram& program_;
+  const int64_t m_;
+  std::map<std::tuple<int, bool, bool, bool>, StitchLoad> counted_;  // by what Counter looks at
 };
 
 // At `m` rows.

@@ -103,8 +103,7 @@ double JoinUs(const StitchSchedule& s) {
 }
 
 Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
-                          int64_t bucket, const DeviceModel& model) {
-  const StitchLoad load = LoadOf(body, program, s, bucket);
+                          const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
   const Spread spread = SpreadOf(program, s, bucket, model);
   StitchLoop main;
   main.elements = MainElements(program);
@@ -144,6 +143,7 @@ class Enumerator {
         bucket_(bucket),
         model_(model),
         options_(options),
+        loads_(body, program, bucket),
         out_(out) {
     for (const StitchPhase& phase : program.phases) {
       int columns = 0;
@@ -179,7 +179,7 @@ class Enumerator {
       for (int chunks : {1, 2, 4, 8}) {
         s.block_threads = s.unit_threads = threads;
         s.chunks = chunks;
-        const int64_t inputs = LoadOf(body_, program_, s, bucket_).loop_inputs;
+        const int64_t inputs = loads_.Of(s).loop_inputs;
         const int registers = Registers(s) + static_cast<int>(4 * chunks * inputs);
         if (registers > 160) continue;
         s.blocks_per_sm = BlocksPerSm(threads, registers);
@@ -231,7 +231,7 @@ class Enumerator {
   bool Keep(StitchSchedule s, int64_t turns) {
     const bool unrolled = s.keep_inputs || columns_ > 0;
     if (unrolled && turns > kMostTurns) return false;
-    const StitchLoad load = LoadOf(body_, program_, s, bucket_);
+    const StitchLoad load = loads_.Of(s);
     if (load.kept_words > kMostKeptWords || (s.keep_values && !load.repeats)) return false;
     // What all units read alike is read early too, where a pass is unrolled.
     const int64_t alike = s.keep_alike ? 0 : load.alike * turns * s.vector / 8;
@@ -271,7 +271,7 @@ class Enumerator {
   void Add(const StitchSchedule& s) {
     if (StitchSharedBytes(body_, program_, s) > model_.shared_bytes_per_block) return;
     if (!CheckStitchFields(s).ok()) return;
-    out_->push_back({s, PredictProgram(body_, program_, s, bucket_, model_)});
+    out_->push_back({s, PredictProgram(body_, program_, s, loads_.Of(s), bucket_, model_)});
   }
 
   const Chain& body_;
@@ -279,6 +279,7 @@ class Enumerator {
   const int64_t bucket_;
   const DeviceModel& model_;
   const SearchOptions& options_;
+  LoadTable loads_;
   std::vector<RankedStitch>* const out_;
   int columns_ = 0;  // column reductions of one phase: each has a register for a thread's element
 };
@@ -288,7 +289,8 @@ class Enumerator {
 absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
                                          int64_t bucket, const DeviceModel& model) {
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
-  return PredictProgram(body, program, schedule, bucket, model);
+  return PredictProgram(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket,
+                        model);
 }
 
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,

@@ -1,7 +1,7 @@
 #include "src/fusion/stitch/stitch_plans.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +53,9 @@ class Planner {
     if (partitions.empty()) why = AddFused(false, &partitions);
     const absl::Status unfused = AddUnfused(&partitions);
     if (partitions.empty()) return WithProducts(unfused.ok() ? why : unfused);
+    // Of equal plans the first keeps its name: there is always one that is named unfused.
+    std::stable_partition(partitions.begin(), partitions.end(),
+                          [](const Partition& partition) { return !partition.fused; });
     std::vector<Plan> plans;
     for (const Partition& partition : partitions) {
       SINTER_RETURN_IF_ERROR(AddPlans(partition, &plans));
@@ -163,9 +166,12 @@ class Planner {
       SINTER_ASSIGN_OR_RETURN(Plan plan, AssemblePlan(chain_, bucket_, steps));
       plan.name = partition.fused ? "fused" : "unfused";
       plan.note = NoteOf(partition, steps);
-      const Digest digest = plan.PlanDigest();
-      if (!digests_.insert(digest).second) continue;
-      plans->push_back(std::move(plan));
+      const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
+      if (fresh) {
+        plans->push_back(std::move(plan));
+      } else if (partition.fused) {
+        (*plans)[at->second].note = std::move(plan.note);  // says what was refused
+      }
     }
     return absl::OkStatus();
   }
@@ -244,7 +250,7 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
-  std::set<Digest> digests_;
+  std::map<Digest, size_t> known_;  // plans, by what is executed
 };
 
 }  // namespace

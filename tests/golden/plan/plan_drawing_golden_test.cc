@@ -3,10 +3,14 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "src/chain/problem.h"
+#include "src/plan/fusion_picture.h"
 #include "src/plan/picture_text.h"
 #include "src/plan/plan_svg.h"
 #include "tests/unit/codegen/sample_kernels.h"
@@ -63,6 +67,76 @@ TEST_P(PlanDrawing, TheTextFitsAScreen) {
     EXPECT_LE(line.size(), 100u) << line;
     EXPECT_FALSE(!line.empty() && line.back() == ' ') << line;
   }
+}
+
+PlannedKernel StitchKernel(const char* line, std::vector<StitchOperand> operands) {
+  auto spec = std::make_shared<StitchSpec>();
+  spec->body = ParseProblem(line)->chain;
+  spec->operands = std::move(operands);
+  PlannedKernel kernel;
+  kernel.spec.family = KernelFamily::kStitch;
+  kernel.spec.stitch = std::move(spec);
+  kernel.prediction.total_us = 7.5;
+  kernel.prediction.hbm_us = 4.25;
+  kernel.prediction.bound = "hbm";
+  return kernel;
+}
+
+// Two equal kernels before one of which two packed parts are alike.
+Plan StitchedPlan() {
+  Plan plan;
+  plan.name = "fused";
+  plan.bucket = 1024;
+  plan.note = "3 ops stitched in 3 kernels";
+  plan.runners_up = {{"unfused, 5 kernels", 40, "predicted 17.50 us more"}};
+  for (const int input : {0, 1}) {
+    plan.kernels.push_back(
+        StitchKernel("softmax rows=M cols=64", {{input, 0}, {-1, uint64_t{65536} * (1 + input)}}));
+  }
+  plan.kernels.push_back(StitchKernel("swiglu rows=M cols=64", {{-1, 65536}, {2, 0}}));
+  plan.kernels[2].measured_us = 8;
+  return plan;
+}
+
+FusionPicture StitchedPicture() {
+  KernelFusion soft;
+  soft.reads = {{"#0", "f32[M,64]", 262144, -1}};
+  soft.writes = {{"ws+65536", "f32[M,64]", 262144, -1}};
+  soft.ops = {{"reduce max", "f32[M,1]", {{-1, 0, {}}}, {}, 8192},
+              {"sub", "f32[M,64]", {{-1, 0, {}}, {0, -1, Composition::kWarp}}, {}, 524288},
+              {"exp", "f32[M,64]", {{1, -1, Composition::kThread}}, {0}, 0}};
+  soft.parts = {{{0, 1, 2}}};
+  soft.edges = {1, 1, 0, 0, 0};
+  soft.border_bytes = 524288;
+  soft.saved_bytes = 794624;
+  KernelFusion packed;
+  packed.reads = {{"ws+65536", "f32[M,64]", 262144, 0}, {"ws+131072", "f32[M,64]", 262144, 1}};
+  packed.writes = {{"#2", "f32[M,64]", 262144, -1}};
+  packed.ops = {{"reduce sum", "f32[64]", {{-1, 0, {}}}, {}, 512},
+                {"neg", "f32[64]", {{0, -1, Composition::kGrid}}, {0}, 0},
+                {"reduce sum", "f32[64]", {{-1, 1, {}}}, {}, 512},
+                {"neg", "f32[64]", {{2, -1, Composition::kGrid}}, {0}, 0}};
+  packed.parts = {{{0, 1}, {2, 3}}};
+  packed.edges = {0, 0, 0, 0, 2};
+  packed.border_bytes = 786432;
+  packed.saved_bytes = 1024;
+  FusionPicture picture;
+  picture.kernels = {soft, soft, packed};
+  picture.equal = {{0, 1}, {2}};
+  picture.apart = {{0, 1, 0, "one kernel is predicted to take 20.00 us, the two 15.00 us"},
+                   {0, 2, 262144, "op 4 (reduce): is too long & <slow>"},
+                   {1, 2, 262144, "op 4 (reduce): is too long & <slow>"}};
+  picture.saved_bytes = 1590272;
+  return picture;
+}
+
+TEST(StitchDrawing, MatchesTheFiles) {
+  const FusionPicture picture = StitchedPicture();
+  std::string text;
+  for (const KernelFusion& kernel : picture.kernels) text += KernelFusionText(kernel);
+  ExpectFile("stitch.txt", text + ApartText(picture));
+  ExpectFile("stitch.svg", PlanSvg(StitchedPlan(), picture));
+  ExpectFile("stitch.json", FusionJson(picture) + "\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Dataflows, PlanDrawing, ::testing::ValuesIn(kDataflows));

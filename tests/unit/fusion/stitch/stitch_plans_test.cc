@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/plan/stitch/spec.h"
+#include "tests/support/random_stitch_graph.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
@@ -99,6 +100,20 @@ TEST(StitchPlans, RandomGraphsAreComputedAndNeverPredictedSlowerThanUnfused) {
   }
   std::printf("30 random graphs: %zu kernels for %zu, %.2f times faster by prediction\n", kernels,
               unfused_kernels, saved / 30);
+}
+
+TEST(StitchPlans, ThereIsAlwaysAPlanThatIsNamedUnfused) {
+  // One op: the fused and the unfused plan are one.
+  testing::Graph one;
+  one.Out(one.Un(UnaryKind::kTanh, one.In(DType::kF32, {64, 64})));
+  const FusionResult result = PlansOf(one.Finish(), 1);
+  EXPECT_EQ(result.chosen.name, "unfused");
+  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 3) {
+    const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed), 1, H200(), {});
+    if (plans.ok()) {
+      EXPECT_NE(Unfused(*plans), nullptr) << seed;
+    }
+  }
 }
 
 TEST(StitchPlans, NormFfnAndResidualAreFewKernels) {

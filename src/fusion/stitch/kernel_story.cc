@@ -1,0 +1,160 @@
+#include "src/fusion/stitch/kernel_story.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/fusion/stitch/stitch_graph.h"
+
+namespace sinter {
+namespace {
+
+std::string LabelOf(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kReduce:
+      return absl::StrCat("reduce ", NameOf(op.reduce));
+    case OpKind::kCast:
+      return absl::StrCat("cast ", NameOf(op.type.dtype));
+    default:
+      return std::string(NameOf(op));
+  }
+}
+
+// Fills in the ops of a stitch kernel.
+class Teller {
+ public:
+  Teller(const StitchSpec& spec, const StitchGraph& graph, const StitchProgram& program,
+         KernelFusion* out)
+      : spec_(spec),
+        graph_(graph),
+        compositions_(CompositionsOf(spec.body, program, spec.schedule)),
+        out_(*out) {}
+
+  void Tell() {
+    for (int v = 0; v < graph_.size(); ++v) AddOp(v);
+    AddWrites();
+    AddSharedInputs();
+    AddParts();
+  }
+
+ private:
+  OpPicture& op(int i) { return out_.ops[static_cast<size_t>(i)]; }
+
+  // Vertices come after what they read.
+  void AddOp(int v) {
+    const StitchVertex& vertex = graph_.vertex(v);
+    const Op& root = spec_.body.op(vertex.root());
+    const StitchTensor& result = graph_.tensor(vertex.tensor);
+    OpPicture picture;
+    picture.name = LabelOf(root);
+    picture.type = ToString(root.type);
+    if (!result.stored && !result.consumers.empty()) picture.saved_bytes = result.bytes;
+    for (const StitchRead& read : vertex.reads) {
+      const StitchTensor& tensor = graph_.tensor(read.tensor);
+      if (tensor.vertex < 0) {
+        const int input = spec_.body.op(tensor.value).input;
+        picture.reads.push_back({-1, input, Composition::kThread});
+        input_bytes_[input] += read.bytes;
+        continue;
+      }
+      const Composition by = compositions_[static_cast<size_t>(tensor.value)];
+      picture.reads.push_back({tensor.vertex, -1, by});
+      ++out_.edges[static_cast<size_t>(by)];
+      op(tensor.vertex).saved_bytes += read.bytes;
+    }
+    out_.ops.push_back(std::move(picture));
+  }
+
+  void AddWrites() {
+    for (int i = 0; i < spec_.body.num_outputs(); ++i) {
+      const int v = graph_.VertexOf(spec_.body.outputs()[static_cast<size_t>(i)].value);
+      if (v >= 0) op(v).writes.push_back(i);
+    }
+  }
+
+  // An input that several ops read is read once; what the ops have saved is added up.
+  void AddSharedInputs() {
+    for (const OpPicture& one : out_.ops) out_.saved_bytes += one.saved_bytes;
+    for (const auto& [input, bytes] : input_bytes_) {
+      const int64_t once = out_.reads[static_cast<size_t>(input)].bytes;
+      out_.saved_bytes += std::max<int64_t>(0, bytes - once);
+    }
+  }
+
+  int Find(int i) {
+    while (parent_[static_cast<size_t>(i)] != i) i = parent_[static_cast<size_t>(i)];
+    return i;
+  }
+
+  void AddParts() {
+    for (size_t i = 0; i < out_.ops.size(); ++i) {
+      parent_.push_back(static_cast<int>(i));
+      for (const OpRead& read : out_.ops[i].reads) {
+        if (read.op < 0) continue;
+        const int a = Find(static_cast<int>(i)), b = Find(read.op);
+        parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
+      }
+    }
+    std::map<int, std::vector<int>> parts;
+    for (size_t i = 0; i < out_.ops.size(); ++i) {
+      parts[Find(static_cast<int>(i))].push_back(static_cast<int>(i));
+    }
+    std::map<std::string, size_t> known;
+    for (auto& [first, ops] : parts) {
+      const auto [at, fresh] = known.try_emplace(ShapeOf(ops), out_.parts.size());
+      if (fresh) out_.parts.emplace_back();
+      out_.parts[at->second].push_back(std::move(ops));
+    }
+  }
+
+  // What parts that are alike have in common: ops and hand-overs, not extents.
+  std::string ShapeOf(const std::vector<int>& ops) {
+    std::string shape;
+    for (int i : ops) {
+      absl::StrAppend(&shape, op(i).name, op(i).writes.size());
+      for (const OpRead& read : op(i).reads) {
+        if (read.op < 0) continue;
+        const auto at = std::lower_bound(ops.begin(), ops.end(), read.op) - ops.begin();
+        absl::StrAppend(&shape, " ", at, NameOf(read.by));
+      }
+      shape += ";";
+    }
+    return shape;
+  }
+
+  const StitchSpec& spec_;
+  const StitchGraph& graph_;
+  const std::vector<Composition> compositions_;
+  KernelFusion& out_;
+  std::map<int, int64_t> input_bytes_;  // that ops of their own would read, by input
+  std::vector<int> parent_;
+};
+
+TensorPicture Pictured(const PlanTensor& tensor, bool write) {
+  return {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer};
+}
+
+}  // namespace
+
+KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors) {
+  KernelFusion fusion;
+  const KernelTensors& own = tensors.kernels[static_cast<size_t>(kernel)];
+  for (const bool write : {false, true}) {
+    for (int t : write ? own.writes : own.reads) {
+      const PlanTensor& tensor = tensors.tensors[static_cast<size_t>(t)];
+      (write ? fusion.writes : fusion.reads).push_back(Pictured(tensor, write));
+      fusion.border_bytes += tensor.bytes;
+    }
+  }
+  const StitchSpec* spec = plan.kernels[static_cast<size_t>(kernel)].spec.stitch.get();
+  if (spec == nullptr) return fusion;
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(spec->body, spec->schedule.owner);
+  StitchGraphOptions options;
+  options.contract = false;
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec->body, plan.bucket, {}, options);
+  if (program.ok() && graph.ok()) Teller(*spec, *graph, *program, &fusion).Tell();
+  return fusion;
+}
+
+}  // namespace sinter

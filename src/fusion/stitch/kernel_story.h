@@ -1,0 +1,16 @@
+// KernelStory: one kernel of a plan as a KernelFusion.
+#ifndef SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
+#define SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
+
+#include "src/fusion/stitch/plan_tensors.h"
+#include "src/plan/fusion_picture.h"
+
+namespace sinter {
+
+// Of any family: tensors at the border. Of a stitch kernel also its ops: what would be a kernel
+// each in the unfused plan. Without ops when the body makes no StitchGraph or no program.
+KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_

@@ -1,0 +1,210 @@
+// What is told of a plan: bytes saved, compositions, why kernels are apart; as text, JSON and SVG.
+#include "src/fusion/stitch/explain_fusion.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/stitch/joined_body.h"
+#include "src/fusion/stitch/plan_tensors.h"
+#include "src/plan/plan_svg.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::H200;
+using ::testing::HasSubstr;
+
+FusionResult PlansOf(const Chain& chain, int64_t bucket) {
+  absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : FusionResult();
+}
+
+Plan Unfused(const FusionResult& result) {
+  for (const Plan& plan : result.alternatives) {
+    if (plan.name == "unfused") return plan;
+  }
+  return result.chosen;
+}
+
+int64_t BorderBytes(const FusionPicture& picture) {
+  int64_t bytes = 0;
+  for (const KernelFusion& kernel : picture.kernels) bytes += kernel.border_bytes;
+  return bytes;
+}
+
+TEST(ExplainFusion, SavesWhatTheUnfusedPlanMovesBeside) {
+  for (const char* line : {"layernorm rows=M cols=96", "softmax rows=M cols=200 scale=0.125",
+                           "bias_gelu_residual_layernorm rows=M cols=128",
+                           "residual_rmsnorm rows=M cols=64", "gelu rows=M cols=48 form=erf"}) {
+    const FusionResult result = PlansOf(ParseProblem(line)->chain, 4096);
+    ASSERT_EQ(result.chosen.kernels.size(), 1u) << line;
+    const FusionPicture fused = ExplainFusion(result.chosen, H200());
+    const FusionPicture unfused = ExplainFusion(Unfused(result), H200());
+    EXPECT_EQ(unfused.saved_bytes, 0) << line;
+    EXPECT_EQ(BorderBytes(fused) + fused.saved_bytes, BorderBytes(unfused)) << line;
+    EXPECT_GT(fused.saved_bytes, 0) << line;
+  }
+}
+
+TEST(ExplainFusion, CountsOfASliceWhatIsRead) {
+  for (const char* line : {"swiglu rows=M cols=40", "lstm_cell rows=M hidden=24"}) {
+    const FusionResult result = PlansOf(ParseProblem(line)->chain, 4096);
+    const FusionPicture fused = ExplainFusion(result.chosen, H200());
+    EXPECT_GT(fused.saved_bytes, 0) << line;
+    EXPECT_LT(BorderBytes(fused) + fused.saved_bytes,
+              BorderBytes(ExplainFusion(Unfused(result), H200())))
+        << line;
+  }
+}
+
+TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
+  int apart = 0;
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    const Chain chain = seed < 2 ? testing::TransformerGlue(static_cast<int>(seed) + 1, 256, 256)
+                                 : testing::RandomDag(seed, 200, 512, 768);
+    const FusionResult result = PlansOf(chain, 1);
+    const FusionPicture picture = ExplainFusion(result.chosen, H200());
+    const PlanTensors tensors = TensorsOf(result.chosen);
+    std::set<std::pair<int, int>> told, handed;
+    for (const ApartKernels& pair : picture.apart) {
+      EXPECT_LT(pair.from, pair.to);
+      EXPECT_FALSE(pair.why.empty());
+      if (pair.bytes > 0) told.insert({pair.from, pair.to});
+    }
+    for (size_t i = 0; i < tensors.readers.size(); ++i) {
+      for (int reader : tensors.readers[i]) handed.insert({static_cast<int>(i), reader});
+    }
+    EXPECT_EQ(told, handed) << seed;
+    apart += static_cast<int>(told.size());
+  }
+  EXPECT_GT(apart, 12);
+}
+
+TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
+  // Far too long for one thread, and over neither rows nor columns.
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {64, 96, 32});
+  const ValueId rows = g.Reduce(ReduceKind::kSum, x, 2);
+  g.Out(g.Mul(g.Spread(g.Reduce(ReduceKind::kSum, g.Mul(x, g.Spread(rows, x)), 1), x), x));
+  Plan plan = Unfused(PlansOf(g.Finish(), 1));
+  ASSERT_GT(plan.kernels.size(), 2u);
+  const FusionPicture picture = ExplainFusion(plan, H200());
+  ASSERT_FALSE(picture.apart.empty());
+  for (const ApartKernels& pair : picture.apart) {
+    EXPECT_TRUE(absl::StrContains(pair.why, "one kernel is predicted to take") ||
+                absl::StrContains(pair.why, "another kernel needs the first") ||
+                absl::StrContains(pair.why, "op "))
+        << pair.why;
+  }
+}
+
+TEST(ExplainFusion, TellsPackedPartsThatAreAlikeOnce) {
+  const FusionResult result = PlansOf(testing::AdamOver({30000, 50000, 77777, 20000}), 1);
+  const FusionPicture picture = ExplainFusion(result.chosen, H200());
+  ASSERT_EQ(picture.kernels.size(), 1u);
+  EXPECT_EQ(picture.kernels[0].PartCount(), 4);
+  ASSERT_EQ(picture.kernels[0].parts.size(), 1u);
+  EXPECT_THAT(KernelFusionText(picture.kernels[0]), HasSubstr("4 parts alike; the first:"));
+  EXPECT_THAT(PlanSvg(result.chosen, picture), HasSubstr("4 packed parts are alike"));
+}
+
+TEST(ExplainFusion, LongPlansFoldWhatIsAlike) {
+  const Chain chain = testing::TransformerGlue(24, 256, 256);
+  const FusionResult result = PlansOf(chain, 1);
+  const FusionPicture picture = ExplainFusion(result.chosen, H200());
+  EXPECT_GT(result.chosen.kernels.size(), 90u);
+  EXPECT_LT(picture.equal.size(), 24u);
+  size_t kernels = 0;
+  for (const auto& equal : picture.equal) kernels += equal.size();
+  EXPECT_EQ(kernels, result.chosen.kernels.size());
+  EXPECT_LT(picture.Reasons().size(), 40u);
+  const std::string svg = PlanSvg(result.chosen, picture);
+  EXPECT_LT(svg.size(), 400000u);
+  EXPECT_THAT(svg, HasSubstr("a product&#39;s kernel takes a bias"));
+  for (absl::string_view line : absl::StrSplit(ApartText(picture), '\n')) {
+    EXPECT_LE(line.size(), 140u) << line;
+  }
+}
+
+TEST(ExplainFusion, EveryFormSaysTheSame) {
+  const Chain chain = testing::RandomDag(7, 60, 512, 768);
+  const Plan plan = PlansOf(chain, 1).chosen;
+  const FusionPicture picture = ExplainFusion(plan, H200());
+  const auto json = nlohmann::json::parse(FusionJson(picture));
+  const std::string svg = PlanSvg(plan, picture), apart = ApartText(picture);
+  ASSERT_EQ(json["kernels"].size(), plan.kernels.size());
+  EXPECT_EQ(json["saved_bytes"], picture.saved_bytes);
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const KernelFusion& kernel = picture.kernels[i];
+    const std::string text = KernelFusionText(kernel);
+    for (int by = 0; by < kCompositions; ++by) {
+      const std::string name(NameOf(Composition(by)));
+      const int count = kernel.edges[static_cast<size_t>(by)];
+      EXPECT_EQ(json["kernels"][i]["edges"][name], count);
+      if (count == 0) continue;
+      EXPECT_THAT(text, HasSubstr(std::to_string(count) + " " + name));
+      EXPECT_THAT(svg, HasSubstr("class=\"via via-" + name + "\""));
+      EXPECT_THAT(svg, HasSubstr(">" + name + "</text>"));
+    }
+  }
+  for (const auto& pair : json["not_fused"]) {
+    const std::string why = pair["why"];
+    EXPECT_THAT(apart, HasSubstr(why.substr(0, 30)));
+    EXPECT_THAT(svg, HasSubstr(why.substr(0, 30)));
+  }
+}
+
+TEST(ExplainFusion, IsAFunctionOfThePlanAlone) {
+  const Plan plan = PlansOf(testing::RandomDag(3, 80, 512, 768), 1).chosen;
+  const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(PlanSvg(plan, ExplainFusion(plan, H200())),
+            PlanSvg(*decoded, ExplainFusion(*decoded, H200())));
+}
+
+TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {
+  const auto problem = ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi");
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  const Plan plan = PlansOf(problem->chain, 128).chosen;
+  EXPECT_TRUE(ExplainFusion(plan, H200()).kernels.empty());
+}
+
+TEST(TensorsOf, GivesAPlaceInTheWorkspaceToOneTensorAfterAnother) {
+  const Plan plan = PlansOf(testing::TransformerGlue(6, 256, 256), 1).chosen;
+  const PlanTensors tensors = TensorsOf(plan);
+  std::set<std::string> places;
+  bool again = false;
+  for (const PlanTensor& tensor : tensors.tensors) {
+    again |= !places.insert(tensor.place).second;
+    for (int reader : tensor.readers) EXPECT_GT(reader, tensor.writer);
+  }
+  EXPECT_TRUE(again) << "no place is used twice";
+}
+
+TEST(JoinBodies, ComputesWhatBothDo) {
+  testing::Graph a, b;
+  const ValueId x = a.In(DType::kF32, {8, 16});
+  a.Out(a.Un(UnaryKind::kExp, x));
+  const ValueId y = b.In(DType::kF32, {8, 16}), z = b.In(DType::kF32, {8, 16});
+  b.Out(b.Add(y, z));
+  const Chain first = a.Finish(), second = b.Finish();
+  const auto joined = JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(joined->num_inputs(), 1);
+  EXPECT_EQ(joined->num_outputs(), 1);
+  EXPECT_EQ(joined->ops().size(), 3u);
+  EXPECT_EQ(JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {1})->num_outputs(), 2);
+}
+
+}  // namespace
+}  // namespace sinter
