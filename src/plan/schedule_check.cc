@@ -193,6 +193,10 @@ absl::Status CheckProblem(const FfnProblem& p) {
   if (activation < 0 || activation > static_cast<int>(Activation::kSilu)) {
     return RefuseProblem("activation", activation, "is not 0 to 4");
   }
+  const int residual = static_cast<int>(p.residual);
+  if (residual > static_cast<int>(Residual::kAddedRounded)) {
+    return RefuseProblem("residual", residual, "is not 0 to 2");
+  }
   const bool io = p.layout == Layout::kIO;
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, true));
   SINTER_RETURN_IF_ERROR(CheckExtent("n", p.n, io || p.products == 2));
