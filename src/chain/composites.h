@@ -76,9 +76,11 @@ struct FfnSpec {
   Layout layout = Layout::kOI;
   DType dtype = DType::kBF16;
   bool bias1 = false, bias2 = false;
+  bool residual = false;    // the result is E + residual, cast to dtype
+  bool rounds_sum = false;  // E is cast to dtype before the addition too
 };
 // Inputs: a[m,k], w1 (or w_gate, w_up), (b1[n] or b_gate[n], b_up[n]), then for two products w2,
-// (b2[l]). Weights and biases constant.
+// (b2[l]), then (residual[m,l], or [m,n] of one product). Weights and biases constant.
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec);
 
 // A sequence of products: X1 from a, X2 from X1, .. X' = act(X W + b), or gated

@@ -57,45 +57,52 @@ class FfnInputs {
     if (!wanted) return kNoValue;
     return builder_.Input({spec_.dtype, {Dim::Constant(out)}}, {true, {}, std::string(name)});
   }
+  absl::StatusOr<ValueId> Residual(int64_t columns) {
+    return builder_.Input({spec_.dtype, {spec_.m, Dim::Constant(columns)}},
+                          {false, {}, "residual"});
+  }
 
  private:
   ChainBuilder& builder_;
   const FfnSpec& spec_;
 };
 
-absl::StatusOr<ValueId> PlainChain(ChainBuilder& b, const FfnSpec& s) {
-  FfnInputs inputs(b, s);
-  GemmChainOperands in;
-  SINTER_ASSIGN_OR_RETURN(in.a, inputs.Activations());
-  SINTER_ASSIGN_OR_RETURN(in.w1, inputs.Weight("w1", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(in.b1, inputs.Bias("b1", s.n, s.bias1));
-  if (s.products == 1) {
-    SINTER_ASSIGN_OR_RETURN(ValueId c, AddLinear(b, in.a, in.w1, in.b1, s.layout, s.act));
-    return b.Cast(c, s.dtype);
-  }
-  SINTER_ASSIGN_OR_RETURN(in.w2, inputs.Weight("w2", s.n, s.l));
-  SINTER_ASSIGN_OR_RETURN(in.b2, inputs.Bias("b2", s.l, s.bias2));
-  return AddGemmChain(b, in, s.act, s.layout);
+// C of a plain chain.
+absl::StatusOr<ValueId> PlainFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs) {
+  SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
+  SINTER_ASSIGN_OR_RETURN(const ValueId w1, inputs.Weight("w1", s.k, s.n));
+  SINTER_ASSIGN_OR_RETURN(const ValueId b1, inputs.Bias("b1", s.n, s.bias1));
+  return AddLinear(b, a, w1, b1, s.layout, s.act);
 }
 
-absl::StatusOr<ValueId> GatedChain(ChainBuilder& b, const FfnSpec& s) {
-  FfnInputs inputs(b, s);
-  GatedFfnOperands in;
-  SINTER_ASSIGN_OR_RETURN(in.a, inputs.Activations());
-  SINTER_ASSIGN_OR_RETURN(in.w_gate, inputs.Weight("w_gate", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(in.w_up, inputs.Weight("w_up", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(in.b_gate, inputs.Bias("b_gate", s.n, s.bias1));
-  SINTER_ASSIGN_OR_RETURN(in.b_up, inputs.Bias("b_up", s.n, s.bias1));
-  if (s.products == 1) {
-    SINTER_ASSIGN_OR_RETURN(ValueId gate,
-                            AddLinear(b, in.a, in.w_gate, in.b_gate, s.layout, s.act));
-    SINTER_ASSIGN_OR_RETURN(ValueId up, AddLinear(b, in.a, in.w_up, in.b_up, s.layout));
-    SINTER_ASSIGN_OR_RETURN(ValueId c, b.Binary(BinaryKind::kMul, gate, up));
-    return b.Cast(c, s.dtype);
+// C of a gated one.
+absl::StatusOr<ValueId> GatedFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs) {
+  SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
+  SINTER_ASSIGN_OR_RETURN(const ValueId w_gate, inputs.Weight("w_gate", s.k, s.n));
+  SINTER_ASSIGN_OR_RETURN(const ValueId w_up, inputs.Weight("w_up", s.k, s.n));
+  SINTER_ASSIGN_OR_RETURN(const ValueId b_gate, inputs.Bias("b_gate", s.n, s.bias1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId b_up, inputs.Bias("b_up", s.n, s.bias1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId gate, AddLinear(b, a, w_gate, b_gate, s.layout, s.act));
+  SINTER_ASSIGN_OR_RETURN(const ValueId up, AddLinear(b, a, w_up, b_up, s.layout));
+  return b.Binary(BinaryKind::kMul, gate, up);
+}
+
+absl::StatusOr<ValueId> SecondOf(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs, ValueId c) {
+  SINTER_ASSIGN_OR_RETURN(const ValueId w2, inputs.Weight(s.gated ? "w_down" : "w2", s.n, s.l));
+  SINTER_ASSIGN_OR_RETURN(const ValueId b2, inputs.Bias("b2", s.l, s.bias2));
+  return AddLinear(b, c, w2, b2, s.layout);
+}
+
+absl::StatusOr<ValueId> WithResidual(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs,
+                                     ValueId e) {
+  if (!s.residual) return e;
+  SINTER_ASSIGN_OR_RETURN(ValueId r, inputs.Residual(s.products == 2 ? s.l : s.n));
+  if (s.rounds_sum) {
+    SINTER_ASSIGN_OR_RETURN(e, b.Cast(e, s.dtype));
+    SINTER_ASSIGN_OR_RETURN(e, b.Cast(e, DType::kF32));
   }
-  SINTER_ASSIGN_OR_RETURN(in.w_down, inputs.Weight("w_down", s.n, s.l));
-  SINTER_ASSIGN_OR_RETURN(in.b2, inputs.Bias("b2", s.l, s.bias2));
-  return AddGatedFfn(b, in, s.act, s.layout);
+  SINTER_ASSIGN_OR_RETURN(r, b.Cast(r, DType::kF32));
+  return b.Binary(BinaryKind::kAdd, e, r);
 }
 
 }  // namespace
@@ -142,8 +149,18 @@ absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   if (spec.bias2 && spec.products == 1) {
     return absl::InvalidArgumentError("bias2 is set, but there is one product");
   }
+  if (spec.rounds_sum && !spec.residual) {
+    return absl::InvalidArgumentError("rounds_sum is set, but there is no residual");
+  }
   ChainBuilder b;
-  SINTER_ASSIGN_OR_RETURN(ValueId result, spec.gated ? GatedChain(b, spec) : PlainChain(b, spec));
+  FfnInputs inputs(b, spec);
+  SINTER_ASSIGN_OR_RETURN(ValueId result,
+                          spec.gated ? GatedFirst(b, spec, inputs) : PlainFirst(b, spec, inputs));
+  if (spec.products == 2) {
+    SINTER_ASSIGN_OR_RETURN(result, SecondOf(b, spec, inputs, result));
+  }
+  SINTER_ASSIGN_OR_RETURN(result, WithResidual(b, spec, inputs, result));
+  SINTER_ASSIGN_OR_RETURN(result, b.Cast(result, spec.dtype));
   SINTER_RETURN_IF_ERROR(b.Output(result));
   return b.Finish();
 }

@@ -15,11 +15,18 @@ absl::Status CheckSteps(const ProductsView& products) {
     return NotFfn(absl::StrCat(products.size(), " products, must be 1 or 2"));
   }
   if (products.size() < 2) return absl::OkStatus();
+  if (products.steps[0].has_residual()) return NotFfn("the first product has a residual");
   const ProductStep& second = products.steps[1];
   if (second.gated) return NotFfn("the second product is gated");
   if (second.act == Activation::kIdentity) return absl::OkStatus();
   return NotFfn(absl::StrCat("the second product's activation is ", NameOf(second.act),
                              ", must be identity"));
+}
+
+void TakeResidual(const ProductStep& last, FfnView* view) {
+  view->residual = last.residual;
+  view->ld_residual = last.ld_residual;
+  view->rounds_e = last.rounds_sum;
 }
 
 void TakeFirst(const ProductStep& step, FfnView* view) {
@@ -62,6 +69,7 @@ absl::StatusOr<FfnView> ViewAsFfn(const Chain& chain) {
   view.contiguous = products->contiguous;
   view.weights_constant = products->weights_constant;
   TakeFirst(products->steps[0], &view);
+  TakeResidual(products->steps.back(), &view);
   if (view.products == 2) {
     view.rounds_c = products->steps[0].rounds;
     TakeSecond(products->steps[1], &view);
@@ -86,6 +94,10 @@ ProductsView ProductsOf(const FfnView& v) {
     products.steps.push_back(
         {false, Activation::kIdentity, v.l, v.n, v.w2, -1, v.b2, -1, v.ld_w2, 0, true});
   }
+  ProductStep& last = products.steps.back();
+  last.residual = v.residual;
+  last.ld_residual = v.ld_residual;
+  last.rounds_sum = v.rounds_e;
   return products;
 }
 
@@ -98,6 +110,7 @@ std::string ToString(const FfnView& v) {
                   " dtype=", NameOf(v.dtype));
   if (v.bias1) absl::StrAppend(&text, " bias1=1");
   if (v.bias2) absl::StrAppend(&text, " bias2=1");
+  if (v.residual >= 0) absl::StrAppend(&text, " + residual");
   return text;
 }
 

@@ -15,7 +15,7 @@ namespace sinter {
 
 // products 2: E = C W2 + b2 with C = act(A W1 + b1), or gated C = act(A Wg + bg) * (A Wu + bu).
 // products 1: E = C alone (l is 0; w2, b2 absent). E is cast to dtype. C may carry a cast to dtype:
-// `rounds_c`.
+// `rounds_c`. With a residual R is added to E: the result is E + R.
 struct FfnView {
   bool gated = false;
   int products = 0;
@@ -28,11 +28,13 @@ struct FfnView {
   bool rounds_c =
       false;  // the chain rounds C to dtype explicitly; without it C may be rounded at most once
 
+  bool rounds_e = false;  // the chain rounds E to dtype before it adds the residual
+
   // Canonical input indices; -1 when absent. w1 and b1 are gate's when gated.
-  int a = -1, w1 = -1, w_up = -1, b1 = -1, b_up = -1, w2 = -1, b2 = -1;
+  int a = -1, w1 = -1, w_up = -1, b1 = -1, b_up = -1, w2 = -1, b2 = -1, residual = -1;
   int output = 0;  // index among the chain's outputs
   // Row strides in elements of the tensors as stored (innermost stride is always 1); 0 when absent.
-  int64_t ld_a = 0, ld_w1 = 0, ld_w_up = 0, ld_w2 = 0, ld_out = 0;
+  int64_t ld_a = 0, ld_w1 = 0, ld_w_up = 0, ld_w2 = 0, ld_residual = 0, ld_out = 0;
   bool contiguous = true;        // every row stride equals the row length
   bool weights_constant = true;  // weights and biases are all marked constant
 
@@ -46,7 +48,7 @@ absl::StatusOr<FfnView> ViewAsFfn(const Chain& chain);
 ProductsView ProductsOf(const FfnView& view);
 
 // "gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16": a line that ParseProblem
-// reads back.
+// reads back; but for a residual, which has no text kind and is told as " + residual".
 std::string ToString(const FfnView& view);
 
 }  // namespace sinter

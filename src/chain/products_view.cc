@@ -47,6 +47,12 @@ class Finder {
     return chain_.op(id).type.rank() == 1 ? chain_.op(id).input : -1;
   }
 
+  // A matrix input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
+  int ResidualAt(ValueId id, const Op& sum) const {
+    const Op& op = chain_.op(SkipWidening(id));
+    return op.type.rank() == 2 && op.type.dims == sum.type.dims ? op.input : -1;
+  }
+
   // Whether `id` is a product with a matrix input, with or without bias.
   bool LinearAt(ValueId id, Linear* found) const {
     id = SkipWidening(id);
@@ -98,6 +104,12 @@ absl::StatusOr<Chain> StepPattern(bool gated, Activation act) {
   return b.Finish();
 }
 
+// A matrix input that is added to a result, as found.
+struct FoundResidual {
+  int input = -1;
+  bool rounds = false;  // the result is rounded first
+};
+
 // One product, or gated pair of them, and what is done to it.
 struct FoundStep {
   bool gated = false;
@@ -147,8 +159,10 @@ class Walker {
     bool rounds = true;  // by the output
     for (;;) {
       if (view_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
+      FoundResidual residual;
+      value = SkipResidual(value, &residual);
       SINTER_ASSIGN_OR_RETURN(const FoundStep found, FindStep(chain_, finder_, value));
-      SINTER_RETURN_IF_ERROR(Add(found, rounds));
+      SINTER_RETURN_IF_ERROR(Add(found, residual, rounds));
       view_.a = finder_.InputAt(found.main.x);
       if (view_.a >= 0) break;
       value = SkipRounding(found.main.x, &rounds);
@@ -159,9 +173,11 @@ class Walker {
   }
 
  private:
-  absl::Status Add(const FoundStep& found, bool rounds) {
+  absl::Status Add(const FoundStep& found, const FoundResidual& residual, bool rounds) {
     SINTER_ASSIGN_OR_RETURN(ProductStep step, StepOf(found));
     step.rounds = rounds;
+    step.residual = residual.input;
+    step.rounds_sum = residual.rounds;
     view_.steps.push_back(step);
     layouts_.push_back(found.main.layout);
     return absl::OkStatus();
@@ -173,6 +189,17 @@ class Walker {
     *rounds = chain_.op(x).kind == OpKind::kCast &&
               chain_.op(x).type.dtype == chain_.output_type(0).dtype;
     return *rounds ? finder_.SkipWidening(chain_.op(x).operands[0]) : x;
+  }
+
+  // The result that a residual is added to at `value`; `value` itself when there is none.
+  ValueId SkipResidual(ValueId value, FoundResidual* residual) const {
+    const Op& op = chain_.op(value);
+    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return value;
+    for (int side : {1, 0}) {
+      residual->input = finder_.ResidualAt(op.operands[side], op);
+      if (residual->input >= 0) return SkipRounding(op.operands[1 - side], &residual->rounds);
+    }
+    return value;
   }
 
   absl::Status CheckLayouts() {
@@ -238,6 +265,8 @@ class Describer {
     SINTER_RETURN_IF_ERROR(Matrix(step->w_up, absl::StrCat("w_up", number), &step->ld_w_up));
     SINTER_RETURN_IF_ERROR(Vector(step->b, absl::StrCat("b", main, number)));
     SINTER_RETURN_IF_ERROR(Vector(step->b_up, absl::StrCat("b_up", number)));
+    SINTER_RETURN_IF_ERROR(
+        Matrix(step->residual, absl::StrCat("residual", number), &step->ld_residual));
     for (int input : {step->w, step->w_up, step->b, step->b_up}) {
       if (input >= 0 && !chain_.input_op(input).constant) view_.weights_constant = false;
     }

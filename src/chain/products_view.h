@@ -12,7 +12,7 @@
 
 namespace sinter {
 
-// X' = act(X W + b), or gated X' = act(X Wg + bg) * (X Wu + bu).
+// X' = act(X W + b), or gated X' = act(X Wg + bg) * (X Wu + bu); with a residual, X' = that + R.
 struct ProductStep {
   bool gated = false;
   Activation act = Activation::kIdentity;
@@ -22,8 +22,12 @@ struct ProductStep {
   int64_t ld_w = 0, ld_w_up = 0;  // row strides in elements as stored; 0 when absent
   bool rounds = false;  // the chain rounds X' to dtype explicitly; without it X' may be rounded at
                         // most once. The last X' is always rounded: it is the output
+  int residual = -1;    // R, [m, n]
+  int64_t ld_residual = 0;  // its row stride
+  bool rounds_sum = false;  // the chain rounds what R is added to, to dtype
 
   bool bias() const { return b >= 0; }
+  bool has_residual() const { return residual >= 0; }
 };
 
 // Invariants: steps is not empty; steps[i].k == steps[i - 1].n; all weights are of one layout;

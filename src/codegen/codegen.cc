@@ -25,6 +25,7 @@ int64_t ColumnsOf(const FfnProblem& p, Role role) {
     case Role::kC:
       return p.n;
     case Role::kOut:
+    case Role::kResidual:
       return p.products == 2 ? p.l : p.n;
     case Role::kW2:
       return transposed ? p.l : p.n;
@@ -64,6 +65,9 @@ absl::Status CheckOperands(const KernelSpec& spec) {
   }
   if (FindOperand(spec, Role::kOut) == nullptr) {
     return absl::InvalidArgumentError("kernel has no operand out");
+  }
+  if (spec.problem.residual != Residual::kNone && FindOperand(spec, Role::kResidual) == nullptr) {
+    return absl::InvalidArgumentError("kernel has no operand residual");
   }
   for (const OperandBinding& operand : spec.operands) {
     SINTER_RETURN_IF_ERROR(CheckOperand(spec.problem, operand));

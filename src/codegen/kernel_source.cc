@@ -110,6 +110,8 @@ const char* ParameterName(Role role) {
       return "out";
     case Role::kC:
       return "exchange";
+    case Role::kResidual:
+      return "residual";
     case Role::kCount:
       break;
   }
@@ -117,6 +119,15 @@ const char* ParameterName(Role role) {
 }
 
 std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
+
+// What the kernel's function takes: the Config, and what is added to the result.
+std::string FunctionArguments(const KernelSpec& spec) {
+  const FfnProblem& p = spec.problem;
+  if (p.residual == Residual::kNone) return "Config";
+  return absl::StrCat("Config, ResidualRows<Config::Element, ", p.products == 2 ? p.l : p.n, ", ",
+                      Bool(p.residual == Residual::kAddedRounded), ", ",
+                      Bool(ResidualAligned(spec)), ">");
+}
 
 std::string EntryText(const KernelSpec& spec) {
   const KernelParameters parameters = ParametersOf(spec);
@@ -135,12 +146,24 @@ std::string EntryText(const KernelSpec& spec) {
     list.push_back("u32* workspace");
     fill.push_back("  args.workspace = workspace;\n");
   }
+  if (spec.problem.residual != Residual::kNone) {
+    fill.push_back(absl::StrCat(
+        "  args.residual_stride = ", FindOperand(spec, Role::kResidual)->row_stride, ";\n"));
+  }
   list.push_back("int m");
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
-      "  args.out_stride = $4;\n  args.m = m;\n  $5<Config>(args);\n}\n",
+      "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
       ThreadsOf(s), EntryName(s.dataflow), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s.dataflow).function);
+      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s.dataflow).function,
+      FunctionArguments(spec));
+}
+
+// Of a matrix of the output's extents: 16-byte groups of columns lie on 16 bytes.
+bool RowsAligned(const KernelSpec& spec, Role role) {
+  const OperandBinding* rows = FindOperand(spec, role);
+  const int64_t columns = spec.problem.products == 2 ? spec.problem.l : spec.problem.n;
+  return columns % 8 == 0 && rows->row_stride % 8 == 0 && rows->offset_bytes % 16 == 0;
 }
 
 }  // namespace
@@ -156,11 +179,8 @@ const OperandBinding* FindOperand(const KernelSpec& spec, Role role) {
   return nullptr;
 }
 
-bool OutputAligned(const KernelSpec& spec) {
-  const OperandBinding* out = FindOperand(spec, Role::kOut);
-  const int64_t columns = spec.problem.products == 2 ? spec.problem.l : spec.problem.n;
-  return columns % 8 == 0 && out->row_stride % 8 == 0 && out->offset_bytes % 16 == 0;
-}
+bool OutputAligned(const KernelSpec& spec) { return RowsAligned(spec, Role::kOut); }
+bool ResidualAligned(const KernelSpec& spec) { return RowsAligned(spec, Role::kResidual); }
 
 KernelParameters ParametersOf(const KernelSpec& spec) {
   const FfnProblem& p = spec.problem;
@@ -173,6 +193,7 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.bias1) list.pointers.push_back(Role::kB1);
   if (p.bias1 && p.gated) list.pointers.push_back(Role::kBUp);
   if (p.bias2) list.pointers.push_back(Role::kB2);
+  if (p.residual != Residual::kNone) list.pointers.push_back(Role::kResidual);
   list.pointers.push_back(Role::kOut);
   if (grid_exchange) list.pointers.push_back(Role::kC);
   list.workspace = grid_exchange;

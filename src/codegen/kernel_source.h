@@ -25,8 +25,9 @@ struct KernelParameters {
 };
 KernelParameters ParametersOf(const KernelSpec& spec);
 
-// Whether rows of the output allow 16-byte stores.
+// Whether rows of the output allow 16-byte stores, and those of the residual 16-byte loads.
 bool OutputAligned(const KernelSpec& spec);
+bool ResidualAligned(const KernelSpec& spec);
 
 // The operand of a role; null when the spec has none.
 const OperandBinding* FindOperand(const KernelSpec& spec, Role role);

@@ -77,8 +77,10 @@ absl::StatusOr<ArgSlot> PointerOf(const KernelSpec& spec, Role role) {
   slot.kind = ArgKind::kPointer;
   slot.index = operand->buffer;
   slot.offset_bytes = operand->offset_bytes;
-  // Only the output moves with the rows of a looped launch; C lies in the workspace and is reused.
-  if (role == Role::kOut && operand->buffer != kWorkspaceBuffer && !spec.constant_rows) {
+  // Only the output and what is added to it move with the rows of a looped launch; C lies in the
+  // workspace and is reused.
+  const bool moves = role == Role::kOut || role == Role::kResidual;
+  if (moves && operand->buffer != kWorkspaceBuffer && !spec.constant_rows) {
     slot.int_value = operand->row_stride * SizeOf(spec.problem.dtype);
   }
   return slot;

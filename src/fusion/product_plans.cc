@@ -56,6 +56,8 @@ class Binder {
       Input(Role::kW2, second.w, second.ld_w, spec);
       Input(Role::kB2, second.b, 0, spec);
     }
+    const ProductStep& last = StepAt(segment.end() - 1);
+    Input(Role::kResidual, last.residual, last.ld_residual, spec);
     if (segment.end() == view_.size()) {
       Input(Role::kOut, num_inputs_ + view_.output, view_.ld_out, spec);
     } else {
@@ -83,9 +85,15 @@ class Binder {
   Plan& plan_;
 };
 
+Residual ResidualOf(const ProductStep& last) {
+  if (!last.has_residual()) return Residual::kNone;
+  return last.rounds_sum ? Residual::kAddedRounded : Residual::kAdded;
+}
+
 }  // namespace
 
 bool CanPair(const ProductsView& view, int first) {
+  if (view.steps[static_cast<size_t>(first)].has_residual()) return false;
   const ProductStep& second = view.steps[static_cast<size_t>(first) + 1];
   return !second.gated && second.act == Activation::kIdentity;
 }
@@ -107,6 +115,7 @@ FfnProblem ProblemOf(const ProductsView& view, const Segment& segment, int64_t b
     p.bias2 = second.bias();
     p.l = second.n;
   }
+  p.residual = ResidualOf(view.steps[static_cast<size_t>(segment.end()) - 1]);
   return p;
 }
 

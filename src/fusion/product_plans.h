@@ -12,8 +12,8 @@
 
 namespace sinter {
 
-// Whether a chain kernel takes products `first` and `first` + 1 as its two: the second is neither
-// gated nor activated.
+// Whether a chain kernel takes products `first` and `first` + 1 as its two: the first has no
+// residual, the second is neither gated nor activated.
 bool CanPair(const ProductsView& view, int first);
 
 // What the kernel of a segment computes. Precondition: a pair CanPair.

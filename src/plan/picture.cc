@@ -71,12 +71,18 @@ std::string Activated(Activation activation, const std::string& term) {
   return absl::StrCat(NameOf(activation), "(", term, ")");
 }
 
+// Behind the last product's formula.
+absl::string_view ResidualTerm(const FfnProblem& p) {
+  return p.residual == Residual::kNone ? "" : " + R";
+}
+
 std::string FirstFormula(const FfnProblem& p, const Names& names) {
   const std::string gate =
       Activated(p.activation, Term(names.rows, names.weights, p.bias1 ? "b1" : ""));
-  if (!p.gated) return absl::StrCat(names.result, " = ", gate);
+  const absl::string_view residual = p.products == 1 ? ResidualTerm(p) : "";
+  if (!p.gated) return absl::StrCat(names.result, " = ", gate, residual);
   return absl::StrCat(names.result, " = ", gate, " * (",
-                      Term(names.rows, "Wup", p.bias1 ? "bup" : ""), ")");
+                      Term(names.rows, "Wup", p.bias1 ? "bup" : ""), ")", residual);
 }
 
 // Tiles and who takes them, for a product of `columns` columns.
@@ -116,7 +122,7 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
 ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   const FfnProblem& p = spec.problem;
   ProductPicture product;
-  product.formula = absl::StrCat("E = ", Term("C", "W2", p.bias2 ? "b2" : ""));
+  product.formula = absl::StrCat("E = ", Term("C", "W2", p.bias2 ? "b2" : ""), ResidualTerm(p));
   product.result = Matrix("E", p.bucket, p.l, p);
   product.operands = {Weights("W2", p.l, p.n, p)};
   product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";

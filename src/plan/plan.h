@@ -31,6 +31,7 @@ enum class Role : uint8_t {
   kB2 = 6,
   kOut = 7,
   kC = 8,
+  kResidual = 9,
   kCount
 };
 absl::string_view NameOf(Role role);

@@ -86,10 +86,11 @@ absl::Status ReadRunnersUp(ByteReader& r, Plan& plan) {
   return absl::OkStatus();
 }
 
-// Of a matrix of rows that the workspace may hold: A, C or the output.
+// Of a matrix of rows that the workspace may hold: A, C, the residual or the output.
 int64_t ColumnsOf(const FfnProblem& p, Role role) {
   if (role == Role::kA) return p.k;
-  return role == Role::kOut && p.products == 2 ? p.l : p.n;
+  const bool result = role == Role::kOut || role == Role::kResidual;
+  return result && p.products == 2 ? p.l : p.n;
 }
 
 // Bytes of a body's input or output at the plan's bucket.

@@ -11,17 +11,20 @@ using Json = nlohmann::ordered_json;
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 Json ProblemJson(const FfnProblem& p) {
-  return {{"products", p.products},
-          {"gated", p.gated},
-          {"activation", Str(NameOf(p.activation))},
-          {"bias1", p.bias1},
-          {"bias2", p.bias2},
-          {"layout", Str(NameOf(p.layout))},
-          {"dtype", Str(NameOf(p.dtype))},
-          {"n", p.n},
-          {"k", p.k},
-          {"l", p.l},
-          {"bucket", p.bucket}};
+  Json json = {{"products", p.products},
+               {"gated", p.gated},
+               {"activation", Str(NameOf(p.activation))},
+               {"bias1", p.bias1},
+               {"bias2", p.bias2},
+               {"layout", Str(NameOf(p.layout))},
+               {"dtype", Str(NameOf(p.dtype))},
+               {"n", p.n},
+               {"k", p.k},
+               {"l", p.l},
+               {"bucket", p.bucket}};
+  if (p.residual == Residual::kAdded) json["residual"] = "added";
+  if (p.residual == Residual::kAddedRounded) json["residual"] = "added to the rounded result";
+  return json;
 }
 
 Json ScheduleJson(const Schedule& s) {

@@ -9,10 +9,11 @@ namespace sinter {
 namespace {
 
 constexpr uint8_t kProblemVersion = 1;
+constexpr uint8_t kResidualVersion = 2;  // the same, and the residual behind it
 
 auto Fields(const FfnProblem& p) {
-  return std::tie(p.products, p.gated, p.activation, p.bias1, p.bias2, p.layout, p.dtype, p.n, p.k,
-                  p.l, p.bucket);
+  return std::tie(p.products, p.gated, p.activation, p.bias1, p.bias2, p.residual, p.layout,
+                  p.dtype, p.n, p.k, p.l, p.bucket);
 }
 
 }  // namespace
@@ -21,7 +22,7 @@ bool FfnProblem::operator==(const FfnProblem& o) const { return Fields(*this) ==
 
 std::string FfnProblem::Canonical() const {
   ByteWriter w;
-  w.U8(kProblemVersion);
+  w.U8(residual == Residual::kNone ? kProblemVersion : kResidualVersion);
   w.U8(static_cast<uint8_t>(products));
   w.U8(gated);
   w.U32(static_cast<uint32_t>(activation));
@@ -32,6 +33,7 @@ std::string FfnProblem::Canonical() const {
   w.I64(n);
   w.I64(k);
   w.I64(l);
+  if (residual != Residual::kNone) w.U8(static_cast<uint8_t>(residual));
   return w.Take();
 }
 
@@ -43,6 +45,9 @@ std::string FfnProblem::ToString() const {
   absl::StrAppend(&text, " act=", NameOf(activation));
   if (bias1) absl::StrAppend(&text, " bias1=1");
   if (bias2) absl::StrAppend(&text, " bias2=1");
+  if (residual != Residual::kNone) {
+    absl::StrAppend(&text, " residual=", residual == Residual::kAdded ? "1" : "rounded");
+  }
   absl::StrAppend(&text, " layout=", NameOf(layout), " dtype=", NameOf(dtype));
   return text;
 }
@@ -64,6 +69,7 @@ FfnProblem FirstProductOf(const FfnProblem& chain) {
   FfnProblem first = chain;
   first.products = 1;
   first.bias2 = false;
+  first.residual = Residual::kNone;
   first.l = 0;
   return first;
 }

@@ -2,6 +2,7 @@
 // or two products:
 //   one product : E[m,n]  = act(A W1 + b1)                    (gated: act(A Wg + bg) * (A Wu + bu))
 //   two products: C[m,n]  = the same;   E[m,l] = C W2 + b2
+// and with a residual R of E's extents: E + R.
 #ifndef SINTER_SRC_PLAN_PROBLEM_H_
 #define SINTER_SRC_PLAN_PROBLEM_H_
 
@@ -15,12 +16,20 @@
 
 namespace sinter {
 
+// Whether a tensor is added to the result, behind bias, activation and gate.
+enum class Residual : uint8_t {
+  kNone = 0,
+  kAdded = 1,         // in f32; the sum is rounded
+  kAddedRounded = 2,  // the result is rounded to dtype first, because the chain casts it
+};
+
 struct FfnProblem {
   int products = 2;    // 1 or 2
   bool gated = false;  // the first product is the gate-up pair
   Activation activation = Activation::kIdentity;
   bool bias1 = false;  // of the first product (both halves when gated)
   bool bias2 = false;
+  Residual residual = Residual::kNone;  // to the last product's result
   Layout layout = Layout::kOI;
   DType dtype = DType::kBF16;   // of every operand and of the output; accumulation is f32
   int64_t n = 0, k = 0, l = 0;  // l is 0 when products == 1

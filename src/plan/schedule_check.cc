@@ -77,7 +77,10 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
     return kMaxAccumulators;
   if (p.activation == Activation::kGeluErf) return kMaxErfAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
-  return s.first.split_k >= 8 ? kMaxManyPartsAccumulators : kMaxAccumulators;
+  // Of the second product only with a residual: what is added takes the registers that are left.
+  const bool residual = p.residual != Residual::kNone;
+  const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
+  return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
 
 // One product over K = `k` cut by `tile`. `name` is "first" or "second".
@@ -192,6 +195,10 @@ absl::Status CheckProblem(const FfnProblem& p) {
   const int activation = static_cast<int>(p.activation);
   if (activation < 0 || activation > static_cast<int>(Activation::kSilu)) {
     return RefuseProblem("activation", activation, "is not 0 to 4");
+  }
+  const int residual = static_cast<int>(p.residual);
+  if (residual > static_cast<int>(Residual::kAddedRounded)) {
+    return RefuseProblem("residual", residual, "is not 0 to 2");
   }
   const bool io = p.layout == Layout::kIO;
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, true));

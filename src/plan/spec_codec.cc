@@ -83,6 +83,21 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r) {
   return spec;
 }
 
+// The word behind a product's operands: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
+// the residual.
+uint32_t FlagsOf(const KernelSpec& spec) {
+  return static_cast<uint32_t>(spec.constant_weights | spec.constant_rows << 1 |
+                               static_cast<int>(spec.problem.residual) << 2);
+}
+
+absl::Status SetFlags(uint32_t flags, KernelSpec& spec) {
+  if (flags > 11) return Lost(absl::StrCat("flags ", flags, " are not 0 to 11"));
+  spec.constant_weights = (flags & 1) != 0;
+  spec.constant_rows = (flags & 2) != 0;
+  spec.problem.residual = static_cast<Residual>(flags >> 2);
+  return absl::OkStatus();
+}
+
 bool IsFamily(uint32_t v) { return v >= 1 && v <= 3; }
 
 }  // namespace
@@ -104,7 +119,7 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
     w.I64(b.row_stride);
   }
   w.U64(spec.workspace_flags_offset);
-  w.U32(static_cast<uint32_t>(spec.constant_weights | spec.constant_rows << 1));
+  w.U32(FlagsOf(spec));
 }
 
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
@@ -119,9 +134,7 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
   spec.workspace_flags_offset = r.U64();
   const uint32_t flags = r.U32();
   if (!r.ok()) return Lost("truncated");
-  if (flags > 3) return Lost(absl::StrCat("flags ", flags, " are not 0 to 3"));
-  spec.constant_weights = (flags & 1) != 0;
-  spec.constant_rows = (flags & 2) != 0;
+  SINTER_RETURN_IF_ERROR(SetFlags(flags, spec));
   if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
   const absl::Status fits = CheckScheduleFields(spec.problem, spec.schedule);
   if (!fits.ok()) return Lost(fits.message());

@@ -161,7 +161,7 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   LevelTimes t;
   const double idle = std::max(0.0, 1 - static_cast<double>(load.busy_blocks) / model.sm_count);
   t.hbm = load.hbm_bytes / (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
-  t.l2 = L2Us(load.weights, model) + L2Us(load.rows, model);
+  t.l2 = L2Us(load.weights, model) + L2Us(load.rows, model) + L2Us(load.residual, model);
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
   // Two warpgroups take turns at the tensor cores; a lone one leaves them idle between stages.

@@ -26,13 +26,26 @@ double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
   return bytes <= kept ? bytes : bytes * static_cast<double>(turns);
 }
 
+// Each element once, by who stores it; it loads beside the product's operands.
+void AddResidual(const ProductDims& d, const FfnProblem& p, double share_bytes, ProductLoad* load) {
+  if (!d.residual) return;
+  const auto bytes = static_cast<double>(p.bucket * d.n * kElement);
+  load->residual = {bytes, 1, 0};
+  load->total_bytes += bytes;
+  load->hbm_bytes += bytes;
+  load->intake_bytes += static_cast<double>(load->turns) * share_bytes;
+}
+
 }  // namespace
 
-ProductDims FirstDims(const FfnProblem& p) { return {p.n, p.k, p.FirstWidth(), true, true}; }
+ProductDims FirstDims(const FfnProblem& p) {
+  const bool last = p.products == 1;
+  return {p.n, p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone};
+}
 
 ProductDims SecondDims(const FfnProblem& p, Dataflow dataflow) {
   const bool in_ring = dataflow != Dataflow::kClusterExchange;
-  return {p.l, p.n, 1, in_ring, false};
+  return {p.l, p.n, 1, in_ring, false, p.residual != Residual::kNone};
 }
 
 ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
@@ -79,6 +92,7 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
     load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
   }
+  AddResidual(d, p, static_cast<double>(rows * columns * kElement / tile.split_k), &load);
   const int64_t stage = (d.rows_in_ring ? s.block_m : 0) + d.width * tile.block_n;
   const int64_t reads = warpgroups * (kWarpgroupRows + warp_n) * kStepK * (s.block_k / kStepK);
   load.shared_bytes =

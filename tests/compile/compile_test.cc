@@ -156,6 +156,10 @@ TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {
   CompileAll(jobs, "sequences of products");
 }
 
+TEST_F(CompileTest, KernelsThatAddAResidual) {
+  CompileAll(ResidualKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "residuals");
+}
+
 TEST_F(CompileTest, RandomSchedulesOfTheShippingSpace) {
   CompileAll(RandomKernels(model_, kSeed, SweepCount(kShortSweep)), "random schedules");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -83,6 +84,7 @@ FfnProblem RandomProblem(Random* random) {
   p.activation = kActivations[random->In(0, 4)];
   p.bias1 = random->Coin();
   p.bias2 = p.products == 2 && random->Coin();
+  p.residual = static_cast<Residual>(random->In(0, 2));
   p.layout = random->Coin() ? Layout::kIO : Layout::kOI;
   p.dtype = random->Coin() ? DType::kF16 : DType::kBF16;
   const int64_t widest = kWidest[random->In(0, 2)] / 8;
@@ -111,6 +113,53 @@ std::vector<Schedule> RandomSchedules(const FfnProblem& p, const DeviceModel& mo
     if (at < count) kept[static_cast<size_t>(at)] = s;
   });
   return kept;
+}
+
+std::vector<FfnProblem> ResidualProblems() {
+  std::vector<FfnProblem> list;
+  for (const bool gated : {true, false}) {
+    for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
+      FfnProblem p = gated ? SampleS8() : SampleG7();
+      p.residual = residual;
+      p.bias2 = gated;
+      p.dtype = gated == (residual == Residual::kAdded) ? DType::kF16 : DType::kBF16;
+      if (residual == Residual::kAdded) p.layout = Layout::kIO;
+      list.push_back(p);
+      p.layout = Layout::kOI;
+      p.l -= 3;
+      p.bucket = 512;
+      list.push_back(p);
+    }
+  }
+  return list;
+}
+
+// What sets kinds of kernels apart where a residual is added.
+std::string KindOf(const FfnProblem& p, const Schedule& s) {
+  const ProductTile& last = p.products == 2 ? s.second : s.first;
+  return absl::StrCat(NameOf(s.dataflow), " ", last.split_k, " ", NameOf(s.share), " ",
+                      s.warpgroups_m * s.warpgroups_n);
+}
+
+// Of every kind the schedule that is predicted best, and the one whose last product holds most.
+std::vector<Schedule> OneOfEachKind(const FfnProblem& p, const DeviceModel& model) {
+  struct Pair {
+    double best_us = 0;
+    int widest = 0;
+    Schedule best, wide;
+  };
+  std::map<std::string, Pair> kinds;
+  EnumerateSpace(p, model, SearchOptions(), [&](const Schedule& s) {
+    if (!CheckSchedule(p, s, model).ok()) return;
+    Pair& kind = kinds[KindOf(p, s)];
+    const double us = Predict(p, s, model).total_us;
+    const int width = (p.products == 2 ? s.second : s.first).block_n;
+    if (kind.best_us == 0 || us < kind.best_us) kind.best_us = us, kind.best = s;
+    if (width > kind.widest) kind.widest = width, kind.wide = s;
+  });
+  std::vector<Schedule> list;
+  for (const auto& [name, kind] : kinds) list.insert(list.end(), {kind.best, kind.wide});
+  return list;
 }
 
 }  // namespace
@@ -157,6 +206,21 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
     }
   }
   return jobs.Take();
+}
+
+std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const FfnProblem& p : ResidualProblems()) {
+    FfnProblem gated_product = FirstProductOf(p);
+    gated_product.residual = p.residual;
+    for (const FfnProblem& q : {p, gated_product, SecondProductOf(p)}) {
+      for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
+    }
+  }
+  std::vector<KernelJob> all = jobs.Take(), some;
+  if (all.size() <= count) return all;
+  for (size_t i = 0; i < count; ++i) some.push_back(std::move(all[i * all.size() / count]));
+  return some;
 }
 
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count) {

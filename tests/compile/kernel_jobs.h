@@ -27,8 +27,14 @@ std::vector<KernelJob> BestKernels(const DeviceModel& model);
 // planned: operands that lie in the workspace among them. No duplicates.
 std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
 
+// Kernels that add a residual: gated FFNs and products, layout oi and io, bf16 and f16, ragged
+// columns, the sum rounded once and twice; of each a grid exchange and a cluster exchange where
+// there are, and products whose K is whole, split and of pairs. The best schedules of each kind and
+// the ones with the most accumulators; at most `count`, evenly of all.
+std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
+
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
-// activation and bias, ragged sizes, buckets from 1 to 512. A function of `seed` alone.
+// activation, bias and residual, ragged sizes, buckets from 1 to 512. A function of `seed` alone.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
 
 }  // namespace sinter

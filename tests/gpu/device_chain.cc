@@ -81,12 +81,21 @@ absl::StatusOr<BoundRun> DeviceChain::Bind(std::shared_ptr<const PreparedPlan> p
 }
 
 absl::StatusOr<BoundRun> DeviceChain::Bind(LoadedPlanPtr plan) {
+  return BindTo(std::move(plan), output_buffer().ptr);
+}
+
+absl::StatusOr<BoundRun> DeviceChain::BindOver(LoadedPlanPtr plan, int input) {
+  return BindTo(std::move(plan), input_buffer(input).ptr);
+}
+
+absl::StatusOr<BoundRun> DeviceChain::BindTo(LoadedPlanPtr plan, DevicePtr output) {
   SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, MakeWorkspace(plan->plan.workspace_bytes));
   SINTER_RETURN_IF_ERROR(measurer_->RunAndWait([&](StreamHandle stream) {
     return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
   }));
   std::vector<DevicePtr> pointers;
   for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
+  pointers.back() = output;
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
                           BindPlan(std::move(plan), pointers, workspace.ptr));
   return BoundRun{[bound](StreamHandle stream, int64_t m, bool pdl) {
@@ -114,6 +123,17 @@ absl::StatusOr<std::string> DeviceChain::Run(const BoundRun& run, int64_t m, boo
 absl::StatusOr<std::string> DeviceChain::DownloadOutput() {
   std::string bytes(output_buffer().bytes, '\0');
   SINTER_RETURN_IF_ERROR(measurer_->Download(&bytes[0], output_buffer(), bytes.size()));
+  return bytes;
+}
+
+absl::StatusOr<std::string> DeviceChain::RunOver(const BoundRun& run, int input, int64_t m) {
+  const DeviceBuffer buffer = input_buffer(input);
+  std::string bytes = inputs_[static_cast<size_t>(input)];
+  SINTER_RETURN_IF_ERROR(Poison(run));
+  SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer, bytes.data(), bytes.size()));
+  SINTER_RETURN_IF_ERROR(
+      measurer_->RunAndWait([&](StreamHandle stream) { return run.launch(stream, m, false); }));
+  SINTER_RETURN_IF_ERROR(measurer_->Download(&bytes[0], buffer, bytes.size()));
   return bytes;
 }
 

@@ -32,6 +32,7 @@ class DeviceChain {
                                                            int64_t rows, uint64_t seed);
 
   const Chain& chain() const { return chain_; }
+  const ProductsView& view() const { return view_; }
   int64_t rows() const { return rows_; }
   const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
   DeviceBuffer input_buffer(int canonical) const { return buffers_[canonical]; }
@@ -40,6 +41,8 @@ class DeviceChain {
   // With a workspace of its own, all poison but the header, which is initialised here.
   absl::StatusOr<BoundRun> Bind(std::shared_ptr<const PreparedPlan> plan);
   absl::StatusOr<BoundRun> Bind(LoadedPlanPtr plan);
+  // The output takes the place of an input (canonical) of its extents and strides.
+  absl::StatusOr<BoundRun> BindOver(LoadedPlanPtr plan, int input);
   // On a workspace that the caller has initialised.
   absl::StatusOr<BoundRun> BindOn(std::shared_ptr<const PreparedPlan> plan, DeviceBuffer workspace);
   absl::StatusOr<DeviceBuffer> MakeWorkspace(uint64_t bytes);  // all poison
@@ -49,6 +52,8 @@ class DeviceChain {
   // Poison, one launch, wait; the whole output buffer with its guard.
   absl::StatusOr<std::string> Run(const BoundRun& run, int64_t m, bool pdl = false);
   absl::StatusOr<std::string> DownloadOutput();
+  // Of a plan that BindOver bound: the input anew, one launch, wait; the whole input's buffer.
+  absl::StatusOr<std::string> RunOver(const BoundRun& run, int input, int64_t m);
 
   // The float64 reference of all rows, once computed.
   absl::StatusOr<const std::vector<double>*> Reference();
@@ -62,6 +67,7 @@ class DeviceChain {
  private:
   DeviceChain(const Ports& ports, const Chain& chain, int64_t rows);
   absl::Status Upload(uint64_t seed);
+  absl::StatusOr<BoundRun> BindTo(LoadedPlanPtr plan, DevicePtr output);
   absl::Status CheckGuard(const std::string& output, int64_t m) const;
 
   const Ports& ports_;

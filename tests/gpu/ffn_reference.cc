@@ -141,8 +141,10 @@ class ProductsRun {
     return a;
   }
 
-  // The result of `step` on the rows `x`, rounded where the chain says so and it is no output.
-  Matrix Apply(const ProductStep& step, bool last, const Matrix& x) const {
+  // The result of `step` on the rows `x`, which are `rows` of the chain's, rounded where the chain
+  // says so and it is no output.
+  Matrix Apply(const ProductStep& step, bool last, const Matrix& x,
+               const std::vector<int64_t>& rows) const {
     Matrix c(x.rows, step.n);
     ForColumns(step.n, [&](int64_t first, int64_t count) {
       const std::vector<double> gate = Multiply(x, Of(step.w, step.ld_w), first, count);
@@ -153,6 +155,7 @@ class ProductsRun {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
           double value = Activate(step.act, gate[at] + Bias(step.b, first + j));
           if (step.gated) value *= up[at] + Bias(step.b_up, first + j);
+          value = Sum(step, value, rows[static_cast<size_t>(r)], first + j);
           c.At(r, first + j) = step.rounds && !last ? Round(value, view_.dtype) : value;
         }
       }
@@ -163,6 +166,12 @@ class ProductsRun {
  private:
   Weight Of(int input, int64_t stride) const {
     return {&inputs_[input], stride, view_.layout, view_.dtype};
+  }
+  double Sum(const ProductStep& step, double value, int64_t row, int64_t column) const {
+    if (!step.has_residual()) return value;
+    if (step.rounds_sum) value = Round(value, view_.dtype);
+    const int64_t element = row * step.ld_residual + column;
+    return value + ToDouble(At(inputs_[step.residual], element), view_.dtype);
   }
   double Bias(int input, int64_t column) const {
     return input < 0 ? 0 : ToDouble(At(inputs_[input], column), view_.dtype);
@@ -198,7 +207,7 @@ absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
   const ProductsRun run(view, inputs, threads);
   Matrix result = run.LoadRows(rows);
   for (int i = 0; i < view.size(); ++i) {
-    result = run.Apply(view.steps[static_cast<size_t>(i)], i + 1 == view.size(), result);
+    result = run.Apply(view.steps[static_cast<size_t>(i)], i + 1 == view.size(), result, rows);
   }
   std::vector<double> out;
   out.reserve(static_cast<size_t>(result.rows * result.columns));

@@ -55,6 +55,22 @@ TEST(FfnReference, AgreesWithTheOracleOnEveryVariant) {
   }
 }
 
+TEST(FfnReference, AgreesWithTheOracleOnResiduals) {
+  for (int mask = 0; mask < 8; ++mask) {
+    FfnSpec spec;
+    spec.act = Activation::kSilu;
+    spec.gated = (mask & 1) != 0;
+    spec.products = (mask & 2) != 0 ? 1 : 2;
+    spec.dtype = (mask & 4) != 0 ? DType::kF16 : DType::kBF16;
+    spec.n = 40;
+    spec.k = 72;
+    spec.l = 19;
+    spec.residual = true;
+    SCOPED_TRACE(absl::StrCat("mask ", mask));
+    ExpectAgrees(MakeFfnChain(spec), 7);
+  }
+}
+
 TEST(FfnReference, AgreesWithTheOracleOnSequencesOfProducts) {
   for (const char* line :
        {"products m=M k=72 n=40,136,19 act=relu,identity,silu bias=1",

@@ -24,7 +24,12 @@ std::vector<FfnSpec> Specs() {
   gated.act = Activation::kSilu;
   gated.layout = Layout::kIO;
   gated.dtype = DType::kF16;
-  return {plain, gated};
+  FfnSpec residual = plain;
+  residual.l = 131;
+  residual.residual = true;
+  FfnSpec gated_residual = gated;
+  gated_residual.residual = gated_residual.rounds_sum = true;
+  return {plain, gated, residual, gated_residual};
 }
 
 class Small : public GpuTest {

@@ -291,7 +291,8 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
 }
 
 // rmsnorm, gated FFN, residual: products in a graph, what they absorb, and what is stitched.
-absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n) {
+// `in_place`: the result may take the place of x.
+absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n, bool in_place) {
   ChainBuilder b;
   const auto weight = [&](int64_t rows, int64_t cols) {
     return b.Input({DType::kBF16, {Dim::Constant(rows), Dim::Constant(cols)}}, {true, {}, ""});
@@ -310,15 +311,21 @@ absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n) {
   SINTER_ASSIGN_OR_RETURN(const ValueId residual, b.Cast(x, DType::kF32));
   SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, wide, residual));
   SINTER_ASSIGN_OR_RETURN(const ValueId out, b.Cast(sum, DType::kBF16));
-  SINTER_RETURN_IF_ERROR(b.Output(out));
+  OutputOptions options;
+  if (in_place) options.alias = x;
+  SINTER_RETURN_IF_ERROR(b.Output(out, options));
   return b.Finish();
 }
 
 TEST_F(Stitch, NormFfnResidual) {
-  const auto chain = NormFfnResidual(512, 1536);
-  ASSERT_OK(chain);
   std::vector<GraphCase> cases;
-  for (int64_t m : {1, 64, 300}) cases.push_back({absl::StrCat("m", m), "", *chain, m});
+  for (const bool in_place : {false, true}) {
+    const auto chain = NormFfnResidual(512, 1536, in_place);
+    ASSERT_OK(chain);
+    for (int64_t m : {1, 64, 300}) {
+      cases.push_back({absl::StrCat("m", m, in_place ? " in place" : ""), "", *chain, m});
+    }
+  }
   const auto plans = PrepareBoth(cases);
   Counts counts;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -330,7 +337,10 @@ TEST_F(Stitch, NormFfnResidual) {
     const size_t kernels = (*plans[2 * i + 1])->plan().kernels.size();
     std::printf("rmsnorm, gated FFN, residual at m %lld: %zu kernels\n",
                 static_cast<long long>(cases[i].m), kernels);
-    EXPECT_LE(kernels, 4u) << (*plans[2 * i + 1])->plan().ToText();
+    const KernelSpec& last = (*plans[2 * i + 1])->plan().kernels.back().spec;
+    EXPECT_EQ(kernels, last.family == KernelFamily::kChain ? 2u : 3u)
+        << (*plans[2 * i + 1])->plan().ToText();
+    EXPECT_EQ(last.problem.residual, Residual::kAddedRounded);
   }
 }
 

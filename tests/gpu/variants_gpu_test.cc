@@ -105,6 +105,25 @@ TEST_F(Variants, RaggedSizes) {
   CheckSpecs(specs, 77);
 }
 
+TEST_F(Variants, ResidualsOnRaggedSizes) {
+  std::vector<FfnSpec> specs;
+  for (int mask = 0; mask < 16; ++mask) {
+    FfnSpec spec;
+    spec.residual = true;
+    spec.rounds_sum = (mask & 1) != 0;
+    spec.gated = (mask & 2) != 0;
+    spec.layout = (mask & 4) != 0 ? Layout::kIO : Layout::kOI;
+    spec.dtype = (mask & 8) != 0 ? DType::kF16 : DType::kBF16;
+    spec.act = Activation::kSilu;
+    spec.bias2 = spec.gated;
+    spec.n = 520;
+    spec.k = 264;
+    spec.l = spec.layout == Layout::kIO ? 136 : 77 + mask;
+    specs.push_back(spec);
+  }
+  CheckSpecs(specs, 77);
+}
+
 TEST_F(Variants, OneProduct) {
   std::vector<Chain> chains;
   for (bool gated : {false, true}) {

@@ -63,11 +63,39 @@ struct ReduceScatter {
     }
   }
 
-  template <class EpilogueType, class Writer>
-  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row,
-                         int column) const {
+  // What thread t owns first: unit t, then every kThreads-th. A unit is a row's column group.
+  static SINTER_DEVICE int first_unit() { return threadIdx.x - 128; }
+
+  // What is added to the eight columns of `unit`; zero behind the last one, and for rows that the
+  // tile does not have.
+  template <class Added>
+  SINTER_DEVICE Word4 added_to(int unit, const Added& added, int row, int column) const {
+    if constexpr (Added::kPresent) {
+      const int tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
+      if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
+        return added.group(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+    }
+    return Word4{0, 0, 0, 0};
+  }
+
+  // Asks L2 for what this thread will add first. Before the product: HBM is further away than the
+  // parts of peers.
+  template <class Added>
+  SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
+    const int unit = first_unit(), tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
+    if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
+      added.fetch(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+  }
+
+  // `ahead`: what is added to this thread's first unit, on its way. The next unit's is asked for
+  // before a unit is stored.
+  template <class EpilogueType, class Writer, class Added = NoResidual>
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row, int column,
+                         const Added& added = {}, Word4 ahead = {}) const {
     jitter();
-    for (int unit = threadIdx.x - 128; unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
+    for (int unit = first_unit(); unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
+      const Word4 r = ahead;
+      ahead = added_to(unit + kThreads, added, row, column);
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
                 tile_row = rank * P::kOwnerRows + owner_row;
       if (tile_row >= Config::kBlockM) continue;
@@ -80,11 +108,18 @@ struct ReduceScatter {
       const int c = column + 8 * group;
 #pragma unroll
       for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i);
-      using E = typename Config::Element;
       writer.group(row + tile_row, c,
-                   Word4{E::pack(x[0], x[1]), E::pack(x[2], x[3]), E::pack(x[4], x[5]),
-                         E::pack(x[6], x[7])});
+                   Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
+                         rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
     }
+  }
+
+  template <class Added>
+  static SINTER_DEVICE u32 rounded(float low, float high, u32 r) {
+    if constexpr (Added::kPresent)
+      return Added::add(low, high, r);
+    else
+      return Config::Element::pack(low, high);
   }
 
   SINTER_DEVICE void add_group(float (&x)[8], int source, int group, int owner_row) const {
@@ -96,16 +131,18 @@ struct ReduceScatter {
 
   // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
   // consumer threads. `again`: another tile follows, so the senders must hear that the parts are
-  // free.
-  template <class EpilogueType, class Writer>
+  // free. What is `added` loads while the parts travel.
+  template <class EpilogueType, class Writer, class Added = NoResidual>
   SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place,
                          const EpilogueType& epilogue, const Writer& writer, int row, int column,
-                         bool again) {
+                         bool again, const Added& added = {}) {
     if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     send(d, place);
+    const Word4 ahead =
+        added_to(first_unit(), added, row, column);  // the accumulators are free now
     mbarrier_wait(full, parity);
-    sum(epilogue, writer, row, column);
+    sum(epilogue, writer, row, column, added, ahead);
     if (again) release();
     parity ^= 1;
   }

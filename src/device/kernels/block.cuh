@@ -12,10 +12,12 @@ namespace sinter {
 struct Arguments {
   const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
   const u16 *bias, *bias_up, *bias2;
-  u16* out;              // [m, n] or [m, l]
-  long long out_stride;  // elements between rows
-  u16* exchange;         // C in the workspace
-  u32* workspace;        // header of the workspace: launch epoch, greetings, ready flags
+  const u16* residual;        // [m, n] or [m, l]; may be `out`
+  long long residual_stride;  // elements between rows
+  u16* out;                   // [m, n] or [m, l]
+  long long out_stride;       // elements between rows
+  u16* exchange;              // C in the workspace
+  u32* workspace;             // header of the workspace: launch epoch, greetings, ready flags
   int m;
 };
 
@@ -86,19 +88,29 @@ struct Block {
 };
 
 // One product of a tile: accumulate, then write through `writer`, summing over the ranks that share
-// K where it is split.
+// K where it is split. `added`: to the result, by whoever stores it.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
-          class EpilogueType, class Writer>
+          class EpilogueType, class Writer, class Added = NoResidual>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,
                                 u32 rows, int k_blocks, WarpgroupPlace place, Reduce& reduce,
                                 const EpilogueType& epilogue, const Writer& writer, int row,
-                                int column, bool again) {
+                                int column, bool again, const Added& added = {}) {
   float accumulators[P::kWarpN / 2];
-  accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
-  if constexpr (P::kSplitK > 1)
-    reduce.run(accumulators, place, epilogue, writer, row, column, again);
-  else
+  const auto multiply = [&] {
+    accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
+  };
+  if constexpr (P::kSplitK > 1) {
+    if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+    multiply();
+    reduce.run(accumulators, place, epilogue, writer, row, column, again, added);
+  } else if constexpr (Added::kPresent) {
+    HeldResidual<Config, P, Added> held(added, row, column, place);
+    multiply();
+    write_accumulators<Config, P>(accumulators, epilogue, writer, row, column, place, held);
+  } else {
+    multiply();
     write_accumulators<Config, P>(accumulators, epilogue, writer, row, column, place);
+  }
 }
 
 }  // namespace sinter

@@ -33,7 +33,7 @@ SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
   fence_proxy_async_shared();
 }
 
-template <class Config>
+template <class Config, class Added = NoResidual>
 SINTER_DEVICE void chain_cluster(const Arguments& args) {
   using T = ChainClusterTypes<Config>;
   using First = typename T::First;
@@ -85,7 +85,8 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
                                                                                       nullptr};
     const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
     consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
-                                        no_reduction, second, writer, row, e_column, false);
+                                        no_reduction, second, writer, row, e_column, false,
+                                        Added::of(args.residual, args.residual_stride, args.m));
   }
 }
 

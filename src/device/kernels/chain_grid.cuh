@@ -168,7 +168,7 @@ SINTER_DEVICE void chain_grid_rows(const Arguments& args, const BlockType& block
   }
 }
 
-template <class Config, class BlockType>
+template <class Config, class Added, class BlockType>
 SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts,
                                       int m_tiles) {
   using First = typename Config::First;
@@ -204,14 +204,15 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> epilogue2{args.bias2,
                                                                                        nullptr};
   const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
+  const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,
                                        epilogue2, out, two.m_tile(tile) * Config::kBlockM,
                                        two.column_tile(tile) * Second::kBlockN,
-                                       tile + two.groups < two.tiles());
+                                       tile + two.groups < two.tiles(), added);
 }
 
-template <class Config>
+template <class Config, class Added = NoResidual>
 SINTER_DEVICE void chain_grid(const Arguments& args) {
   using T = ChainGridTypes<Config>;
   typename T::BlockType block;
@@ -239,7 +240,7 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    chain_grid_consume<Config>(args, block, block.base + T::Layout::kParts, m_tiles);
+    chain_grid_consume<Config, Added>(args, block, block.base + T::Layout::kParts, m_tiles);
   }
 }
 

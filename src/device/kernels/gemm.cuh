@@ -84,7 +84,7 @@ SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
                                                  walk.begin(), walk.end(), walk.loads());
 }
 
-template <class Config, class BlockType>
+template <class Config, class Added, class BlockType>
 SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u32 parts,
                                 const UnitWalk<Config>& walk) {
   using P = typename Config::First;
@@ -97,13 +97,14 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
   const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{
       args.bias, args.bias_up};
   const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
+  const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
                                   epilogue, writer, walk.row(unit), walk.column(unit),
-                                  unit + walk.step < walk.units());
+                                  unit + walk.step < walk.units(), added);
 }
 
-template <class Config>
+template <class Config, class Added = NoResidual>
 SINTER_DEVICE void gemm(const Arguments& args) {
   using T = GemmTypes<Config>;
   using P = typename T::P;
@@ -132,7 +133,7 @@ SINTER_DEVICE void gemm(const Arguments& args) {
     become_consumer<Config, kGemmProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    gemm_consume<Config>(args, block, block.base + T::Layout::kParts, walk);
+    gemm_consume<Config, Added>(args, block, block.base + T::Layout::kParts, walk);
   }
 }
 

@@ -1,11 +1,12 @@
-// Epilogue of a product: bias, activation, gate, rounding; and the writers that put 8-column groups
-// where they belong.
+// Epilogue of a product: bias, activation, gate, residual, rounding; and the writers that put
+// 8-column groups where they belong.
 #pragma once
 #include "ptx/element.cuh"
 #include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
 #include "tile/activation.cuh"
 #include "tile/product.cuh"
+#include "tile/residual.cuh"
 
 namespace sinter {
 
@@ -58,25 +59,13 @@ struct GlobalWriter {
   }
 };
 
-// Lane q of each quad holds words w[0..3], its two columns of four groups; returns group q's eight
-// columns.
-SINTER_DEVICE Word4 quad_transpose(const u32 (&w)[4]) {
-  const int q = threadIdx.x % 4;
-  const bool odd = q & 1, high = q & 2;
-  const u32 s0 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[0] : w[1], 1),
-            s1 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[2] : w[3], 1);
-  const u32 a0 = odd ? s0 : w[0], a1 = odd ? w[1] : s0, a2 = odd ? s1 : w[2], a3 = odd ? w[3] : s1;
-  const u32 t0 = __shfl_xor_sync(0xFFFFFFFFu, high ? a0 : a2, 2),
-            t1 = __shfl_xor_sync(0xFFFFFFFFu, high ? a1 : a3, 2);
-  return high ? Word4{t0, t1, a2, a3} : Word4{a0, a1, t0, t1};
-}
-
-// Applies `epilogue` to a warpgroup's accumulators and writes them: rows from `row`, columns from
-// `column` of the matrix. `tile_rows`: rows of the tile that were loaded.
-template <class Config, class P, class EpilogueType, class Writer>
+// Applies `epilogue` to a warpgroup's accumulators, adds what is `held` of a residual, and writes
+// them: rows from `row`, columns from `column` of the matrix.
+template <class Config, class P, class EpilogueType, class Writer,
+          class Held = NothingHeld<typename Config::Element>>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue,
                                       const Writer& writer, int row, int column,
-                                      WarpgroupPlace place) {
+                                      WarpgroupPlace place, Held&& held = {}) {
   jitter();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
@@ -85,21 +74,23 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const Epi
   for (int half = 0; half < 2; ++half) {
     const int tile_row = first_row + 8 * half;
     const bool exists = tile_row < Config::kBlockM;
-    auto word = [&](int g) {
+    held.turn_to(half);
+    auto word = [&](int g, u32 added) {
       const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half,
                 up = P::kWidth == 2 ? 4 * P::kGroups : 0;
-      return Config::Element::pack(epilogue.apply(d[i], d[i + up], c),
-                                   epilogue.apply(d[i + 1], d[i + 1 + up], c + 1));
+      return held.round(epilogue.apply(d[i], d[i + up], c),
+                        epilogue.apply(d[i + 1], d[i + 1 + up], c + 1), added);
     };
 #pragma unroll
     for (int g = 0; g < kQuads; g += 4) {
-      const u32 w[4] = {word(g), word(g + 1), word(g + 2), word(g + 3)};
+      const Word4 r = held.quad(g / 4);
+      const u32 w[4] = {word(g, r.x), word(g + 1, r.y), word(g + 2, r.z), word(g + 3, r.w)};
       const Word4 v = quad_transpose(w);
       if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
     }
 #pragma unroll
     for (int g = kQuads; g < P::kGroups; ++g) {
-      const u32 w = word(g);
+      const u32 w = word(g, held.pair(g - kQuads));
       if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
     }
   }

@@ -67,7 +67,7 @@ class Finder {
     absl::StatusOr<ProductRun> best = Try(product, members, end);
     for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
       absl::StatusOr<ProductRun> longer = Try(product, members, end);
-      if (best.ok() && !longer.ok()) break;
+      if (best.ok() && !longer.ok() && !MayLeadOn(end)) break;
       if (longer.ok()) best = std::move(longer);
     }
     if (!best.ok()) {
@@ -76,6 +76,16 @@ class Finder {
     }
     for (ValueId value : best->group.values) claimed_[At(value)] = true;
     Append(*std::move(best));
+  }
+
+  // Whether a tail that ends at `end`, where no product step does, may become one: what widens for
+  // an addition, and a sum that is rounded next.
+  bool MayLeadOn(ValueId end) const {
+    const Op& op = chain_.op(end);
+    return ClassOf(chain_, end) == OpClass::kView || IsSum(op);
+  }
+  static bool IsSum(const Op& op) {
+    return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
   }
 
   // Moves `end` to the next op that everything from it passes through.
@@ -106,8 +116,9 @@ class Finder {
                        [&](ValueId user) { return members.count(user) > 0; });
   }
 
-  // Adds what only the members use, down to the rows `a`: the other product of a gated pair.
-  void Close(ValueId a, Values* members) const {
+  // Adds what only the members use, down to the rows `a` and to `residual`: the other product of a
+  // gated pair.
+  void Close(ValueId a, ValueId residual, Values* members) const {
     std::vector<ValueId> open(members->begin(), members->end());
     while (!open.empty() && members->size() <= kMostValues) {
       const ValueId value = open.back();
@@ -119,7 +130,7 @@ class Finder {
           if (UsedOnlyBy(operand, *members)) open.push_back(operand);
           continue;
         }
-        if (operand == a || !candidate || claimed_[At(operand)]) continue;
+        if (operand == a || operand == residual || !candidate || claimed_[At(operand)]) continue;
         if (UsedOnlyByThroughViews(operand, *members) && members->insert(operand).second) {
           open.push_back(operand);
         }
@@ -141,8 +152,24 @@ class Finder {
     const ValueId weight = WeightAt(op.operands[1]);
     if (weight < 0) return absl::InvalidArgumentError("its second operand is no input");
     const ValueId a = SkipWidening(op.operands[0]);
-    Close(a, &members);
+    // A residual that nobody else reads is no less a tensor that another kernel hands over.
+    const ValueId residual = ResidualAt(end, members);
+    Close(a, residual, &members);
     return Build(members, a, chain_.op(weight).type.dtype, end);
+  }
+
+  // What a sum at `end`, below its casts, adds to a value of the members; -1 when it is no sum of a
+  // member and something else.
+  ValueId ResidualAt(ValueId end, const Values& members) const {
+    while (chain_.op(end).kind == OpKind::kCast && members.count(end) > 0) {
+      end = chain_.op(end).operands[0];
+    }
+    const Op& sum = chain_.op(end);
+    if (members.count(end) == 0 || !IsSum(sum)) return -1;
+    const ValueId sides[] = {SkipWidening(sum.operands[0]), SkipWidening(sum.operands[1])};
+    const bool inside[] = {members.count(sides[0]) > 0, members.count(sides[1]) > 0};
+    if (inside[0] == inside[1]) return -1;
+    return sides[inside[0] ? 1 : 0];
   }
 
   // Whether `value` may lie in memory as `dtype`.
@@ -166,6 +193,8 @@ class Finder {
 
   absl::StatusOr<ProductRun> Build(const Values& members, ValueId a, DType dtype,
                                    ValueId end) const;
+  absl::Status CheckEnd(const ProductRun& run, ValueId end) const;
+  static std::vector<ValueId> ReadByOthers(const ProductRun& run);
 
   // Behind the run that computes its rows for nobody else, or a run of its own.
   void Append(ProductRun run) {
@@ -288,6 +317,7 @@ absl::StatusOr<ProductRun> Finder::Build(const Values& members, ValueId a, DType
   SINTER_RETURN_IF_ERROR(CheckStored(end, dtype));
   SINTER_ASSIGN_OR_RETURN(ProductRun run, RunBuilder(chain_, members, a, dtype).Run(end));
   SINTER_ASSIGN_OR_RETURN(run.view, ViewAsProducts(run.chain));
+  SINTER_RETURN_IF_ERROR(CheckEnd(run, end));
   SINTER_RETURN_IF_ERROR(CheckStrides(run.view));
   run.rows = run.view.m.symbolic ? bucket_ : run.view.m.value;
   for (int i = 0; i < run.view.size(); ++i) {
@@ -299,6 +329,40 @@ absl::StatusOr<ProductRun> Finder::Build(const Values& members, ValueId a, DType
   std::sort(run.group.operands.begin(), run.group.operands.end());
   run.group.dtype = dtype;
   return run;
+}
+
+// A sum is rounded where the chain rounds it: it may be what the chain carries on, layer by layer.
+absl::Status Finder::CheckEnd(const ProductRun& run, ValueId end) const {
+  if (run.view.steps.back().has_residual() && chain_.op(end).type.dtype != run.view.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat("op ", end, " (", NameOf(chain_.op(end)),
+                                                   ") is a sum that the chain does not round"));
+  }
+  for (const ChainOutput& out : chain_.outputs()) {
+    if (out.value != end || out.alias_input < 0) continue;
+    for (ValueId read : ReadByOthers(run)) {
+      if (read != chain_.input(out.alias_input)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("its result shares the buffer of input ", out.alias_input,
+                       ", of which other blocks read what one writes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What blocks may still read of when another one stores its part of the result: weights, biases,
+// and the rows of a lone product. Rows of a first product of several have all been read when the
+// last one stores them, and elements of a residual are read by who stores them.
+std::vector<ValueId> Finder::ReadByOthers(const ProductRun& run) {
+  std::vector<int> inputs;
+  if (run.view.size() == 1) inputs.push_back(run.view.a);
+  for (const ProductStep& step : run.view.steps) {
+    inputs.insert(inputs.end(), {step.w, step.w_up, step.b, step.b_up});
+  }
+  std::vector<ValueId> values;
+  for (int input : inputs) {
+    if (input >= 0) values.push_back(run.inputs[static_cast<size_t>(input)]);
+  }
+  return values;
 }
 
 }  // namespace
@@ -313,6 +377,7 @@ std::string AbsorbedBy(const ProductRun& run) {
     std::string text = step.gated ? "gated pair" : "product";
     if (step.bias()) absl::StrAppend(&text, " + bias");
     if (step.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(step.act));
+    if (step.has_residual()) absl::StrAppend(&text, " + residual");
     steps.push_back(std::move(text));
   }
   return absl::StrCat("op ", run.group.end, ": ", absl::StrJoin(steps, ", "));

@@ -29,12 +29,16 @@ struct ProductRuns {
 };
 
 // Each product takes the longest tail of ops that leaves it a product step with a cast at most: a
-// bias, an activation, the gate of a pair. Then products follow one another in a run when nobody
-// else reads what they hand over. A result is handed over in the dtype of the weights, rounded at
-// most once; one that the chain gives out in another dtype is in no run. Deterministic.
+// bias, an activation, the gate of a pair, a residual whose sum the chain rounds. A residual is an
+// operand, an input or what another kernel computes, of the weights' dtype. A result may take the
+// place of the residual in memory, never of what other blocks read. Then products follow one
+// another in a run when nobody else reads what they hand over. A result is handed over in the dtype
+// of the weights, rounded at most once; one that the chain gives out in another dtype is in no run.
+// Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket);
 
-// "op 12: bias silu gate" for the note of a plan: what the products of a run have absorbed.
+// "op 12: gated pair + silu, product + residual" for the note of a plan: what the products of a run
+// have absorbed.
 std::string AbsorbedBy(const ProductRun& run);
 
 }  // namespace sinter

@@ -70,10 +70,17 @@ void ExpectFile(const std::string& name, const std::string& text) {
 
 TEST(CodegenGolden, SourcesAndRecipes) {
   const DeviceModel model = *BuiltinModel("h200");
-  const std::pair<const char*, FfnProblem> problems[] = {{"s8", SampleS8()}, {"g7", SampleG7()}};
+  FfnProblem residual = SampleG7();
+  residual.residual = Residual::kAddedRounded;
+  const std::pair<const char*, FfnProblem> problems[] = {
+      {"s8", SampleS8()}, {"g7", SampleG7()}, {"g7-residual", residual}};
   for (const auto& [id, problem] : problems) {
     for (Dataflow dataflow : kDataflows) {
-      const auto kernel = Generate(SampleSpec(problem, dataflow), model);
+      KernelSpec spec = SampleSpec(problem, dataflow);
+      if (dataflow == Dataflow::kProduct && problem.residual != Residual::kNone) {
+        spec = SampleSpec(SecondProductOf(problem), spec.schedule);
+      }
+      const auto kernel = Generate(spec, model);
       ASSERT_TRUE(kernel.ok()) << kernel.status();
       const std::string stem = absl::StrCat(id, "-", NameOf(dataflow));
       ExpectFile(stem + ".cu", kernel->request.source);

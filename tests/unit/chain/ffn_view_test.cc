@@ -123,6 +123,40 @@ TEST(ViewAsFfn, SeesAMergedGateUpWeightAsTwoPointersIntoIt) {
   EXPECT_EQ(v.ld_out, 8);
 }
 
+// A residual behind every kind of FFN, rounded before the sum or not.
+TEST(ViewAsFfn, ReadsBackResiduals) {
+  for (FfnSpec s : AllSpecs()) {
+    s.residual = true;
+    for (const bool rounds : {false, true}) {
+      s.rounds_sum = rounds;
+      const Chain chain = *MakeFfnChain(s);
+      const absl::StatusOr<FfnView> v = ViewAsFfn(chain);
+      ASSERT_TRUE(v.ok()) << v.status() << "\n" << chain.ToString();
+      ASSERT_GE(v->residual, 0);
+      EXPECT_EQ(chain.InputName(chain.InputOrder()[v->residual]), "residual");
+      EXPECT_EQ(v->ld_residual, v->OutputColumns());
+      // A cast of f32 to f32 rounds nothing, and is seen as one that widens.
+      EXPECT_EQ(v->rounds_e, rounds && s.dtype != DType::kF32);
+      EXPECT_EQ(v->products, s.products);
+      EXPECT_EQ(v->act, s.act);
+      EXPECT_EQ(v->bias1, s.bias1);
+      EXPECT_EQ(v->bias2, s.bias2);
+      EXPECT_TRUE(v->weights_constant) << "a residual is no weight";
+      const ProductsView direct = *ViewAsProducts(chain), back = ProductsOf(*v);
+      EXPECT_EQ(back.steps.back().residual, direct.steps.back().residual);
+      EXPECT_EQ(back.steps.back().rounds_sum, direct.steps.back().rounds_sum);
+      EXPECT_EQ(back.steps.back().ld_residual, direct.steps.back().ld_residual);
+    }
+  }
+}
+
+TEST(ViewAsFfn, NoSpecRoundsASumThatItHasNot) {
+  FfnSpec s;
+  s.n = s.k = s.l = 8;
+  s.rounds_sum = true;
+  EXPECT_EQ(MakeFfnChain(s).status().message(), "rounds_sum is set, but there is no residual");
+}
+
 struct Refused {
   const char* what;
   std::function<void(ChainBuilder&)> make;

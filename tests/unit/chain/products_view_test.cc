@@ -82,6 +82,105 @@ TEST(ViewAsProducts, SeesRoundedIntermediates) {
   EXPECT_TRUE(view->steps[2].rounds);
 }
 
+// Two products over 16 columns; `sum` makes the output of the second one's result and of r[M,16].
+Chain WithSum(const std::function<ValueId(ChainBuilder&, ValueId e, ValueId r)>& sum,
+              std::vector<Dim> dims = {Dim::M(), C(16)}, DType dtype = DType::kBF16,
+              std::vector<Stride> strides = {}) {
+  ChainBuilder b;
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "a"});
+  const ValueId w1 = *b.Input({DType::kBF16, {C(16), C(16)}}),
+                w2 = *b.Input({DType::kBF16, {C(16), C(16)}});
+  const ValueId c = *AddLinear(b, a, w1, kNoValue, Layout::kOI, Activation::kRelu);
+  const ValueId e = *AddLinear(b, c, w2, kNoValue, Layout::kOI);
+  const ValueId r = *b.Input({dtype, std::move(dims)}, {false, std::move(strides), "r"});
+  EXPECT_TRUE(b.Output(sum(b, e, r)).ok());
+  return *b.Finish();
+}
+
+TEST(ViewAsProducts, SeesAResidualInEverySpelling) {
+  const struct {
+    const char* what;
+    bool rounds;
+    std::function<ValueId(ChainBuilder&, ValueId, ValueId)> sum;
+  } cases[] = {
+      {"widened", false,
+       [](ChainBuilder& b, ValueId e, ValueId r) {
+         return *b.Cast(*b.Binary(BinaryKind::kAdd, e, *b.Cast(r, DType::kF32)), DType::kBF16);
+       }},
+      {"the other way round", false,
+       [](ChainBuilder& b, ValueId e, ValueId r) {
+         return *b.Cast(*b.Binary(BinaryKind::kAdd, r, e), DType::kBF16);
+       }},
+      {"rounded and widened", true,
+       [](ChainBuilder& b, ValueId e, ValueId r) {
+         const ValueId rounded = *b.Cast(*b.Cast(e, DType::kBF16), DType::kF32);
+         return *b.Cast(*b.Binary(BinaryKind::kAdd, rounded, r), DType::kBF16);
+       }},
+      {"in bf16 alone", true,
+       [](ChainBuilder& b, ValueId e, ValueId r) {
+         return *b.Binary(BinaryKind::kAdd, r, *b.Cast(e, DType::kBF16));
+       }},
+  };
+  for (const auto& c : cases) {
+    const Chain chain = WithSum(c.sum);
+    const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
+    ASSERT_TRUE(view.ok()) << c.what << view.status();
+    ASSERT_EQ(view->size(), 2) << c.what;
+    EXPECT_FALSE(view->steps[0].has_residual());
+    EXPECT_EQ(chain.InputName(chain.InputOrder()[view->steps[1].residual]), "r") << c.what;
+    EXPECT_EQ(view->steps[1].rounds_sum, c.rounds) << c.what;
+    EXPECT_TRUE(view->contiguous);
+  }
+}
+
+TEST(ViewAsProducts, AResidualHasRowsOfItsOwn) {
+  const auto sum = [](ChainBuilder& b, ValueId e, ValueId r) {
+    return *b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16);
+  };
+  const ProductsView view =
+      *ViewAsProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{19, 0}, {1, 0}}));
+  EXPECT_EQ(view.steps[1].ld_residual, 19);
+  EXPECT_FALSE(view.contiguous);
+  EXPECT_EQ(ViewAsProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kF32)).status().message(),
+            "dtype of residual2 is f32, of a bf16");
+  EXPECT_EQ(ViewAsProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{0, 0}, {1, 0}}))
+                .status()
+                .message(),
+            "strides of residual2 are [0,1], must be [at least 16,1]");
+}
+
+TEST(ViewAsProducts, NoResidualIsAddedTwiceNorBeforeAnActivation) {
+  const auto twice = [](ChainBuilder& b, ValueId e, ValueId r) {
+    const ValueId once = *b.Binary(BinaryKind::kAdd, e, r);
+    return *b.Cast(*b.Binary(BinaryKind::kAdd, once, r), DType::kBF16);
+  };
+  const auto before = [](ChainBuilder& b, ValueId e, ValueId r) {
+    const ValueId sum = *b.Binary(BinaryKind::kAdd, e, r);
+    return *b.Cast(*b.Unary(UnaryKind::kRelu, sum), DType::kBF16);
+  };
+  EXPECT_FALSE(ViewAsProducts(WithSum(twice)).ok());
+  EXPECT_FALSE(ViewAsProducts(WithSum(before)).ok());
+}
+
+TEST(ViewAsProducts, AResidualMayStandBetweenProductsAndBeTheRows) {
+  ChainBuilder b;
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  ValueId x = a;
+  for (int i = 0; i < 2; ++i) {
+    const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, ""});
+    x = *AddLinear(b, x, w, kNoValue, Layout::kOI);
+    x = *b.Cast(*b.Binary(BinaryKind::kAdd, x, a), DType::kBF16);
+  }
+  ASSERT_TRUE(b.Output(x).ok());
+  const Chain chain = *b.Finish();
+  const ProductsView view = *ViewAsProducts(chain);
+  ASSERT_EQ(view.size(), 2);
+  EXPECT_EQ(view.steps[0].residual, view.a);
+  EXPECT_EQ(view.steps[1].residual, view.a);
+  EXPECT_TRUE(view.steps[0].rounds);
+  EXPECT_EQ(ViewAsFfn(chain).status().message(), "not an ffn: the first product has a residual");
+}
+
 TEST(ViewAsProducts, AgreesWithTheFfnViewOfOneOrTwoProducts) {
   for (const char* line :
        {"gemm_chain m=M n=24 k=16 l=8 act=relu bias1=1 bias2=1", "matmul m=M n=24 k=16 bias1=1",

@@ -125,6 +125,38 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   }
 }
 
+FfnProblem WithResidual(FfnProblem p, Residual residual = Residual::kAdded) {
+  p.residual = residual;
+  return p;
+}
+
+TEST(Generate, RefusesAResidualThatIsNone) {
+  const Refusal refusals[] = {
+      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kResidual); },
+       "kernel has no operand residual"},
+      {"short rows", Dataflow::kClusterExchange,
+       [](KernelSpec* s) { Operand(s, Role::kResidual)->row_stride = 1016; },
+       "operand residual: row stride 1016 is below its 1024 columns"},
+      {"odd offset", Dataflow::kProduct,
+       [](KernelSpec* s) { Operand(s, Role::kResidual)->offset_bytes = 5; },
+       "operand residual: offset 5 is odd"},
+      {"kind", Dataflow::kGridExchange, [](KernelSpec* s) { s->problem.residual = Residual(3); },
+       "problem: residual 3 is not 0 to 2"},
+  };
+  for (const Refusal& r : refusals) {
+    KernelSpec spec =
+        SampleSpec(r.dataflow == Dataflow::kProduct ? WithResidual(FirstProductOf(SampleS8()))
+                                                    : WithResidual(SampleS8()),
+                   SampleSchedule(SampleS8(), r.dataflow));
+    ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
+    r.damage(&spec);
+    const auto kernel = Generate(spec, H200());
+    ASSERT_FALSE(kernel.ok()) << r.name;
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument) << r.name;
+    EXPECT_THAT(std::string(kernel.status().message()), HasSubstr(r.message)) << r.name;
+  }
+}
+
 TEST(Generate, IsAFunctionOfTheSpec) {
   for (const FfnProblem& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {
@@ -198,6 +230,54 @@ TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {
     if (operand.buffer != kWorkspaceBuffer) operand.buffer += 3;
   }
   EXPECT_EQ(SourceOf(spec), source);
+}
+
+// Gated or not, either layout, either dtype, ragged columns: the residual is the last product's.
+TEST(KernelSource, AddsTheResidualToTheLastProduct) {
+  for (Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    for (const FfnProblem& base : {SampleS8(), SampleG7()}) {
+      for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
+        FfnProblem p = WithResidual(base, residual);
+        p.dtype = residual == Residual::kAdded ? DType::kF16 : DType::kBF16;
+        const std::string source = SourceOf(SampleSpec(p, dataflow));
+        EXPECT_THAT(source, HasSubstr("const u16* residual,\n    u16* out"));
+        EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual = residual;\n")));
+        EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual_stride = ", p.l, ";\n")));
+        EXPECT_THAT(source, HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p.l, ", ",
+                                                   residual == Residual::kAdded ? "false" : "true",
+                                                   ", true>>(args)")));
+      }
+      EXPECT_THAT(SourceOf(SampleSpec(base, dataflow)), Not(HasSubstr("esidual")));
+    }
+  }
+  FfnProblem one = WithResidual(FirstProductOf(SampleS8()));  // gated
+  EXPECT_THAT(SourceOf(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct))),
+              HasSubstr("gemm<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
+  one.layout = Layout::kIO;
+  Schedule io = SampleSchedule(one, Dataflow::kProduct);
+  io.first.block_n = 64;
+  io.stages = 2;
+  io.grid = 96;
+  EXPECT_THAT(SourceOf(SampleSpec(one, io)), HasSubstr("ResidualRows<Config::Element, 3072, false"));
+}
+
+TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
+  struct Row {
+    int64_t l, stride;
+    uint64_t offset;
+    bool aligned;
+  };
+  const Row rows[] = {{1024, 1024, 0, true},  {1024, 1032, 16, true}, {1020, 1024, 0, false},
+                      {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
+  for (const Row& row : rows) {
+    FfnProblem p = WithResidual(SampleS8());
+    p.l = row.l;
+    KernelSpec spec = SampleSpec(p, SampleSchedule(SampleS8(), Dataflow::kGridExchange));
+    Operand(&spec, Role::kResidual)->row_stride = row.stride;
+    Operand(&spec, Role::kResidual)->offset_bytes = row.offset;
+    EXPECT_EQ(ResidualAligned(spec), row.aligned) << row.l << " " << row.stride;
+    EXPECT_THAT(SourceOf(spec), HasSubstr(row.aligned ? "false, true>>" : "false, false>>"));
+  }
 }
 
 TEST(KernelSource, WritesOneWrapperForEachWidth) {

@@ -182,6 +182,46 @@ TEST(Recipe, MovesOnlyTheOutputWithRows) {
   for (const ArgSlot& arg : RecipeFor(into_c).args) EXPECT_EQ(arg.int_value, 0);
 }
 
+TEST(Recipe, PutsTheResidualBeforeTheOutput) {
+  FfnProblem p = SampleS8();
+  p.bias2 = true;
+  p.residual = Residual::kAdded;
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kClusterExchange))),
+            "map0 map1 map2 map3 ptr4+0 ptr5+0 ptr6+0 m");
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kGridExchange))),
+            "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
+  const FfnProblem one = SecondProductOf(p);
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct)))),
+            "map0 map1 ptr2+0 ptr3+0 ptr4+0 m");
+}
+
+// Bytes a row of each pointer that moves with the rows of a looped launch.
+std::vector<int64_t> Moving(const LaunchRecipe& recipe) {
+  std::vector<int64_t> bytes;
+  for (const ArgSlot& arg : recipe.args) {
+    if (arg.kind == ArgKind::kPointer && arg.int_value != 0) bytes.push_back(arg.int_value);
+  }
+  return bytes;
+}
+
+TEST(Recipe, MovesAResidualThatLiesInABuffer) {
+  FfnProblem p = SampleS8();
+  p.residual = Residual::kAddedRounded;
+  KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
+  OperandBinding* residual = nullptr;
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kResidual) residual = &operand;
+  }
+  ASSERT_NE(residual, nullptr);
+  residual->row_stride = 1040;
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2080, 2048));
+  residual->buffer = kWorkspaceBuffer;
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2048));
+  residual->buffer = 5;  // the output's own
+  spec.constant_rows = true;
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre());
+}
+
 TEST(Recipe, SurvivesItsOwnCodec) {
   for (const FfnProblem& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {

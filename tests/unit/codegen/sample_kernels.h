@@ -48,6 +48,7 @@ inline KernelSpec SampleSpec(const FfnProblem& p, const Schedule& s) {
   if (p.bias1 && p.gated) bind(Role::kBUp, 0);
   if (p.products == 2) bind(Role::kW2, io ? p.l : p.n);
   if (p.bias2) bind(Role::kB2, 0);
+  if (p.residual != Residual::kNone) bind(Role::kResidual, p.products == 2 ? p.l : p.n);
   bind(Role::kOut, p.products == 2 ? p.l : p.n);
   if (s.dataflow == Dataflow::kGridExchange) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p.n});

@@ -130,23 +130,29 @@ struct TestEpilogue {
 
 std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
 
-template <class Config, class P, class Writer>
+template <class Config, class P, class Writer, class Added = NoResidual>
 void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P>& epilogue,
-               const Writer& writer, int row, int column) {
+               const Writer& writer, int row, int column, const Added& added = {}) {
   for (int warp = 0; warp < kConsumers<Config> / 32; ++warp) {
     machine.RunWarp([&](int lane) {
       const int t = warp * 32 + lane;
       threadIdx.x = 128 + static_cast<unsigned>(t);
-      write_accumulators<Config, P>(AsArray(accumulators[static_cast<size_t>(t)]), epilogue, writer,
-                                    row, column, PlaceOf<Config>(t));
+      const auto& d = AsArray(accumulators[static_cast<size_t>(t)]);
+      const WarpgroupPlace place = PlaceOf<Config>(t);
+      if constexpr (Added::kPresent) {
+        HeldResidual<Config, P, Added> held(added, row, column, place);
+        write_accumulators<Config, P>(d, epilogue, writer, row, column, place, held);
+      } else {
+        write_accumulators<Config, P>(d, epilogue, writer, row, column, place);
+      }
     });
   }
 }
 
 // Sums the ranks' accumulators through their shared memory and writes every rank's rows.
-template <class Config, class P, class Writer>
+template <class Config, class P, class Writer, class Added = NoResidual>
 void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
-                const Writer& writer, int row, int column) {
+                const Writer& writer, int row, int column, const Added& added = {}) {
   const auto reduce_of = [&](int rank) {
     return ReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
   };
@@ -162,14 +168,78 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>
     machine.rank = rank;
     for (int t = 0; t < kConsumers<Config>; ++t) {
       threadIdx.x = 128 + static_cast<unsigned>(t);
-      reduce_of(rank).sum(epilogue, writer, row, column);
+      const auto reduce = reduce_of(rank);
+      if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+      reduce.sum(epilogue, writer, row, column, added,
+                 reduce.added_to(reduce.first_unit(), added, row, column));
     }
   }
 }
 
+// A residual of m rows that stand `gap` elements apart, and what is stored of a product with it.
+// The last row ends where the storage does.
+struct ResidualCase {
+  ResidualCase(int m, int columns, int gap, bool in_place) : stride(columns + gap) {
+    residual = TestMatrix(1, m * stride - gap, 33).data;
+    if (!in_place) out.assign(static_cast<size_t>((m + 1) * columns), kPoison);
+  }
+  u16* result() { return out.empty() ? residual.data() : out.data(); }
+  int stride;
+  std::vector<u16> residual, before,
+      out;  // out is empty where the result takes the residual's place
+};
+
 template <class Config>
 class Products : public ::testing::Test {
  protected:
+  // The same tile stored again into every case, with its residual added.
+  template <class P>
+  void StoreWithResiduals(const std::vector<Accumulators<P>>& ranks,
+                          const TestEpilogue<P>& epilogue, int row, int column, int m) {
+    if (cases_.empty()) {
+      cases_.emplace_back(m, P::kN, 0, false);
+      cases_.emplace_back(m, P::kN, 3, false);
+      // A warp of the model runs again and again for its shuffles, and may not overwrite what it
+      // reads: only sums of ranks, which shuffle nothing, are tried in place.
+      if (P::kSplitK > 1) cases_.emplace_back(m, P::kN, 0, true);
+      for (ResidualCase& c : cases_) c.before = c.residual;
+    }
+    StoreWith<P, P::kN % 8 == 0>(ranks, epilogue, row, column, m, &cases_[0]);
+    StoreWith<P, false>(ranks, epilogue, row, column, m, &cases_[1]);
+    if (P::kSplitK > 1) StoreWith<P, P::kN % 8 == 0>(ranks, epilogue, row, column, m, &cases_[2]);
+  }
+
+  template <class P, bool kAligned>
+  void StoreWith(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
+                 int row, int column, int m, ResidualCase* c) {
+    const GlobalWriter<P::kN, P::kN % 8 == 0> writer{c->result(), P::kN, m};
+    const auto added =
+        ResidualRows<Integer16, P::kN, false, kAligned>::of(c->residual.data(), c->stride, m);
+    if constexpr (P::kSplitK > 1)
+      ReduceTile<Config, P>(ranks, epilogue, writer, row, column, added);
+    else
+      WriteTile<Config, P>(ranks[0], epilogue, writer, row, column, added);
+  }
+
+  // Every case's result is `plain` and its residual, and nothing was written past m.
+  template <class P>
+  void ExpectResidualsAdded(const std::vector<u16>& plain, int m) {
+    for (ResidualCase& c : cases_) {
+      for (int i = 0; i < m * P::kN; ++i) {
+        const auto at = static_cast<size_t>(i / P::kN * c.stride + i % P::kN);
+        ASSERT_EQ(
+            Integer16::unpack(c.result()[i]),
+            Integer16::unpack(plain[static_cast<size_t>(i)]) + Integer16::unpack(c.before[at]))
+            << i / P::kN << ", " << i % P::kN << " of rows " << c.stride << " apart";
+      }
+      for (size_t i = static_cast<size_t>(m * P::kN); i < c.out.size(); ++i)
+        ASSERT_EQ(c.out[i], kPoison) << "a write past m";
+    }
+    cases_.clear();
+  }
+
+  std::vector<ResidualCase> cases_;
+
   // All tiles of product P over `m` rows: exact accumulators, and exact elements in the output.
   template <class P>
   void ExpectAllTiles(int m) {
@@ -195,8 +265,10 @@ class Products : public ::testing::Test {
           ReduceTile<Config, P>(ranks, epilogue, writer, row, column);
         else
           WriteTile<Config, P>(ranks[0], epilogue, writer, row, column);
+        StoreWithResiduals<P>(ranks, epilogue, row, column, m);
       }
     }
+    ExpectResidualsAdded<P>(out, m);
     for (int row = 0; row < m; ++row) {
       for (int column = 0; column < P::kN; ++column) {
         ASSERT_EQ(Integer16::unpack(out[static_cast<size_t>(row * P::kN + column)]),
@@ -387,6 +459,33 @@ TEST(QuadTranspose, GivesEachLaneOneGroup) {
       EXPECT_EQ(v.w, (quad + 3) * 16 + group);
     });
   }
+}
+
+TEST(ResidualRows, ReadsNothingOutsideTheMatrix) {
+  constexpr int kColumns = 11, kRows = 3, kStride = 13;
+  std::vector<u16> data(kStride * (kRows - 1) + kColumns);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<u16>(i + 1);
+  const auto rows =
+      ResidualRows<Integer16, kColumns, false, false>::of(data.data(), kStride, kRows);
+  for (int row = 0; row < 6; ++row) {
+    for (int column = 0; column < 24; column += 8) {
+      const Word4 v = rows.group(row, column);
+      const u32 words[4] = {v.x, v.y, v.z, v.w};
+      for (int i = 0; i < 8; ++i) {
+        const bool inside = row < kRows && column + i < kColumns;
+        EXPECT_EQ(words[i / 2] >> 16 * (i % 2) & 0xFFFF,
+                  inside ? static_cast<u32>(row * kStride + column + i + 1) : 0u);
+      }
+    }
+  }
+}
+
+TEST(ResidualRows, RoundTheResultFirstWhereTheChainDoes) {
+  using Plain = ResidualRows<Integer16, 8, false, true>;
+  using Rounded = ResidualRows<Integer16, 8, true, true>;
+  const u32 r = Integer16::pack(3, 10);  // Integer16 rounds toward zero
+  EXPECT_EQ(Plain::add(-0.5f, 1.75f, r), Integer16::pack(2, 11));
+  EXPECT_EQ(Rounded::add(-0.5f, 1.75f, r), Integer16::pack(3, 11));
 }
 
 TEST(GlobalWriter, WritesNothingOutsideTheMatrix) {

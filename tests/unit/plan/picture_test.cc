@@ -47,6 +47,17 @@ TEST(Picture, TheIntermediateTravelsThroughItsLevel) {
   EXPECT_EQ(medium(Dataflow::kClusterExchange), Medium::kDsm);
 }
 
+TEST(Picture, AResidualIsAddedToTheLastProduct) {
+  FfnProblem p = SampleG7();
+  p.residual = Residual::kAddedRounded;
+  const KernelPicture chain = PictureOf(SampleSpec(p, Dataflow::kClusterExchange));
+  EXPECT_EQ(chain.products[0].formula, "C = relu(A W1)");
+  EXPECT_EQ(chain.products[1].formula, "E = C W2 + R");
+  const FfnProblem one = SecondProductOf(p);
+  const KernelSpec spec = SampleSpec(one, SampleSchedule(one, Dataflow::kProduct));
+  EXPECT_EQ(PictureOf(spec).products[0].formula, "E = A W1 + R");
+}
+
 TEST(Picture, AProductOfAChainIsNamedByItsBuffers) {
   KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
   EXPECT_EQ(PictureOf(first).products[0].formula, "E = relu(A W1)");

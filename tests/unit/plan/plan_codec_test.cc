@@ -22,6 +22,26 @@ TEST(PlanCodec, RoundTripsEveryField) {
   }
 }
 
+TEST(PlanCodec, KeepsResiduals) {
+  const Plan plain = SampleFusedPlan();
+  for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
+    Plan plan = plain;
+    KernelSpec& spec = plan.kernels[0].spec;
+    spec.problem.residual = residual;
+    spec.operands.push_back({Role::kResidual, 1, 32, 1032});
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(back->kernels[0].spec == spec);
+    EXPECT_EQ(back->kernels[0].spec.problem.residual, residual);
+    EXPECT_FALSE(plan.PlanDigest() == plain.PlanDigest());
+    EXPECT_NE(plan.ToJson().find("\"residual\": \"added"), std::string::npos);
+    EXPECT_NE(plan.ToText().find("residual=#1+32/1032"), std::string::npos) << plan.ToText();
+    spec.operands.back() = {Role::kResidual, kWorkspaceBuffer, plan.workspace_bytes - 1024, 1024};
+    EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << "outside the workspace";
+  }
+  EXPECT_EQ(plain.ToJson().find("residual"), std::string::npos);
+}
+
 TEST(PlanCodec, KernelsOfConstantRowsAreOfTheirOwnBucket) {
   Plan plan = SampleUnfusedPlan();
   const Digest before = plan.PlanDigest();

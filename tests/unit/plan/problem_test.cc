@@ -33,6 +33,20 @@ TEST(Problem, SplitsIntoTheTwoKernelsOfTheUnfusedPlan) {
   EXPECT_TRUE(CheckProblem(second).ok());
 }
 
+TEST(Problem, TheResidualIsTheLastProducts) {
+  FfnProblem p = SampleGated();
+  p.residual = Residual::kAdded;
+  EXPECT_EQ(FirstProductOf(p).residual, Residual::kNone);
+  EXPECT_EQ(SecondProductOf(p).residual, Residual::kAdded);
+  EXPECT_EQ(p.ToString(),
+            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu residual=1 layout=oi dtype=bf16");
+  p.residual = Residual::kAddedRounded;
+  EXPECT_NE(p.ToString().find(" residual=rounded "), std::string::npos) << p.ToString();
+  FfnProblem added = p;
+  added.residual = Residual::kAdded;
+  EXPECT_NE(added.Canonical(), p.Canonical());
+}
+
 TEST(Problem, CanonicalBytesLeaveTheBucketOutAndKeepEverythingElse) {
   const FfnProblem base = SampleGated();
   FfnProblem other = base;
@@ -49,6 +63,8 @@ TEST(Problem, CanonicalBytesLeaveTheBucketOutAndKeepEverythingElse) {
       [](FfnProblem& p) { p.k += 8; },
       [](FfnProblem& p) { p.l += 8; },
       [](FfnProblem& p) { p.products = 1; },
+      [](FfnProblem& p) { p.residual = Residual::kAdded; },
+      [](FfnProblem& p) { p.residual = Residual::kAddedRounded; },
   };
   for (const auto& change : changes) {
     FfnProblem p = base;
@@ -77,6 +93,7 @@ TEST(CheckProblem, NamesFieldValueAndBound) {
       {[](FfnProblem& p) { p.products = 1; }, "l 1024 is not 0 with one product"},
       {[](FfnProblem& p) { p.products = 1, p.l = 0, p.bias2 = true; }, "bias2 1 is set"},
       {[](FfnProblem& p) { p.layout = static_cast<Layout>(7); }, "layout 7 is not oi or io"},
+      {[](FfnProblem& p) { p.residual = static_cast<Residual>(3); }, "residual 3 is not 0 to 2"},
       {[](FfnProblem& p) { p.activation = static_cast<Activation>(9); }, "activation 9 is not"},
   };
   for (const Case& c : cases) {

@@ -168,13 +168,15 @@ class Machine {
     ffn.dtype = p.dtype;
     ffn.bias1 = p.bias1;
     ffn.bias2 = p.bias2;
+    ffn.residual = p.residual != Residual::kNone;
+    ffn.rounds_sum = p.residual == Residual::kAddedRounded;
     const Chain chain = *MakeFfnChain(ffn);
     const int64_t rows = spec.constant_rows ? p.bucket : m_;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
     for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kB1, Role::kBUp, Role::kW2, Role::kB2,
-                      Role::kOut}) {
+                      Role::kResidual, Role::kOut}) {
       for (const OperandBinding& operand : spec.operands) {
         if (operand.role != role) continue;
         if (role == Role::kOut) {

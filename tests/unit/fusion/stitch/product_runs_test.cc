@@ -1,6 +1,10 @@
 // Which ops products take, and which of them follow one another.
 #include "src/fusion/stitch/product_runs.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
@@ -60,6 +64,105 @@ TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {found.runs[0].group}, {});
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(graph->StoredDType(found.runs[0].inputs[0]), DType::kBF16);
+}
+
+// "product + bias + silu": what the run took, without its op.
+std::string Absorbed(const ProductRun& run) {
+  const std::string text = AbsorbedBy(run);
+  return text.substr(text.find(": ") + 2);
+}
+
+TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
+  for (const bool rounds : {false, true}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 128});
+    ValueId y = Linear(&g, x, 128, 64, true, Activation::kSilu);
+    if (rounds) y = g.Cast(g.Cast(y, DType::kBF16), DType::kF32);
+    g.Out(g.Cast(g.Add(y, g.Cast(r, DType::kF32)), DType::kBF16));
+    g.Out(g.Cast(g.Un(UnaryKind::kTanh, r), DType::kBF16));  // no sequence of products as a whole
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 1u);
+    const ProductRun& run = found.runs[0];
+    EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
+    EXPECT_EQ(run.view.steps[0].rounds_sum, rounds);
+    EXPECT_EQ(run.group.end, chain.outputs()[0].value);
+    EXPECT_EQ(chain.op(run.inputs[static_cast<size_t>(run.view.steps[0].residual)]).kind,
+              OpKind::kInput);
+  }
+}
+
+TEST(ProductRuns, AddWhatOtherKernelsCompute) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId r = g.Un(UnaryKind::kTanh, g.In(DType::kBF16, {-1, 128}));
+  const ValueId one = g.Cast(Linear(&g, x, 128, 64, false, Activation::kIdentity), DType::kBF16);
+  const ValueId two = g.Cast(Linear(&g, x, 128, 64, false, Activation::kRelu), DType::kBF16);
+  g.Out(g.Add(g.Add(one, r), two));  // in bf16; both others are read by nobody else
+  const Chain chain = g.Finish();
+  const ProductRuns found = FindProductRuns(chain, 32);
+  ASSERT_EQ(found.runs.size(), 2u);
+  std::vector<std::string> took = {Absorbed(found.runs[0]), Absorbed(found.runs[1])};
+  std::sort(took.begin(), took.end());
+  EXPECT_THAT(took, ::testing::ElementsAre("product + relu + residual", "product + residual"));
+  const absl::StatusOr<StitchGraph> graph =
+      StitchGraph::Make(chain, 32, {found.runs[0].group, found.runs[1].group}, {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+}
+
+TEST(ProductRuns, LeaveASumThatTheChainCarriesOnUnrounded) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 64});
+  const ValueId y = Linear(&g, x, 64, 64, false, Activation::kIdentity);
+  const ValueId sum = g.Add(y, g.Cast(r, DType::kF32));
+  g.Out(g.Cast(sum, DType::kBF16));
+  g.Out(g.Cast(*AddRmsNorm(g.builder(), sum, 1e-6), DType::kBF16));
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  EXPECT_EQ(Absorbed(found.runs[0]), "product");
+}
+
+TEST(ProductRuns, LeaveAResidualOfAnotherDTypeOrBroadcast) {
+  for (const bool f32 : {false, true}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64});
+    const ValueId y = Linear(&g, x, 128, 64, false, Activation::kRelu);
+    ValueId r = f32 ? g.In(DType::kF32, {-1, 128}) : g.In(DType::kBF16, {-1, 1});
+    if (!f32) r = g.Spread(r, y);
+    g.Out(g.Cast(g.Add(y, r), DType::kBF16));
+    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    ASSERT_EQ(found.runs.size(), 1u);
+    EXPECT_EQ(Absorbed(found.runs[0]), "product + relu");
+  }
+}
+
+// The result may take the place of the residual, not of rows that other blocks still read.
+TEST(ProductRuns, StoreOverNothingThatOthersRead) {
+  for (const bool over_rows : {false, true}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 64});
+    const ValueId y = Linear(&g, x, 64, 64, false, Activation::kIdentity);
+    OutputOptions options;
+    options.alias = over_rows ? x : r;
+    g.Out(g.Cast(g.Add(y, g.Cast(r, DType::kF32)), DType::kBF16), options);
+    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    ASSERT_EQ(found.runs.size(), 1u);
+    EXPECT_EQ(Absorbed(found.runs[0]), over_rows ? "product" : "product + residual");
+  }
+}
+
+// Two products have read all of their rows before the second one stores a row of its result.
+TEST(ProductRuns, TwoProductsMayStoreOverTheirRows) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId c = Linear(&g, x, 128, 64, false, Activation::kRelu);
+  const ValueId y = Linear(&g, c, 64, 128, false, Activation::kIdentity);
+  OutputOptions options;
+  options.alias = x;
+  g.Out(g.Cast(g.Add(y, g.Cast(x, DType::kF32)), DType::kBF16), options);
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  EXPECT_EQ(Absorbed(found.runs[0]), "product + relu, product + residual");
 }
 
 TEST(ProductRuns, SayWhyAProductIsInNone) {

@@ -26,6 +26,7 @@ inline void store_async(u32 remote, u32 barrier, u32 v) { store_async_bytes(remo
 inline void store_shared(u32 address, Word4 v) { hardware::machine.Store(address, v); }
 inline void store_shared(u32 address, u32 v) { hardware::machine.Store(address, v); }
 inline u32 load_shared_word(u32 address) { return hardware::machine.Load<u32>(address); }
+inline void prefetch_l2(const void* p) { static_cast<void>(*static_cast<const volatile char*>(p)); }
 inline u32 load_relaxed_gpu(const u32* p) { return *p; }
 inline u32 load_acquire_gpu(const u32* p) { return *p; }
 inline void store_relaxed_gpu(u32* p, u32 v) { *p = v; }

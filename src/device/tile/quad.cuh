@@ -1,0 +1,20 @@
+// Four lanes that hold a row of accumulators, and the 16-byte groups that memory wants.
+#pragma once
+#include "ptx/memory.cuh"
+
+namespace sinter {
+
+// Lane q of each quad holds words w[0..3], its two columns of four groups; returns group q's eight
+// columns.
+SINTER_DEVICE Word4 quad_transpose(const u32 (&w)[4]) {
+  const int q = threadIdx.x % 4;
+  const bool odd = q & 1, high = q & 2;
+  const u32 s0 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[0] : w[1], 1),
+            s1 = __shfl_xor_sync(0xFFFFFFFFu, odd ? w[2] : w[3], 1);
+  const u32 a0 = odd ? s0 : w[0], a1 = odd ? w[1] : s0, a2 = odd ? s1 : w[2], a3 = odd ? w[3] : s1;
+  const u32 t0 = __shfl_xor_sync(0xFFFFFFFFu, high ? a0 : a2, 2),
+            t1 = __shfl_xor_sync(0xFFFFFFFFu, high ? a1 : a3, 2);
+  return high ? Word4{t0, t1, a2, a3} : Word4{a0, a1, t0, t1};
+}
+
+}  // namespace sinter

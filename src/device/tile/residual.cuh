@@ -1,0 +1,136 @@
+// The residual: a row-major matrix in global memory that is added to a product's result, behind
+// bias, activation and gate. It may be the matrix that the result is stored in: a thread reads
+// what it will itself write, before it writes it, and no other thread's elements.
+#pragma once
+#include "ptx/memory.cuh"
+#include "tile/product.cuh"
+#include "tile/quad.cuh"
+
+namespace sinter {
+
+// Of a kernel that adds nothing.
+struct NoResidual {
+  static constexpr bool kPresent = false;
+  static SINTER_DEVICE NoResidual of(const u16*, long long, int) { return {}; }
+};
+
+// kRounds: the result is rounded before the addition too, because the chain says so. kAligned: rows
+// and columns allow 16-byte loads; else elements are loaded one by one.
+template <class Element, int kColumns, bool kRounds, bool kAligned>
+struct ResidualRows {
+  static constexpr bool kPresent = true;
+  const u16* data;
+  long long stride;  // elements between rows
+  int rows;          // rows that exist
+
+  static SINTER_DEVICE ResidualRows of(const u16* data, long long stride, int rows) {
+    return {data, stride, rows};
+  }
+
+  // Eight columns from `column`, a multiple of 8; zero, and not read, outside the matrix.
+  SINTER_DEVICE Word4 group(int row, int column) const {
+    if (kAligned) {
+      if (row >= rows || column >= kColumns) return Word4{0, 0, 0, 0};
+      return *reinterpret_cast<const Word4*>(data + row * stride + column);
+    }
+    return Word4{pair(row, column), pair(row, column + 2), pair(row, column + 4),
+                 pair(row, column + 6)};
+  }
+  SINTER_DEVICE u32 pair(int row, int column) const {
+    if (row >= rows || column >= kColumns) return 0;
+    const u16* p = data + row * stride + column;
+    if (kAligned) return *reinterpret_cast<const u32*>(p);
+    const u32 high = column + 1 < kColumns ? p[1] : 0;
+    return p[0] | high << 16;
+  }
+  // Into L2: asked for later.
+  SINTER_DEVICE void fetch(int row, int column) const {
+    if (row < rows && column < kColumns) prefetch_l2(data + row * stride + column);
+  }
+
+  // Two columns of the result and the same two of the residual: their sums, rounded.
+  static SINTER_DEVICE u32 add(float low, float high, u32 r) {
+    if (kRounds) {
+      const u32 w = Element::pack(low, high);
+      low = Element::unpack(static_cast<u16>(w));
+      high = Element::unpack(static_cast<u16>(w >> 16));
+    }
+    return Element::pack(low + Element::unpack(static_cast<u16>(r)),
+                         high + Element::unpack(static_cast<u16>(r >> 16)));
+  }
+};
+
+// What a thread holds of the residual while its product runs. Nothing: there is none, or ranks
+// share K, and the owner of a row loads what it adds (dsm/reduce_scatter.cuh).
+template <class Element>
+struct NothingHeld {
+  SINTER_DEVICE void turn_to(int) {}
+  SINTER_DEVICE Word4 quad(int) const { return Word4{0, 0, 0, 0}; }
+  SINTER_DEVICE u32 pair(int) const { return 0; }
+  static SINTER_DEVICE u32 round(float low, float high, u32) { return Element::pack(low, high); }
+};
+
+// What a thread's accumulators are added to: loaded before the product, so that it arrives while
+// that runs. Of wide tiles only the upper of each thread's two rows: the lower one would take
+// registers that accumulators need, and waits in L2.
+template <class Config, class P, class Added>
+class HeldResidual {
+ public:
+  SINTER_DEVICE HeldResidual(const Added& added, int row, int column, WarpgroupPlace place)
+      : added_(added), row_(row), column_(column + place.n * P::kHalf), place_(place) {
+    load(0);
+    if (kBoth)
+      load(1);
+    else
+      fetch(1);
+  }
+
+  // Before the first word of a half is asked for, 0 first.
+  SINTER_DEVICE void turn_to(int half) {
+    if (!kBoth && half == 1) load(1);
+    at_ = kBoth ? half : 0;
+  }
+  // Words of groups 4 q to 4 q + 3, as accumulators.
+  SINTER_DEVICE Word4 quad(int q) const {
+    const Word4& v = quads_[at_][q];
+    const u32 w[4] = {v.x, v.y, v.z, v.w};
+    return quad_transpose(w);
+  }
+  // The word of group g behind the last four.
+  SINTER_DEVICE u32 pair(int g) const { return rest_[at_][g]; }
+  static SINTER_DEVICE u32 round(float low, float high, u32 r) { return Added::add(low, high, r); }
+
+ private:
+  static constexpr int kQuads = P::kGroups / 4, kRest = P::kGroups % 4;
+  static constexpr bool kBoth = P::kGroups <= 16;
+
+  // In the matrix; behind its last row where the tile has none.
+  SINTER_DEVICE int row_of(int half) const {
+    const int tile_row = place_.m * kWarpgroupRows + accumulator_row(place_.thread) + 8 * half;
+    return tile_row < Config::kBlockM ? row_ + tile_row : added_.rows;
+  }
+  SINTER_DEVICE int column_of(int q) const { return column_ + 8 * (4 * q + place_.thread % 4); }
+
+  SINTER_DEVICE void load(int half) {
+    const int into = kBoth ? half : 0, row = row_of(half);
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) quads_[into][q] = added_.group(row, column_of(q));
+#pragma unroll
+    for (int g = 0; g < kRest; ++g)
+      rest_[into][g] =
+          added_.pair(row, column_ + accumulator_column(place_.thread, 4 * kQuads + g));
+  }
+  SINTER_DEVICE void fetch(int half) const {
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) added_.fetch(row_of(half), column_of(q));
+  }
+
+  const Added& added_;
+  const int row_, column_;
+  const WarpgroupPlace place_;
+  int at_ = 0;                               // the half that is held, of those in registers
+  Word4 quads_[2][kQuads > 0 ? kQuads : 1];  // as memory has them: lane q holds group q's columns
+  u32 rest_[2][kRest > 0 ? kRest : 1];       // as accumulators
+};
+
+}  // namespace sinter

@@ -1,0 +1,196 @@
+// Residuals in the epilogue of every dataflow: schedules over the whole space, rows that end
+// anywhere, the result in a buffer of its own and in the residual's place, with and without pauses,
+// and launches that are looped over rows.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/reference/parallel.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr int64_t kRows = 200;  // no multiple of any tile
+constexpr int64_t kSomeRows[] = {200, 129, 77, 8, 1};
+constexpr size_t kSchedules = 10, kPaused = 3;  // of each dataflow and chain
+
+// Plain and gated, either layout and dtype, aligned and ragged columns, rounded once and twice.
+std::vector<FfnSpec> Specs() {
+  FfnSpec plain;
+  plain.n = 776;
+  plain.k = 328;
+  plain.l = 523;
+  plain.act = Activation::kRelu;
+  plain.bias2 = true;
+  plain.residual = true;
+  FfnSpec gated = plain;
+  gated.gated = true;
+  gated.n = 520;
+  gated.l = 264;
+  gated.act = Activation::kSilu;
+  gated.dtype = DType::kF16;
+  gated.rounds_sum = true;
+  FfnSpec io = gated;
+  io.layout = Layout::kIO;
+  io.dtype = DType::kBF16;
+  io.bias2 = false;
+  FfnSpec wide = plain;
+  wide.l = 1024;
+  wide.rounds_sum = true;
+  return {plain, gated, io, wide};
+}
+
+std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Dataflow dataflow,
+                          size_t count) {
+  const int64_t bucket = BucketOf(kRows);
+  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
+  std::vector<Plan> plans;
+  if (dataflow != Dataflow::kProduct) {
+    for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
+      plans.push_back(FusedPlanOf(chain, bucket, s).value());
+    }
+    return plans;
+  }
+  const auto first = Spread(LegalSchedules(FirstProductOf(problem), model, dataflow), count);
+  const auto second = Spread(LegalSchedules(SecondProductOf(problem), model, dataflow), count);
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    plans.push_back(UnfusedPlanOf(chain, bucket, first[i], second[i]).value());
+  }
+  return plans;
+}
+
+class Residuals : public GpuTest {
+ protected:
+  static std::vector<absl::StatusOr<LoadedPlanPtr>> Build(const std::shared_ptr<const Chain>& chain,
+                                                          const std::vector<Plan>& plans,
+                                                          bool jitter) {
+    BuildOptions options;
+    options.codegen.jitter = jitter;
+    std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
+    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,
+                           [&](int64_t begin, int64_t end) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               const auto at = static_cast<size_t>(i);
+                               built[at] = BuildPlan(ports(), chain, plans[at], options);
+                             }
+                           });
+    return built;
+  }
+
+  static void RunAll(Dataflow dataflow, bool jitter) {
+    size_t ran = 0;
+    for (const FfnSpec& spec : Specs()) {
+      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
+      const std::vector<Plan> plans =
+          PlansOf(*chain, ports().model, dataflow, jitter ? kPaused : kSchedules);
+      const auto built = Build(chain, plans, jitter);
+      const auto data = DeviceChain::Make(ports(), *chain, kRows, 17);
+      ASSERT_OK(data);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
+        // With pauses a kernel may need registers that there are not.
+        if (jitter && !built[i].ok()) continue;
+        ASSERT_OK(built[i]);
+        Run(**data, *built[i]);
+        if (HasFatalFailure()) return;
+        ++ran;
+      }
+    }
+    std::printf("%zu schedules ran\n", ran);
+    EXPECT_GT(ran, 0u);
+  }
+
+  // Right in a buffer of its own; then, in the residual's place, the same bytes, and the rows
+  // behind m as they were.
+  static void Run(DeviceChain& data, const LoadedPlanPtr& plan) {
+    const int residual = data.view().steps.back().residual;
+    const auto apart = data.Bind(plan);
+    ASSERT_OK(apart);
+    const auto in_place = data.BindOver(plan, residual);
+    ASSERT_OK(in_place);
+    const size_t row = static_cast<size_t>(data.view().ld_out * SizeOf(data.view().dtype));
+    for (int64_t m : kSomeRows) {
+      const auto output = data.Run(*apart, m);
+      ASSERT_OK(output);
+      ASSERT_OK(data.Check(*output, m));
+      const auto over = data.RunOver(*in_place, residual, m);
+      ASSERT_OK(over);
+      const size_t written = static_cast<size_t>(m) * row;
+      const std::string& before = data.inputs()[static_cast<size_t>(residual)];
+      ASSERT_TRUE(over->substr(0, written) == output->substr(0, written)) << "in place, m " << m;
+      ASSERT_TRUE(over->substr(written) == before.substr(written)) << "behind row " << m;
+      // The residual as it was, for the next run apart.
+      ASSERT_OK(
+          ports().measurer->Upload(data.input_buffer(residual), before.data(), before.size()));
+    }
+  }
+};
+
+TEST_F(Residuals, Products) { RunAll(Dataflow::kProduct, false); }
+TEST_F(Residuals, GridExchange) { RunAll(Dataflow::kGridExchange, false); }
+TEST_F(Residuals, ClusterExchange) { RunAll(Dataflow::kClusterExchange, false); }
+TEST_F(Residuals, ProductsWithPauses) { RunAll(Dataflow::kProduct, true); }
+TEST_F(Residuals, GridExchangeWithPauses) { RunAll(Dataflow::kGridExchange, true); }
+TEST_F(Residuals, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange, true); }
+
+// The residual of a launch that is looped over rows moves with them.
+TEST_F(Residuals, ManyRows) {
+  constexpr int64_t kMany = 9000;
+  FfnSpec spec;
+  spec.gated = true;
+  spec.act = Activation::kSilu;
+  spec.n = 256;
+  spec.k = 128;
+  spec.l = 128;
+  spec.residual = spec.rounds_sum = true;
+  const Chain chain = MakeFfnChain(spec).value();
+  const auto data = DeviceChain::Make(ports(), chain, kMany, 23);
+  ASSERT_OK(data);
+  for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
+    PrepareOptions options;
+    options.choice = choice;
+    const auto plan = engine()->Prepare(chain, kMany, options);
+    ASSERT_OK(plan);
+    ExpectCorrect(**data, *plan, kMany, 2);
+    ExpectCorrect(**data, *plan, 8193, 1);
+  }
+}
+
+// Rows of the residual stand further apart than they are long, and not on 16 bytes.
+TEST_F(Residuals, RowsWithGaps) {
+  constexpr int64_t kWidth = 128, kStride = 131;
+  ChainBuilder b;
+  const auto weight = [&] {
+    return *b.Input({DType::kBF16, {Dim::Constant(kWidth), Dim::Constant(kWidth)}}, {true, {}, ""});
+  };
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}});
+  InputOptions strided;
+  strided.strides = {{kStride, 0}, {1, 0}};
+  const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}}, strided);
+  const ValueId c = *AddLinear(b, a, weight(), kNoValue, Layout::kOI, Activation::kRelu);
+  const ValueId e = *AddLinear(b, c, weight(), kNoValue, Layout::kOI);
+  ASSERT_OK(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16)));
+  const auto chain = b.Finish();
+  ASSERT_OK(chain);
+  const auto data = DeviceChain::Make(ports(), *chain, kRows, 29);
+  ASSERT_OK(data);
+  for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
+    PrepareOptions options;
+    options.choice = choice;
+    const auto plan = engine()->Prepare(*chain, kRows, options);
+    ASSERT_OK(plan);
+    for (int64_t m : kSomeRows) ExpectCorrect(**data, *plan, m, 2);
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing
