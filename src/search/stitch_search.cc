@@ -26,6 +26,7 @@ constexpr double kIssueShare = 1.2;    // of issue slots: two of the counted one
 constexpr double kSpecialShare = 1.0;  // of the special function units' slots
 constexpr double kReadUs = 0.5;        // a first read from memory
 constexpr double kReadAgainUs = 0.1;   // from L1 or L2
+constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, before the first unit
 constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
 constexpr double kPartsAtOnce = 8, kPartUs = 0.6;  // parts of a column that a warp reads at once
 constexpr double kColumnJoinUs = 1.2;              // a column reduction, beside the grid's barriers
@@ -124,7 +125,8 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   p.fixed_us = model.launch_us + clusters +
                load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
                load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
-               load.barriers / 2 * JoinUs(s) + load.serial_steps * kStepUs;
+               load.barriers / 2 * JoinUs(s) + load.serial_steps * kStepUs +
+               (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
   p.total_us = p.fixed_us + Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
