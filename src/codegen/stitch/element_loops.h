@@ -1,5 +1,5 @@
-// ElementLoops: the loop variables of a kernel's passes. Passes of one shape share a variable, so an
-// element that several of them read is one element.
+// ElementLoops: the loop variables of a kernel's passes. Passes of one shape share a variable, so
+// an element that several of them read is one element.
 #ifndef SINTER_SRC_CODEGEN_STITCH_ELEMENT_LOOPS_H_
 #define SINTER_SRC_CODEGEN_STITCH_ELEMENT_LOOPS_H_
 

@@ -1,7 +1,5 @@
 #include "src/codegen/stitch/keep_text.h"
 
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,19 +25,35 @@ Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
   return kept;
 }
 
-void KeepText::Preload(const Kept& kept, bool flat) {
+void KeepText::ChooseHeld(const std::vector<Used>& uses) {
+  std::vector<std::vector<ElementKey>> keys;
+  for (const Used& used : uses) {
+    keys.emplace_back();
+    for (const auto& [key, passes] : used.inputs) {
+      if (OfUnit(key)) keys.back().push_back(key);
+    }
+  }
+  holds_.Choose(keys, loops_, emitter_.space());
+}
+
+void KeepText::Preload(const Kept& kept, bool flat, size_t phase) {
   for (const ElementLoop& loop : loops_.all()) {
     if (loop.shape.flat != flat) continue;
-    std::string reads;
+    std::string reads, leaves;
     for (const auto& [key, name] : kept.inputs) {
-      if (!Walks(key, loop.var)) continue;
+      if (!Walks(emitter_.space(), key, loop.var)) continue;
       const Op& op = spec_.body.op(key.first);
       emitter_.Append(absl::StrCat("    ", PackDeclaration(op, name, loop.shape)));
-      absl::StrAppend(&reads, "        ", PackRead(key, op, name, loop), "\n");
+      const std::string read = holds_.Take(key, phase, PackRead(key, op, loop));
+      absl::StrAppend(&reads, "        ", name, "[j] = ", read, ";\n");
+      const std::string leave = holds_.Leave(key, phase, name);
+      if (!leave.empty()) absl::StrAppend(&leaves, "        ", leave, "\n");
     }
-    if (!reads.empty()) emitter_.Append(AroundElements(loop.shape, spec_.schedule, reads));
+    for (const std::string& text : {reads, leaves}) {
+      if (!text.empty()) emitter_.Append(AroundElements(loop.shape, spec_.schedule, text));
+    }
     for (const auto& [key, name] : kept.values) {
-      if (!Walks(key, loop.var)) continue;
+      if (!Walks(emitter_.space(), key, loop.var)) continue;
       emitter_.Add(absl::StrCat(WordName(spec_.body.op(key.first).type.dtype), " ", name, "[",
                                 loop.shape.turns, "][", loop.shape.width, "];"));
     }
@@ -67,14 +81,14 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
   std::string declared;
   absl::Status status;
   for (const auto& [key, passes] : used.alike) {
-    if (!Walks(key, loop.var)) continue;
+    if (!Walks(emitter_.space(), key, loop.var)) continue;
     const std::string name = emitter_.NewName("alike");
     const Op& op = spec_.body.op(key.first);
     names[key] = name;
     if (op.kind == OpKind::kInput) {
       // Only read: what waits for the read comes later.
       absl::StrAppend(&declared, "  ", PackDeclaration(op, name, loop.shape));
-      emitter_.Add(PackRead(key, op, name, loop));
+      emitter_.Add(absl::StrCat(name, "[j] = ", PackRead(key, op, loop), ";"));
       continue;
     }
     const absl::StatusOr<Emitted> value = emitter_.Pull(key.first, key.second);
@@ -98,22 +112,16 @@ std::string KeepText::PackDeclaration(const Op& input, const std::string& name,
                           name, shape.turns);
 }
 
-std::string KeepText::PackRead(const ElementKey& key, const Op& input, const std::string& name,
-                               const ElementLoop& loop) {
+std::string KeepText::PackRead(const ElementKey& key, const Op& input, const ElementLoop& loop) {
   const Index address = emitter_.Address(key.second, input.strides);
-  return absl::Substitute("$0[j] = load_pack<$1, $2>(in$3 + $4);", name,
-                          ElementTypeName(input.type.dtype), loop.shape.width, input.input,
+  return absl::Substitute("load_pack<$0, $1>(in$2 + $3)", ElementTypeName(input.type.dtype),
+                          loop.shape.width, input.input,
                           IndexText(emitter_.space(), address, loop.var, false));
 }
 
 bool KeepText::OfUnit(const ElementKey& key) {
-  return emitter_.space().MovesWith(
-      emitter_.Address(key.second, spec_.body.op(key.first).strides), emitter_.unit());
-}
-
-bool KeepText::Walks(const ElementKey& key, IndexVar var) {
-  return std::any_of(key.second.begin(), key.second.end(),
-                     [&](const Index& index) { return emitter_.space().MovesWith(index, var); });
+  return emitter_.space().MovesWith(emitter_.Address(key.second, spec_.body.op(key.first).strides),
+                                    emitter_.unit());
 }
 
 }  // namespace sinter

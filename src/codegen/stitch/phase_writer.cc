@@ -32,6 +32,7 @@ PhaseWriter::PhaseWriter(const StitchSpec& spec, const StitchProgram& program)
 absl::StatusOr<std::string> PhaseWriter::Write() {
   SINTER_RETURN_IF_ERROR(Run(nullptr).status());
   const std::vector<Used> uses = std::move(uses_);
+  keep_.ChooseHeld(uses);
   return Run(&uses);
 }
 
@@ -41,17 +42,18 @@ absl::StatusOr<std::string> PhaseWriter::Run(const std::vector<Used>* uses) {
   passes_ = 0;
   for (size_t i = 0; i < program_.phases.size(); ++i) {
     const Used* used = uses == nullptr ? nullptr : &(*uses)[i];
-    SINTER_ASSIGN_OR_RETURN(const std::string phase, Phase(program_.phases[i], used));
+    SINTER_ASSIGN_OR_RETURN(const std::string phase, Phase(i, used));
     absl::StrAppend(&text, "  {\n", phase, "  }\n");
   }
   return text;
 }
 
-absl::StatusOr<std::string> PhaseWriter::Phase(const StitchPhase& phase, const Used* used) {
+absl::StatusOr<std::string> PhaseWriter::Phase(size_t number, const Used* used) {
+  const StitchPhase& phase = program_.phases[number];
   emitter_.StartUses();
   emitter_.OpenScope();
   absl::Status status;
-  if (!phase.loops.empty()) status.Update(Units(phase, used));
+  if (!phase.loops.empty()) status.Update(Units(number, used));
   for (const StitchLoop& loop : phase.flat) {
     if (status.ok()) status.Update(Flat(loop, used));
   }
@@ -61,7 +63,8 @@ absl::StatusOr<std::string> PhaseWriter::Phase(const StitchPhase& phase, const U
   return absl::StrCat(columns_.Declarations(phase), text, columns_.Join(phase, emitter_));
 }
 
-absl::Status PhaseWriter::Units(const StitchPhase& phase, const Used* used) {
+absl::Status PhaseWriter::Units(size_t number, const Used* used) {
+  const StitchPhase& phase = program_.phases[number];
   const StitchSchedule& s = spec_.schedule;
   emitter_.ForgetRows();
   Kept kept;
@@ -71,7 +74,7 @@ absl::Status PhaseWriter::Units(const StitchPhase& phase, const Used* used) {
   }
   emitter_.SetKept(kept);
   emitter_.OpenScope();
-  keep_.Preload(kept, false);
+  keep_.Preload(kept, false, number);
   absl::Status status;
   for (const StitchLoop& loop : phase.loops) {
     if (!status.ok()) break;
@@ -81,7 +84,8 @@ absl::Status PhaseWriter::Units(const StitchPhase& phase, const Used* used) {
   }
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
-  emitter_.Append(absl::StrCat(UnitLoopText(spec_, phase), inside, "  }\n"));
+  emitter_.Append(
+      absl::StrCat(UnitLoopText(spec_, phase, keep_.holds().Counts(number)), inside, "  }\n"));
   return absl::OkStatus();
 }
 
@@ -92,7 +96,7 @@ absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
   if (used != nullptr) kept = keep_.Choose(ReadBy(*used, passes_), true, false);
   emitter_.SetKept(kept);
   emitter_.OpenScope();
-  keep_.Preload(kept, true);
+  keep_.Preload(kept, true, 0);
   PassWriter writer(spec_, program_, emitter_);
   const absl::Status status = writer.Write(loop, shape, element, passes_++);
   const std::string inside = emitter_.CloseScope();
@@ -102,7 +106,8 @@ absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
 }
 
 std::string PhaseWriter::FlatLoopText(const PassShape& shape, const std::string& inside) const {
-  const int64_t tile = int64_t{spec_.schedule.block_threads} * shape.width * shape.turns;
+  const int64_t tile =
+      int64_t{spec_.schedule.block_threads} / shape.split * shape.width * shape.turns;
   return absl::Substitute(
       "  for (long long base = blockIdx.x * $0ll, count = $1; base < count;\n"
       "       base += gridDim.x * $0ll) {\n    constexpr bool live = true;\n$2  }\n",

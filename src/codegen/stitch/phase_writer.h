@@ -26,8 +26,8 @@ class PhaseWriter {
  private:
   // `uses`: of a first run, by phase; what passes share is known after it.
   absl::StatusOr<std::string> Run(const std::vector<Used>* uses);
-  absl::StatusOr<std::string> Phase(const StitchPhase& phase, const Used* used);
-  absl::Status Units(const StitchPhase& phase, const Used* used);
+  absl::StatusOr<std::string> Phase(size_t number, const Used* used);
+  absl::Status Units(size_t number, const Used* used);
   absl::Status Flat(const StitchLoop& loop, const Used* used);
   std::string FlatLoopText(const PassShape& shape, const std::string& inside) const;
 
