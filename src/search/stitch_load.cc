@@ -1,6 +1,7 @@
 #include "src/search/stitch_load.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "src/plan/stitch/op_cost.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int kAccessBytes = 16;
 constexpr double kAlikeShare = 0.2;  // of what all units read alike: the rest is found in L1
+constexpr double kShuffleCost = 8;   // instructions of a lane that joins an element's shares
 constexpr double kAccessCost = 8;    // instructions of one load or store, with its address
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
@@ -28,13 +30,17 @@ double DistinctAt(const Op& input, int64_t m) {
   return count;
 }
 
+// A sub-root in its own right: whoever reads it does not compute it.
+bool IsJoined(const StitchProgram& program, ValueId id) {
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  return use == ReduceUse::kRow || use == ReduceUse::kColumn;
+}
+
 // Ops between a root and the sub-roots and inputs that it reads.
 void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::set<ValueId>& ops) {
   if (!ops.insert(id).second) return;
   for (ValueId operand : body.op(id).operands) {
-    const ReduceUse use = program.uses[static_cast<size_t>(operand)];
-    if (use == ReduceUse::kRow || use == ReduceUse::kColumn) continue;
-    Gather(body, program, operand, ops);
+    if (!IsJoined(program, operand)) Gather(body, program, operand, ops);
   }
 }
 
@@ -75,7 +81,10 @@ class Counter {
   void CountLoop(const StitchLoop& loop, bool units) {
     std::set<ValueId> ops;
     for (const StitchRoot& root : loop.roots) {
-      Gather(body_, program_, root.value, ops);
+      // A reduction that is stored is there already.
+      if (root.kind != StitchRoot::kStore || !IsJoined(program_, root.value)) {
+        Gather(body_, program_, root.value, ops);
+      }
       if (root.kind == StitchRoot::kColumn)
         load_.column_words += static_cast<double>(loop.elements);
     }
@@ -83,7 +92,7 @@ class Counter {
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     const int vector = LoopVector(body_, schedule_, loop);
-    double cost = kAccessCost / vector, special = 0, serial = 1;
+    double cost = kAccessCost / vector, special = 0, serial = 1, steps = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
       OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);
@@ -93,7 +102,9 @@ class Counter {
       cost += own.issue + (op.kind == OpKind::kInput ? kAccessCost / vector : 0);
       special += own.special;
       if (program_.uses[static_cast<size_t>(id)] == ReduceUse::kSerial) {
-        serial = std::max(serial, static_cast<double>(ReducedElements(body_, op)));
+        const auto count = static_cast<double>(ReducedElements(body_, op));
+        serial = std::max(serial, count);
+        steps += count;
       }
       if (op.kind == OpKind::kInput) CountRead(id, units);
       for (ValueId operand : op.operands) CountColumn(operand, units);
@@ -101,9 +112,10 @@ class Counter {
     const auto inputs = std::count_if(
         ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kInput; });
     load_.loop_inputs = std::max<int64_t>(load_.loop_inputs, inputs);
+    if (loop.serial) load_.serial_elements += elements;
     load_.instructions += elements * cost * serial;
     load_.special += elements * special * serial;
-    load_.serial_steps = std::max(load_.serial_steps, serial > 1 ? serial : 0);
+    load_.serial_steps = std::max(load_.serial_steps, steps);
     for (ValueId id : ops) {
       computed_.insert(id);
       if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
@@ -124,7 +136,7 @@ class Counter {
     const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
     const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
-    const bool alike = units && IsAlike(op);
+    const bool alike = units && IsAlike(op, MainElements(program_), WorkItems(program_, m_));
     if (units && alike && !again) ++alike_;
     if (alike && !schedule_.keep_alike) {
       load_.again_bytes += kAlikeShare *
@@ -133,20 +145,15 @@ class Counter {
       return;
     }
     if (again && !kept) load_.again_bytes += bytes;
+    if (units && read_.count(id) == 0 && seen_.count(id) > 0 && schedule_.keep_inputs) {
+      load_.crossing_bytes += bytes;
+      if (crossing_.insert(id).second) load_.crossing_element_bytes += SizeOf(op.type.dtype);
+    }
     if (units && !again && !alike) {
       const double mine =
           bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
       load_.unit_bytes += static_cast<int64_t>(mine);
     }
-  }
-
-  // Read by every unit: as large as a unit's elements, whatever the number of units.
-  bool IsAlike(const Op& op) const {
-    double count = 1;
-    for (const Dim& dim : op.type.dims) {
-      count *= dim.symbolic ? 1e9 : static_cast<double>(dim.value);
-    }
-    return count == static_cast<double>(MainElements(program_)) && WorkItems(program_, m_) > 1;
   }
 
   const Chain& body_;
@@ -156,11 +163,20 @@ class Counter {
   const std::vector<bool> exact_;
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
+  std::set<ValueId> crossing_;     // read by units of several phases
   int64_t alike_ = 0;              // of this phase
   std::set<ValueId> computed_;     // ops of this phase's earlier loops
 };
 
 }  // namespace
+
+bool IsAlike(const Op& input, int64_t elements, int64_t units) {
+  double count = 1;
+  for (const Dim& dim : input.type.dims) {
+    count *= dim.symbolic ? 1e9 : static_cast<double>(dim.value);
+  }
+  return count == static_cast<double>(elements) && units > 1;
+}
 
 int64_t WorkItems(const StitchProgram& program, int64_t m) {
   if (program.owner >= 0) return program.units * (program.units_symbolic ? m : 1);
@@ -196,6 +212,33 @@ int WidestVector(const Chain& body) {
   return std::min<int>(8, static_cast<int>(kAccessBytes / narrowest));
 }
 
+int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
+                       const StitchSchedule& schedule, const StitchLoad& load) {
+  StitchLoop main;
+  main.elements = MainElements(program);
+  return load.crossing_element_bytes * LoopTurns(body, schedule, main) *
+         LoopVector(body, schedule, main) * schedule.block_threads;
+}
+
+namespace {
+
+// What the schedule's hold and split change.
+void Compose(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+             int64_t m, StitchLoad& load) {
+  if (schedule.hold_bytes > 0 && load.crossing_element_bytes > 0) {
+    const int64_t rounds = schedule.hold_bytes / HoldRoundBytes(body, program, schedule, load);
+    const double share = std::min(
+        1.0, static_cast<double>(rounds) / static_cast<double>(UnitRounds(program, schedule, m)));
+    load.again_bytes -= share * load.crossing_bytes;
+  }
+  if (schedule.split > 1) {
+    load.serial_steps = std::ceil(load.serial_steps / schedule.split);
+    load.instructions += load.serial_elements * schedule.split * kShuffleCost;
+  }
+}
+
+}  // namespace
+
 StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   const auto [at, fresh] = counted_.try_emplace(
       {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
@@ -211,6 +254,7 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   if (schedule.keep_values && program_.owner >= 0) {
     load.kept_words += (MainElements(program_) + threads - 1) / threads;
   }
+  Compose(body_, program_, schedule, m_, load);
   return load;
 }
 

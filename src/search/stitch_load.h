@@ -14,6 +14,8 @@ namespace sinter {
 struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
   double again_bytes = 0;                    // read again by later passes, because nothing is kept
+  double crossing_bytes = 0;                 // of them, from phase to phase: what may be held
+  int64_t crossing_element_bytes = 0;        // of a unit's element
   double instructions = 0;                   // of all threads together, in threads' instructions
   double special = 0;                        // of them, turns of the special function unit
   int64_t unit_bytes = 0;                    // of inputs that a unit reads for itself
@@ -24,7 +26,8 @@ struct StitchLoad {
   int levels = 0;                            // row reductions that follow one another
   int barriers = 0;                          // of the grid
   double column_words = 0;                   // results of column reductions
-  double serial_steps = 0;                   // longest chain of a thread's own reduction
+  double serial_steps = 0;                   // of a thread's own reductions, one after another
+  double serial_elements = 0;                // whose own reductions lanes may share
 };
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
@@ -45,6 +48,13 @@ class LoadTable {
 // At `m` rows.
 StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
                   int64_t m);
+
+// Shared memory of a block that holds one round of units for later phases; 0: nothing to hold.
+int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
+                       const StitchSchedule& schedule, const StitchLoad& load);
+
+// Whether an input is read alike by each of `units`: as large as a unit's `elements`.
+bool IsAlike(const Op& input, int64_t elements, int64_t units);
 
 // Units of work at `m` rows: units with an owner, elements of the largest flat loop without.
 int64_t WorkItems(const StitchProgram& program, int64_t m);

@@ -15,6 +15,11 @@ namespace {
 
 constexpr int kMostThreadsPerSm = 2048;
 constexpr int kMostBlocksPerSm = 32;
+constexpr int kWarp = 32, kSmallBlock = 256;
+constexpr int kMostGroups = 15;            // named barriers of a block, less the block's own
+constexpr int64_t kMostSplitTurns = 2;     // of a pass whose elements lanes share
+constexpr int64_t kSharedPerSm = 233472;   // bytes, for all blocks
+constexpr int64_t kSharedOfSystem = 1024;  // of each block
 constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
 constexpr int kTurnRegisters = 3;                         // of an unrolled turn
 constexpr int kMostRegisters = 200;
@@ -25,6 +30,7 @@ constexpr double kCopyShare = 0.85;    // of the read rate, when a stream is als
 constexpr double kIssueShare = 1.2;    // of issue slots: two of the counted ones often become one
 constexpr double kSpecialShare = 1.0;  // of the special function units' slots
 constexpr double kReadUs = 0.5;        // a first read from memory
+constexpr double kHeldUs = 0.03;       // from shared memory
 constexpr double kReadAgainUs = 0.1;   // from L1 or L2
 constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, before the first unit
 constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
@@ -55,8 +61,8 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
                 const DeviceModel& model) {
   Spread spread;
   const double items = static_cast<double>(WorkItems(program, bucket));
-  spread.items =
-      program.owner >= 0 ? s.UnitsPerBlock() : double{1} * s.block_threads * s.vector * s.chunks;
+  spread.items = program.owner >= 0 ? s.UnitsPerBlock()
+                                    : double{1} * s.block_threads * s.vector * s.chunks / s.split;
   spread.turns = std::ceil(items / spread.items);
   const double groups = spread.turns * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
@@ -68,10 +74,23 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
   return spread;
 }
 
+// What a turn waits for its first reads, in the mean of all phases: where nothing waits inside a
+// unit, the reads of several are under way together; what is held on chip is there.
+double FirstReadUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
+  double us = 0;
+  for (size_t i = 0; i < program.phases.size(); ++i) {
+    const bool held = i > 0 && s.hold_bytes > 0;
+    const int units = program.owner < 0 ? 1 : UnitsAtOnce(body, s, program.phases[i]);
+    us += (held ? kHeldUs : kReadUs) / units;
+  }
+  return us / static_cast<double>(program.phases.size());
+}
+
 // What one turn of a block takes when nothing else runs on its SM: its reads, then its
 // instructions, then its row reductions.
-double TurnUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
-              const Spread& spread, int64_t passes_turns, const DeviceModel& model) {
+double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+              const StitchLoad& load, const Spread& spread, int64_t passes_turns,
+              const DeviceModel& model) {
   const double phases = static_cast<double>(program.phases.size());
   const double share = 1 / (spread.turns * phases);
   const double filled =
@@ -88,7 +107,7 @@ double TurnUs(const StitchProgram& program, const StitchSchedule& s, const Stitc
       s.keep_inputs || program.owner < 0
           ? 0
           : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
-  return kReadUs + again * kReadAgainUs + joins + issue + moved;
+  return FirstReadUs(body, program, s) + again * kReadAgainUs + joins + issue + moved;
 }
 
 // The 4-norm, of operations that round alike everywhere: plans are compared across machines.
@@ -120,7 +139,7 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
                                 load.special / (16 * slots * kSpecialShare));
   const double phases = static_cast<double>(program.phases.size());
   const double turns =
-      spread.rounds * phases * TurnUs(program, s, load, spread, passes_turns, model);
+      spread.rounds * phases * TurnUs(body, program, s, load, spread, passes_turns, model);
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
   p.fixed_us = model.launch_us + clusters +
                load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
@@ -147,12 +166,22 @@ class Enumerator {
         options_(options),
         loads_(body, program, bucket),
         out_(out) {
+    for (int i = 0; i < body.num_inputs(); ++i) {
+      unit_inputs_ += !IsAlike(body.input_op(i), MainElements(program), WorkItems(program, bucket));
+    }
+    bool shared = false;
     for (const StitchPhase& phase : program.phases) {
       int columns = 0;
       for (const StitchLoop& loop : phase.loops) {
         for (const StitchRoot& root : loop.roots) columns += root.kind == StitchRoot::kColumn;
+        shared |= loop.serial;
       }
+      for (const StitchLoop& loop : phase.flat) shared |= loop.serial;
       columns_ = std::max(columns_, columns);
+    }
+    for (size_t id = 0; shared && id < body.ops().size(); ++id) {
+      if (program.uses[id] != ReduceUse::kSerial) continue;
+      serial_ = std::max(serial_, ReducedElements(body, body.op(static_cast<ValueId>(id))));
     }
   }
 
@@ -163,10 +192,14 @@ class Enumerator {
       StitchSchedule s;
       s.owner = program_.owner;
       s.vector = vector;
-      if (program_.owner < 0)
-        Flat(s);
-      else
-        Rows(s);
+      for (int split : {1, 4, 8, 16, 32}) {
+        if (split > serial_) break;
+        s.split = split;
+        if (program_.owner < 0)
+          Flat(s);
+        else
+          Rows(s);
+      }
     }
   }
 
@@ -181,24 +214,54 @@ class Enumerator {
       for (int chunks : {1, 2, 4, 8}) {
         s.block_threads = s.unit_threads = threads;
         s.chunks = chunks;
+        if (s.split > 1 && !FlatSplitFits(s)) continue;
         const int64_t inputs = loads_.Of(s).loop_inputs;
         const int registers = Registers(s) + static_cast<int>(4 * chunks * inputs);
         if (registers > 160) continue;
         s.blocks_per_sm = BlocksPerSm(threads, registers);
-        Grids(s, static_cast<int64_t>(threads) * s.vector * chunks);
+        Grids(s, static_cast<int64_t>(threads) * s.vector * chunks / s.split);
       }
     }
+  }
+
+  // Groups of several warps meet at named barriers. Small blocks replace one another sooner, but
+  // blocks that meet leave fewer parts of column reductions when they are large.
+  bool GroupsFit(int unit, int block) const {
+    if (unit > kWarp) return block / unit <= kMostGroups;
+    return Cooperative() || block <= kSmallBlock;
+  }
+
+  // Sharing an element is for lanes that would be idle: as many as there are, or twice as many.
+  bool SplitFits(const StitchSchedule& s) const {
+    StitchSchedule more = s;
+    more.split *= 2;
+    bool idle = more.split <= s.unit_threads && s.split < kWarp && more.split <= serial_;
+    for (const StitchPhase& phase : program_.phases) {
+      for (const StitchLoop& loop : phase.loops) {
+        if (!loop.serial) continue;
+        if (LoopTurns(body_, s, loop) > kMostSplitTurns) return false;
+        idle = idle && LoopTurns(body_, more, loop) <= 1;
+      }
+    }
+    return !idle;
+  }
+
+  // Without units, while there are threads to spare.
+  bool FlatSplitFits(const StitchSchedule& s) const {
+    const int64_t threads = WorkItems(program_, bucket_) / s.vector * s.split;
+    return s.chunks == 1 && threads <= int64_t{kMostThreadsPerSm} * model_.sm_count;
   }
 
   void Rows(StitchSchedule s) {
     for (int cluster : kClusterSizes) {
       for (int unit : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
-        if (cluster > 1 && unit < 256) continue;
+        if ((cluster > 1 && unit < 256) || unit < s.split) continue;
         s.cluster = cluster;
         s.unit_threads = unit;
+        if (s.split > 1 && !SplitFits(s)) continue;
         for (int block : {128, 256, 512, 1024}) {
           if (block < unit || (cluster > 1 && block != unit)) continue;
-          if (unit < 32 ? block > 256 : block / unit > 15) continue;
+          if (!GroupsFit(unit, block)) continue;
           s.block_threads = block;
           Keeps(s);
         }
@@ -242,6 +305,11 @@ class Enumerator {
     if (registers > 65536 / s.block_threads || registers > kMostRegisters) return false;
     s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
     Grids(s, s.UnitsPerBlock());
+    // Fewer blocks leave fewer parts of column reductions.
+    if (Cooperative() && s.blocks_per_sm > 1) {
+      s.blocks_per_sm = 1;
+      Grids(s, s.UnitsPerBlock());
+    }
     return true;
   }
 
@@ -251,7 +319,7 @@ class Enumerator {
     for (const StitchPhase& phase : program_.phases) {
       if (!phase.loops.empty()) at_once = std::max(at_once, UnitsAtOnce(body_, s, phase));
     }
-    const int vectors = (at_once - 1) * body_.num_inputs() * s.vector / 2;
+    const int vectors = (at_once - 1) * unit_inputs_ * s.vector / 2;
     return turns * (kTurnRegisters + s.vector * columns_ + vectors);
   }
 
@@ -265,9 +333,26 @@ class Enumerator {
       grid = grid / s.cluster * s.cluster;
       if (grid < s.cluster || (Cooperative() && grid > fits)) continue;
       s.grid = static_cast<int>(grid);
-      Add(s);
+      if (!AddHolding(s)) Add(s);
       if (wanted <= fits) return;
     }
+  }
+
+  // With as much shared memory as the inputs of later phases can use; false when there is none.
+  bool AddHolding(StitchSchedule s) {
+    if (!Cooperative() || !s.keep_inputs) return false;
+    const StitchLoad load = loads_.Of(s);
+    if (load.crossing_element_bytes == 0) return false;
+    const int64_t own = StitchSharedBytes(body_, program_, s);
+    const int64_t room =
+        std::min(kSharedPerSm / s.blocks_per_sm - kSharedOfSystem, model_.shared_bytes_per_block) -
+        own;
+    const int64_t round = HoldRoundBytes(body_, program_, s, load);
+    const int64_t rounds = std::min(room / round, UnitRounds(program_, s, bucket_));
+    if (rounds < 1) return false;
+    s.hold_bytes = static_cast<int>(rounds * round);
+    Add(s);
+    return true;
   }
 
   void Add(const StitchSchedule& s) {
@@ -284,6 +369,8 @@ class Enumerator {
   LoadTable loads_;
   std::vector<RankedStitch>* const out_;
   int columns_ = 0;  // column reductions of one phase: each has a register for a thread's element
+  int unit_inputs_ = 0;  // that differ from unit to unit
+  int64_t serial_ = 1;   // elements of the longest reduction that lanes may share
 };
 
 }  // namespace

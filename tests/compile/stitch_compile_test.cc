@@ -23,6 +23,7 @@
 #include "src/fusion/fusion.h"
 #include "src/plan/stitch/spec.h"
 #include "src/search/stitch_search.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter {
@@ -158,6 +159,16 @@ TEST_F(StitchCompile, ChosenPlansOfRandomGraphs) {
   for (uint64_t seed = 1; seed <= graphs; ++seed) {
     AddPlan(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));
   }
+  CompileAll();
+}
+
+TEST_F(StitchCompile, Compositions) {
+  AddBest("attention", testing::PooledAttention(256, 100, 36, false), 1, 4);
+  AddBest("product", testing::PooledAttention(256, 100, 36, true), 1, 4);
+  AddBest("products", testing::TransposedProducts(64, 16, 64, 32), 1, 4);
+  AddBest("batchnorm", testing::BatchNorm(25088, 256), 1, 6);
+  AddBest("batchnorm of M rows", testing::BatchNorm(0, 1024), 4096, 6);
+  EXPECT_EQ(bodies_, 5);
   CompileAll();
 }
 

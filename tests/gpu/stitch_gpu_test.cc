@@ -21,6 +21,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter::gpu_testing {
@@ -158,15 +159,15 @@ class StitchSchedules : public Stitch {
   };
 
   // Of the first graphs that one kernel takes.
-  static std::vector<Trial> Trials(const std::vector<GraphCase>& cases) {
+  static std::vector<Trial> Trials(const std::vector<GraphCase>& cases, int wanted) {
     std::vector<absl::StatusOr<std::vector<StitchSchedule>>> found(
         cases.size(), absl::UnknownError("not searched"));
     InParallel(cases.size(), [&](size_t i) {
-      found[i] = VariedSchedules(cases[i].chain, BucketOf(1), ports().model, kSchedules);
+      found[i] = VariedSchedules(cases[i].chain, BucketOf(cases[i].m), ports().model, kSchedules);
     });
     std::vector<Trial> trials;
     int graphs = 0;
-    for (size_t i = 0; i < cases.size() && graphs < kScheduledGraphs; ++i) {
+    for (size_t i = 0; i < cases.size() && graphs < wanted; ++i) {
       if (!found[i].ok()) continue;
       ++graphs;
       size_t paused = 0;
@@ -176,48 +177,67 @@ class StitchSchedules : public Stitch {
       }
     }
     std::printf("%zu kernels of %d graphs\n", trials.size(), graphs);
-    EXPECT_EQ(graphs, kScheduledGraphs);
+    EXPECT_EQ(graphs, wanted);
     return trials;
   }
 
-  static absl::StatusOr<LoadedPlanPtr> Build(const Chain& chain, const Trial& trial) {
+  static absl::StatusOr<LoadedPlanPtr> Build(const GraphCase& c, const Trial& trial) {
+    const Chain& chain = c.chain;
     BuildOptions options;
     options.codegen.trap_spins = true;
     options.codegen.jitter = trial.paused;
-    SINTER_ASSIGN_OR_RETURN(const Plan plan, OneStitchPlan(chain, BucketOf(1), trial.schedule));
+    SINTER_ASSIGN_OR_RETURN(const Plan plan, OneStitchPlan(chain, BucketOf(c.m), trial.schedule));
     return BuildPlan(ports(), std::make_shared<const Chain>(chain), plan, options);
+  }
+
+  static void CheckTrials(const std::vector<GraphCase>& cases, std::vector<Trial> trials) {
+    const Clock clock;
+    InParallel(trials.size(),
+               [&](size_t i) { trials[i].plan = Build(cases[trials[i].graph], trials[i]); });
+    std::printf("built in %.1f s\n", clock.Seconds());
+    std::unique_ptr<StitchRuns> runs;
+    size_t graph = cases.size(), refused = 0;
+    Counts counts;
+    for (const Trial& trial : trials) {
+      if (!trial.plan.ok()) {
+        ++refused;
+        std::printf("refused: %s: %s\n", trial.Name(cases).c_str(),
+                    std::string(trial.plan.status().message()).substr(0, 200).c_str());
+        continue;
+      }
+      if (trial.graph != graph) {
+        graph = trial.graph;
+        auto made = StitchRuns::Make(ports(), cases[graph], 2);
+        EXPECT_OK(made);
+        if (!made.ok()) return;
+        runs = *std::move(made);
+      }
+      Report(trial.Name(cases), runs->Check(*trial.plan, kRepeats), &counts);
+    }
+    std::printf("%d kernels ran, %d wrong, %zu refused, %.1f s\n", counts.runs, counts.wrong,
+                refused, clock.Seconds());
+    EXPECT_GT(counts.runs, static_cast<int>(10 * refused));
   }
 };
 
 TEST_F(StitchSchedules, OfEveryKindAreRight) {
   const std::vector<GraphCase> cases =
       bench::RandomGraphCases(testing::kRandomStitchGraphs, kElements);
-  std::vector<Trial> trials = Trials(cases);
-  const Clock clock;
-  InParallel(trials.size(),
-             [&](size_t i) { trials[i].plan = Build(cases[trials[i].graph].chain, trials[i]); });
-  std::printf("built in %.1f s\n", clock.Seconds());
-  std::unique_ptr<StitchRuns> runs;
-  size_t graph = cases.size(), refused = 0;
-  Counts counts;
-  for (const Trial& trial : trials) {
-    if (!trial.plan.ok()) {
-      ++refused;
-      std::printf("refused: %s: %s\n", trial.Name(cases).c_str(),
-                  std::string(trial.plan.status().message()).substr(0, 200).c_str());
-      continue;
-    }
-    if (trial.graph != graph) {
-      graph = trial.graph;
-      auto made = StitchRuns::Make(ports(), cases[graph], 2);
-      ASSERT_OK(made);
-      runs = *std::move(made);
-    }
-    Report(trial.Name(cases), runs->Check(*trial.plan, kRepeats), &counts);
-  }
-  std::printf("%d kernels ran, %d wrong, %zu refused, %.1f s\n", counts.runs, counts.wrong, refused,
-              clock.Seconds());
-  EXPECT_GT(counts.runs, static_cast<int>(10 * refused));
+  CheckTrials(cases, Trials(cases, kScheduledGraphs));
+}
+
+// Statistics that wait for all rows, products and sums of a middle axis: at sizes where blocks hold
+// several rounds of units, all of them or some.
+TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
+  const std::vector<GraphCase> cases = {
+      {"attention", "", testing::PooledAttention(256, 100, 36, false), 1},
+      {"product", "", testing::PooledAttention(256, 100, 36, true), 1},
+      {"products", "", testing::TransposedProducts(33, 7, 70, 12), 1},
+      {"batchnorm", "", testing::BatchNorm(25088, 256), 1},
+      {"batchnorm that is held in part", "", testing::BatchNorm(40000, 1024), 1},
+      {"batchnorm of M rows", "", testing::BatchNorm(0, 320), 5000},
+  };
+  CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
 
 // One plan, any number of rows, the largest bucket passed among them; nothing behind the last row.

@@ -42,9 +42,11 @@ std::set<std::string> KindsOf(const Chain& chain, const StitchSchedule& s) {
                                           : "warps");
     kinds.insert(s.keep_values ? "values" : s.keep_inputs ? "inputs" : "nothing kept");
     if (s.keep_alike) kinds.insert("alike");
+    if (s.hold_bytes > 0) kinds.insert("hold");
   }
   const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner);
   if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
+  if (s.split > 1) kinds.insert(absl::StrCat("split ", s.owner >= 0));
   if (s.vector == 1) kinds.insert("narrow");
   return kinds;
 }

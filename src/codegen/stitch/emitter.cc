@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,6 +17,14 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction under way together
+constexpr int64_t kMostLines = 256;    // of an unrolled loop
+
+// How often a loop around `inside` is written out: loops around loops are not.
+int64_t Unrolled(int64_t turns, const std::string& inside) {
+  if (inside.find("for (") != std::string::npos) return 1;
+  const int64_t lines = 1 + std::count(inside.begin(), inside.end(), '\n');
+  return std::max<int64_t>(1, std::min({turns, kSerialAtOnce, kMostLines / lines}));
+}
 
 bool IsComputed(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kSelect ||
@@ -45,10 +55,11 @@ void StitchEmitter::Add(int depth, const std::string& line) {
   absl::StrAppend(&scopes_[static_cast<size_t>(depth)].text, indent, line, "\n");
 }
 
-void StitchEmitter::BeginPass(IndexVar element, int width, int number) {
+void StitchEmitter::BeginPass(IndexVar element, int width, int number, int split) {
   element_ = element;
   width_ = width;
   pass_ = number;
+  split_ = split;
 }
 
 void StitchEmitter::SetKept(const Kept& kept) {
@@ -122,6 +133,8 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       return Counted(op, at);
     case OpKind::kConcat:
       return Joined(id, at);
+    case OpKind::kMatmul:
+      return Serial(id, at);
     case OpKind::kReduce: {
       const ReduceUse use = program_.uses[static_cast<size_t>(id)];
       if (use == ReduceUse::kColumn) return Column(id, at);
@@ -278,35 +291,86 @@ absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   return Emitted{name, vector, depth};
 }
 
-absl::StatusOr<Emitted> StitchEmitter::Serial(ValueId id, const Position& at) {
+absl::StatusOr<Emitted> StitchEmitter::Product(ValueId id, const Position& at, const Index& k) {
   const Op& op = body_.op(id);
+  Emitted factors[2];
+  for (size_t i = 0; i < 2; ++i) {
+    SINTER_ASSIGN_OR_RETURN(factors[i], Pull(op.operands[i], PullFactor(body_, op, i, at, k)));
+  }
+  const bool vector = factors[0].vector || factors[1].vector;
+  return Declare(WordName(op.type.dtype), absl::StrCat(factors[0].Each(), " * ", factors[1].Each()),
+                 vector, std::max(factors[0].depth, factors[1].depth),
+                 factors[0].of_unit || factors[1].of_unit);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Reduced(ValueId id, const Position& at, IndexVar k) {
+  const Op& op = body_.op(id);
+  if (op.kind == OpKind::kMatmul) return Product(id, at, Index::Of(k));
   const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
   std::vector<int64_t> extents;
   for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+  return Pull(op.operands[0], PullReduced(body_, op, at, space_.Box(k, extents)));
+}
+
+void StitchEmitter::OpenSerialLoop(const std::string& counter, int64_t count, int lanes,
+                                   const std::string& inside) {
+  const int64_t turns = (count + lanes - 1) / lanes;
+  const std::string turn = lanes == 1 ? counter : absl::StrCat(counter, "t");
+  Add(absl::StrCat("#pragma unroll ", Unrolled(turns, inside)));
+  Add(absl::StrCat("for (int ", turn, " = 0; ", turn, " < ", turns, "; ++", turn, ") {"));
+  if (lanes == 1) return;
+  Add(absl::StrCat("  const int ", counter, " = ", turn, " * ", lanes,
+                   " + static_cast<int>(threadIdx.x) % ", lanes, ";"));
+  if (count % lanes != 0) Add(absl::StrCat("  if (", counter, " >= ", count, ") continue;"));
+}
+
+// In the outermost scope of the pass where the place of its result is known.
+absl::StatusOr<Emitted> StitchEmitter::Serial(ValueId id, const Position& at) {
+  int home = kElementDepth;
+  for (const Index& index : at) home = std::max(home, LoadDepth(index));
+  const size_t kept = std::min(scopes_.size(), static_cast<size_t>(home) + 1);
+  std::vector<Scope> inner(std::make_move_iterator(scopes_.begin() + static_cast<int64_t>(kept)),
+                           std::make_move_iterator(scopes_.end()));
+  scopes_.resize(kept);
+  // Of an element's reductions, lanes share those that no other surrounds.
+  const int lanes = home == kElementDepth || !in_serial_ ? split_ : 1;
+  const bool surrounded = std::exchange(in_serial_, true);
+  const absl::StatusOr<Emitted> value = SerialHere(id, at, lanes);
+  in_serial_ = surrounded;
+  scopes_.insert(scopes_.end(), std::make_move_iterator(inner.begin()),
+                 std::make_move_iterator(inner.end()));
+  return value;
+}
+
+absl::StatusOr<Emitted> StitchEmitter::SerialHere(ValueId id, const Position& at, int lanes) {
+  const Op& op = body_.op(id);
   const int64_t count = ReducedElements(body_, op);
   if (count == 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("op ", id, " (reduce): M elements in one thread"));
+        absl::StrCat("op ", id, " (", NameOf(op), "): M elements in one thread"));
   }
   const std::string counter = NewName("k");
   const IndexVar loop = space_.AddLoop(counter, count, static_cast<int>(scopes_.size()));
   OpenScope();
-  const absl::StatusOr<Emitted> value =
-      Pull(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
+  const absl::StatusOr<Emitted> value = Reduced(id, at, loop);
   const std::string inside = CloseScope();
   SINTER_RETURN_IF_ERROR(value.status());
   const char* word = WordName(op.type.dtype);
-  const std::string name = NewName("v"), join = JoinName(op.reduce);
+  const std::string name = NewName("v"),
+                    join = op.kind == OpKind::kMatmul ? "Sum" : JoinName(op.reduce);
   const std::string each = value->vector ? EachText() : "", at_e = value->vector ? "[e]" : "";
   Add(absl::StrCat(word, " ", name, value->vector ? absl::StrCat("[", width_, "];") : ";"));
   Add(absl::StrCat(each, name, at_e, " = ", join, "::empty(", word, "{});"));
-  Add(absl::StrCat("#pragma unroll ", std::min<int64_t>(count, kSerialAtOnce)));
-  Add(absl::StrCat("for (int ", counter, " = 0; ", counter, " < ", count, "; ++", counter, ") {"));
+  OpenSerialLoop(counter, count, lanes, inside);
   scopes_.back().text += inside;
   Add(absl::StrCat("  ", each, name, at_e, " = ", join, "::join<", word, ">(", name, at_e, ", ",
                    value->Each(), ");"));
   Add("}");
-  if (op.reduce == ReduceKind::kMean) {
+  if (lanes > 1) {
+    Add(absl::StrCat(each, name, at_e, " = join_lanes<", join, ", ", lanes, ">(", name, at_e,
+                     ");"));
+  }
+  if (op.kind == OpKind::kReduce && op.reduce == ReduceKind::kMean) {
     Add(absl::StrCat(each, name, at_e, " *= ", FloatText(1.0 / static_cast<double>(count)), ";"));
   }
   return Emitted{name, value->vector, static_cast<int>(scopes_.size()) - 1};

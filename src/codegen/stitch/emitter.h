@@ -60,8 +60,8 @@ class StitchEmitter {
   void Add(const std::string& line) { Add(static_cast<int>(scopes_.size()) - 1, line); }
 
   // A pass through elements: loop variable `element` counted in vectors of `width`; `number` tells
-  // passes apart.
-  void BeginPass(IndexVar element, int width, int number);
+  // passes apart. Lanes of `split` share each element's own reductions.
+  void BeginPass(IndexVar element, int width, int number, int split = 1);
   // For the passes of one unit; forgets what earlier units' passes computed.
   void SetKept(const Kept& kept);
   // Since StartUses.
@@ -105,6 +105,14 @@ class StitchEmitter {
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Serial(ValueId id, const Position& at);
+  // In the innermost scope, shared by `lanes`.
+  absl::StatusOr<Emitted> SerialHere(ValueId id, const Position& at, int lanes);
+  // What is reduced, where `k` counts.
+  absl::StatusOr<Emitted> Reduced(ValueId id, const Position& at, IndexVar k);
+  absl::StatusOr<Emitted> Product(ValueId id, const Position& at, const Index& k);
+  // The loop of a reduction of `count` that `lanes` share, and `counter` in it, for `inside`.
+  void OpenSerialLoop(const std::string& counter, int64_t count, int lanes,
+                      const std::string& inside);
   absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
   void NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key);
 
@@ -113,7 +121,8 @@ class StitchEmitter {
   IndexSpace space_;
   const IndexVar unit_;
   IndexVar element_ = -1;
-  int width_ = 1, pass_ = 0, names_ = 0;
+  int width_ = 1, pass_ = 0, split_ = 1, names_ = 0;
+  bool in_serial_ = false;
   const std::vector<bool> exact_;  // ExactOps
   std::vector<Scope> scopes_;
   std::map<ValueId, std::string> rows_, columns_;

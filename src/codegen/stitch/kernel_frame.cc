@@ -63,17 +63,18 @@ std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program)
       &text,
       absl::Substitute(
           "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
-          "  Group group(reinterpret_cast<u32*>(dynamic_shared));\n"
-          "  unsigned char* const shared_columns = dynamic_shared + Group::kScratchBytes;\n"
+          "  Group group(reinterpret_cast<u32*>($5));\n"
+          "  unsigned char* const shared_columns = $5 + Group::kScratchBytes;\n"
           "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
           s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
           program.units_symbolic ? absl::StrCat(program.units, "ll * m")
-                                 : absl::StrCat(program.units, "ll")));
+                                 : absl::StrCat(program.units, "ll"),
+          s.hold_bytes > 0 ? absl::StrCat("dynamic_shared + ", s.hold_bytes) : "dynamic_shared"));
   return text;
 }
 
 // Without row reductions nothing waits inside a unit, so the reads of several may be under way.
-std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase) {
+std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase, bool rounds) {
   const StitchSchedule& s = spec.schedule;
   const int at_once = UnitsAtOnce(spec.body, s, phase);
   const int units = s.UnitsPerBlock();
@@ -82,8 +83,9 @@ std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase) {
   const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
                                          : absl::StrCat("gridDim.x * ", units, "ll");
   const std::string loop =
-      absl::Substitute("$2  for (long long base = $0; base < units; base += $1) {\n", first, step,
-                       at_once == 1 ? "" : absl::StrCat("  #pragma unroll ", at_once, "\n"));
+      absl::Substitute("$3$2  for (long long base = $0; base < units; base += $1$4) {\n", first,
+                       step, at_once == 1 ? "" : absl::StrCat("  #pragma unroll ", at_once, "\n"),
+                       rounds ? "  int round = 0;\n" : "", rounds ? ", ++round" : "");
   if (units == 1) {
     return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
   }

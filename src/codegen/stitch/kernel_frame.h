@@ -13,8 +13,8 @@ namespace sinter {
 std::string StitchParameters(const StitchSpec& spec, bool phases);
 // Before the first phase: clusters meet, predecessors end, the threads of a unit find each other.
 std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program);
-// "for (.. base ..) {" with `u` and `live`; open.
-std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase);
+// "for (.. base ..) {" with `u` and `live`, and with `rounds` the loop's turns as `round`; open.
+std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase, bool rounds);
 
 }  // namespace sinter
 

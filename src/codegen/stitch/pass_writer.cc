@@ -34,6 +34,7 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
   shape.elements = loop.elements;
   shape.symbolic = loop.symbolic;
   shape.width = LoopVector(body, schedule, loop);
+  shape.split = LoopSplit(schedule, loop);
   shape.turns = flat ? schedule.chunks : LoopTurns(body, schedule, loop);
   bool columns = false;
   for (const StitchRoot& root : loop.roots) columns |= root.kind == StitchRoot::kColumn;
@@ -41,6 +42,15 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
       flat || columns || schedule.keep_inputs || schedule.keep_values || schedule.keep_alike;
   return shape;
 }
+
+namespace {
+
+// A block's or unit's thread `t`, counted in groups that share an element.
+std::string Sharer(const char* thread, int split) {
+  return split == 1 ? thread : absl::StrCat(thread, " / ", split);
+}
+
+}  // namespace
 
 std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
                            const std::string& inside) {
@@ -50,15 +60,18 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
   if (shape.flat) {
     return absl::Substitute(
         "$0    for (int j = 0; j < $1; ++j) {\n"
-        "      const long long n = base + (j * $2 + static_cast<int>(threadIdx.x)) * $3;\n"
+        "      const long long n = base + (j * $2 + $5) * $3;\n"
         "      if (n < count) {\n$4      }\n    }\n",
-        unroll, shape.turns, s.block_threads, shape.width, inside);
+        unroll, shape.turns, s.block_threads / shape.split, shape.width, inside,
+        Sharer("static_cast<int>(threadIdx.x)", shape.split));
   }
-  const int64_t turn = int64_t{s.unit_threads} * s.cluster * shape.width;
+  const int sharers = s.unit_threads / shape.split;
+  const int64_t turn = int64_t{sharers} * s.cluster * shape.width;
   const bool whole = shape.turns * turn == shape.elements;
   const std::string place =
-      s.cluster > 1 ? absl::StrCat("((j * ", s.cluster, " + rank) * ", s.unit_threads, " + t)")
-                    : absl::StrCat("(j * ", s.unit_threads, " + t)");
+      s.cluster > 1 ? absl::StrCat("((j * ", s.cluster, " + rank) * ", sharers, " + ",
+                                   Sharer("t", shape.split), ")")
+                    : absl::StrCat("(j * ", sharers, " + ", Sharer("t", shape.split), ")");
   return absl::Substitute(
       "$0    for (int j = 0; j < $1; ++j) {\n      const int i = $2 * $3;\n      $4{\n$5      }\n"
       "    }\n",
@@ -76,7 +89,8 @@ absl::StatusOr<Position> PassWriter::PositionOf(const StitchRoot& root, const Pa
 
 absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, IndexVar element,
                                int number) {
-  emitter_.BeginPass(element, shape.width, number);
+  split_ = shape.split;
+  emitter_.BeginPass(element, shape.width, number, shape.split);
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kRow) continue;
     const Op& op = spec_.body.op(root.value);
@@ -110,6 +124,11 @@ absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
   return absl::OkStatus();
 }
 
+std::string PassWriter::Once() const {
+  if (split_ == 1) return "live";
+  return absl::StrCat("live && static_cast<int>(threadIdx.x) % ", split_, " == 0");
+}
+
 absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const ChainOutput& output = spec_.body.outputs()[static_cast<size_t>(root.output)];
   const DType dtype = spec_.body.op(root.value).type.dtype;
@@ -127,9 +146,9 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const bool next = along == Along::kNext;
   const std::string where =
       IndexText(emitter_.space(), address, emitter_.element(), along == Along::kScattered);
-  emitter_.Add(next ? absl::StrCat("if (live) store_pack<", element, ", ", width, ">(", to, " + ",
-                                   where, ", ", words, ");")
-                    : absl::StrCat("if (live) ", emitter_.EachText(), to, "[", where,
+  emitter_.Add(next ? absl::StrCat("if (", Once(), ") store_pack<", element, ", ", width, ">(", to,
+                                   " + ", where, ", ", words, ");")
+                    : absl::StrCat("if (", Once(), ") ", emitter_.EachText(), to, "[", where,
                                    "] = ", element, "::stored(", words, "[e]);"));
   return absl::OkStatus();
 }
@@ -141,8 +160,9 @@ absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   const std::string name = RowName(root.value);
-  emitter_.Add(absl::Substitute("$0 = $1::join<$2>($0, fold<$1>($3));", name, JoinName(op.reduce),
-                                word, words));
+  emitter_.Add(absl::Substitute("$4$0 = $1::join<$2>($0, fold<$1>($3));", name, JoinName(op.reduce),
+                                word, words,
+                                split_ == 1 ? "" : absl::StrCat("if (", Once(), ") ")));
   return absl::OkStatus();
 }
 

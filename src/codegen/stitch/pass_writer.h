@@ -19,6 +19,7 @@ struct PassShape {
   int64_t elements = 1;  // of a unit; flat: of everything, not counting M
   bool symbolic = false;
   int width = 1;              // elements of a vector
+  int split = 1;              // neighbouring lanes that take a vector together
   int64_t turns = 1;          // vectors of a thread; flat: before it moves on by the whole grid
   bool whole_unroll = false;  // registers hold something for each turn
 };
@@ -44,11 +45,14 @@ class PassWriter {
   absl::Status Store(const StitchRoot& root, const Position& at);
   absl::Status Row(const StitchRoot& root, const Position& at);
   absl::Status Column(const StitchRoot& root, const Position& at);
+  // Of what one thread does for an element: the first of the lanes that share it, of a live unit.
+  std::string Once() const;
   void JoinRows(const StitchLoop& loop);
 
   const StitchSpec& spec_;
   const StitchProgram& program_;
   StitchEmitter& emitter_;
+  int split_ = 1;  // of the pass
 };
 
 // Names of a row reduction's and a column reduction's accumulators.

@@ -25,6 +25,17 @@ struct Partial {
   Word& value;
 };
 
+// Joined over kLanes neighbouring lanes that take this path together; all hold the same bits.
+template <class Join, int kLanes, class Word>
+SINTER_DEVICE Word join_lanes(Word value) {
+  const u32 first = threadIdx.x % 32 / kLanes * kLanes;
+  const u32 lanes = (0xFFFFFFFFu >> (32 - kLanes)) << first;
+#pragma unroll
+  for (int lane = kLanes / 2; lane > 0; lane /= 2)
+    value = Join::join(value, __shfl_xor_sync(lanes, value, lane));
+  return value;
+}
+
 // kThreads of a block of kBlock share a unit, with those of kCluster blocks. Group g of a block has
 // threads [g * kThreads, (g + 1) * kThreads).
 //

@@ -67,6 +67,25 @@ SINTER_DEVICE Pack<Element, kCount> load_pack(const typename Element::Stored* p)
   return pack;
 }
 
+// `places` of packs in a block's shared memory; only the thread that has left one takes it again.
+template <class Element, int kCount>
+SINTER_DEVICE void hold_pack(unsigned char* places, int place, const Pack<Element, kCount>& pack) {
+  constexpr int kBytes = sizeof(pack);
+  unsigned char* const to = places + place * kBytes;
+  if constexpr (kBytes % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < kBytes / 16; ++i)
+      reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(&pack)[i];
+  } else {
+    *reinterpret_cast<Pack<Element, kCount>*>(to) = pack;
+  }
+}
+template <class Element, int kCount>
+SINTER_DEVICE Pack<Element, kCount> take_pack(const unsigned char* places, int place) {
+  return load_pack<Element, kCount>(reinterpret_cast<const typename Element::Stored*>(
+      places + place * static_cast<int>(sizeof(Pack<Element, kCount>))));
+}
+
 template <class Element, int kCount>
 SINTER_DEVICE void store_pack(typename Element::Stored* p,
                               const typename Element::Word (&words)[kCount]) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/plan/stitch/serial.h"
+
 namespace sinter {
 namespace {
 
@@ -37,6 +39,14 @@ int64_t BroadcastUnits(const std::vector<Dim>& from, const std::vector<Dim>& to,
   return Prefix(to, m, [&](size_t i) { return i < missing || from[i - missing] != to[i]; });
 }
 
+// Equal batches of a product need one of the operand, if it has any.
+int64_t BatchUnits(const Op& product, const std::vector<Dim>& from, int64_t m) {
+  const std::vector<Dim>& dims = product.type.dims;
+  if (from.size() < dims.size()) return 1;
+  const size_t batches = dims.size() - 2;
+  return Prefix(dims, m, [&](size_t i) { return i >= batches; });
+}
+
 }  // namespace
 
 OpClass ClassOf(const Chain& chain, ValueId value) {
@@ -47,7 +57,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kIota:
       return OpClass::kSource;
     case OpKind::kMatmul:
-      return OpClass::kProduct;
+      return IsFineGrained(chain, op) ? OpClass::kReduction : OpClass::kProduct;
     case OpKind::kReduce:
       return OpClass::kReduction;
     case OpKind::kBroadcast:
@@ -90,7 +100,7 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
     case OpKind::kConcat:
       return Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
     case OpKind::kMatmul:
-      return 1;
+      return BatchUnits(op, from.type.dims, m);
     default:  // elementwise, reshape, and a reduction, whose parts are its operand's
       return from.type.rank() == 0 ? 1 : ElementsOf(from, m);
   }

@@ -14,8 +14,8 @@ enum class OpClass {
   kView,       // reads elements elsewhere: broadcast, transpose, reshape, slice, a widening cast
   kLight,      // a few instructions an element
   kExpensive,  // a special function an element: worth keeping rather than computing twice
-  kReduction,
-  kProduct,  // matmul: compute-intensive, a boundary of every pattern
+  kReduction,  // and a fine-grained batched product
+  kProduct,    // any other matmul: compute-intensive, a boundary of every pattern
 };
 
 OpClass ClassOf(const Chain& chain, ValueId value);

@@ -56,8 +56,9 @@ class Reader {
         return;
       case OpKind::kScalar:
       case OpKind::kIota:
-      case OpKind::kMatmul:
         return;
+      case OpKind::kMatmul:
+        return VisitProduct(op, at);
       case OpKind::kConcat:
         return VisitConcat(op, at);
       case OpKind::kReduce:
@@ -77,6 +78,13 @@ class Reader {
       from[axis] = at[axis].Plus(-start);
       Visit(operand, from);
       start += body_.op(operand).type.dims[axis].value;
+    }
+  }
+
+  void VisitProduct(const Op& op, const Position& at) {
+    const Index k = Index::Of(space_.AddLoop("k", ReducedElements(body_, op), 3));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      Visit(op.operands[i], PullFactor(body_, op, i, at, k));
     }
   }
 

@@ -50,6 +50,7 @@ OpCost CostOfOp(const Op& op, bool exact) {
     case OpKind::kSelect:
     case OpKind::kCast:
     case OpKind::kReduce:
+    case OpKind::kMatmul:  // a factor
       return {1, 0};
     case OpKind::kConcat:
       return {2, 0};

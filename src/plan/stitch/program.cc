@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/plan/stitch/in_place.h"
+#include "src/plan/stitch/serial.h"
 
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostSerial = 4096;  // elements that a thread reduces for itself
 constexpr int kMostPhases = 4;
 
 absl::Status Refuse(ValueId id, const Op& op, absl::string_view why) {
@@ -116,7 +116,7 @@ class Walk {
       case OpKind::kReduce:
         return VisitReduce(id, op, at);
       case OpKind::kMatmul:
-        return Refuse(id, op, "products have kernels of their own");
+        return VisitProduct(id, op, at);
       default:
         for (size_t i = 0; i < op.operands.size(); ++i) {
           SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
@@ -139,6 +139,15 @@ class Walk {
       from[static_cast<size_t>(op.axis)] = at[static_cast<size_t>(op.axis)].Plus(-start);
       SINTER_RETURN_IF_ERROR(Visit(operand, from));
       start += body_.op(operand).type.dims[static_cast<size_t>(op.axis)].value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitProduct(ValueId id, const Op& op, const Position& at) {
+    if (!IsFineGrained(body_, op)) return Refuse(id, op, "products have kernels of their own");
+    const Index k = Index::Of(space_.AddLoop("k", ReducedElements(body_, op), 3));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullFactor(body_, op, i, at, k)));
     }
     return absl::OkStatus();
   }
@@ -441,6 +450,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
   SINTER_RETURN_IF_ERROR(Builder(body, program).Run());
   SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
+  MarkSerial(body, program);
   return program;
 }
 

@@ -38,6 +38,7 @@ struct StitchLoop {
   int level = 0;
   int64_t elements = 1;   // of a unit; without units: of all, not counting M
   bool symbolic = false;  // without units: times M
+  bool serial = false;    // lanes may share what a thread would reduce alone (serial.h)
   std::vector<StitchRoot> roots;
 };
 

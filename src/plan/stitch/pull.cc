@@ -128,6 +128,24 @@ Position PullReduced(const Chain& body, const Op& op, const Position& at, const 
   return from;
 }
 
+Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,
+                    const Index& k) {
+  const size_t rank = body.op(op.operands[number]).type.dims.size();
+  const Index& row = at[at.size() - 2];
+  const Index& column = at[at.size() - 1];
+  Position from;
+  if (rank == at.size()) from.assign(at.begin(), at.end() - 2);
+  const bool transposed = number == 0 ? op.transpose_a : op.transpose_b;
+  if (number == 0) {
+    from.push_back(transposed ? k : row);
+    from.push_back(transposed ? row : k);
+  } else {
+    from.push_back(transposed ? column : k);
+    from.push_back(transposed ? k : column);
+  }
+  return from;
+}
+
 Index LinearIndex(const std::vector<Dim>& dims, const Position& at) {
   Index linear;
   for (size_t i = 0; i < dims.size(); ++i) {

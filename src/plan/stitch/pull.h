@@ -20,6 +20,10 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
 // Of a reduction: the operand's element, where `reduced` counts through the reduced axes.
 Position PullReduced(const Chain& body, const Op& op, const Position& at, const Position& reduced);
 
+// Of a product: the element of operand `number` that factor `k` of element `at` lies at.
+Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,
+                    const Index& k);
+
 // `at` counted row-major in `dims`; the first extent is not needed and may be symbolic.
 Index LinearIndex(const std::vector<Dim>& dims, const Position& at);
 

@@ -9,10 +9,12 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int kWarp = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
+constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any chip of the architecture
+constexpr int kSharedAlignment = 16;
 constexpr int kMaxBlocksPerSm = 32;
 constexpr int kMaxGrid = 1 << 20;
 
@@ -38,8 +40,9 @@ std::string StitchSchedule::Canonical() const {
   ByteWriter w;
   w.U32(kVersion);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
-                    int64_t{vector}, int64_t{chunks}, int64_t{keep_inputs}, int64_t{keep_values},
-                    int64_t{keep_alike}, int64_t{blocks_per_sm}, int64_t{grid}}) {
+                    int64_t{vector}, int64_t{chunks}, int64_t{split}, int64_t{keep_inputs},
+                    int64_t{keep_values}, int64_t{keep_alike}, int64_t{hold_bytes},
+                    int64_t{blocks_per_sm}, int64_t{grid}}) {
     w.I64(v);
   }
   return w.Take();
@@ -51,9 +54,11 @@ std::string StitchSchedule::ToString() const {
   if (cluster > 1) absl::StrAppend(&text, " cluster ", cluster);
   absl::StrAppend(&text, " vec ", vector);
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
+  if (split > 1) absl::StrAppend(&text, " split ", split);
   if (keep_inputs) absl::StrAppend(&text, " keep");
   if (keep_values) absl::StrAppend(&text, "+values");
   if (keep_alike) absl::StrAppend(&text, "+alike");
+  if (hold_bytes > 0) absl::StrAppend(&text, " hold ", hold_bytes);
   return absl::StrCat(text, " x", blocks_per_sm, " grid ", grid);
 }
 
@@ -73,6 +78,15 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
     return Bound("vector", s.vector, "a power of two up to 16");
   }
   if (s.chunks < 1 || s.chunks > kMaxChunks) return Bound("chunks", s.chunks, "1..32");
+  if (!IsPowerOfTwo(s.split) || s.split > kWarp || s.unit_threads % s.split != 0) {
+    return Bound("split", s.split, "a power of two up to 32 that divides unit_threads");
+  }
+  if (s.hold_bytes < 0 || s.hold_bytes > kMaxSharedBytes || s.hold_bytes % kSharedAlignment != 0) {
+    return Bound("hold_bytes", s.hold_bytes, "a multiple of 16 in 0..232448");
+  }
+  if (s.hold_bytes > 0 && (!s.keep_inputs || s.owner < 0)) {
+    return Bound("hold_bytes", s.hold_bytes, "0 where a unit keeps no inputs");
+  }
   if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
     return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
   }
@@ -90,12 +104,14 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   }
   StitchSchedule s;
   s.owner = static_cast<int32_t>(r.I64());
-  for (int* field : {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks}) {
+  for (int* field :
+       {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks, &s.split}) {
     *field = static_cast<int>(r.I64());
   }
   s.keep_inputs = r.I64() != 0;
   s.keep_values = r.I64() != 0;
   s.keep_alike = r.I64() != 0;
+  s.hold_bytes = static_cast<int>(r.I64());
   s.blocks_per_sm = static_cast<int>(r.I64());
   s.grid = static_cast<int>(r.I64());
   SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));

@@ -22,9 +22,13 @@ struct StitchSchedule {
   int cluster = 1;         // blocks that share a unit: 1, 2, 4, 8, 16
   int vector = 1;          // elements that a thread takes at once: a power of two
   int chunks = 1;          // without an owner: vectors that a thread takes in one turn
+  int split = 1;           // neighbouring lanes that share each reduction which a thread would do
+                           // alone: a power of two up to 32 that divides unit_threads
   bool keep_inputs = false;  // what a unit reads twice stays in registers
   bool keep_values = false;  // what is dear to compute twice stays in registers too
   bool keep_alike = false;   // what all units read alike stays in registers
+  int hold_bytes = 0;        // of a block's shared memory, where what is kept and read by several
+                             // phases waits for the next one: a multiple of 16
   int blocks_per_sm = 1;     // that must fit: bounds the registers of a thread
   int grid = 1;              // blocks of the launch, a multiple of cluster
 

@@ -42,9 +42,13 @@ int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLo
   return DividingPower(loop.elements, ConcatVector(body, schedule.vector));
 }
 
+int LoopSplit(const StitchSchedule& schedule, const StitchLoop& loop) {
+  return loop.serial ? schedule.split : 1;
+}
+
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop) {
-  const int64_t turn =
-      int64_t{schedule.unit_threads} * schedule.cluster * LoopVector(body, schedule, loop);
+  const int64_t turn = int64_t{schedule.unit_threads} / LoopSplit(schedule, loop) *
+                       schedule.cluster * LoopVector(body, schedule, loop);
   return (loop.elements + turn - 1) / turn;
 }
 
@@ -79,6 +83,12 @@ std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& pr
   return places;
 }
 
+int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m) {
+  const int64_t units = program.units * (program.units_symbolic ? m : 1);
+  const int64_t round = int64_t{schedule.grid} / schedule.cluster * schedule.UnitsPerBlock();
+  return (units + round - 1) / round;
+}
+
 int RowSlots(const StitchProgram& program) {
   size_t slots = 0;
   for (const StitchPhase& phase : program.phases) {
@@ -103,7 +113,7 @@ int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
     const int64_t groups = s.UnitsPerBlock() > 1 ? s.UnitsPerBlock() * place.columns : 0;
     columns = std::max({columns, groups * kWordBytes, s.block_threads * kWordBytes});
   }
-  return rows + columns;
+  return s.hold_bytes + rows + columns;
 }
 
 }  // namespace sinter

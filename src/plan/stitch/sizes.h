@@ -13,6 +13,8 @@ namespace sinter {
 // Elements that a thread of `loop` takes at once: the schedule's, as far as they divide the loop's
 // elements and the borders of concatenations.
 int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
+// Neighbouring lanes that take one element of `loop` together, each a share of its own reductions.
+int LoopSplit(const StitchSchedule& schedule, const StitchLoop& loop);
 // Turns of a unit's threads through the loop's elements.
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
 
@@ -28,6 +30,9 @@ struct ColumnPlace {
 };
 std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& program,
                                       const StitchSchedule& schedule, uint64_t* scratch_bytes);
+
+// Units (of a block's groups together) that a block takes one after another, at `m` rows.
+int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m);
 
 // Row reductions that the largest loop makes at once.
 int RowSlots(const StitchProgram& program);

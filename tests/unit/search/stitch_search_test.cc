@@ -11,6 +11,7 @@
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/stitch_load.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/plan/stitch/bodies.h"
 
@@ -131,6 +132,33 @@ TEST(SearchStitch, LongRowsAreSharedByMoreThreads) {
   };
   EXPECT_LT(owner_threads("softmax rows=M cols=64", 8192),
             owner_threads("softmax rows=M cols=16384", 8192));
+}
+
+TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
+  const Chain body = testing::BatchNorm(25088, 256);
+  const auto ranked = All(body, 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  const StitchSchedule best = ranked->front().schedule;
+  EXPECT_GT(best.hold_bytes, 0) << best.ToString();
+  const StitchProgram program = *MakeStitchProgram(body, best.owner);
+  StitchSchedule without = best;
+  without.hold_bytes = 0;
+  EXPECT_LT(LoadOf(body, program, best, 1).again_bytes,
+            LoadOf(body, program, without, 1).again_bytes - 25088.0 * 256 * 2);
+  for (const RankedStitch& one : *ranked) {
+    const StitchSchedule& s = one.schedule;
+    EXPECT_LE(StitchSharedBytes(body, *MakeStitchProgram(body, s.owner), s) * s.blocks_per_sm,
+              228 * 1024)
+        << s.ToString();
+  }
+}
+
+TEST(SearchStitch, SharesLongReductionsOfFewElements) {
+  for (const bool product : {false, true}) {
+    const auto ranked = All(testing::PooledAttention(256, 100, 36, product), 1);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    EXPECT_GT(ranked->front().schedule.split, 1) << ranked->front().schedule.ToString();
+  }
 }
 
 TEST(StitchLoad, CountsEachTensorOnce) {

@@ -20,8 +20,7 @@ GridSimulator::GridSimulator(const GridShape& shape, uint64_t seed)
       shared_(static_cast<size_t>(shape.grid),
               std::vector<unsigned char>(shape.shared_bytes + kGuard, kPoison)),
       barriers_(static_cast<size_t>(shape.grid) * kBarriers),
-      clusters_(static_cast<size_t>(shape.grid / shape.cluster)),
-      warps_(static_cast<size_t>(shape.grid * (shape.block / 32))) {
+      clusters_(static_cast<size_t>(shape.grid / shape.cluster)) {
   simulator = this;
 }
 
@@ -98,23 +97,27 @@ void GridSimulator::Release(Barrier* barrier) {
 
 void GridSimulator::Meet(uint32_t id, uint32_t threads) {
   if (id >= kBarriers) Fail("no such barrier");
-  Barrier& barrier = barriers_[static_cast<size_t>(block()) * kBarriers + id];
-  if (barrier.arrived > 0 && barrier.threads != threads) Fail("a barrier of different counts");
-  barrier.threads = threads;
-  if (++barrier.arrived == threads) return Release(&barrier);
-  barrier.waiting.push_back(current_);
+  MeetAt(&barriers_[static_cast<size_t>(block()) * kBarriers + id], threads);
+}
+
+void GridSimulator::MeetAt(Barrier* barrier, uint32_t threads) {
+  if (barrier->arrived > 0 && barrier->threads != threads) Fail("a barrier of different counts");
+  barrier->threads = threads;
+  if (++barrier->arrived == threads) return Release(barrier);
+  barrier->waiting.push_back(current_);
   Leave();
 }
 
 // Two sets of words take turns: all lanes have read the one before it is written again.
-uint32_t GridSimulator::Exchange(uint32_t bits, uint32_t mask) {
-  const auto warp = static_cast<uint32_t>(thread() / 32);
+uint32_t GridSimulator::Exchange(uint32_t bits, uint32_t flip, uint32_t lanes) {
   const uint32_t lane = static_cast<uint32_t>(thread() % 32);
-  Warp& words = warps_[static_cast<size_t>(block() * (shape_.block / 32)) + warp];
-  const int turn = current_->exchanges++ % 2;
+  const auto count = static_cast<uint32_t>(__builtin_popcount(lanes));
+  if ((lanes >> lane & 1) == 0 || flip >= count) Fail("a shuffle with a lane that is not there");
+  Lanes& words = lanes_[{block() * (shape_.block / 32) + thread() / 32, lanes}];
+  const uint64_t turn = words.barrier.phase % 2;
   words.bits[turn][lane] = bits;
-  Meet(16 + warp, 32);
-  return words.bits[turn][(lane ^ mask) % 32];
+  MeetAt(&words.barrier, count);
+  return words.bits[turn][lane ^ flip];
 }
 
 void GridSimulator::ClusterArrive() {

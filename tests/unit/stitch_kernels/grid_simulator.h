@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sinter::stitch_host {
@@ -41,10 +43,11 @@ class GridSimulator {
   // A word in the shared memory of block `rank` of the thread's cluster. Fails the run outside it.
   void* PeerWord(uint32_t offset, uint32_t rank);
 
-  // Barrier `id` of the block, 0 to 15; 16 and up: of warps.
+  // Barrier `id` of the block, 0 to 15.
   void Meet(uint32_t id, uint32_t threads);
-  // The value of the lane whose number differs by `mask`. All lanes of the warp.
-  uint32_t Exchange(uint32_t bits, uint32_t mask);
+  // The value of the lane whose number differs by `flip`. All of `lanes`, which are an aligned
+  // power of two of a warp's and hold the caller.
+  uint32_t Exchange(uint32_t bits, uint32_t flip, uint32_t lanes);
   void ClusterArrive();
   void ClusterWait();
   // Lets others run, in a loop that waits for memory.
@@ -58,23 +61,25 @@ class GridSimulator {
     int block = 0, thread = 0;
     bool arrived = false;  // at its cluster's barrier, and has not waited yet
     uint64_t cluster_phase = 0;
-    int exchanges = 0;
   };
   struct Barrier {
     uint32_t threads = 0, arrived = 0;
     uint64_t phase = 0;
     std::vector<Fiber*> waiting;
   };
-  struct Warp {
+  // Lanes that exchange values; two sets of words take turns.
+  struct Lanes {
+    Barrier barrier;
     uint32_t bits[2][32] = {};
   };
 
-  static constexpr uint32_t kBarriers = 16 + 32;  // named ones and one a warp
+  static constexpr uint32_t kBarriers = 16;  // of a block
 
   static void Enter(unsigned low, unsigned high);
   unsigned char* SharedOf(int block) { return shared_[static_cast<size_t>(block)].data(); }
   void MakeFiber(int number);
   void CheckGuards();
+  void MeetAt(Barrier* barrier, uint32_t threads);
   void Release(Barrier* barrier);
   void Leave();  // to the scheduler; comes back when this fiber is ready and drawn
 
@@ -90,7 +95,7 @@ class GridSimulator {
   uint64_t spins_ = 0;  // since something else happened
   std::vector<std::vector<unsigned char>> shared_;
   std::vector<Barrier> barriers_, clusters_;
-  std::vector<Warp> warps_;
+  std::map<std::pair<int, uint32_t>, Lanes> lanes_;  // by warp of the launch and lanes
   std::string error_;
 };
 

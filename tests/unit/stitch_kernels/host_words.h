@@ -61,10 +61,9 @@ inline void __syncthreads() {
   s->Meet(0, static_cast<uint32_t>(s->shape().block));
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes) {
-  if (mask != 0xFFFFFFFFu) stitch_host_words::simulator->Fail("a shuffle of some lanes");
+T __shfl_xor_sync(unsigned lanes, T value, int flip) {
   return stitch_host_words::Bits<T>(stitch_host_words::simulator->Exchange(
-      stitch_host_words::Bits<uint32_t>(value), static_cast<uint32_t>(lanes)));
+      stitch_host_words::Bits<uint32_t>(value), static_cast<uint32_t>(flip), lanes));
 }
 inline size_t __cvta_generic_to_shared(const void* p) {
   return static_cast<size_t>(static_cast<const unsigned char*>(p) - dynamic_shared);

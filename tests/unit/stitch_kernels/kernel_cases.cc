@@ -9,6 +9,7 @@
 #include "src/chain/problem.h"
 #include "src/plan/stitch/program.h"
 #include "src/search/stitch_search.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter::stitch_host {
@@ -16,8 +17,8 @@ namespace {
 
 constexpr int kThreads = 256, kBlocks = 4, kTurns = 3;  // most of a block, a cluster, a launch
 constexpr int64_t kElements = 1 << 11;
-const char* const kKinds[] = {"phases", "cluster", "values", "warps", "alike",
-                              "lanes",  "block",   "flat",   "warp",  "thread"};
+const char* const kKinds[] = {"hold",  "phases", "split", "cluster", "values", "warps",
+                              "alike", "lanes",  "block", "flat",    "warp",   "thread"};
 
 StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
   StitchSpec spec;
@@ -56,12 +57,25 @@ class Cases {
   size_t next_ = 0;
 };
 
+// Compositions beyond what rows alone ask for: weighted sums over a middle axis, fine-grained
+// products, statistics down columns that the columns' elements wait for.
+void AddComposed(Cases* cases) {
+  constexpr int kAll = static_cast<int>(std::size(kKinds));
+  cases->Add("attention", testing::PooledAttention(5, 21, 12, false), 0, kAll);
+  cases->Add("product", testing::PooledAttention(5, 21, 12, true), 0, kAll);
+  cases->Add("products", testing::TransposedProducts(3, 7, 18, 10), 0, kAll);
+  cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
+  cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
+}
+
 }  // namespace
 
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   std::set<std::string> kinds;
   const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner);
   if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
+  if (s.split > 1) kinds.insert("split");
+  if (s.hold_bytes > 0) kinds.insert("hold");
   if (s.owner < 0) {
     kinds.insert("flat");
     return kinds;
@@ -89,6 +103,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     const absl::StatusOr<Problem> problem = ParseProblem(line);
     if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
   }
+  AddComposed(&cases);
   for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
     cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 0,
               options.kinds);

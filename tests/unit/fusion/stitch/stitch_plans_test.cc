@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/plan/stitch/spec.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -257,6 +258,13 @@ TEST(StitchPlans, AreEqualForGraphsBuiltInAnotherOrder) {
 TEST(StitchPlans, AskingTwiceGivesTheSamePlan) {
   const Chain chain = testing::RandomDag(7, 120, 4096, 512);
   EXPECT_EQ(PlansOf(chain, 1).chosen.Encode(), PlansOf(chain, 1).chosen.Encode());
+}
+
+TEST(StitchPlans, AFineGrainedProductIsAMemberOfAStitch) {
+  const Chain chain = testing::PooledAttention(256, 100, 36, true);
+  const Plan plan = PlansOf(chain, 1).chosen;
+  ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+  EXPECT_EQ(plan.kernels[0].spec.family, KernelFamily::kStitch);
 }
 
 TEST(StitchPlans, NameTheProductThatNoKernelTakes) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/plan/stitch/bodies.h"
 
@@ -109,6 +110,55 @@ TEST(StitchProgram, AMiddleAxisIsReducedByEachThread) {
   EXPECT_EQ(program.uses[static_cast<size_t>(FirstReduction(chain, 1))], ReduceUse::kSerial);
   EXPECT_NE(Refusal(chain, FirstReduction(chain, 1)).find("neither the last nor the first"),
             std::string::npos);
+}
+
+TEST(StitchProgram, LanesMayShareWhatAThreadReducesAlone) {
+  const Chain body = testing::PooledAttention(4, 10, 6, false);
+  const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
+  ASSERT_EQ(program.phases.size(), 1u);
+  ASSERT_EQ(program.phases[0].loops.size(), 3u);
+  EXPECT_FALSE(program.phases[0].loops[0].serial);
+  EXPECT_FALSE(program.phases[0].loops[1].serial);
+  EXPECT_TRUE(program.phases[0].loops[2].serial) << "the weighted sum";
+}
+
+TEST(StitchProgram, ElementsOfColumnReductionsAndInPlaceOutputsHaveOneThread) {
+  Body columns;
+  const ValueId middle = columns.Reduce(columns.In({8, 5, 4}), {1}, false);
+  const Chain chain = columns.Finish({columns.Reduce(middle, {0}, false)});
+  for (ValueId owner : OwnerCandidates(chain)) {
+    const auto program = MakeStitchProgram(chain, owner);
+    if (!program.ok()) continue;
+    for (const StitchPhase& phase : program->phases) {
+      for (const StitchLoop& loop : phase.loops) {
+        for (const StitchRoot& root : loop.roots) {
+          EXPECT_FALSE(root.kind == StitchRoot::kColumn && loop.serial);
+        }
+      }
+    }
+  }
+  Body shares;
+  const ValueId x = shares.In({8, 4}), y = shares.In({8, 5, 4});
+  const ValueId sum =
+      shares.Take(shares.b.Binary(BinaryKind::kAdd, x, shares.Reduce(y, {1}, false)));
+  ASSERT_TRUE(shares.b.Output(sum, {{}, x}).ok());
+  const Chain in_place = *shares.b.Finish();
+  EXPECT_FALSE(MakeStitchProgram(in_place, -1)->phases[0].flat[0].serial);
+}
+
+TEST(StitchProgram, TakesFineGrainedProducts) {
+  for (const Chain& body :
+       {testing::PooledAttention(4, 10, 6, true), testing::TransposedProducts(3, 4, 5, 6)}) {
+    for (ValueId owner : OwnerCandidates(body)) {
+      const auto program = MakeStitchProgram(body, owner);
+      EXPECT_TRUE(program.ok()) << program.status();
+    }
+  }
+  Body wide;
+  const ValueId a = wide.In({2, 3, 5000}), b = wide.In({2, 5000, 4});
+  const Chain product = wide.Finish({wide.Take(wide.b.Matmul(a, b))});
+  EXPECT_EQ(MakeStitchProgram(product, -1).status().message(),
+            "op 2 (matmul): products have kernels of their own");
 }
 
 TEST(StitchProgram, RefusesAndNamesTheOp) {

@@ -36,6 +36,8 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
     s.cluster = one_of({1, 1, 2, 4, 8, 16});
     s.vector = one_of({1, 2, 4, 8, 16});
     s.chunks = one_of({1, 2, 8, 32});
+    s.split = one_of({1, 1, 2, 32});
+    s.hold_bytes = one_of({0, 0, 16, 65536});
     s.keep_inputs = one_of({0, 1}), s.keep_values = one_of({0, 1}), s.keep_alike = one_of({0, 1});
     s.blocks_per_sm = one_of({1, 2, 16, 32});
     s.grid = s.cluster * one_of({1, 7, 132, 65536});
@@ -51,6 +53,10 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
 
 TEST(StitchSchedule, IsOneLineOfText) {
   EXPECT_EQ(Sample().ToString(), "block 256 unit 64 vec 8 keep+alike x4 grid 1056");
+  StitchSchedule composed = Sample();
+  composed.split = 8, composed.hold_bytes = 4096;
+  EXPECT_EQ(composed.ToString(),
+            "block 256 unit 64 vec 8 split 8 keep+alike hold 4096 x4 grid 1056");
   StitchSchedule flat;
   flat.vector = 4, flat.chunks = 2, flat.grid = 12;
   EXPECT_EQ(flat.ToString(), "block 256 vec 4 chunks 2 x1 grid 12");
@@ -77,6 +83,15 @@ TEST(StitchSchedule, NamesTheFieldThatIsOutOfBounds) {
       {"vector is 32", [](StitchSchedule* s) { s->vector = 32; }},
       {"chunks is 0", [](StitchSchedule* s) { s->chunks = 0; }},
       {"chunks is 33", [](StitchSchedule* s) { s->chunks = 33; }},
+      {"split is 3", [](StitchSchedule* s) { s->split = 3; }},
+      {"split is 64", [](StitchSchedule* s) { s->split = 64; }},
+      {"split is 16", [](StitchSchedule* s) { s->split = 16, s->unit_threads = 8; }},
+      {"hold_bytes is -16", [](StitchSchedule* s) { s->hold_bytes = -16; }},
+      {"hold_bytes is 24", [](StitchSchedule* s) { s->hold_bytes = 24; }},
+      {"hold_bytes is 232464", [](StitchSchedule* s) { s->hold_bytes = 227 * 1024 + 16; }},
+      {"hold_bytes is 64, must be 0",
+       [](StitchSchedule* s) { s->hold_bytes = 64, s->keep_inputs = false; }},
+      {"hold_bytes is 64, must be 0", [](StitchSchedule* s) { s->hold_bytes = 64, s->owner = -1; }},
       {"blocks_per_sm is 0", [](StitchSchedule* s) { s->blocks_per_sm = 0; }},
       {"blocks_per_sm is 33", [](StitchSchedule* s) { s->blocks_per_sm = 33; }},
       {"grid is 0", [](StitchSchedule* s) { s->grid = 0; }},

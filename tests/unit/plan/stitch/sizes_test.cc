@@ -53,6 +53,34 @@ TEST(StitchSizes, TurnsCoverAllElements) {
   EXPECT_EQ(LoopTurns(body, s, LoopOf(16384)), 2);
 }
 
+TEST(StitchSizes, LanesThatShareElementsTakeMoreTurns) {
+  const Chain body = FromText("softmax rows=M cols=64");
+  StitchSchedule s;
+  s.unit_threads = 64;
+  s.vector = 4;
+  s.split = 8;
+  StitchLoop loop = LoopOf(36);
+  EXPECT_EQ(LoopTurns(body, s, loop), 1) << "nothing to share";
+  EXPECT_EQ(LoopSplit(s, loop), 1);
+  loop.serial = true;
+  EXPECT_EQ(LoopSplit(s, loop), 8);
+  EXPECT_EQ(LoopTurns(body, s, loop), 2) << "nine vectors, eight at once";
+}
+
+TEST(StitchSizes, BlocksTakeTheirUnitsInRounds) {
+  StitchProgram program;
+  program.units = 100;
+  StitchSchedule s;
+  s.unit_threads = 32;  // eight units a block
+  s.grid = 4;
+  EXPECT_EQ(UnitRounds(program, s, 1), 4);
+  program.units_symbolic = true;
+  EXPECT_EQ(UnitRounds(program, s, 3), 10);
+  s.unit_threads = s.block_threads;
+  s.cluster = 2;
+  EXPECT_EQ(UnitRounds(program, s, 3), 150);
+}
+
 TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
   Body body;
   const ValueId x = body.In({64, 40});
@@ -104,6 +132,17 @@ TEST(StitchSizes, SharedMemoryHoldsWhatAGroupExchanges) {
   s.cluster = 4;
   s.grid = 4;
   EXPECT_EQ(StitchSharedBytes(rows, program, s), 2 * 1 * slots * (8 + 4) * 4);
+}
+
+TEST(StitchSizes, WhatIsHeldComesOnTop) {
+  const Chain body = ColumnsThenRows(512, 320);
+  StitchSchedule s;
+  s.owner = FirstReduction(body, 0);
+  const StitchProgram program = *MakeStitchProgram(body, s.owner);
+  const int64_t without = StitchSharedBytes(body, program, s);
+  s.keep_inputs = true;
+  s.hold_bytes = 4096;
+  EXPECT_EQ(StitchSharedBytes(body, program, s), without + 4096);
 }
 
 TEST(StitchSizes, GroupsOfABlockMeetTheirColumnsInSharedMemory) {

@@ -1,0 +1,56 @@
+// What a thread keeps in registers, in generated source: what a unit's passes read or compute
+// twice, and what all units read alike.
+#ifndef SINTER_SRC_CODEGEN_STITCH_KEEP_TEXT_H_
+#define SINTER_SRC_CODEGEN_STITCH_KEEP_TEXT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "src/codegen/stitch/element_loops.h"
+#include "src/codegen/stitch/emitter.h"
+#include "src/codegen/stitch/hold_text.h"
+#include "src/plan/stitch/spec.h"
+
+namespace sinter {
+
+class KeepText {
+ public:
+  KeepText(const StitchSpec& spec, const StitchProgram& program, const ElementLoops& loops,
+           StitchEmitter& emitter)
+      : spec_(spec), program_(program), loops_(loops), emitter_(emitter), holds_(spec, program) {}
+
+  // From what a first writing of all phases used: what is held from phase to phase.
+  void ChooseHeld(const std::vector<Used>& uses);
+  const HoldText& holds() const { return holds_; }
+
+  // Names for what is worth keeping of a phase's uses; of inputs, those that a unit reads for
+  // itself.
+  Kept Choose(const Used& used, bool inputs, bool values);
+  // Declares what is kept and reads inputs, all of a thread's reads at once; takes what an earlier
+  // phase holds and holds what a later one needs.
+  void Preload(const Kept& kept, bool flat, size_t phase);
+  // What every unit reads alike, computed once for all of a thread's elements, in front of the
+  // units; then `kept` names it.
+  absl::Status ComputeAlike(const Used& used, Kept& kept);
+
+ private:
+  absl::Status ComputeAlikeOf(const ElementLoop& loop, const Used& used,
+                              std::map<ElementKey, std::string>& names);
+  static std::string PackDeclaration(const Op& input, const std::string& name,
+                                     const PassShape& shape);
+  // The expression that reads a pack from memory.
+  std::string PackRead(const ElementKey& key, const Op& input, const ElementLoop& loop);
+  bool OfUnit(const ElementKey& key);
+
+  const StitchSpec& spec_;
+  const StitchProgram& program_;
+  const ElementLoops& loops_;
+  StitchEmitter& emitter_;
+  HoldText holds_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_STITCH_KEEP_TEXT_H_

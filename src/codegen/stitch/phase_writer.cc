@@ -1,0 +1,119 @@
+#include "src/codegen/stitch/phase_writer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "src/base/status.h"
+#include "src/codegen/stitch/kernel_frame.h"
+#include "src/codegen/stitch/pass_writer.h"
+
+namespace sinter {
+namespace {
+
+// Of what a phase used, what pass number `pass` reads.
+Used ReadBy(const Used& used, int pass) {
+  Used some;
+  for (const auto& [key, passes] : used.inputs) {
+    if (passes.count(pass) > 0) some.inputs[key] = {pass};
+  }
+  return some;
+}
+
+}  // namespace
+
+PhaseWriter::PhaseWriter(const StitchSpec& spec, const StitchProgram& program)
+    : spec_(spec),
+      program_(program),
+      emitter_(spec.body, program),
+      columns_(spec, program),
+      keep_(spec, program, loops_, emitter_) {}
+
+absl::StatusOr<std::string> PhaseWriter::Write() {
+  SINTER_RETURN_IF_ERROR(Run(nullptr).status());
+  const std::vector<Used> uses = std::move(uses_);
+  keep_.ChooseHeld(uses);
+  return Run(&uses);
+}
+
+absl::StatusOr<std::string> PhaseWriter::Run(const std::vector<Used>* uses) {
+  std::string text;
+  uses_.clear();
+  passes_ = 0;
+  for (size_t i = 0; i < program_.phases.size(); ++i) {
+    const Used* used = uses == nullptr ? nullptr : &(*uses)[i];
+    SINTER_ASSIGN_OR_RETURN(const std::string phase, Phase(i, used));
+    absl::StrAppend(&text, "  {\n", phase, "  }\n");
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> PhaseWriter::Phase(size_t number, const Used* used) {
+  const StitchPhase& phase = program_.phases[number];
+  emitter_.StartUses();
+  emitter_.OpenScope();
+  absl::Status status;
+  if (!phase.loops.empty()) status.Update(Units(number, used));
+  for (const StitchLoop& loop : phase.flat) {
+    if (status.ok()) status.Update(Flat(loop, used));
+  }
+  const std::string text = emitter_.CloseScope();
+  SINTER_RETURN_IF_ERROR(status);
+  uses_.push_back(emitter_.used());
+  return absl::StrCat(columns_.Declarations(phase), text, columns_.Join(phase, emitter_));
+}
+
+absl::Status PhaseWriter::Units(size_t number, const Used* used) {
+  const StitchPhase& phase = program_.phases[number];
+  const StitchSchedule& s = spec_.schedule;
+  emitter_.ForgetRows();
+  Kept kept;
+  if (used != nullptr) {
+    kept = keep_.Choose(*used, s.keep_inputs, s.keep_values);
+    SINTER_RETURN_IF_ERROR(keep_.ComputeAlike(*used, kept));
+  }
+  emitter_.SetKept(kept);
+  emitter_.OpenScope();
+  keep_.Preload(kept, false, number);
+  absl::Status status;
+  for (const StitchLoop& loop : phase.loops) {
+    if (!status.ok()) break;
+    const PassShape shape = ShapeOf(spec_.body, s, loop, false);
+    PassWriter writer(spec_, program_, emitter_);
+    status.Update(writer.Write(loop, shape, loops_.Of(shape, emitter_.space()), passes_++));
+  }
+  const std::string inside = emitter_.CloseScope();
+  SINTER_RETURN_IF_ERROR(status);
+  emitter_.Append(
+      absl::StrCat(UnitLoopText(spec_, phase, keep_.holds().Counts(number)), inside, "  }\n"));
+  return absl::OkStatus();
+}
+
+absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
+  const PassShape shape = ShapeOf(spec_.body, spec_.schedule, loop, true);
+  const IndexVar element = loops_.Of(shape, emitter_.space());
+  Kept kept;
+  if (used != nullptr) kept = keep_.Choose(ReadBy(*used, passes_), true, false);
+  emitter_.SetKept(kept);
+  emitter_.OpenScope();
+  keep_.Preload(kept, true, 0);
+  PassWriter writer(spec_, program_, emitter_);
+  const absl::Status status = writer.Write(loop, shape, element, passes_++);
+  const std::string inside = emitter_.CloseScope();
+  SINTER_RETURN_IF_ERROR(status);
+  emitter_.Append(FlatLoopText(shape, inside));
+  return absl::OkStatus();
+}
+
+std::string PhaseWriter::FlatLoopText(const PassShape& shape, const std::string& inside) const {
+  const int64_t tile =
+      int64_t{spec_.schedule.block_threads} / shape.split * shape.width * shape.turns;
+  return absl::Substitute(
+      "  for (long long base = blockIdx.x * $0ll, count = $1; base < count;\n"
+      "       base += gridDim.x * $0ll) {\n    constexpr bool live = true;\n$2  }\n",
+      tile,
+      shape.symbolic ? absl::StrCat(shape.elements, "ll * m") : absl::StrCat(shape.elements, "ll"),
+      inside);
+}
+
+}  // namespace sinter

@@ -1,0 +1,46 @@
+// PhaseWriter: the phases of one kernel: units and flat loops of each, what is kept between their
+// passes, the joining of column reductions behind them.
+#ifndef SINTER_SRC_CODEGEN_STITCH_PHASE_WRITER_H_
+#define SINTER_SRC_CODEGEN_STITCH_PHASE_WRITER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/codegen/stitch/column_text.h"
+#include "src/codegen/stitch/element_loops.h"
+#include "src/codegen/stitch/emitter.h"
+#include "src/codegen/stitch/keep_text.h"
+#include "src/plan/stitch/spec.h"
+
+namespace sinter {
+
+class PhaseWriter {
+ public:
+  PhaseWriter(const StitchSpec& spec, const StitchProgram& program);
+
+  // All phases, each in braces. FAILED_PRECONDITION when the schedule's vectors cannot express the
+  // body.
+  absl::StatusOr<std::string> Write();
+
+ private:
+  // `uses`: of a first run, by phase; what passes share is known after it.
+  absl::StatusOr<std::string> Run(const std::vector<Used>* uses);
+  absl::StatusOr<std::string> Phase(size_t number, const Used* used);
+  absl::Status Units(size_t number, const Used* used);
+  absl::Status Flat(const StitchLoop& loop, const Used* used);
+  std::string FlatLoopText(const PassShape& shape, const std::string& inside) const;
+
+  const StitchSpec& spec_;
+  const StitchProgram& program_;
+  StitchEmitter emitter_;
+  const ColumnText columns_;
+  ElementLoops loops_;
+  KeepText keep_;
+  std::vector<Used> uses_;
+  int passes_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CODEGEN_STITCH_PHASE_WRITER_H_

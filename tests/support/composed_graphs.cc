@@ -1,0 +1,100 @@
+#include "tests/support/composed_graphs.h"
+
+#include <utility>
+#include <vector>
+
+#include "src/chain/builder.h"
+
+namespace sinter::testing {
+namespace {
+
+// A builder whose errors end the test; extent 0 is M.
+class Graph {
+ public:
+  ValueId In(const std::vector<int64_t>& extents, DType dtype) {
+    return b_.Input({dtype, Dims(extents)}).value();
+  }
+  ValueId Wide(ValueId a) { return b_.Cast(a, DType::kF32).value(); }
+  ValueId Cast(ValueId a, DType dtype) { return b_.Cast(a, dtype).value(); }
+  ValueId Unary(UnaryKind kind, ValueId a) { return b_.Unary(kind, a).value(); }
+  // `b` is spread to the dims of `a`.
+  ValueId Binary(BinaryKind kind, ValueId a, ValueId b) {
+    const std::vector<Dim> dims = b_.TypeOf(a).dims;
+    return b_.Binary(kind, a, b_.Broadcast(b, dims).value()).value();
+  }
+  ValueId Reduce(ReduceKind kind, ValueId a, int32_t axis, bool keepdims = true) {
+    return b_.Reduce(kind, a, {axis}, keepdims).value();
+  }
+  ValueId Reshape(ValueId a, const std::vector<int64_t>& extents) {
+    return b_.Reshape(a, Dims(extents)).value();
+  }
+  ValueId Spread(ValueId a, const std::vector<int64_t>& extents) {
+    return b_.Broadcast(a, Dims(extents)).value();
+  }
+  ValueId Scalar(double value) { return b_.Scalar(value, DType::kF32).value(); }
+  ChainBuilder& builder() { return b_; }
+
+  Chain Finish(const std::vector<ValueId>& outputs) {
+    for (ValueId output : outputs) b_.Output(output).IgnoreError();
+    return b_.Finish().value();
+  }
+
+ private:
+  static std::vector<Dim> Dims(const std::vector<int64_t>& extents) {
+    std::vector<Dim> dims;
+    for (int64_t extent : extents) dims.push_back(extent == 0 ? Dim::M() : Dim::Constant(extent));
+    return dims;
+  }
+
+  ChainBuilder b_;
+};
+
+ValueId Softmax(Graph& g, ValueId x, int32_t axis) {
+  const ValueId shifted = g.Binary(BinaryKind::kSub, x, g.Reduce(ReduceKind::kMax, x, axis));
+  const ValueId e = g.Unary(UnaryKind::kExp, shifted);
+  return g.Binary(BinaryKind::kDiv, e, g.Reduce(ReduceKind::kSum, e, axis));
+}
+
+}  // namespace
+
+Chain PooledAttention(int64_t batch, int64_t steps, int64_t depth, bool product) {
+  Graph g;
+  const ValueId t = g.Wide(g.In({batch, steps}, DType::kBF16));
+  const ValueId mask = g.Wide(g.In({batch, steps}, DType::kBF16));
+  const ValueId v = g.In({batch, steps, depth}, DType::kBF16);
+  const ValueId p = Softmax(g, g.Binary(BinaryKind::kAdd, t, mask), 1);
+  ValueId pooled = -1;
+  if (product) {
+    pooled = g.builder().Matmul(g.Reshape(p, {batch, 1, steps}), g.Wide(v)).value();
+  } else {
+    const ValueId spread = g.Spread(g.Reshape(p, {batch, steps, 1}), {batch, steps, depth});
+    pooled = g.Reduce(ReduceKind::kSum, g.Binary(BinaryKind::kMul, spread, g.Wide(v)), 1, false);
+  }
+  return g.Finish({g.Cast(pooled, DType::kBF16)});
+}
+
+Chain TransposedProducts(int64_t batch, int64_t m, int64_t k, int64_t n) {
+  Graph g;
+  const ValueId a = g.In({batch, k, m}, DType::kF16), b = g.In({batch, k, n}, DType::kF16);
+  const ValueId c = g.In({batch, n, k}, DType::kF16);
+  const ValueId ab = g.builder().Matmul(a, b, true, false).value();
+  const ValueId ac = g.builder().Matmul(a, c, true, true).value();
+  return g.Finish({g.Cast(g.Binary(BinaryKind::kAdd, ab, ac), DType::kF16)});
+}
+
+Chain BatchNorm(int64_t rows, int64_t columns) {
+  Graph g;
+  const ValueId x = g.Wide(g.In({rows, columns}, DType::kBF16));
+  const ValueId gamma = g.In({columns}, DType::kF32), beta = g.In({columns}, DType::kF32);
+  const ValueId mean = g.Reduce(ReduceKind::kMean, x, 0);
+  const ValueId centred = g.Binary(BinaryKind::kSub, x, mean);
+  const ValueId variance = g.Reduce(ReduceKind::kMean, g.Unary(UnaryKind::kSquare, centred), 0);
+  const ValueId guarded = g.Binary(BinaryKind::kAdd, variance, g.Scalar(1e-5));
+  const ValueId normed = g.Binary(BinaryKind::kMul, centred, g.Unary(UnaryKind::kRsqrt, guarded));
+  const ValueId scaled =
+      g.Binary(BinaryKind::kAdd, g.Binary(BinaryKind::kMul, normed, gamma), beta);
+  const ValueId y = g.Cast(g.Unary(UnaryKind::kRelu, scaled), DType::kBF16);
+  return g.Finish({mean, variance, y});
+}
+
+}  // namespace sinter::testing
