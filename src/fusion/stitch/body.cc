@@ -1,5 +1,6 @@
 #include "src/fusion/stitch/body.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -12,8 +13,11 @@ namespace {
 
 class Extractor {
  public:
-  Extractor(const StitchGraph& graph, const NodeSet& vertices)
-      : graph_(graph), chain_(graph.chain()), vertices_(vertices) {}
+  Extractor(const StitchGraph& graph, const NodeSet& vertices, bool turn_reductions)
+      : graph_(graph),
+        chain_(graph.chain()),
+        vertices_(vertices),
+        turn_reductions_(turn_reductions) {}
 
   absl::StatusOr<StitchBody> Run() {
     FindNeeded();
@@ -54,8 +58,48 @@ class Extractor {
     if (!IsComputed(value)) return AddInput(value);
     Op op = chain_.op(value);
     for (ValueId& operand : op.operands) operand = ids_.at(operand);
+    if (turn_reductions_ && ReducesMiddle(op)) {
+      SINTER_ASSIGN_OR_RETURN(ids_[value], AddTurned(op));
+      return absl::OkStatus();
+    }
     SINTER_ASSIGN_OR_RETURN(ids_[value], Replay(builder_, op, false));
     return absl::OkStatus();
+  }
+
+  static bool Reduces(const Op& op, size_t axis) {
+    return std::count(op.axes.begin(), op.axes.end(), static_cast<int32_t>(axis)) > 0;
+  }
+
+  // Whether the reduced axes are neither the first nor the last ones, not counting extents of 1.
+  bool ReducesMiddle(const Op& op) const {
+    if (op.kind != OpKind::kReduce) return false;
+    const std::vector<Dim>& dims = builder_.TypeOf(op.operands[0]).dims;
+    int runs = 0;  // of axes that are reduced, or are not
+    bool last = false;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] == Dim::Constant(1)) continue;
+      const bool reduced = Reduces(op, i);
+      runs += runs == 0 || reduced != last;
+      last = reduced;
+    }
+    return runs > 2;
+  }
+
+  // The kept axes first. Precondition: operands are the builder's.
+  absl::StatusOr<ValueId> AddTurned(const Op& op) {
+    std::vector<int32_t> order, axes;
+    const int rank = builder_.TypeOf(op.operands[0]).rank();
+    for (const bool reduced : {false, true}) {
+      for (int32_t i = 0; i < rank; ++i) {
+        if (Reduces(op, static_cast<size_t>(i)) != reduced) continue;
+        if (reduced) axes.push_back(static_cast<int32_t>(order.size()));
+        order.push_back(i);
+      }
+    }
+    SINTER_ASSIGN_OR_RETURN(const ValueId turned, builder_.Transpose(op.operands[0], order));
+    SINTER_ASSIGN_OR_RETURN(const ValueId rows, builder_.Reduce(op.reduce, turned, axes));
+    if (!op.keepdims) return rows;
+    return builder_.Reshape(rows, op.type.dims);
   }
 
   absl::Status AddInput(ValueId value) {
@@ -120,6 +164,7 @@ class Extractor {
   const StitchGraph& graph_;
   const Chain& chain_;
   const NodeSet& vertices_;
+  const bool turn_reductions_;
   ChainBuilder builder_;
   StitchBody result_;
   std::map<ValueId, ValueId> ids_;        // of the chain -> of the builder
@@ -144,8 +189,9 @@ std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value) {
                      : ContiguousStrides(op.type.dims);
 }
 
-absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices) {
-  return Extractor(graph, vertices).Run();
+absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
+                                       bool turn_reductions) {
+  return Extractor(graph, vertices, turn_reductions).Run();
 }
 
 }  // namespace sinter

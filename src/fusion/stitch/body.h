@@ -27,7 +27,10 @@ struct StitchBody {
 // members, with its strides, and its alias if the body reads that input; every other value that a
 // vertex outside reads or that must be stored, contiguous. Equal patterns of equal graphs give
 // equal canonical bytes.
-absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices);
+// `turn_reductions`: a reduction over axes that are neither the first nor the last ones reads its
+// operand through a transpose that puts them last, so that its kept axes are units of rows.
+absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
+                                       bool turn_reductions = false);
 
 // Strides that `value` has in memory, as above.
 std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);

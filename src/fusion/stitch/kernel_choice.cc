@@ -6,11 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/fusion/stitch/kernel_joiner.h"
 
 namespace sinter {
 namespace {
 
 constexpr size_t kMostRefusals = 8;  // told in a plan's note
+// A kernel is slow from this multiple of what the delta-evaluator expects, and this much, on.
+constexpr double kSlow = 1.5, kSlowUs = 1;
+constexpr int kMostBodies = 400;  // different ones, beyond which slow kernels are taken as they are
 
 class Chooser {
  public:
@@ -47,15 +51,24 @@ class Chooser {
     }
     const std::vector<NodeSet> components = Components(vertices);
     const int barriers = evaluator_->TimeOf(vertices).barriers;
-    if (whole.ok() && components.size() == 1 && barriers == 0) return Kernels{*std::move(whole)};
+    if (whole.ok() && components.size() == 1 && barriers == 0 && !IsSlow(*whole)) {
+      return Kernels{*std::move(whole)};
+    }
     absl::StatusOr<Kernels> parts =
         SettleAll(components.size() > 1 ? Apart(components) : Cut(vertices));
+    if (parts.ok()) KernelJoiner(graph_, evaluator_, latency_).Join(&*parts);
     if (!whole.ok()) {
       NoteRefusal(std::string(whole.status().message()));
       return parts;
     }
     if (parts.ok() && Sum(*parts) < whole->us) return parts;
     return Kernels{*std::move(whole)};
+  }
+
+  // Whether a kernel takes much longer than its bytes do, so that parts may be faster.
+  bool IsSlow(const CostedKernel& whole) {
+    const double expected = evaluator_->TimeOf(whole.vertices).total();
+    return whole.us > kSlow * expected + kSlowUs && latency_->bodies() < kMostBodies;
   }
 
   void NoteRefusal(std::string why) {

@@ -30,11 +30,15 @@ class LatencyEvaluator {
  public:
   explicit LatencyEvaluator(StitchCosts* costs) : costs_(costs) {}
 
+  // A body that is refused is tried once more with its reductions turned (ExtractBody); the error
+  // is that of the first try.
   absl::StatusOr<CostedKernel> Evaluate(const StitchGraph& graph, const NodeSet& vertices);
   // Different bodies asked for so far.
   int bodies() const { return static_cast<int>(known_.size()); }
 
  private:
+  absl::StatusOr<CostedKernel> Evaluate(const NodeSet& vertices, StitchBody body);
+
   StitchCosts* costs_;
   std::map<Digest, absl::StatusOr<double>> known_;  // by canonical digest
 };

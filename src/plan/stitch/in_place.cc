@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,14 +37,19 @@ class Reader {
     return space_.Canonical(LinearIndex(DimsOfRoot(body_, root), at));
   }
 
-  absl::StatusOr<Reads> ReadsOf(const StitchRoot& root, bool flat) {
+  // Every store asks it of every root: each is followed once. Valid as long as the reader.
+  absl::StatusOr<const Reads*> ReadsOf(const StitchRoot& root, bool flat) {
+    const auto [known, fresh] =
+        known_.try_emplace({flat, root.kind == StitchRoot::kStore, root.value});
+    if (!fresh) return &known->second;
     SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
     reads_.clear();
     seen_.clear();
     flat_ = flat;
     const Op& op = body_.op(root.value);
     Visit(root.kind == StitchRoot::kStore ? root.value : op.operands[0], at);
-    return std::move(reads_);
+    known->second = std::move(reads_);
+    return &known->second;
   }
 
  private:
@@ -105,6 +111,7 @@ class Reader {
   const IndexVar unit_, element_;
   bool flat_ = false;
   Reads reads_;
+  std::map<std::tuple<bool, bool, ValueId>, Reads> known_;  // by flat, whether stored, value
   std::set<std::pair<ValueId, Position>> seen_;
 };
 
@@ -149,9 +156,9 @@ class Settler {
   // Whether `reader` reads `input`; refuses when it does so elsewhere than at `stored`.
   absl::StatusOr<bool> ReadsThere(const StitchRoot& store, const Index& stored,
                                   const StitchRoot& reader, bool flat) {
-    SINTER_ASSIGN_OR_RETURN(const Reads reads, reader_.ReadsOf(reader, flat));
-    const auto found = reads.find(SharedInput(store));
-    if (found == reads.end()) return false;
+    SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(reader, flat));
+    const auto found = reads->find(SharedInput(store));
+    if (found == reads->end()) return false;
     if (found->second == std::set<Index>{stored}) return true;
     return Refuse(store);
   }
@@ -197,16 +204,16 @@ class Settler {
 
   // Whoever reads an input comes before whoever stores into its buffer.
   absl::Status Order(bool flat, StitchLoop& loop) {
-    std::vector<Reads> reads;
+    std::vector<const Reads*> reads;
     for (const StitchRoot& root : loop.roots) {
-      SINTER_ASSIGN_OR_RETURN(Reads of, reader_.ReadsOf(root, flat));
-      reads.push_back(std::move(of));
+      SINTER_ASSIGN_OR_RETURN(const Reads* of, reader_.ReadsOf(root, flat));
+      reads.push_back(of);
     }
     std::vector<StitchRoot> ordered;
     std::vector<bool> placed(loop.roots.size());
     const auto waits = [&](size_t i) {
       for (size_t j = 0; j < placed.size(); ++j) {
-        if (j != i && !placed[j] && reads[j].count(SharedInput(loop.roots[i])) > 0) return true;
+        if (j != i && !placed[j] && reads[j]->count(SharedInput(loop.roots[i])) > 0) return true;
       }
       return false;
     };

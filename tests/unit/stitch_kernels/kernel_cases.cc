@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/plan/stitch/program.h"
 #include "src/search/stitch_search.h"
@@ -68,6 +69,17 @@ void AddComposed(Cases* cases) {
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 
+// Sums over the middle axis, which the fusion explorer turns into sums over rows.
+Chain TurnedSums() {
+  ChainBuilder builder;
+  const ValueId x =
+      *builder.Input({DType::kF32, {Dim::M(), Dim::Constant(300), Dim::Constant(7)}}, {});
+  const ValueId turned = *builder.Transpose(x, {0, 2, 1});
+  const ValueId sums = *builder.Reduce(ReduceKind::kSum, turned, {2});
+  if (!builder.Output(sums).ok()) return Chain();
+  return *builder.Finish();
+}
+
 }  // namespace
 
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
@@ -104,6 +116,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
   }
   AddComposed(&cases);
+  cases.Add("turned", TurnedSums(), 5, 4);
   for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
     cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 0,
               options.kinds);

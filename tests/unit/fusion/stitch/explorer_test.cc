@@ -8,10 +8,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/kernel_choice.h"
+#include "src/fusion/stitch/kernel_joiner.h"
 #include "src/fusion/stitch/remote_fusion.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -255,6 +257,75 @@ TEST(ChooseKernels, CutsWhatIsRefusedAndSaysWhy) {
   NodeSet covered(graph.size());
   for (const CostedKernel& kernel : chosen->kernels) covered.Unite(kernel.vertices);
   EXPECT_TRUE(covered == Everything(graph));
+}
+
+// Charges much for a sine beside anything else.
+class SlowSines : public StitchCosts {
+ public:
+  absl::StatusOr<double> LatencyUs(const Chain& body) override {
+    bool sine = false;
+    int others = 0;
+    for (const Op& op : body.ops()) {
+      const bool is_sine = op.kind == OpKind::kUnary && op.unary == UnaryKind::kSin;
+      sine |= is_sine;
+      others += op.kind == OpKind::kUnary && !is_sine;
+    }
+    SINTER_ASSIGN_OR_RETURN(const double us, simple_.LatencyUs(body));
+    return sine && others > 0 ? us + 1000 : us;
+  }
+
+ private:
+  testing::SimpleCosts simple_;
+};
+
+TEST(ChooseKernels, CutsOutWhatIsSlowInCompanyAndJoinsTheRest) {
+  testing::Graph g;
+  ValueId x = g.In(DType::kF32, {1024, 1024});
+  for (int i = 0; i < 11; ++i) x = g.Un(i == 3 ? UnaryKind::kSin : UnaryKind::kTanh, x);
+  g.Out(x);
+  const StitchGraph graph = GraphOf(g.Finish(), false);
+  ASSERT_EQ(graph.size(), 11);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  PatternSet plan(graph);
+  std::vector<int> all;
+  for (int v = 0; v < graph.size(); ++v) all.push_back(v);
+  plan.Add({StitchPattern::Of(graph, all), 1});
+  SlowSines costs;
+  LatencyEvaluator latency(&costs);
+  const auto chosen = ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  std::vector<int> sizes;
+  for (const CostedKernel& kernel : chosen->kernels) sizes.push_back(kernel.vertices.size());
+  EXPECT_THAT(sizes, ElementsAre(3, 1, 7));
+}
+
+TEST(KernelJoiner, NeverJoinsKernelsThatWouldWaitForOneAnother) {
+  // a -> b -> d and a -> c -> d: {a, d} would wait for b.
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {1024, 1024});
+  const ValueId a = g.Un(UnaryKind::kTanh, x);
+  const ValueId b = g.Un(UnaryKind::kSin, a), c = g.Un(UnaryKind::kExp, a);
+  g.Out(g.Add(g.Add(b, c), a));
+  const StitchGraph graph = GraphOf(g.Finish(), false);
+  DeltaEvaluator evaluator(graph, H200(), {});
+  SlowSines costs;
+  LatencyEvaluator latency(&costs);
+  std::vector<CostedKernel> kernels;
+  for (int v = 0; v < graph.size(); ++v) {
+    kernels.push_back(*latency.Evaluate(graph, SetOf(graph, {v})));
+  }
+  KernelJoiner(graph, &evaluator, &latency).Join(&kernels);
+  EXPECT_LT(kernels.size(), 5u);
+  NodeSet done(graph.size());
+  for (const CostedKernel& kernel : kernels) {
+    NodeSet with = done;
+    with.Unite(kernel.vertices);
+    kernel.vertices.ForEach([&](int v) {
+      for (int p : graph.vertex(v).producers) EXPECT_TRUE(with.Contains(p)) << v << " needs " << p;
+    });
+    done = with;
+  }
+  EXPECT_EQ(done.size(), graph.size());
 }
 
 TEST(ChooseKernels, NamesTheOpThatIsRefusedAlone) {

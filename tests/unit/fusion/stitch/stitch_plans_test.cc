@@ -123,6 +123,28 @@ TEST(StitchPlans, ThereIsAlwaysAPlanThatIsNamedUnfused) {
   }
 }
 
+TEST(StitchPlans, LongReductionsOverTheMiddleAreRowsOfAView) {
+  for (const bool keepdims : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kF32, {4, 5000, 6});
+    const ValueId sums = g.Reduce(ReduceKind::kSum, g.Un(UnaryKind::kTanh, x), 1, keepdims);
+    g.Out(sums);
+    if (keepdims) g.Out(g.Mul(g.Spread(sums, x), x));
+    const Chain chain = g.Finish();
+    const FusionResult result = PlansOf(chain, 1);
+    for (const Plan& plan : All(result)) {
+      EXPECT_LT(testing::WorstError(chain, plan, 1, 11), 1e-4) << plan.name;
+    }
+  }
+}
+
+TEST(StitchPlans, EveryRandomGraphHasAPlan) {
+  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 2) {
+    const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed, {1 << 20}), 1, H200(), {});
+    EXPECT_TRUE(plans.ok()) << seed << ": " << plans.status();
+  }
+}
+
 // The norm is a stitch, the products take everything else: two kernels where they share one, three
 // where they do not, and no plan but the unfused one has more.
 TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {

@@ -1,0 +1,99 @@
+#include "src/fusion/stitch/kernel_joiner.h"
+
+#include <cstddef>
+#include <set>
+#include <utility>
+
+namespace sinter {
+namespace {
+
+// Least saving, in microseconds: predictions that differ by rounding are equal.
+constexpr double kLeastUs = 1e-6;
+
+}  // namespace
+
+// Whether one reads what the other gives, or both read one tensor.
+bool KernelJoiner::Meet(const NodeSet& a, const NodeSet& b) const {
+  std::set<int> tensors;
+  a.ForEach([&](int v) {
+    tensors.insert(graph_.vertex(v).tensor);
+    for (const StitchRead& read : graph_.vertex(v).reads) tensors.insert(read.tensor);
+  });
+  bool meet = false;
+  b.ForEach([&](int v) {
+    meet |= tensors.count(graph_.vertex(v).tensor) > 0;
+    for (const StitchRead& read : graph_.vertex(v).reads) meet |= tensors.count(read.tensor) > 0;
+  });
+  return meet;
+}
+
+std::optional<CostedKernel> KernelJoiner::Try(const NodeSet& both) {
+  if (both.size() > kMostVertices || tries_ == kMostTries) return std::nullopt;
+  if (!evaluator_->IsLegal(StitchPattern::Of(graph_, both.ToVector()))) return std::nullopt;
+  ++tries_;
+  absl::StatusOr<CostedKernel> kernel = latency_->Evaluate(graph_, both);
+  if (!kernel.ok()) return std::nullopt;
+  return *std::move(kernel);
+}
+
+// The kernel of both, if there is one.
+const std::optional<CostedKernel>& KernelJoiner::Joined(const CostedKernel& a,
+                                                        const CostedKernel& b) {
+  NodeSet both = a.vertices;
+  both.Unite(b.vertices);
+  auto known = known_.find(both);
+  if (known == known_.end()) known = known_.emplace(both, Try(both)).first;
+  return known->second;
+}
+
+// Into an order in which they can run; false when they wait for one another.
+bool KernelJoiner::Sort(Kernels* kernels) const {
+  Kernels open = std::move(*kernels), sorted;
+  const auto waits = [&](const CostedKernel& kernel) {
+    NodeSet needed(graph_.size());
+    kernel.vertices.ForEach([&](int v) { needed.Unite(graph_.Before(v)); });
+    for (const CostedKernel& other : open) {
+      if (&other != &kernel && needed.Intersects(other.vertices)) return true;
+    }
+    return false;
+  };
+  while (!open.empty()) {
+    size_t next = 0;
+    while (next < open.size() && waits(open[next])) ++next;
+    if (next == open.size()) return false;
+    sorted.push_back(std::move(open[next]));
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(next));
+  }
+  *kernels = std::move(sorted);
+  return true;
+}
+
+// With the best pair joined; empty when none saves anything.
+KernelJoiner::Kernels KernelJoiner::BestJoined(const Kernels& kernels) {
+  Kernels best;
+  double saved = kLeastUs;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    for (size_t k = i + 1; k < kernels.size(); ++k) {
+      if (kernels.size() > kMostPacked && !Meet(kernels[i].vertices, kernels[k].vertices)) continue;
+      const std::optional<CostedKernel>& both = Joined(kernels[i], kernels[k]);
+      if (!both.has_value() || kernels[i].us + kernels[k].us - both->us <= saved) continue;
+      Kernels joined = kernels;
+      joined[i] = *both;
+      joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(k));
+      if (!Sort(&joined)) continue;
+      saved = kernels[i].us + kernels[k].us - both->us;
+      best = std::move(joined);
+    }
+  }
+  return best;
+}
+
+void KernelJoiner::Join(Kernels* kernels) {
+  while (kernels->size() > 1) {
+    Kernels joined = BestJoined(*kernels);
+    if (joined.empty()) return;
+    *kernels = std::move(joined);
+  }
+}
+
+}  // namespace sinter
