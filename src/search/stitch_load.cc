@@ -33,7 +33,7 @@ double DistinctAt(const Op& input, int64_t m) {
 // A sub-root in its own right: whoever reads it does not compute it.
 bool IsJoined(const StitchProgram& program, ValueId id) {
   const ReduceUse use = program.uses[static_cast<size_t>(id)];
-  return use == ReduceUse::kRow || use == ReduceUse::kColumn;
+  return use != ReduceUse::kNone && use != ReduceUse::kSerial;
 }
 
 // Ops between a root and the sub-roots and inputs that it reads.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/plan/stitch/program.h"
+#include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/stitch_load.h"
 
@@ -270,6 +271,7 @@ class Enumerator {
   }
 
   void Keeps(StitchSchedule s) {
+    if (!SegmentsFit(body_, program_, s)) return;
     StitchLoop main;
     main.elements = MainElements(program_);
     const int64_t turns = LoopTurns(body_, s, main);
@@ -356,7 +358,10 @@ class Enumerator {
   }
 
   void Add(const StitchSchedule& s) {
-    if (StitchSharedBytes(body_, program_, s) > model_.shared_bytes_per_block) return;
+    const int64_t shared = StitchSharedBytes(body_, program_, s);
+    if (shared > model_.shared_bytes_per_block) return;
+    // Blocks that wait for one another are all resident.
+    if (Cooperative() && (shared + kSharedOfSystem) * s.blocks_per_sm > kSharedPerSm) return;
     if (!CheckStitchFields(s).ok()) return;
     out_->push_back({s, PredictProgram(body_, program_, s, loads_.Of(s), bucket_, model_)});
   }

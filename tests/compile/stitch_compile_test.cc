@@ -168,7 +168,8 @@ TEST_F(StitchCompile, Compositions) {
   AddBest("products", testing::TransposedProducts(64, 16, 64, 32), 1, 4);
   AddBest("batchnorm", testing::BatchNorm(25088, 256), 1, 6);
   AddBest("batchnorm of M rows", testing::BatchNorm(0, 1024), 4096, 6);
-  EXPECT_EQ(bodies_, 5);
+  AddBest("rope", testing::NormRope(64, 32, 8, 128), 1, 6);
+  EXPECT_EQ(bodies_, 6);
   CompileAll();
 }
 

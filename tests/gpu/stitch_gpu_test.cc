@@ -233,6 +233,8 @@ TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
       {"attention", "", testing::PooledAttention(256, 100, 36, false), 1},
       {"product", "", testing::PooledAttention(256, 100, 36, true), 1},
       {"products", "", testing::TransposedProducts(33, 7, 70, 12), 1},
+      {"rope", "", testing::NormRope(64, 32, 8, 128), 1},
+      {"rope of M rows", "", testing::NormRope(0, 6, 1, 64), 333},
       {"batchnorm", "", testing::BatchNorm(25088, 256), 1},
       {"batchnorm that is held in part", "", testing::BatchNorm(40000, 1024), 1},
       {"batchnorm of M rows", "", testing::BatchNorm(0, 320), 5000},

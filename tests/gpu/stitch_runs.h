@@ -59,7 +59,8 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
 
 // At most `count` of SearchStitch's whole ranking: the best, the best of every kind that there is
 // (flat, units of a thread, of warps, of blocks, of clusters; kept inputs, values and what all
-// units read alike and what phases hold; shared reductions; several phases; narrow vectors), the rest spread over the ranking. Ascending.
+// units read alike and what phases hold; shared reductions; several phases; narrow vectors), the
+// rest spread over the ranking. Ascending.
 absl::StatusOr<std::vector<StitchSchedule>> VariedSchedules(const Chain& chain, int64_t bucket,
                                                             const DeviceModel& model, size_t count);
 

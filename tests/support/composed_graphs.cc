@@ -31,6 +31,14 @@ class Graph {
   ValueId Spread(ValueId a, const std::vector<int64_t>& extents) {
     return b_.Broadcast(a, Dims(extents)).value();
   }
+  // Elements [from, to) of an axis.
+  ValueId Slice(ValueId a, size_t axis, int64_t from, int64_t to) {
+    const std::vector<Dim> dims = b_.TypeOf(a).dims;
+    std::vector<int64_t> starts(dims.size());
+    std::vector<Dim> limits = dims;
+    starts[axis] = from, limits[axis] = Dim::Constant(to);
+    return b_.Slice(a, starts, limits).value();
+  }
   ValueId Scalar(double value) { return b_.Scalar(value, DType::kF32).value(); }
   ChainBuilder& builder() { return b_; }
 
@@ -80,6 +88,29 @@ Chain TransposedProducts(int64_t batch, int64_t m, int64_t k, int64_t n) {
   const ValueId ab = g.builder().Matmul(a, b, true, false).value();
   const ValueId ac = g.builder().Matmul(a, c, true, true).value();
   return g.Finish({g.Cast(g.Binary(BinaryKind::kAdd, ab, ac), DType::kF16)});
+}
+
+Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim) {
+  Graph g;
+  const int64_t half = dim / 2;
+  const ValueId q = g.In({rows, q_heads, dim}, DType::kBF16);
+  const ValueId k = g.In({rows, k_heads, dim}, DType::kBF16);
+  const ValueId cos = g.Reshape(g.In({rows, half}, DType::kF32), {rows, 1, half});
+  const ValueId sin = g.Reshape(g.In({rows, half}, DType::kF32), {rows, 1, half});
+  std::vector<ValueId> outputs;
+  for (const ValueId narrow : {q, k}) {
+    const ValueId x = g.Wide(narrow);
+    const ValueId mean = g.Reduce(ReduceKind::kMean, g.Unary(UnaryKind::kSquare, x), 2);
+    const ValueId guarded = g.Binary(BinaryKind::kAdd, mean, g.Scalar(1e-6));
+    const ValueId y = g.Binary(BinaryKind::kMul, x, g.Unary(UnaryKind::kRsqrt, guarded));
+    const ValueId a = g.Slice(y, 2, 0, half), b = g.Slice(y, 2, half, dim);
+    const ValueId left = g.Binary(BinaryKind::kSub, g.Binary(BinaryKind::kMul, a, cos),
+                                  g.Binary(BinaryKind::kMul, b, sin));
+    const ValueId right = g.Binary(BinaryKind::kAdd, g.Binary(BinaryKind::kMul, b, cos),
+                                   g.Binary(BinaryKind::kMul, a, sin));
+    outputs.push_back(g.Cast(g.builder().Concat({left, right}, 2).value(), DType::kBF16));
+  }
+  return g.Finish(outputs);
 }
 
 Chain BatchNorm(int64_t rows, int64_t columns) {

@@ -15,6 +15,10 @@ Chain PooledAttention(int64_t batch, int64_t steps, int64_t depth, bool product)
 // a^T b + a^T b^T of a[batch, k, m], b[batch, k, n] and b'[batch, n, k]. f16 to f16.
 Chain TransposedProducts(int64_t batch, int64_t m, int64_t k, int64_t n);
 
+// rmsnorm over the last axis of q[rows, q_heads, dim] and k[rows, k_heads, dim], halves then turned
+// by cos and sin[rows, dim / 2]. rows 0: M. bf16 to bf16.
+Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim);
+
 // Batch normalisation of x[rows, columns] as training does it, with relu; both statistics are
 // outputs. rows 0: M. bf16 to bf16, statistics f32.
 Chain BatchNorm(int64_t rows, int64_t columns);

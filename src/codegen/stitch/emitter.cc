@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/segment.h"
 
 namespace sinter {
 
@@ -141,6 +142,11 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       const auto row = rows_.find(id);
       if (use == ReduceUse::kRow && row != rows_.end() && IsOfUnit(op, at, unit_, space_)) {
         return Emitted{row->second, false, kUnitDepth};
+      }
+      const auto segment = segments_.find({id, element_});
+      if (segment != segments_.end() &&
+          IsOfSegment(body_, program_, op, at, unit_, element_, space_)) {
+        return Emitted{absl::StrCat(segment->second, "[j]"), false, kElementDepth};
       }
       return Serial(id, at);
     }

@@ -70,7 +70,14 @@ class StitchEmitter {
 
   // A result of an earlier pass or phase.
   void SetRow(ValueId row, const std::string& name) { rows_[row] = name; }
-  void ForgetRows() { rows_.clear(); }
+  void ForgetRows() {
+    rows_.clear();
+    segments_.clear();
+  }
+  // Of the segments that loop `element` walks: `name[j]` in turn j.
+  void SetSegment(ValueId id, IndexVar element, const std::string& name) {
+    segments_[{id, element}] = name;
+  }
   void SetColumn(ValueId column, const std::string& results) { columns_[column] = results; }
 
   // Element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
@@ -126,6 +133,7 @@ class StitchEmitter {
   const std::vector<bool> exact_;  // ExactOps
   std::vector<Scope> scopes_;
   std::map<ValueId, std::string> rows_, columns_;
+  std::map<std::pair<ValueId, IndexVar>, std::string> segments_;
   Kept kept_;
   std::set<ElementKey> computed_;  // of kept_.values: an earlier pass has filled them
   Used used_;

@@ -6,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
 
 namespace sinter {
@@ -26,6 +27,7 @@ bool RoundsAsStored(const Chain& body, const Op& op) {
 
 std::string RowName(ValueId id) { return absl::StrCat("row", id); }
 std::string ColumnName(ValueId id) { return absl::StrCat("column", id); }
+std::string SegmentName(ValueId id) { return absl::StrCat("segment", id); }
 
 PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
                   bool flat) {
@@ -38,8 +40,8 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
   shape.turns = flat ? schedule.chunks : LoopTurns(body, schedule, loop);
   bool columns = false;
   for (const StitchRoot& root : loop.roots) columns |= root.kind == StitchRoot::kColumn;
-  shape.whole_unroll =
-      flat || columns || schedule.keep_inputs || schedule.keep_values || schedule.keep_alike;
+  shape.whole_unroll = flat || columns || loop.segments || schedule.keep_inputs ||
+                       schedule.keep_values || schedule.keep_alike;
   return shape;
 }
 
@@ -98,6 +100,11 @@ absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, I
     emitter_.Add(kUnitDepth, absl::StrCat(word, " ", RowName(root.value), " = ",
                                           JoinName(op.reduce), "::empty(", word, "{});"));
   }
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kSegment) continue;
+    emitter_.Add(kUnitDepth, absl::StrCat(WordName(spec_.body.op(root.value).type.dtype), " ",
+                                          SegmentName(root.value), "[", shape.turns, "];"));
+  }
   emitter_.OpenScope();
   absl::Status status;
   for (const StitchRoot& root : loop.roots) {
@@ -120,6 +127,8 @@ absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
       return Row(root, at);
     case StitchRoot::kColumn:
       return Column(root, at);
+    case StitchRoot::kSegment:
+      return Segment(root, at);
   }
   return absl::OkStatus();
 }
@@ -173,6 +182,26 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
                                 emitter_.EachText(), name, JoinName(op.reduce),
                                 WordName(op.type.dtype), value.Each()));
+  return absl::OkStatus();
+}
+
+// Where lanes cannot join a segment, whoever reads it computes it.
+absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
+  const Op& op = spec_.body.op(root.value);
+  const int lanes = SegmentLanes(spec_.body, spec_.schedule, op, emitter_.width());
+  if (lanes == 0 || split_ > 1) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
+  const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
+  emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string name = SegmentName(root.value), join = JoinName(op.reduce);
+  emitter_.Add(
+      absl::Substitute("$0[j] = join_lanes<$1, $2>(fold<$1>($3));", name, join, lanes, words));
+  if (op.reduce == ReduceKind::kMean) {
+    const auto count = static_cast<double>(ReducedElements(spec_.body, op));
+    emitter_.Add(absl::StrCat(name, "[j] *= ", FloatText(1.0 / count), ";"));
+  }
+  emitter_.SetSegment(root.value, emitter_.element(), name);
   return absl::OkStatus();
 }
 

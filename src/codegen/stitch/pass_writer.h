@@ -45,6 +45,7 @@ class PassWriter {
   absl::Status Store(const StitchRoot& root, const Position& at);
   absl::Status Row(const StitchRoot& root, const Position& at);
   absl::Status Column(const StitchRoot& root, const Position& at);
+  absl::Status Segment(const StitchRoot& root, const Position& at);
   // Of what one thread does for an element: the first of the lanes that share it, of a live unit.
   std::string Once() const;
   void JoinRows(const StitchLoop& loop);
@@ -55,9 +56,10 @@ class PassWriter {
   int split_ = 1;  // of the pass
 };
 
-// Names of a row reduction's and a column reduction's accumulators.
+// Names of the accumulators of reductions of rows, columns and segments.
 std::string RowName(ValueId id);
 std::string ColumnName(ValueId id);
+std::string SegmentName(ValueId id);
 
 }  // namespace sinter
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/plan/stitch/in_place.h"
+#include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/serial.h"
 
 namespace sinter {
@@ -87,6 +88,7 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
   };
   if (ReducesTail(op, dims) && is_units(SpanOf(op, dims, false))) return ReduceUse::kRow;
   if (ReducesHead(op, dims) && is_units(SpanOf(op, dims, true))) return ReduceUse::kColumn;
+  if (program.owner >= 0 && HasSegments(body, program, op)) return ReduceUse::kSegment;
   return ReduceUse::kSerial;
 }
 
@@ -100,8 +102,13 @@ struct Needs {
 class Walk {
  public:
   Walk(const Chain& body, const StitchProgram& program, const std::map<ValueId, int>& column_phases,
-       IndexVar unit, IndexSpace& space)
-      : body_(body), program_(program), columns_(column_phases), unit_(unit), space_(space) {}
+       IndexVar unit, IndexVar element, IndexSpace& space)
+      : body_(body),
+        program_(program),
+        columns_(column_phases),
+        unit_(unit),
+        element_(element),
+        space_(space) {}
 
   absl::Status Visit(ValueId id, const Position& at) {
     if (!seen_.insert({id, at}).second) return absl::OkStatus();
@@ -162,6 +169,11 @@ class Walk {
       needs_.rows.insert(id);
       return absl::OkStatus();
     }
+    if (use == ReduceUse::kSegment && unit_ >= 0 &&
+        IsOfSegment(body_, program_, op, at, unit_, element_, space_)) {
+      needs_.rows.insert(id);
+      return absl::OkStatus();
+    }
     const int64_t count = ReducedElements(body_, op);
     if (count == 0 || count > kMostSerial) {
       return Refuse(id, op,
@@ -178,7 +190,7 @@ class Walk {
   const Chain& body_;
   const StitchProgram& program_;
   const std::map<ValueId, int>& columns_;
-  const IndexVar unit_;
+  const IndexVar unit_, element_;
   IndexSpace& space_;
   std::set<std::pair<ValueId, Position>> seen_;
   Needs needs_;
@@ -207,13 +219,17 @@ class Builder {
   }
 
  private:
+  static StitchRoot::Kind KindOf(ReduceUse use) {
+    if (use == ReduceUse::kColumn) return StitchRoot::kColumn;
+    return use == ReduceUse::kRow ? StitchRoot::kRow : StitchRoot::kSegment;
+  }
+
   // Sub-roots in the order of the body: what a root needs comes before it.
   absl::Status FindNeeds() {
     for (size_t id = 0; id < body_.ops().size(); ++id) {
       const ReduceUse use = program_.uses[id];
-      if (use != ReduceUse::kRow && use != ReduceUse::kColumn) continue;
-      const StitchRoot root{use == ReduceUse::kRow ? StitchRoot::kRow : StitchRoot::kColumn,
-                            static_cast<ValueId>(id), -1};
+      if (use == ReduceUse::kNone || use == ReduceUse::kSerial) continue;
+      const StitchRoot root{KindOf(use), static_cast<ValueId>(id), -1};
       // A reduction that no unit can hold may still be done serially where it is read.
       absl::StatusOr<Needs> needs = NeedsOf(root, true);
       if (!needs.ok()) return needs.status();
@@ -241,7 +257,7 @@ class Builder {
     } else {
       at = PositionIn(dims, element_, space_);
     }
-    Walk walk(body_, program_, column_phases_, cut ? unit_ : -1, space_);
+    Walk walk(body_, program_, column_phases_, cut ? unit_ : -1, element_, space_);
     SINTER_RETURN_IF_ERROR(root.kind == StitchRoot::kStore ? walk.Visit(root.value, at)
                                                            : walk.VisitOperandOf(root.value, at));
     return walk.needs();
@@ -274,6 +290,11 @@ class Builder {
     std::vector<StitchLoop>& loops = program_.phases[static_cast<size_t>(phase)].loops;
     std::stable_sort(loops.begin(), loops.end(),
                      [](const StitchLoop& a, const StitchLoop& b) { return a.level < b.level; });
+    bool segments = false;
+    for (const StitchLoop& loop : loops) {
+      for (const StitchRoot& root : loop.roots) segments |= root.kind == StitchRoot::kSegment;
+    }
+    for (StitchLoop& loop : loops) loop.segments = segments;
   }
 
   // With the row reductions that it reads, each once a phase.
@@ -281,7 +302,8 @@ class Builder {
                std::set<ValueId>& rows) {
     for (ValueId row : needs.rows) {
       if (!rows.insert(row).second) continue;
-      AddRoot(phase, {StitchRoot::kRow, row, -1}, needs_.at(row), true, rows);
+      const ReduceUse use = program_.uses[static_cast<size_t>(row)];
+      AddRoot(phase, {KindOf(use), row, -1}, needs_.at(row), true, rows);
     }
     StitchLoop loop = LoopOf(root, cut);
     loop.level = LevelOf(needs);

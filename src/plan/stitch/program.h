@@ -21,14 +21,15 @@ namespace sinter {
 
 // How a reduction (or a product) is computed.
 enum class ReduceUse : uint8_t {
-  kNone = 0,    // not a reduction
-  kRow = 1,     // by the threads of a unit together
-  kColumn = 2,  // over all units
-  kSerial = 3,  // by each thread that reads it, for itself
+  kNone = 0,     // not a reduction
+  kRow = 1,      // by the threads of a unit together
+  kColumn = 2,   // over all units
+  kSerial = 3,   // by each thread that reads it, for itself
+  kSegment = 4,  // of a part of a unit, by neighbouring lanes (segment.h)
 };
 
 struct StitchRoot {
-  enum Kind : uint8_t { kStore, kRow, kColumn } kind = kStore;
+  enum Kind : uint8_t { kStore, kRow, kColumn, kSegment } kind = kStore;
   ValueId value = -1;  // what is stored, or the reduction
   int output = -1;     // kStore: index of the body's output
 };
@@ -38,6 +39,7 @@ struct StitchLoop {
   int level = 0;
   int64_t elements = 1;   // of a unit; without units: of all, not counting M
   bool symbolic = false;  // without units: times M
+  bool segments = false;  // in a phase where lanes hold results of parts of units (segment.h)
   bool serial = false;    // lanes may share what a thread would reduce alone (serial.h)
   std::vector<StitchRoot> roots;
 };

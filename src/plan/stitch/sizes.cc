@@ -57,7 +57,7 @@ int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchP
   for (const StitchLoop& loop : phase.loops) {
     turns = std::max(turns, LoopTurns(body, schedule, loop));
     for (const StitchRoot& root : loop.roots) {
-      if (root.kind == StitchRoot::kRow) return 1;
+      if (root.kind == StitchRoot::kRow || root.kind == StitchRoot::kSegment) return 1;
     }
   }
   return static_cast<int>(std::max<int64_t>(1, kVectorsAtOnce / turns));

@@ -19,7 +19,7 @@ int LoopSplit(const StitchSchedule& schedule, const StitchLoop& loop);
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
 
 // Units whose reads a thread has under way together: more than one only where nothing waits inside
-// a unit, in phases without row reductions.
+// a unit, in phases without reductions of rows or segments.
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase);
 
 // A column reduction's place in the kernel's scratch.

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kThreads = 256, kBlocks = 4, kTurns = 3;  // most of a block, a cluster, a launch
 constexpr int64_t kElements = 1 << 11;
-const char* const kKinds[] = {"hold",  "phases", "split", "cluster", "values", "warps",
-                              "alike", "lanes",  "block", "flat",    "warp",   "thread"};
+const char* const kKinds[] = {"segments", "hold",  "phases", "split", "cluster", "values", "warps",
+                              "alike",    "lanes", "block",  "flat",  "warp",    "thread"};
 
 StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
   StitchSpec spec;
@@ -65,6 +65,8 @@ void AddComposed(Cases* cases) {
   cases->Add("attention", testing::PooledAttention(5, 21, 12, false), 0, kAll);
   cases->Add("product", testing::PooledAttention(5, 21, 12, true), 0, kAll);
   cases->Add("products", testing::TransposedProducts(3, 7, 18, 10), 0, kAll);
+  cases->Add("rope", testing::NormRope(3, 4, 2, 16), 0, kAll);
+  cases->Add("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, kAll);
   cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
@@ -86,6 +88,9 @@ std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   std::set<std::string> kinds;
   const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner);
   if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
+  for (size_t id = 0; program.ok() && id < program->uses.size(); ++id) {
+    if (program->uses[id] == ReduceUse::kSegment) kinds.insert("segments");
+  }
   if (s.split > 1) kinds.insert("split");
   if (s.hold_bytes > 0) kinds.insert("hold");
   if (s.owner < 0) {

@@ -18,7 +18,7 @@ struct KernelCase {
 };
 
 // What a schedule is an example of: "flat", "thread", "lanes", "warp", "warps", "block", "cluster",
-// "inputs", "values", "alike", "phases", "split", "hold".
+// "inputs", "values", "alike", "phases", "split", "hold", "segments".
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& schedule);
 
 struct CaseOptions {

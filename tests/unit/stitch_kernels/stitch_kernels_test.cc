@@ -152,7 +152,7 @@ TEST(StitchKernelCases, AreOfEveryKind) {
     for (const std::string& kind : KindsOf(spec->body, spec->schedule)) ++kinds[kind];
   }
   for (const char* kind : {"flat", "thread", "lanes", "warp", "warps", "block", "cluster", "inputs",
-                           "values", "alike", "phases", "split", "hold"}) {
+                           "values", "alike", "phases", "split", "hold", "segments"}) {
     std::printf("%s %d\n", kind, kinds[kind]);
     EXPECT_GT(kinds[kind], 0) << kind;
   }

@@ -2,6 +2,7 @@
 #include "src/plan/stitch/program.h"
 
 #include <cstdio>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -144,6 +145,27 @@ TEST(StitchProgram, ElementsOfColumnReductionsAndInPlaceOutputsHaveOneThread) {
   ASSERT_TRUE(shares.b.Output(sum, {{}, x}).ok());
   const Chain in_place = *shares.b.Finish();
   EXPECT_FALSE(MakeStitchProgram(in_place, -1)->phases[0].flat[0].serial);
+}
+
+TEST(StitchProgram, RowsInsideAUnitAreSegments) {
+  const Chain body = testing::NormRope(6, 8, 2, 16);
+  std::set<int64_t> units;
+  for (ValueId owner : OwnerCandidates(body)) {
+    if (owner < 0) continue;
+    const auto program = MakeStitchProgram(body, owner);
+    ASSERT_TRUE(program.ok()) << program.status();
+    units.insert(program->units);
+    std::map<ReduceUse, int> uses;
+    for (const ReduceUse use : program->uses) ++uses[use];
+    EXPECT_EQ(uses[ReduceUse::kRow], 1);
+    EXPECT_EQ(uses[ReduceUse::kSegment], program->units == 12 ? 1 : 0) << "four heads of q each";
+    EXPECT_EQ(uses[ReduceUse::kSerial], program->units == 12 ? 0 : 1) << "two units a head of k";
+    if (program->units != 12) continue;
+    ASSERT_EQ(program->phases.size(), 1u);
+    ASSERT_EQ(program->phases[0].loops.size(), 4u) << "statistics and stores of q and of k";
+    for (const StitchLoop& loop : program->phases[0].loops) EXPECT_TRUE(loop.segments);
+  }
+  EXPECT_EQ(units, (std::set<int64_t>{12, 48}));
 }
 
 TEST(StitchProgram, TakesFineGrainedProducts) {
