@@ -53,9 +53,7 @@ class Rankings::Maker {
     if (any) {
       out_.why_no_pair_.clear();
     } else if (out_.why_no_pair_.empty()) {
-      out_.why_no_pair_ = view_.size() == 1 ? "one product: there is nothing to fuse"
-                                            : "not fused: each product behind the first is gated "
-                                              "or activated";
+      out_.why_no_pair_ = WhyNoneCanPair();
     }
     return absl::OkStatus();
   }
@@ -72,6 +70,14 @@ class Rankings::Maker {
       known = searched_.emplace(key, std::move(found.ranked)).first;
     }
     return segment.begin > 0 ? BehindAnother(known->second, model_) : known->second;
+  }
+
+  std::string WhyNoneCanPair() const {
+    if (view_.size() == 1) return "one product: there is nothing to fuse";
+    const bool residual = std::any_of(view_.steps.begin(), view_.steps.end() - 1,
+                                      [](const ProductStep& s) { return s.has_residual(); });
+    return absl::StrCat("not fused: each product behind the first is gated or activated",
+                        residual ? ", or behind a residual" : "");
   }
 
   std::vector<RankedSchedule> RankPair(int first) {

@@ -77,7 +77,10 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
     return kMaxAccumulators;
   if (p.activation == Activation::kGeluErf) return kMaxErfAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
-  return s.first.split_k >= 8 ? kMaxManyPartsAccumulators : kMaxAccumulators;
+  // Of the second product only with a residual: what is added takes the registers that are left.
+  const bool residual = p.residual != Residual::kNone;
+  const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
+  return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
 
 // One product over K = `k` cut by `tile`. `name` is "first" or "second".

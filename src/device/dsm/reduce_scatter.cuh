@@ -78,6 +78,15 @@ struct ReduceScatter {
     return Word4{0, 0, 0, 0};
   }
 
+  // Asks L2 for what this thread will add first. Before the product: HBM is further away than the
+  // parts of peers.
+  template <class Added>
+  SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
+    const int unit = first_unit(), tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
+    if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
+      added.fetch(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+  }
+
   // `ahead`: what is added to this thread's first unit, on its way. The next unit's is asked for
   // before a unit is stored.
   template <class EpilogueType, class Writer, class Added = NoResidual>
@@ -130,7 +139,8 @@ struct ReduceScatter {
     if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     send(d, place);
-    const Word4 ahead = added_to(first_unit(), added, row, column);  // the accumulators are free now
+    const Word4 ahead =
+        added_to(first_unit(), added, row, column);  // the accumulators are free now
     mbarrier_wait(full, parity);
     sum(epilogue, writer, row, column, added, ahead);
     if (again) release();

@@ -100,6 +100,7 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
     accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   };
   if constexpr (P::kSplitK > 1) {
+    if constexpr (Added::kPresent) reduce.fetch(added, row, column);
     multiply();
     reduce.run(accumulators, place, epilogue, writer, row, column, again, added);
   } else if constexpr (Added::kPresent) {

@@ -169,6 +169,7 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>
     for (int t = 0; t < kConsumers<Config>; ++t) {
       threadIdx.x = 128 + static_cast<unsigned>(t);
       const auto reduce = reduce_of(rank);
+      if constexpr (Added::kPresent) reduce.fetch(added, row, column);
       reduce.sum(epilogue, writer, row, column, added,
                  reduce.added_to(reduce.first_unit(), added, row, column));
     }

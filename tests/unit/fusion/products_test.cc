@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"
@@ -201,6 +202,57 @@ TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
   EXPECT_EQ(unpaired->chosen.kernels[2].spec.problem.activation, Activation::kRelu);
   EXPECT_EQ(unpaired->chosen.note,
             "not fused: each product behind the first is gated or activated");
+}
+
+// Products of 512 columns; each one's result and its rows' sum is the next one's rows where
+// `residual` says so.
+Chain WithResiduals(const std::vector<bool>& residual) {
+  ChainBuilder b;
+  const TensorType weight{DType::kBF16, {Dim::Constant(512), Dim::Constant(512)}};
+  ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
+  for (const bool added : residual) {
+    const ValueId w = *b.Input(weight, {true, {}, ""});
+    ValueId y = *AddLinear(b, x, w, kNoValue, Layout::kOI);
+    if (added) {
+      const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
+      y = *b.Binary(BinaryKind::kAdd, y, r);
+    }
+    x = *b.Cast(y, DType::kBF16);
+  }
+  EXPECT_TRUE(b.Output(x).ok());
+  return *b.Finish();
+}
+
+TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
+  const Chain chain = WithResiduals({false, true, true});
+  const ProductsView view = *ViewAsProducts(chain);
+  EXPECT_TRUE(CanPair(view, 0));
+  EXPECT_FALSE(CanPair(view, 1)) << "the first of the two has a residual";
+  const auto result = PlanChain(chain, 128, H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  bool paired = false;
+  for (const Plan& plan : All(*result)) {
+    SCOPED_TRACE(plan.ToText());
+    paired |= plan.kernels.size() == 2;
+    size_t product = 0;
+    for (const PlannedKernel& k : plan.kernels) {
+      product += static_cast<size_t>(k.spec.problem.products);
+      const int wanted = view.steps[product - 1].residual;
+      const OperandBinding* residual = Find(k.spec, Role::kResidual);
+      ASSERT_EQ(residual != nullptr, wanted >= 0);
+      EXPECT_EQ(k.spec.problem.residual, wanted >= 0 ? Residual::kAdded : Residual::kNone);
+      if (residual != nullptr) {
+        EXPECT_EQ(residual->buffer, wanted);
+        EXPECT_EQ(residual->row_stride, 512);
+      }
+      EXPECT_TRUE(Generate(k.spec, H200()).ok());
+    }
+  }
+  EXPECT_TRUE(paired);
+  const auto none = PlanChain(WithResiduals({true, true}), 128, H200(), {});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(none->chosen.note,
+            "not fused: each product behind the first is gated or activated, or behind a residual");
 }
 
 TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndRunUnfused) {

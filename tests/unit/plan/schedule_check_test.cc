@@ -144,5 +144,21 @@ TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
       << status;
 }
 
+// What is added needs registers where eight ranks' parts are summed beside 128 accumulators.
+TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
+  FfnProblem p = SampleGated();
+  Schedule s = SampleGridExchange();
+  s.cluster = 8;
+  s.second = {256, 8};
+  s.stages = 2;
+  ASSERT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+  p.residual = Residual::kAdded;
+  EXPECT_EQ(CheckScheduleFields(p, s).message(),
+            "schedule: second accumulators 128 is above 112 registers a thread");
+  s.cluster = 4;
+  s.second = {256, 4};
+  EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+}
+
 }  // namespace
 }  // namespace sinter

@@ -55,6 +55,25 @@ double RankCorrelation(const std::vector<double>& a, const std::vector<double>& 
   return 1 - 6 * d2 / (n * (n * n - 1));
 }
 
+// One read of a matrix of the result's extents, in every dataflow.
+TEST(CostModel, AResidualIsOneReadOfItsBytes) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const FfnProblem chain = Ffn(true, 3072, 1024, 1024), product = SecondProductOf(chain);
+  for (const FfnProblem& plain : {chain, product}) {
+    const auto found = SearchSchedules(plain, model, {});
+    ASSERT_TRUE(found.ok()) << found.status();
+    FfnProblem added = plain;
+    added.residual = Residual::kAdded;
+    for (const RankedSchedule& ranked : found->ranked) {
+      const Prediction p = Predict(added, ranked.schedule, model);
+      EXPECT_EQ(p.hbm_bytes, ranked.prediction.hbm_bytes + 2.0 * 128 * 1024);
+      EXPECT_EQ(p.l2_bytes, ranked.prediction.l2_bytes + 2.0 * 128 * 1024);
+      EXPECT_GE(p.total_us, ranked.prediction.total_us);
+      EXPECT_LT(p.total_us, ranked.prediction.total_us + 1) << "less than a kernel of its own";
+    }
+  }
+}
+
 TEST(CostModel, PredictsTheMeasuredGridExchangeWithinAQuarter) {
   const DeviceModel model = *BuiltinModel("h200");
   std::vector<double> predicted, measured;

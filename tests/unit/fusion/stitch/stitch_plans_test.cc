@@ -134,6 +134,35 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
   }
 }
 
+// What another kernel computes is added from the workspace, in a plan of every kind.
+TEST(StitchPlans, ResidualsMayBeResultsOfOtherKernels) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const auto product = [&](Activation act) {
+    const ValueId w = g.In(DType::kBF16, {128, 64}, true);
+    return g.Cast(*AddLinear(g.builder(), x, w, kNoValue, Layout::kOI, act), DType::kBF16);
+  };
+  const ValueId r = g.Un(UnaryKind::kTanh, g.In(DType::kBF16, {-1, 128}));
+  const ValueId one = product(Activation::kIdentity);
+  g.Out(g.Add(g.Add(one, r), product(Activation::kRelu)));
+  const Chain chain = g.Finish();
+  const FusionResult result = PlansOf(chain, 32);
+  EXPECT_EQ(result.chosen.kernels.size(), 3u) << result.chosen.ToText();
+  for (const Plan& plan : All(result)) {
+    SCOPED_TRACE(plan.ToText());
+    EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
+    int added = 0;
+    for (const PlannedKernel& k : plan.kernels) {
+      for (const OperandBinding& operand : k.spec.operands) {
+        if (operand.role != Role::kResidual) continue;
+        ++added;
+        EXPECT_EQ(operand.buffer, kWorkspaceBuffer);
+      }
+    }
+    EXPECT_EQ(added, 2);
+  }
+}
+
 TEST(StitchPlans, TheSizesOfAModelAreTwoKernelsWhereTheProductsShareOne) {
   struct Case {
     int64_t k, n, m;
