@@ -243,9 +243,10 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
         EXPECT_THAT(source, HasSubstr("const u16* residual,\n    u16* out"));
         EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual = residual;\n")));
         EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual_stride = ", p.l, ";\n")));
-        EXPECT_THAT(source, HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p.l, ", ",
-                                                   residual == Residual::kAdded ? "false" : "true",
-                                                   ", true>>(args)")));
+        EXPECT_THAT(source,
+                    HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p.l, ", ",
+                                           residual == Residual::kAdded ? "false" : "true",
+                                           ", true>>(args)")));
       }
       EXPECT_THAT(SourceOf(SampleSpec(base, dataflow)), Not(HasSubstr("esidual")));
     }
@@ -258,7 +259,8 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   io.first.block_n = 64;
   io.stages = 2;
   io.grid = 96;
-  EXPECT_THAT(SourceOf(SampleSpec(one, io)), HasSubstr("ResidualRows<Config::Element, 3072, false"));
+  EXPECT_THAT(SourceOf(SampleSpec(one, io)),
+              HasSubstr("ResidualRows<Config::Element, 3072, false"));
 }
 
 TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
