@@ -12,6 +12,9 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kSweepShare = 32;  // of the cap, written by this process between two sweeps
+// A lock is a descriptor of the host's process. Behind a disk that does not answer the queue may
+// get long: what is queued beyond this many lets its lock go, at the price of a build done twice.
+constexpr size_t kMostHeldLocks = 64;
 
 }  // namespace
 
@@ -147,6 +150,7 @@ bool LocalTier::IsBeingBuilt(const Id& id) const {
 
 std::shared_ptr<void> LocalTier::HeldLock(const Id& id) {
   const auto state = waiting_.Lock();
+  if (state->writes.size() > kMostHeldLocks) return nullptr;
   const auto lock = state->locks.find(id);
   return lock == state->locks.end() ? nullptr : lock->second.lock();
 }

@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <thread>
 
 #include "cache/tiers/tiers.h"
@@ -155,6 +157,26 @@ TEST_F(QueuedPutTest, TheBuildLockIsHeldUntilTheRecordIsThere) {
   gate_->open = true;
   EXPECT_NE(other->LockForBuild(kKernel, "k", 2000000), nullptr);
   EXPECT_EQ(other->Get(kKernel, "k").payload, "v");
+}
+
+TEST_F(QueuedPutTest, ALongQueueTakesFewDescriptors) {
+  const auto store = Make(0, gate_);
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 500; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    const auto lock = store->LockForBuild(kKernel, key, 0);
+    ASSERT_NE(lock, nullptr);
+    store->Put(kKernel, key, "v");
+  }
+  EXPECT_LE(descriptors() - before, 80);
+  gate_->open = true;
+  store->Flush();
+  EXPECT_EQ(descriptors(), before);
+  for (int i = 0; i < 500; ++i) EXPECT_TRUE(Make(0)->Get(kKernel, absl::StrCat("k", i)).hit);
 }
 
 // Another store misses what is queued here; who explains the miss says so, and only then.
