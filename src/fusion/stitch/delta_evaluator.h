@@ -13,8 +13,8 @@ namespace sinter {
 
 struct DeltaOptions {
   bool allow_cooperative = true;  // a pattern of several vertices may have grid barriers
-  int max_values = 2048;          // ops of one pattern
-  int max_reducing_values = 240;  // of one with reductions: a larger kernel wins little
+  int max_values = 400;           // ops of one pattern: compilers take a minute for 500
+  int max_reducing_values = 160;  // of one with reductions: beyond, registers spill
   int max_operands = 500;         // pointers of one kernel: 4,000 bytes of its arguments
 };
 

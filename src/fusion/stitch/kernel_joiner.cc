@@ -1,5 +1,6 @@
 #include "src/fusion/stitch/kernel_joiner.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <utility>
@@ -7,8 +8,9 @@
 namespace sinter {
 namespace {
 
-// Least saving, in microseconds: predictions that differ by rounding are equal.
-constexpr double kLeastUs = 1e-6;
+// Least saving, of the two kernels' time: predictions of large kernels are no closer, and they err
+// on the bright side.
+constexpr double kLeastSaving = 0.05;
 
 }  // namespace
 
@@ -71,17 +73,18 @@ bool KernelJoiner::Sort(Kernels* kernels) const {
 // With the best pair joined; empty when none saves anything.
 KernelJoiner::Kernels KernelJoiner::BestJoined(const Kernels& kernels) {
   Kernels best;
-  double saved = kLeastUs;
+  double saved = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     for (size_t k = i + 1; k < kernels.size(); ++k) {
       if (kernels.size() > kMostPacked && !Meet(kernels[i].vertices, kernels[k].vertices)) continue;
       const std::optional<CostedKernel>& both = Joined(kernels[i], kernels[k]);
-      if (!both.has_value() || kernels[i].us + kernels[k].us - both->us <= saved) continue;
+      const double apart = kernels[i].us + kernels[k].us;
+      if (!both.has_value() || apart - both->us <= std::max(saved, kLeastSaving * apart)) continue;
       Kernels joined = kernels;
       joined[i] = *both;
       joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(k));
       if (!Sort(&joined)) continue;
-      saved = kernels[i].us + kernels[k].us - both->us;
+      saved = apart - both->us;
       best = std::move(joined);
     }
   }

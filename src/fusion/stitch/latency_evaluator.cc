@@ -2,9 +2,25 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 
 namespace sinter {
+namespace {
+
+// Ops of a body, written again for each concatenation: what a compiler takes in about a second.
+constexpr int64_t kMostWritten = 4400;
+
+absl::Status CheckLength(const Chain& body) {
+  int64_t concatenations = 0;
+  for (const Op& op : body.ops()) concatenations += op.kind == OpKind::kConcat;
+  const auto ops = static_cast<int64_t>(body.ops().size());
+  if (ops * (1 + concatenations) <= kMostWritten) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(ops, " ops around ", concatenations,
+                                                    " concatenations take a compiler too long"));
+}
+
+}  // namespace
 
 absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph,
                                                         const NodeSet& vertices) {
@@ -19,6 +35,7 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph
 }
 
 absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices, StitchBody body) {
+  SINTER_RETURN_IF_ERROR(CheckLength(body.body));
   const Digest digest = body.body.CanonicalDigest();
   auto known = known_.find(digest);
   if (known == known_.end()) {
