@@ -14,7 +14,7 @@ namespace sinter {
 struct DeltaOptions {
   bool allow_cooperative = true;  // a pattern of several vertices may have grid barriers
   int max_values = 2048;          // ops of one pattern
-  int max_reducing_values = 240;  // of one with reductions: a larger kernel wins little
+  int max_reducing_values = 160;  // of one with reductions: finding its schedule takes the square
   int max_operands = 500;         // pointers of one kernel: 4,000 bytes of its arguments
 };
 
