@@ -17,16 +17,18 @@
 #include "src/engine/module_cache.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/fusion_picture.h"
 
 namespace sinter {
 
-// The two pure functions that the engine drives, replaceable so that its own behaviour can be
-// tested without a search or a compiler behind it. Both deterministic and thread-safe.
+// The pure functions that the engine drives, replaceable so that its own behaviour can be
+// tested without a search or a compiler behind it. All deterministic and thread-safe.
 struct PlanningHooks {
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
                                              const FusionOptions&)>
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
+  std::function<FusionPicture(const Plan&, const DeviceModel&)> explain;  // unset: no picture
   Digest device_library;
   RecordFormat format;  // tests stand in for another version of the library
 };
@@ -45,6 +47,10 @@ struct EngineCore {
   const Config config;
   const LogSink log;
   const PlanningHooks hooks;
+  // What is told of the fusion of `plan`; empty without the hook.
+  FusionPicture PictureOf(const Plan& plan) const {
+    return hooks.explain ? hooks.explain(plan, ports.model) : FusionPicture();
+  }
   const Digest tuning_digest;  // of ports.tuning; all zero without a set
   Counters counters;
   ToolchainDenyList denied;  // filled by CreateEngine

@@ -4,12 +4,14 @@
 #include "src/codegen/codegen.h"
 #include "src/engine/core.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/stitch/explain_fusion.h"
 
 namespace sinter {
 
 std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSink log) {
   PlanningHooks hooks;
   hooks.plan = PlanChain;
+  hooks.explain = ExplainFusion;
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };

@@ -29,7 +29,7 @@ void DumpPlan(const EngineCore& core, const LoadedPlan& plan) {
   const std::string folder =
       absl::StrCat(core.config.dump_dir, "/", plan.plan.PlanDigest().Hex().substr(0, 16));
   WriteFile(core, folder, "chain.json", ChainToJson(*plan.chain));
-  WriteFile(core, folder, "plan.txt", ExplainPlan(plan, core.ports));
+  WriteFile(core, folder, "plan.txt", ExplainPlan(plan, core.ports, core.PictureOf(plan.plan)));
   WriteFile(core, folder, "plan.json", plan.plan.ToJson());
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const absl::StatusOr<GeneratedKernel> generated =

@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "src/fusion/stitch/explain_fusion.h"
 #include "src/plan/plan_svg.h"
 #include "src/plan/plan_text.h"
 #include "src/plan/units.h"
@@ -126,10 +125,10 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
   return list;
 }
 
-std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports) {
+std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports, const FusionPicture& picture) {
   std::string text = PlanHeadText(plan.plan) + DeviceLines(plan, ports);
   if (!plan.plan.note.empty()) absl::StrAppend(&text, "note: ", plan.plan.note, "\n");
-  text += KernelReports(plan, ExplainFusion(plan.plan, ports.model), ports.model);
+  text += KernelReports(plan, picture, ports.model);
   return absl::StrCat(text, SourceLines(plan), RunnersUpReport(NotChosen(plan)),
                       ConstantsReport(ports.model));
 }
@@ -138,16 +137,16 @@ std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports) {
   return absl::StrCat(plan.plan.ToText(), DeviceLines(plan, ports), SourceLines(plan));
 }
 
-std::string ExplainJson(const LoadedPlan& plan, const Ports& ports) {
+std::string ExplainJson(const LoadedPlan& plan, const Ports& ports, const FusionPicture& picture) {
   Plan merged = plan.plan;
   merged.runners_up = NotChosen(plan);
-  return ReportJson(merged, ports.model, ExplainFusion(plan.plan, ports.model));
+  return ReportJson(merged, ports.model, picture);
 }
 
-std::string ExplainSvg(const LoadedPlan& plan, const Ports& ports) {
+std::string ExplainSvg(const LoadedPlan& plan, const FusionPicture& picture) {
   Plan merged = plan.plan;
   merged.runners_up = NotChosen(plan);
-  return PlanSvg(merged, ExplainFusion(plan.plan, ports.model));
+  return PlanSvg(merged, picture);
 }
 
 }  // namespace sinter

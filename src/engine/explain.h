@@ -7,22 +7,25 @@
 
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/plan/fusion_picture.h"
 
 namespace sinter {
 
 // The plan on one screen: drawings, bytes and time per level, where each kernel came from; below it
 // the plans that were not chosen, each once and with the reason, and the source of each constant of
-// the device model.
-std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports);
+// the device model. `picture` is what the planner tells of stitch kernels.
+std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports,
+                        const FusionPicture& picture = {});
 
 // The plan in a few lines: schedules, times, search, where each kernel came from.
 std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports);
 
 // What ExplainPlan says of drawings, levels, losers and constants, as JSON (ReportJson).
-std::string ExplainJson(const LoadedPlan& plan, const Ports& ports);
+std::string ExplainJson(const LoadedPlan& plan, const Ports& ports,
+                        const FusionPicture& picture = {});
 
 // The same as a drawing (PlanSvg).
-std::string ExplainSvg(const LoadedPlan& plan, const Ports& ports);
+std::string ExplainSvg(const LoadedPlan& plan, const FusionPicture& picture);
 
 // Every plan that was considered and does not run: the runners-up of planning, and what the engine
 // passed over, which says why where it knows more.

@@ -19,10 +19,12 @@ class PreparedPlanImpl : public PreparedPlan {
 
   const Plan& plan() const override { return plan_->plan; }
   Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
-  std::string Explain() const override { return ExplainPlan(*plan_, core_->ports); }
+  std::string Explain() const override { return ExplainPlan(*plan_, core_->ports, Picture()); }
   std::string Summary() const override { return SummarizePlan(*plan_, core_->ports); }
-  std::string ExplainJson() const override { return sinter::ExplainJson(*plan_, core_->ports); }
-  std::string Svg() const override { return ExplainSvg(*plan_, core_->ports); }
+  std::string ExplainJson() const override {
+    return sinter::ExplainJson(*plan_, core_->ports, Picture());
+  }
+  std::string Svg() const override { return ExplainSvg(*plan_, Picture()); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 
   std::string SourceOf(int kernel) const override {
@@ -71,6 +73,7 @@ class PreparedPlanImpl : public PreparedPlan {
   }
 
  private:
+  FusionPicture Picture() const { return core_->PictureOf(plan_->plan); }
   absl::Status NeedGpu() const {
     if (core_->ports.loader != nullptr) return absl::OkStatus();
     return absl::UnavailableError(core_->ports.no_gpu_reason);
