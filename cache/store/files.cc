@@ -81,18 +81,22 @@ int FileOps::TouchAt(int dir, const char* path) {
 int FileOps::List(int dir, const char* path, std::vector<std::string>* names) {
   const int fd = OpenAt(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   if (fd < 0) return -1;
-  DIR* listing = fdopendir(fd);
-  if (listing == nullptr) {
+  DIR* opened = fdopendir(fd);
+  if (opened == nullptr) {
     close(fd);
     return -1;
   }
-  errno = 0;
-  while (const dirent* entry = readdir(listing)) {
-    const absl::string_view name = entry->d_name;
-    if (name != "." && name != "..") names->emplace_back(name);
+  int error = 0;
+  {
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(opened, closedir);  // a name may not fit
+    errno = 0;
+    while (const dirent* entry = readdir(listing.get())) {
+      const absl::string_view name = entry->d_name;
+      if (name != "." && name != "..") names->emplace_back(name);
+      errno = 0;
+    }
+    error = errno;
   }
-  const int error = errno;
-  closedir(listing);
   errno = error;
   return error == 0 ? 0 : -1;
 }

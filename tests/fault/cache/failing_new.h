@@ -1,7 +1,9 @@
-// operator new that fails on order, for the whole process, LevelDB included. Include it in one
-// source of a test.
+// operator new that fails on order, for the whole process, LevelDB included; and what is held that
+// it does not see. Include it in one source of a test.
 #ifndef SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_
 #define SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_
+
+#include <dirent.h>
 
 #include <atomic>
 #include <cstdint>
@@ -14,6 +16,15 @@ namespace {
 thread_local int64_t until_failure = -1;
 thread_local bool for_ever = false;
 std::atomic<int64_t> live{0};
+
+// Open descriptors of the process. Called while nothing fails.
+inline int OpenDescriptors() {
+  int count = 0;
+  DIR* const dir = opendir("/proc/self/fd");
+  while (dir != nullptr && readdir(dir) != nullptr) ++count;
+  if (dir != nullptr) closedir(dir);
+  return count;
+}
 
 bool Fails() {
   if (until_failure < 0) return false;

@@ -32,6 +32,7 @@ class PackOutOfMemoryTest : public pack_testing::PackTest,
     (void)call();  // what is made once and kept
     for (int64_t n = 0;; ++n) {
       const int64_t before = live;
+      const int descriptors = OpenDescriptors();
       Outcome outcome = Outcome::kFailed;
       const bool reached = FailAllocation(n, GetParam(), [&] {
         try {
@@ -43,7 +44,7 @@ class PackOutOfMemoryTest : public pack_testing::PackTest,
       ++tally.points;
       tally.failures += outcome == Outcome::kFailed ? 1 : 0;
       tally.wrong += outcome == Outcome::kWrong ? 1 : 0;
-      tally.leaks += live > before ? 1 : 0;
+      tally.leaks += live > before || OpenDescriptors() > descriptors ? 1 : 0;
     }
     return tally;
   }
