@@ -116,6 +116,7 @@ class Counter {
     load_.instructions += elements * cost * serial;
     load_.special += elements * special * serial;
     load_.serial_steps = std::max(load_.serial_steps, steps);
+    if (steps > 0) load_.serial_issue += (cost + special) * vector * serial;
     for (ValueId id : ops) {
       computed_.insert(id);
       if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
@@ -233,6 +234,7 @@ void Compose(const Chain& body, const StitchProgram& program, const StitchSchedu
   }
   if (schedule.split > 1) {
     load.serial_steps = std::ceil(load.serial_steps / schedule.split);
+    load.serial_issue /= schedule.split;
     load.instructions += load.serial_elements * schedule.split * kShuffleCost;
   }
 }

@@ -28,6 +28,7 @@ struct StitchLoad {
   double column_words = 0;                   // results of column reductions
   double serial_steps = 0;                   // of a thread's own reductions, one after another
   double serial_elements = 0;                // whose own reductions lanes may share
+  double serial_issue = 0;                   // instructions of a thread's own reductions
 };
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have

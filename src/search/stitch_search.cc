@@ -39,7 +39,9 @@ constexpr double kPartsAtOnce = 8, kPartUs = 0.6;  // parts of a column that a w
 constexpr double kColumnJoinUs = 1.2;              // a column reduction, beside the grid's barriers
 constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;  // to start clusters, and each block
 constexpr double kStepUs = 0.02;                            // of a thread's own chain of reads
-constexpr double kIssueWarps = 8;                           // that fill an SM's issue slots
+constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of its own
+constexpr double kHiddenChain = 2000;  // instructions of such chains that other warps hide
+constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
 constexpr double kPersistentLoss =
     0.05;                        // blocks that take turns, against blocks that replace others
 constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
@@ -146,6 +148,7 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
                load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
                load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
                load.barriers / 2 * JoinUs(s) + load.serial_steps * kStepUs +
+               std::max(0.0, load.serial_issue - kHiddenChain) / (kChainShare * model.clock_mhz) +
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
