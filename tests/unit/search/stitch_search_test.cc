@@ -169,6 +169,23 @@ TEST(SearchStitch, SharesLongReductionsOfFewElements) {
   }
 }
 
+// Few threads would do all of it, each one step after another.
+TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
+  Body body;
+  const ValueId x = body.In({4096, 3072}, DType::kBF16);
+  const ValueId wide = body.Take(body.b.Cast(x, DType::kF32));
+  const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, wide));
+  const ValueId sums = body.Take(body.b.Reduce(ReduceKind::kSum, dear, {0}));
+  const auto ranked = All(body.Finish({body.Take(body.b.Cast(dear, DType::kBF16)), sums}), 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  double serial = 0;
+  for (const RankedStitch& one : *ranked) {
+    if (one.schedule.split > 1 && serial == 0) serial = one.prediction.total_us;
+  }
+  EXPECT_EQ(ranked->front().schedule.split, 1) << ranked->front().schedule.ToString();
+  if (serial > 0) EXPECT_GT(serial, 2 * ranked->front().prediction.total_us);
+}
+
 TEST(StitchLoad, CountsEachTensorOnce) {
   const Chain body = FromText("softmax rows=M cols=1024 dtype=bf16");
   const auto ranked = All(body, 4096);

@@ -138,6 +138,29 @@ TEST(StitchPlans, LongReductionsOverTheMiddleAreRowsOfAView) {
   }
 }
 
+// Outputs of concatenations are written once for each of their parts: compilers take a minute for a
+// recurrence of some hundred ops.
+TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
+  testing::Graph g;
+  ValueId h = g.In(DType::kF32, {64, 96});
+  for (int step = 0; step < 24; ++step) {
+    for (int i = 0; i < 8; ++i) h = g.Un(UnaryKind::kTanh, h);
+    g.Out(*g.builder().Concat({h, g.Un(UnaryKind::kExp, h)}, 1));
+  }
+  const Chain chain = g.Finish();
+  const FusionResult result = PlansOf(chain, 1);
+  EXPECT_GT(result.chosen.kernels.size(), 1u);
+  for (const Plan& plan : All(result)) {
+    EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-4) << plan.name;
+    for (const PlannedKernel& k : plan.kernels) {
+      const Chain& body = k.spec.stitch->body;
+      size_t concatenations = 0;
+      for (const Op& op : body.ops()) concatenations += op.kind == OpKind::kConcat;
+      EXPECT_LE(body.ops().size() * (1 + concatenations), 2000u) << plan.name;
+    }
+  }
+}
+
 TEST(StitchPlans, EveryRandomGraphHasAPlan) {
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 2) {
     const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed, {1 << 20}), 1, H200(), {});
