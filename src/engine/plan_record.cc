@@ -1,5 +1,6 @@
 #include "src/engine/plan_record.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,11 +50,21 @@ PlanRecord MakePlanRecord(FusionResult result) {
   record.considered = result.considered;
   record.legal = result.legal;
   int kept[2] = {0, 0};
-  ++kept[IsUnfused(result.chosen)];
-  record.variants.push_back({std::move(result.chosen), {}});
-  for (Plan& plan : result.alternatives) {
-    if (kept[IsUnfused(plan)]++ >= kKeptOfAKind) continue;
+  size_t most = 0;       // kernels of a fused plan that is kept
+  bool smaller = false;  // whether one with more and smaller kernels is
+  const auto keep = [&](Plan& plan) {
+    if (!IsUnfused(plan)) most = std::max(most, plan.kernels.size());
     record.variants.push_back({std::move(plan), {}});
+  };
+  ++kept[IsUnfused(result.chosen)];
+  keep(result.chosen);
+  for (Plan& plan : result.alternatives) {
+    if (kept[IsUnfused(plan)]++ < kKeptOfAKind) {
+      keep(plan);
+    } else if (!IsUnfused(plan) && !smaller && plan.kernels.size() > most) {
+      smaller = true;
+      keep(plan);
+    }
   }
   return record;
 }

@@ -33,7 +33,8 @@ struct PlanRecord {
   std::vector<PlanVariant> variants;
 };
 
-// The chosen plan, then of the alternatives the best few and always the unfused one. No kernel keys
+// The chosen plan, then of the alternatives the best few and always the unfused one; also the best
+// fused one of more kernels than those, for when large kernels turn out to spill. No kernel keys
 // yet.
 PlanRecord MakePlanRecord(FusionResult result);
 

@@ -18,9 +18,9 @@ constexpr int kMostBodies = 400;  // different ones, beyond which slow kernels a
 
 class Chooser {
  public:
-  Chooser(const StitchGraph& graph, DeltaEvaluator* evaluator, LatencyEvaluator* latency,
+  Chooser(const StitchGraph& graph, DeltaEvaluator* evaluator, LatencyEvaluator* latency, bool join,
           ChosenKernels* out)
-      : graph_(graph), evaluator_(evaluator), latency_(latency), out_(*out) {}
+      : graph_(graph), evaluator_(evaluator), latency_(latency), join_(join), out_(*out) {}
 
   absl::Status AddPattern(const NodeSet& vertices) {
     SINTER_ASSIGN_OR_RETURN(std::vector<CostedKernel> kernels, Settle(vertices));
@@ -56,7 +56,7 @@ class Chooser {
     }
     absl::StatusOr<Kernels> parts =
         SettleAll(components.size() > 1 ? Apart(components) : Cut(vertices));
-    if (parts.ok()) KernelJoiner(graph_, evaluator_, latency_).Join(&*parts);
+    if (parts.ok() && join_) KernelJoiner(graph_, evaluator_, latency_).Join(&*parts);
     if (!whole.ok()) {
       NoteRefusal(std::string(whole.status().message()));
       return parts;
@@ -162,6 +162,7 @@ class Chooser {
   const StitchGraph& graph_;
   DeltaEvaluator* evaluator_;
   LatencyEvaluator* latency_;
+  const bool join_;
   ChosenKernels& out_;
 };
 
@@ -169,9 +170,9 @@ class Chooser {
 
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& groups, DeltaEvaluator* evaluator,
-                                            LatencyEvaluator* latency) {
+                                            LatencyEvaluator* latency, bool join) {
   ChosenKernels chosen;
-  Chooser chooser(graph, evaluator, latency, &chosen);
+  Chooser chooser(graph, evaluator, latency, join, &chosen);
   for (const StitchPattern& pattern : plan.InOrder()) {
     if (pattern.vertices().Intersects(groups)) {
       chooser.Add({pattern.vertices(), nullptr, 0});

@@ -20,12 +20,12 @@ struct ChosenKernels {
 
 // Makes kernels of a plan's patterns. A pattern that no kernel takes, or that its parts beat, is
 // cut: between its connected components, before its first grid barrier, or in half, and its parts
-// likewise; parts that are faster together are joined again (kernel_joiner.h). Vertices in `groups`
-// belong to other families and get no body; a product outside every group is asked for like any
-// other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
+// likewise; with `join` parts that are faster together are joined again (kernel_joiner.h). Vertices
+// in `groups` belong to other families and get no body; a product outside every group is asked for
+// like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& groups, DeltaEvaluator* evaluator,
-                                            LatencyEvaluator* latency);
+                                            LatencyEvaluator* latency, bool join = true);
 
 }  // namespace sinter
 

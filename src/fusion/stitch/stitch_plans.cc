@@ -84,10 +84,10 @@ class Planner {
   }
 
   absl::StatusOr<Partition> Settle(const StitchGraph& graph, const PatternSet& patterns,
-                                   DeltaEvaluator* evaluator) {
+                                   DeltaEvaluator* evaluator, bool join) {
     Partition partition;
     SINTER_ASSIGN_OR_RETURN(partition.chosen, ChooseKernels(graph, patterns, VerticesOfRuns(graph),
-                                                            evaluator, &latency_));
+                                                            evaluator, &latency_, join));
     for (const CostedKernel& kernel : partition.chosen.kernels) {
       int run = -1;
       for (size_t i = 0; kernel.body == nullptr && i < groups_.size(); ++i) {
@@ -117,13 +117,16 @@ class Planner {
     DeltaEvaluator evaluator(graph, model_, explore.delta);
     absl::Status why;
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
-      absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator);
-      if (!partition.ok()) {
-        why = partition.status();
-        continue;
+      // Unjoined parts stand in when a joined kernel turns out to spill.
+      for (const bool join : {true, false}) {
+        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join);
+        if (!partition.ok()) {
+          why = partition.status();
+          break;
+        }
+        partition->fused = true;
+        partitions->push_back(*std::move(partition));
       }
-      partition->fused = true;
-      partitions->push_back(*std::move(partition));
     }
     // The latency-evaluator's pick first; of equals the one with the higher f.
     std::stable_sort(
@@ -135,7 +138,8 @@ class Planner {
   absl::Status AddUnfused(std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
     DeltaEvaluator evaluator(graph, model_, {});
-    SINTER_ASSIGN_OR_RETURN(Partition partition, Settle(graph, PatternSet(graph), &evaluator));
+    SINTER_ASSIGN_OR_RETURN(Partition partition,
+                            Settle(graph, PatternSet(graph), &evaluator, true));
     partitions->push_back(std::move(partition));
     return absl::OkStatus();
   }

@@ -67,5 +67,24 @@ TEST(PlanRecordTest, KeepsTheBestTwoOfEachKindAndTheChosenFirst) {
   EXPECT_EQ(tags, (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
+TEST(PlanRecordTest, KeepsAFusedPlanOfMoreKernelsForWhenLargeOnesSpill) {
+  FusionResult result;
+  const auto plan = [](const char* name, int64_t tag, size_t kernels) {
+    Plan p;
+    p.name = name;
+    p.bucket = tag;
+    p.kernels.resize(kernels);
+    return p;
+  };
+  result.chosen = plan("fused", 0, 2);
+  result.alternatives = {plan("fused", 1, 2), plan("fused", 2, 1), plan("fused", 3, 4),
+                         plan("fused", 4, 5), plan("unfused", 5, 9)};
+  std::vector<int64_t> tags;
+  for (const PlanVariant& variant : MakePlanRecord(result).variants) {
+    tags.push_back(variant.plan.bucket);
+  }
+  EXPECT_EQ(tags, (std::vector<int64_t>{0, 1, 3, 5}));
+}
+
 }  // namespace
 }  // namespace sinter
