@@ -30,6 +30,7 @@ using Counter = std::atomic<uint64_t>;
 
 constexpr size_t kPrefetchBatch = 32;
 constexpr milliseconds kFirstPoll(10), kLongestPoll(250);
+constexpr std::chrono::microseconds kTurnPause(100);  // between looks whether it is our turn to ask
 
 void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
 
@@ -216,12 +217,22 @@ class RemoteTier::Impl {
     return result;
   }
 
+  // ThreadSanitizer does not see a timed mutex being locked by its deadline, and a condition
+  // variable with waiters cannot be destroyed in the child of a fork.
+  static bool LockUntil(std::unique_lock<std::mutex>* lock, Deadline deadline) {
+    while (!lock->try_lock()) {
+      if (steady_clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(kTurnPause);
+    }
+    return true;
+  }
+
   // On a caller's thread. Another caller's question is waited for no longer than one's own may
   // take.
   template <typename Call>
   auto Asking(Deadline deadline, Call&& call) -> decltype(call(nullptr)) {
-    std::unique_lock<std::timed_mutex> lock(asking_mutex_, deadline);
-    if (!lock.owns_lock()) return absl::DeadlineExceededError("remote: busy");
+    std::unique_lock<std::mutex> lock(asking_mutex_, std::defer_lock);
+    if (!LockUntil(&lock, deadline)) return absl::DeadlineExceededError("remote: busy");
     if (!breaker_.Allow(steady_clock::now())) {
       Count(&skipped_);
       return absl::UnavailableError("remote: given up for a while");
@@ -340,7 +351,7 @@ class RemoteTier::Impl {
 
   const RemoteOptions options_;
   const pid_t owner_ = getpid();
-  std::timed_mutex asking_mutex_;
+  std::mutex asking_mutex_;
   const std::unique_ptr<RemoteBackend> asking_;              // guarded by asking_mutex_
   const std::unique_ptr<RemoteBackend> background_backend_;  // of the thread
   CircuitBreaker breaker_;

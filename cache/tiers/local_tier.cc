@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kSweepShare = 32;  // of the cap, written by this process between two sweeps
 // A lock is a descriptor of the host's process. Behind a disk that does not answer the queue may
 // get long: what is queued beyond this many lets its lock go, at the price of a build done twice.
-constexpr size_t kMostHeldLocks = 64;
+constexpr size_t kMostHeldLocks = 256;
 
 }  // namespace
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cache/tiers/tiers.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/handles.h"
 #include "runtime/launch/loader.h"
@@ -40,6 +41,8 @@ constexpr size_t kGraphs = 4;              // that a thread keeps
 constexpr uint64_t kMostImage = 41 << 10;  // bytes of a module, at most
 constexpr uint64_t kModuleCap = 1 << 20;   // about 40 modules
 constexpr uint64_t kFolderCap = 64 << 20;
+constexpr uint64_t kMemoryCap = 8 << 20, kQueueCap = 4 << 20;
+constexpr uint64_t kGrowth = 8 << 20;  // the queue, and the names of all records that were used
 // What is in use may pass the cap: each thread's plan, its graphs, and those that a callback let go
 // and nobody collected yet; a plan has one or two kernels.
 constexpr uint64_t kInUse = 2 * kThreads * (2 * kGraphs + 1) * kMostImage;
@@ -200,13 +203,21 @@ void Print(const std::vector<Quarter>& quarters, const EngineStats& stats, const
   }
 }
 
+// On tiers that are small, so that they are full soon.
 std::shared_ptr<Engine> MakeEngine(const std::string& folder,
                                    const std::shared_ptr<const Device>& device) {
   Config config;
-  config.cache_dir = folder;
-  config.cache_max_bytes = kFolderCap;
+  config.cache_enabled = false;
   config.module_cache_bytes = kModuleCap;
   Ports ports = MakePorts(config, -1, "h200", LogSink()).value();
+  TierOptions tiers;
+  tiers.local_root = folder;
+  tiers.local_bytes = kFolderCap;
+  tiers.memory_bytes = kMemoryCap;
+  tiers.queue_bytes = kQueueCap;
+  tiers.sync = false;
+  ports.cache_tools = nullptr;  // of the store that goes
+  ports.store = MakeTieredStore(tiers);
   ports.compiler = std::make_unique<SizedCompiler>();
   ports.loader = MakeLoader(device).value();
   return Engine::Create(std::move(ports), config, LogSink());
@@ -216,10 +227,10 @@ void ExpectFlat(const std::vector<Quarter>& quarters, const EngineStats& stats) 
   EXPECT_GT(stats.modules_unloaded, 0u);
   for (const Quarter& quarter : quarters) {
     EXPECT_LE(quarter.module_bytes.most, kModuleCap + kInUse);
-    EXPECT_LE(quarter.descriptors.most, 100u);
+    EXPECT_LE(quarter.descriptors.most, 300u);
   }
   const Quarter &before = quarters[1], &after = quarters[3];
-  EXPECT_LE(after.allocated.most, before.allocated.most * 9 / 8);
+  EXPECT_LE(after.allocated.most, before.allocated.most + kGrowth);
   EXPECT_LE(after.resident.most, before.resident.most * 3 / 2);
 }
 

@@ -304,7 +304,7 @@ TEST_F(RedisTest, TheBreakerOpensWhenTheServerStopsAndClosesWhenItIsBack) {
   const auto start = steady_clock::now();
   for (int i = 0; i < 1000; ++i) tier->Get(kKernel, sample.key, sample.digest);
   std::cout << "remote: a question while the breaker is open: " << MsSince(start) << " us\n";
-  EXPECT_LT(MsSince(start), 100);
+  EXPECT_LT(MsSince(start), 1000);  // asked, each would take 50
   server.Resume();
   std::this_thread::sleep_for(milliseconds(1050));
   EXPECT_EQ(tier->Get(kKernel, sample.key, sample.digest).reason, MissReason::kAbsent);
