@@ -227,8 +227,7 @@ double DeltaEvaluator::ScoreOf(const StitchPattern& pattern) {
     opaque = opaque || graph_.vertex(v).opaque;
   });
   if (count == 1) return 0;
-  const int most = reduces ? options_.max_reducing_values : options_.max_values;
-  if (opaque || values > most) return kIllegal;
+  if (opaque || values > options_.MostValues(reduces)) return kIllegal;
   const DeltaTime time = TimeOf(pattern.vertices());
   if (time.operands > options_.max_operands) return kIllegal;
   if (time.barriers > 0 && !options_.allow_cooperative) return kIllegal;

@@ -16,6 +16,8 @@ struct DeltaOptions {
   int max_values = 400;           // ops of one pattern: compilers take a minute for 500
   int max_reducing_values = 160;  // of one with reductions: beyond, registers spill
   int max_operands = 500;         // pointers of one kernel: 4,000 bytes of its arguments
+
+  int MostValues(bool reduces) const { return reduces ? max_reducing_values : max_values; }
 };
 
 // What one kernel over a pattern would take, in microseconds: its parts add up.

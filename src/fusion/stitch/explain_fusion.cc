@@ -122,7 +122,7 @@ class Judge {
     const auto ops = static_cast<int>(joined.ops().size()) - joined.num_inputs();
     const bool reduces = std::any_of(joined.ops().begin(), joined.ops().end(),
                                      [](const Op& op) { return op.kind == OpKind::kReduce; });
-    const int most = reduces ? bounds.max_reducing_values : bounds.max_values;
+    const int most = bounds.MostValues(reduces);
     if (ops > most) {
       return absl::StrCat("one kernel would have ", ops, " ops, at most ", most,
                           reduces ? " with reductions" : "", " are put together");

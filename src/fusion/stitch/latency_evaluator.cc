@@ -32,17 +32,18 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph
                                                         const NodeSet& vertices) {
   SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph, vertices));
   const Digest digest = body.body.CanonicalDigest();
-  absl::StatusOr<CostedKernel> kernel = Evaluate(vertices, std::move(body));
+  absl::StatusOr<CostedKernel> kernel = Evaluate(vertices, std::move(body), digest);
   if (kernel.ok()) return kernel;
   SINTER_ASSIGN_OR_RETURN(StitchBody turned, ExtractBody(graph, vertices, true));
-  if (turned.body.CanonicalDigest() == digest) return kernel;
-  absl::StatusOr<CostedKernel> second = Evaluate(vertices, std::move(turned));
+  const Digest other = turned.body.CanonicalDigest();
+  if (other == digest) return kernel;
+  absl::StatusOr<CostedKernel> second = Evaluate(vertices, std::move(turned), other);
   return second.ok() ? second : kernel;
 }
 
-absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices, StitchBody body) {
+absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices, StitchBody body,
+                                                        const Digest& digest) {
   SINTER_RETURN_IF_ERROR(CheckLength(body.body));
-  const Digest digest = body.body.CanonicalDigest();
   auto known = known_.find(digest);
   if (known == known_.end()) {
     known = known_.emplace(digest, costs_->LatencyUs(body.body)).first;

@@ -37,7 +37,9 @@ class LatencyEvaluator {
   int bodies() const { return static_cast<int>(known_.size()); }
 
  private:
-  absl::StatusOr<CostedKernel> Evaluate(const NodeSet& vertices, StitchBody body);
+  // `digest`: the body's canonical digest.
+  absl::StatusOr<CostedKernel> Evaluate(const NodeSet& vertices, StitchBody body,
+                                        const Digest& digest);
 
   StitchCosts* costs_;
   std::map<Digest, absl::StatusOr<double>> known_;  // by canonical digest
