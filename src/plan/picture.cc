@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
 #include "src/base/launch_recipe.h"
 #include "src/plan/units.h"
 
@@ -28,8 +29,6 @@ constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
                                   false,
                                   false,
                                   false};
-
-int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
 
 int64_t Element(const FfnProblem& p) { return SizeOf(p.dtype); }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
 #include "src/base/status.h"
 #include "src/plan/schedule.h"
 
@@ -14,8 +15,6 @@ constexpr int64_t kMaxErfAccumulators = 104;
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
   return absl::InvalidArgumentError(absl::StrCat("schedule: ", field, " ", value, " ", bound));

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
 #include "src/plan/schedule.h"
 
 namespace sinter {
@@ -8,8 +9,6 @@ namespace {
 constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is rounded up to this
 constexpr int64_t kBarrierBytes = 1024;
 constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 rows of 128 bytes
-
-int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
 
 int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int width) {
   if (tile.split_k <= 1) return 0;

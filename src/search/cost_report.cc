@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
 #include "src/plan/picture.h"
 #include "src/plan/units.h"
 #include "src/search/product_load.h"
 
 namespace sinter {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
 
 void AddLoad(const ProductLoad& load, KernelFacts* f) {
   f->block_bytes += load.block_bytes;

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/ceil_div.h"
+
 namespace sinter {
 namespace {
 
 constexpr int64_t kElement = 2;  // bytes: bf16 and f16
 constexpr int64_t kStepK = 16;   // K of one wgmma
 constexpr int64_t kWarpgroupRows = 64;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Of the 128-byte rows of boxes of a matrix with `columns` columns, the share that lies in two
 // lines: rows begin where a multiple of the stride does, so every start that it can have is as

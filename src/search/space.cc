@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
+
 namespace sinter {
 namespace {
 
@@ -11,7 +13,6 @@ constexpr int kTurns = 4;                   // tiles a group that widths are bal
 constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // Row tile and how warpgroups share it.

@@ -1,0 +1,15 @@
+// Rounding of counts.
+#ifndef SINTER_SRC_BASE_CEIL_DIV_H_
+#define SINTER_SRC_BASE_CEIL_DIV_H_
+
+#include <cstdint>
+
+namespace sinter {
+
+// Parts of size `b` that cover `a` >= 0. None where `b` is not positive: sizes of a schedule are
+// computed before it is checked.
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_BASE_CEIL_DIV_H_
