@@ -1,5 +1,6 @@
 // Kernels with random pauses before every arrive, push and wait stay correct, over schedules of all
 // dataflows; a spin that never ends traps.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/fusion/ffn_plans.h"
 #include "src/reference/parallel.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -38,26 +38,6 @@ std::vector<FfnSpec> Specs() {
 
 class Jitter : public GpuTest {
  protected:
-  static std::vector<Plan> PlansOf(const Chain& chain, Dataflow dataflow) {
-    const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), kRows);
-    std::vector<Plan> plans;
-    if (dataflow != Dataflow::kProduct) {
-      for (const Schedule& s :
-           Spread(LegalSchedules(problem, ports().model, dataflow), kSchedules)) {
-        plans.push_back(FusedPlanOf(chain, kRows, s).value());
-      }
-      return plans;
-    }
-    const auto first =
-        Spread(LegalSchedules(FirstProductOf(problem), ports().model, dataflow), kSchedules);
-    const auto second =
-        Spread(LegalSchedules(SecondProductOf(problem), ports().model, dataflow), kSchedules);
-    for (size_t i = 0; i < first.size() && i < second.size(); ++i) {
-      plans.push_back(UnfusedPlanOf(chain, kRows, first[i], second[i]).value());
-    }
-    return plans;
-  }
-
   // With spin traps where the compiler takes them: between products in flight it may not. Then a
   // hang is for the watchdog.
   static absl::StatusOr<LoadedPlanPtr> Build(std::shared_ptr<const Chain> chain, const Plan& plan) {
@@ -75,7 +55,8 @@ class Jitter : public GpuTest {
     size_t ran = 0, refused = 0;
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans = PlansOf(*chain, dataflow);
+      const std::vector<Plan> plans =
+          SpreadPlans(*chain, kRows, ports().model, dataflow, kSchedules);
       std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
       const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
       reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,

@@ -1,11 +1,14 @@
 #include "tests/gpu/plan_build.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/ffn_view.h"
 #include "src/fusion/ffn_plans.h"
+#include "src/reference/parallel.h"
 #include "src/search/space.h"
 
 namespace sinter::gpu_testing {
@@ -51,6 +54,22 @@ absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<cons
   return LoadedPlanPtr(std::move(loaded));
 }
 
+std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
+                                                      const std::shared_ptr<const Chain>& chain,
+                                                      const std::vector<Plan>& plans,
+                                                      const BuildOptions& options) {
+  std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t i = begin; i < end; ++i) {
+                             const auto at = static_cast<size_t>(i);
+                             built[at] = BuildPlan(ports, chain, plans[at], options);
+                           }
+                         });
+  return built;
+}
+
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule) {
   SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
   RankedSchedule ranked;
@@ -85,6 +104,24 @@ std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t coun
     picked.push_back(schedules[count == 1 ? 0 : i * (schedules.size() - 1) / (count - 1)]);
   }
   return picked;
+}
+
+std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                              Dataflow dataflow, size_t count) {
+  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
+  std::vector<Plan> plans;
+  if (dataflow != Dataflow::kProduct) {
+    for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
+      plans.push_back(FusedPlanOf(chain, bucket, s).value());
+    }
+    return plans;
+  }
+  const auto first = Spread(LegalSchedules(FirstProductOf(problem), model, dataflow), count);
+  const auto second = Spread(LegalSchedules(SecondProductOf(problem), model, dataflow), count);
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    plans.push_back(UnfusedPlanOf(chain, bucket, first[i], second[i]).value());
+  }
+  return plans;
 }
 
 }  // namespace sinter::gpu_testing

@@ -24,6 +24,12 @@ struct BuildOptions {
 absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<const Chain> chain,
                                         const Plan& plan, const BuildOptions& options = {});
 
+// Each plan built, on all cores: results in the order of `plans`.
+std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
+                                                      const std::shared_ptr<const Chain>& chain,
+                                                      const std::vector<Plan>& plans,
+                                                      const BuildOptions& options = {});
+
 // The plan of a chain with two products that runs `schedule` (grid or cluster exchange), or, with a
 // schedule of the product dataflow for each product, the unfused plan.
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule);
@@ -36,6 +42,10 @@ std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceMode
                                      Dataflow dataflow);
 // At most `count` of them, evenly from first to last.
 std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t count);
+// Plans of a chain with two products that run them: for the product dataflow the i-th of the first
+// product with the i-th of the second. At most `count`.
+std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                              Dataflow dataflow, size_t count);
 
 }  // namespace sinter::gpu_testing
 

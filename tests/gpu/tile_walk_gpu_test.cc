@@ -4,12 +4,10 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/fusion/ffn_plans.h"
-#include "src/reference/parallel.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -75,15 +73,7 @@ class TileWalk : public GpuTest {
       ASSERT_FALSE(plans.empty());
       BuildOptions options;
       options.codegen.jitter = jitter;
-      std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
-      reference::ParallelFor(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                             static_cast<int64_t>(plans.size()), 1,
-                             [&](int64_t begin, int64_t end) {
-                               for (int64_t i = begin; i < end; ++i) {
-                                 const size_t at = static_cast<size_t>(i);
-                                 built[at] = BuildPlan(ports(), chain, plans[at], options);
-                               }
-                             });
+      const auto built = BuildPlans(ports(), chain, plans, options);
       const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
       ASSERT_OK(data);
       for (size_t i = 0; i < plans.size(); ++i) {
