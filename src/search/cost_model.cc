@@ -72,7 +72,8 @@ Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceMo
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
-           static_cast<double>(z.units) * s.first.split_k * ReduceBytes(dims, s, s.first));
+           static_cast<double>(z.units * TilesM(s.share) * TilesN(s.share)) *
+               ReduceTraffic(dims, s, s.first));
   line.Fixed(model.drain_us);
   return line.Finish();
 }
@@ -100,7 +101,7 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   const double end1 = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s.first, model);
   line.Fixed(EachTurn(end1, load1));
   line.Dsm(EachTurn(reduce1, load1),
-           static_cast<double>(load1.turns * load1.busy_blocks) * ReduceBytes(first, s, s.first));
+           static_cast<double>(z.first_tiles) * ReduceTraffic(first, s, s.first));
   // C reaches L2 as the last bytes of a kernel do, then its flag travels, then its first tiles come
   // in: only weights were there before.
   line.Fixed(model.drain_us + model.grid_barrier_us + model.fill_us);
@@ -111,7 +112,7 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Fixed(EachTurn(
       StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model), load2));
   line.Dsm(EachTurn(reduce2, load2),
-           static_cast<double>(load2.turns * load2.busy_blocks) * ReduceBytes(second, s, s.second));
+           static_cast<double>(z.second_tiles) * ReduceTraffic(second, s, s.second));
   line.Fixed(model.drain_us);
   return line.Finish();
 }
@@ -128,7 +129,7 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   const double epilogue1 = EpilogueUs(p.activation, s.first, model);
   line.Fixed(EachTurn(epilogue1, load1));
   const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
-  line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleBytes(s));
+  line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleTraffic(s));
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
   const double stream2 = Combine(times2) / static_cast<double>(load1.turns);

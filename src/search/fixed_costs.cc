@@ -29,12 +29,17 @@ double CyclesOf(Activation activation) {
   }
 }
 
-}  // namespace
-
+// What a block sends to others.
 double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   if (tile.split_k == 1) return 0;
   return TileBytes(d, s, tile) * (tile.split_k - 1) / tile.split_k;
 }
+
+double ShuffleBytes(const Schedule& s) {
+  return 2.0 * s.block_m * s.first.block_n * (s.cluster - 1);
+}
+
+}  // namespace
 
 double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile,
                 const DeviceModel& model) {
@@ -43,8 +48,12 @@ double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile
          TileBytes(d, s, tile) / model.shared_bytes_per_us;
 }
 
-double ShuffleBytes(const Schedule& s) {
-  return 2.0 * s.block_m * s.first.block_n * (s.cluster - 1);
+double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
+  return tile.split_k == 1 ? 0 : TileBytes(d, s, tile) * tile.split_k;
+}
+
+double ShuffleTraffic(const Schedule& s) {
+  return s.cluster == 1 ? 0 : 2.0 * s.block_m * s.first.block_n * s.cluster;
 }
 
 double ShuffleUs(const Schedule& s, const DeviceModel& model) {

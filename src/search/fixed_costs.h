@@ -11,12 +11,13 @@ namespace sinter {
 // one barrier round, and the sum out of the owner's shared memory. 0 when K is not split.
 double ReduceUs(const ProductDims& dims, const Schedule& schedule, const ProductTile& tile,
                 const DeviceModel& model);
-double ReduceBytes(const ProductDims& dims, const Schedule& schedule,
-                   const ProductTile& tile);  // a block sends
+// Bytes that the ranks of one tile write through distributed shared memory. A rank's own part is
+// among them: it takes the same way.
+double ReduceTraffic(const ProductDims& dims, const Schedule& schedule, const ProductTile& tile);
 
 // dsm_shuffle of kClusterExchange: a block's slice of C to every peer, and one barrier round.
 double ShuffleUs(const Schedule& schedule, const DeviceModel& model);
-double ShuffleBytes(const Schedule& schedule);  // a block sends
+double ShuffleTraffic(const Schedule& schedule);  // bytes that a block writes, to itself too
 
 // A thread's way through its accumulators of one matrix: activation, rounding, the transpose in
 // front of the store. Warpgroups side by side share the schedulers, so they gain nothing.
