@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts bytes at DRAM, L2 and L1TEX with Nsight Compute and compares them with what the analyzer predicts.
 
-Usage: measure_bytes.py [--bench bin/sinter_bench] [--ncu ncu] [--ids G1,S8] [--cublaslt] [--out FILE]
+Usage: measure_bytes.py [--bench bin/sinter_bench] [--ncu ncu] [--ids G1,S8] [--cublaslt] [--logs DIR] [--out FILE]
        measure_bytes.py --print FILE
 Needs a GPU, ncu, and leave to read its counters. README.md of this folder says what is counted.
 """
@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,16 +35,34 @@ COUNTERS = [
     ("dsm_lsu", "l1tex__t_bytes_pipe_lsu_mem_dshared.sum", 1),
     ("dsm_tma", "l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_tma_st.sum", 32),
 ]
-DRAM_BOUND, L2_BOUND = 0.15, 0.20
+DRAM_BOUND, L2_BOUND, DSM_BOUND = 0.15, 0.20, 1e-6
 LEAST_BYTES = 4e6  # of weights: below, DRAM reads are a matter of the cache
 PAPER_REDUCTION = 0.58
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def run_limited(command, seconds, **options):
+    """Exit status and output of a command. Past its time it is killed with all that it started: what ncu leaves behind
+    would keep the GPU."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                          **options) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, output
 
 
 def available(ncu):
     """Counters that this GPU has; all of them when ncu does not say."""
     try:
         text = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False).stdout
-    except subprocess.TimeoutExpired:
+    except (OSError, subprocess.TimeoutExpired):
         return COUNTERS
     names = {line.split()[0] for line in text.splitlines() if line.split()}
     there = [counter for counter in COUNTERS if counter[1].rsplit(".", 1)[0] in names]
@@ -51,7 +70,7 @@ def available(ncu):
 
 
 def parse_launches(text, counters):
-    """ncu's CSV to one {field: bytes} a launch, in order."""
+    """ncu's CSV to one {field: bytes} a launch or range, in order."""
     begin = text.find('"ID"')
     if begin < 0:
         return []
@@ -75,42 +94,38 @@ def total(launches):
     return {field: sum(one[field] for one in launches) for field in sorted(fields)}
 
 
-def assign(rows, launches):
-    """The bench's rows with their launches' sums. Every row launches `kernels` kernels, in the rows' order."""
-    if len(rows) == 1:
-        counts = [len(launches)]
-    else:
-        counts = [int(row["kernels"]) for row in rows]
-    if sum(counts) != len(launches):
-        raise RuntimeError(f"{len(launches)} launches were counted, {sum(counts)} expected")
-    at, result = 0, []
-    for row, count in zip(rows, counts):
-        own = launches[at:at + count]
-        at += count
-        result.append({**row, "launches": own, "counted": total(own)})
-    return result
+def assign(rows, ranges):
+    """The bench's rows with what was counted in the range of each, in the rows' order."""
+    if len(rows) != len(ranges):
+        raise RuntimeError(f"{len(ranges)} ranges were counted, {len(rows)} expected")
+    return [{**row, "counted": total([one])} for row, one in zip(rows, ranges)]
+
+
+def run_ncu(arguments, counters, ids, contestant, log, out):
+    """One run of the bench under ncu, which starts it again for each pass."""
+    command = [arguments.ncu, "--replay-mode", "app-range", "--cache-control", "none", "--clock-control", "none",
+               "--print-units", "base", "--csv", "--log-file", log, "--metrics", ",".join(name for _, name, _ in counters),
+               arguments.bench, "--profile", "--contestant", contestant, "--ids", ",".join(ids), "--cache",
+               "--layout", arguments.layout, "--out", out]
+    environment = {**os.environ, "SINTER_CACHE_DIR": os.environ.get("SINTER_CACHE_DIR", arguments.cache_dir)}
+    status, said = run_limited(command, arguments.seconds, cwd=ROOT, env=environment)
+    text = read(log) if os.path.exists(log) else ""
+    if "ERR_NVGPUCTRPERM" in text + said:
+        raise RuntimeError("the driver does not let this user read the GPU's counters (ERR_NVGPUCTRPERM)")
+    if status != 0 or not os.path.exists(out):
+        raise RuntimeError(f"ncu ended with {status}:\n{text[-2000:]}{said[-2000:]}")
 
 
 def profile(arguments, counters, ids, contestant):
-    """Rows of one run of the bench under ncu."""
+    """What the bench says of one run, and its rows with what ncu counted. Logs that --logs has are not made again."""
     with tempfile.TemporaryDirectory() as folder:
-        log, out = os.path.join(folder, "ncu.csv"), os.path.join(folder, "bench.json")
-        command = [arguments.ncu, "--replay-mode", "application", "--cache-control", "none", "--clock-control", "none",
-                   "--profile-from-start", "off", "--print-units", "base", "--csv", "--log-file", log,
-                   "--metrics", ",".join(name for _, name, _ in counters),
-                   arguments.bench, "--profile", "--contestant", contestant, "--ids", ",".join(ids), "--cache",
-                   "--layout", arguments.layout, "--out", out]
-        environment = {**os.environ, "SINTER_CACHE_DIR": os.environ.get("SINTER_CACHE_DIR", arguments.cache_dir)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.seconds, check=False, cwd=ROOT,
-                              env=environment)
-        text = open(log, encoding="utf-8", errors="replace").read() if os.path.exists(log) else ""
-        if "ERR_NVGPUCTRPERM" in text + done.stdout + done.stderr:
-            raise RuntimeError("the driver does not let this user read the GPU's counters (ERR_NVGPUCTRPERM)")
-        if done.returncode != 0 or not os.path.exists(out):
-            raise RuntimeError(f"ncu ended with {done.returncode}:\n{text[-2000:]}{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        with open(out, encoding="utf-8") as file:
-            result = json.load(file)
-        return result, assign(result["bytes"], parse_launches(text, counters))
+        logs = os.path.abspath(arguments.logs) if arguments.logs else folder
+        os.makedirs(logs, exist_ok=True)
+        log, out = os.path.join(logs, contestant + ".csv"), os.path.join(logs, contestant + ".json")
+        if not (os.path.exists(log) and os.path.exists(out)):
+            run_ncu(arguments, counters, ids, contestant, log, out)
+        result = json.loads(read(out))
+        return result, assign(result["bytes"], parse_launches(read(log), counters))
 
 
 def weight_bytes(problems_folder, name):
@@ -126,34 +141,29 @@ def weight_bytes(problems_folder, name):
     raise RuntimeError(f"no problem {name}")
 
 
-def ratio(row, counted, predicted):
-    if counted not in row["counted"] or not row.get(predicted):
-        return None
-    return row["counted"][counted] / row[predicted]
+def verdict(low, high, predicted, bound):
+    """Whether the prediction is within `bound` of what lies between two counters."""
+    return "ok" if low * (1 - bound) <= predicted <= high * (1 + bound) else "OFF"
 
 
-def cell(value, bound=None):
-    if value is None:
-        return "     -       "
-    verdict = "" if bound is None else ("ok" if abs(value - 1) <= bound else "OFF")
-    return f"{value:6.3f} {verdict:6}"
+def comparison_line(row):
+    counted, weights = row["counted"], row["weight_bytes"]
+    dram, l2 = counted.get("dram_read", math.nan), counted.get("l2_read", math.nan)
+    dsm = counted.get("dsm_in", math.nan)
+    intake = counted.get("sm_intake", math.nan) - (0 if math.isnan(dsm) else dsm)
+    predicted = [row.get(field) or math.nan for field in ("dram_read_bytes", "l2_bytes")]
+    predicted_dsm = row.get("dsm_bytes") or 0
+    return "  {:5} {:10} {:10.3f} {:6.3f} {:4} {:10.3f} {:6.3f} {:10.3f} {:6.3f} {:4} {:8.3f} {:8.3f} {}".format(
+        row["id"], row["contestant"], dram / 1e6, dram / predicted[0],
+        verdict(dram, dram, predicted[0], DRAM_BOUND) if weights >= LEAST_BYTES else "-", l2 / 1e6, l2 / predicted[1],
+        intake / 1e6, intake / predicted[1], verdict(l2, intake, predicted[1], L2_BOUND), dsm / 1e6, predicted_dsm / 1e6,
+        verdict(dsm, dsm, predicted_dsm, DSM_BOUND))
 
 
 def comparison_text(rows):
-    lines = ["counted / predicted bytes",
-             "  id    contestant  DRAM read MB      of predicted  L2 read MB  of predicted  DSM MB  predicted"]
-    for row in rows:
-        if row["contestant"] == "cublaslt":
-            continue
-        counted = row["counted"]
-        large = row["weight_bytes"] >= LEAST_BYTES
-        dsm = max((counted[field] for field in ("dsm_in", "dsm_lsu", "dsm_tma") if field in counted), default=float("nan"))
-        lines.append("  {:5} {:10} {:10.3f}   {}  {:10.3f}  {}  {:7.3f}  {:7.3f}".format(
-            row["id"], row["contestant"], counted.get("dram_read", math.nan) / 1e6,
-            cell(ratio(row, "dram_read", "dram_read_bytes"), DRAM_BOUND if large else None),
-            counted.get("l2_read", math.nan) / 1e6, cell(ratio(row, "l2_read", "l2_bytes"), L2_BOUND),
-            dsm / 1e6, (row.get("dsm_bytes") or 0) / 1e6))
-    return "\n".join(lines)
+    lines = ["MB counted, and of what was predicted: DRAM reads; L2 as it is asked, and what the SMs take in of it; DSM",
+             "  id    contestant       DRAM               L2             intake               DSM predicted"]
+    return "\n".join(lines + [comparison_line(row) for row in rows if row["contestant"] != "cublaslt"])
 
 
 def reduction_text(rows):
@@ -187,16 +197,15 @@ def measure(arguments):
     if missing:
         print("not on this GPU: " + ", ".join(missing))
     ids = [name for name in arguments.ids.split(",") if name] or IDS
-    runs = [("fused", ids), ("unfused", ids)] + ([("cublaslt", [i]) for i in ids] if arguments.cublaslt else [])
     rows, head = [], {}
-    for contestant, own in runs:
+    for contestant in ["fused", "unfused"] + (["cublaslt"] if arguments.cublaslt else []):
         begin = time.monotonic()
-        result, new = profile(arguments, counters, own, contestant)
+        result, new = profile(arguments, counters, ids, contestant)
         head = {key: result[key] for key in ("machine", "commit", "dirty")}
         for row in new:
             row["weight_bytes"] = weight_bytes(os.path.join(ROOT, "tests/bench/problems"), row["id"])
         rows += new
-        print(f"{contestant} of {','.join(own)}: {time.monotonic() - begin:.1f} s", flush=True)
+        print(f"{contestant}: {time.monotonic() - begin:.1f} s", flush=True)
         write(arguments.out, head, rows)
     return rows
 
@@ -208,10 +217,11 @@ def main():
     parser.add_argument("--ncu", default="ncu")
     parser.add_argument("--ids", default="")
     parser.add_argument("--layout", default="oi")
-    parser.add_argument("--cublaslt", action="store_true", help="the serving form too: one run for each problem")
+    parser.add_argument("--cublaslt", action="store_true", help="the serving form too")
     parser.add_argument("--cache-dir", default="/tmp/sinter-bytes-cache", help="unless SINTER_CACHE_DIR says another")
     parser.add_argument("--seconds", type=float, default=300, help="limit of one run of ncu")
     parser.add_argument("--out", default="bytes.json")
+    parser.add_argument("--logs", help="a folder that keeps ncu's logs; those that it has are read instead of measured")
     parser.add_argument("--print", dest="file", help="the tables of a results file, nothing measured")
     arguments = parser.parse_args()
     try:

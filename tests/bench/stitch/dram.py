@@ -3,9 +3,9 @@
 
     dram.py --out FILE [--only NAMES] [--peers sinter,torch,xla] [--ncu ncu] [--limit SECONDS]
 
-Every step that FILE has a time for is run once more, cold, in a process of its own under ncu; its row's step gets
-`dram_read_bytes`, `dram_write_bytes` and `counted_kernels`, and the row `dram_bytes` (Sinter), `torch_dram_bytes` (the
-faster mode) and `xla_dram_bytes`. Needs a GPU and leave to read its counters.
+Of each contestant one process calls, cold and under ncu, every graph that FILE has a time for; a call is a range of the
+profiler. A row's step gets `dram_read_bytes` and `dram_write_bytes`, and the row `dram_bytes` (Sinter), `torch_dram_bytes`
+(the faster mode) and `xla_dram_bytes`. Needs a GPU and leave to read its counters.
 """
 
 import argparse
@@ -23,28 +23,24 @@ import measure_bytes  # pylint: disable=wrong-import-position
 COUNTERS = [counter for counter in measure_bytes.COUNTERS if counter[0].startswith("dram_")]
 
 
-def command_of(arguments, name, step, log):
-    command = [arguments.ncu, "--cache-control", "none", "--clock-control", "none", "--profile-from-start", "off",
+def command_of(arguments, names, step, log):
+    command = [arguments.ncu, "--replay-mode", "app-range", "--cache-control", "none", "--clock-control", "none",
                "--target-processes", "application-only", "--print-units", "base", "--csv", "--log-file", log,
                "--metrics", ",".join(counter for _, counter, _ in COUNTERS),
-               sys.executable, os.path.join(HERE, "peers.py"), "--once", "--only", name, "--peers", step]
+               sys.executable, os.path.join(HERE, "peers.py"), "--once", "--only", ",".join(names), "--peers", step]
     return command + (["--library", arguments.library] if arguments.library else [])
 
 
-def count(arguments, name, step):
-    """{field: bytes} of one call, and its kernels."""
+def count(arguments, names, step):
+    """{field: bytes} of one call of each graph."""
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "ncu.csv")
-        done = subprocess.run(command_of(arguments, name, step, log), capture_output=True, text=True,
-                              timeout=arguments.limit, check=False)
-        text = ""
-        if os.path.exists(log):
-            with open(log, encoding="utf-8", errors="replace") as file:
-                text = file.read()
-    launches = measure_bytes.parse_launches(text, COUNTERS)
-    if done.returncode != 0 or not launches:
-        raise RuntimeError(f"ncu ended with {done.returncode}: {(text + done.stderr)[-300:]}")
-    return measure_bytes.total(launches), len(launches)
+        status, said = measure_bytes.run_limited(command_of(arguments, names, step, log), arguments.limit)
+        text = measure_bytes.read(log) if os.path.exists(log) else ""
+    ranges = measure_bytes.parse_launches(text, COUNTERS)
+    if status != 0 or len(ranges) != len(names):
+        raise RuntimeError(f"ncu ended with {status}, {len(ranges)} ranges: {(text + said)[-300:]}")
+    return [measure_bytes.total([one]) for one in ranges]
 
 
 def derive(row):
@@ -62,26 +58,26 @@ def main():
     parser.add_argument("--only", default="", help="names of graphs, with commas between")
     parser.add_argument("--peers", default="sinter,torch,torch_max,xla")
     parser.add_argument("--ncu", default="ncu")
-    parser.add_argument("--limit", type=float, default=180, help="seconds a step may take")
+    parser.add_argument("--limit", type=float, default=300, help="seconds a contestant may take")
     parser.add_argument("--library", default=None)
     arguments = parser.parse_args()
     results = peers.Results(arguments.out)
     only = [name for name in arguments.only.split(",") if name]
-    for name, row in results.rows.items():
-        for step in arguments.peers.split(","):
-            if step not in row["steps"] or (only and name not in only) or "dram_read_bytes" in row["steps"][step]:
-                continue
-            try:
-                moved, kernels = count(arguments, name, step)
-            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-                print(f"{name} {step}: {error}", flush=True)
-                continue
+    for step in arguments.peers.split(","):
+        names = [name for name, row in results.rows.items()
+                 if step in row["steps"] and "dram_read_bytes" not in row["steps"][step] and (not only or name in only)]
+        try:
+            counted = count(arguments, names, step) if names else []
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+            print(f"{step}: {error}", flush=True)
+            continue
+        for name, moved in zip(names, counted):
+            row = results.rows[name]
             row["steps"][step].update({field + "_bytes": value for field, value in moved.items()})
-            row["steps"][step]["counted_kernels"] = kernels
             derive(row)
-            results.write()
             print(f"{name:28} {step:10} read {moved.get('dram_read', 0) / 1e6:.2f} MB, "
-                  f"write {moved.get('dram_write', 0) / 1e6:.2f} MB, {row['bytes'] / 1e6:.2f} needed, {kernels} kernels", flush=True)
+                  f"write {moved.get('dram_write', 0) / 1e6:.2f} MB, {row['bytes'] / 1e6:.2f} needed", flush=True)
+        results.write()
     return 0
 
 

@@ -78,6 +78,7 @@ class Worker:
 
     def once(self, name, step):
         """One cold call, for a profiler that watches this process."""
+        self.device.torch.cuda.empty_cache()
         device, prepared = self.device, self.device.Prepared(self.cases[name])
         stream = device.torch.cuda.Stream()
         if step in MODES:
@@ -102,7 +103,8 @@ def serve(arguments):
     os.environ.setdefault("SINTER_CACHE", "off")
     worker = Worker(out, arguments.library)
     if arguments.once:
-        worker.once(arguments.only, arguments.peers)
+        for name in arguments.only.split(","):
+            worker.once(name, arguments.peers)
     else:
         worker.serve()
     return 0
@@ -295,7 +297,7 @@ def parse():
     parser.add_argument("--again", action="store_true", help="also what has a result already")
     parser.add_argument("--library", default=None, help="libsinter.so; else SINTER_LIBRARY, or the one of this tree")
     parser.add_argument("--summary", metavar="FILE", help="print the figures of a results file")
-    parser.add_argument("--once", action="store_true", help="one cold call of --only by --peers, for a profiler")
+    parser.add_argument("--once", action="store_true", help="one cold call of each of --only by --peers, for a profiler")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -221,26 +221,36 @@ class Supervision(unittest.TestCase):
 class Dram(unittest.TestCase):
     CSV = """==PROF== Connected
 "ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
-"0","a(float*)","dram__bytes_read.sum","byte","1,000"
-"0","a(float*)","dram__bytes_write.sum","byte","10"
-"1","b(float*)","dram__bytes_read.sum","byte","500"
-"1","b(float*)","dram__bytes_write.sum","byte","20"
+"0","range","dram__bytes_read.sum","byte","1,000"
+"0","range","dram__bytes_write.sum","byte","10"
+"1","range","dram__bytes_read.sum","byte","500"
+"1","range","dram__bytes_write.sum","byte","20"
 """
 
-    def test_launches_are_summed_into_the_row(self):
-        launches = dram.measure_bytes.parse_launches(self.CSV, dram.COUNTERS)
-        moved = dram.measure_bytes.total(launches)
-        self.assertEqual((moved, len(launches)), ({"dram_read": 1500.0, "dram_write": 30.0}, 2))
+    def test_a_row_gets_the_sums_of_its_steps(self):
         row = {"steps": {"torch": {"us": 5, "dram_read_bytes": 9, "dram_write_bytes": 1}, "torch_max": {"us": 4},
                          "sinter": {"us": 3, "dram_read_bytes": 1500.0, "dram_write_bytes": 30.0}}}
         dram.derive(row)
         self.assertEqual((row["dram_bytes"], row["torch_dram_bytes"], row["xla_dram_bytes"]), (1530.0, None, None))
 
-    def test_every_step_is_run_alone_by_name(self):
+    def test_a_contestant_is_run_once_for_all_graphs(self):
         arguments = type("A", (), {"ncu": "ncu", "library": "/x/libsinter.so"})
-        command = dram.command_of(arguments, "adam", "xla", "/tmp/log")
+        command = dram.command_of(arguments, ["adam", "N1"], "xla", "/tmp/log")
         self.assertIn("dram__bytes_read.sum,dram__bytes_write.sum", command)
-        self.assertEqual(command[-7:], ["--once", "--only", "adam", "--peers", "xla", "--library", "/x/libsinter.so"])
+        self.assertEqual(command[-7:], ["--once", "--only", "adam,N1", "--peers", "xla", "--library", "/x/libsinter.so"])
+
+    def test_ranges_are_told_apart_by_their_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ncu = os.path.join(folder, "ncu")
+            with open(ncu, "w", encoding="utf-8") as file:
+                file.write(f"#!{sys.executable}\nimport sys\n"
+                           f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({self.CSV!r})\n")
+            os.chmod(ncu, 0o700)
+            arguments = type("A", (), {"ncu": ncu, "library": None, "limit": 20})
+            self.assertEqual(dram.count(arguments, ["a", "b"], "torch"),
+                             [{"dram_read": 1000.0, "dram_write": 10.0}, {"dram_read": 500.0, "dram_write": 20.0}])
+            with self.assertRaisesRegex(RuntimeError, "2 ranges"):
+                dram.count(arguments, ["a"], "torch")
 
 
 @unittest.skipIf(torch is None, "no PyTorch")
