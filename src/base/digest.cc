@@ -1,6 +1,8 @@
 #include "src/base/digest.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/sha256_rounds.h"
@@ -93,8 +95,8 @@ absl::StatusOr<Digest> Digest::FromHex(absl::string_view hex) {
 }
 
 Digest Sha256Fallback(absl::string_view data) {
-  std::array<uint32_t, 8> state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint32_t, 8> state;
+  std::copy(std::begin(kSha256Start), std::end(kSha256Start), state.begin());
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
   const size_t whole = data.size() / kBlockBytes * kBlockBytes;
   for (size_t at = 0; at < whole; at += kBlockBytes) Compress(bytes + at, state);

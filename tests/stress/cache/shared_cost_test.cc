@@ -18,7 +18,7 @@
 
 #include "cache/store/files.h"
 #include "cache/tiers/tiers.h"
-#include "src/base/pair_digest.h"
+#include "src/base/tree_digest.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -234,7 +234,7 @@ Made MadeOf(const Way& way, const std::string& root) {
 // What the one hash of every record in every process takes.
 double HashMs(const std::string& value) {
   const auto start = Clock::now();
-  for (int i = 0; i < kKeys; ++i) (void)PairSha256(value);
+  for (int i = 0; i < kKeys; ++i) (void)TreeSha256(value);
   return kProcesses * std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
