@@ -7,14 +7,14 @@
 #include "cache/record/kernel_record.h"
 #include "src/base/codec.h"
 #include "src/base/digest.h"
-#include "src/base/pair_digest.h"
+#include "src/base/tree_digest.h"
 
 namespace sinter {
 namespace {
 
 constexpr char kMagic[] = "SNTRREC\n";
 constexpr uint64_t kMagicSize = 8;
-constexpr uint64_t kHeadBytes = 128;  // all but the strings, and a little more
+constexpr uint64_t kFixedBytes = kMagicSize + 4 + 32 + 2 + 4 + 8 + 4 * 8;  // all but the strings
 
 EnvelopeVerdict Refuse(MissReason reason, std::string detail) {
   EnvelopeVerdict verdict;
@@ -32,6 +32,7 @@ bool KnownKind(uint8_t kind) {
          kind == static_cast<uint8_t>(RecordKind::kKernel);
 }
 
+// But for the payload's bytes, which end it.
 void EncodeBody(const Envelope& envelope, ByteWriter* body) {
   body->U8(static_cast<uint8_t>(envelope.kind));
   body->U8(envelope.verified ? 1 : 0);
@@ -40,7 +41,7 @@ void EncodeBody(const Envelope& envelope, ByteWriter* body) {
   body->Bytes(envelope.producer);
   body->Bytes(envelope.arch);
   body->Bytes(envelope.key);
-  body->Bytes(envelope.payload);
+  body->U64(envelope.payload.size());
 }
 
 EnvelopeVerdict ReadBody(absl::string_view body) {
@@ -98,19 +99,28 @@ EnvelopeVerdict ExplainMismatch(absl::string_view got, absl::string_view want) {
 
 }  // namespace
 
+uint64_t EnvelopeBytes(const Envelope& envelope) {
+  return kFixedBytes + envelope.producer.size() + envelope.arch.size() + envelope.key.size() +
+         envelope.payload.size();
+}
+
+void AppendEnvelope(const Envelope& envelope, const RecordFormat& format, std::string* out) {
+  ByteWriter head;
+  head.Raw(absl::string_view(kMagic, kMagicSize));
+  head.U32(format.envelope);
+  const size_t hash_at = out->size() + head.str().size(), hash_size = Digest().bytes.size();
+  head.Raw(Digest().View());  // its place, until the body is there to be hashed
+  EncodeBody(envelope, &head);
+  out->append(head.str());
+  out->append(envelope.payload.data(), envelope.payload.size());
+  const Digest hash = TreeSha256(absl::string_view(*out).substr(hash_at + hash_size));
+  out->replace(hash_at, hash_size, hash.View().data(), hash_size);
+}
+
 std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format) {
-  ByteWriter out;
-  out.Reserve(kHeadBytes + envelope.producer.size() + envelope.arch.size() + envelope.key.size() +
-              envelope.payload.size());
-  out.Raw(absl::string_view(kMagic, kMagicSize));
-  out.U32(format.envelope);
-  const size_t hash_at = out.str().size();
-  out.Raw(Digest().View());  // its place, until the body is there to be hashed
-  EncodeBody(envelope, &out);
-  std::string bytes = out.Take();
-  const size_t hash_size = Digest().bytes.size();
-  const Digest hash = PairSha256(absl::string_view(bytes).substr(hash_at + hash_size));
-  bytes.replace(hash_at, hash_size, hash.View().data(), hash_size);
+  std::string bytes;
+  bytes.reserve(EnvelopeBytes(envelope));
+  AppendEnvelope(envelope, format, &bytes);
   return bytes;
 }
 
@@ -122,14 +132,14 @@ EnvelopeVerdict Read(absl::string_view bytes, bool vouched, const RecordFormat& 
   const uint32_t version = in.U32();
   if (!in.ok()) return Damaged(absl::StrCat(bytes.size(), " bytes"));
   if (magic != absl::string_view(kMagic, kMagicSize)) return Damaged("magic differs");
-  const absl::string_view sha = in.Raw(Digest().bytes.size());
-  const absl::string_view body = in.Raw(in.remaining());
-  if (!in.ok()) return Damaged("too short for its hash");
-  if (!vouched && PairSha256(body).View() != sha) return Damaged("sha-256 differs");
   if (version != format.envelope) {
     return Refuse(MissReason::kOtherFormat,
                   absl::StrCat("envelope: format ", version, ", want ", format.envelope));
   }
+  const absl::string_view sha = in.Raw(Digest().bytes.size());
+  const absl::string_view body = in.Raw(in.remaining());
+  if (!in.ok()) return Damaged("too short for its hash");
+  if (!vouched && TreeSha256(body).View() != sha) return Damaged("sha-256 differs");
   return ReadBody(body);
 }
 

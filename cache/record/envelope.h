@@ -2,11 +2,11 @@
 // asks.
 //
 // Layout, little-endian (strings are u64 length + bytes):
-//   8 bytes magic, u32 format version, 32 bytes PairSha256 of all that follows,
+//   8 bytes magic, u32 format version, 32 bytes TreeSha256 of all that follows,
 //   u8 kind, u8 verified, u32 flags (0), i64 creation time (unix seconds),
 //   producer, arch, full key, payload; nothing behind.
-// Magic, version and hash keep their places in every version, so that a whole record of another
-// one is told from damage.
+// Magic and version keep their places in every version; of another version nothing else is read,
+// not even the hash, which may be computed otherwise there.
 // The hash guards against accidents, not against who may write the store: see the README of
 // cache/store.
 #ifndef SINTER_CACHE_RECORD_ENVELOPE_H_
@@ -32,6 +32,9 @@ struct Envelope {
 };
 
 std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format = {});
+// The same behind what `out` holds, and its size.
+void AppendEnvelope(const Envelope& envelope, const RecordFormat& format, std::string* out);
+uint64_t EnvelopeBytes(const Envelope& envelope);
 
 struct EnvelopeVerdict {
   bool ok = false;

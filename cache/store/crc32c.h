@@ -8,9 +8,11 @@
 
 namespace sinter {
 
-// By the processor's own instruction where there is one (8 GB/s), else by tables (1 GB/s).
+// By carry-less multiplication in wide registers where the processor has it, else by its own
+// instruction for this checksum, else by tables.
 uint32_t Crc32c(absl::string_view data);
-uint32_t Crc32cFallback(absl::string_view data);  // the tables, exposed for the test
+uint32_t Crc32cStriped(absl::string_view data);   // without multiplication; exposed for the test
+uint32_t Crc32cFallback(absl::string_view data);  // the tables; likewise
 
 // LevelDB stores checksums of data that may hold checksums masked: rotated, plus a constant.
 inline uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }

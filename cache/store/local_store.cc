@@ -52,10 +52,10 @@ template <typename Known>
 Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view key,
                  const Digest& digest, const RecordFormat& format, const Known& known) {
   Found found;
-  auto file = ReadWholeFile(dir.ops(), dir.fd(), RecordPath(kind, digest), kMaxRecordFileBytes);
+  const std::string path = RecordPath(kind, digest);
+  auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxRecordFileBytes);
   if (!file.ok()) {
     found.verdict = Refuse(file.status());
-    const std::string path = RecordPath(kind, digest);
     found.opened = absl::IsDataLoss(file.status()) &&
                    dir.ops()->StatAt(dir.fd(), path.c_str(), &found.st) == 0;
     return found;
@@ -228,8 +228,9 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope,
   // Looked at first: another process is often done already, and a table costs more than a look.
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
   if (table->empty()) {
-    SINTER_ASSIGN_OR_RETURN(*table, BuildTable(TableUserKey(envelope.kind, digest),
-                                               EncodeEnvelope(envelope, format())));
+    SINTER_ASSIGN_OR_RETURN(
+        *table, BuildTable(TableUserKey(envelope.kind, digest), EnvelopeBytes(envelope),
+                           [&](std::string* to) { AppendEnvelope(envelope, format(), to); }));
     SINTER_RETURN_IF_ERROR(CheckRecordSize(table->size()));
   }
   const absl::Status fresh = Publish(*dir, path, *table, PublishMode::kNew, options_.sync);

@@ -43,6 +43,7 @@ absl::Status MoveIntoPlace(const StoreDirectory& dir, int fd, const std::string&
 
 absl::Status PublishNamed(const StoreDirectory& dir, const std::string& path,
                           absl::string_view bytes, PublishMode mode, bool sync) {
+  SINTER_RETURN_IF_ERROR(MakeFolders(dir, FolderOf(path)));
   SINTER_ASSIGN_OR_RETURN(const std::string temp, TempPath(FolderOf(path)));
   Fd fd(dir.ops(), dir.ops()->OpenAt(dir.fd(), temp.c_str(),
                                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kFileMode));
@@ -75,10 +76,17 @@ bool NoUnnamedFiles(int error) {
 
 absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::string_view bytes,
                      PublishMode mode, bool sync) {
-  const std::string folder = FolderOf(path);
-  SINTER_RETURN_IF_ERROR(MakeFolders(dir, folder));
   if (dir.on_network()) return PublishNamed(dir, path, bytes, mode, sync);
-  Fd fd(dir.ops(), dir.ops()->OpenAt(dir.fd(), folder.c_str(), O_WRONLY | O_TMPFILE, kFileMode));
+  const std::string folder = FolderOf(path);
+  const auto create = [&] {
+    const int flags = O_WRONLY | O_TMPFILE;
+    return Fd(dir.ops(), dir.ops()->OpenAt(dir.fd(), folder.c_str(), flags, kFileMode));
+  };
+  Fd fd = create();
+  if (!fd.valid() && errno == ENOENT) {  // most often it is there
+    SINTER_RETURN_IF_ERROR(MakeFolders(dir, folder));
+    fd = create();
+  }
   if (!fd.valid()) {
     const int error = errno;
     if (NoUnnamedFiles(error)) return PublishNamed(dir, path, bytes, mode, sync);

@@ -107,6 +107,7 @@ absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const 
   const std::string path = TombstonePath(kind, digest);
   struct stat st;
   if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) != 0) {
+    if (errno == ENOENT) return false;  // nearly always: no text is made for it
     const absl::Status status = ErrnoStatus(errno, "stat", path);
     if (absl::IsNotFound(status)) return false;
     return status;

@@ -173,13 +173,19 @@ absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes) {
 }
 
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value) {
+  return BuildTable(user_key, value.size(),
+                    [&](std::string* file) { file->append(value.data(), value.size()); });
+}
+
+absl::StatusOr<std::string> BuildTable(absl::string_view user_key, uint64_t value_bytes,
+                                       const std::function<void(std::string*)>& append) {
   try {
     ByteWriter key;
     key.Raw(user_key);
     key.U64(kSequence << 8 | kTypeValue);
     std::string file, handle;
-    file.reserve(value.size() + 512);
-    PutHandle(PutBlock(key.str(), value, &file), &handle);
+    file.reserve(value_bytes + 512);
+    PutHandle(PutBlock(key.str(), value_bytes, append, &file), &handle);
     const BlockSpan meta{file.size(), kMetaBlock.size() - kBlockTrailerSize};
     file.append(kMetaBlock.data(), kMetaBlock.size());
     PutFooter(meta, PutBlock(key.str(), handle, &file), &file);

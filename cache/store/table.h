@@ -8,6 +8,7 @@
 #ifndef SINTER_CACHE_STORE_TABLE_H_
 #define SINTER_CACHE_STORE_TABLE_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,10 @@ std::string TableUserKey(RecordKind kind, const Digest& digest);
 
 // The whole file. RESOURCE_EXHAUSTED when memory runs out.
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value);
+// The same for a value that `append` puts behind what the file holds so far: exactly `value_bytes`
+// bytes. Spares a copy.
+absl::StatusOr<std::string> BuildTable(absl::string_view user_key, uint64_t value_bytes,
+                                       const std::function<void(std::string*)>& append);
 
 // A table's footer, its last bytes, has no checksum. OK only if the blocks that it names lie inside
 // a file of `file_bytes`: LevelDB allocates what it says. `footer` is untrusted.

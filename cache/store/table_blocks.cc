@@ -8,6 +8,15 @@ namespace {
 
 constexpr absl::string_view kOneRestart("\0\0\0\0\1\0\0\0", 8);  // at 0; one of them
 
+// An entry but for its value. Layout: bytes shared with the key before, bytes of its own, bytes of
+// the value, key, value.
+void PutKey(absl::string_view key, uint64_t value_bytes, std::string* out) {
+  PutVarint(0, out);
+  PutVarint(key.size(), out);
+  PutVarint(value_bytes, out);
+  out->append(key.data(), key.size());
+}
+
 }  // namespace
 
 void PutVarint(uint64_t value, std::string* out) {
@@ -20,12 +29,8 @@ void PutHandle(const BlockSpan& span, std::string* out) {
   PutVarint(span.size, out);
 }
 
-// Layout: bytes shared with the key before, bytes of its own, bytes of the value, key, value.
 void PutEntry(absl::string_view key, absl::string_view value, std::string* out) {
-  PutVarint(0, out);
-  PutVarint(key.size(), out);
-  PutVarint(value.size(), out);
-  out->append(key.data(), key.size());
+  PutKey(key, value.size(), out);
   out->append(value.data(), value.size());
 }
 
@@ -39,8 +44,15 @@ BlockSpan SealBlock(uint64_t offset, std::string* out) {
 }
 
 BlockSpan PutBlock(absl::string_view key, absl::string_view value, std::string* out) {
+  return PutBlock(
+      key, value.size(), [&](std::string* to) { to->append(value.data(), value.size()); }, out);
+}
+
+BlockSpan PutBlock(absl::string_view key, uint64_t value_bytes,
+                   const std::function<void(std::string*)>& append, std::string* out) {
   const uint64_t offset = out->size();
-  PutEntry(key, value, out);
+  PutKey(key, value_bytes, out);
+  append(out);
   out->append(kOneRestart.data(), kOneRestart.size());
   return SealBlock(offset, out);
 }

@@ -5,6 +5,7 @@
 #define SINTER_CACHE_STORE_TABLE_BLOCKS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -32,6 +33,9 @@ void PutEntry(absl::string_view key, absl::string_view value, std::string* out);
 
 // Appends a block of this one entry, with its trailer; where its contents lie in `out`.
 BlockSpan PutBlock(absl::string_view key, absl::string_view value, std::string* out);
+// The same for a value that `append` puts behind what `out` holds: exactly `value_bytes` bytes.
+BlockSpan PutBlock(absl::string_view key, uint64_t value_bytes,
+                   const std::function<void(std::string*)>& append, std::string* out);
 
 // Ends the block whose entries and restart points `out` holds from `offset` on: appends the
 // trailer.

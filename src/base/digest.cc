@@ -1,6 +1,8 @@
 #include "src/base/digest.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/sha256_rounds.h"
@@ -66,11 +68,10 @@ int HexValue(char c) {
 
 std::string Digest::Hex() const {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(2 * bytes.size());
-  for (uint8_t byte : bytes) {
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
+  std::string hex(2 * bytes.size(), '0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    hex[2 * i] = kDigits[bytes[i] >> 4];
+    hex[2 * i + 1] = kDigits[bytes[i] & 15];
   }
   return hex;
 }
@@ -93,8 +94,8 @@ absl::StatusOr<Digest> Digest::FromHex(absl::string_view hex) {
 }
 
 Digest Sha256Fallback(absl::string_view data) {
-  std::array<uint32_t, 8> state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint32_t, 8> state;
+  std::copy(std::begin(kSha256Start), std::end(kSha256Start), state.begin());
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
   const size_t whole = data.size() / kBlockBytes * kBlockBytes;
   for (size_t at = 0; at < whole; at += kBlockBytes) Compress(bytes + at, state);

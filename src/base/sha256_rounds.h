@@ -1,4 +1,4 @@
-// The round constants of SHA-256: FIPS 180-4, section 4.2.2.
+// The constants of SHA-256: FIPS 180-4, sections 4.2.2 (of the rounds) and 5.3.3 (the start).
 #ifndef SINTER_SRC_BASE_SHA256_ROUNDS_H_
 #define SINTER_SRC_BASE_SHA256_ROUNDS_H_
 
@@ -15,6 +15,9 @@ alignas(16) constexpr uint32_t kSha256Round[64] = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+constexpr uint32_t kSha256Start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 }  // namespace sinter
 

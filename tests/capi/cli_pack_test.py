@@ -4,7 +4,9 @@
 import base64
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -90,6 +92,56 @@ class Packs(unittest.TestCase):
                                "gemm_chain m=8 n=320 k=64 l=64 act=relu layout=oi dtype=bf16", cache="third",
                                nvrtc="/nonexistent", expect=FAILED, SINTER_MUST_HIT="verified")
         self.assertIn("was never checked on a GPU", verified.stderr)
+
+    # A terminal in place of stderr, and a process that is killed in the middle.
+    def test_a_killed_warm_up_shows_a_bar_and_goes_on_where_it_was(self):
+        rows = "8,16,32,48,64,96,128,192"
+        command = [SINTER, "warm", self.workload, "--m", rows, "--target", "h200", "--json", "--jobs", "1"]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SINTER_")}
+        environment["SINTER_CACHE_DIR"] = os.path.join(self.folder, "cache")
+        if self.nvrtc:
+            environment["SINTER_NVRTC"] = self.nvrtc
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        while not re.search(rb"\[#+\.+\] \d+/16", shown):
+            ended = process.poll() is not None
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(ours, 4096)
+                except OSError:  # nobody is left at the other end
+                    break
+            elif ended:
+                break
+        process.kill()
+        os.close(ours)
+        if process.wait() == UNAVAILABLE:
+            self.skipTest(shown.decode(errors="replace").strip())
+        self.assertRegex(shown, rb"\r\x1b\[K *\d+ % \[#+\.+\] \d+/16")
+        rest = json.loads(self.sinter(*command[1:]).stdout)
+        self.assertEqual((rest["plans"], rest["failed"]), (16, []))
+        self.assertLess(rest["counters"]["searched"], 16)
+        self.assertGreater(rest["counters"]["searched"], 0)
+        again = json.loads(self.sinter(*command[1:]).stdout)["counters"]
+        self.assertEqual((again["searched"], again["compiled"]), (0, 0))
+
+    # One a processor, fewer where a job's 768 MiB do not fit as often.
+    def test_jobs_are_as_many_as_memory_holds(self):
+        def fit():
+            with open("/proc/meminfo", encoding="ascii") as file:
+                free = int(re.search(r"MemAvailable: *(\d+)", file.read()).group(1)) << 10
+            try:
+                with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:
+                    with open("/sys/fs/cgroup/memory.current", encoding="ascii") as used:
+                        free = min(free, int(limit.read()) - int(used.read()))
+            except (OSError, ValueError):  # no control group, or no limit
+                pass
+            return max(1, min(len(os.sched_getaffinity(0)), free // (768 << 20)))
+        before = fit()
+        jobs = self.warm()["jobs"]
+        self.assertIn(jobs, range(min(before, fit()), max(before, fit()) + 1))
+        self.assertEqual(self.warm("--jobs", "3")["jobs"], 3)
 
     def test_packs_are_looked_at_imported_and_damaged(self):
         self.warm("--pack", self.pack, "--sign", self.secret)

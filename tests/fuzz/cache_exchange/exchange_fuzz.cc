@@ -123,6 +123,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     default:
       (void)sinter::ParseRemoteAddress(bytes);
       Require(!sinter::OpenValue("a key", "a name", bytes).ok());
+      Require(*sinter::OpenValue("a key", "a name", sinter::SealValue("a key", "a name", bytes)) ==
+              bytes);
   }
   return 0;
 }

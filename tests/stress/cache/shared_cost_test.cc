@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <iostream>
@@ -18,7 +16,8 @@
 
 #include "cache/store/files.h"
 #include "cache/tiers/tiers.h"
-#include "src/base/pair_digest.h"
+#include "src/base/tree_digest.h"
+#include "tests/stress/cache/timed_files.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -32,7 +31,7 @@ constexpr RecordKind kKernel = RecordKind::kKernel;
 constexpr int kProcesses = 8;
 constexpr int kKeys = 200;
 constexpr size_t kRecordBytes = 200 << 10;
-constexpr int kRounds = 3;
+constexpr int kRounds = 5;
 
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 
@@ -138,71 +137,6 @@ bool StoreWork(std::shared_ptr<FileOps> ops, const std::string& root, const std:
   return store->Stats().puts_dropped == 0;
 }
 
-// ---------------------------------------------------------------- what the time goes into
-
-enum Part { kCreate, kWrite, kLink, kFolders, kOpen, kRead, kLocks, kParts };
-constexpr const char* kPartNames[kParts] = {"create", "write", "link", "folders",
-                                            "open",   "read",  "locks"};
-struct Parts {
-  std::array<std::atomic<uint64_t>, kParts> ns{}, calls{};  // ns: of processor time
-};
-
-// Adds what each call takes of its thread's processor time to parts that processes share.
-class TimedFiles : public FileOps {
-  static uint64_t Now() {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<uint64_t>(t.tv_sec) * 1000000000 + static_cast<uint64_t>(t.tv_nsec);
-  }
-  template <typename Call>
-  auto Add(Part part, const Call& call) {
-    const uint64_t start = Now();
-    const auto result = call();
-    const int error = errno;
-    parts_.ns[part] += Now() - start;
-    ++parts_.calls[part];
-    errno = error;
-    return result;
-  }
-
- public:
-  explicit TimedFiles(Parts* parts) : parts_(*parts) {}
-  int OpenAt(int dir, const char* path, int flags, mode_t mode) override {
-    const bool makes = (flags & O_TMPFILE) == O_TMPFILE || (flags & O_CREAT) != 0;
-    return Add(makes ? kCreate : kOpen, [&] { return FileOps::OpenAt(dir, path, flags, mode); });
-  }
-  int Close(int fd) override {
-    return Add(kOpen, [&] { return FileOps::Close(fd); });
-  }
-  int Stat(int fd, struct stat* out) override {
-    return Add(kOpen, [&] { return FileOps::Stat(fd, out); });
-  }
-  int StatAt(int dir, const char* path, struct stat* out) override {
-    return Add(kOpen, [&] { return FileOps::StatAt(dir, path, out); });
-  }
-  ssize_t PRead(int fd, void* to, size_t size, off_t offset) override {
-    return Add(kRead, [&] { return FileOps::PRead(fd, to, size, offset); });
-  }
-  ssize_t Write(int fd, const void* from, size_t size) override {
-    return Add(kWrite, [&] { return FileOps::Write(fd, from, size); });
-  }
-  int LinkFd(int fd, int dir, const char* path) override {
-    return Add(kLink, [&] { return FileOps::LinkFd(fd, dir, path); });
-  }
-  int MkdirAt(int dir, const char* path, mode_t mode) override {
-    return Add(kFolders, [&] { return FileOps::MkdirAt(dir, path, mode); });
-  }
-  int LockByte(int fd, off_t offset) override {
-    return Add(kLocks, [&] { return FileOps::LockByte(fd, offset); });
-  }
-  int UnlockByte(int fd, off_t offset) override {
-    return Add(kLocks, [&] { return FileOps::UnlockByte(fd, offset); });
-  }
-
- private:
-  Parts& parts_;
-};
-
 using Way = std::function<bool(std::shared_ptr<FileOps> ops, const std::string& root)>;
 
 struct Made {
@@ -231,31 +165,51 @@ Made MadeOf(const Way& way, const std::string& root) {
   return made;
 }
 
-// What the one hash of every record in every process takes.
+// What the one hash of every record in every process takes, of processor time.
 double HashMs(const std::string& value) {
-  const auto start = Clock::now();
-  for (int i = 0; i < kKeys; ++i) (void)PairSha256(value);
-  return kProcesses * std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const double start = ThreadCpuMs();
+  for (int i = 0; i < kKeys; ++i) (void)TreeSha256(value);
+  return kProcesses * (ThreadCpuMs() - start);
 }
 
-// The best of all rounds: `kRounds` of each way in turn. No folder goes before the last storm:
-// ext4 does not use an inode again for a minute or more after its file was removed, and searches
-// past every one of them whenever a file is made.
+// Of one number a round.
+struct Spread {
+  explicit Spread(std::vector<double> of) {
+    std::sort(of.begin(), of.end());
+    least = of.front();
+    median = of[of.size() / 2];
+    most = of.back();
+  }
+  double least, median, most;
+};
+std::ostream& operator<<(std::ostream& out, const Spread& spread) {
+  return out << spread.median << " (" << spread.least << " to " << spread.most << ")";
+}
+
+// `kRounds` of each way in turn. No folder goes before the last storm: ext4 does not use an inode
+// again for a minute or more after its file was removed, and searches past every one of them
+// whenever a file is made.
 class Rounds {
  public:
-  explicit Rounds(std::vector<Way> ways) : ways_(std::move(ways)) {}
-  std::vector<Cost> Best() {
-    std::vector<Cost> best(ways_.size(), Cost{1e9, 1e9});
+  explicit Rounds(std::vector<Way> ways) : ways_(std::move(ways)), costs_(ways_.size()) {
     for (int round = 0; round < kRounds; ++round) {
       for (size_t i = 0; i < ways_.size(); ++i) {
         const std::string root = NewFolder();
-        const Cost cost = Storm([&] { return ways_[i](std::make_shared<FileOps>(), root); });
-        EXPECT_GT(cost.wall_ms, 0) << i;
-        best[i].wall_ms = std::min(best[i].wall_ms, cost.wall_ms);
-        best[i].cpu_ms = std::min(best[i].cpu_ms, cost.cpu_ms);
+        costs_[i].push_back(Storm([&] { return ways_[i](std::make_shared<FileOps>(), root); }));
+        EXPECT_GT(costs_[i].back().wall_ms, 0) << i;
       }
     }
-    return best;
+  }
+  Spread Of(size_t way, double Cost::*what) const {
+    std::vector<double> all;
+    for (const Cost& cost : costs_[way]) all.push_back(cost.*what);
+    return Spread(all);
+  }
+  // What one way takes of another, round by round: a round's storms have the same machine.
+  Spread Ratio(size_t way, size_t to, double Cost::*what) const {
+    std::vector<double> all;
+    for (int i = 0; i < kRounds; ++i) all.push_back(costs_[way][i].*what / costs_[to][i].*what);
+    return Spread(all);
   }
   Made Parts(size_t way) { return MadeOf(ways_[way], NewFolder()); }
 
@@ -266,6 +220,7 @@ class Rounds {
     return folder;
   }
   const std::vector<Way> ways_;
+  std::vector<std::vector<Cost>> costs_;  // way by way, round by round
   TempDir temp_;
   int folders_ = 0;
 };
@@ -280,21 +235,24 @@ TEST(SharedCostTest, StormOfEightProcesses) {
        [&](Ops ops, const Root& root) { return BareWork(ops.get(), root, value, &digest); },
        [&](Ops ops, const Root& root) { return StoreWork(ops, root, value, 256 << 20); },
        [&](Ops ops, const Root& root) { return StoreWork(ops, root, value, 0); }});
-  const std::vector<Cost> best = rounds.Best();
-  const char* const names[] = {"bare open/pread/linkat", "with SHA-256", "tiers",
-                               "without the memory tier"};
-  std::cout << "storm, " << kProcesses << " processes x " << kKeys << " keys x 200 KiB, best of "
-            << kRounds << ", wall ms (x bare), cpu ms (x bare):";
-  for (size_t i = 0; i < best.size(); ++i) {
-    std::cout << (i > 0 ? "; " : " ") << names[i] << " " << best[i].wall_ms << " ("
-              << best[i].wall_ms / best[0].wall_ms << "), " << best[i].cpu_ms << " ("
-              << best[i].cpu_ms / best[0].cpu_ms << ")";
+  const char* const names[] = {"bare open/pread/linkat", "bare with SHA-256", "tiers",
+                               "tiers without memory"};
+  std::cout << "storm, " << kProcesses << " processes x " << kKeys
+            << " keys x 200 KiB, median (least"
+            << " to most) of " << kRounds << "\n";
+  for (size_t i = 0; i < 4; ++i) {
+    std::cout << "  " << names[i] << ": wall ms " << rounds.Of(i, &Cost::wall_ms) << ", cpu ms "
+              << rounds.Of(i, &Cost::cpu_ms) << "; x bare, wall "
+              << rounds.Ratio(i, 0, &Cost::wall_ms) << ", cpu " << rounds.Ratio(i, 0, &Cost::cpu_ms)
+              << "\n";
   }
+  const double bare_ms = rounds.Of(0, &Cost::cpu_ms).median, hash_ms = HashMs(value);
+  std::cout << "  bound: bare (" << bare_ms
+            << " cpu ms) and one hash of each record in each process (" << hash_ms << ") are "
+            << 1 + hash_ms / bare_ms << " x bare; aim 2\n";
   const Made tiers = rounds.Parts(2);
-  std::cout << "\nstorm, cpu ms (calls), bare: " << rounds.Parts(0).text
-            << "\nstorm, cpu ms (calls), tiers: " << tiers.text
-            << ", of it one hash of each record in each process "
-            << static_cast<int>(HashMs(value) + 0.5) << "\n";
+  std::cout << "  cpu ms (calls), bare: " << rounds.Parts(0).text
+            << "\n  cpu ms (calls), tiers: " << tiers.text << "\n";
   EXPECT_EQ(tiers.linked, uint64_t{kKeys});  // each record is written once among them
 }
 

@@ -25,7 +25,7 @@
 #include "runtime/launch/loader.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
-#include "tests/fakes/fake_cubin.h"
+#include "tests/fakes/fake_compiler.h"
 #include "tests/fakes/fake_driver.h"
 #include "tests/stress/process_use.h"
 #include "tests/unit/cache/cache_testing.h"
@@ -37,9 +37,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kMostPlans = 10000;
 constexpr int kThreads = 3;
-constexpr size_t kGraphs = 4;              // that a thread keeps
-constexpr uint64_t kMostImage = 41 << 10;  // bytes of a module, at most
-constexpr uint64_t kModuleCap = 1 << 20;   // about 40 modules
+constexpr size_t kGraphs = 4;                                      // that a thread keeps
+constexpr uint64_t kMostImage = FakeCompiler::kMostFiller + 1024;  // bytes of a module, at most
+constexpr uint64_t kModuleCap = 1 << 20;                           // about 40 modules
 constexpr uint64_t kFolderCap = 64 << 20;
 constexpr uint64_t kMemoryCap = 8 << 20, kQueueCap = 4 << 20;
 constexpr uint64_t kGrowth = 8 << 20;  // the queue, and the names of all records that were used
@@ -49,25 +49,6 @@ constexpr uint64_t kInUse = 2 * kThreads * (2 * kGraphs + 1) * kMostImage;
 int seconds = 20;
 
 int Plans() { return std::min(kMostPlans, 20 * seconds); }
-
-// Empty code of a size that depends on the source.
-class SizedCompiler : public Compiler {
- public:
-  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
-    ++compiles_;
-    CompiledKernel kernel;
-    kernel.cubin =
-        FakeCubin(request.entry, 8192 + std::hash<std::string>()(request.source) % 32768);
-    kernel.registers = 64;
-    return kernel;
-  }
-  absl::StatusOr<std::string> ToolchainId() override { return std::string("sized 1"); }
-  bool Loaded() const override { return true; }
-  uint64_t Compiles() const override { return compiles_; }
-
- private:
-  std::atomic<uint64_t> compiles_{0};
-};
 
 struct Work {
   std::string line;
@@ -218,7 +199,7 @@ std::shared_ptr<Engine> MakeEngine(const std::string& folder,
   tiers.sync = false;
   ports.cache_tools = nullptr;  // of the store that goes
   ports.store = MakeTieredStore(tiers);
-  ports.compiler = std::make_unique<SizedCompiler>();
+  ports.compiler = std::make_unique<FakeCompiler>();
   ports.loader = MakeLoader(device).value();
   return Engine::Create(std::move(ports), config, LogSink());
 }

@@ -79,7 +79,8 @@ TEST(EnvelopeTest, AnotherFormatVersionIsNotDamage) {
   const EnvelopeVerdict verdict = ReadEnvelope(bytes);
   ASSERT_FALSE(verdict.ok);
   EXPECT_EQ(verdict.reason, MissReason::kOtherFormat);
-  EXPECT_THAT(verdict.detail, HasSubstr("format 3, want 2"));
+  EXPECT_THAT(verdict.detail, HasSubstr(absl::StrCat("format ", kEnvelopeVersion + 1, ", want ",
+                                                     kEnvelopeVersion)));
 }
 
 TEST(EnvelopeTest, RefusesAnotherKind) {

@@ -114,7 +114,8 @@ class RedisServer {
   bool running_ = false;
 };
 
-// Runs `serve(connection)` for each connection, one after another.
+// Runs `serve(connection)` for each connection, each in a thread of its own. Ends what is open when
+// it goes.
 class FakeServer {
  public:
   explicit FakeServer(std::function<void(int)> serve) : serve_(std::move(serve)) {
@@ -125,6 +126,9 @@ class FakeServer {
     stop_ = true;
     thread_.join();
     close(listener_);
+    for (const int connection : connections_) shutdown(connection, SHUT_RDWR);
+    for (std::thread& server : servers_) server.join();
+    for (const int connection : connections_) close(connection);
   }
   uint16_t port() const { return port_; }
   std::unique_ptr<RemoteBackend> Client() const {
@@ -139,8 +143,11 @@ class FakeServer {
       if (poll(&ready, 1, 10) <= 0) continue;
       const int connection = accept(listener_, nullptr, nullptr);
       if (connection < 0) continue;
-      serve_(connection);
-      close(connection);
+      connections_.push_back(connection);
+      servers_.emplace_back([this, connection] {
+        serve_(connection);
+        shutdown(connection, SHUT_RDWR);
+      });
     }
   }
 
@@ -148,6 +155,8 @@ class FakeServer {
   int listener_ = -1;
   uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
+  std::vector<int> connections_;      // of the thread, until it ended
+  std::vector<std::thread> servers_;  // likewise
   std::thread thread_;
 };
 

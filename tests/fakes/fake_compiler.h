@@ -1,0 +1,37 @@
+// A compiler that makes images without code, of a size that depends on the source.
+#ifndef SINTER_TESTS_FAKES_FAKE_COMPILER_H_
+#define SINTER_TESTS_FAKES_FAKE_COMPILER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "src/base/ports.h"
+#include "tests/fakes/fake_cubin.h"
+
+namespace sinter {
+
+class FakeCompiler : public Compiler {
+ public:
+  static constexpr uint64_t kLeastFiller = 8 << 10, kMostFiller = 40 << 10;
+
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+    ++compiles_;
+    const size_t spread = std::hash<std::string>()(request.source) % (kMostFiller - kLeastFiller);
+    CompiledKernel kernel;
+    kernel.cubin = FakeCubin(request.entry, kLeastFiller + spread);
+    kernel.registers = 64;
+    return kernel;
+  }
+  absl::StatusOr<std::string> ToolchainId() override { return std::string("fake 1"); }
+  bool Loaded() const override { return true; }
+  uint64_t Compiles() const override { return compiles_; }
+
+ private:
+  std::atomic<uint64_t> compiles_{0};
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_FAKES_FAKE_COMPILER_H_
