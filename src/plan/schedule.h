@@ -51,9 +51,9 @@ struct Schedule {
   Dataflow dataflow = Dataflow::kProduct;
   int block_m =
       128;  // rows of an M tile that are loaded: a multiple of 8, at most 64 * warpgroups_m
-  int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2
+  int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2; 3 for kProduct
   int warpgroups_n = 1;  // consumer warpgroups along N, block_n / warpgroups_n columns each: 1 or
-                         // 2; product with _m is <= 2
+                         // 2; 2 only beside one along M
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16

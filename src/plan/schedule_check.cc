@@ -13,6 +13,8 @@ constexpr int kMaxBox = 256;  // extent of one dimension of a TMA box
 constexpr int64_t kMaxAccumulators = 128;
 constexpr int64_t kMaxErfAccumulators = 104;
 constexpr int64_t kMaxManyPartsAccumulators = 112;
+constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
+                  kMaxResidualAccumulatorsOfThree = 48;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -37,14 +39,16 @@ absl::Status CheckExtent(absl::string_view field, int64_t value, bool multiple_o
 }
 
 absl::Status CheckWarpgroups(const Schedule& s) {
-  if (s.warpgroups_m < 1 || s.warpgroups_m > 2) {
-    return Refuse("warpgroups_m", s.warpgroups_m, "is not 1 or 2");
+  const int most = s.dataflow == Dataflow::kProduct ? 3 : 2;
+  if (s.warpgroups_m < 1 || s.warpgroups_m > most) {
+    return Refuse("warpgroups_m", s.warpgroups_m,
+                  absl::StrCat("is not in 1..", most, " (", NameOf(s.dataflow), ")"));
   }
   if (s.warpgroups_n < 1 || s.warpgroups_n > 2) {
     return Refuse("warpgroups_n", s.warpgroups_n, "is not 1 or 2");
   }
-  if (s.warpgroups_m * s.warpgroups_n > 2) {
-    return Refuse("warpgroups_m * warpgroups_n", s.warpgroups_m * s.warpgroups_n, "is above 2");
+  if (s.warpgroups_m > 1 && s.warpgroups_n > 1) {
+    return Refuse("warpgroups_n", s.warpgroups_n, "is not 1 beside several along M");
   }
   const int low = 64 * (s.warpgroups_m - 1) + 8, high = 64 * s.warpgroups_m;
   if (s.block_m < low || s.block_m > high || s.block_m % 8 != 0) {
@@ -69,15 +73,18 @@ absl::Status CheckRing(const Schedule& s) {
 }
 
 // With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there
-// is one product; the erf form of GELU, and the sum of eight ranks' parts, need so many themselves
-// that wider tiles spill.
+// is one product, and 152 with three; the erf form of GELU, and the sum of eight ranks' parts, need
+// so many themselves that wider tiles spill.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
   if (s.dataflow == Dataflow::kClusterExchange || s.warpgroups_m * s.warpgroups_n < 2)
     return kMaxAccumulators;
-  if (p.activation == Activation::kGeluErf) return kMaxErfAccumulators;
+  const bool erf = p.activation == Activation::kGeluErf;
+  const bool residual = p.residual != Residual::kNone;
+  if (s.warpgroups_m == 3 && residual) return kMaxResidualAccumulatorsOfThree;
+  if (s.warpgroups_m == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
+  if (erf) return kMaxErfAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
   // Of the second product only with a residual: what is added takes the registers that are left.
-  const bool residual = p.residual != Residual::kNone;
   const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
   return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }

@@ -37,6 +37,10 @@ std::vector<RowShape> RowShapes(const FfnProblem& p) {
       shapes.push_back({block_m, 1, 2});
     }
   }
+  // Three warpgroups where their rows cover the bucket with no more padding than two do.
+  constexpr int64_t kThree = 192;
+  if (p.products == 1 && CeilDiv(p.bucket, kThree) * kThree <= RoundUp(p.bucket, 128))
+    shapes.push_back({kThree, 3, 1});
   return shapes;
 }
 
@@ -44,9 +48,9 @@ int ColumnStep(const FfnProblem& p, const RowShape& r) {
   return (p.layout == Layout::kIO ? 64 : 8) * r.warpgroups_n;
 }
 
-// wgmma N at most 256 in each warpgroup; no wider than the columns there are.
+// wgmma N at most 256 in each warpgroup, 144 in each of three; no wider than the columns there are.
 int WidestTile(int64_t columns, int width, int step, const RowShape& r) {
-  const int most = 256 / width * r.warpgroups_n / step * step;
+  const int most = (r.warpgroups_m == 3 ? 144 : 256) / width * r.warpgroups_n / step * step;
   return static_cast<int>(std::min<int64_t>(most, RoundUp(columns, step)));
 }
 

@@ -76,7 +76,7 @@ class Random {
 };
 
 FfnProblem RandomProblem(Random* random) {
-  constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 128, 128, 256, 512};
+  constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 128, 192, 256, 384, 512};
   constexpr int64_t kWidest[] = {256, 1024, 8192};
   FfnProblem p;
   p.products = random->Coin() ? 2 : 1;
@@ -93,7 +93,7 @@ FfnProblem RandomProblem(Random* random) {
   p.l = p.products == 2 ? 8 * random->In(1, widest / 2) : 0;
   // The last output dimension of layout oi may be anything.
   if (p.layout == Layout::kOI) (p.products == 2 ? p.l : p.n) -= random->In(0, 7);
-  p.bucket = kBuckets[random->In(0, 11)];
+  p.bucket = kBuckets[random->In(0, 12)];
   return p;
 }
 

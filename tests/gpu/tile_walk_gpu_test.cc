@@ -23,6 +23,7 @@ struct Kind {
   const char* name;
   Share share;
   int split_k;
+  bool three = false;  // consumer warpgroups
 };
 
 // Ragged in every dimension.
@@ -45,7 +46,8 @@ class TileWalk : public GpuTest {
   static std::vector<Schedule> SchedulesOf(const FfnProblem& problem, const Kind& kind) {
     std::vector<Schedule> some;
     for (const Schedule& s : LegalSchedules(problem, ports().model, Dataflow::kProduct)) {
-      if (s.share == kind.share && s.first.split_k == kind.split_k) some.push_back(s);
+      if (s.share != kind.share || s.first.split_k != kind.split_k) continue;
+      if (!kind.three || s.warpgroups_m == 3) some.push_back(s);
     }
     some = Spread(some, kSchedules);
     for (size_t i = 0; i < some.size(); ++i) {
@@ -116,6 +118,12 @@ TEST_F(TileWalk, BlocksAlone) { RunBoth({"alone", Share::kNone, 1}); }
 TEST_F(TileWalk, RanksThatShareK) {
   RunBoth({"split 2", Share::kNone, 2});
   RunBoth({"split 4", Share::kNone, 4});
+}
+TEST_F(TileWalk, ThreeWarpgroups) {
+  RunBoth({"three", Share::kNone, 1, true});
+  RunBoth({"three, split 4", Share::kNone, 4, true});
+  RunBoth({"three, rows shared, split 2", Share::kRows, 2, true});
+  RunBoth({"three, weights shared", Share::kWeights, 1, true});
 }
 TEST_F(TileWalk, PairsThatShareWeights) {
   RunBoth({"weights", Share::kWeights, 1});

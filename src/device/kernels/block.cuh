@@ -23,17 +23,27 @@ struct Arguments {
 
 extern __shared__ unsigned char dynamic_shared[];
 
-// With two consumer warpgroups, registers move to them when the roles part: three warpgroups share
-// 504 a thread. With one there are enough for every thread from the start. The producers of a grid
-// exchange need 72; those of a single product fewer.
-template <class Config, int kRegisters = 72>
+// Warpgroups that multiply.
+template <class Config>
+constexpr int consumers() {
+  return Config::kWarpgroupsM * Config::kWarpgroupsN;
+}
+
+// With several consumer warpgroups, registers move to them when the roles part. With one there are
+// enough for every thread from the start. The producers of a grid exchange need 72; those of a
+// single product fewer.
+constexpr int consumer_registers(int count, int producer) {
+  const int at_launch = 65536 / (128 * (count + 1)) / 8 * 8;
+  return (at_launch * (count + 1) - producer) / count / 8 * 8;
+}
+template <class Config, int kProducer = 72>
 SINTER_DEVICE void become_producer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2) registers_decrease<kRegisters>();
+  if constexpr (consumers<Config>() >= 2) registers_decrease<kProducer>();
 }
 template <class Config, int kProducer = 72>
 SINTER_DEVICE void become_consumer() {
-  if constexpr (Config::kWarpgroupsM * Config::kWarpgroupsN == 2)
-    registers_increase<(504 - kProducer) / 2>();
+  if constexpr (consumers<Config>() >= 2)
+    registers_increase<consumer_registers(consumers<Config>(), kProducer)>();
 }
 
 // Weights that are constants load while predecessors still run; others only when those have ended.
@@ -46,7 +56,7 @@ template <class Config, class Layout>
 struct Block {
   using RingType = Ring<Config::kStages, Layout::kStageBytes>;
   using CursorType = Cursor<Config::kStages>;
-  static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
+  static constexpr int kConsumers = consumers<Config>();
 
   u32 base, barriers;  // barriers: the ring's, then up to 8 of the kernel's own
   RingType ring;

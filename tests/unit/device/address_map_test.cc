@@ -24,6 +24,8 @@ std::vector<TileShape> TileShapes() {
       shapes.push_back({block_m, 1, 2, block_k});
     }
     for (int block_m = 72; block_m <= 128; block_m += 8) shapes.push_back({block_m, 2, 1, block_k});
+    for (int block_m = 136; block_m <= 192; block_m += 8)
+      shapes.push_back({block_m, 3, 1, block_k});
   }
   return shapes;
 }

@@ -28,9 +28,9 @@ void ExpectRefused(const FfnProblem& p, const Schedule& legal, const std::vector
 TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
   ExpectRefused(
       SampleGated(), SampleGridExchange(),
-      {{[](Schedule& s) { s.warpgroups_m = 3; }, "warpgroups_m 3 is not 1 or 2"},
+      {{[](Schedule& s) { s.warpgroups_m = 3; }, "warpgroups_m 3 is not in 1..2 (grid-exchange)"},
        {[](Schedule& s) { s.warpgroups_n = 0; }, "warpgroups_n 0 is not 1 or 2"},
-       {[](Schedule& s) { s.warpgroups_n = 2; }, "warpgroups_m * warpgroups_n 4 is above 2"},
+       {[](Schedule& s) { s.warpgroups_n = 2; }, "warpgroups_n 2 is not 1 beside several along M"},
        {[](Schedule& s) { s.block_m = 136; }, "block_m 136 is not a multiple of 8 in 72..128"},
        {[](Schedule& s) { s.block_m = 64; }, "block_m 64 is not a multiple of 8 in 72..128"},
        {[](Schedule& s) { s.block_m = 100; }, "block_m 100 is not"},
@@ -91,6 +91,30 @@ TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
   ExpectRefused(
       SampleGated(), chain,
       {{[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 in grid-exchange"}});
+}
+
+TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
+  FfnProblem p = SampleGated();
+  p.products = 1;
+  p.l = 0;
+  p.bucket = 192;
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 192;
+  s.warpgroups_m = 3;
+  s.block_k = 64;
+  s.stages = 4;
+  s.grid = 8;
+  s.first = {72, 1};
+  EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.block_m = 128; }, "block_m 128 is not a multiple of 8 in 136"},
+       {[](Schedule& s) { s.first.block_n = 80; }, "accumulators 80 is above 72"},
+       {[](Schedule& s) { s.warpgroups_m = 4; }, "warpgroups_m 4 is not in 1..3"}});
+  p.residual = Residual::kAdded;
+  s.first.block_n = 48;
+  ExpectRefused(p, s, {{[](Schedule& s) { s.first.block_n = 56; }, "accumulators 56 is above 48"}});
 }
 
 TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
