@@ -13,7 +13,7 @@ namespace sinter {
 
 // A check of the kernel's output on a device. An empty device means: never checked.
 struct Verification {
-  std::string device;  // "NVIDIA H200"
+  std::string device;  // and driver: "NVIDIA H200, CUDA 13.0"
   uint64_t seed = 0;   // of the inputs
   double error = 0;    // relative error that was found
   bool verified() const { return !device.empty(); }

@@ -125,12 +125,14 @@ LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan
 }
 
 void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
-  const std::string& device = core_->ports.device_name;
+  const Ports& ports = core_->ports;
+  const std::string device =
+      absl::StrCat(ports.device_name.empty() ? ports.model.name : ports.device_name,
+                   ports.driver_name.empty() ? "" : ", ", ports.driver_name);
   for (const BuiltKernelPtr& kernel : plan.kernels) {
-    if (kernel->verified) continue;
+    if (kernel->checked) continue;
     if (verdict.right) {
-      kernels_->MarkVerified(*kernel, {device.empty() ? core_->ports.model.name : device,
-                                       verdict.seed, verdict.error});
+      kernels_->MarkVerified(*kernel, {device, verdict.seed, verdict.error});
     } else {
       kernels_->Quarantine(*kernel, absl::StrCat(device, ": ", verdict.detail));
     }
@@ -155,7 +157,7 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
     return absl::OkStatus();
   }
   bool all = true;
-  for (const BuiltKernelPtr& kernel : candidate->kernels) all = all && kernel->verified;
+  for (const BuiltKernelPtr& kernel : candidate->kernels) all = all && kernel->checked;
   if (all) return absl::OkStatus();
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
   const LoadedPlanPtr unfused = IsUnfused(candidate->plan) ? nullptr : BuildUnfused(record, walk);

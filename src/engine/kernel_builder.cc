@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/build_lock.h"
@@ -20,6 +21,11 @@ absl::Status NotVerifiedError(absl::string_view key) {
   return MakeError(ErrorCode::kCacheMiss,
                    absl::StrCat("kernel ", Sha256(key).Hex(),
                                 " was never checked on a GPU, and only verified ones may serve"));
+}
+
+// A mark says on which device and with which driver it was made: another driver's is made anew.
+bool IsOfDriver(const Verification& verification, const std::string& driver) {
+  return verification.verified() && absl::EndsWith(verification.device, driver);
 }
 
 KernelRecord MakeRecord(const GeneratedKernel& generated, CompiledKernel compiled) {
@@ -195,6 +201,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
   kernel->origin = std::string(origin);
   kernel->compile_us = compile_us;
   kernel->verified = record.verification.verified();
+  kernel->checked = IsOfDriver(record.verification, core_->ports.driver_name);
   if (core_->ports.loader != nullptr) {
     SINTER_ASSIGN_OR_RETURN(kernel->loaded,
                             core_->ports.loader->Load(record.cubin, kernel->recipe));
@@ -207,11 +214,11 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
 }
 
 void KernelBuilder::MarkVerified(const BuiltKernel& kernel, const Verification& verification) {
-  kernel.verified = true;
+  kernel.verified = kernel.checked = true;
   const Lookup found = core_->ports.store->Get(RecordKind::kKernel, kernel.key);
   if (!found.hit) return;
   absl::StatusOr<KernelRecord> record = DecodeKernelRecord(found.payload, core_->hooks.format);
-  if (!record.ok() || record->verification.verified()) return;
+  if (!record.ok() || IsOfDriver(record->verification, core_->ports.driver_name)) return;
   record->verification = verification;
   core_->ports.store->Put(RecordKind::kKernel, kernel.key,
                           EncodeKernelRecord(*record, core_->hooks.format));

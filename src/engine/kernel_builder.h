@@ -27,10 +27,11 @@ struct BuiltKernel {
   std::shared_ptr<LoadedKernel> loaded;  // null without a GPU
   std::string log;                       // what the compiler said
   uint32_t registers = 0;
-  std::string origin;     // "compiled", or the tier it came from
-  std::string toolchain;  // that compiled it
-  double compile_us = 0;  // 0 unless compiled here
-  mutable std::atomic<bool> verified{false};
+  std::string origin;                         // "compiled", or the tier it came from
+  std::string toolchain;                      // that compiled it
+  double compile_us = 0;                      // 0 unless compiled here
+  mutable std::atomic<bool> verified{false};  // on some device, with some driver
+  mutable std::atomic<bool> checked{false};   // with the driver of this engine
 };
 using BuiltKernelPtr = std::shared_ptr<const BuiltKernel>;
 

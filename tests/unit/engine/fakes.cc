@@ -484,7 +484,7 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
     ports.loader = std::make_unique<FakeLoader>(this);
     ports.measurer = std::make_unique<FakeMeasurer>(this);
     ports.device_name = "Fake H200";
-    ports.driver_name = "CUDA 13.0";
+    ports.driver_name = driver;
   } else {
     ports.no_gpu_reason = "no GPU: on order";
   }

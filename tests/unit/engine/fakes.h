@@ -86,6 +86,7 @@ struct FakeWorld {
 
   // Device.
   bool has_gpu = true;
+  std::string driver = "CUDA 13.0";
   int resident_clusters = 16;
   bool compute = true;          // launches run the reference
   std::set<std::string> wrong;  // request names whose kernels write garbage

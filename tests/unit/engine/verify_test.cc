@@ -33,7 +33,7 @@ TEST(VerifyTest, ARightKernelIsMarkedAndNotCheckedAgain) {
   EXPECT_EQ(plan->plan().name, "fused");
   EXPECT_THAT(plan->Explain(), HasSubstr(", verified"));
   const KernelRecord record = RecordOf(world, "grid");
-  EXPECT_EQ(record.verification.device, "Fake H200");
+  EXPECT_EQ(record.verification.device, "Fake H200, CUDA 13.0");
   EXPECT_NE(record.verification.seed, 0u);
   EXPECT_LT(record.verification.error, 1e-2);
   EXPECT_FALSE(RecordOf(world, "second").verification.verified());
@@ -42,6 +42,40 @@ TEST(VerifyTest, ARightKernelIsMarkedAndNotCheckedAgain) {
   EXPECT_GT(launches, 0u);
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
   EXPECT_EQ(world.launches.size(), launches);
+}
+
+TEST(VerifyTest, AnotherDriverChecksAgainAndLeavesItsOwnMark) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
+  const int compiles = world.compiles;
+  world.driver = "CUDA 13.1";
+  world.launches.clear();
+  Config insistent;  // a mark of any driver serves who demands one
+  insistent.must_hit_verified = true;
+  PrepareOptions must_hit;
+  must_hit.must_hit = true;
+  EXPECT_TRUE(world.MakeEngine(insistent)->Prepare(world.chain, 16, must_hit).ok());
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  EXPECT_TRUE(world.launches.empty());
+
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
+  EXPECT_FALSE(world.launches.empty());
+  EXPECT_EQ(RecordOf(world, "grid").verification.device, "Fake H200, CUDA 13.1");
+  EXPECT_EQ(world.compiles, compiles);
+  world.launches.clear();
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
+  EXPECT_TRUE(world.launches.empty());
+
+  // A kernel that runs wrong is quarantined, whatever another driver's mark says.
+  world.driver = "CUDA 13.2";
+  KernelRecord planted = RecordOf(world, "grid");
+  planted.cubin += "WRONG";
+  for (const std::string& key : world.disk->Keys(RecordKind::kKernel)) {
+    std::string& record = world.disk->records[{RecordKind::kKernel, key}];
+    if (DecodeKernelRecord(record)->entry == "grid") record = EncodeKernelRecord(planted);
+  }
+  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 16, Verify()).value()->plan().name, "unfused");
+  EXPECT_EQ(world.disk->quarantined.size(), 1u);
 }
 
 TEST(VerifyTest, WithoutBeingAskedNothingIsLaunched) {
