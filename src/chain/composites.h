@@ -78,9 +78,15 @@ struct FfnSpec {
   bool bias1 = false, bias2 = false;
   bool residual = false;    // the result is E + residual, cast to dtype
   bool rounds_sum = false;  // E is cast to dtype before the addition too
+  // Of each product X W: scale * factor * (X W) stands in its place, a constant and a number of
+  // each row.
+  double scale1 = 1, scale2 = 1;
+  bool factor1 = false, factor2 = false;
+  DType factor_dtype = DType::kF32;  // f32 or dtype
 };
-// Inputs: a[m,k], w1 (or w_gate, w_up), (b1[n] or b_gate[n], b_up[n]), then for two products w2,
-// (b2[l]), then (residual[m,l], or [m,n] of one product). Weights and biases constant.
+// Inputs: a[m,k], w1 (or w_gate, w_up), (b1[n] or b_gate[n], b_up[n]), (factor1[m,1]), then for two
+// products w2, (b2[l]), (factor2[m,1]), then (residual[m,l], or [m,n] of one product). Weights and
+// biases constant.
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec);
 
 // A sequence of products: X1 from a, X2 from X1, .. X' = act(X W + b), or gated

@@ -6,8 +6,17 @@
 namespace sinter {
 namespace {
 
-ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout) {
-  const ValueId product = e.Matmul(x, w, layout == Layout::kOI);
+// What a product is multiplied by: a constant, and a number of each row.
+struct Scaling {
+  double scale = 1;
+  ValueId factor = kNoValue;
+};
+
+ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout,
+               const Scaling& scaling = {}) {
+  ValueId product = e.Matmul(x, w, layout == Layout::kOI);
+  if (scaling.scale != 1) product = e.Mul(product, e.Scalar(scaling.scale));
+  if (scaling.factor != kNoValue) product = e.Mul(product, e.Spread(scaling.factor, product));
   if (bias == kNoValue || !e.Check("bias", bias)) return product;
   return e.Add(product, e.Spread(bias, product));
 }
@@ -57,6 +66,11 @@ class FfnInputs {
     if (!wanted) return kNoValue;
     return builder_.Input({spec_.dtype, {Dim::Constant(out)}}, {true, {}, std::string(name)});
   }
+  absl::StatusOr<ValueId> Factor(absl::string_view name, bool wanted) {
+    if (!wanted) return kNoValue;
+    return builder_.Input({spec_.factor_dtype, {spec_.m, Dim::Constant(1)}},
+                          {false, {}, std::string(name)});
+  }
   absl::StatusOr<ValueId> Residual(int64_t columns) {
     return builder_.Input({spec_.dtype, {spec_.m, Dim::Constant(columns)}},
                           {false, {}, "residual"});
@@ -67,12 +81,20 @@ class FfnInputs {
   const FfnSpec& spec_;
 };
 
+// act(scale * factor * (x W) + bias).
+absl::StatusOr<ValueId> ScaledLinear(ChainBuilder& b, const Scaling& scaling, ValueId x, ValueId w,
+                                     ValueId bias, Layout layout, Activation act) {
+  Expander e(b, "linear");
+  return e.Finish(Activate(e, act, Linear(e, x, w, bias, layout, scaling)));
+}
+
 // C of a plain chain.
 absl::StatusOr<ValueId> PlainFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs) {
   SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
   SINTER_ASSIGN_OR_RETURN(const ValueId w1, inputs.Weight("w1", s.k, s.n));
   SINTER_ASSIGN_OR_RETURN(const ValueId b1, inputs.Bias("b1", s.n, s.bias1));
-  return AddLinear(b, a, w1, b1, s.layout, s.act);
+  SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
+  return ScaledLinear(b, {s.scale1, factor}, a, w1, b1, s.layout, s.act);
 }
 
 // C of a gated one.
@@ -82,15 +104,20 @@ absl::StatusOr<ValueId> GatedFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs&
   SINTER_ASSIGN_OR_RETURN(const ValueId w_up, inputs.Weight("w_up", s.k, s.n));
   SINTER_ASSIGN_OR_RETURN(const ValueId b_gate, inputs.Bias("b_gate", s.n, s.bias1));
   SINTER_ASSIGN_OR_RETURN(const ValueId b_up, inputs.Bias("b_up", s.n, s.bias1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId gate, AddLinear(b, a, w_gate, b_gate, s.layout, s.act));
-  SINTER_ASSIGN_OR_RETURN(const ValueId up, AddLinear(b, a, w_up, b_up, s.layout));
+  SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
+  const Scaling scaling{s.scale1, factor};
+  SINTER_ASSIGN_OR_RETURN(const ValueId gate,
+                          ScaledLinear(b, scaling, a, w_gate, b_gate, s.layout, s.act));
+  SINTER_ASSIGN_OR_RETURN(const ValueId up,
+                          ScaledLinear(b, scaling, a, w_up, b_up, s.layout, Activation::kIdentity));
   return b.Binary(BinaryKind::kMul, gate, up);
 }
 
 absl::StatusOr<ValueId> SecondOf(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs, ValueId c) {
   SINTER_ASSIGN_OR_RETURN(const ValueId w2, inputs.Weight(s.gated ? "w_down" : "w2", s.n, s.l));
   SINTER_ASSIGN_OR_RETURN(const ValueId b2, inputs.Bias("b2", s.l, s.bias2));
-  return AddLinear(b, c, w2, b2, s.layout);
+  SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor2", s.factor2));
+  return ScaledLinear(b, {s.scale2, factor}, c, w2, b2, s.layout, Activation::kIdentity);
 }
 
 absl::StatusOr<ValueId> WithResidual(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs,
@@ -148,6 +175,9 @@ absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   }
   if (spec.bias2 && spec.products == 1) {
     return absl::InvalidArgumentError("bias2 is set, but there is one product");
+  }
+  if ((spec.scale2 != 1 || spec.factor2) && spec.products == 1) {
+    return absl::InvalidArgumentError("scale2 or factor2 is set, but there is one product");
   }
   if (spec.rounds_sum && !spec.residual) {
     return absl::InvalidArgumentError("rounds_sum is set, but there is no residual");

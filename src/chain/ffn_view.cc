@@ -41,6 +41,9 @@ void TakeFirst(const ProductStep& step, FfnView* view) {
   view->bias1 = step.bias();
   view->ld_w1 = step.ld_w;
   view->ld_w_up = step.ld_w_up;
+  view->factor1 = step.factor;
+  view->factor1_dtype = step.factor_dtype;
+  view->scale1 = step.scale;
 }
 
 void TakeSecond(const ProductStep& step, FfnView* view) {
@@ -49,6 +52,9 @@ void TakeSecond(const ProductStep& step, FfnView* view) {
   view->b2 = step.b;
   view->bias2 = step.bias();
   view->ld_w2 = step.ld_w;
+  view->factor2 = step.factor;
+  view->factor2_dtype = step.factor_dtype;
+  view->scale2 = step.scale;
 }
 
 }  // namespace
@@ -94,7 +100,16 @@ ProductsView ProductsOf(const FfnView& v) {
     products.steps.push_back(
         {false, Activation::kIdentity, v.l, v.n, v.w2, -1, v.b2, -1, v.ld_w2, 0, true});
   }
+  ProductStep& first = products.steps.front();
+  first.factor = v.factor1;
+  first.factor_dtype = v.factor1_dtype;
+  first.scale = v.scale1;
   ProductStep& last = products.steps.back();
+  if (v.products == 2) {
+    last.factor = v.factor2;
+    last.factor_dtype = v.factor2_dtype;
+    last.scale = v.scale2;
+  }
   last.residual = v.residual;
   last.ld_residual = v.ld_residual;
   last.rounds_sum = v.rounds_e;
@@ -110,6 +125,10 @@ std::string ToString(const FfnView& v) {
                   " dtype=", NameOf(v.dtype));
   if (v.bias1) absl::StrAppend(&text, " bias1=1");
   if (v.bias2) absl::StrAppend(&text, " bias2=1");
+  if (v.scale1 != 1) absl::StrAppend(&text, " scale1=", v.scale1);
+  if (v.factor1 >= 0) absl::StrAppend(&text, " factor1=1");
+  if (v.scale2 != 1) absl::StrAppend(&text, " scale2=", v.scale2);
+  if (v.factor2 >= 0) absl::StrAppend(&text, " factor2=1");
   if (v.residual >= 0) absl::StrAppend(&text, " + residual");
   return text;
 }

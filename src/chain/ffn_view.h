@@ -15,7 +15,8 @@ namespace sinter {
 
 // products 2: E = C W2 + b2 with C = act(A W1 + b1), or gated C = act(A Wg + bg) * (A Wu + bu).
 // products 1: E = C alone (l is 0; w2, b2 absent). E is cast to dtype. C may carry a cast to dtype:
-// `rounds_c`. With a residual R is added to E: the result is E + R.
+// `rounds_c`. With a residual R is added to E: the result is E + R. Each product may be scaled by a
+// constant and a number of each row, as products_view.h has it.
 struct FfnView {
   bool gated = false;
   int products = 0;
@@ -24,7 +25,7 @@ struct FfnView {
   Activation act = Activation::kIdentity;
   bool bias1 = false, bias2 = false;
   Layout layout = Layout::kOI;
-  DType dtype = DType::kBF16;  // of all inputs and of the output
+  DType dtype = DType::kBF16;  // of all inputs but factors, and of the output
   bool rounds_c =
       false;  // the chain rounds C to dtype explicitly; without it C may be rounded at most once
 
@@ -32,6 +33,9 @@ struct FfnView {
 
   // Canonical input indices; -1 when absent. w1 and b1 are gate's when gated.
   int a = -1, w1 = -1, w_up = -1, b1 = -1, b_up = -1, w2 = -1, b2 = -1, residual = -1;
+  int factor1 = -1, factor2 = -1;
+  DType factor1_dtype = DType::kF32, factor2_dtype = DType::kF32;
+  double scale1 = 1, scale2 = 1;
   int output = 0;  // index among the chain's outputs
   // Row strides in elements of the tensors as stored (innermost stride is always 1); 0 when absent.
   int64_t ld_a = 0, ld_w1 = 0, ld_w_up = 0, ld_w2 = 0, ld_residual = 0, ld_out = 0;
@@ -48,7 +52,8 @@ absl::StatusOr<FfnView> ViewAsFfn(const Chain& chain);
 ProductsView ProductsOf(const FfnView& view);
 
 // "gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16": a line that ParseProblem
-// reads back; but for a residual, which has no text kind and is told as " + residual".
+// reads back; but for residuals, scales and factors, which have no text kind and are told as
+// " + residual", " scale1=0.5", " factor1=1".
 std::string ToString(const FfnView& view);
 
 }  // namespace sinter

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
+#include "src/chain/linear_finder.h"
 #include "src/chain/pattern.h"
 
 namespace sinter {
@@ -15,79 +16,6 @@ template <typename... Args>
 absl::Status Refuse(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
-
-// x W + bias, as found: `x` is any value, the others are canonical inputs.
-struct Linear {
-  ValueId x = -1;
-  int weight = -1, bias = -1;
-  Layout layout = Layout::kOI;
-};
-
-class Finder {
- public:
-  explicit Finder(const Chain& chain) : chain_(chain) {}
-
-  // Below casts that lose nothing: to f32 from a narrower floating type.
-  ValueId SkipWidening(ValueId id) const {
-    while (chain_.op(id).kind == OpKind::kCast && chain_.op(id).type.dtype == DType::kF32 &&
-           IsFloat(chain_.op(chain_.op(id).operands[0]).type.dtype)) {
-      id = chain_.op(id).operands[0];
-    }
-    return id;
-  }
-
-  // Canonical input at `id`, -1 when it is none.
-  int InputAt(ValueId id) const { return chain_.op(SkipWidening(id)).input; }
-
-  // A vector input spread over the rows, -1 otherwise.
-  int BiasAt(ValueId id) const {
-    id = SkipWidening(id);
-    if (chain_.op(id).kind != OpKind::kBroadcast) return -1;
-    id = SkipWidening(chain_.op(id).operands[0]);
-    return chain_.op(id).type.rank() == 1 ? chain_.op(id).input : -1;
-  }
-
-  // A matrix input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
-  int ResidualAt(ValueId id, const Op& sum) const {
-    const Op& op = chain_.op(SkipWidening(id));
-    return op.type.rank() == 2 && op.type.dims == sum.type.dims ? op.input : -1;
-  }
-
-  // Whether `id` is a product with a matrix input, with or without bias.
-  bool LinearAt(ValueId id, Linear* found) const {
-    id = SkipWidening(id);
-    const Op& op = chain_.op(id);
-    if (op.kind == OpKind::kMatmul) return ProductAt(op, found);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return false;
-    for (int side : {0, 1}) {
-      const Op& product = chain_.op(SkipWidening(op.operands[side]));
-      const int bias = BiasAt(op.operands[1 - side]);
-      if (bias < 0 || product.kind != OpKind::kMatmul || !ProductAt(product, found)) continue;
-      found->bias = bias;
-      return true;
-    }
-    return false;
-  }
-
- private:
-  bool ProductAt(const Op& op, Linear* found) const {
-    if (op.transpose_a || op.type.rank() != 2) return false;
-    ValueId weight = SkipWidening(op.operands[1]);
-    bool transposed = op.transpose_b;
-    while (chain_.op(weight).kind == OpKind::kTranspose && chain_.op(weight).type.rank() == 2) {
-      transposed ^= chain_.op(weight).axes[0] == 1;
-      weight = SkipWidening(chain_.op(weight).operands[0]);
-    }
-    if (chain_.op(weight).kind != OpKind::kInput || chain_.op(weight).type.rank() != 2) {
-      return false;
-    }
-    *found =
-        Linear{op.operands[0], chain_.op(weight).input, -1, transposed ? Layout::kOI : Layout::kIO};
-    return true;
-  }
-
-  const Chain& chain_;
-};
 
 // act(x), or act(x) * y when gated, as a chain with those inputs; built by the composites that
 // users call.
@@ -117,7 +45,7 @@ struct FoundStep {
   Linear main, up;
 };
 
-absl::StatusOr<FoundStep> FindStep(const Chain& chain, const Finder& finder, ValueId value) {
+absl::StatusOr<FoundStep> FindStep(const Chain& chain, const LinearFinder& finder, ValueId value) {
   for (bool gated : {false, true}) {
     for (Activation act : kActivations) {
       SINTER_ASSIGN_OR_RETURN(const Chain pattern, StepPattern(gated, act));
@@ -141,11 +69,18 @@ absl::StatusOr<ProductStep> StepOf(const FoundStep& found) {
   step.act = found.act;
   step.w = found.main.weight;
   step.b = found.main.bias;
+  step.scale = found.main.scale;
+  step.factor = found.main.factor;
   if (!found.gated) return step;
   step.w_up = found.up.weight;
   step.b_up = found.up.bias;
   if (found.up.layout != found.main.layout) return Refuse("w_gate and w_up differ in layout");
   if ((step.b_up >= 0) != step.bias()) return Refuse("one of gate and up has a bias");
+  if (found.up.factor != step.factor)
+    return Refuse("gate and up differ in the factor of their rows");
+  if (found.up.scale != step.scale) {
+    return Refuse("gate is scaled by ", step.scale, ", up by ", found.up.scale);
+  }
   return step;
 }
 
@@ -213,7 +148,7 @@ class Walker {
   }
 
   const Chain& chain_;
-  const Finder finder_;
+  const LinearFinder finder_;
   ProductsView& view_;
   std::vector<Layout> layouts_;  // of the weights, as view_.steps
 };
@@ -267,6 +202,7 @@ class Describer {
     SINTER_RETURN_IF_ERROR(Vector(step->b_up, absl::StrCat("b_up", number)));
     SINTER_RETURN_IF_ERROR(
         Matrix(step->residual, absl::StrCat("residual", number), &step->ld_residual));
+    SINTER_RETURN_IF_ERROR(Factor(absl::StrCat("factor", number), step));
     for (int input : {step->w, step->w_up, step->b, step->b_up}) {
       if (input >= 0 && !chain_.input_op(input).constant) view_.weights_constant = false;
     }
@@ -292,6 +228,15 @@ class Describer {
     const Stride stride = chain_.input_op(input).strides[0];
     if (stride == Stride{1, 0}) return absl::OkStatus();
     return Refuse("stride of ", name, " is ", stride.value, ", must be 1");
+  }
+
+  absl::Status Factor(absl::string_view name, ProductStep* step) const {
+    if (!step->has_factor()) return absl::OkStatus();
+    const Op& op = chain_.input_op(step->factor);
+    step->factor_dtype = op.type.dtype;
+    if (op.type.dtype != DType::kF32) SINTER_RETURN_IF_ERROR(CheckDType(step->factor, name));
+    if (op.strides[0] == Stride{1, 0}) return absl::OkStatus();
+    return Refuse("stride of ", name, " is ", op.strides[0].value, ", must be 1");
   }
 
   absl::Status RowStride(absl::string_view name, const std::vector<Dim>& dims,

@@ -13,6 +13,7 @@
 namespace sinter {
 
 // X' = act(X W + b), or gated X' = act(X Wg + bg) * (X Wu + bu); with a residual, X' = that + R.
+// Scaled, each X W is s r (X W) there: a constant s, and a number r of each row.
 struct ProductStep {
   bool gated = false;
   Activation act = Activation::kIdentity;
@@ -23,15 +24,19 @@ struct ProductStep {
   bool rounds = false;  // the chain rounds X' to dtype explicitly; without it X' may be rounded at
                         // most once. The last X' is always rounded: it is the output
   int residual = -1;    // R, [m, n]
-  int64_t ld_residual = 0;  // its row stride
-  bool rounds_sum = false;  // the chain rounds what R is added to, to dtype
+  int64_t ld_residual = 0;           // its row stride
+  bool rounds_sum = false;           // the chain rounds what R is added to, to dtype
+  double scale = 1;                  // s: finite and not 0 as f32
+  int factor = -1;                   // r, [m] or [m, 1], one number behind the other
+  DType factor_dtype = DType::kF32;  // f32, or the view's dtype
 
   bool bias() const { return b >= 0; }
+  bool has_factor() const { return factor >= 0; }
   bool has_residual() const { return residual >= 0; }
 };
 
 // Invariants: steps is not empty; steps[i].k == steps[i - 1].n; all weights are of one layout;
-// every input is of dtype, and so is the output.
+// every input but a factor is of dtype, and so is the output.
 struct ProductsView {
   Dim m;
   Layout layout = Layout::kOI;

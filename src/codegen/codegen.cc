@@ -53,6 +53,21 @@ absl::Status CheckOperand(const FfnProblem& p, const OperandBinding& operand) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFactor(const KernelSpec& spec, const Scaling& scaling, Role role) {
+  if (scaling.rows == RowFactor::kNone) return absl::OkStatus();
+  const OperandBinding* factor = FindOperand(spec, role);
+  if (factor == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  }
+  const auto size = static_cast<uint64_t>(SizeOf(FactorType(scaling.rows, spec.problem.dtype)));
+  if (factor->offset_bytes % size != 0) {
+    return Refuse(role, "offset", static_cast<int64_t>(factor->offset_bytes),
+                  absl::StrCat("is not a multiple of ", size));
+  }
+  if (factor->row_stride != 1) return Refuse(role, "row stride", factor->row_stride, "is not 1");
+  return absl::OkStatus();
+}
+
 absl::Status CheckOperands(const KernelSpec& spec) {
   const bool chain = spec.family == KernelFamily::kChain;
   if (chain != (spec.problem.products == 2)) {
@@ -69,6 +84,8 @@ absl::Status CheckOperands(const KernelSpec& spec) {
   if (spec.problem.residual != Residual::kNone && FindOperand(spec, Role::kResidual) == nullptr) {
     return absl::InvalidArgumentError("kernel has no operand residual");
   }
+  SINTER_RETURN_IF_ERROR(CheckFactor(spec, spec.problem.scaling1, Role::kFactor1));
+  SINTER_RETURN_IF_ERROR(CheckFactor(spec, spec.problem.scaling2, Role::kFactor2));
   for (const OperandBinding& operand : spec.operands) {
     SINTER_RETURN_IF_ERROR(CheckOperand(spec.problem, operand));
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
+#include "src/codegen/stitch/op_text.h"
 #include "src/codegen/wgmma_source.h"
 
 namespace sinter {
@@ -112,6 +113,10 @@ const char* ParameterName(Role role) {
       return "exchange";
     case Role::kResidual:
       return "residual";
+    case Role::kFactor1:
+      return "factor";
+    case Role::kFactor2:
+      return "factor2";
     case Role::kCount:
       break;
   }
@@ -120,13 +125,43 @@ const char* ParameterName(Role role) {
 
 std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
 
-// What the kernel's function takes: the Config, and what is added to the result.
-std::string FunctionArguments(const KernelSpec& spec) {
+std::string ResidualType(const KernelSpec& spec) {
   const FfnProblem& p = spec.problem;
-  if (p.residual == Residual::kNone) return "Config";
-  return absl::StrCat("Config, ResidualRows<Config::Element, ", p.products == 2 ? p.l : p.n, ", ",
+  if (p.residual == Residual::kNone) return "NoResidual";
+  return absl::StrCat("ResidualRows<Config::Element, ", p.products == 2 ? p.l : p.n, ", ",
                       Bool(p.residual == Residual::kAddedRounded), ", ",
                       Bool(ResidualAligned(spec)), ">");
+}
+
+const char* ScalingType(const Scaling& s) {
+  switch (s.rows) {
+    case RowFactor::kF32:
+      return "RowFactors<Float32>";
+    case RowFactor::kElement:
+      return "RowFactors<Config::Element>";
+    case RowFactor::kNone:
+      break;
+  }
+  return s.any() ? "ConstantScale" : "NoScaling";
+}
+
+// What the kernel's function takes: the Config, what is added to the result, and what products are
+// multiplied by; nothing behind the last that there is.
+std::string FunctionArguments(const KernelSpec& spec) {
+  const FfnProblem& p = spec.problem;
+  std::vector<std::string> list = {"Config"};
+  if (p.residual != Residual::kNone || p.scaled()) list.push_back(ResidualType(spec));
+  if (p.scaled()) list.emplace_back(ScalingType(p.scaling1));
+  if (p.scaling2.any()) list.emplace_back(ScalingType(p.scaling2));
+  return absl::StrJoin(list, ", ");
+}
+
+const char* TypeName(const KernelSpec& spec, Role role) {
+  const FfnProblem& p = spec.problem;
+  if (role == Role::kOut || role == Role::kC) return "u16* ";
+  const bool single = (role == Role::kFactor1 && p.scaling1.rows == RowFactor::kF32) ||
+                      (role == Role::kFactor2 && p.scaling2.rows == RowFactor::kF32);
+  return single ? "const float* " : "const u16* ";
 }
 
 std::string EntryText(const KernelSpec& spec) {
@@ -138,8 +173,7 @@ std::string EntryText(const KernelSpec& spec) {
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
-    const bool written = role == Role::kOut || role == Role::kC;
-    list.push_back(absl::StrCat(written ? "u16* " : "const u16* ", ParameterName(role)));
+    list.push_back(absl::StrCat(TypeName(spec, role), ParameterName(role)));
     fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
   }
   if (parameters.workspace) {
@@ -149,6 +183,14 @@ std::string EntryText(const KernelSpec& spec) {
   if (spec.problem.residual != Residual::kNone) {
     fill.push_back(absl::StrCat(
         "  args.residual_stride = ", FindOperand(spec, Role::kResidual)->row_stride, ";\n"));
+  }
+  if (spec.problem.scaling1.any()) {
+    fill.push_back(
+        absl::StrCat("  args.scale = ", FloatText(spec.problem.scaling1.constant), ";\n"));
+  }
+  if (spec.problem.scaling2.any()) {
+    fill.push_back(
+        absl::StrCat("  args.scale2 = ", FloatText(spec.problem.scaling2.constant), ";\n"));
   }
   list.push_back("int m");
   return absl::Substitute(
@@ -194,6 +236,8 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.bias1 && p.gated) list.pointers.push_back(Role::kBUp);
   if (p.bias2) list.pointers.push_back(Role::kB2);
   if (p.residual != Residual::kNone) list.pointers.push_back(Role::kResidual);
+  if (p.scaling1.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor1);
+  if (p.scaling2.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (grid_exchange) list.pointers.push_back(Role::kC);
   list.workspace = grid_exchange;

@@ -69,6 +69,21 @@ absl::StatusOr<TensorMapTemplate> MapOf(const KernelSpec& spec, Role role) {
   return map;
 }
 
+// Of an element of what has a row for each of the result's; 0 of other pointers.
+int64_t RowElementBytes(const FfnProblem& p, Role role) {
+  switch (role) {
+    case Role::kOut:
+    case Role::kResidual:
+      return SizeOf(p.dtype);
+    case Role::kFactor1:
+      return SizeOf(FactorType(p.scaling1.rows, p.dtype));
+    case Role::kFactor2:
+      return SizeOf(FactorType(p.scaling2.rows, p.dtype));
+    default:
+      return 0;
+  }
+}
+
 absl::StatusOr<ArgSlot> PointerOf(const KernelSpec& spec, Role role) {
   const OperandBinding* operand = FindOperand(spec, role);
   if (operand == nullptr)
@@ -77,11 +92,9 @@ absl::StatusOr<ArgSlot> PointerOf(const KernelSpec& spec, Role role) {
   slot.kind = ArgKind::kPointer;
   slot.index = operand->buffer;
   slot.offset_bytes = operand->offset_bytes;
-  // Only the output and what is added to it move with the rows of a looped launch; C lies in the
-  // workspace and is reused.
-  const bool moves = role == Role::kOut || role == Role::kResidual;
-  if (moves && operand->buffer != kWorkspaceBuffer && !spec.constant_rows) {
-    slot.int_value = operand->row_stride * SizeOf(spec.problem.dtype);
+  // Only what has rows moves with those of a looped launch; C lies in the workspace and is reused.
+  if (operand->buffer != kWorkspaceBuffer && !spec.constant_rows) {
+    slot.int_value = operand->row_stride * RowElementBytes(spec.problem, role);
   }
   return slot;
 }

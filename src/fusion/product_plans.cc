@@ -51,10 +51,12 @@ class Binder {
     Input(Role::kWUp, first.w_up, first.ld_w_up, spec);
     Input(Role::kB1, first.b, 0, spec);
     Input(Role::kBUp, first.b_up, 0, spec);
+    Input(Role::kFactor1, first.factor, 1, spec);
     if (segment.count == 2) {
       const ProductStep& second = StepAt(segment.begin + 1);
       Input(Role::kW2, second.w, second.ld_w, spec);
       Input(Role::kB2, second.b, 0, spec);
+      Input(Role::kFactor2, second.factor, 1, spec);
     }
     const ProductStep& last = StepAt(segment.end() - 1);
     Input(Role::kResidual, last.residual, last.ld_residual, spec);
@@ -85,6 +87,15 @@ class Binder {
   Plan& plan_;
 };
 
+Scaling ScalingOf(const ProductStep& step) {
+  Scaling scaling;
+  scaling.constant = static_cast<float>(step.scale);
+  if (step.has_factor()) {
+    scaling.rows = step.factor_dtype == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
+  }
+  return scaling;
+}
+
 Residual ResidualOf(const ProductStep& last) {
   if (!last.has_residual()) return Residual::kNone;
   return last.rounds_sum ? Residual::kAddedRounded : Residual::kAdded;
@@ -105,6 +116,7 @@ FfnProblem ProblemOf(const ProductsView& view, const Segment& segment, int64_t b
   p.gated = first.gated;
   p.activation = first.act;
   p.bias1 = first.bias();
+  p.scaling1 = ScalingOf(first);
   p.layout = view.layout;
   p.dtype = view.dtype;
   p.n = first.n;
@@ -113,6 +125,7 @@ FfnProblem ProblemOf(const ProductsView& view, const Segment& segment, int64_t b
   if (segment.count == 2) {
     const ProductStep& second = view.steps[static_cast<size_t>(segment.begin) + 1];
     p.bias2 = second.bias();
+    p.scaling2 = ScalingOf(second);
     p.l = second.n;
   }
   p.residual = ResidualOf(view.steps[static_cast<size_t>(segment.end()) - 1]);

@@ -61,13 +61,22 @@ Names FirstNames(const KernelSpec& spec) {
   return names;
 }
 
-std::string Term(const std::string& rows, const std::string& weights, absl::string_view bias) {
-  return absl::StrCat(rows, " ", weights, bias.empty() ? "" : " + ", bias);
+std::string Term(const std::string& product, absl::string_view bias) {
+  return absl::StrCat(product, bias.empty() ? "" : " + ", bias);
 }
 
 std::string Activated(Activation activation, const std::string& term) {
   if (activation == Activation::kIdentity) return term;
   return absl::StrCat(NameOf(activation), "(", term, ")");
+}
+
+// "0.125 r1 (A W1)": what stands in a formula for a product.
+std::string Scaled(const Scaling& s, int product, const std::string& term) {
+  if (!s.any()) return term;
+  std::string text;
+  if (s.constant != 1) absl::StrAppend(&text, s.constant, " ");
+  if (s.rows != RowFactor::kNone) absl::StrAppend(&text, "r", product, " ");
+  return absl::StrCat(text, "(", term, ")");
 }
 
 // Behind the last product's formula.
@@ -76,12 +85,15 @@ absl::string_view ResidualTerm(const FfnProblem& p) {
 }
 
 std::string FirstFormula(const FfnProblem& p, const Names& names) {
+  const auto product = [&](absl::string_view weights) {
+    return Scaled(p.scaling1, 1, absl::StrCat(names.rows, " ", weights));
+  };
   const std::string gate =
-      Activated(p.activation, Term(names.rows, names.weights, p.bias1 ? "b1" : ""));
+      Activated(p.activation, Term(product(names.weights), p.bias1 ? "b1" : ""));
   const absl::string_view residual = p.products == 1 ? ResidualTerm(p) : "";
   if (!p.gated) return absl::StrCat(names.result, " = ", gate, residual);
-  return absl::StrCat(names.result, " = ", gate, " * (",
-                      Term(names.rows, "Wup", p.bias1 ? "bup" : ""), ")", residual);
+  return absl::StrCat(names.result, " = ", gate, " * (", Term(product("Wup"), p.bias1 ? "bup" : ""),
+                      ")", residual);
 }
 
 // Tiles and who takes them, for a product of `columns` columns.
@@ -121,7 +133,8 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
 ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   const FfnProblem& p = spec.problem;
   ProductPicture product;
-  product.formula = absl::StrCat("E = ", Term("C", "W2", p.bias2 ? "b2" : ""), ResidualTerm(p));
+  product.formula = absl::StrCat("E = ", Term(Scaled(p.scaling2, 2, "C W2"), p.bias2 ? "b2" : ""),
+                                 ResidualTerm(p));
   product.result = Matrix("E", p.bucket, p.l, p);
   product.operands = {Weights("W2", p.l, p.n, p)};
   product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";

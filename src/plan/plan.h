@@ -32,6 +32,8 @@ enum class Role : uint8_t {
   kOut = 7,
   kC = 8,
   kResidual = 9,
+  kFactor1 = 10,
+  kFactor2 = 11,
   kCount
 };
 absl::string_view NameOf(Role role);
@@ -42,7 +44,8 @@ struct OperandBinding {
   Role role = Role::kA;
   int buffer = 0;
   uint64_t offset_bytes = 0;
-  int64_t row_stride = 0;  // elements between rows (dimension 0) of this operand; 0 for vectors
+  int64_t row_stride = 0;  // elements between rows (dimension 0) of this operand; 0 for vectors of
+                           // columns
   bool operator==(const OperandBinding& o) const;
 };
 

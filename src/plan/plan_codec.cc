@@ -86,11 +86,15 @@ absl::Status ReadRunnersUp(ByteReader& r, Plan& plan) {
   return absl::OkStatus();
 }
 
-// Of a matrix of rows that the workspace may hold: A, C, the residual or the output.
-int64_t ColumnsOf(const FfnProblem& p, Role role) {
-  if (role == Role::kA) return p.k;
+// Bytes of one row of what the workspace may hold: A, C, the residual, the output or row factors.
+int64_t RowBytes(const FfnProblem& p, Role role) {
+  if (role == Role::kA) return p.k * SizeOf(p.dtype);
+  if (role == Role::kFactor1 || role == Role::kFactor2) {
+    const Scaling& scaling = role == Role::kFactor1 ? p.scaling1 : p.scaling2;
+    return SizeOf(FactorType(scaling.rows, p.dtype));
+  }
   const bool result = role == Role::kOut || role == Role::kResidual;
-  return result && p.products == 2 ? p.l : p.n;
+  return (result && p.products == 2 ? p.l : p.n) * SizeOf(p.dtype);
 }
 
 // Bytes of a body's input or output at the plan's bucket.
@@ -136,8 +140,8 @@ absl::Status CheckWorkspace(const Plan& plan) {
     }
     for (const OperandBinding& b : spec.operands) {
       if (b.buffer != kWorkspaceBuffer) continue;
-      const auto row = static_cast<uint64_t>(ColumnsOf(spec.problem, b.role));
-      const uint64_t bytes = static_cast<uint64_t>(plan.bucket) * row * 2;
+      const auto row = static_cast<uint64_t>(RowBytes(spec.problem, b.role));
+      const uint64_t bytes = static_cast<uint64_t>(plan.bucket) * row;
       if (b.offset_bytes + bytes > plan.workspace_bytes) {
         return Lost(absl::StrCat("role ", NameOf(b.role), " lies outside the workspace"));
       }

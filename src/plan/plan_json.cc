@@ -1,6 +1,7 @@
 // A plan as JSON, for tools. The field names are a format: see the README.
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -9,6 +10,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
+
+void AddScaling(const Scaling& s, DType dtype, int product, Json* json) {
+  if (s.constant != 1) (*json)[absl::StrCat("scale", product)] = s.constant;
+  if (s.rows == RowFactor::kNone) return;
+  (*json)[absl::StrCat("factor", product)] = Str(NameOf(FactorType(s.rows, dtype)));
+}
 
 Json ProblemJson(const FfnProblem& p) {
   Json json = {{"products", p.products},
@@ -22,6 +29,8 @@ Json ProblemJson(const FfnProblem& p) {
                {"k", p.k},
                {"l", p.l},
                {"bucket", p.bucket}};
+  AddScaling(p.scaling1, p.dtype, 1, &json);
+  AddScaling(p.scaling2, p.dtype, 2, &json);
   if (p.residual == Residual::kAdded) json["residual"] = "added";
   if (p.residual == Residual::kAddedRounded) json["residual"] = "added to the rounded result";
   return json;

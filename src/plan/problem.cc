@@ -10,19 +10,44 @@ namespace {
 
 constexpr uint8_t kProblemVersion = 1;
 constexpr uint8_t kResidualVersion = 2;  // the same, and the residual behind it
+constexpr uint8_t kScalingVersion = 3;   // the same, residual or not, and both scalings behind it
+
+uint8_t VersionOf(const FfnProblem& p) {
+  if (p.scaled()) return kScalingVersion;
+  return p.residual == Residual::kNone ? kProblemVersion : kResidualVersion;
+}
 
 auto Fields(const FfnProblem& p) {
-  return std::tie(p.products, p.gated, p.activation, p.bias1, p.bias2, p.residual, p.layout,
-                  p.dtype, p.n, p.k, p.l, p.bucket);
+  return std::tie(p.products, p.gated, p.activation, p.bias1, p.bias2, p.residual, p.scaling1,
+                  p.scaling2, p.layout, p.dtype, p.n, p.k, p.l, p.bucket);
+}
+
+void WriteScaling(const Scaling& s, ByteWriter& w) {
+  w.F64(s.constant);
+  w.U8(static_cast<uint8_t>(s.rows));
+}
+
+// " scale1=0.125 factor1=f32"
+std::string ScalingText(const Scaling& s, int product, DType dtype) {
+  std::string text;
+  if (s.constant != 1) absl::StrAppend(&text, " scale", product, "=", s.constant);
+  if (s.rows == RowFactor::kNone) return text;
+  absl::StrAppend(&text, " factor", product, "=", NameOf(FactorType(s.rows, dtype)));
+  return text;
 }
 
 }  // namespace
+
+DType FactorType(RowFactor rows, DType dtype) {
+  return rows == RowFactor::kF32 ? DType::kF32 : dtype;
+}
 
 bool FfnProblem::operator==(const FfnProblem& o) const { return Fields(*this) == Fields(o); }
 
 std::string FfnProblem::Canonical() const {
   ByteWriter w;
-  w.U8(residual == Residual::kNone ? kProblemVersion : kResidualVersion);
+  const uint8_t version = VersionOf(*this);
+  w.U8(version);
   w.U8(static_cast<uint8_t>(products));
   w.U8(gated);
   w.U32(static_cast<uint32_t>(activation));
@@ -33,7 +58,11 @@ std::string FfnProblem::Canonical() const {
   w.I64(n);
   w.I64(k);
   w.I64(l);
-  if (residual != Residual::kNone) w.U8(static_cast<uint8_t>(residual));
+  if (version >= kResidualVersion) w.U8(static_cast<uint8_t>(residual));
+  if (version >= kScalingVersion) {
+    WriteScaling(scaling1, w);
+    WriteScaling(scaling2, w);
+  }
   return w.Take();
 }
 
@@ -45,6 +74,7 @@ std::string FfnProblem::ToString() const {
   absl::StrAppend(&text, " act=", NameOf(activation));
   if (bias1) absl::StrAppend(&text, " bias1=1");
   if (bias2) absl::StrAppend(&text, " bias2=1");
+  absl::StrAppend(&text, ScalingText(scaling1, 1, dtype), ScalingText(scaling2, 2, dtype));
   if (residual != Residual::kNone) {
     absl::StrAppend(&text, " residual=", residual == Residual::kAdded ? "1" : "rounded");
   }
@@ -70,6 +100,7 @@ FfnProblem FirstProductOf(const FfnProblem& chain) {
   first.products = 1;
   first.bias2 = false;
   first.residual = Residual::kNone;
+  first.scaling2 = Scaling{};
   first.l = 0;
   return first;
 }
@@ -81,6 +112,8 @@ FfnProblem SecondProductOf(const FfnProblem& chain) {
   second.activation = Activation::kIdentity;
   second.bias1 = chain.bias2;
   second.bias2 = false;
+  second.scaling1 = chain.scaling2;
+  second.scaling2 = Scaling{};
   second.n = chain.l;
   second.k = chain.n;
   second.l = 0;

@@ -83,18 +83,40 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r) {
   return spec;
 }
 
-// The word behind a product's operands: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
-// the residual.
-uint32_t FlagsOf(const KernelSpec& spec) {
-  return static_cast<uint32_t>(spec.constant_weights | spec.constant_rows << 1 |
-                               static_cast<int>(spec.problem.residual) << 2);
+constexpr uint32_t kScalesFollow = 256;
+
+bool HasConstants(const FfnProblem& p) {
+  return p.scaling1.constant != 1 || p.scaling2.constant != 1;
 }
 
-absl::Status SetFlags(uint32_t flags, KernelSpec& spec) {
-  if (flags > 11) return Lost(absl::StrCat("flags ", flags, " are not 0 to 11"));
+// Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
+// the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
+// products' constants follow.
+void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
+  const FfnProblem& p = spec.problem;
+  w.U32(static_cast<uint32_t>(
+      spec.constant_weights | spec.constant_rows << 1 | static_cast<int>(p.residual) << 2 |
+      static_cast<int>(p.scaling1.rows) << 4 | static_cast<int>(p.scaling2.rows) << 6 |
+      (HasConstants(p) ? kScalesFollow : 0)));
+  if (!HasConstants(p)) return;
+  w.F64(p.scaling1.constant);
+  w.F64(p.scaling2.constant);
+}
+
+absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
+  const uint32_t flags = r.U32();
+  if (flags >= 2 * kScalesFollow) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kScalesFollow));
+  }
+  FfnProblem& p = spec.problem;
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
-  spec.problem.residual = static_cast<Residual>(flags >> 2);
+  p.residual = static_cast<Residual>(flags >> 2 & 3);
+  p.scaling1.rows = static_cast<RowFactor>(flags >> 4 & 3);
+  p.scaling2.rows = static_cast<RowFactor>(flags >> 6 & 3);
+  if ((flags & kScalesFollow) == 0) return absl::OkStatus();
+  p.scaling1.constant = static_cast<float>(r.F64());
+  p.scaling2.constant = static_cast<float>(r.F64());
   return absl::OkStatus();
 }
 
@@ -119,7 +141,7 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
     w.I64(b.row_stride);
   }
   w.U64(spec.workspace_flags_offset);
-  w.U32(FlagsOf(spec));
+  WriteFlags(spec, w);
 }
 
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
@@ -132,9 +154,8 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));
   spec.workspace_flags_offset = r.U64();
-  const uint32_t flags = r.U32();
+  SINTER_RETURN_IF_ERROR(ReadFlags(r, spec));
   if (!r.ok()) return Lost("truncated");
-  SINTER_RETURN_IF_ERROR(SetFlags(flags, spec));
   if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
   const absl::Status fits = CheckScheduleFields(spec.problem, spec.schedule);
   if (!fits.ok()) return Lost(fits.message());

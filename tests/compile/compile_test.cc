@@ -160,6 +160,11 @@ TEST_F(CompileTest, KernelsThatAddAResidual) {
   CompileAll(ResidualKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "residuals");
 }
 
+TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
+  CompileAll(ScaledKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
+             "scaled products");
+}
+
 TEST_F(CompileTest, RandomSchedulesOfTheShippingSpace) {
   CompileAll(RandomKernels(model_, kSeed, SweepCount(kShortSweep)), "random schedules");
 }

@@ -75,6 +75,10 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+Scaling RandomScaling(Random* random) {
+  return {random->Coin() ? 1.0f : 0.125f, static_cast<RowFactor>(random->In(0, 2))};
+}
+
 FfnProblem RandomProblem(Random* random) {
   constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 128, 192, 256, 384, 512};
   constexpr int64_t kWidest[] = {256, 1024, 8192};
@@ -85,6 +89,8 @@ FfnProblem RandomProblem(Random* random) {
   p.bias1 = random->Coin();
   p.bias2 = p.products == 2 && random->Coin();
   p.residual = static_cast<Residual>(random->In(0, 2));
+  p.scaling1 = RandomScaling(random);
+  if (p.products == 2) p.scaling2 = RandomScaling(random);
   p.layout = random->Coin() ? Layout::kIO : Layout::kOI;
   p.dtype = random->Coin() ? DType::kF16 : DType::kBF16;
   const int64_t widest = kWidest[random->In(0, 2)] / 8;
@@ -162,6 +168,23 @@ std::vector<Schedule> OneOfEachKind(const FfnProblem& p, const DeviceModel& mode
   return list;
 }
 
+// Of chains of two products, and of each product alone: `count` evenly among them.
+std::vector<KernelJob> KernelsOfEachKind(const std::vector<FfnProblem>& problems,
+                                         const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const FfnProblem& p : problems) {
+    FfnProblem gated_product = FirstProductOf(p);
+    gated_product.residual = p.residual;
+    for (const FfnProblem& q : {p, gated_product, SecondProductOf(p)}) {
+      for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
+    }
+  }
+  std::vector<KernelJob> all = jobs.Take(), some;
+  if (all.size() <= count) return all;
+  for (size_t i = 0; i < count; ++i) some.push_back(std::move(all[i * all.size() / count]));
+  return some;
+}
+
 }  // namespace
 
 std::string KernelJob::Name() const {
@@ -209,18 +232,21 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
 }
 
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
-  for (const FfnProblem& p : ResidualProblems()) {
-    FfnProblem gated_product = FirstProductOf(p);
-    gated_product.residual = p.residual;
-    for (const FfnProblem& q : {p, gated_product, SecondProductOf(p)}) {
-      for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
-    }
+  return KernelsOfEachKind(ResidualProblems(), model, count);
+}
+
+std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
+  std::vector<FfnProblem> list;
+  for (FfnProblem p : ResidualProblems()) {
+    const bool f32 = p.residual == Residual::kAdded;
+    p.scaling1 = {0.125f, f32 ? RowFactor::kF32 : RowFactor::kElement};
+    p.scaling2 = {1, f32 ? RowFactor::kElement : RowFactor::kF32};
+    list.push_back(p);
+    p.residual = Residual::kNone;
+    p.scaling2.rows = RowFactor::kNone;
+    list.push_back(p);
   }
-  std::vector<KernelJob> all = jobs.Take(), some;
-  if (all.size() <= count) return all;
-  for (size_t i = 0; i < count; ++i) some.push_back(std::move(all[i * all.size() / count]));
-  return some;
+  return KernelsOfEachKind(list, model, count);
 }
 
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count) {

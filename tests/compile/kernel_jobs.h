@@ -33,8 +33,13 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
 // the ones with the most accumulators; at most `count`, evenly of all.
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
 
+// The same with products that are scaled by constants and factors of rows, with residuals and
+// without.
+std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
+
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
-// activation, bias and residual, ragged sizes, buckets from 1 to 512. A function of `seed` alone.
+// activation, bias, scaling and residual, ragged sizes, buckets from 1 to 512. A function of `seed`
+// alone.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
 
 }  // namespace sinter

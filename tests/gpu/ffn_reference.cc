@@ -153,8 +153,9 @@ class ProductsRun {
       for (int64_t r = 0; r < x.rows; ++r) {
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
-          double value = Activate(step.act, gate[at] + Bias(step.b, first + j));
-          if (step.gated) value *= up[at] + Bias(step.b_up, first + j);
+          const double scale = Scale(step, rows[static_cast<size_t>(r)]);
+          double value = Activate(step.act, scale * gate[at] + Bias(step.b, first + j));
+          if (step.gated) value *= scale * up[at] + Bias(step.b_up, first + j);
           value = Sum(step, value, rows[static_cast<size_t>(r)], first + j);
           c.At(r, first + j) = step.rounds && !last ? Round(value, view_.dtype) : value;
         }
@@ -166,6 +167,15 @@ class ProductsRun {
  private:
   Weight Of(int input, int64_t stride) const {
     return {&inputs_[input], stride, view_.layout, view_.dtype};
+  }
+  double Scale(const ProductStep& step, int64_t row) const {
+    if (!step.has_factor()) return step.scale;
+    const std::string& factors = inputs_[step.factor];
+    if (step.factor_dtype != DType::kF32)
+      return step.scale * ToDouble(At(factors, row), view_.dtype);
+    float factor;
+    std::memcpy(&factor, factors.data() + row * sizeof factor, sizeof factor);
+    return step.scale * factor;
   }
   double Sum(const ProductStep& step, double value, int64_t row, int64_t column) const {
     if (!step.has_residual()) return value;

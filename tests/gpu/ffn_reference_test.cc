@@ -71,6 +71,25 @@ TEST(FfnReference, AgreesWithTheOracleOnResiduals) {
   }
 }
 
+TEST(FfnReference, AgreesWithTheOracleOnScaledProducts) {
+  for (int mask = 0; mask < 32; ++mask) {
+    FfnSpec spec;
+    spec.act = Activation::kSilu;
+    spec.gated = (mask & 1) != 0;
+    spec.products = (mask & 2) != 0 ? 1 : 2;
+    spec.factor_dtype = (mask & 4) != 0 ? DType::kF32 : spec.dtype;
+    spec.factor1 = (mask & 8) != 0;
+    spec.factor2 = (mask & 16) != 0 && spec.products == 2;
+    spec.scale1 = 0.75;
+    spec.n = 40;
+    spec.k = 72;
+    spec.l = 19;
+    spec.bias1 = true;
+    SCOPED_TRACE(absl::StrCat("mask ", mask));
+    ExpectAgrees(MakeFfnChain(spec), 7);
+  }
+}
+
 TEST(FfnReference, AgreesWithTheOracleOnSequencesOfProducts) {
   for (const char* line :
        {"products m=M k=72 n=40,136,19 act=relu,identity,silu bias=1",

@@ -63,6 +63,9 @@ std::string NameOf(const FfnSpec& spec) {
   if (spec.products == 2) absl::StrAppend(&name, "_l", spec.l);
   if (spec.bias1) absl::StrAppend(&name, "_b1");
   if (spec.bias2) absl::StrAppend(&name, "_b2");
+  if (spec.scale1 != 1 || spec.scale2 != 1) absl::StrAppend(&name, "_s");
+  if (spec.factor1) absl::StrAppend(&name, "_f1");
+  if (spec.factor2) absl::StrAppend(&name, "_f2");
   if (spec.residual) absl::StrAppend(&name, spec.rounds_sum ? "_rounded_r" : "_r");
   return name;
 }

@@ -32,8 +32,8 @@ using PreparedPlanPtr = std::shared_ptr<const PreparedPlan>;
 std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareAll(Engine* engine,
                                                         const std::vector<PlanJob>& jobs);
 
-// "gated_silu_io_bf16_n3072_k1024_l1024", with "_b1" and "_b2" for biases and "_r" for a
-// residual: a test's name.
+// "gated_silu_io_bf16_n3072_k1024_l1024", with "_b1" and "_b2" for biases, "_s" for scales, "_f1"
+// and "_f2" for factors of rows and "_r" for a residual: a test's name.
 std::string NameOf(const FfnSpec& spec);
 
 // One engine for all tests of a suite.

@@ -366,5 +366,71 @@ TEST_F(Stitch, NormFfnResidual) {
   }
 }
 
+// The statistic of a norm applied behind a gated pair, by the chain itself or because it does not
+// round the rows that it normalises; then a product and the residual.
+absl::StatusOr<Chain> StatisticFfnResidual(int64_t k, int64_t n, bool before) {
+  ChainBuilder b;
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId wide, b.Cast(x, DType::kF32));
+  SINTER_ASSIGN_OR_RETURN(const ValueId square, b.Unary(UnaryKind::kSquare, wide));
+  SINTER_ASSIGN_OR_RETURN(const ValueId mean, b.Reduce(ReduceKind::kMean, square, {1}, true));
+  SINTER_ASSIGN_OR_RETURN(const ValueId eps, b.Scalar(1e-6));
+  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, mean, eps));
+  SINTER_ASSIGN_OR_RETURN(const ValueId r, b.Unary(UnaryKind::kRsqrt, sum));
+  const auto weight = [&](int64_t out, int64_t in) {
+    return b.Input({DType::kBF16, {Dim::Constant(out), Dim::Constant(in)}}, {true, {}, ""});
+  };
+  const auto scaled = [&](ValueId value, int64_t columns) -> absl::StatusOr<ValueId> {
+    SINTER_ASSIGN_OR_RETURN(const ValueId spread,
+                            b.Broadcast(r, {Dim::M(), Dim::Constant(columns)}));
+    return b.Binary(BinaryKind::kMul, value, spread);
+  };
+  ValueId rows = x;
+  if (before) {
+    SINTER_ASSIGN_OR_RETURN(rows, scaled(wide, k));
+  }
+  const auto half = [&]() -> absl::StatusOr<ValueId> {
+    SINTER_ASSIGN_OR_RETURN(const ValueId w, weight(n, k));
+    SINTER_ASSIGN_OR_RETURN(const ValueId y, AddLinear(b, rows, w, kNoValue, Layout::kOI));
+    if (before) return y;
+    return scaled(y, n);
+  };
+  SINTER_ASSIGN_OR_RETURN(const ValueId gate, half());
+  SINTER_ASSIGN_OR_RETURN(const ValueId up, half());
+  SINTER_ASSIGN_OR_RETURN(const ValueId act, AddSilu(b, gate));
+  SINTER_ASSIGN_OR_RETURN(const ValueId c, b.Binary(BinaryKind::kMul, act, up));
+  SINTER_ASSIGN_OR_RETURN(const ValueId w_down, weight(k, n));
+  SINTER_ASSIGN_OR_RETURN(const ValueId down, AddLinear(b, c, w_down, kNoValue, Layout::kOI));
+  SINTER_ASSIGN_OR_RETURN(const ValueId added, b.Binary(BinaryKind::kAdd, down, wide));
+  SINTER_ASSIGN_OR_RETURN(const ValueId out, b.Cast(added, DType::kBF16));
+  SINTER_RETURN_IF_ERROR(b.Output(out));
+  return b.Finish();
+}
+
+TEST_F(Stitch, StatisticBehindProducts) {
+  std::vector<GraphCase> cases;
+  for (const bool before : {false, true}) {
+    const auto chain = StatisticFfnResidual(512, 1536, before);
+    ASSERT_OK(chain);
+    for (int64_t m : {1, 64, 300}) {
+      cases.push_back({absl::StrCat("m", m, before ? " before" : " behind"), "", *chain, m});
+    }
+  }
+  const auto plans = PrepareBoth(cases);
+  Counts counts;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto runs = StitchRuns::Make(ports(), cases[i], 5);
+    ASSERT_OK(runs);
+    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
+    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
+    if (!plans[2 * i + 1].ok()) continue;
+    const Plan& chosen = (*plans[2 * i + 1])->plan();
+    EXPECT_EQ(chosen.kernels.size(),
+              chosen.kernels.back().spec.family == KernelFamily::kChain ? 2u : 3u)
+        << chosen.ToText();
+    EXPECT_EQ(chosen.kernels[1].spec.problem.scaling1.rows, RowFactor::kF32) << chosen.ToText();
+  }
+}
+
 }  // namespace
 }  // namespace sinter::gpu_testing

@@ -87,15 +87,23 @@ struct ReduceScatter {
       added.fetch(row + tile_row, column + 8 * (unit / P::kOwnerRows));
   }
 
-  // `ahead`: what is added to this thread's first unit, on its way. The next unit's is asked for
-  // before a unit is stored.
+  // What the row of `unit` is multiplied by. Of units that do not exist, that of some row.
+  template <class EpilogueType>
+  SINTER_DEVICE float scale_of(int unit, const EpilogueType& epilogue, int row) const {
+    return epilogue.scaling.at(row + rank * P::kOwnerRows + unit % P::kOwnerRows);
+  }
+
+  // `next_scale`, `ahead`: what this thread's first unit is multiplied by and what is added to it,
+  // on their way. The next unit's are asked for before a unit is stored.
   template <class EpilogueType, class Writer, class Added = NoResidual>
-  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row, int column,
-                         const Added& added = {}, Word4 ahead = {}) const {
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, float next_scale, const Writer& writer,
+                         int row, int column, const Added& added = {}, Word4 ahead = {}) const {
     jitter();
     for (int unit = first_unit(); unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
       const Word4 r = ahead;
+      const float scale = next_scale;
       ahead = added_to(unit + kThreads, added, row, column);
+      next_scale = scale_of(unit + kThreads, epilogue, row);
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
                 tile_row = rank * P::kOwnerRows + owner_row;
       if (tile_row >= Config::kBlockM) continue;
@@ -107,7 +115,7 @@ struct ReduceScatter {
       }
       const int c = column + 8 * group;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i);
+      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i, scale);
       writer.group(row + tile_row, c,
                    Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
                          rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
@@ -131,18 +139,18 @@ struct ReduceScatter {
 
   // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
   // consumer threads. `again`: another tile follows, so the senders must hear that the parts are
-  // free. What is `added` loads while the parts travel.
+  // free. `scale`: of this thread's first unit. What is `added` loads while the parts travel.
   template <class EpilogueType, class Writer, class Added = NoResidual>
   SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place,
-                         const EpilogueType& epilogue, const Writer& writer, int row, int column,
-                         bool again, const Added& added = {}) {
+                         const EpilogueType& epilogue, float scale, const Writer& writer, int row,
+                         int column, bool again, const Added& added = {}) {
     if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     send(d, place);
     const Word4 ahead =
         added_to(first_unit(), added, row, column);  // the accumulators are free now
     mbarrier_wait(full, parity);
-    sum(epilogue, writer, row, column, added, ahead);
+    sum(epilogue, scale, writer, row, column, added, ahead);
     if (again) release();
     parity ^= 1;
   }

@@ -12,12 +12,14 @@ namespace sinter {
 struct Arguments {
   const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
   const u16 *bias, *bias_up, *bias2;
-  const u16* residual;        // [m, n] or [m, l]; may be `out`
-  long long residual_stride;  // elements between rows
-  u16* out;                   // [m, n] or [m, l]
-  long long out_stride;       // elements between rows
-  u16* exchange;              // C in the workspace
-  u32* workspace;             // header of the workspace: launch epoch, greetings, ready flags
+  const void *factor, *factor2;  // one number a row, of each product
+  float scale, scale2;           // and one for all rows
+  const u16* residual;           // [m, n] or [m, l]; may be `out`
+  long long residual_stride;     // elements between rows
+  u16* out;                      // [m, n] or [m, l]
+  long long out_stride;          // elements between rows
+  u16* exchange;                 // C in the workspace
+  u32* workspace;                // header of the workspace: launch epoch, greetings, ready flags
   int m;
 };
 
@@ -98,7 +100,7 @@ struct Block {
 };
 
 // One product of a tile: accumulate, then write through `writer`, summing over the ranks that share
-// K where it is split. `added`: to the result, by whoever stores it.
+// K where it is split. `added`: to the result, by whoever stores it, who scales it too.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
           class EpilogueType, class Writer, class Added = NoResidual>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,
@@ -111,15 +113,20 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
   };
   if constexpr (P::kSplitK > 1) {
     if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+    const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);
     multiply();
-    reduce.run(accumulators, place, epilogue, writer, row, column, again, added);
-  } else if constexpr (Added::kPresent) {
-    HeldResidual<Config, P, Added> held(added, row, column, place);
-    multiply();
-    write_accumulators<Config, P>(accumulators, epilogue, writer, row, column, place, held);
+    reduce.run(accumulators, place, epilogue, scale, writer, row, column, again, added);
   } else {
-    multiply();
-    write_accumulators<Config, P>(accumulators, epilogue, writer, row, column, place);
+    const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
+    if constexpr (Added::kPresent) {
+      HeldResidual<Config, P, Added> held(added, row, column, place);
+      multiply();
+      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place,
+                                    held);
+    } else {
+      multiply();
+      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place);
+    }
   }
 }
 

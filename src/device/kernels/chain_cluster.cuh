@@ -33,7 +33,8 @@ SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
   fence_proxy_async_shared();
 }
 
-template <class Config, class Added = NoResidual>
+template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+          class Scaling2 = NoScaling>
 SINTER_DEVICE void chain_cluster(const Arguments& args) {
   using T = ChainClusterTypes<Config>;
   using First = typename T::First;
@@ -75,14 +76,16 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
     block.join();
     const WarpgroupPlace place = block.place();
     int no_reduction = 0;
-    const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1>
-        first{args.bias, args.bias_up};
+    // C's rows are counted from the tile's first.
+    const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
+                   Scaling1>
+        first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, row)};
     consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
                                       ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
                                       c_column, false);
     exchange_wait<Config>(exchange_full);
-    const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> second{args.bias2,
-                                                                                      nullptr};
+    const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
+        args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
     const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
     consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
                                         no_reduction, second, writer, row, e_column, false,

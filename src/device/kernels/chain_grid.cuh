@@ -168,7 +168,7 @@ SINTER_DEVICE void chain_grid_rows(const Arguments& args, const BlockType& block
   }
 }
 
-template <class Config, class Added, class BlockType>
+template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
 SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts,
                                       int m_tiles) {
   using First = typename Config::First;
@@ -181,8 +181,9 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const TileWalk<First> one(block.rank, m_tiles);
   ReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
-  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1>
-      epilogue1{args.bias, args.bias_up};
+  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
+                 Scaling1>
+      epilogue1{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m)};
   const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
     const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
@@ -201,8 +202,8 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   // be gone.
   if constexpr (Second::kSplitK > 1 && First::kSplitK > 1)
     if (two.group < two.tiles()) reduce2.release();
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2> epilogue2{args.bias2,
-                                                                                       nullptr};
+  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> epilogue2{
+      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
   const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
@@ -212,7 +213,8 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
                                        tile + two.groups < two.tiles(), added);
 }
 
-template <class Config, class Added = NoResidual>
+template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+          class Scaling2 = NoScaling>
 SINTER_DEVICE void chain_grid(const Arguments& args) {
   using T = ChainGridTypes<Config>;
   typename T::BlockType block;
@@ -240,7 +242,8 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    chain_grid_consume<Config, Added>(args, block, block.base + T::Layout::kParts, m_tiles);
+    chain_grid_consume<Config, Added, Scaling1, Scaling2>(args, block,
+                                                          block.base + T::Layout::kParts, m_tiles);
   }
 }
 

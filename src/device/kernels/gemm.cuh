@@ -84,7 +84,7 @@ SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
                                                  walk.begin(), walk.end(), walk.loads());
 }
 
-template <class Config, class Added, class BlockType>
+template <class Config, class Added, class Scaling, class BlockType>
 SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u32 parts,
                                 const UnitWalk<Config>& walk) {
   using P = typename Config::First;
@@ -94,8 +94,8 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
   const WarpgroupPlace place = block.place();
   ReduceScatter<Config, P> reduce{
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
-  const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1> epilogue{
-      args.bias, args.bias_up};
+  const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1, Scaling>
+      epilogue{args.bias, args.bias_up, Scaling::of(args.factor, args.scale, args.m)};
   const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
@@ -104,7 +104,7 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
                                   unit + walk.step < walk.units(), added);
 }
 
-template <class Config, class Added = NoResidual>
+template <class Config, class Added = NoResidual, class Scaling = NoScaling>
 SINTER_DEVICE void gemm(const Arguments& args) {
   using T = GemmTypes<Config>;
   using P = typename T::P;
@@ -133,7 +133,7 @@ SINTER_DEVICE void gemm(const Arguments& args) {
     become_consumer<Config, kGemmProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    gemm_consume<Config, Added>(args, block, block.base + T::Layout::kParts, walk);
+    gemm_consume<Config, Added, Scaling>(args, block, block.base + T::Layout::kParts, walk);
   }
 }
 

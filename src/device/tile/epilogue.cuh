@@ -1,5 +1,5 @@
-// Epilogue of a product: bias, activation, gate, residual, rounding; and the writers that put
-// 8-column groups where they belong.
+// Epilogue of a product: scaling, bias, activation, gate, residual, rounding; and the writers that
+// put 8-column groups where they belong.
 #pragma once
 #include "ptx/element.cuh"
 #include "ptx/memory.cuh"
@@ -7,16 +7,24 @@
 #include "tile/activation.cuh"
 #include "tile/product.cuh"
 #include "tile/residual.cuh"
+#include "tile/scaling.cuh"
 
 namespace sinter {
 
-// y = act(x + bias) for one matrix, act(gate + bias) * (up + bias_up) for two. Biases may be null.
-template <class P, class Element, class Activation, bool kBias>
+// y = act(x + bias) for one matrix, act(gate + bias) * (up + bias_up) for two; x, gate and up are
+// accumulators times what `scaling` has for their row. Biases may be null.
+template <class P, class Element, class Activation, bool kBias, class Scaling_ = NoScaling>
 struct Epilogue {
+  using Scaling = Scaling_;
   const u16* bias;
   const u16* bias_up;
+  Scaling scaling = {};
 
-  SINTER_DEVICE float apply(float x, float up, int column) const {
+  SINTER_DEVICE float apply(float x, float up, int column, float scale) const {
+    if (Scaling::kPresent) {
+      x *= scale;
+      if (P::kWidth == 2) up *= scale;
+    }
     if (kBias && column < P::kN) {
       x += Element::unpack(bias[column]);
       if (P::kWidth == 2) up += Element::unpack(bias_up[column]);
@@ -59,11 +67,12 @@ struct GlobalWriter {
   }
 };
 
-// Applies `epilogue` to a warpgroup's accumulators, adds what is `held` of a residual, and writes
-// them: rows from `row`, columns from `column` of the matrix.
+// Applies `epilogue`, with its `scaling`, to a warpgroup's accumulators, adds what is `held` of a
+// residual, and writes them: rows from `row`, columns from `column` of the matrix.
 template <class Config, class P, class EpilogueType, class Writer,
           class Held = NothingHeld<typename Config::Element>>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue,
+                                      const HeldScaling<typename EpilogueType::Scaling>& scaling,
                                       const Writer& writer, int row, int column,
                                       WarpgroupPlace place, Held&& held = {}) {
   jitter();
@@ -75,11 +84,12 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const Epi
     const int tile_row = first_row + 8 * half;
     const bool exists = tile_row < Config::kBlockM;
     held.turn_to(half);
+    const float scale = scaling.of_half(half);
     auto word = [&](int g, u32 added) {
       const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half,
                 up = P::kWidth == 2 ? 4 * P::kGroups : 0;
-      return held.round(epilogue.apply(d[i], d[i + up], c),
-                        epilogue.apply(d[i + 1], d[i + 1 + up], c + 1), added);
+      return held.round(epilogue.apply(d[i], d[i + up], c, scale),
+                        epilogue.apply(d[i + 1], d[i + 1 + up], c + 1, scale), added);
     };
 #pragma unroll
     for (int g = 0; g < kQuads; g += 4) {

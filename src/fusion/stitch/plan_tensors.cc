@@ -56,10 +56,26 @@ std::pair<int64_t, int64_t> ShapeOf(const FfnProblem& p, Role role) {
     case Role::kB2:
       return {0, p.l};
     case Role::kOut:
+    case Role::kResidual:
       return {p.bucket, p.products == 2 ? p.l : p.n};
+    case Role::kFactor1:
+    case Role::kFactor2:
+      return {p.bucket, 1};
     default:
       return {p.bucket, p.n};
   }
+}
+
+// Whether its rows are those of the launch.
+bool IsOfLaunch(Role role) {
+  return role == Role::kA || role == Role::kOut || role == Role::kResidual ||
+         role == Role::kFactor1 || role == Role::kFactor2;
+}
+
+DType TypeOf(const FfnProblem& p, Role role) {
+  if (role == Role::kFactor1) return FactorType(p.scaling1.rows, p.dtype);
+  if (role == Role::kFactor2) return FactorType(p.scaling2.rows, p.dtype);
+  return p.dtype;
 }
 
 // The hand-over inside a kernel (kC) is no tensor of the plan.
@@ -69,13 +85,14 @@ std::vector<Access> AccessesOf(const KernelSpec& spec) {
     if (operand.role == Role::kC) continue;
     const auto [rows, columns] = ShapeOf(spec.problem, operand.role);
     std::vector<Dim> dims = {Dim::Constant(columns)};
-    const bool of_launch = operand.role == Role::kA || operand.role == Role::kOut;
     if (rows > 0) {
-      dims.insert(dims.begin(), of_launch && !spec.constant_rows ? Dim::M() : Dim::Constant(rows));
+      const bool of_launch = IsOfLaunch(operand.role) && !spec.constant_rows;
+      dims.insert(dims.begin(), of_launch ? Dim::M() : Dim::Constant(rows));
     }
-    const int64_t bytes = std::max<int64_t>(rows, 1) * columns * SizeOf(spec.problem.dtype);
+    const DType dtype = TypeOf(spec.problem, operand.role);
+    const int64_t bytes = std::max<int64_t>(rows, 1) * columns * SizeOf(dtype);
     list.push_back({{operand.buffer, operand.offset_bytes},
-                    ToString(TensorType{spec.problem.dtype, dims}),
+                    ToString(TensorType{dtype, dims}),
                     bytes,
                     operand.role == Role::kOut});
   }

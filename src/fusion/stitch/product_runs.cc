@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
+#include "src/chain/linear_finder.h"
 #include "src/chain/replay.h"
 #include "src/fusion/product_plans.h"
 #include "src/fusion/stitch/body.h"
@@ -26,6 +27,7 @@ class Finder {
  public:
   Finder(const Chain& chain, int64_t bucket)
       : chain_(chain),
+        linear_(chain),
         bucket_(bucket),
         users_(chain.ops().size()),
         is_output_(chain.ops().size(), false),
@@ -47,13 +49,7 @@ class Finder {
   using Values = std::set<ValueId>;
   static size_t At(ValueId value) { return static_cast<size_t>(value); }
 
-  ValueId SkipWidening(ValueId value) const {
-    while (chain_.op(value).kind == OpKind::kCast && chain_.op(value).type.dtype == DType::kF32 &&
-           IsFloat(chain_.op(chain_.op(value).operands[0]).type.dtype)) {
-      value = chain_.op(value).operands[0];
-    }
-    return value;
-  }
+  ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
 
   // The input below the views of a weight; -1 when it is computed.
   ValueId WeightAt(ValueId value) const {
@@ -116,8 +112,8 @@ class Finder {
                        [&](ValueId user) { return members.count(user) > 0; });
   }
 
-  // Adds what only the members use, down to the rows `a` and to `residual`: the other product of a
-  // gated pair.
+  // Adds what only the members use, down to the rows `a`, to `residual` and to factors of rows: the
+  // other product of a gated pair, and what multiplies the rows.
   void Close(ValueId a, ValueId residual, Values* members) const {
     std::vector<ValueId> open(members->begin(), members->end());
     while (!open.empty() && members->size() <= kMostValues) {
@@ -125,6 +121,7 @@ class Finder {
       open.pop_back();
       for (ValueId operand : chain_.op(value).operands) {
         const OpClass op_class = ClassOf(chain_, operand);
+        if (linear_.SpreadColumnAt(operand) >= 0) continue;
         const bool candidate = IsComputed(op_class) || op_class == OpClass::kProduct;
         if (op_class == OpClass::kView && operand != a && members->count(operand) == 0) {
           if (UsedOnlyBy(operand, *members)) open.push_back(operand);
@@ -147,15 +144,37 @@ class Finder {
     return true;
   }
 
-  absl::StatusOr<ProductRun> Try(ValueId product, Values members, ValueId end) const {
+  absl::StatusOr<ProductRun> Try(ValueId product, const Values& members, ValueId end) const {
     const Op& op = chain_.op(product);
     const ValueId weight = WeightAt(op.operands[1]);
     if (weight < 0) return absl::InvalidArgumentError("its second operand is no input");
-    const ValueId a = SkipWidening(op.operands[0]);
+    const DType dtype = chain_.op(weight).type.dtype;
+    const ValueId rows = SkipWidening(op.operands[0]);
+    const ValueId unscaled = BelowFactor(rows, dtype);
+    if (unscaled >= 0) {
+      absl::StatusOr<ProductRun> scaled = TryFrom(unscaled, dtype, members, end);
+      if (scaled.ok()) return scaled;
+    }
+    return TryFrom(rows, dtype, members, end);
+  }
+
+  // What `rows` are before a number of each multiplies them, when that lies in memory as `dtype`
+  // and nothing is rounded between; -1 otherwise.
+  ValueId BelowFactor(ValueId rows, DType dtype) const {
+    double scale = 1;
+    ValueId column = -1;
+    while (rows >= 0 && column < 0) rows = linear_.SkipScale(rows, &scale, &column);
+    if (rows < 0) return -1;
+    const auto known = rounded_.find(rows);
+    const bool rounded = known != rounded_.end() && known->second == dtype;
+    return chain_.op(rows).type.dtype == dtype || rounded ? rows : -1;
+  }
+
+  absl::StatusOr<ProductRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
     // A residual that nobody else reads is no less a tensor that another kernel hands over.
     const ValueId residual = ResidualAt(end, members);
     Close(a, residual, &members);
-    return Build(members, a, chain_.op(weight).type.dtype, end);
+    return Build(members, a, dtype, end);
   }
 
   // What a sum at `end`, below its casts, adds to a value of the members; -1 when it is no sum of a
@@ -193,6 +212,7 @@ class Finder {
 
   absl::StatusOr<ProductRun> Build(const Values& members, ValueId a, DType dtype,
                                    ValueId end) const;
+  absl::Status CheckOperands(const ProductRun& run) const;
   absl::Status CheckEnd(const ProductRun& run, ValueId end) const;
   static std::vector<ValueId> ReadByOthers(const ProductRun& run);
 
@@ -211,7 +231,7 @@ class Finder {
 
   void Note(const ProductRun& run) {
     rounded_[run.group.end] = run.group.dtype;
-    for (ValueId operand : run.group.operands) rounded_[operand] = run.group.dtype;
+    for (const OpaqueOperand& operand : run.group.operands) rounded_[operand.value] = operand.dtype;
   }
 
   absl::StatusOr<ProductRun> Join(const ProductRun& before, const ProductRun& run) const {
@@ -230,10 +250,11 @@ class Finder {
   }
 
   const Chain& chain_;
+  const LinearFinder linear_;
   const int64_t bucket_;
   std::vector<std::set<ValueId>> users_;
   std::vector<bool> is_output_, claimed_;
-  std::map<ValueId, DType> rounded_;
+  std::map<ValueId, DType> rounded_;  // what runs hand over or read, as what it lies in memory
   ProductRuns result_;
 };
 
@@ -317,6 +338,7 @@ absl::StatusOr<ProductRun> Finder::Build(const Values& members, ValueId a, DType
   SINTER_RETURN_IF_ERROR(CheckStored(end, dtype));
   SINTER_ASSIGN_OR_RETURN(ProductRun run, RunBuilder(chain_, members, a, dtype).Run(end));
   SINTER_ASSIGN_OR_RETURN(run.view, ViewAsProducts(run.chain));
+  SINTER_RETURN_IF_ERROR(CheckOperands(run));
   SINTER_RETURN_IF_ERROR(CheckEnd(run, end));
   SINTER_RETURN_IF_ERROR(CheckStrides(run.view));
   run.rows = run.view.m.symbolic ? bucket_ : run.view.m.value;
@@ -325,10 +347,35 @@ absl::StatusOr<ProductRun> Finder::Build(const Values& members, ValueId a, DType
   }
   run.group.values.assign(members.begin(), members.end());
   run.group.end = end;
-  run.group.operands = run.inputs;
-  std::sort(run.group.operands.begin(), run.group.operands.end());
+  for (size_t i = 0; i < run.inputs.size(); ++i) {
+    const DType stored = run.chain.input_op(static_cast<int>(i)).type.dtype;
+    run.group.operands.push_back({run.inputs[i], stored});
+  }
+  std::sort(run.group.operands.begin(), run.group.operands.end(),
+            [](const OpaqueOperand& x, const OpaqueOperand& y) { return x.value < y.value; });
   run.group.dtype = dtype;
   return run;
+}
+
+// What is computed lies in memory as all its readers expect it. What a product hands over is
+// rounded to the weights' dtype, which a factor of rows may not be.
+absl::Status Finder::CheckOperands(const ProductRun& run) const {
+  for (size_t i = 0; i < run.inputs.size(); ++i) {
+    const ValueId value = run.inputs[i];
+    const DType stored = run.chain.input_op(static_cast<int>(i)).type.dtype;
+    if (chain_.op(value).kind == OpKind::kInput || RoundedAlike(value, stored)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("op ", value, " (", NameOf(chain_.op(value)),
+                                                   ") is read as ", NameOf(stored),
+                                                   " and lies in memory as another dtype"));
+  }
+  for (const ProductStep& step : run.view.steps) {
+    if (!step.has_factor()) continue;
+    const ValueId factor = run.inputs[static_cast<size_t>(step.factor)];
+    if (ClassOf(chain_, factor) != OpClass::kProduct) continue;
+    return absl::InvalidArgumentError(absl::StrCat("op ", factor, " (", NameOf(chain_.op(factor)),
+                                                   ") is a factor and a product"));
+  }
+  return absl::OkStatus();
 }
 
 // A sum is rounded where the chain rounds it: it may be what the chain carries on, layer by layer.
@@ -350,13 +397,13 @@ absl::Status Finder::CheckEnd(const ProductRun& run, ValueId end) const {
 }
 
 // What blocks may still read of when another one stores its part of the result: weights, biases,
-// and the rows of a lone product. Rows of a first product of several have all been read when the
-// last one stores them, and elements of a residual are read by who stores them.
+// factors, and the rows of a lone product. Rows of a first product of several have all been read
+// when the last one stores them, and elements of a residual are read by who stores them.
 std::vector<ValueId> Finder::ReadByOthers(const ProductRun& run) {
   std::vector<int> inputs;
   if (run.view.size() == 1) inputs.push_back(run.view.a);
   for (const ProductStep& step : run.view.steps) {
-    inputs.insert(inputs.end(), {step.w, step.w_up, step.b, step.b_up});
+    inputs.insert(inputs.end(), {step.w, step.w_up, step.b, step.b_up, step.factor});
   }
   std::vector<ValueId> values;
   for (int input : inputs) {
@@ -375,6 +422,8 @@ std::string AbsorbedBy(const ProductRun& run) {
   std::vector<std::string> steps;
   for (const ProductStep& step : run.view.steps) {
     std::string text = step.gated ? "gated pair" : "product";
+    if (step.scale != 1) absl::StrAppend(&text, " * ", step.scale);
+    if (step.has_factor()) absl::StrAppend(&text, " * row factor");
     if (step.bias()) absl::StrAppend(&text, " + bias");
     if (step.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(step.act));
     if (step.has_residual()) absl::StrAppend(&text, " + residual");

@@ -28,13 +28,15 @@ struct ProductRuns {
   std::map<ValueId, std::string> refused;  // why a matmul is in no run
 };
 
-// Each product takes the longest tail of ops that leaves it a product step with a cast at most: a
-// bias, an activation, the gate of a pair, a residual whose sum the chain rounds. A residual is an
-// operand, an input or what another kernel computes, of the weights' dtype. A result may take the
-// place of the residual in memory, never of what other blocks read. Then products follow one
-// another in a run when nobody else reads what they hand over. A result is handed over in the dtype
-// of the weights, rounded at most once; one that the chain gives out in another dtype is in no run.
-// Deterministic.
+// Each product takes the longest tail of ops that leaves it a product step with a cast at most:
+// scalars and a factor of its rows, a bias, an activation, the gate of a pair, a residual whose sum
+// the chain rounds. A factor of the rows it multiplies is one of its result, where nothing is
+// rounded between and nobody else reads the rows so multiplied. A factor is an operand, an input or
+// what another kernel computes, of f32 or the weights' dtype. A residual is an operand, an input or
+// what another kernel computes, of the weights' dtype. A result may take the place of the residual
+// in memory, never of what other blocks read. Then products follow one another in a run when nobody
+// else reads what they hand over. A result is handed over in the dtype of the weights, rounded at
+// most once; one that the chain gives out in another dtype is in no run. Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket);
 
 // "op 12: gated pair + silu, product + residual" for the note of a plan: what the products of a run

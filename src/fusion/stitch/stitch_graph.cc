@@ -102,8 +102,9 @@ class StitchGraphMaker {
 
   VertexReads GroupReads(const OpaqueGroup& group) const {
     VertexReads reads;
-    for (ValueId operand : group.operands) {
-      reads.sources.push_back({operand, ElementsOf(chain_.op(operand), graph_.bucket_), 1});
+    for (const OpaqueOperand& operand : group.operands) {
+      const int64_t elements = ElementsOf(chain_.op(operand.value), graph_.bucket_);
+      reads.sources.push_back({operand.value, elements, 1});
     }
     return reads;
   }

@@ -13,12 +13,18 @@
 
 namespace sinter {
 
+// A value that another kernel family reads from memory, and as what it lies there.
+struct OpaqueOperand {
+  ValueId value = -1;
+  DType dtype = DType::kBF16;
+};
+
 // Ops that another kernel family computes: one opaque vertex.
 struct OpaqueGroup {
-  std::vector<ValueId> values;    // ascending; none but `end` is used outside
-  ValueId end = -1;               // its result
-  std::vector<ValueId> operands;  // values it reads from memory
-  DType dtype = DType::kBF16;     // of `end` in memory, and of operands that no input holds
+  std::vector<ValueId> values;          // ascending; none but `end` is used outside
+  ValueId end = -1;                     // its result
+  std::vector<OpaqueOperand> operands;  // by value
+  DType dtype = DType::kBF16;           // of `end` in memory
 };
 
 // Something that lies in memory, or would if it were not fused.

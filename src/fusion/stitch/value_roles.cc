@@ -39,10 +39,10 @@ void MarkGroups(const Chain& chain, const std::vector<OpaqueGroup>& groups, Valu
       roles->group[static_cast<size_t>(value)] = static_cast<int>(g);
     }
     roles->stored_dtype[static_cast<size_t>(groups[g].end)] = groups[g].dtype;
-    for (ValueId operand : groups[g].operands) {
-      if (chain.op(operand).kind == OpKind::kInput) continue;
-      roles->stored[static_cast<size_t>(operand)] = true;
-      roles->stored_dtype[static_cast<size_t>(operand)] = groups[g].dtype;
+    for (const OpaqueOperand& operand : groups[g].operands) {
+      if (chain.op(operand.value).kind == OpKind::kInput) continue;
+      roles->stored[static_cast<size_t>(operand.value)] = true;
+      roles->stored_dtype[static_cast<size_t>(operand.value)] = operand.dtype;
     }
   }
 }

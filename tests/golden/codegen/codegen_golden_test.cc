@@ -72,8 +72,11 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   const DeviceModel model = *BuiltinModel("h200");
   FfnProblem residual = SampleG7();
   residual.residual = Residual::kAddedRounded;
+  FfnProblem scaled = SampleS8();
+  scaled.scaling1 = {0.125f, RowFactor::kF32};
+  scaled.scaling2 = {1, RowFactor::kElement};
   const std::pair<const char*, FfnProblem> problems[] = {
-      {"s8", SampleS8()}, {"g7", SampleG7()}, {"g7-residual", residual}};
+      {"s8", SampleS8()}, {"g7", SampleG7()}, {"g7-residual", residual}, {"s8-scaled", scaled}};
   for (const auto& [id, problem] : problems) {
     for (Dataflow dataflow : kDataflows) {
       KernelSpec spec = SampleSpec(problem, dataflow);

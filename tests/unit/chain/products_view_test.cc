@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/ffn_view.h"
@@ -179,6 +180,170 @@ TEST(ViewAsProducts, AResidualMayStandBetweenProductsAndBeTheRows) {
   EXPECT_EQ(view.steps[1].residual, view.a);
   EXPECT_TRUE(view.steps[0].rounds);
   EXPECT_EQ(ViewAsFfn(chain).status().message(), "not an ffn: the first product has a residual");
+}
+
+// One product of 16 columns, `scaled`, with a bias and relu behind it. Inputs: a, w, r, bias.
+absl::StatusOr<ProductsView> WithScale(
+    const std::function<ValueId(ChainBuilder&, ValueId product, ValueId r)>& scaled,
+    const TensorType& r_type = {DType::kF32, {Dim::M(), C(1)}}) {
+  ChainBuilder b;
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "a"});
+  const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, "w"});
+  const ValueId r = *b.Input(r_type, {false, {}, "r"});
+  const ValueId bias = *b.Input({DType::kBF16, {C(16)}}, {true, {}, "b"});
+  ValueId y = scaled(b, *b.Matmul(a, w, false, true), r);
+  y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(bias, {Dim::M(), C(16)}));
+  y = *b.Unary(UnaryKind::kRelu, y);
+  EXPECT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  SINTER_ASSIGN_OR_RETURN(const Chain chain, b.Finish());
+  return ViewAsProducts(chain);
+}
+
+ValueId Mul(ChainBuilder& b, ValueId x, ValueId y) { return *b.Binary(BinaryKind::kMul, x, y); }
+ValueId OverColumns(ChainBuilder& b, ValueId r) { return *b.Broadcast(r, {Dim::M(), C(16)}); }
+
+TEST(ViewAsProducts, SeesScalarsAndAFactorOfRowsInEverySpelling) {
+  const struct {
+    const char* what;
+    double scale;
+    bool factor;
+    DType dtype;
+    std::vector<Dim> dims;
+    std::function<ValueId(ChainBuilder&, ValueId, ValueId)> scaled;
+  } cases[] = {
+      {"a factor",
+       1,
+       true,
+       DType::kF32,
+       {Dim::M(), C(1)},
+       [](ChainBuilder& b, ValueId p, ValueId r) { return Mul(b, p, OverColumns(b, r)); }},
+      {"the other way round, widened behind",
+       1,
+       true,
+       DType::kBF16,
+       {Dim::M(), C(1)},
+       [](ChainBuilder& b, ValueId p, ValueId r) {
+         return Mul(b, *b.Cast(OverColumns(b, r), DType::kF32), p);
+       }},
+      {"a vector, widened before",
+       1,
+       true,
+       DType::kBF16,
+       {Dim::M()},
+       [](ChainBuilder& b, ValueId p, ValueId r) {
+         const ValueId column = *b.Reshape(*b.Cast(r, DType::kF32), {Dim::M(), C(1)});
+         return Mul(b, p, OverColumns(b, column));
+       }},
+      {"a scalar, then a factor",
+       0.125,
+       true,
+       DType::kF32,
+       {Dim::M(), C(1)},
+       [](ChainBuilder& b, ValueId p, ValueId r) {
+         return Mul(b, Mul(b, *b.Scalar(0.125), p), OverColumns(b, r));
+       }},
+      {"a factor, then two scalars",
+       1.5,
+       true,
+       DType::kF32,
+       {Dim::M(), C(1)},
+       [](ChainBuilder& b, ValueId p, ValueId r) {
+         const ValueId thrice = Mul(b, Mul(b, p, OverColumns(b, r)), *b.Scalar(3));
+         return *b.Binary(BinaryKind::kDiv, thrice, *b.Scalar(2));
+       }},
+  };
+  for (const auto& c : cases) {
+    const absl::StatusOr<ProductsView> view = WithScale(c.scaled, {c.dtype, c.dims});
+    ASSERT_TRUE(view.ok()) << c.what << view.status();
+    const ProductStep& step = view->steps[0];
+    EXPECT_EQ(step.scale, c.scale) << c.what;
+    EXPECT_EQ(step.has_factor(), c.factor) << c.what;
+    EXPECT_EQ(step.factor_dtype, c.dtype) << c.what;
+    EXPECT_TRUE(step.bias()) << c.what;
+    EXPECT_EQ(step.act, Activation::kRelu) << c.what;
+    EXPECT_TRUE(view->weights_constant) << c.what;
+  }
+}
+
+TEST(ViewAsProducts, ScalesNothingThatIsRoundedOrHasTwoFactors) {
+  const std::function<ValueId(ChainBuilder&, ValueId, ValueId)> others[] = {
+      [](ChainBuilder& b, ValueId p, ValueId r) {  // the chain rounds the product first
+        return Mul(b, *b.Cast(p, DType::kBF16), OverColumns(b, r));
+      },
+      [](ChainBuilder& b, ValueId p, ValueId r) {
+        return Mul(b, Mul(b, p, OverColumns(b, r)), OverColumns(b, r));
+      },
+      [](ChainBuilder& b, ValueId p, ValueId r) {  // no constant, and 0
+        return Mul(b, Mul(b, p, OverColumns(b, r)), *b.Scalar(0));
+      },
+      [](ChainBuilder& b, ValueId p, ValueId r) {  // divided by rows
+        return *b.Binary(BinaryKind::kDiv, p, OverColumns(b, r));
+      },
+  };
+  for (const auto& other : others) EXPECT_FALSE(WithScale(other).ok());
+  const auto times = [](ChainBuilder& b, ValueId p, ValueId r) {
+    return Mul(b, p, OverColumns(b, r));
+  };
+  EXPECT_EQ(WithScale(times, {DType::kF16, {Dim::M(), C(1)}}).status().message(),
+            "dtype of factor1 is f16, of a bf16");
+}
+
+TEST(ViewAsProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
+  for (const bool rounds : {false, true}) {
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "a"});
+    const ValueId r = *b.Input({DType::kF32, {Dim::M(), C(1)}}, {false, {}, "r"});
+    const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, "w"});
+    ValueId x = Mul(b, *b.Cast(a, DType::kF32), OverColumns(b, r));
+    x = Mul(b, x, *b.Scalar(4));
+    if (rounds) x = *b.Cast(x, DType::kBF16);
+    ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)).ok());
+    const absl::StatusOr<ProductsView> view = ViewAsProducts(*b.Finish());
+    EXPECT_EQ(view.ok(), !rounds) << "(a r) W rounds where (a W) r does not";
+    if (!view.ok()) continue;
+    EXPECT_EQ(view->steps[0].scale, 4);
+    EXPECT_TRUE(view->steps[0].has_factor());
+  }
+}
+
+TEST(ViewAsProducts, AGatedPairHasOneScalingForBoth) {
+  FfnSpec spec;
+  spec.gated = true;
+  spec.n = spec.k = spec.l = 16;
+  spec.act = Activation::kSilu;
+  spec.factor1 = spec.factor2 = true;
+  spec.scale1 = 0.5;
+  const Chain chain = *MakeFfnChain(spec);
+  const ProductsView view = *ViewAsProducts(chain), back = ProductsOf(*ViewAsFfn(chain));
+  EXPECT_NE(view.steps[0].factor, view.steps[1].factor);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(view.steps[i].has_factor());
+    EXPECT_EQ(back.steps[i].factor, view.steps[i].factor);
+    EXPECT_EQ(back.steps[i].scale, view.steps[i].scale);
+  }
+  EXPECT_EQ(view.steps[0].scale, 0.5);
+  EXPECT_EQ(ToString(*ViewAsFfn(chain)),
+            "gated_ffn m=M n=16 k=16 l=16 act=silu layout=oi dtype=bf16 scale1=0.5 factor1=1 "
+            "factor2=1");
+}
+
+TEST(ViewAsProducts, RefusesHalvesThatAreScaledApart) {
+  for (const bool both : {false, true}) {
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+    const ValueId r = *b.Input({DType::kF32, {Dim::M(), C(1)}});
+    const auto half = [&](double scale) {
+      const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, ""});
+      return Mul(b, *b.Matmul(a, w, false, true), *b.Scalar(scale));
+    };
+    const ValueId gate = Mul(b, half(2), OverColumns(b, r));
+    ValueId up = half(both ? 3 : 2);
+    if (both) up = Mul(b, up, OverColumns(b, r));
+    ASSERT_TRUE(b.Output(*b.Cast(Mul(b, *AddSilu(b, gate), up), DType::kBF16)).ok());
+    EXPECT_EQ(
+        ViewAsProducts(*b.Finish()).status().message(),
+        both ? "gate is scaled by 2, up by 3" : "gate and up differ in the factor of their rows");
+  }
 }
 
 TEST(ViewAsProducts, AgreesWithTheFfnViewOfOneOrTwoProducts) {

@@ -157,6 +157,40 @@ TEST(Generate, RefusesAResidualThatIsNone) {
   }
 }
 
+FfnProblem Scaled(FfnProblem p) {
+  p.scaling1 = {0.125f, RowFactor::kF32};
+  if (p.products == 2) p.scaling2.rows = RowFactor::kElement;
+  return p;
+}
+
+TEST(Generate, RefusesAFactorThatIsNone) {
+  const Refusal refusals[] = {
+      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kFactor2); },
+       "kernel has no operand factor2"},
+      {"gaps", Dataflow::kClusterExchange,
+       [](KernelSpec* s) { Operand(s, Role::kFactor1)->row_stride = 2; },
+       "operand factor1: row stride 2 is not 1"},
+      {"f32 at half an element", Dataflow::kProduct,
+       [](KernelSpec* s) { Operand(s, Role::kFactor1)->offset_bytes = 6; },
+       "operand factor1: offset 6 is not a multiple of 4"},
+      {"kind", Dataflow::kGridExchange,
+       [](KernelSpec* s) { s->problem.scaling2.rows = RowFactor(3); },
+       "problem: factor2 3 is not 0 to 2"},
+      {"nothing left", Dataflow::kProduct, [](KernelSpec* s) { s->problem.scaling1.constant = 0; },
+       "problem: scale1 0 is not finite, or 0"},
+  };
+  for (const Refusal& r : refusals) {
+    KernelSpec spec = SampleSpec(
+        Scaled(r.dataflow == Dataflow::kProduct ? FirstProductOf(SampleS8()) : SampleS8()),
+        SampleSchedule(SampleS8(), r.dataflow));
+    ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
+    r.damage(&spec);
+    const auto kernel = Generate(spec, H200());
+    ASSERT_FALSE(kernel.ok()) << r.name;
+    EXPECT_THAT(std::string(kernel.status().message()), HasSubstr(r.message)) << r.name;
+  }
+}
+
 TEST(Generate, IsAFunctionOfTheSpec) {
   for (const FfnProblem& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {
@@ -261,6 +295,25 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   io.grid = 96;
   EXPECT_THAT(SourceOf(SampleSpec(one, io)),
               HasSubstr("ResidualRows<Config::Element, 3072, false"));
+}
+
+TEST(KernelSource, ScalesTheProductThatIsScaled) {
+  const std::string both = SourceOf(SampleSpec(Scaled(SampleS8()), Dataflow::kGridExchange));
+  EXPECT_THAT(both, HasSubstr("const float* factor,\n    const u16* factor2,\n    u16* out"));
+  EXPECT_THAT(both, HasSubstr("  args.scale = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
+  EXPECT_THAT(both, HasSubstr("chain_grid<Config, NoResidual, RowFactors<Float32>, "
+                              "RowFactors<Config::Element>>(args)"));
+  FfnProblem second = WithResidual(SampleG7());
+  second.scaling2.constant = 3;
+  EXPECT_THAT(SourceOf(SampleSpec(second, Dataflow::kClusterExchange)),
+              HasSubstr("false, true>, NoScaling, ConstantScale>(args)"));
+  FfnProblem first = FirstProductOf(SampleS8());
+  first.scaling1.rows = RowFactor::kElement;
+  const std::string one =
+      SourceOf(SampleSpec(first, SampleSchedule(SampleS8(), Dataflow::kProduct)));
+  EXPECT_THAT(one, HasSubstr("gemm<Config, NoResidual, RowFactors<Config::Element>>(args)"));
+  EXPECT_THAT(one, Not(HasSubstr("factor2")));
+  EXPECT_THAT(SourceOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)), Not(HasSubstr("scale")));
 }
 
 TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {

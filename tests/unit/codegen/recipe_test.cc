@@ -222,6 +222,20 @@ TEST(Recipe, MovesAResidualThatLiesInABuffer) {
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre());
 }
 
+TEST(Recipe, MovesFactorsOfRows) {
+  FfnProblem p = SampleS8();
+  p.scaling1 = {0.5f, RowFactor::kF32};
+  p.scaling2.rows = RowFactor::kElement;
+  KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
+  EXPECT_EQ(Args(RecipeFor(spec)),
+            "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(4, 2, 2048));
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kFactor1) operand.buffer = kWorkspaceBuffer;
+  }
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2, 2048));
+}
+
 TEST(Recipe, SurvivesItsOwnCodec) {
   for (const FfnProblem& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {

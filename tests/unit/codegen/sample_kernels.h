@@ -49,6 +49,8 @@ inline KernelSpec SampleSpec(const FfnProblem& p, const Schedule& s) {
   if (p.products == 2) bind(Role::kW2, io ? p.l : p.n);
   if (p.bias2) bind(Role::kB2, 0);
   if (p.residual != Residual::kNone) bind(Role::kResidual, p.products == 2 ? p.l : p.n);
+  if (p.scaling1.rows != RowFactor::kNone) bind(Role::kFactor1, 1);
+  if (p.scaling2.rows != RowFactor::kNone) bind(Role::kFactor2, 1);
   bind(Role::kOut, p.products == 2 ? p.l : p.n);
   if (s.dataflow == Dataflow::kGridExchange) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p.n});

@@ -104,34 +104,35 @@ void ExpectProduct(const Accumulators<P>& accumulators, const Operands<Config, P
   }
 }
 
-// What the epilogue makes of element (row, column).
+// What the epilogue makes of element (row, column), whose row is multiplied by `scale`.
 template <class Config, class P>
-float Finished(const Operands<Config, P>& o, const std::vector<u16>& bias, int row, int column) {
-  float x = Dot<Config>(o.rows, o.weights, row, column, 0, P::kK) +
+float Finished(const Operands<Config, P>& o, const std::vector<u16>& bias, int row, int column,
+               float scale = 1) {
+  float x = scale * Dot<Config>(o.rows, o.weights, row, column, 0, P::kK) +
             Integer16::unpack(bias[static_cast<size_t>(column)]);
   if (P::kWidth == 1) return Fold::apply(x);
-  const float up = Dot<Config>(o.rows, o.up, row, column, 0, P::kK) +
+  const float up = scale * Dot<Config>(o.rows, o.up, row, column, 0, P::kK) +
                    Integer16::unpack(bias[static_cast<size_t>(column)]);
   return Fold::apply(x) * static_cast<float>(static_cast<int>(up) % 7);
 }
 
 // Up to the gate's factor, which must fit 16 bits with it: the test's epilogue is the library's
-// with the up half reduced first.
-template <class P>
-struct TestEpilogue {
-  Epilogue<P, Integer16, Fold, true> inner;
-  float apply(float x, float up, int column) const {
-    if (P::kWidth == 1 || column >= P::kN) return inner.apply(x, up, column);
-    const float bias = Integer16::unpack(inner.bias_up[column]);
-    const float reduced = static_cast<float>(static_cast<int>(up + bias) % 7);
-    return inner.apply(x, reduced - bias, column);
+// with the up half reduced first. Scales are powers of two.
+template <class P, class Scaling = NoScaling>
+struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
+  using Library = Epilogue<P, Integer16, Fold, true, Scaling>;
+  float apply(float x, float up, int column, float scale) const {
+    if (P::kWidth == 1 || column >= P::kN) return Library::apply(x, up, column, scale);
+    const float bias = Integer16::unpack(Library::bias_up[column]);
+    const float reduced = static_cast<float>(static_cast<int>(up * scale + bias) % 7);
+    return Library::apply(x, (reduced - bias) / scale, column, scale);
   }
 };
 
 std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
 
-template <class Config, class P, class Writer, class Added = NoResidual>
-void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P>& epilogue,
+template <class Config, class P, class Scaling, class Writer, class Added = NoResidual>
+void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P, Scaling>& epilogue,
                const Writer& writer, int row, int column, const Added& added = {}) {
   for (int warp = 0; warp < kConsumers<Config> / 32; ++warp) {
     machine.RunWarp([&](int lane) {
@@ -139,19 +140,20 @@ void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P>& epilo
       threadIdx.x = 128 + static_cast<unsigned>(t);
       const auto& d = AsArray(accumulators[static_cast<size_t>(t)]);
       const WarpgroupPlace place = PlaceOf<Config>(t);
+      const HeldScaling<Scaling> scaling(epilogue.scaling, row, place);
       if constexpr (Added::kPresent) {
         HeldResidual<Config, P, Added> held(added, row, column, place);
-        write_accumulators<Config, P>(d, epilogue, writer, row, column, place, held);
+        write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place, held);
       } else {
-        write_accumulators<Config, P>(d, epilogue, writer, row, column, place);
+        write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place);
       }
     });
   }
 }
 
 // Sums the ranks' accumulators through their shared memory and writes every rank's rows.
-template <class Config, class P, class Writer, class Added = NoResidual>
-void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
+template <class Config, class P, class Scaling, class Writer, class Added = NoResidual>
+void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P, Scaling>& epilogue,
                 const Writer& writer, int row, int column, const Added& added = {}) {
   const auto reduce_of = [&](int rank) {
     return ReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
@@ -170,8 +172,8 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>
       threadIdx.x = 128 + static_cast<unsigned>(t);
       const auto reduce = reduce_of(rank);
       if constexpr (Added::kPresent) reduce.fetch(added, row, column);
-      reduce.sum(epilogue, writer, row, column, added,
-                 reduce.added_to(reduce.first_unit(), added, row, column));
+      reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row), writer, row, column,
+                 added, reduce.added_to(reduce.first_unit(), added, row, column));
     }
   }
 }
@@ -189,9 +191,67 @@ struct ResidualCase {
       out;  // out is empty where the result takes the residual's place
 };
 
+// Factors of m rows, powers of two, and what is stored of a product that they multiply.
+struct ScaledCase {
+  ScaledCase(int m, int columns) : out(static_cast<size_t>((m + 1) * columns), kPoison) {
+    for (int row = 0; row < m; ++row) {
+      elements.push_back(static_cast<u16>(1 << row % 3));
+      singles.push_back(static_cast<float>(1 << row % 2));
+    }
+  }
+  static constexpr float kConstant = 2;
+  std::vector<u16> elements;
+  std::vector<float> singles;
+  std::vector<u16> out;
+};
+
 template <class Config>
 class Products : public ::testing::Test {
  protected:
+  // The same tile stored again with every row multiplied: by elements, and by f32 and a constant.
+  template <class P>
+  void StoreScaled(const std::vector<Accumulators<P>>& ranks, const std::vector<u16>& bias, int row,
+                   int column, int m) {
+    if (scaled_.empty()) scaled_.assign(2, ScaledCase(m, P::kN));
+    StoreScaledBy<P>(RowFactors<Integer16>::of(scaled_[0].elements.data(), 1, m), ranks, bias, row,
+                     column, m, &scaled_[0]);
+    StoreScaledBy<P>(RowFactors<Float32>::of(scaled_[1].singles.data(), ScaledCase::kConstant, m),
+                     ranks, bias, row, column, m, &scaled_[1]);
+  }
+
+  template <class P, class Scaling>
+  void StoreScaledBy(const Scaling& scaling, const std::vector<Accumulators<P>>& ranks,
+                     const std::vector<u16>& bias, int row, int column, int m, ScaledCase* c) {
+    const TestEpilogue<P, Scaling> epilogue{{bias.data(), bias.data(), scaling}};
+    const GlobalWriter<P::kN, P::kN % 8 == 0> writer{c->out.data(), P::kN, m};
+    if constexpr (P::kSplitK > 1)
+      ReduceTile<Config, P>(ranks, epilogue, writer, row, column);
+    else
+      WriteTile<Config, P>(ranks[0], epilogue, writer, row, column);
+  }
+
+  template <class P>
+  void ExpectScaled(const Operands<Config, P>& operands, const std::vector<u16>& bias, int m) {
+    for (size_t i = 0; i < scaled_.size(); ++i) {
+      const ScaledCase& c = scaled_[i];
+      for (int at = 0; at < (m + 1) * P::kN; ++at) {
+        const int row = at / P::kN;
+        const u16 got = c.out[static_cast<size_t>(at)];
+        if (row == m) {
+          ASSERT_EQ(got, kPoison) << "a write past m";
+          continue;
+        }
+        const auto r = static_cast<size_t>(row);
+        const float scale = i == 0 ? c.elements[r] : ScaledCase::kConstant * c.singles[r];
+        ASSERT_EQ(Integer16::unpack(got),
+                  (Finished<Config, P>(operands, bias, row, at % P::kN, scale)))
+            << row << ", " << at % P::kN;
+      }
+    }
+    scaled_.clear();
+  }
+  std::vector<ScaledCase> scaled_;
+
   // The same tile stored again into every case, with its residual added.
   template <class P>
   void StoreWithResiduals(const std::vector<Accumulators<P>>& ranks,
@@ -266,9 +326,12 @@ class Products : public ::testing::Test {
         else
           WriteTile<Config, P>(ranks[0], epilogue, writer, row, column);
         StoreWithResiduals<P>(ranks, epilogue, row, column, m);
+        StoreScaled<P>(ranks, bias, row, column, m);
       }
     }
     ExpectResidualsAdded<P>(out, m);
+    ExpectScaled<P>(operands, bias, m);
+    if (::testing::Test::HasFatalFailure()) return;
     for (int row = 0; row < m; ++row) {
       for (int column = 0; column < P::kN; ++column) {
         ASSERT_EQ(Integer16::unpack(out[static_cast<size_t>(row * P::kN + column)]),
@@ -280,6 +343,17 @@ class Products : public ::testing::Test {
       ASSERT_EQ(out[static_cast<size_t>(m * P::kN + column)], kPoison) << "a write past m";
   }
 };
+
+TEST(Scaling, CountsRowsFromAnyAndReadsNoneBehindTheLast) {
+  const std::vector<float> factors = {3, 5, 7};
+  const auto all = RowFactors<Float32>::of(factors.data(), 2, 3);
+  const auto tail = RowFactors<Float32>::of(factors.data(), 2, 3, 2);
+  EXPECT_EQ(all.at(1), 10);
+  EXPECT_EQ(all.at(3), 0);
+  EXPECT_EQ(tail.at(0), 14);
+  EXPECT_EQ(tail.at(1), 0);
+  EXPECT_EQ(ConstantScale::of(nullptr, 0.5f, 3).at(7), 0.5f);
+}
 
 // bm, bk, stages, cluster, wgm, wgn, io, width, n, k, bn1, split1, l, bn2, split2
 using ProductConfigs =
@@ -394,7 +468,7 @@ TYPED_TEST(ClusterExchange, PutsEveryElementOfCWhereTheSecondProductReadsIt) {
   const Matrix c = TestMatrix(TypeParam::kBlockM, First::kN, 11);
   const Operands<TypeParam, Second> second(c, 12);
   machine.Reset(TypeParam::kCluster);
-  const Epilogue<First, Integer16, Identity, false> epilogue{nullptr, nullptr};
+  const Epilogue<First, Integer16, Identity, false> epilogue{nullptr, nullptr, {}};
   using Writer = ExchangeWriter<TypeParam, First::kN>;
   constexpr int kTail = Second::kKBlocks * TypeParam::kBlockK;
   for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
@@ -412,9 +486,10 @@ TYPED_TEST(ClusterExchange, PutsEveryElementOfCWhereTheSecondProductReadsIt) {
       machine.RunWarp([&](int lane) {
         const int t = warp * 32 + lane;
         threadIdx.x = 128 + static_cast<unsigned>(t);
-        write_accumulators<TypeParam, First>(AsArray(d[static_cast<size_t>(t)]), epilogue,
-                                             Writer{this->kExchange, kOwnBarriers}, 0, column,
-                                             PlaceOf<TypeParam>(t));
+        const WarpgroupPlace place = PlaceOf<TypeParam>(t);
+        write_accumulators<TypeParam, First>(
+            AsArray(d[static_cast<size_t>(t)]), epilogue, {NoScaling{}, 0, place},
+            Writer{this->kExchange, kOwnBarriers}, 0, column, place);
       });
     }
   }

@@ -58,6 +58,16 @@ TEST(Picture, AResidualIsAddedToTheLastProduct) {
   EXPECT_EQ(PictureOf(spec).products[0].formula, "E = A W1 + R");
 }
 
+TEST(Picture, ScalingsStandBeforeTheirProducts) {
+  FfnProblem p = SampleG7();
+  p.scaling1 = {0.125f, RowFactor::kF32};
+  p.scaling2.rows = RowFactor::kElement;
+  p.bias1 = true;
+  const KernelPicture chain = PictureOf(SampleSpec(p, Dataflow::kClusterExchange));
+  EXPECT_EQ(chain.products[0].formula, "C = relu(0.125 r1 (A W1) + b1)");
+  EXPECT_EQ(chain.products[1].formula, "E = r2 (C W2)");
+}
+
 TEST(Picture, AProductOfAChainIsNamedByItsBuffers) {
   KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
   EXPECT_EQ(PictureOf(first).products[0].formula, "E = relu(A W1)");

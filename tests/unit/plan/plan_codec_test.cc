@@ -42,6 +42,29 @@ TEST(PlanCodec, KeepsResiduals) {
   EXPECT_EQ(plain.ToJson().find("residual"), std::string::npos);
 }
 
+TEST(PlanCodec, KeepsScalings) {
+  const Plan plain = SampleFusedPlan();
+  Plan plan = plain;
+  KernelSpec& spec = plan.kernels[0].spec;
+  spec.problem.scaling2.rows = RowFactor::kF32;
+  spec.operands.push_back({Role::kFactor2, 1, 64, 1});
+  for (const float constant : {1.0f, 0.1f}) {
+    spec.problem.scaling1.constant = constant;
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(back->kernels[0].spec == spec);
+    EXPECT_FALSE(plan.PlanDigest() == plain.PlanDigest());
+  }
+  EXPECT_NE(plan.ToJson().find("\"factor2\": \"f32\""), std::string::npos) << plan.ToJson();
+  EXPECT_NE(plan.ToText().find("scale1=0.1 factor2=f32"), std::string::npos) << plan.ToText();
+  // 128 rows of 4 bytes.
+  spec.operands.back() = {Role::kFactor2, kWorkspaceBuffer, plan.workspace_bytes - 512, 1};
+  EXPECT_TRUE(Plan::Decode(plan.Encode()).ok());
+  spec.operands.back().offset_bytes += 4;
+  EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << "outside the workspace";
+  EXPECT_EQ(plain.ToJson().find("factor"), std::string::npos);
+}
+
 TEST(PlanCodec, KernelsOfConstantRowsAreOfTheirOwnBucket) {
   Plan plan = SampleUnfusedPlan();
   const Digest before = plan.PlanDigest();

@@ -1,6 +1,9 @@
 #include "src/plan/problem.h"
 
+#include <cmath>
 #include <functional>
+#include <set>
+#include <string>
 
 #include "gtest/gtest.h"
 #include "src/plan/schedule.h"
@@ -47,6 +50,20 @@ TEST(Problem, TheResidualIsTheLastProducts) {
   EXPECT_NE(added.Canonical(), p.Canonical());
 }
 
+TEST(Problem, EachProductHasAScalingOfItsOwn) {
+  FfnProblem p = SampleGated();
+  p.scaling1 = {0.125f, RowFactor::kF32};
+  p.scaling2.rows = RowFactor::kElement;
+  EXPECT_EQ(p.ToString(),
+            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 "
+            "layout=oi dtype=bf16");
+  EXPECT_TRUE(FirstProductOf(p).scaling1 == p.scaling1);
+  EXPECT_FALSE(FirstProductOf(p).scaling2.any());
+  EXPECT_TRUE(SecondProductOf(p).scaling1 == p.scaling2);
+  EXPECT_FALSE(SecondProductOf(p).scaling2.any());
+  EXPECT_TRUE(CheckProblem(FirstProductOf(p)).ok());
+}
+
 TEST(Problem, CanonicalBytesLeaveTheBucketOutAndKeepEverythingElse) {
   const FfnProblem base = SampleGated();
   FfnProblem other = base;
@@ -65,12 +82,19 @@ TEST(Problem, CanonicalBytesLeaveTheBucketOutAndKeepEverythingElse) {
       [](FfnProblem& p) { p.products = 1; },
       [](FfnProblem& p) { p.residual = Residual::kAdded; },
       [](FfnProblem& p) { p.residual = Residual::kAddedRounded; },
+      [](FfnProblem& p) { p.scaling1.constant = 0.5f; },
+      [](FfnProblem& p) { p.scaling1.rows = RowFactor::kF32; },
+      [](FfnProblem& p) { p.scaling1.rows = RowFactor::kElement; },
+      [](FfnProblem& p) { p.scaling2.constant = 0.5f; },
+      [](FfnProblem& p) { p.scaling2.rows = RowFactor::kF32; },
   };
+  std::set<std::string> all = {base.Canonical()};
   for (const auto& change : changes) {
     FfnProblem p = base;
     change(p);
     EXPECT_NE(p.Canonical(), base.Canonical()) << p.ToString();
     EXPECT_FALSE(p == base);
+    EXPECT_TRUE(all.insert(p.Canonical()).second) << p.ToString();
   }
 }
 
@@ -95,6 +119,12 @@ TEST(CheckProblem, NamesFieldValueAndBound) {
       {[](FfnProblem& p) { p.layout = static_cast<Layout>(7); }, "layout 7 is not oi or io"},
       {[](FfnProblem& p) { p.residual = static_cast<Residual>(3); }, "residual 3 is not 0 to 2"},
       {[](FfnProblem& p) { p.activation = static_cast<Activation>(9); }, "activation 9 is not"},
+      {[](FfnProblem& p) { p.scaling1.constant = 0; }, "scale1 0 is not finite, or 0"},
+      {[](FfnProblem& p) { p.scaling2.constant = INFINITY; }, "scale2 inf is not finite, or 0"},
+      {[](FfnProblem& p) { p.scaling1.rows = static_cast<RowFactor>(3); },
+       "factor1 3 is not 0 to 2"},
+      {[](FfnProblem& p) { p.products = 1, p.l = 0, p.scaling2.constant = 2; },
+       "scale2 or factor2 is set with one product"},
   };
   for (const Case& c : cases) {
     FfnProblem p = SampleGated();

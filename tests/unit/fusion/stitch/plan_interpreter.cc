@@ -170,13 +170,18 @@ class Machine {
     ffn.bias2 = p.bias2;
     ffn.residual = p.residual != Residual::kNone;
     ffn.rounds_sum = p.residual == Residual::kAddedRounded;
+    ffn.scale1 = p.scaling1.constant;
+    ffn.scale2 = p.scaling2.constant;
+    ffn.factor1 = p.scaling1.rows != RowFactor::kNone;
+    ffn.factor2 = p.scaling2.rows != RowFactor::kNone;
+    ffn.factor_dtype = FactorType(ffn.factor1 ? p.scaling1.rows : p.scaling2.rows, p.dtype);
     const Chain chain = *MakeFfnChain(ffn);
     const int64_t rows = spec.constant_rows ? p.bucket : m_;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
-    for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kB1, Role::kBUp, Role::kW2, Role::kB2,
-                      Role::kResidual, Role::kOut}) {
+    for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kB1, Role::kBUp, Role::kFactor1,
+                      Role::kW2, Role::kB2, Role::kFactor2, Role::kResidual, Role::kOut}) {
       for (const OperandBinding& operand : spec.operands) {
         if (operand.role != role) continue;
         if (role == Role::kOut) {

@@ -55,7 +55,8 @@ TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
 TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6);  // f32
+  const ValueId gamma = g.Cast(g.In(DType::kBF16, {64}, true), DType::kF32);
+  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6, gamma);  // f32
   const ValueId w = g.Cast(g.In(DType::kBF16, {128, 64}, true), DType::kF32);
   g.Out(g.Cast(g.Matmul(norm, w), DType::kBF16));
   const Chain chain = g.Finish();
@@ -63,7 +64,8 @@ TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   ASSERT_EQ(found.runs.size(), 1u);
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {found.runs[0].group}, {});
   ASSERT_TRUE(graph.ok());
-  EXPECT_EQ(graph->StoredDType(found.runs[0].inputs[0]), DType::kBF16);
+  const ProductRun& run = found.runs[0];
+  EXPECT_EQ(graph->StoredDType(run.inputs[static_cast<size_t>(run.view.a)]), DType::kBF16);
 }
 
 // "product + bias + silu": what the run took, without its op.
@@ -108,6 +110,99 @@ TEST(ProductRuns, AddWhatOtherKernelsCompute) {
   const absl::StatusOr<StitchGraph> graph =
       StitchGraph::Make(chain, 32, {found.runs[0].group, found.runs[1].group}, {});
   ASSERT_TRUE(graph.ok()) << graph.status();
+}
+
+// rsqrt(mean(x^2) + eps) of each row, [m, 1].
+ValueId Statistic(testing::Graph* g, ValueId x) {
+  const ValueId wide = g->Cast(x, DType::kF32);
+  const ValueId mean = g->Mean(g->Mul(wide, wide), 1);
+  return g->Un(UnaryKind::kRsqrt, g->Add(mean, g->Const(1e-6)));
+}
+
+ValueId Weight(testing::Graph* g, int64_t n, int64_t k) {
+  return g->In(DType::kBF16, {n, k}, true);
+}
+
+TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId r = Statistic(&g, x);
+  const auto product = [&] {
+    const ValueId y = g.Matmul(x, Weight(&g, 128, 64));
+    return g.Mul(g.Mul(y, g.Const(0.125)), g.Spread(r, y));
+  };
+  const ValueId gate = *AddSilu(g.builder(), product());
+  g.Out(g.Cast(g.Mul(gate, product()), DType::kBF16));
+  const Chain chain = g.Finish();
+  const ProductRuns found = FindProductRuns(chain, 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  const ProductRun& run = found.runs[0];
+  EXPECT_EQ(Absorbed(run), "gated pair * 0.125 * row factor + silu");
+  const ValueId factor = run.inputs[static_cast<size_t>(run.view.steps[0].factor)];
+  EXPECT_EQ(chain.op(factor).unary, UnaryKind::kRsqrt) << "what is spread lies in memory";
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {run.group}, {});
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(graph->StoredDType(factor), DType::kF32) << "and not as the weights are";
+}
+
+// (x r) W is (x W) r, and x is there already: nobody writes x r.
+TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
+  for (const bool shared : {false, true}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64});
+    const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6);  // f32, without gamma
+    g.Out(g.Cast(g.Matmul(norm, Weight(&g, 128, 64)), DType::kBF16));
+    if (shared) g.Out(g.Cast(norm, DType::kBF16));
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 1u);
+    const ProductRun& run = found.runs[0];
+    EXPECT_EQ(Absorbed(run), shared ? "product" : "product * row factor");
+    const ValueId rows = run.inputs[static_cast<size_t>(run.view.a)];
+    EXPECT_EQ(chain.op(rows).kind == OpKind::kInput, !shared);
+  }
+}
+
+// A cast says where rows are rounded: then a product reads what was rounded.
+TEST(ProductRuns, LeaveRowsThatTheChainRoundsBehindTheirFactor) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId norm = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6), DType::kBF16);
+  g.Out(g.Cast(g.Matmul(norm, Weight(&g, 128, 64)), DType::kBF16));
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  EXPECT_EQ(Absorbed(found.runs[0]), "product");
+}
+
+// x is f32 in the chain: handed to a product it would be rounded, and so would what else reads it.
+TEST(ProductRuns, LeaveRowsThatAreNotInMemoryAsTheWeightsAre) {
+  testing::Graph g;
+  const ValueId x = g.Add(g.In(DType::kF32, {-1, 64}), g.In(DType::kF32, {-1, 64}));
+  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6);
+  g.Out(g.Cast(g.Matmul(norm, Weight(&g, 128, 64)), DType::kBF16));
+  g.Out(x);
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  EXPECT_EQ(Absorbed(found.runs[0]), "product");
+}
+
+// What a product hands over is rounded to the weights' dtype; a factor is read as the chain has it.
+TEST(ProductRuns, LeaveAFactorThatAProductHandsOver) {
+  for (const bool sigmoid : {false, true}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64});
+    const ValueId y = g.Matmul(x, Weight(&g, 128, 64));
+    ValueId gate = g.Matmul(x, Weight(&g, 1, 64));
+    if (sigmoid) gate = g.Un(UnaryKind::kSigmoid, gate);
+    g.Out(g.Cast(g.Mul(y, g.Spread(gate, y)), DType::kBF16));
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 2u);
+    std::vector<std::string> took = {Absorbed(found.runs[0]), Absorbed(found.runs[1])};
+    std::sort(took.begin(), took.end());
+    EXPECT_THAT(took,
+                ::testing::ElementsAre("product", sigmoid ? "product * row factor" : "product"));
+  }
 }
 
 TEST(ProductRuns, LeaveASumThatTheChainCarriesOnUnrounded) {

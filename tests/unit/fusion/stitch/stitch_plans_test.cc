@@ -195,6 +195,53 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
   }
 }
 
+// The statistic of a norm behind the products, one of both halves of the pair; `before`: the chain
+// normalises the rows, unrounded. Nothing writes normalised rows.
+Chain StatisticFfnResidual(int64_t k, int64_t n, bool before) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, k});
+  const ValueId wide = g.Cast(x, DType::kF32);
+  const ValueId mean = g.Mean(g.Mul(wide, wide), 1);
+  const ValueId r = g.Un(UnaryKind::kRsqrt, g.Add(mean, g.Const(1e-6)));
+  const ValueId rows = before ? g.Mul(wide, g.Spread(r, wide)) : x;
+  const auto half = [&] {
+    const ValueId y = g.Matmul(rows, g.In(DType::kBF16, {n, k}, true));
+    return before ? y : g.Mul(y, g.Spread(r, y));
+  };
+  const ValueId gate = *AddSilu(g.builder(), half());
+  const ValueId c = g.Mul(gate, half());
+  const ValueId down =
+      *AddLinear(g.builder(), c, g.In(DType::kBF16, {k, n}, true), kNoValue, Layout::kOI);
+  g.Out(g.Cast(g.Add(down, wide), DType::kBF16));
+  return g.Finish();
+}
+
+TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
+  for (const bool before : {false, true}) {
+    const Chain chain = StatisticFfnResidual(64, 128, before);
+    const FusionResult result = PlansOf(chain, 32);
+    for (const Plan& plan : All(result)) {
+      SCOPED_TRACE(plan.ToText());
+      EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
+      int factors = 0;
+      for (const PlannedKernel& k : plan.kernels) {
+        for (const OperandBinding& operand : k.spec.operands) {
+          if (operand.role == Role::kA && k.spec.problem.k == 64) {
+            EXPECT_NE(operand.buffer, kWorkspaceBuffer) << "rows are the chain's input";
+          }
+          factors += operand.role == Role::kFactor1;
+        }
+      }
+      EXPECT_EQ(factors, 1);
+      if (plan.name == "unfused") continue;
+      EXPECT_EQ(Kernels(plan, KernelFamily::kStitch), 1);
+    }
+    EXPECT_NE(result.chosen.note.find("gated pair * row factor + silu, product + residual"),
+              std::string::npos)
+        << result.chosen.note;
+  }
+}
+
 // What another kernel computes is added from the workspace, in a plan of every kind.
 TEST(StitchPlans, ResidualsMayBeResultsOfOtherKernels) {
   testing::Graph g;

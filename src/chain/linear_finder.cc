@@ -1,0 +1,153 @@
+#include "src/chain/linear_finder.h"
+
+#include <cmath>
+
+namespace sinter {
+namespace {
+
+bool IsBinary(const Op& op, BinaryKind kind) {
+  return op.kind == OpKind::kBinary && op.binary == kind;
+}
+
+bool IsColumn(const TensorType& type) {
+  return type.rank() == 2 && type.dims[1] == Dim::Constant(1);
+}
+
+// As f32, which kernels multiply by.
+bool IsScale(double scale) {
+  const auto single = static_cast<float>(scale);
+  return std::isfinite(single) && single != 0;
+}
+
+}  // namespace
+
+ValueId LinearFinder::SkipWidening(ValueId id) const {
+  while (chain_.op(id).kind == OpKind::kCast && chain_.op(id).type.dtype == DType::kF32 &&
+         IsFloat(chain_.op(chain_.op(id).operands[0]).type.dtype)) {
+    id = chain_.op(id).operands[0];
+  }
+  return id;
+}
+
+// A vector input spread over the rows, -1 otherwise.
+int LinearFinder::BiasAt(ValueId id) const {
+  id = SkipWidening(id);
+  if (chain_.op(id).kind != OpKind::kBroadcast) return -1;
+  id = SkipWidening(chain_.op(id).operands[0]);
+  return chain_.op(id).type.rank() == 1 ? chain_.op(id).input : -1;
+}
+
+int LinearFinder::ResidualAt(ValueId id, const Op& sum) const {
+  const Op& op = chain_.op(SkipWidening(id));
+  return op.type.rank() == 2 && op.type.dims == sum.type.dims ? op.input : -1;
+}
+
+ValueId LinearFinder::SpreadColumnAt(ValueId id) const {
+  const Op& spread = chain_.op(SkipWidening(id));
+  if (spread.kind != OpKind::kBroadcast || spread.type.rank() != 2) return -1;
+  const TensorType& from = chain_.op(spread.operands[0]).type;
+  return IsColumn(from) && from.dims[0] == spread.type.dims[0] ? spread.operands[0] : -1;
+}
+
+// The input of [m, 1] or [m] that a column is; -1 when it is computed.
+int LinearFinder::FactorAt(ValueId column) const {
+  ValueId below = SkipWidening(column);
+  if (chain_.op(below).kind == OpKind::kReshape) below = SkipWidening(chain_.op(below).operands[0]);
+  const TensorType& type = chain_.op(below).type;
+  const bool one_a_row = type.rank() == 1 || IsColumn(type);
+  return one_a_row && type.dims[0] == chain_.op(column).type.dims[0] ? chain_.op(below).input : -1;
+}
+
+bool LinearFinder::LinearAt(ValueId id, Linear* found) const {
+  id = SkipWidening(id);
+  const Op& op = chain_.op(id);
+  if (!IsBinary(op, BinaryKind::kAdd)) return ScaledAt(id, found);
+  for (int side : {0, 1}) {
+    const int bias = BiasAt(op.operands[1 - side]);
+    if (bias < 0 || !ScaledAt(op.operands[side], found)) continue;
+    found->bias = bias;
+    return true;
+  }
+  return false;
+}
+
+ValueId LinearFinder::SkipScale(ValueId id, double* scale, ValueId* column) const {
+  const Op& op = chain_.op(id);
+  if (IsBinary(op, BinaryKind::kDiv) && chain_.op(op.operands[1]).kind == OpKind::kScalar) {
+    *scale /= chain_.op(op.operands[1]).scalar;
+    return SkipWidening(op.operands[0]);
+  }
+  if (!IsBinary(op, BinaryKind::kMul)) return -1;
+  for (int side : {1, 0}) {
+    const Op& other = chain_.op(op.operands[side]);
+    const ValueId spread = SpreadColumnAt(op.operands[side]);
+    if (other.kind == OpKind::kScalar) {
+      *scale *= other.scalar;
+    } else if (spread >= 0) {
+      *column = spread;
+    } else {
+      continue;
+    }
+    return SkipWidening(op.operands[1 - side]);
+  }
+  return -1;
+}
+
+// Below all scalars and one factor; `id` itself where there is none.
+ValueId LinearFinder::SkipScales(ValueId id, Linear* found) const {
+  id = SkipWidening(id);
+  for (;;) {
+    ValueId column = -1;
+    double scale = found->scale;
+    const ValueId below = SkipScale(id, &scale, &column);
+    if (below < 0) return id;
+    if (column >= 0) {
+      const int factor = found->factor < 0 ? FactorAt(column) : -1;
+      if (factor < 0) return id;
+      found->factor = factor;
+    }
+    found->scale = scale;
+    id = below;
+  }
+}
+
+bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
+  *found = Linear{};
+  const Op& product = chain_.op(SkipScales(id, found));
+  if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
+  if (found->factor < 0) TakeFactorOfRows(found);
+  return IsScale(found->scale);
+}
+
+// A factor of x, with the scalars behind it. Not a scalar alone, nor those before: either may be an
+// activation's.
+void LinearFinder::TakeFactorOfRows(Linear* found) const {
+  double scale = found->scale;
+  ValueId column = -1;
+  for (ValueId x = SkipWidening(found->x); x >= 0 && column < 0;) {
+    x = SkipScale(x, &scale, &column);
+    if (column < 0 || FactorAt(column) < 0) continue;
+    found->x = x;
+    found->scale = scale;
+    found->factor = FactorAt(column);
+  }
+}
+
+bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
+  if (op.transpose_a || op.type.rank() != 2) return false;
+  ValueId weight = SkipWidening(op.operands[1]);
+  bool transposed = op.transpose_b;
+  while (chain_.op(weight).kind == OpKind::kTranspose && chain_.op(weight).type.rank() == 2) {
+    transposed ^= chain_.op(weight).axes[0] == 1;
+    weight = SkipWidening(chain_.op(weight).operands[0]);
+  }
+  if (chain_.op(weight).kind != OpKind::kInput || chain_.op(weight).type.rank() != 2) {
+    return false;
+  }
+  found->x = op.operands[0];
+  found->weight = chain_.op(weight).input;
+  found->layout = transposed ? Layout::kOI : Layout::kIO;
+  return true;
+}
+
+}  // namespace sinter

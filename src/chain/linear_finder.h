@@ -1,0 +1,60 @@
+// LinearFinder: which values of a chain are a product with an input's matrix, and what is done to
+// it before an activation.
+#ifndef SINTER_SRC_CHAIN_LINEAR_FINDER_H_
+#define SINTER_SRC_CHAIN_LINEAR_FINDER_H_
+
+#include "src/chain/activation.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+// scale * factor * (x W) + bias, as found: `x` is any value, the others are canonical inputs, -1
+// when absent.
+struct Linear {
+  ValueId x = -1;
+  int weight = -1, bias = -1;
+  Layout layout = Layout::kOI;
+  double scale = 1;
+  int factor = -1;  // a number of each row
+};
+
+// The chain outlives the finder.
+class LinearFinder {
+ public:
+  explicit LinearFinder(const Chain& chain) : chain_(chain) {}
+
+  // Below casts that lose nothing: to f32 from a narrower floating type.
+  ValueId SkipWidening(ValueId id) const;
+
+  // Canonical input at `id`, -1 when it is none.
+  int InputAt(ValueId id) const { return chain_.op(SkipWidening(id)).input; }
+
+  // A matrix input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
+  int ResidualAt(ValueId id, const Op& sum) const;
+
+  // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 when it is none.
+  ValueId SpreadColumnAt(ValueId id) const;
+
+  // Whether `id` is a product with a matrix input, scaled or not, with or without bias. A factor
+  // counts on either side of the product: (r x) W is r (x W), and nothing is rounded between, or a
+  // cast would stand there.
+  bool LinearAt(ValueId id, Linear* found) const;
+
+  // What a multiplication by a scalar or by a column spread over columns, or a division by a
+  // scalar, multiplies; -1 when `id` is none of these. Of a column `*column` becomes its number.
+  ValueId SkipScale(ValueId id, double* scale, ValueId* column) const;
+
+ private:
+  int BiasAt(ValueId id) const;
+  int FactorAt(ValueId column) const;
+  bool ScaledAt(ValueId id, Linear* found) const;
+  ValueId SkipScales(ValueId id, Linear* found) const;
+  bool ProductAt(const Op& op, Linear* found) const;
+  void TakeFactorOfRows(Linear* found) const;
+
+  const Chain& chain_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_LINEAR_FINDER_H_

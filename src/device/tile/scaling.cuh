@@ -1,0 +1,79 @@
+// What a product's accumulators are multiplied by before bias and activation: a constant, and a
+// number of each row from global memory, such as a norm's statistic.
+#pragma once
+#include "ptx/element.cuh"
+#include "tile/product.cuh"
+
+namespace sinter {
+
+// Of a product that nothing scales.
+struct NoScaling {
+  static constexpr bool kPresent = false;
+  static SINTER_DEVICE NoScaling of(const void*, float, int, int = 0) { return {}; }
+  SINTER_DEVICE float at(int) const { return 1.0f; }
+};
+
+// The same for all rows.
+struct ConstantScale {
+  static constexpr bool kPresent = true;
+  float constant;
+
+  static SINTER_DEVICE ConstantScale of(const void*, float constant, int, int = 0) {
+    return {constant};
+  }
+  SINTER_DEVICE float at(int) const { return constant; }
+};
+
+// A factor as it lies in memory: these, or the chain's element.
+struct Float32 {
+  static SINTER_DEVICE float unpack(float x) { return x; }
+};
+template <class Element>
+struct StoredFactor {
+  using Type = u16;
+};
+template <>
+struct StoredFactor<Float32> {
+  using Type = float;
+};
+
+// One factor a row, one behind the other.
+template <class Element>
+struct RowFactors {
+  using Stored = typename StoredFactor<Element>::Type;
+  static constexpr bool kPresent = true;
+  const Stored* factors;
+  float constant;
+  int rows;  // rows that exist
+
+  // `first`: the row that is called 0.
+  static SINTER_DEVICE RowFactors of(const void* factors, float constant, int rows, int first = 0) {
+    return {static_cast<const Stored*>(factors) + first, constant, rows - first};
+  }
+  // 0, and not read, behind the last row.
+  SINTER_DEVICE float at(int row) const {
+    return row < rows ? constant * Element::unpack(factors[row]) : 0.0f;
+  }
+};
+
+// What multiplies a thread's accumulators, which lie in two rows: loaded before the product, so
+// that it arrives while that runs.
+template <class Scaling>
+struct HeldScaling {
+  float halves[2];
+
+  // `row`: of the tile's first row.
+  SINTER_DEVICE HeldScaling(const Scaling& scaling, int row, WarpgroupPlace place) {
+    row += place.m * kWarpgroupRows + accumulator_row(place.thread);
+    halves[0] = scaling.at(row);
+    halves[1] = scaling.at(row + 8);
+  }
+  SINTER_DEVICE float of_half(int half) const { return halves[half]; }
+};
+template <>
+struct HeldScaling<NoScaling> {
+  SINTER_DEVICE HeldScaling(NoScaling, int, WarpgroupPlace) {}
+  SINTER_DEVICE float of_half(int) const { return 1.0f; }
+};
+
+}  // namespace sinter

@@ -1,0 +1,169 @@
+// Products that a constant and a number of each row multiply, in every dataflow: schedules over the
+// whole space, rows that end anywhere, with residuals and without, with and without pauses, and
+// launches that are looped over rows.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/fusion/ffn_plans.h"
+#include "src/reference/parallel.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr int64_t kRows = 200;  // no multiple of any tile
+constexpr int64_t kSomeRows[] = {200, 129, 77, 8, 1};
+constexpr size_t kSchedules = 8, kPaused = 3;  // of each dataflow and chain
+
+// Factors of either product or both, of either dtype; plain and gated, either layout, aligned and
+// ragged columns, with bias, constant and residual.
+std::vector<FfnSpec> Specs() {
+  FfnSpec plain;
+  plain.n = 776;
+  plain.k = 328;
+  plain.l = 523;
+  plain.act = Activation::kRelu;
+  plain.factor1 = plain.factor2 = true;
+  plain.bias2 = true;
+  FfnSpec gated = plain;
+  gated.gated = true;
+  gated.n = 520;
+  gated.l = 264;
+  gated.act = Activation::kSilu;
+  gated.dtype = gated.factor_dtype = DType::kF16;
+  gated.bias1 = true;
+  gated.factor2 = false;
+  gated.scale1 = 1.25;
+  FfnSpec io = gated;
+  io.layout = Layout::kIO;
+  io.dtype = DType::kBF16;
+  io.factor_dtype = DType::kF32;
+  io.residual = true;
+  FfnSpec second = plain;
+  second.l = 1024;
+  second.factor1 = false;
+  second.factor_dtype = DType::kBF16;
+  second.scale2 = -0.75;
+  second.residual = second.rounds_sum = true;
+  FfnSpec constants = gated;
+  constants.factor1 = false;
+  constants.scale2 = 3;
+  return {plain, gated, io, second, constants};
+}
+
+std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Dataflow dataflow,
+                          size_t count) {
+  const int64_t bucket = BucketOf(kRows);
+  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
+  std::vector<Plan> plans;
+  if (dataflow != Dataflow::kProduct) {
+    for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
+      plans.push_back(FusedPlanOf(chain, bucket, s).value());
+    }
+    return plans;
+  }
+  const auto first = Spread(LegalSchedules(FirstProductOf(problem), model, dataflow), count);
+  const auto second = Spread(LegalSchedules(SecondProductOf(problem), model, dataflow), count);
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    plans.push_back(UnfusedPlanOf(chain, bucket, first[i], second[i]).value());
+  }
+  return plans;
+}
+
+class RowFactors : public GpuTest {
+ protected:
+  static std::vector<absl::StatusOr<LoadedPlanPtr>> Build(const std::shared_ptr<const Chain>& chain,
+                                                          const std::vector<Plan>& plans,
+                                                          bool jitter) {
+    BuildOptions options;
+    options.codegen.jitter = jitter;
+    std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
+    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,
+                           [&](int64_t begin, int64_t end) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               const auto at = static_cast<size_t>(i);
+                               built[at] = BuildPlan(ports(), chain, plans[at], options);
+                             }
+                           });
+    return built;
+  }
+
+  static void RunAll(Dataflow dataflow, bool jitter) {
+    size_t ran = 0;
+    for (const FfnSpec& spec : Specs()) {
+      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
+      const std::vector<Plan> plans =
+          PlansOf(*chain, ports().model, dataflow, jitter ? kPaused : kSchedules);
+      const auto built = Build(chain, plans, jitter);
+      const auto data = DeviceChain::Make(ports(), *chain, kRows, 31);
+      ASSERT_OK(data);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
+        // With pauses a kernel may need registers that there are not.
+        if (jitter && !built[i].ok()) continue;
+        ASSERT_OK(built[i]);
+        Run(**data, *built[i]);
+        if (HasFatalFailure()) return;
+        ++ran;
+      }
+    }
+    std::printf("%zu schedules ran\n", ran);
+    EXPECT_GT(ran, 0u);
+  }
+
+  // Right at every number of rows, and the same bytes again.
+  static void Run(DeviceChain& data, const LoadedPlanPtr& plan) {
+    const auto bound = data.Bind(plan);
+    ASSERT_OK(bound);
+    for (int64_t m : kSomeRows) {
+      const auto output = data.Run(*bound, m), again = data.Run(*bound, m);
+      ASSERT_OK(output);
+      ASSERT_OK(data.Check(*output, m));
+      ASSERT_OK(again);
+      ASSERT_TRUE(*output == *again) << "m " << m;
+    }
+  }
+};
+
+TEST_F(RowFactors, Products) { RunAll(Dataflow::kProduct, false); }
+TEST_F(RowFactors, GridExchange) { RunAll(Dataflow::kGridExchange, false); }
+TEST_F(RowFactors, ClusterExchange) { RunAll(Dataflow::kClusterExchange, false); }
+TEST_F(RowFactors, ProductsWithPauses) { RunAll(Dataflow::kProduct, true); }
+TEST_F(RowFactors, GridExchangeWithPauses) { RunAll(Dataflow::kGridExchange, true); }
+TEST_F(RowFactors, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange, true); }
+
+// The factors of a launch that is looped over rows move with them.
+TEST_F(RowFactors, ManyRows) {
+  constexpr int64_t kMany = 9000;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    FfnSpec spec;
+    spec.gated = true;
+    spec.act = Activation::kSilu;
+    spec.n = 256;
+    spec.k = 128;
+    spec.l = 128;
+    spec.factor1 = spec.factor2 = true;
+    spec.factor_dtype = dtype;
+    const Chain chain = MakeFfnChain(spec).value();
+    const auto data = DeviceChain::Make(ports(), chain, kMany, 37);
+    ASSERT_OK(data);
+    for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
+      PrepareOptions options;
+      options.choice = choice;
+      const auto plan = engine()->Prepare(chain, kMany, options);
+      ASSERT_OK(plan);
+      ExpectCorrect(**data, *plan, kMany, 2);
+      ExpectCorrect(**data, *plan, 8193, 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing
