@@ -52,7 +52,7 @@ class Counter {
 
   StitchLoad Count() {
     for (const StitchPhase& phase : program_.phases) CountPhase(phase);
-    load_.barriers = 2 * (static_cast<int>(program_.phases.size()) - 1);
+    load_.column_joins = static_cast<int>(program_.phases.size()) - 1;
     for (int i = 0; i < body_.num_inputs(); ++i) {
       load_.input_bytes += DistinctAt(body_.input_op(i), m_) *
                            static_cast<double>(SizeOf(body_.input_op(i).type.dtype));

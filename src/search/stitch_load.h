@@ -24,7 +24,7 @@ struct StitchLoad {
   int64_t alike = 0;                         // tensors that all units read alike
   bool repeats = false;                      // a dear op is computed by several passes of a unit
   int levels = 0;                            // row reductions that follow one another
-  int barriers = 0;                          // of the grid
+  int column_joins = 0;                      // phases behind which columns are joined
   double column_words = 0;                   // results of column reductions
   double serial_steps = 0;                   // of a thread's own reductions, one after another
   double serial_elements = 0;                // whose own reductions lanes may share

@@ -7,10 +7,9 @@
 namespace sinter {
 
 ColumnText::ColumnText(const StitchSpec& spec, const StitchProgram& program)
-    : spec_(spec), program_(program) {
-  uint64_t scratch_bytes = 0;
-  places_ = ColumnPlaces(spec.body, program, spec.schedule, &scratch_bytes);
-}
+    : spec_(spec),
+      program_(program),
+      places_(LayOutColumns(spec.body, program, spec.schedule).places) {}
 
 const StitchLoop* ColumnText::LoopIn(const StitchPhase& phase, ValueId column) {
   for (const StitchLoop& loop : phase.loops) {
@@ -48,41 +47,72 @@ std::string ColumnText::Declaration(const ColumnPlace& place) const {
 }
 
 std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) const {
-  std::string leave, join;
+  const StitchSchedule& s = spec_.schedule;
+  std::string leave, gather, join;
   for (const ColumnPlace& place : places_) {
     if (LoopIn(phase, place.value) == nullptr) continue;
     absl::StrAppend(&leave, Leave(place));
+    absl::StrAppend(&gather, Gather(place));
     absl::StrAppend(&join, JoinOne(place));
-    emitter.SetColumn(place.value, absl::Substitute("reinterpret_cast<const $0*>(scratch + $1)",
-                                                    WordName(spec_.body.op(place.value).type.dtype),
-                                                    place.results));
+    emitter.SetColumn(place.value, {absl::StrCat("reinterpret_cast<const ", WordOf(place), "*>(",
+                                                 Results(place), ")"),
+                                    s.join_all});
   }
   if (leave.empty()) return "";
-  return absl::StrCat(leave, "  grid_barrier(barrier);\n", join, "  grid_barrier(barrier);\n");
+  const char* meet = "  grid_barrier(barrier);\n";
+  if (s.column_cluster > 1)
+    absl::StrAppend(&leave, "  cluster_arrive();\n  cluster_wait();\n", gather);
+  return absl::StrCat(leave, meet, join, s.join_all ? "" : meet);
+}
+
+const char* ColumnText::WordOf(const ColumnPlace& place) const {
+  return WordName(spec_.body.op(place.value).type.dtype);
+}
+
+std::string ColumnText::OwnPart(const ColumnPlace& place) const {
+  const int blocks = spec_.schedule.LaunchCluster();
+  return absl::Substitute("own_part<$0, $1, $2>(scratch + $3)", WordOf(place), blocks,
+                          place.columns, place.parts);
+}
+
+std::string ColumnText::BlockPart(const ColumnPlace& place) const {
+  return absl::Substitute("reinterpret_cast<$0*>(shared_columns + $1)", WordOf(place),
+                          place.block_part);
+}
+
+std::string ColumnText::Results(const ColumnPlace& place) const {
+  return spec_.schedule.join_all ? absl::StrCat("shared_columns + ", place.block_results)
+                                 : absl::StrCat("scratch + ", place.results);
 }
 
 std::string ColumnText::Leave(const ColumnPlace& place) const {
   const StitchSchedule& s = spec_.schedule;
-  const Op& op = spec_.body.op(place.value);
   const PassShape shape = ShapeOfColumn(place.value);
   return absl::Substitute(
-      "  leave_columns<$0, $1, $2, $3, $9, $4, $5, $6>($7, "
-      "reinterpret_cast<$1*>(shared_columns),\n"
-      "      reinterpret_cast<$1*>(scratch + $8));\n",
-      JoinName(op.reduce), WordName(op.type.dtype), s.block_threads, s.unit_threads, shape.turns,
-      shape.width, place.columns, ColumnName(place.value), place.parts, s.cluster);
+      "  leave_columns<$0, $1, $2, $3, $4, $5, $6, $7>($8,\n"
+      "      reinterpret_cast<$1*>(shared_columns), $9);\n",
+      JoinName(spec_.body.op(place.value).reduce), WordOf(place), s.block_threads, s.unit_threads,
+      s.cluster, shape.turns, shape.width, place.columns, ColumnName(place.value),
+      s.column_cluster > 1 ? BlockPart(place) : OwnPart(place));
+}
+
+std::string ColumnText::Gather(const ColumnPlace& place) const {
+  const StitchSchedule& s = spec_.schedule;
+  return absl::Substitute("  gather_columns<$0, $1, $2, $3, $4>($5,\n      $6);\n",
+                          JoinName(spec_.body.op(place.value).reduce), WordOf(place),
+                          s.block_threads, s.column_cluster, place.columns, BlockPart(place),
+                          OwnPart(place));
 }
 
 std::string ColumnText::JoinOne(const ColumnPlace& place) const {
   const StitchSchedule& s = spec_.schedule;
   const Op& op = spec_.body.op(place.value);
   return absl::Substitute(
-      "  join_columns<$0, $1, $2, $7, $3>(reinterpret_cast<const $1*>(scratch + $4),\n"
-      "      reinterpret_cast<$1*>(shared_columns), reinterpret_cast<$1*>(scratch + "
-      "$5), $6);\n",
-      JoinName(op.reduce), WordName(op.type.dtype), s.block_threads, place.columns, place.parts,
-      place.results, op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1",
-      s.cluster);
+      "  $0<$1, $2, $3, $4, $5>(reinterpret_cast<const $2*>(scratch + $6),\n"
+      "      reinterpret_cast<$2*>(shared_columns), reinterpret_cast<$2*>($7), $8);\n",
+      s.join_all ? "join_all_columns" : "join_columns", JoinName(op.reduce), WordOf(place),
+      s.block_threads, s.LaunchCluster(), place.columns, place.parts, Results(place),
+      op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1");
 }
 
 }  // namespace sinter

@@ -113,7 +113,9 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     const size_t phases = MakeStitchProgram(body, one.schedule.owner)->phases.size();
     EXPECT_EQ(kernel->recipe.cooperative, phases > 1);
-    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"), 2 * (phases - 1));
+    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"),
+              (one.schedule.join_all ? 1 : 2) * (phases - 1));
+    EXPECT_EQ(kernel->recipe.cluster[0], static_cast<uint32_t>(one.schedule.LaunchCluster()));
     cooperative += kernel->recipe.cooperative;
   }
   EXPECT_GT(cooperative, 0u);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/plan/stitch/columns.h"
 #include "src/plan/stitch/spec.h"
 #include "tests/unit/plan/stitch/bodies.h"
 
@@ -91,8 +92,8 @@ TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
   s.grid = 33;
   const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner);
   ASSERT_TRUE(program.ok()) << program.status();
-  uint64_t bytes = 0;
-  const std::vector<ColumnPlace> places = ColumnPlaces(chain, *program, s, &bytes);
+  const ColumnLayout layout = LayOutColumns(chain, *program, s);
+  const std::vector<ColumnPlace>& places = layout.places;
   ASSERT_EQ(places.size(), 2u);
   uint64_t end = 0;
   for (const ColumnPlace& place : places) {
@@ -103,8 +104,8 @@ TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
     EXPECT_GE(place.results, place.parts + 40 * 33 * 4);
     end = place.results + 40 * 4;
   }
-  EXPECT_GE(bytes, end);
-  EXPECT_EQ(*StitchScratchBytes(chain, s), bytes);
+  EXPECT_GE(layout.scratch_bytes, end);
+  EXPECT_EQ(*StitchScratchBytes(chain, s), layout.scratch_bytes);
 }
 
 TEST(StitchSizes, NoScratchWithoutColumns) {
