@@ -168,7 +168,9 @@ class Enumerator {
     for (const StitchPhase& phase : program.phases) {
       int columns = 0;
       for (const StitchLoop& loop : phase.loops) {
-        for (const StitchRoot& root : loop.roots) columns += root.kind == StitchRoot::kColumn;
+        for (const StitchRoot& root : loop.roots) {
+          if (root.kind == StitchRoot::kColumn) columns += root.mean >= 0 ? 2 : 1;
+        }
         shared |= loop.serial;
       }
       for (const StitchLoop& loop : phase.flat) shared |= loop.serial;
@@ -313,8 +315,7 @@ class Enumerator {
       int cluster;
       bool all;
     };
-    constexpr Join kJoins[] = {{1, false}, {2, false}, {8, false}, {1, true},
-                               {2, true},  {4, true},  {8, true}};
+    constexpr Join kJoins[] = {{1, false}, {8, false}, {1, true}, {2, true}, {8, true}};
     const int most_blocks = s.blocks_per_sm;
     for (const Join& join : kJoins) {
       if (join.cluster > 1 && s.cluster > 1) continue;
@@ -386,7 +387,7 @@ class Enumerator {
   const SearchOptions& options_;
   LoadTable loads_;
   std::vector<RankedStitch>* const out_;
-  int columns_ = 0;  // column reductions of one phase: each has a register for a thread's element
+  int columns_ = 0;      // words that column reductions of one phase have for a thread's element
   int unit_inputs_ = 0;  // that differ from unit to unit
   int64_t serial_ = 1;   // elements of the longest reduction that lanes may share
 };

@@ -70,6 +70,7 @@ void AddComposed(Cases* cases) {
   cases->Add("rope", testing::NormRope(3, 4, 2, 16), 0, kAll);
   cases->Add("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, kAll);
   cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
+  cases->Add("batchnorm far from zero", testing::BatchNorm(61, 24, 64), 0, 3);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 
