@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "src/plan/stitch/columns.h"
 #include "src/plan/stitch/op_cost.h"
 #include "src/plan/stitch/sizes.h"
 
@@ -13,6 +14,8 @@ namespace {
 constexpr int kAccessBytes = 16;
 constexpr double kAlikeShare = 0.2;  // of what all units read alike: the rest is found in L1
 constexpr double kShuffleCost = 8;   // instructions of a lane that joins an element's shares
+constexpr double kMomentCost = 4;    // to take an element into its column's moments
+constexpr double kMomentWords = 4;   // of a column in a part
 constexpr double kAccessCost = 8;    // instructions of one load or store, with its address
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
@@ -52,7 +55,8 @@ class Counter {
 
   StitchLoad Count() {
     for (const StitchPhase& phase : program_.phases) CountPhase(phase);
-    load_.barriers = 2 * (static_cast<int>(program_.phases.size()) - 1);
+    load_.column_joins = static_cast<int>(program_.phases.size()) - 1;
+    load_.ends_in_columns = OnlyStoresColumns(body_, program_, program_.phases.back());
     for (int i = 0; i < body_.num_inputs(); ++i) {
       load_.input_bytes += DistinctAt(body_.input_op(i), m_) *
                            static_cast<double>(SizeOf(body_.input_op(i).type.dtype));
@@ -80,19 +84,25 @@ class Counter {
 
   void CountLoop(const StitchLoop& loop, bool units) {
     std::set<ValueId> ops;
+    double moments = 0;
     for (const StitchRoot& root : loop.roots) {
       // A reduction that is stored is there already.
-      if (root.kind != StitchRoot::kStore || !IsJoined(program_, root.value)) {
+      if (root.mean >= 0) {
+        Gather(body_, program_, body_.op(root.mean).operands[0], ops);
+        moments += 1;
+      } else if (root.kind != StitchRoot::kStore || !IsJoined(program_, root.value)) {
         Gather(body_, program_, root.value, ops);
       }
-      if (root.kind == StitchRoot::kColumn)
-        load_.column_words += static_cast<double>(loop.elements);
+      if (root.kind == StitchRoot::kColumn) {
+        load_.column_words +=
+            (root.mean >= 0 ? kMomentWords : 1) * static_cast<double>(loop.elements);
+      }
     }
     double elements =
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     const int vector = LoopVector(body_, schedule_, loop);
-    double cost = kAccessCost / vector, special = 0, serial = 1, steps = 0;
+    double cost = kAccessCost / vector + kMomentCost * moments, special = 0, serial = 1, steps = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
       OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);

@@ -24,8 +24,9 @@ struct StitchLoad {
   int64_t alike = 0;                         // tensors that all units read alike
   bool repeats = false;                      // a dear op is computed by several passes of a unit
   int levels = 0;                            // row reductions that follow one another
-  int barriers = 0;                          // of the grid
-  double column_words = 0;                   // results of column reductions
+  int column_joins = 0;                      // phases behind which columns are joined
+  bool ends_in_columns = false;              // nothing is read behind the last of them
+  double column_words = 0;                   // of a part of all column reductions
   double serial_steps = 0;                   // of a thread's own reductions, one after another
   double serial_elements = 0;                // whose own reductions lanes may share
   double serial_issue = 0;                   // instructions of a thread's own reductions

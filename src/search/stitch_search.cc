@@ -9,6 +9,7 @@
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
+#include "src/search/column_cost.h"
 #include "src/search/stitch_load.h"
 
 namespace sinter {
@@ -34,9 +35,7 @@ constexpr double kReadUs = 0.5;        // a first read from memory
 constexpr double kHeldUs = 0.03;       // from shared memory
 constexpr double kReadAgainUs = 0.1;   // from L1 or L2
 constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, before the first unit
-constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
-constexpr double kPartsAtOnce = 8, kPartUs = 0.6;  // parts of a column that a warp reads at once
-constexpr double kColumnJoinUs = 1.2;              // a column reduction, beside the grid's barriers
+constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;   // a row reduction by a warp, by a block
 constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;  // to start clusters, and each block
 constexpr double kStepUs = 0.02;                            // of a thread's own chain of reads
 constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of its own
@@ -119,12 +118,6 @@ double Norm(double a, double b, double c) {
   return std::sqrt(std::sqrt(sum));
 }
 
-// The parts of a column reduction are read by the warps of a block, some at once.
-double JoinUs(const StitchSchedule& s) {
-  const double parts = static_cast<double>(s.grid) / s.cluster;
-  return std::ceil(parts / (s.block_threads / 32.0) / kPartsAtOnce) * kPartUs;
-}
-
 Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
                           const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
   const Spread spread = SpreadOf(program, s, bucket, model);
@@ -144,10 +137,8 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   const double turns =
       spread.rounds * phases * TurnUs(body, program, s, load, spread, passes_turns, model);
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
-  p.fixed_us = model.launch_us + clusters +
-               load.barriers * (model.grid_barrier_us + kColumnJoinUs / 2) +
-               load.column_words * 8 * s.grid / s.cluster / model.l2_bytes_per_us +
-               load.barriers / 2 * JoinUs(s) + load.serial_steps * kStepUs +
+  p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
+               load.serial_steps * kStepUs +
                std::max(0.0, load.serial_issue - kHiddenChain) / (kChainShare * model.clock_mhz) +
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
@@ -177,7 +168,9 @@ class Enumerator {
     for (const StitchPhase& phase : program.phases) {
       int columns = 0;
       for (const StitchLoop& loop : phase.loops) {
-        for (const StitchRoot& root : loop.roots) columns += root.kind == StitchRoot::kColumn;
+        for (const StitchRoot& root : loop.roots) {
+          if (root.kind == StitchRoot::kColumn) columns += root.mean >= 0 ? 2 : 1;
+        }
         shared |= loop.serial;
       }
       for (const StitchLoop& loop : phase.flat) shared |= loop.serial;
@@ -309,13 +302,31 @@ class Enumerator {
                           RegistersOfTurns(s, unrolled ? static_cast<int>(turns) : kTurnsAtOnce);
     if (registers > 65536 / s.block_threads || registers > kMostRegisters) return false;
     s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
-    Grids(s, s.UnitsPerBlock());
-    // Fewer blocks leave fewer parts of column reductions.
-    if (Cooperative() && s.blocks_per_sm > 1) {
+    if (Cooperative())
+      Joins(s);
+    else
+      Grids(s, s.UnitsPerBlock());
+    return true;
+  }
+
+  // The ways in which blocks join their parts of columns. Fewer blocks leave fewer of them.
+  void Joins(StitchSchedule s) {
+    struct Join {
+      int cluster;
+      bool all;
+    };
+    constexpr Join kJoins[] = {{1, false}, {8, false}, {1, true}, {2, true}, {8, true}};
+    const int most_blocks = s.blocks_per_sm;
+    for (const Join& join : kJoins) {
+      if (join.cluster > 1 && s.cluster > 1) continue;
+      s.column_cluster = join.cluster;
+      s.join_all = join.all;
+      s.blocks_per_sm = most_blocks;
+      Grids(s, s.UnitsPerBlock());
+      if (most_blocks == 1) continue;
       s.blocks_per_sm = 1;
       Grids(s, s.UnitsPerBlock());
     }
-    return true;
   }
 
   // Addresses and conditions of unrolled turns, column results, and reads under way together.
@@ -332,11 +343,11 @@ class Enumerator {
   void Grids(StitchSchedule s, int64_t items_per_block) {
     const int64_t items = std::max<int64_t>(1, WorkItems(program_, bucket_));
     const int64_t wanted = (items + items_per_block - 1) / items_per_block * s.cluster;
-    const int64_t fits = int64_t{model_.ResidentBlocks(s.cluster)} * s.blocks_per_sm;
+    const int64_t fits = int64_t{model_.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
     if (fits == 0) return;
     for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {
-      grid = grid / s.cluster * s.cluster;
-      if (grid < s.cluster || (Cooperative() && grid > fits)) continue;
+      grid = grid / s.LaunchCluster() * s.LaunchCluster();
+      if (grid < s.LaunchCluster() || (Cooperative() && grid > fits)) continue;
       s.grid = static_cast<int>(grid);
       if (!AddHolding(s)) Add(s);
       if (wanted <= fits) return;
@@ -376,7 +387,7 @@ class Enumerator {
   const SearchOptions& options_;
   LoadTable loads_;
   std::vector<RankedStitch>* const out_;
-  int columns_ = 0;  // column reductions of one phase: each has a register for a thread's element
+  int columns_ = 0;      // words that column reductions of one phase have for a thread's element
   int unit_inputs_ = 0;  // that differ from unit to unit
   int64_t serial_ = 1;   // elements of the longest reduction that lanes may share
 };

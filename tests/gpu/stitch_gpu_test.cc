@@ -33,7 +33,7 @@ constexpr int kRepeats = 3;
 constexpr int64_t kElements = 1 << 14;          // of a random graph's values, about
 constexpr int64_t kFullReference = 4 << 20;     // above it rows are sampled
 constexpr int kScheduledGraphs = 12;            // whose schedules are tried one by one
-constexpr size_t kSchedules = 12, kPaused = 2;  // of each; of them, with random pauses
+constexpr size_t kSchedules = 14, kPaused = 2;  // of each; of them, with random pauses
 constexpr char kGraphFolder[] = "tests/bench/problems/stitch";
 
 void InParallel(size_t count, const std::function<void(size_t)>& body) {
@@ -238,6 +238,7 @@ TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
       {"batchnorm", "", testing::BatchNorm(25088, 256), 1},
       {"batchnorm that is held in part", "", testing::BatchNorm(40000, 1024), 1},
       {"batchnorm of M rows", "", testing::BatchNorm(0, 320), 5000},
+      {"batchnorm far from zero", "", testing::BatchNorm(5000, 200, 64), 1},
   };
   CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }

@@ -113,9 +113,10 @@ Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim) {
   return g.Finish(outputs);
 }
 
-Chain BatchNorm(int64_t rows, int64_t columns) {
+Chain BatchNorm(int64_t rows, int64_t columns, double shift) {
   Graph g;
-  const ValueId x = g.Wide(g.In({rows, columns}, DType::kBF16));
+  const ValueId read = g.Wide(g.In({rows, columns}, DType::kBF16));
+  const ValueId x = shift == 0 ? read : g.Binary(BinaryKind::kAdd, read, g.Scalar(shift));
   const ValueId gamma = g.In({columns}, DType::kF32), beta = g.In({columns}, DType::kF32);
   const ValueId mean = g.Reduce(ReduceKind::kMean, x, 0);
   const ValueId centred = g.Binary(BinaryKind::kSub, x, mean);

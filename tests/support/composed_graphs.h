@@ -20,8 +20,8 @@ Chain TransposedProducts(int64_t batch, int64_t m, int64_t k, int64_t n);
 Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim);
 
 // Batch normalisation of x[rows, columns] as training does it, with relu; both statistics are
-// outputs. rows 0: M. bf16 to bf16, statistics f32.
-Chain BatchNorm(int64_t rows, int64_t columns);
+// outputs. `shift` is added to x first. rows 0: M. bf16 to bf16, statistics f32.
+Chain BatchNorm(int64_t rows, int64_t columns, double shift = 0);
 
 }  // namespace sinter::testing
 

@@ -386,17 +386,19 @@ absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const Index index = space_.Canonical(LinearIndex(op.type.dims, at));
   const Along along = AlongVector(space_, index, element_, width_);
-  const std::string results = columns_.at(id);
+  const ColumnResults& results = columns_.at(id);
   const bool vector = along != Along::kUniform;
   const std::string where = IndexText(space_, index, element_, along == Along::kScattered);
   const int depth = LoadDepth(index);
   if (along != Along::kNext) {
-    return Declare(WordName(op.type.dtype), absl::StrCat("__ldcg(", results, " + ", where, ")"),
-                   vector, depth, MovesWithUnit(index));
+    return Declare(
+        WordName(op.type.dtype),
+        absl::StrCat(results.shared ? "*(" : "__ldcg(", results.first, " + ", where, ")"), vector,
+        depth, MovesWithUnit(index));
   }
   const std::string name = NewName("p");
   Add(depth, absl::StrCat("const auto ", name, " = load_pack<", ElementTypeName(op.type.dtype),
-                          ", ", width_, ">(", results, " + ", where, ");"));
+                          ", ", width_, ">(", results.first, " + ", where, ");"));
   return Emitted{name, true, depth, MovesWithUnit(index)};
 }
 

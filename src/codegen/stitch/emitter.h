@@ -27,6 +27,12 @@ struct Emitted {
 // An element (or a vector of elements) of a value.
 using ElementKey = std::pair<ValueId, Position>;
 
+// Where the results of a column reduction lie.
+struct ColumnResults {
+  std::string first;    // a pointer
+  bool shared = false;  // in the block's shared memory; else in L2, where other blocks wrote them
+};
+
 // What outlives a pass through a unit's elements, by the name that holds it for every turn `j` of
 // the unit's threads: packs read from memory, values computed in the first pass that needs them.
 struct Kept {
@@ -78,7 +84,7 @@ class StitchEmitter {
   void SetSegment(ValueId id, IndexVar element, const std::string& name) {
     segments_[{id, element}] = name;
   }
-  void SetColumn(ValueId column, const std::string& results) { columns_[column] = results; }
+  void SetColumn(ValueId column, const ColumnResults& results) { columns_[column] = results; }
 
   // Element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
   absl::StatusOr<Emitted> Pull(ValueId id, const Position& at);
@@ -132,7 +138,8 @@ class StitchEmitter {
   bool in_serial_ = false;
   const std::vector<bool> exact_;  // ExactOps
   std::vector<Scope> scopes_;
-  std::map<ValueId, std::string> rows_, columns_;
+  std::map<ValueId, std::string> rows_;
+  std::map<ValueId, ColumnResults> columns_;
   std::map<std::pair<ValueId, IndexVar>, std::string> segments_;
   Kept kept_;
   std::set<ElementKey> computed_;  // of kept_.values: an earlier pass has filled them

@@ -71,8 +71,8 @@ std::string HoldText::Place(const Held& held) const {
 std::string HoldText::Leave(const ElementKey& key, size_t phase, const std::string& name) const {
   const auto held = held_.find(key);
   if (held == held_.end() || held->second.first != phase) return "";
-  return absl::StrCat(whole_ ? "" : absl::StrCat("if (round < ", rounds_, ") "), "hold_pack(",
-                      Place(held->second), ", ", name, "[j]);");
+  return absl::StrCat(whole_ ? "if (live) " : absl::StrCat("if (round < ", rounds_, ") "),
+                      "hold_pack(", Place(held->second), ", ", name, "[j]);");
 }
 
 std::string HoldText::Take(const ElementKey& key, size_t phase, const std::string& read) const {

@@ -26,6 +26,8 @@ class HoldText {
 
   // Whether the phase's units count their rounds.
   bool Counts(size_t phase) const;
+  // Rounds when all are held: a unit that is not live may stand in a round beyond. 0: some are not.
+  int64_t MostRounds() const { return whole_ ? rounds_ : 0; }
   // Behind the reading of turn j's pack `name`: "" or the statement that holds it.
   std::string Leave(const ElementKey& key, size_t phase, const std::string& name) const;
   // `read`, or the expression that takes turn j's held pack in its place.

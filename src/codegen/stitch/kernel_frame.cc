@@ -73,26 +73,62 @@ std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program)
   return text;
 }
 
-// Without row reductions nothing waits inside a unit, so the reads of several may be under way.
-std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase, bool rounds) {
-  const StitchSchedule& s = spec.schedule;
-  const int at_once = UnitsAtOnce(spec.body, s, phase);
-  const int units = s.UnitsPerBlock();
-  const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
-                                          : absl::StrCat("blockIdx.x * ", units, "ll");
-  const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
-                                         : absl::StrCat("gridDim.x * ", units, "ll");
+namespace {
+
+// Units one after another.
+std::string AroundEach(const StitchSchedule& s, const std::string& first, const std::string& step,
+                       bool counted, const std::string& inside) {
   const std::string loop =
-      absl::Substitute("$3$2  for (long long base = $0; base < units; base += $1$4) {\n", first,
-                       step, at_once == 1 ? "" : absl::StrCat("  #pragma unroll ", at_once, "\n"),
-                       rounds ? "  int round = 0;\n" : "", rounds ? ", ++round" : "");
-  if (units == 1) {
-    return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n");
+      absl::Substitute("$2  for (long long base = $0; base < units; base += $1$3) {\n", first, step,
+                       counted ? "  int round = 0;\n" : "", counted ? ", ++round" : "");
+  if (s.UnitsPerBlock() == 1) {
+    return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n",
+                        inside, "  }\n");
   }
   return absl::Substitute(
       "$0    const long long mine = base + static_cast<int>(threadIdx.x) / $1;\n"
-      "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n",
-      loop, s.unit_threads);
+      "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n"
+      "$2  }\n",
+      loop, s.unit_threads, inside);
+}
+
+// In batches, the last of them filled with units that are not live: a loop that ends amid a batch
+// would read the rest one after another.
+std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
+                          const std::string& step, const Rounds& rounds,
+                          const std::string& inside) {
+  const std::string own = s.UnitsPerBlock() > 1
+                              ? absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads)
+                              : "";
+  std::string round;
+  if (rounds.counted) {
+    round = rounds.most == 0 ? "    const int round = turn + q;\n"
+                             : absl::Substitute(
+                                   "    const int round = turn + q < $0 ? turn + q "
+                                   ": $1;\n",
+                                   rounds.most, rounds.most - 1);
+  }
+  return absl::Substitute(
+      "$6  for (long long base = $0; base < units; base += ($1) * $2$7) {\n"
+      "  #pragma unroll\n  for (int q = 0; q < $2; ++q) {\n"
+      "    const long long mine = base + q * ($1)$3;\n    const bool live = mine < units;\n"
+      "    const long long u = live ? mine : units - 1;\n$4$5  }\n  }\n",
+      first, step, at_once, own, round, inside, rounds.counted ? "  int turn = 0;\n" : "",
+      rounds.counted ? absl::StrCat(", turn += ", at_once) : "");
+}
+
+}  // namespace
+
+std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
+                        const std::string& inside) {
+  const StitchSchedule& s = spec.schedule;
+  const int at_once = UnitsAtOnce(spec.body, s, phase);
+  const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
+                                          : absl::StrCat("blockIdx.x * ", s.UnitsPerBlock(), "ll");
+  const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
+                                         : absl::StrCat("gridDim.x * ", s.UnitsPerBlock(), "ll");
+  if (at_once == 1) return AroundEach(s, first, step, rounds.counted, inside);
+  return AroundBatches(s, at_once, first, step, rounds, inside);
 }
 
 }  // namespace sinter

@@ -13,8 +13,17 @@ namespace sinter {
 std::string StitchParameters(const StitchSpec& spec, bool phases);
 // Before the first phase: clusters meet, predecessors end, the threads of a unit find each other.
 std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program);
-// "for (.. base ..) {" with `u` and `live`, and with `rounds` the loop's turns as `round`; open.
-std::string UnitLoopText(const StitchSpec& spec, const StitchPhase& phase, bool rounds);
+
+// Rounds of a block's units, as `round`.
+struct Rounds {
+  bool counted = false;
+  int64_t most = 0;  // those beyond are counted as the last; 0: any number
+};
+
+// The loop over a block's units, with `u` and `live`, around `inside`. Without row reductions
+// nothing waits inside a unit, so the reads of several are under way together.
+std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
+                        const std::string& inside);
 
 }  // namespace sinter
 

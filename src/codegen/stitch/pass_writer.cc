@@ -28,6 +28,7 @@ bool RoundsAsStored(const Chain& body, const Op& op) {
 std::string RowName(ValueId id) { return absl::StrCat("row", id); }
 std::string ColumnName(ValueId id) { return absl::StrCat("column", id); }
 std::string SegmentName(ValueId id) { return absl::StrCat("segment", id); }
+std::string SeenName(ValueId id) { return absl::StrCat("seen", id); }
 
 PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
                   bool flat) {
@@ -176,12 +177,24 @@ absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
 }
 
 absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
+  if (root.mean >= 0) return Moments(root, at);
   const Op& op = spec_.body.op(root.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
   const std::string name = ColumnName(root.value);
   emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
                                 emitter_.EachText(), name, JoinName(op.reduce),
                                 WordName(op.type.dtype), value.Each()));
+  return absl::OkStatus();
+}
+
+// A thread has as many units in each of its columns, and the first of them in its first turn.
+absl::Status PassWriter::Moments(const StitchRoot& root, const Position& at) {
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.mean, at));
+  const std::string seen = SeenName(root.value), share = emitter_.NewName("s");
+  emitter_.Add(absl::StrCat("if (live && j == 0) ", seen, " += 1.0f;"));
+  emitter_.Add(absl::StrCat("const float ", share, " = reciprocal_approx(", seen, ");"));
+  emitter_.Add(absl::Substitute("if (live) $0$1[j][e].take($2, $3);", emitter_.EachText(),
+                                ColumnName(root.value), value.Each(), share));
   return absl::OkStatus();
 }
 

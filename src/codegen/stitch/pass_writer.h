@@ -45,6 +45,7 @@ class PassWriter {
   absl::Status Store(const StitchRoot& root, const Position& at);
   absl::Status Row(const StitchRoot& root, const Position& at);
   absl::Status Column(const StitchRoot& root, const Position& at);
+  absl::Status Moments(const StitchRoot& root, const Position& at);
   absl::Status Segment(const StitchRoot& root, const Position& at);
   // Of what one thread does for an element: the first of the lanes that share it, of a live unit.
   std::string Once() const;
@@ -60,6 +61,8 @@ class PassWriter {
 std::string RowName(ValueId id);
 std::string ColumnName(ValueId id);
 std::string SegmentName(ValueId id);
+// Of the units that a thread has taken into its moments of columns.
+std::string SeenName(ValueId id);
 
 }  // namespace sinter
 

@@ -1,5 +1,6 @@
 #include "src/codegen/stitch/phase_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +56,11 @@ absl::StatusOr<std::string> PhaseWriter::Phase(size_t number, const Used* used) 
   absl::Status status;
   if (!phase.loops.empty()) status.Update(Units(number, used));
   for (const StitchLoop& loop : phase.flat) {
-    if (status.ok()) status.Update(Flat(loop, used));
+    StitchLoop left = loop;
+    left.roots.erase(std::remove_if(left.roots.begin(), left.roots.end(),
+                                    [&](const StitchRoot& root) { return columns_.Stores(root); }),
+                     left.roots.end());
+    if (status.ok() && !left.roots.empty()) status.Update(Flat(left, used));
   }
   const std::string text = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
@@ -84,8 +89,8 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   }
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
-  emitter_.Append(
-      absl::StrCat(UnitLoopText(spec_, phase, keep_.holds().Counts(number)), inside, "  }\n"));
+  const HoldText& holds = keep_.holds();
+  emitter_.Append(AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, inside));
   return absl::OkStatus();
 }
 

@@ -49,7 +49,7 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchPr
   recipe.entry = kStitchEntry;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.block_threads), 1, 1};
-  recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.LaunchCluster()), 1, 1};
   recipe.shared_bytes = static_cast<uint32_t>(StitchSharedBytes(stitch.body, program, s));
   recipe.cooperative = program.phases.size() > 1;
   recipe.pdl = true;

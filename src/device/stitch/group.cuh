@@ -50,7 +50,7 @@ struct UnitGroup {
   static constexpr int kWidth = kThreads < 32 ? kThreads : 32;
   static constexpr int kWarpWords = kWarps > 1 ? kWarps : 0;
   static constexpr int kWords = kWarpWords + (kCluster > 1 ? kCluster : 0);  // of a result
-  static constexpr int kScratchBytes = 2 * kGroups * kSlots * kWords * 4;
+  static constexpr int kScratchBytes = (2 * kGroups * kSlots * kWords * 4 + 15) / 16 * 16;
 
   u32* scratch;
   int turn = 0;

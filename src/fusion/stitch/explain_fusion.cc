@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/fusion/stitch/body_length.h"
 #include "src/fusion/stitch/delta_evaluator.h"
 #include "src/fusion/stitch/joined_body.h"
 #include "src/fusion/stitch/kernel_story.h"
@@ -128,9 +129,11 @@ class Judge {
                           reduces ? " with reductions" : "", " are put together");
     }
     const int operands = joined.num_inputs() + joined.num_outputs();
-    if (operands <= bounds.max_operands) return "";
-    return absl::StrCat("one kernel would have ", operands, " tensors, at most ",
-                        bounds.max_operands);
+    if (operands > bounds.max_operands) {
+      return absl::StrCat("one kernel would have ", operands, " tensors, at most ",
+                          bounds.max_operands);
+    }
+    return std::string(CheckBodyLength(joined).message());
   }
 
   std::string Compare(const Chain& joined, int from, int to) {

@@ -1,5 +1,9 @@
 #include "src/plan/stitch/composition.h"
 
+#include <set>
+
+#include "src/plan/stitch/sizes.h"
+
 namespace sinter {
 namespace {
 
@@ -10,6 +14,43 @@ Composition OfUnits(const StitchSchedule& schedule) {
   if (schedule.cluster > 1) return Composition::kCluster;
   if (schedule.unit_threads > kWarpThreads) return Composition::kBlock;
   return schedule.unit_threads > 1 ? Composition::kWarp : Composition::kThread;
+}
+
+Composition OfRoot(const StitchRoot& root, const StitchSchedule& schedule) {
+  switch (root.kind) {
+    case StitchRoot::kRow:
+      return OfUnits(schedule);
+    case StitchRoot::kSegment:
+      return Composition::kWarp;
+    default:
+      return Composition::kGrid;
+  }
+}
+
+// What the lanes that share an element join: its own reductions that no other surrounds.
+void MarkShared(const Chain& body, const StitchProgram& program, ValueId id,
+                std::vector<Composition>& list, std::set<ValueId>& seen) {
+  if (!seen.insert(id).second) return;
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  if (use == ReduceUse::kSerial) list[static_cast<size_t>(id)] = Composition::kWarp;
+  if (use != ReduceUse::kNone) return;
+  for (const ValueId operand : body.op(id).operands) {
+    MarkShared(body, program, operand, list, seen);
+  }
+}
+
+void MarkLoop(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+              const StitchLoop& loop, std::vector<Composition>& list) {
+  std::set<ValueId> seen;
+  for (const StitchRoot& root : loop.roots) {
+    const bool stored = root.kind == StitchRoot::kStore;
+    if (LoopSplit(schedule, loop) > 1) {
+      MarkShared(body, program, stored ? root.value : body.op(root.value).operands[0], list, seen);
+    }
+    if (stored) continue;
+    list[static_cast<size_t>(root.value)] = OfRoot(root, schedule);
+    if (root.mean >= 0) list[static_cast<size_t>(root.mean)] = Composition::kGrid;
+  }
 }
 
 }  // namespace
@@ -23,15 +64,10 @@ absl::string_view NameOf(Composition composition) {
 std::vector<Composition> CompositionsOf(const Chain& body, const StitchProgram& program,
                                         const StitchSchedule& schedule) {
   std::vector<Composition> list(body.ops().size(), Composition::kThread);
+  // A reduction that no loop has is made by each thread for itself.
   for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) {
-      for (const StitchRoot& root : loop.roots) {
-        // A reduction of rows that no loop has is made by each thread for itself.
-        if (root.kind == StitchRoot::kStore) continue;
-        list[static_cast<size_t>(root.value)] =
-            root.kind == StitchRoot::kRow ? OfUnits(schedule) : Composition::kGrid;
-      }
-    }
+    for (const StitchLoop& loop : phase.loops) MarkLoop(body, program, schedule, loop, list);
+    for (const StitchLoop& loop : phase.flat) MarkLoop(body, program, schedule, loop, list);
   }
   return list;
 }

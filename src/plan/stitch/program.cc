@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/plan/stitch/in_place.h"
+#include "src/plan/stitch/moments.h"
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/serial.h"
 
@@ -230,6 +231,7 @@ class Builder {
       const ReduceUse use = program_.uses[id];
       if (use == ReduceUse::kNone || use == ReduceUse::kSerial) continue;
       const StitchRoot root{KindOf(use), static_cast<ValueId>(id), -1};
+      if (FindMean(root)) continue;
       // A reduction that no unit can hold may still be done serially where it is read.
       absl::StatusOr<Needs> needs = NeedsOf(root, true);
       if (!needs.ok()) return needs.status();
@@ -246,6 +248,16 @@ class Builder {
       store_needs_.push_back(*std::move(needs));
     }
     return absl::OkStatus();
+  }
+
+  // A second moment is made where its mean is, which each mean is for one of them.
+  bool FindMean(const StitchRoot& moment) {
+    const ValueId mean = MeanOfMoment(body_, program_, moment.value);
+    if (mean < 0 || !means_.insert(mean).second) return false;
+    needs_[moment.value] = needs_.at(mean);
+    column_phases_[moment.value] = column_phases_.at(mean);
+    moments_[moment.value] = mean;
+    return true;
   }
 
   absl::StatusOr<Needs> NeedsOf(const StitchRoot& root, bool cut) {
@@ -280,7 +292,10 @@ class Builder {
     std::set<ValueId> rows;
     for (const auto& [column, at] : column_phases_) {
       if (at != phase) continue;
-      AddRoot(phase, {StitchRoot::kColumn, column, -1}, needs_.at(column), true, rows);
+      if (means_.count(column) > 0) continue;
+      const auto moment = moments_.find(column);
+      const ValueId mean = moment == moments_.end() ? -1 : moment->second;
+      AddRoot(phase, {StitchRoot::kColumn, column, -1, mean}, needs_.at(column), true, rows);
     }
     for (size_t i = 0; i < store_phases_.size(); ++i) {
       if (store_phases_[i] != phase) continue;
@@ -340,6 +355,8 @@ class Builder {
   IndexVar unit_ = -1, element_ = -1;
   std::map<ValueId, Needs> needs_;  // of reductions
   std::map<ValueId, int> column_phases_;
+  std::map<ValueId, ValueId> moments_;  // with their means
+  std::set<ValueId> means_;             // that are made along with a moment
   std::vector<Needs> store_needs_;
   std::vector<int> store_phases_;
   std::vector<bool> store_cut_;

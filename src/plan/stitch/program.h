@@ -32,6 +32,7 @@ struct StitchRoot {
   enum Kind : uint8_t { kStore, kRow, kColumn, kSegment } kind = kStore;
   ValueId value = -1;  // what is stored, or the reduction
   int output = -1;     // kStore: index of the body's output
+  ValueId mean = -1;   // kColumn: made along with it, where it is the moment about it (moments.h)
 };
 
 // Roots that are computed in one pass over as many elements.

@@ -9,10 +9,11 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int kWarp = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
+constexpr int kMaxColumnCluster = 8;         // that every device takes
 constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any chip of the architecture
 constexpr int kSharedAlignment = 16;
 constexpr int kMaxBlocksPerSm = 32;
@@ -40,9 +41,9 @@ std::string StitchSchedule::Canonical() const {
   ByteWriter w;
   w.U32(kVersion);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
-                    int64_t{vector}, int64_t{chunks}, int64_t{split}, int64_t{keep_inputs},
-                    int64_t{keep_values}, int64_t{keep_alike}, int64_t{hold_bytes},
-                    int64_t{blocks_per_sm}, int64_t{grid}}) {
+                    int64_t{vector}, int64_t{chunks}, int64_t{column_cluster}, int64_t{join_all},
+                    int64_t{split}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
+                    int64_t{hold_bytes}, int64_t{blocks_per_sm}, int64_t{grid}}) {
     w.I64(v);
   }
   return w.Take();
@@ -54,6 +55,8 @@ std::string StitchSchedule::ToString() const {
   if (cluster > 1) absl::StrAppend(&text, " cluster ", cluster);
   absl::StrAppend(&text, " vec ", vector);
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
+  if (column_cluster > 1) absl::StrAppend(&text, " gather ", column_cluster);
+  if (join_all) absl::StrAppend(&text, " join all");
   if (split > 1) absl::StrAppend(&text, " split ", split);
   if (keep_inputs) absl::StrAppend(&text, " keep");
   if (keep_values) absl::StrAppend(&text, "+values");
@@ -78,6 +81,12 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
     return Bound("vector", s.vector, "a power of two up to 16");
   }
   if (s.chunks < 1 || s.chunks > kMaxChunks) return Bound("chunks", s.chunks, "1..32");
+  if (ClusterIndex(s.column_cluster) < 0 || s.column_cluster > kMaxColumnCluster) {
+    return Bound("column_cluster", s.column_cluster, "1, 2, 4 or 8");
+  }
+  if (s.column_cluster > 1 && (s.cluster > 1 || s.owner < 0)) {
+    return Bound("column_cluster", s.column_cluster, "1 without units, or where a cluster has one");
+  }
   if (!IsPowerOfTwo(s.split) || s.split > kWarp || s.unit_threads % s.split != 0) {
     return Bound("split", s.split, "a power of two up to 32 that divides unit_threads");
   }
@@ -90,8 +99,8 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
   if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
     return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
   }
-  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.cluster != 0) {
-    return Bound("grid", s.grid, "a multiple of cluster in 1..1048576");
+  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.LaunchCluster() != 0) {
+    return Bound("grid", s.grid, "a multiple of the launch's cluster in 1..1048576");
   }
   return absl::OkStatus();
 }
@@ -105,9 +114,11 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   StitchSchedule s;
   s.owner = static_cast<int32_t>(r.I64());
   for (int* field :
-       {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks, &s.split}) {
+       {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks, &s.column_cluster}) {
     *field = static_cast<int>(r.I64());
   }
+  s.join_all = r.I64() != 0;
+  s.split = static_cast<int>(r.I64());
   s.keep_inputs = r.I64() != 0;
   s.keep_values = r.I64() != 0;
   s.keep_alike = r.I64() != 0;

@@ -22,6 +22,10 @@ struct StitchSchedule {
   int cluster = 1;         // blocks that share a unit: 1, 2, 4, 8, 16
   int vector = 1;          // elements that a thread takes at once: a power of two
   int chunks = 1;          // without an owner: vectors that a thread takes in one turn
+  int column_cluster = 1;  // blocks whose parts of columns are joined before the grid meets: 1, 2,
+                           // 4, 8; 1 where a cluster shares a unit
+  bool join_all = false;   // parts of columns are joined by each block for itself: blocks then meet
+                           // once a phase instead of twice
   int split = 1;           // neighbouring lanes that share each reduction which a thread would do
                            // alone: a power of two up to 32 that divides unit_threads
   bool keep_inputs = false;  // what a unit reads twice stays in registers
@@ -30,10 +34,12 @@ struct StitchSchedule {
   int hold_bytes = 0;        // of a block's shared memory, where what is kept and read by several
                              // phases waits for the next one: a multiple of 16
   int blocks_per_sm = 1;     // that must fit: bounds the registers of a thread
-  int grid = 1;              // blocks of the launch, a multiple of cluster
+  int grid = 1;              // blocks of the launch, a multiple of LaunchCluster()
 
   bool operator==(const StitchSchedule& o) const;
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
+  // Blocks of a cluster of the launch.
+  int LaunchCluster() const { return cluster > 1 ? cluster : column_cluster; }
   std::string Canonical() const;  // versioned bytes: part of the kernel key
   // One line: "block 256 unit 32 vec 8 keep grid 1056".
   std::string ToString() const;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "src/plan/stitch/columns.h"
+
 namespace sinter {
 namespace {
 
-constexpr uint64_t kAlignment = 256;
-constexpr int64_t kWordBytes = 4;
+constexpr int64_t kWordBytes = 4, kSharedAlignment = 16;
 constexpr int64_t kVectorsAtOnce = 4;  // of one input
-
-uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Largest power of two up to `most` that divides `value`.
 int DividingPower(int64_t value, int most) {
@@ -63,26 +62,6 @@ int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchP
   return static_cast<int>(std::max<int64_t>(1, kVectorsAtOnce / turns));
 }
 
-std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& program,
-                                      const StitchSchedule& schedule, uint64_t* scratch_bytes) {
-  std::vector<ColumnPlace> places;
-  uint64_t end = 0;
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) {
-      for (const StitchRoot& root : loop.roots) {
-        if (root.kind != StitchRoot::kColumn) continue;
-        ColumnPlace place{root.value, loop.elements, end, 0};
-        end += Aligned(static_cast<uint64_t>(loop.elements * schedule.grid * kWordBytes));
-        place.results = end;
-        end += Aligned(static_cast<uint64_t>(loop.elements * kWordBytes));
-        places.push_back(place);
-      }
-    }
-  }
-  *scratch_bytes = end;
-  return places;
-}
-
 int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m) {
   const int64_t units = program.units * (program.units_symbolic ? m : 1);
   const int64_t round = int64_t{schedule.grid} / schedule.cluster * schedule.UnitsPerBlock();
@@ -107,13 +86,8 @@ int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
   const int64_t warps = s.unit_threads / 32;
   const int64_t words = (warps > 1 ? warps : 0) + (s.cluster > 1 ? s.cluster : 0);
   const int64_t rows = 2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
-  int64_t columns = 0;
-  uint64_t scratch = 0;
-  for (const ColumnPlace& place : ColumnPlaces(body, program, s, &scratch)) {
-    const int64_t groups = s.UnitsPerBlock() > 1 ? s.UnitsPerBlock() * place.columns : 0;
-    columns = std::max({columns, groups * kWordBytes, s.block_threads * kWordBytes});
-  }
-  return s.hold_bytes + rows + columns;
+  const int64_t group = (rows + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  return s.hold_bytes + group + LayOutColumns(body, program, s).shared_bytes;
 }
 
 }  // namespace sinter

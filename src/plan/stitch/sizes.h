@@ -22,15 +22,6 @@ int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const Stitc
 // a unit, in phases without reductions of rows or segments.
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase);
 
-// A column reduction's place in the kernel's scratch.
-struct ColumnPlace {
-  ValueId value = -1;
-  int64_t columns = 0;
-  uint64_t parts = 0, results = 0;  // offsets in bytes; a word of 4 bytes each
-};
-std::vector<ColumnPlace> ColumnPlaces(const Chain& body, const StitchProgram& program,
-                                      const StitchSchedule& schedule, uint64_t* scratch_bytes);
-
 // Units (of a block's groups together) that a block takes one after another, at `m` rows.
 int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m);
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
-#include "src/plan/stitch/sizes.h"
+#include "src/plan/stitch/columns.h"
 
 namespace sinter {
 namespace {
@@ -41,9 +41,7 @@ bool StitchSpec::operator==(const StitchSpec& o) const {
 
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule) {
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
-  uint64_t bytes = 0;
-  ColumnPlaces(body, program, schedule, &bytes);
-  return bytes;
+  return LayOutColumns(body, program, schedule).scratch_bytes;
 }
 
 void WriteStitch(const StitchSpec& spec, ByteWriter& w) {

@@ -103,6 +103,24 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
   }
 }
 
+// Column sums that nothing else reads are stored by who joins them: nobody waits for that.
+TEST(StitchSource, NobodyWaitsForColumnsThatAreOnlyStored) {
+  testing::Body body;
+  const ValueId x = body.In({64, 40});
+  const Chain chain = body.Finish({body.Exp(x), body.Reduce(x, {0}, false)});
+  int shared_out = 0;
+  for (const RankedStitch& one : All(chain, 1)) {
+    if (one.schedule.owner < 0) continue;
+    const auto kernel = Generate(SpecOf(chain, one.schedule), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_TRUE(kernel->recipe.cooperative);
+    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"), 1u)
+        << one.schedule.ToString();
+    shared_out += !one.schedule.join_all;
+  }
+  EXPECT_GT(shared_out, 0);
+}
+
 TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
   const Chain body = testing::ColumnsThenRows(64, 32);
   const std::vector<RankedStitch> ranked = All(body, 1);
@@ -113,7 +131,9 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     const size_t phases = MakeStitchProgram(body, one.schedule.owner)->phases.size();
     EXPECT_EQ(kernel->recipe.cooperative, phases > 1);
-    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"), 2 * (phases - 1));
+    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"),
+              (one.schedule.join_all ? 1 : 2) * (phases - 1));
+    EXPECT_EQ(kernel->recipe.cluster[0], static_cast<uint32_t>(one.schedule.LaunchCluster()));
     cooperative += kernel->recipe.cooperative;
   }
   EXPECT_GT(cooperative, 0u);

@@ -200,7 +200,7 @@ TEST(StitchLoad, CountsEachTensorOnce) {
     const StitchLoad load = LoadOf(body, program, one.schedule, 4096);
     EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);
     EXPECT_EQ(load.output_bytes, 4096.0 * 1024 * 2);
-    EXPECT_EQ(load.barriers, 0);
+    EXPECT_EQ(load.column_joins, 0);
     if (one.schedule.keep_inputs) {
       EXPECT_EQ(load.again_bytes, 0);
     }

@@ -127,9 +127,9 @@ inline void ptx_ld_shared__cluster_u32(uint32_t& value, uint32_t address) {
 }
 inline void ptx_griddepcontrol_launch_dependents() {}
 inline void ptx_griddepcontrol_wait() {}
-inline void ptx_atom_inc_acq_rel_gpu_global_u32(unsigned& old, unsigned* counter, unsigned most) {
+inline void ptx_atom_add_acq_rel_gpu_global_u32(unsigned& old, unsigned* counter, unsigned more) {
   old = *counter;
-  *counter = old >= most ? 0 : old + 1;
+  *counter = old + more;
 }
 inline void ptx_ld_relaxed_gpu_global_u32(unsigned& seen, const unsigned* word) { seen = *word; }
 inline void ptx_ld_acquire_gpu_global_u32(unsigned& seen, const unsigned* word) {

@@ -18,13 +18,15 @@ namespace {
 
 constexpr int kThreads = 256, kBlocks = 4, kTurns = 3;  // most of a block, a cluster, a launch
 constexpr int64_t kElements = 1 << 11;
-const char* const kKinds[] = {"segments", "hold",  "phases", "split", "cluster", "values", "warps",
-                              "alike",    "lanes", "block",  "flat",  "warp",    "thread"};
+const char* const kKinds[] = {"segments", "hold",  "phases", "split", "cluster",
+                              "values",   "warps", "gather", "alike", "join all",
+                              "lanes",    "block", "flat",   "warp",  "thread"};
 
 StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
   StitchSpec spec;
   spec.body = body;
-  schedule.grid = std::min(schedule.grid / schedule.cluster, kTurns) * schedule.cluster;
+  schedule.grid =
+      std::min(schedule.grid / schedule.LaunchCluster(), kTurns) * schedule.LaunchCluster();
   spec.schedule = schedule;
   for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) spec.operands.push_back({i, 0});
   return spec;
@@ -42,7 +44,7 @@ class Cases {
       const std::string kind = kKinds[next_++ % std::size(kKinds)];
       for (const RankedStitch& one : *ranked) {
         const StitchSchedule& s = one.schedule;
-        if (s.block_threads > kThreads || s.cluster > kBlocks) continue;
+        if (s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
         if (KindsOf(body, s).count(kind) == 0) continue;
         cases_.push_back({absl::StrCat(name, " ", kind), SpecOf(body, s), m});
         --count;
@@ -68,6 +70,7 @@ void AddComposed(Cases* cases) {
   cases->Add("rope", testing::NormRope(3, 4, 2, 16), 0, kAll);
   cases->Add("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, kAll);
   cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
+  cases->Add("batchnorm far from zero", testing::BatchNorm(61, 24, 64), 0, 3);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 
@@ -93,6 +96,8 @@ std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   }
   if (s.split > 1) kinds.insert("split");
   if (s.hold_bytes > 0) kinds.insert("hold");
+  if (s.column_cluster > 1) kinds.insert("gather");
+  if (s.join_all) kinds.insert("join all");
   if (s.owner < 0) {
     kinds.insert("flat");
     return kinds;

@@ -18,7 +18,7 @@ struct KernelCase {
 };
 
 // What a schedule is an example of: "flat", "thread", "lanes", "warp", "warps", "block", "cluster",
-// "inputs", "values", "alike", "phases", "split", "hold", "segments".
+// "inputs", "values", "alike", "phases", "split", "hold", "segments", "gather", "join all".
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& schedule);
 
 struct CaseOptions {

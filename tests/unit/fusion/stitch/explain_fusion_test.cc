@@ -108,6 +108,29 @@ TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
   }
 }
 
+// Halves that change places again and again.
+Chain ManyConcatenations(int times) {
+  testing::Graph g;
+  ValueId x = g.In(DType::kF32, {64, 96});
+  for (int i = 0; i < times; ++i) {
+    const ValueId low = *g.builder().Slice(x, {0, 0}, {Dim::Constant(64), Dim::Constant(48)});
+    const ValueId high = *g.builder().Slice(x, {0, 48}, {Dim::Constant(64), Dim::Constant(96)});
+    x = *g.builder().Concat({g.Un(UnaryKind::kExp, high), low}, 1);
+  }
+  g.Out(x);
+  return g.Finish();
+}
+
+TEST(ExplainFusion, NamesBodiesThatTakeTooLongToCompile) {
+  const FusionResult result = PlansOf(ManyConcatenations(40), 1);
+  ASSERT_GT(result.chosen.kernels.size(), 1u);
+  const FusionPicture picture = ExplainFusion(result.chosen, H200());
+  const auto too_long = [](const ApartKernels& pair) {
+    return absl::StrContains(pair.why, "concatenations take a compiler too long");
+  };
+  EXPECT_TRUE(std::any_of(picture.apart.begin(), picture.apart.end(), too_long));
+}
+
 TEST(ExplainFusion, TellsPackedPartsThatAreAlikeOnce) {
   const FusionResult result = PlansOf(testing::AdamOver({30000, 50000, 77777, 20000}), 1);
   const FusionPicture picture = ExplainFusion(result.chosen, H200());

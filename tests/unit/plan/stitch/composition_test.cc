@@ -1,7 +1,10 @@
 // Which composition a schedule means for a body's hand-overs.
 #include "src/plan/stitch/composition.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/unit/plan/stitch/bodies.h"
 
 namespace sinter {
@@ -40,6 +43,35 @@ TEST(CompositionsOf, SendsColumnsThroughTheGridAndWhatNobodySharesThroughThreads
   EXPECT_EQ(Of(body, row, column, 32, 1), Composition::kGrid);
   EXPECT_EQ(Of(body, row, row, 32, 1), Composition::kWarp);
   EXPECT_EQ(Of(body, -1, column, 32, 1), Composition::kThread) << "each thread for itself";
+}
+
+TEST(CompositionsOf, LanesJoinWhatTheyShareOfAnElement) {
+  const Chain body = testing::PooledAttention(5, 21, 12, false);
+  const StitchProgram flat = *MakeStitchProgram(body, -1);
+  StitchSchedule s;
+  const auto shared_ones = [&](int split) {
+    s.split = split;
+    const std::vector<Composition> list = CompositionsOf(body, flat, s);
+    return std::count(list.begin(), list.end(), Composition::kWarp);
+  };
+  EXPECT_EQ(shared_ones(1), 0);
+  EXPECT_GT(shared_ones(8), 0);
+}
+
+TEST(CompositionsOf, SegmentsStayInTheirWarp) {
+  const Chain body = testing::NormRope(3, 4, 2, 16);
+  int segments = 0;
+  for (const ValueId owner : OwnerCandidates(body)) {
+    const auto program = MakeStitchProgram(body, owner);
+    if (!program.ok()) continue;
+    const std::vector<Composition> list = CompositionsOf(body, *program, StitchSchedule());
+    for (size_t id = 0; id < list.size(); ++id) {
+      if (program->uses[id] != ReduceUse::kSegment) continue;
+      EXPECT_EQ(list[id], Composition::kWarp) << id;
+      ++segments;
+    }
+  }
+  EXPECT_GT(segments, 0);
 }
 
 TEST(CompositionsOf, HasAName) {

@@ -1,9 +1,12 @@
 // Sizes: vectors that divide, turns, scratch that does not overlap, shared memory by hand.
 #include "src/plan/stitch/sizes.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/plan/stitch/columns.h"
 #include "src/plan/stitch/spec.h"
 #include "tests/unit/plan/stitch/bodies.h"
 
@@ -81,30 +84,76 @@ TEST(StitchSizes, BlocksTakeTheirUnitsInRounds) {
   EXPECT_EQ(UnitRounds(program, s, 3), 150);
 }
 
-TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
-  Body body;
-  const ValueId x = body.In({64, 40});
-  const Chain chain = body.Finish(
-      {body.Reduce(x, {0}, false), body.Reduce(body.Exp(x), {0}, false, ReduceKind::kMax)});
-  StitchSchedule s;
-  s.owner = OwnerCandidates(chain)[1];
-  s.grid = 33;
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner);
-  ASSERT_TRUE(program.ok()) << program.status();
-  uint64_t bytes = 0;
-  const std::vector<ColumnPlace> places = ColumnPlaces(chain, *program, s, &bytes);
-  ASSERT_EQ(places.size(), 2u);
-  uint64_t end = 0;
-  for (const ColumnPlace& place : places) {
-    EXPECT_EQ(place.columns, 40);
-    EXPECT_EQ(place.parts % 16, 0u);
-    EXPECT_EQ(place.results % 16, 0u);
-    EXPECT_GE(place.parts, end);
-    EXPECT_GE(place.results, place.parts + 40 * 33 * 4);
-    end = place.results + 40 * 4;
+// What must not overlap: where it begins, how long it is.
+using Room = std::pair<int64_t, int64_t>;
+
+void ExpectApart(std::vector<Room> rooms, int64_t bytes) {
+  std::sort(rooms.begin(), rooms.end());
+  int64_t end = 0;
+  for (const auto& [begin, size] : rooms) {
+    EXPECT_EQ(begin % 16, 0);
+    EXPECT_GE(begin, end);
+    end = begin + size;
   }
   EXPECT_GE(bytes, end);
-  EXPECT_EQ(*StitchScratchBytes(chain, s), bytes);
+}
+
+TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
+  constexpr int64_t kColumns = 37, kResult = kColumns * 4;
+  Body body;
+  const ValueId x = body.In({64, kColumns});
+  const ValueId mean = body.Reduce(x, {0}, true, ReduceKind::kMean);
+  const ValueId square = body.Take(body.b.Unary(UnaryKind::kSquare, body.Sub(mean, x)));
+  const Chain chain =
+      body.Finish({body.Exp(body.Reduce(square, {0}, false)), body.Exp(mean),
+                   body.Exp(body.Reduce(body.Exp(x), {0}, false, ReduceKind::kMax))});
+  StitchSchedule s;
+  s.owner = OwnerCandidates(chain)[1];
+  s.unit_threads = 64;
+  s.grid = 32;
+  const StitchProgram program = *MakeStitchProgram(chain, s.owner);
+  for (const int cluster : {1, 4}) {
+    for (const bool all : {false, true}) {
+      s.column_cluster = cluster;
+      s.join_all = all;
+      const ColumnLayout layout = LayOutColumns(chain, program, s);
+      ASSERT_EQ(layout.places.size(), 2u);
+      std::vector<Room> scratch, shared = {{0, s.block_threads * 4}};
+      for (const ColumnPlace& place : layout.places) {
+        const int64_t part = kColumns * (place.mean >= 0 ? 16 : 4);
+        scratch.push_back({static_cast<int64_t>(place.parts), part * s.grid / cluster});
+        if (cluster > 1) shared.push_back({place.block_part, part});
+        std::vector<Room>& results = all ? shared : scratch;
+        results.push_back({place.results, kResult});
+        if (place.mean >= 0) results.push_back({place.mean_results, kResult});
+      }
+      ExpectApart(scratch, static_cast<int64_t>(layout.scratch_bytes));
+      ExpectApart(shared, layout.shared_bytes);
+      EXPECT_EQ(*StitchScratchBytes(chain, s), layout.scratch_bytes);
+    }
+  }
+}
+
+TEST(StitchSizes, WhoJoinsColumnsStoresThoseThatAreOutputs) {
+  Body body;
+  const ValueId x = body.In({64, 40});
+  const ValueId sums = body.Reduce(x, {0}, false);
+  const Chain chain = body.Finish({sums, body.Exp(sums)});
+  StitchSchedule s;
+  s.owner = OwnerCandidates(chain)[1];
+  const StitchProgram program = *MakeStitchProgram(chain, s.owner);
+  EXPECT_EQ(LayOutColumns(chain, program, s).places[0].output, 0);
+  EXPECT_FALSE(OnlyStoresColumns(chain, program, program.phases.back())) << "and the exponential";
+  s.join_all = true;
+  EXPECT_EQ(LayOutColumns(chain, program, s).places[0].output, -1) << "every block has them";
+
+  Body gaps;
+  OutputOptions options;
+  options.strides = {{2, 0}};
+  const ValueId placed = gaps.Reduce(gaps.In({64, 40}), {0}, false);
+  EXPECT_TRUE(gaps.b.Output(placed, options).ok());
+  const Chain with_gaps = *gaps.b.Finish();
+  EXPECT_EQ(ColumnOutput(with_gaps, with_gaps.outputs()[0].value), -1);
 }
 
 TEST(StitchSizes, NoScratchWithoutColumns) {
