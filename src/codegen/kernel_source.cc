@@ -18,8 +18,11 @@ struct KernelNames {
   const char* entry;
 };
 
-KernelNames NamesOf(Dataflow dataflow) {
-  switch (dataflow) {
+KernelNames NamesOf(const Schedule& s) {
+  if (s.clusters_n > 1)
+    return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
+            "sinter_clusters_exchange"};
+  switch (s.dataflow) {
     case Dataflow::kProduct:
       return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
     case Dataflow::kGridExchange:
@@ -112,6 +115,8 @@ const char* ParameterName(Role role) {
       return "exchange";
     case Role::kResidual:
       return "residual";
+    case Role::kParts:
+      return "parts";
     case Role::kCount:
       break;
   }
@@ -129,6 +134,11 @@ std::string FunctionArguments(const KernelSpec& spec) {
                       Bool(ResidualAligned(spec)), ">");
 }
 
+const char* PointerType(Role role) {
+  if (role == Role::kParts) return "float* ";
+  return role == Role::kOut || role == Role::kC ? "u16* " : "const u16* ";
+}
+
 std::string EntryText(const KernelSpec& spec) {
   const KernelParameters parameters = ParametersOf(spec);
   const Schedule& s = spec.schedule;
@@ -138,8 +148,7 @@ std::string EntryText(const KernelSpec& spec) {
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
-    const bool written = role == Role::kOut || role == Role::kC;
-    list.push_back(absl::StrCat(written ? "u16* " : "const u16* ", ParameterName(role)));
+    list.push_back(absl::StrCat(PointerType(role), ParameterName(role)));
     fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
   }
   if (parameters.workspace) {
@@ -154,9 +163,8 @@ std::string EntryText(const KernelSpec& spec) {
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
-      ThreadsOf(s), EntryName(s.dataflow), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s.dataflow).function,
-      FunctionArguments(spec));
+      ThreadsOf(s), EntryName(s), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
+      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s).function, FunctionArguments(spec));
 }
 
 // Of a matrix of the output's extents: 16-byte groups of columns lie on 16 bytes.
@@ -168,7 +176,7 @@ bool RowsAligned(const KernelSpec& spec, Role role) {
 
 }  // namespace
 
-const char* EntryName(Dataflow dataflow) { return NamesOf(dataflow).entry; }
+const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry; }
 
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
@@ -196,15 +204,16 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.residual != Residual::kNone) list.pointers.push_back(Role::kResidual);
   list.pointers.push_back(Role::kOut);
   if (grid_exchange) list.pointers.push_back(Role::kC);
-  list.workspace = grid_exchange;
+  if (spec.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
+  list.workspace = IsCooperative(spec.schedule);
   return list;
 }
 
 std::string KernelSource(const KernelSpec& spec) {
   return absl::StrCat(
       "// ", spec.problem.ToString(), "\n// ", spec.schedule.ToString(), "\n#include \"",
-      NamesOf(spec.schedule.dataflow).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
-      ConfigText(spec), "static_assert(", NamesOf(spec.schedule.dataflow).types,
+      NamesOf(spec.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
+      ConfigText(spec), "static_assert(", NamesOf(spec.schedule).types,
       "<Config>::Layout::kBytes == ", SizesOf(spec.problem, spec.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(spec),
       "\n}  // namespace sinter\n");

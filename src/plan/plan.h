@@ -32,12 +32,13 @@ enum class Role : uint8_t {
   kOut = 7,
   kC = 8,
   kResidual = 9,
+  kParts = 10,  // f32 parts of E, of blocks whose clusters share an M tile
   kCount
 };
 absl::string_view NameOf(Role role);
 
 // Where a kernel finds a role: a plan buffer (inputs then outputs in canonical order,
-// kWorkspaceBuffer for C) and an offset.
+// kWorkspaceBuffer for C and parts) and an offset.
 struct OperandBinding {
   Role role = Role::kA;
   int buffer = 0;
@@ -53,7 +54,7 @@ struct KernelSpec {
   FfnProblem problem;
   Schedule schedule;
   std::vector<OperandBinding> operands;
-  uint64_t workspace_flags_offset = 0;  // ready flags of kGridExchange; the barrier of a stitch
+  uint64_t workspace_flags_offset = 0;  // flags of cooperative schedules; the barrier of a stitch
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
   bool constant_rows = false;    // the product has problem.bucket rows, whatever the launch's m

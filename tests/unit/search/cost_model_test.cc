@@ -153,7 +153,7 @@ TEST(CostModel, CountsBytesOfEveryLevel) {
   EXPECT_EQ(load.shared_bytes, 8 * 256.0 * (176 + 2 * 112));
   EXPECT_EQ(load.flop, 2.0 * 128 * 48 * 1024);
   const ProductLoad second =
-      LoadOf(SecondDims(m.problem, s.dataflow), m.problem, s, s.second, s.grid, model);
+      LoadOf(SecondDims(m.problem, s), m.problem, s, s.second, s.grid, model);
   EXPECT_EQ(second.steps, 12);
   EXPECT_EQ(second.hbm_bytes, 2.0 * 3072 * 1024) << "C stays in L2";
 }
