@@ -128,11 +128,33 @@ TEST(Space, WidthsShareColumnsEvenly) {
   EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
 }
 
+TEST(Space, ClustersShareMTilesOnlyUnderACooperativeLaunch) {
+  const DeviceModel model = H200();
+  for (const bool allowed : {true, false}) {
+    SearchOptions options;
+    options.allow_cooperative = allowed;
+    int ranges = 0, most = 0;
+    const FfnProblem p = Ffn(false, 3072, 768, 768);
+    EnumerateSpace(p, model, options, [&](const Schedule& s) {
+      if (s.clusters_n == 1) return;
+      ++ranges;
+      most = std::max(most, s.clusters_n);
+      EXPECT_TRUE(IsCooperative(s));
+      EXPECT_GE(int64_t{s.first.block_n} * s.cluster * s.clusters_n, p.n);
+      EXPECT_LT(int64_t{s.first.block_n} * s.cluster * (s.clusters_n - 1), p.n);
+    });
+    EXPECT_EQ(ranges > 100, allowed) << ranges;
+    EXPECT_LE(ranges, 2000);
+    EXPECT_EQ(most, allowed ? 16 : 0);
+  }
+}
+
 TEST(Space, UsesAllButFewOfTheSmsForTheTableProblems) {
   const DeviceModel model = H200();
   for (const NamedProblem& np : TableProblems(Layout::kOI)) {
     if (np.problem.WeightBytes() < 4e6) continue;
     const Schedule s = SearchSchedules(np.problem, model, {})->ranked[0].schedule;
+    if (s.clusters_n > 1) continue;  // each further cluster is one more part of E to add
     EXPECT_GE(s.grid, 84) << np.id << " " << s.ToString();
   }
 }
