@@ -264,7 +264,7 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
   }
   if (options.allow_cooperative) space.GridExchanges();
   space.ClusterExchanges();
-  if (options.allow_cooperative) space.ClusterRanges();
+  if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();
 }
 
 }  // namespace sinter

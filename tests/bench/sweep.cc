@@ -41,7 +41,9 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& probl
     SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model, search));
     return std::move(found.ranked);
   }
-  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model));
+  SearchOptions with_ranges;
+  with_ranges.cluster_ranges = true;
+  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, with_ranges));
   for (const PlacedSchedule& placed : space.schedules) {
     if (first.size() == static_cast<size_t>(top)) break;
     if (placed.ranked.schedule.clusters_n > 1) first.push_back(placed.ranked);

@@ -218,12 +218,14 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
 
 std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
+  SearchOptions options;
+  options.cluster_ranges = true;
   for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
     for (const FfnProblem& p : ProblemsOf(file)) {
       double best_us = 0;
       int64_t most = 0;
       Schedule best, largest;
-      EnumerateSpace(p, model, SearchOptions(), [&](const Schedule& s) {
+      EnumerateSpace(p, model, options, [&](const Schedule& s) {
         if (s.clusters_n == 1 || !CheckSchedule(p, s, model).ok()) return;
         const double us = Predict(p, s, model).total_us;
         const int64_t part = int64_t{s.block_m} * s.second.block_n;

@@ -1,16 +1,13 @@
 // Clusters that share M tiles by ranges of N: schedules over the whole space, rows that end
 // anywhere, launches one behind another on one workspace, with and without pauses; spins trap.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/ffn_plans.h"
-#include "src/reference/parallel.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -48,50 +45,40 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, wide};
 }
 
-std::vector<Schedule> SchedulesOf(const Chain& chain, const DeviceModel& model, int64_t rows,
-                                  size_t count) {
-  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), BucketOf(rows));
+std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, int64_t rows,
+                          size_t count) {
+  const int64_t bucket = BucketOf(rows);
+  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
+  SearchOptions options;
+  options.cluster_ranges = true;
   std::vector<Schedule> ranges;
-  for (const Schedule& s : LegalSchedules(problem, model, Dataflow::kClusterExchange)) {
+  for (const Schedule& s : LegalSchedules(problem, model, Dataflow::kClusterExchange, options)) {
     if (s.clusters_n > 1) ranges.push_back(s);
   }
-  return Spread(ranges, count);
+  std::vector<Plan> plans;
+  for (const Schedule& s : Spread(ranges, count)) {
+    plans.push_back(FusedPlanOf(chain, bucket, s).value());
+  }
+  return plans;
 }
 
 class Clusters : public GpuTest {
  protected:
-  static std::vector<absl::StatusOr<LoadedPlanPtr>> Build(const std::shared_ptr<const Chain>& chain,
-                                                          int64_t rows,
-                                                          const std::vector<Schedule>& schedules,
-                                                          bool jitter) {
-    BuildOptions options;
-    options.codegen.trap_spins = true;
-    options.codegen.jitter = jitter;
-    std::vector<absl::StatusOr<LoadedPlanPtr>> built(schedules.size(), absl::UnknownError(""));
-    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    reference::ParallelFor(threads, static_cast<int64_t>(schedules.size()), 1,
-                           [&](int64_t begin, int64_t end) {
-                             for (int64_t i = begin; i < end; ++i) {
-                               const auto at = static_cast<size_t>(i);
-                               const auto plan = FusedPlanOf(*chain, BucketOf(rows), schedules[at]);
-                               if (plan.ok()) built[at] = BuildPlan(ports(), chain, *plan, options);
-                             }
-                           });
-    return built;
-  }
-
   static void RunAll(int64_t rows, bool jitter) {
     size_t ran = 0, refused = 0;
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Schedule> schedules =
-          SchedulesOf(*chain, ports().model, rows, jitter ? kPaused : kSchedules);
-      ASSERT_FALSE(schedules.empty()) << NameOf(spec);
-      const auto built = Build(chain, rows, schedules, jitter);
+      const std::vector<Plan> plans =
+          PlansOf(*chain, ports().model, rows, jitter ? kPaused : kSchedules);
+      ASSERT_FALSE(plans.empty()) << NameOf(spec);
+      BuildOptions options;
+      options.codegen.trap_spins = true;
+      options.codegen.jitter = jitter;
+      const auto built = BuildPlans(ports(), chain, plans, options);
       const auto data = DeviceChain::Make(ports(), *chain, rows, 23);
       ASSERT_OK(data);
-      for (size_t i = 0; i < schedules.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(NameOf(spec), " ", schedules[i].ToString()));
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
         // A test build may need more registers than there are.
         if (!built[i].ok()) {
           std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());

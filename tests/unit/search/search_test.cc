@@ -128,11 +128,14 @@ TEST(Space, WidthsShareColumnsEvenly) {
   EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
 }
 
-TEST(Space, ClustersShareMTilesOnlyUnderACooperativeLaunch) {
+TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
   const DeviceModel model = H200();
-  for (const bool allowed : {true, false}) {
+  for (const auto& [asked, cooperative] :
+       {std::make_pair(true, true), {true, false}, {false, true}}) {
+    const bool allowed = asked && cooperative;
     SearchOptions options;
-    options.allow_cooperative = allowed;
+    options.allow_cooperative = cooperative;
+    options.cluster_ranges = asked;
     int ranges = 0, most = 0;
     const FfnProblem p = Ffn(false, 3072, 768, 768);
     EnumerateSpace(p, model, options, [&](const Schedule& s) {
@@ -154,7 +157,6 @@ TEST(Space, UsesAllButFewOfTheSmsForTheTableProblems) {
   for (const NamedProblem& np : TableProblems(Layout::kOI)) {
     if (np.problem.WeightBytes() < 4e6) continue;
     const Schedule s = SearchSchedules(np.problem, model, {})->ranked[0].schedule;
-    if (s.clusters_n > 1) continue;  // each further cluster is one more part of E to add
     EXPECT_GE(s.grid, 84) << np.id << " " << s.ToString();
   }
 }
