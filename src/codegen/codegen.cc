@@ -122,7 +122,7 @@ absl::StatusOr<GeneratedKernel> GenerateProducts(const KernelSpec& spec, const D
   SINTER_RETURN_IF_ERROR(CheckOperands(spec));
   GeneratedKernel kernel;
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(spec));
-  kernel.request.name = absl::StrCat(EntryName(spec.schedule.dataflow), ".cu");
+  kernel.request.name = absl::StrCat(EntryName(spec.schedule), ".cu");
   kernel.request.source = KernelSource(spec);
   return kernel;
 }

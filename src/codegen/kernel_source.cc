@@ -19,8 +19,11 @@ struct KernelNames {
   const char* entry;
 };
 
-KernelNames NamesOf(Dataflow dataflow) {
-  switch (dataflow) {
+KernelNames NamesOf(const Schedule& s) {
+  if (s.clusters_n > 1)
+    return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
+            "sinter_clusters_exchange"};
+  switch (s.dataflow) {
     case Dataflow::kProduct:
       return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
     case Dataflow::kGridExchange:
@@ -117,6 +120,8 @@ const char* ParameterName(Role role) {
       return "factor";
     case Role::kFactor2:
       return "factor2";
+    case Role::kParts:
+      return "parts";
     case Role::kCount:
       break;
   }
@@ -156,8 +161,9 @@ std::string FunctionArguments(const KernelSpec& spec) {
   return absl::StrJoin(list, ", ");
 }
 
-const char* TypeName(const KernelSpec& spec, Role role) {
+const char* PointerType(const KernelSpec& spec, Role role) {
   const FfnProblem& p = spec.problem;
+  if (role == Role::kParts) return "float* ";
   if (role == Role::kOut || role == Role::kC) return "u16* ";
   const bool single = (role == Role::kFactor1 && p.scaling1.rows == RowFactor::kF32) ||
                       (role == Role::kFactor2 && p.scaling2.rows == RowFactor::kF32);
@@ -173,7 +179,7 @@ std::string EntryText(const KernelSpec& spec) {
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
-    list.push_back(absl::StrCat(TypeName(spec, role), ParameterName(role)));
+    list.push_back(absl::StrCat(PointerType(spec, role), ParameterName(role)));
     fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
   }
   if (parameters.workspace) {
@@ -196,9 +202,8 @@ std::string EntryText(const KernelSpec& spec) {
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
-      ThreadsOf(s), EntryName(s.dataflow), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s.dataflow).function,
-      FunctionArguments(spec));
+      ThreadsOf(s), EntryName(s), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
+      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s).function, FunctionArguments(spec));
 }
 
 // Of a matrix of the output's extents: 16-byte groups of columns lie on 16 bytes.
@@ -210,7 +215,7 @@ bool RowsAligned(const KernelSpec& spec, Role role) {
 
 }  // namespace
 
-const char* EntryName(Dataflow dataflow) { return NamesOf(dataflow).entry; }
+const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry; }
 
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
@@ -240,15 +245,16 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.scaling2.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (grid_exchange) list.pointers.push_back(Role::kC);
-  list.workspace = grid_exchange;
+  if (spec.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
+  list.workspace = IsCooperative(spec.schedule);
   return list;
 }
 
 std::string KernelSource(const KernelSpec& spec) {
   return absl::StrCat(
       "// ", spec.problem.ToString(), "\n// ", spec.schedule.ToString(), "\n#include \"",
-      NamesOf(spec.schedule.dataflow).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
-      ConfigText(spec), "static_assert(", NamesOf(spec.schedule.dataflow).types,
+      NamesOf(spec.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
+      ConfigText(spec), "static_assert(", NamesOf(spec.schedule).types,
       "<Config>::Layout::kBytes == ", SizesOf(spec.problem, spec.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(spec),
       "\n}  // namespace sinter\n");

@@ -10,8 +10,9 @@
 
 namespace sinter {
 
-// "sinter_product", "sinter_grid_exchange" or "sinter_cluster_exchange".
-const char* EntryName(Dataflow dataflow);
+// "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange" or, with several clusters an
+// M tile, "sinter_clusters_exchange".
+const char* EntryName(const Schedule& schedule);
 
 // Threads of a block: the producer warpgroup and the consumers.
 int ThreadsOf(const Schedule& schedule);
@@ -20,7 +21,7 @@ int ThreadsOf(const Schedule& schedule);
 struct KernelParameters {
   std::vector<Role> maps;  // tensor maps
   std::vector<Role>
-      pointers;  // device pointers; kC stands for the workspace's C, written by plain stores
+      pointers;  // device pointers; kC and kParts are the workspace's, written by plain stores
   bool workspace = false;  // the workspace header follows the pointers
 };
 KernelParameters ParametersOf(const KernelSpec& spec);

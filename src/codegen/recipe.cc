@@ -112,12 +112,12 @@ ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
   LaunchRecipe recipe;
-  recipe.entry = EntryName(s.dataflow);
+  recipe.entry = EntryName(s);
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(ThreadsOf(s)), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
   recipe.shared_bytes = static_cast<uint32_t>(SizesOf(spec.problem, s).shared_bytes);
-  recipe.cooperative = s.dataflow == Dataflow::kGridExchange;
+  recipe.cooperative = IsCooperative(s);
   recipe.pdl = true;
   const KernelParameters parameters = ParametersOf(spec);
   for (Role role : parameters.maps) {

@@ -68,6 +68,7 @@ class Binder {
     if (spec->schedule.dataflow == Dataflow::kGridExchange) {
       Intermediate(Role::kC, segment.begin, spec);
     }
+    if (spec->schedule.clusters_n > 1) Parts(spec);
   }
 
  private:
@@ -79,6 +80,15 @@ class Binder {
     const WorkspaceRegion region = RegionOf(view_, bucket_, product);
     spec->operands.push_back({role, kWorkspaceBuffer, region.offset, StepAt(product).n});
     plan_.workspace_bytes = std::max(plan_.workspace_bytes, region.end());
+  }
+
+  // Behind the results: parts are no result, and may be larger than any.
+  void Parts(KernelSpec* spec) {
+    uint64_t offset = kWorkspaceFlagBytes;
+    for (int r = 0; r < kRegions; ++r) offset += RegionBytes(view_, bucket_, r);
+    spec->operands.push_back({Role::kParts, kWorkspaceBuffer, offset, 0});
+    const auto bytes = static_cast<uint64_t>(SizesOf(spec->problem, spec->schedule).parts_bytes);
+    plan_.workspace_bytes = std::max(plan_.workspace_bytes, offset + bytes);
   }
 
   const ProductsView& view_;

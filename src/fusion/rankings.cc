@@ -13,9 +13,7 @@ namespace sinter {
 namespace {
 
 // A cooperative launch waits for all that went before it.
-bool HasProgrammaticEdge(const Schedule& schedule) {
-  return schedule.dataflow != Dataflow::kGridExchange;
-}
+bool HasProgrammaticEdge(const Schedule& schedule) { return !IsCooperative(schedule); }
 
 std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
                                           const DeviceModel& model) {

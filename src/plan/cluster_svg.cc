@@ -132,6 +132,9 @@ std::string ClusterText(const KernelPicture& k) {
                   k.stages, " stages of ", SizeText(AsDouble(k.stage_bytes)), ", shared memory ",
                   SizeText(AsDouble(k.shared_bytes)), " to scale");
   for (const ProductPicture& p : k.products) {
+    if (p.clusters > 1)
+      absl::StrAppend(&text, "; parts of ", p.result.name, " from ", p.clusters,
+                      " clusters are added over L2");
     if (p.split_k < 2) continue;
     absl::StrAppend(&text, "; parts of ", p.result.name, " from ", p.split_k, " blocks are added");
   }

@@ -22,6 +22,14 @@ constexpr DataflowRow kRows[] = {
      "a cluster owns an M tile and all of N: C stays inside the cluster", Medium::kDsm,
      "dsm_shuffle", false, true, true},
 };
+constexpr DataflowRow kRanges = {
+    Dataflow::kClusterExchange,
+    "clusters own ranges of N of an M tile: C stays inside, parts of E are added through L2",
+    Medium::kDsm,
+    "dsm_shuffle",
+    false,
+    true,
+    true};
 constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
                                   "a dataflow that has no drawing",
                                   Medium::kNone,
@@ -105,7 +113,10 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
   out->split_k = tile.split_k;
   out->share = s.share;
   out->row_tiles = CeilDiv(spec.problem.bucket, s.block_m);
-  out->column_tiles = row.cluster_owns_rows ? s.cluster : CeilDiv(columns, tile.block_n);
+  out->column_tiles = CeilDiv(columns, tile.block_n);
+  if (row.cluster_owns_rows) {
+    out->column_tiles = CeilDiv(out->column_tiles, s.cluster) * s.cluster;
+  }
   if (row.persistent) {
     const int64_t blocks = tile.split_k * TilesM(s.share) * TilesN(s.share);
     const int64_t groups = std::max<int64_t>(1, s.grid / std::max<int64_t>(1, blocks));
@@ -139,6 +150,7 @@ ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.operands = {Weights("W2", p.l, p.n, p)};
   product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";
   product.k = p.n;
+  product.clusters = spec.schedule.clusters_n;
   FillTiles(spec, row, spec.schedule.second, p.l, &product);
   return product;
 }
@@ -196,10 +208,14 @@ const DataflowRow& RowOf(Dataflow dataflow) {
   return kUnknown;
 }
 
+const DataflowRow& RowOf(const Schedule& schedule) {
+  return schedule.clusters_n > 1 ? kRanges : RowOf(schedule.dataflow);
+}
+
 KernelPicture PictureOf(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
   KernelPicture picture;
-  picture.row = &RowOf(s.dataflow);
+  picture.row = &RowOf(s);
   picture.products.push_back(FirstProduct(spec, *picture.row));
   if (spec.problem.products == 2) {
     picture.hand_overs.push_back(HandOverOf(spec, *picture.row));
@@ -208,6 +224,7 @@ KernelPicture PictureOf(const KernelSpec& spec) {
   picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
   picture.blocks = s.grid;
   picture.cluster = std::max(1, s.cluster);
+  picture.clusters_n = s.clusters_n;
   picture.warpgroups_m = s.warpgroups_m;
   picture.warpgroups_n = s.warpgroups_n;
   FillShared(s, SizesOf(spec.problem, s), &picture);

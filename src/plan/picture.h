@@ -30,6 +30,8 @@ struct DataflowRow {
 
 // The row of `dataflow`; a row that says nothing for a value without one. Never fails.
 const DataflowRow& RowOf(Dataflow dataflow);
+// The same; of a cluster exchange by several clusters an M tile, its own row.
+const DataflowRow& RowOf(const Schedule& schedule);
 
 struct MatrixPicture {
   std::string name;  // "A", "W1", "Wup", "W2", "C", "E"
@@ -45,6 +47,7 @@ struct ProductPicture {
   int64_t tile_rows = 0, tile_columns = 0, k = 0;
   int width = 1;               // weight matrices side by side
   int split_k = 1;             // blocks that share a tile's K and add their parts through DSM
+  int clusters = 1;            // clusters that share a tile's K and add their parts through L2
   Share share = Share::kNone;  // what two blocks with neighbouring tiles load together
   int64_t row_tiles = 0, column_tiles = 0;
   int64_t turns = 1;  // tiles that a group of blocks takes, one after another
@@ -68,6 +71,7 @@ struct KernelPicture {
   std::vector<HandOver> hand_overs;  // one between each two products
   std::string result_to;             // "HBM", or "L2" when another kernel of the plan reads it
   int64_t blocks = 0, cluster = 1;
+  int64_t clusters_n = 1;  // clusters that share an M tile, by ranges of N
   int warpgroups_m = 1, warpgroups_n = 1;
   int stages = 0;
   int64_t stage_bytes = 0;

@@ -21,8 +21,9 @@ absl::string_view NameOf(KernelFamily family) {
 }
 
 absl::string_view NameOf(Role role) {
-  constexpr absl::string_view kNames[] = {"a",  "w1",  "w_up", "b1",       "b_up",    "w2",
-                                          "b2", "out", "c",    "residual", "factor1", "factor2"};
+  constexpr absl::string_view kNames[] = {"a",       "w1",      "w_up", "b1", "b_up",
+                                          "w2",      "b2",      "out",  "c",  "residual",
+                                          "factor1", "factor2", "parts"};
   const auto index = static_cast<size_t>(role);
   return index < static_cast<size_t>(Role::kCount) ? kNames[index] : "invalid";
 }

@@ -34,12 +34,13 @@ enum class Role : uint8_t {
   kResidual = 9,
   kFactor1 = 10,
   kFactor2 = 11,
+  kParts = 12,  // f32 parts of E, of blocks whose clusters share an M tile
   kCount
 };
 absl::string_view NameOf(Role role);
 
 // Where a kernel finds a role: a plan buffer (inputs then outputs in canonical order,
-// kWorkspaceBuffer for C) and an offset.
+// kWorkspaceBuffer for C and parts) and an offset.
 struct OperandBinding {
   Role role = Role::kA;
   int buffer = 0;
@@ -56,7 +57,7 @@ struct KernelSpec {
   FfnProblem problem;
   Schedule schedule;
   std::vector<OperandBinding> operands;
-  uint64_t workspace_flags_offset = 0;  // ready flags of kGridExchange; the barrier of a stitch
+  uint64_t workspace_flags_offset = 0;  // flags of cooperative schedules; the barrier of a stitch
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
   bool constant_rows = false;    // the product has problem.bucket rows, whatever the launch's m

@@ -125,7 +125,12 @@ absl::Status CheckStitchWorkspace(const Plan& plan, const StitchSpec& stitch) {
   return absl::OkStatus();
 }
 
-// C and the flags lie inside the workspace that the plan asks for.
+absl::Status CheckInside(const Plan& plan, const OperandBinding& b, uint64_t bytes) {
+  if (b.offset_bytes + bytes <= plan.workspace_bytes) return absl::OkStatus();
+  return Lost(absl::StrCat("role ", NameOf(b.role), " lies outside the workspace"));
+}
+
+// C, parts and the flags lie inside the workspace that the plan asks for.
 absl::Status CheckWorkspace(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     const KernelSpec& spec = kernel.spec;
@@ -141,10 +146,9 @@ absl::Status CheckWorkspace(const Plan& plan) {
     for (const OperandBinding& b : spec.operands) {
       if (b.buffer != kWorkspaceBuffer) continue;
       const auto row = static_cast<uint64_t>(RowBytes(spec.problem, b.role));
-      const uint64_t bytes = static_cast<uint64_t>(plan.bucket) * row;
-      if (b.offset_bytes + bytes > plan.workspace_bytes) {
-        return Lost(absl::StrCat("role ", NameOf(b.role), " lies outside the workspace"));
-      }
+      const uint64_t bytes = b.role == Role::kParts ? static_cast<uint64_t>(z.parts_bytes)
+                                                    : static_cast<uint64_t>(plan.bucket) * row;
+      SINTER_RETURN_IF_ERROR(CheckInside(plan, b, bytes));
     }
   }
   return absl::OkStatus();

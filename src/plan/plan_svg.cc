@@ -86,7 +86,7 @@ double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, P
                 spec.stitch == nullptr ? absl::StrCat(", ", NameOf(spec.schedule.dataflow)) : ""),
             "h2");
   if (spec.stitch == nullptr) {
-    svg->Text({at.x, at.y + 31}, RowOf(spec.schedule.dataflow).title, "small");
+    svg->Text({at.x, at.y + 31}, RowOf(spec.schedule).title, "small");
   }
   svg->Text({at.x, at.y + 46}, absl::StrCat(ProblemText(spec), "   [", ScheduleText(spec), "]"),
             "small");

@@ -21,7 +21,7 @@ struct Owner {
 };
 
 Owner OwnerOf(const KernelPicture& k, const ProductPicture& p, int64_t r, int64_t c) {
-  if (k.row->cluster_owns_rows) return {r, 0};
+  if (k.row->cluster_owns_rows) return {r * k.clusters_n + c / k.cluster, 0};
   const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesM(p.share) * TilesN(p.share);
   const int64_t groups = std::max<int64_t>(1, k.blocks / blocks);
   const int64_t columns = (p.column_tiles + TilesN(p.share) - 1) / TilesN(p.share);
@@ -84,6 +84,7 @@ std::string TileText(const ProductPicture& p) {
 std::string WorkText(const ProductPicture& p) {
   std::string text = absl::StrCat("K ", p.k);
   if (p.split_k > 1) absl::StrAppend(&text, " in ", p.split_k, " parts, added over DSM");
+  if (p.clusters > 1) absl::StrAppend(&text, " in ", p.clusters, " parts, added over L2");
   if (p.share != Share::kNone) absl::StrAppend(&text, "; 2 blocks share the ", NameOf(p.share));
   if (p.turns > 1)
     absl::StrAppend(&text, "; up to ", p.turns, " tiles a ", p.split_k > 1 ? "group" : "block");

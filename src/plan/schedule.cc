@@ -9,11 +9,13 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kScheduleVersion = 2;
+// The second one has clusters_n behind all other fields. Schedules of one cluster an M tile keep
+// the first: their kernels did not change when the field came.
+constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.share, s.grid, s.first, s.second);
+                  s.cluster, s.clusters_n, s.share, s.grid, s.first, s.second);
 }
 
 bool IsDataflow(uint8_t v) { return v >= 1 && v <= 3; }
@@ -49,13 +51,14 @@ bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fie
 
 std::string Schedule::Canonical() const {
   ByteWriter w;
-  w.U8(kScheduleVersion);
+  w.U8(clusters_n == 1 ? kScheduleVersion : kClustersVersion);
   w.U8(static_cast<uint8_t>(dataflow));
   w.U8(static_cast<uint8_t>(share));
   for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
                 first.split_k, second.block_n, second.split_k}) {
     w.U32(static_cast<uint32_t>(v));
   }
+  if (clusters_n != 1) w.U32(static_cast<uint32_t>(clusters_n));
   return w.Take();
 }
 
@@ -70,10 +73,14 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
         &s.first.block_n, &s.first.split_k, &s.second.block_n, &s.second.split_k}) {
     *v = static_cast<int>(r.U32());
   }
+  if (version == kClustersVersion) s.clusters_n = static_cast<int>(r.U32());
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  if (version != kScheduleVersion) {
-    return absl::DataLossError(
-        absl::StrCat("schedule: version ", version, " is not ", kScheduleVersion));
+  if (version != kScheduleVersion && version != kClustersVersion) {
+    return absl::DataLossError(absl::StrCat("schedule: version ", version, " is not ",
+                                            kScheduleVersion, " or ", kClustersVersion));
+  }
+  if (version == kClustersVersion && s.clusters_n == 1) {
+    return absl::DataLossError("schedule: clusters_n 1 is written twice");
   }
   if (!IsDataflow(dataflow)) {
     return absl::DataLossError(absl::StrCat("schedule: dataflow ", dataflow, " is not 1 to 3"));
@@ -89,6 +96,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
 std::string Schedule::ToString() const {
   std::string text = absl::StrCat(NameOf(dataflow), " bm", block_m, " wg", warpgroups_m, "x",
                                   warpgroups_n, " bk", block_k, " st", stages, " cl", cluster);
+  if (clusters_n != 1) absl::StrAppend(&text, " n", clusters_n);
   if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
   absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);
   if (dataflow != Dataflow::kProduct) {

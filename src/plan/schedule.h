@@ -21,7 +21,9 @@ enum class Dataflow : uint8_t {
           // it needs (cooperative launch); the second product's weights load before that wait
   kClusterExchange =
       3,  // chain family, dataflow (b): a cluster owns an M tile and all of N; C slices go to every
-          // peer through distributed shared memory (dsm_shuffle); no reduction between clusters
+          // peer through distributed shared memory (dsm_shuffle). With clusters_n > 1, dataflow
+          // (ab): so many clusters own ranges of N, and their parts of E, held in registers, are
+          // added through L2 (inter_cluster_reduce, cooperative launch)
 };
 
 absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange"
@@ -57,6 +59,7 @@ struct Schedule {
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
+  int clusters_n = 1;    // kClusterExchange: clusters that share an M tile, by ranges of N
   Share share = Share::kNone;  // what blocks of two tiles load together
   int grid = 0;                // blocks of the launch, a multiple of cluster
   ProductTile first;           // for kClusterExchange: block_n = columns of C per block
@@ -75,6 +78,11 @@ struct Schedule {
 constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }
 constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
 
+// Whether blocks wait for blocks of other clusters: all must be resident at once.
+constexpr bool IsCooperative(const Schedule& s) {
+  return s.dataflow == Dataflow::kGridExchange || s.clusters_n > 1;
+}
+
 // Sizes that follow from a problem and a schedule. The device library computes the same ones;
 // generated source asserts it.
 struct ScheduleSizes {
@@ -86,8 +94,9 @@ struct ScheduleSizes {
   int64_t m_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
   int64_t units = 0;  // kProduct: what clusters take one after another, a tile or a pair of them
-  int64_t flag_bytes = 0;  // header and ready flags in the workspace (kGridExchange)
-  int64_t c_bytes = 0;     // C in the workspace (kGridExchange)
+  int64_t flag_bytes = 0;   // header and ready flags in the workspace (cooperative schedules)
+  int64_t c_bytes = 0;      // C in the workspace (kGridExchange)
+  int64_t parts_bytes = 0;  // parts of E in the workspace (clusters_n > 1)
 };
 
 ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& schedule);

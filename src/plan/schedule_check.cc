@@ -18,6 +18,7 @@ constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
+constexpr int kMostFlaggedBlocks = 240;  // kMaxGrid of the device library: greetings in the header
 
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
   return absl::InvalidArgumentError(absl::StrCat("schedule: ", field, " ", value, " ", bound));
@@ -74,6 +75,12 @@ absl::Status CheckRing(const Schedule& s) {
   if (s.block_k != 64 && s.block_k != 128) return Refuse("block_k", s.block_k, "is not 64 or 128");
   if (s.stages < 2 || s.stages > kMaxStages) {
     return Refuse("stages", s.stages, absl::StrCat("is not in 2..", kMaxStages));
+  }
+  if (s.clusters_n < 1 || s.clusters_n > kMostFlaggedBlocks) {
+    return Refuse("clusters_n", s.clusters_n, absl::StrCat("is not in 1..", kMostFlaggedBlocks));
+  }
+  if (s.clusters_n > 1 && s.dataflow != Dataflow::kClusterExchange) {
+    return Refuse("clusters_n", s.clusters_n, absl::StrCat("is not 1 in ", NameOf(s.dataflow)));
   }
   if (!IsClusterSize(s.cluster)) return Refuse("cluster", s.cluster, "is not 1, 2, 4, 8 or 16");
   if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.cluster != 0) {
@@ -168,20 +175,57 @@ absl::Status CheckGridShape(const Schedule& s, const ScheduleSizes& z) {
   return absl::OkStatus();
 }
 
+// Ranges of N that clusters own: whole stages of the second product, none empty.
+absl::Status CheckRanges(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
+  if (s.clusters_n == 1) return absl::OkStatus();
+  const int64_t range = int64_t{s.first.block_n} * s.cluster;
+  if (range % s.block_k != 0) {
+    return Refuse("first.block_n", s.first.block_n,
+                  absl::StrCat("times the cluster of ", s.cluster, " is not a multiple of block_k ",
+                               s.block_k));
+  }
+  if (range * (s.clusters_n - 1) >= p.n) {
+    return Refuse("clusters_n", s.clusters_n,
+                  absl::StrCat("leaves a cluster without a column of n ", p.n));
+  }
+  const int64_t units = int64_t{s.block_m} * s.second.block_n / 4;
+  if (s.clusters_n > units) {
+    return Refuse("clusters_n", s.clusters_n,
+                  absl::StrCat("is above the ", units, " shares of a tile of E"));
+  }
+  const int64_t taken = CeilDiv(units, s.clusters_n) * 16 * s.clusters_n;
+  if (taken > s.stages * z.stage_bytes + z.exchange_bytes) {
+    return Refuse("parts of E", taken,
+                  absl::StrCat("are above the ", s.stages * z.stage_bytes + z.exchange_bytes,
+                               " bytes of ring and slab that take them"));
+  }
+  if (s.grid > kMostFlaggedBlocks) {
+    return Refuse("grid", s.grid,
+                  absl::StrCat("is above the ", kMostFlaggedBlocks, " blocks that greet"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
-  if (int64_t{s.first.block_n} * s.cluster < p.n) {
+  if (int64_t{s.first.block_n} * s.cluster * s.clusters_n < p.n) {
     return Refuse("first.block_n", s.first.block_n,
-                  absl::StrCat("times the cluster of ", s.cluster, " is below n ", p.n));
+                  absl::StrCat("times the cluster of ", s.cluster,
+                               s.clusters_n > 1 ? absl::StrCat(" times clusters_n ", s.clusters_n)
+                                                : std::string(),
+                               " is below n ", p.n));
   }
+  SINTER_RETURN_IF_ERROR(CheckRanges(p, s, z));
   if (int64_t{s.second.block_n} * s.cluster < p.l) {
     return Refuse("second.block_n", s.second.block_n,
                   absl::StrCat("times the cluster of ", s.cluster, " is below l ", p.l));
   }
-  const int64_t want = z.m_tiles * s.cluster;
+  const int64_t want = z.m_tiles * s.clusters_n * s.cluster;
   if (s.grid != want) {
-    return Refuse("grid", s.grid, absl::StrCat("is not M tiles * cluster = ", want));
+    return Refuse("grid", s.grid,
+                  absl::StrCat("is not M tiles * cluster ", s.clusters_n > 1 ? "* clusters_n " : "",
+                               "= ", want));
   }
   return absl::OkStatus();
 }
@@ -265,7 +309,7 @@ absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& s, const D
   if (resident < s.cluster) {
     return Refuse("cluster", s.cluster, absl::StrCat("does not fit on ", model.name));
   }
-  if (s.dataflow == Dataflow::kGridExchange && s.grid > resident) {
+  if (IsCooperative(s) && s.grid > resident) {
     return Refuse("grid", s.grid,
                   absl::StrCat("is above the ", resident, " blocks in clusters of ", s.cluster,
                                " that are resident at once"));

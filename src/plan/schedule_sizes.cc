@@ -31,9 +31,11 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * element : 0;
 
   ScheduleSizes z;
+  // Columns of C that a cluster keeps: all, or whole tiles of its range.
+  const int64_t c_columns = s.clusters_n > 1 ? int64_t{s.cluster} * s.first.block_n : problem.n;
   z.stage_bytes = std::max(a + w1, cluster_exchange ? w2 : (two ? a + w2 : 0));
   z.exchange_bytes =
-      cluster_exchange ? CeilDiv(problem.n, s.block_k) * s.block_k * s.block_m * element : 0;
+      cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * element : 0;
   z.reduce_bytes = ReduceBytes(s, s.first, width);
   z.accumulators = Accumulators(s, s.first, width);
   if (two) {
@@ -53,6 +55,10 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   if (s.dataflow == Dataflow::kGridExchange) {
     z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
     z.c_bytes = problem.bucket * problem.n * element;
+  }
+  if (s.clusters_n > 1) {
+    z.flag_bytes = 4 * (kFlagHeaderWords + s.grid);
+    z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
   }
   return z;
 }

@@ -90,7 +90,7 @@ double PrefetchedUs(const ProductLoad& load, const Schedule& s, double window_us
 Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
-  const ProductDims first = FirstDims(p), second = SecondDims(p, s.dataflow);
+  const ProductDims first = FirstDims(p), second = SecondDims(p, s);
   const ProductLoad load1 = LoadOf(first, p, s, s.first, s.grid, model);
   const ProductLoad load2 = LoadOf(second, p, s, s.second, s.grid, model);
   const double reduce1 = ReduceUs(first, s, s.first, model);
@@ -120,9 +120,9 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
 Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
-  const int64_t concurrent = model.ResidentBlocks(s.cluster);
+  const int64_t concurrent = IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
   const ProductLoad load1 = LoadOf(FirstDims(p), p, s, s.first, concurrent, model);
-  const ProductLoad load2 = LoadOf(SecondDims(p, s.dataflow), p, s, s.second, concurrent, model);
+  const ProductLoad load2 = LoadOf(SecondDims(p, s), p, s, s.second, concurrent, model);
   TimeLine line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
   line.Stream(TimesOf(load1, s, stage, model), load1);
@@ -136,7 +136,8 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, stream2), load1);
   const double end =
       StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model);
-  line.Fixed(EachTurn(end, load1) + model.drain_us);
+  line.Fixed(EachTurn(end / s.clusters_n, load1) + PartsUs(s, model) + model.drain_us);
+  line.p.l2_bytes += 2 * s.grid * PartsBytes(s);
   return line.Finish();
 }
 

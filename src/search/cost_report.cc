@@ -24,10 +24,11 @@ void AddLoad(const ProductLoad& load, KernelFacts* f) {
 
 void AddLoads(const FfnProblem& p, const Schedule& s, const DataflowRow& row,
               const DeviceModel& model, KernelFacts* f) {
-  const int64_t concurrent = row.persistent ? s.grid : model.ResidentBlocks(s.cluster);
+  const int64_t concurrent =
+      row.persistent || IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
   AddLoad(LoadOf(FirstDims(p), p, s, s.first, concurrent, model), f);
   if (p.products < 2) return;
-  const ProductDims second = SecondDims(p, s.dataflow);
+  const ProductDims second = SecondDims(p, s);
   AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
   if (second.rows_in_ring) f->c_reads = CeilDiv(p.l, s.second.block_n);
 }
@@ -90,11 +91,11 @@ LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
   return cost;
 }
 
-LevelCost FixedCost(const Prediction& p, const DataflowRow& row) {
-  const bool through_l2 = row.medium == Medium::kL2;
-  return {"fixed", p.fixed_us,
-          absl::StrCat("launch, fill, ", through_l2 ? "hand-over, " : "", "stores, drain"), "",
-          through_l2 ? "launch_us fill_us grid_barrier_us drain_us" : "launch_us fill_us drain_us"};
+LevelCost FixedCost(const Prediction& p, const Schedule& s) {
+  const char* waits = s.clusters_n > 1 ? "parts of E, " : IsCooperative(s) ? "hand-over, " : "";
+  return {"fixed", p.fixed_us, absl::StrCat("launch, fill, ", waits, "stores, drain"), "",
+          IsCooperative(s) ? "launch_us fill_us grid_barrier_us drain_us"
+                           : "launch_us fill_us drain_us"};
 }
 
 }  // namespace
@@ -127,11 +128,11 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   const Schedule& s = kernel.spec.schedule;
   KernelFacts f;
   if (!CheckScheduleFields(p, s).ok()) return f;
-  const DataflowRow& row = RowOf(s.dataflow);
+  const DataflowRow& row = RowOf(s);
   AddLoads(p, s, row, model, &f);
   f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
-  f.row_reads =
-      row.cluster_owns_rows ? s.cluster : CeilDiv(CeilDiv(p.n, s.first.block_n), TilesN(s.share));
+  f.row_reads = row.cluster_owns_rows ? s.cluster * s.clusters_n
+                                      : CeilDiv(CeilDiv(p.n, s.first.block_n), TilesN(s.share));
   f.weight_reads = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;
   f.intake = IntakeOf(f, kernel.prediction.intake_us, model);
@@ -142,13 +143,10 @@ std::vector<LevelCost> LevelsOf(const PlannedKernel& kernel, const DeviceModel& 
   const Prediction& p = kernel.prediction;
   const KernelFacts f = FactsOf(kernel, model);
   const Schedule& s = kernel.spec.schedule;
-  std::vector<LevelCost> levels = {HbmCost(p, model),
-                                   L2Cost(p, model),
-                                   IntakeCost(p, f, model),
-                                   SharedCost(p, f, model),
-                                   TensorCost(p, f, model),
-                                   DsmCost(p, s.cluster, model),
-                                   FixedCost(p, RowOf(s.dataflow))};
+  std::vector<LevelCost> levels = {HbmCost(p, model),       L2Cost(p, model),
+                                   IntakeCost(p, f, model), SharedCost(p, f, model),
+                                   TensorCost(p, f, model), DsmCost(p, s.cluster, model),
+                                   FixedCost(p, s)};
   for (LevelCost& level : levels) {
     level.bound = level.level == p.bound || (p.bound == "latency" && level.level == "fixed");
   }

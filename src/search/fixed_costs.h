@@ -19,6 +19,11 @@ double ReduceTraffic(const ProductDims& dims, const Schedule& schedule, const Pr
 double ShuffleUs(const Schedule& schedule, const DeviceModel& model);
 double ShuffleTraffic(const Schedule& schedule);  // bytes that a block writes, to itself too
 
+// inter_cluster_reduce of the clusters that share an M tile: a block's part of E to L2, its flag,
+// the others' flags, its share of all parts, the sum. 0 with one cluster.
+double PartsUs(const Schedule& schedule, const DeviceModel& model);
+double PartsBytes(const Schedule& schedule);  // a block gives, and takes
+
 // A thread's way through its accumulators of one matrix: activation, rounding, the transpose in
 // front of the store. Warpgroups side by side share the schedulers, so they gain nothing.
 double EpilogueUs(Activation activation, const ProductTile& tile, const DeviceModel& model);

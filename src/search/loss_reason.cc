@@ -23,6 +23,7 @@ struct PlanFacts {
   KernelFacts kernel;  // added up; reads and warpgroups are the first kernel's
   size_t kernels = 0;
   bool through_l2 = false;  // C of a fused kernel goes through L2
+  int clusters_n = 1;
   int cluster = 1, first_split = 1, second_split = 1, blocks = 0;
 };
 
@@ -50,7 +51,8 @@ PlanFacts FactsOf(const Plan& plan, const DeviceModel& model) {
   for (const PlannedKernel& kernel : plan.kernels) AddKernel(kernel, model, &facts);
   const Schedule& first = plan.kernels.front().spec.schedule;
   const Schedule& last = plan.kernels.back().spec.schedule;
-  facts.through_l2 = RowOf(first.dataflow).medium == Medium::kL2;
+  facts.through_l2 = RowOf(first).medium == Medium::kL2;
+  facts.clusters_n = first.clusters_n;
   facts.cluster = std::max(first.cluster, last.cluster);
   facts.blocks = std::min(first.grid, last.grid);
   facts.first_split = first.first.split_k;
@@ -157,6 +159,10 @@ std::string FixedReason(const PlanFacts& other, const PlanFacts& chosen) {
     return Instead("", absl::StrCat(other.kernels, " launches"), absl::StrCat(chosen.kernels));
   }
   if (other.through_l2 && !chosen.through_l2) return "C is handed over through L2";
+  if (other.clusters_n > chosen.clusters_n) {
+    return Instead("parts of E of ", absl::StrCat(other.clusters_n, " clusters are added"),
+                   absl::StrCat(chosen.clusters_n));
+  }
   if (other.kernel.turns > chosen.kernel.turns) {
     return Instead("", absl::StrCat(other.kernel.turns, " tiles a block"),
                    absl::StrCat(chosen.kernel.turns));

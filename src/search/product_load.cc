@@ -43,23 +43,26 @@ ProductDims FirstDims(const FfnProblem& p) {
   return {p.n, p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone};
 }
 
-ProductDims SecondDims(const FfnProblem& p, Dataflow dataflow) {
-  const bool in_ring = dataflow != Dataflow::kClusterExchange;
-  return {p.l, p.n, 1, in_ring, false, p.residual != Residual::kNone};
+ProductDims SecondDims(const FfnProblem& p, const Schedule& s) {
+  const bool in_ring = s.dataflow != Dataflow::kClusterExchange;
+  return {p.l, p.n, 1, in_ring, false, p.residual != Residual::kNone, s.clusters_n};
 }
 
 ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
                    const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
   // What a group takes at once: a tile, or the two tiles of a pair of blocks.
   const int64_t m_units = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
-  const int64_t column_tiles =
-      s.dataflow == Dataflow::kClusterExchange ? s.cluster : CeilDiv(d.n, tile.block_n);
+  int64_t column_tiles = CeilDiv(d.n, tile.block_n);
+  if (s.dataflow == Dataflow::kClusterExchange) {  // blocks without columns walk along
+    column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
+  }
   const int64_t column_units = CeilDiv(column_tiles, TilesN(s.share));
   const int64_t units = m_units * column_units;
-  const int64_t group_blocks = tile.split_k * TilesM(s.share) * TilesN(s.share);
+  const int64_t k_parts = int64_t{tile.split_k} * d.clusters;
+  const int64_t group_blocks = k_parts * TilesM(s.share) * TilesN(s.share);
   const int64_t rows = std::min<int64_t>(s.block_m, p.bucket);
   const int64_t columns = std::min<int64_t>(tile.block_n, d.n);
-  const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), tile.split_k);
+  const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), k_parts);
   const int64_t k = std::min<int64_t>(d.k, steps * s.block_k);
   const int64_t warpgroups = s.warpgroups_m * s.warpgroups_n;
   const int64_t warp_n = d.width * tile.block_n / s.warpgroups_n;
@@ -92,7 +95,7 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
     load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
   }
-  AddResidual(d, p, static_cast<double>(rows * columns * kElement / tile.split_k), &load);
+  AddResidual(d, p, static_cast<double>(rows * columns * kElement / k_parts), &load);
   const int64_t stage = (d.rows_in_ring ? s.block_m : 0) + d.width * tile.block_n;
   const int64_t reads = warpgroups * (kWarpgroupRows + warp_n) * kStepK * (s.block_k / kStepK);
   load.shared_bytes =

@@ -18,10 +18,11 @@ struct ProductDims {
       true;  // false: A is already in shared memory (second product of kClusterExchange)
   bool rows_from_hbm = true;  // false: A was written a moment ago and lies in L2 if it fits
   bool residual = false;      // a matrix of the result's extents is read and added to it
+  int clusters = 1;           // that share K, by ranges, and add their parts through L2
 };
 
 ProductDims FirstDims(const FfnProblem& problem);
-ProductDims SecondDims(const FfnProblem& problem, Dataflow dataflow);
+ProductDims SecondDims(const FfnProblem& problem, const Schedule& schedule);
 
 // What L2 delivers of one operand.
 struct L2Stream {

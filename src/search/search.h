@@ -15,6 +15,7 @@ namespace sinter {
 struct SearchOptions {
   int top_k = 11;                 // kept schedules, best first
   bool allow_cooperative = true;  // false: only schedules without waiting across clusters
+  bool cluster_ranges = false;    // also schedules in which clusters share M tiles: they never won
 };
 
 struct RankedSchedule {

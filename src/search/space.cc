@@ -1,6 +1,7 @@
 #include "src/search/space.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/ceil_div.h"
 
@@ -12,6 +13,7 @@ constexpr int kSharedSplits[] = {1, 2, 4};  // where pairs share loads
 constexpr int kTurns = 4;                   // tiles a group that widths are balanced for
 constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
+constexpr int64_t kMostParts = 16;  // clusters that share an M tile
 
 int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
@@ -107,6 +109,14 @@ class Enumerator {
     });
   }
 
+  // Ranges of N as even as whole columns and stages allow, over every number of clusters that runs
+  // at once; more parts of E than kMostParts never paid.
+  void ClusterRanges() {
+    ForEachShape([&](const RowShape& r, int block_k) {
+      for (int cluster : kClusterSizes) ClusterRanges(r, block_k, cluster);
+    });
+  }
+
   void ClusterExchanges() {
     ForEachShape([&](const RowShape& r, int block_k) {
       for (int cluster : kClusterSizes) {
@@ -190,6 +200,29 @@ class Enumerator {
     }
   }
 
+  void ClusterRanges(const RowShape& r, int block_k, int cluster) {
+    const int step = ColumnStep(p_, r);
+    const int64_t second = RoundUp(CeilDiv(p_.l, cluster), step);
+    if (second > WidestTile(second, 1, step, r)) return;
+    // Columns of a block, of which a cluster has whole stages.
+    const int64_t whole = std::lcm<int64_t>(step, block_k / std::gcd(block_k, cluster));
+    const int64_t resident = model_.ResidentBlocks(cluster) / cluster / MTiles(r);
+    int64_t last = 0;
+    for (int64_t clusters = 2; clusters <= std::min(resident, kMostParts); clusters++) {
+      const int64_t first = RoundUp(CeilDiv(p_.n, clusters * cluster), whole);
+      if (first == last || first > WidestTile(first, p_.FirstWidth(), step, r)) continue;
+      last = first;
+      Schedule s = Begin(Dataflow::kClusterExchange, r, block_k);
+      s.cluster = cluster;
+      s.clusters_n = static_cast<int>(CeilDiv(p_.n, first * cluster));
+      if (s.clusters_n < 2) continue;
+      s.grid = static_cast<int>(MTiles(r) * s.clusters_n * cluster);
+      s.first = {static_cast<int>(first), 1};
+      s.second = {static_cast<int>(second), 1};
+      Visit(s);
+    }
+  }
+
   void Visit(Schedule s) {
     FillRing(p_, model_, &s);
     visit_(s);
@@ -235,6 +268,7 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
   }
   if (options.allow_cooperative) space.GridExchanges();
   space.ClusterExchanges();
+  if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();
 }
 
 }  // namespace sinter

@@ -30,11 +30,12 @@ bool Before(const PlacedSchedule& a, const PlacedSchedule& b) {
 
 }  // namespace
 
-absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceModel& model) {
+absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceModel& model,
+                                        const SearchOptions& options) {
   SINTER_RETURN_IF_ERROR(CheckProblem(problem));
   LegalSpace space;
   std::vector<PlacedSchedule>& all = space.schedules;
-  EnumerateSpace(problem, model, SearchOptions(), [&](const Schedule& s) {
+  EnumerateSpace(problem, model, options, [&](const Schedule& s) {
     ++space.considered;
     if (!CheckSchedule(problem, s, model).ok()) return;
     all.push_back({{s, Predict(problem, s, model)}, 0});

@@ -25,12 +25,14 @@ struct PlacedSchedule {
   int rank = 0;
 };
 
-// Every legal schedule of the shipping space in the search's order, each once.
+// Every legal schedule of the shipping space, and of what `options` adds to it, in the search's
+// order, each once.
 struct LegalSpace {
   std::vector<PlacedSchedule> schedules;
   uint64_t considered = 0;
 };
-absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceModel& model);
+absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceModel& model,
+                                        const SearchOptions& options = {});
 
 // The row of a schedule that was not measured yet.
 SweepRow RowOf(const Case& c, const std::string& kind, int rank, const RankedSchedule& ranked);

@@ -30,15 +30,35 @@ struct Trial {
   absl::Status status;
 };
 
-absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model, int top,
-                      std::vector<Trial>* trials) {
-  SearchOptions search;
-  search.top_k = top;
-  SINTER_ASSIGN_OR_RETURN(const SearchResult found, SearchSchedules(problem, model, search));
-  for (size_t i = 0; i < found.ranked.size(); ++i) {
+// The first of the search's order; `ranges`: of those whose clusters share M tiles.
+absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& problem,
+                                                         const DeviceModel& model, int top,
+                                                         bool ranges) {
+  std::vector<RankedSchedule> first;
+  if (!ranges) {
+    SearchOptions search;
+    search.top_k = top;
+    SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model, search));
+    return std::move(found.ranked);
+  }
+  SearchOptions with_ranges;
+  with_ranges.cluster_ranges = true;
+  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, with_ranges));
+  for (const PlacedSchedule& placed : space.schedules) {
+    if (first.size() == static_cast<size_t>(top)) break;
+    if (placed.ranked.schedule.clusters_n > 1) first.push_back(placed.ranked);
+  }
+  return first;
+}
+
+absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model,
+                      const SweepOptions& options, std::vector<Trial>* trials) {
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> ranked,
+                          FusedRanking(problem, model, options.top, options.ranges));
+  for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
-    trial.plan = FusedPlan(c.view, c.chain.num_inputs(), problem, found.ranked[i]);
-    trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, found.ranked[i]));
+    trial.plan = FusedPlan(c.view, c.chain.num_inputs(), problem, ranked[i]);
+    trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, ranked[i]));
     trials->push_back(std::move(trial));
   }
   return absl::OkStatus();
@@ -103,7 +123,7 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
   const FfnProblem problem = ProblemOf(c.view, BucketOf(c.m));
   std::vector<Trial> trials;
   if (options.fused && problem.products == 2) {
-    SINTER_RETURN_IF_ERROR(AddFused(c, problem, ports.model, options.top, &trials));
+    SINTER_RETURN_IF_ERROR(AddFused(c, problem, ports.model, options, &trials));
   }
   if (options.unfused) {
     SINTER_RETURN_IF_ERROR(AddUnfused(c, problem, ports.model, options.top, &trials));

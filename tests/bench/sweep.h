@@ -19,6 +19,7 @@ struct SweepOptions {
   int threads = 1;  // that compile
   int replays = 7;
   bool fused = true, unfused = true;
+  bool ranges = false;  // of fused schedules only those whose clusters share M tiles
 };
 
 // The chain family's ranking (kind "chain") and those of both products ("first", "second"), cold,

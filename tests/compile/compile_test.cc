@@ -156,6 +156,10 @@ TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {
   CompileAll(jobs, "sequences of products");
 }
 
+TEST_F(CompileTest, ClustersThatShareMTiles) {
+  CompileAll(RangesKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "ranges of N");
+}
+
 TEST_F(CompileTest, KernelsThatAddAResidual) {
   CompileAll(ResidualKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "residuals");
 }
@@ -181,6 +185,9 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
         jobs.push_back({spec, options});
       }
     }
+  }
+  for (const CodegenOptions& options : {CodegenOptions{true, false}, CodegenOptions{true, true}}) {
+    jobs.push_back({SampleSpec(SampleG7(), SampleRanges(SampleG7())), options});
   }
   CompileAll(jobs, "test builds");
 }

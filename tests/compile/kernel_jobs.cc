@@ -140,6 +140,14 @@ std::vector<FfnProblem> ResidualProblems() {
   return list;
 }
 
+// At most `count` of them.
+std::vector<KernelJob> Evenly(std::vector<KernelJob> all, size_t count) {
+  if (all.size() <= count) return all;
+  std::vector<KernelJob> some;
+  for (size_t i = 0; i < count; ++i) some.push_back(std::move(all[i * all.size() / count]));
+  return some;
+}
+
 // What sets kinds of kernels apart where a residual is added.
 std::string KindOf(const FfnProblem& p, const Schedule& s) {
   const ProductTile& last = p.products == 2 ? s.second : s.first;
@@ -179,10 +187,7 @@ std::vector<KernelJob> KernelsOfEachKind(const std::vector<FfnProblem>& problems
       for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
     }
   }
-  std::vector<KernelJob> all = jobs.Take(), some;
-  if (all.size() <= count) return all;
-  for (size_t i = 0; i < count; ++i) some.push_back(std::move(all[i * all.size() / count]));
-  return some;
+  return Evenly(jobs.Take(), count);
 }
 
 }  // namespace
@@ -229,6 +234,30 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
     }
   }
   return jobs.Take();
+}
+
+std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  SearchOptions options;
+  options.cluster_ranges = true;
+  for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
+    for (const FfnProblem& p : ProblemsOf(file)) {
+      double best_us = 0;
+      int64_t most = 0;
+      Schedule best, largest;
+      EnumerateSpace(p, model, options, [&](const Schedule& s) {
+        if (s.clusters_n == 1 || !CheckSchedule(p, s, model).ok()) return;
+        const double us = Predict(p, s, model).total_us;
+        const int64_t part = int64_t{s.block_m} * s.second.block_n;
+        if (best_us == 0 || us < best_us) best_us = us, best = s;
+        if (part > most) most = part, largest = s;
+      });
+      if (best_us == 0) continue;
+      jobs.Add(SampleSpec(p, best));
+      jobs.Add(SampleSpec(p, largest));
+    }
+  }
+  return Evenly(jobs.Take(), count);
 }
 
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {

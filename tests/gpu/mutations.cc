@@ -11,7 +11,8 @@ namespace {
 constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/consumer.cuh",
                kReduce[] = "dsm/reduce_scatter.cuh", kShuffle[] = "dsm/shuffle.cuh",
                kBlock[] = "kernels/block.cuh", kGemm[] = "kernels/gemm.cuh",
-               kGrid[] = "kernels/chain_grid.cuh", kCluster[] = "kernels/chain_cluster.cuh";
+               kGrid[] = "kernels/chain_grid.cuh", kEpoch[] = "kernels/epoch.cuh",
+               kCluster[] = "kernels/chain_cluster.cuh";
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -73,13 +74,13 @@ std::vector<Mutation> GridMutations() {
       {"stores to C are not ordered before the loads of others", kGrid,
        "    fence_proxy_async_global();\n    named_barrier(1, threads);",
        "    named_barrier(1, threads);", kFlow, Needs::kAny, false},
-      {"the epoch never moves", kGrid,
+      {"the epoch never moves", kEpoch,
        "  if (threadIdx.x % 32 == 0) store_relaxed_gpu(header, tag);\n", "", kFlow},
-      {"the epoch moves before every block has read it", kGrid,
+      {"the epoch moves before every block has read it", kEpoch,
        "  await_all(gridDim.x, tag, [&](int i) { return header + kGreetings + i; });\n", "", kFlow,
        Needs::kAny, false},
-      {"the launch's tag is read before it is there", kGrid, "  mbarrier_wait(tag_ready, 0);\n", "",
-       kFlow},
+      {"the launch's tag is read before it is there", kEpoch, "  mbarrier_wait(tag_ready, 0);\n",
+       "", kFlow},
       {"parts of the second product are sent into those of the first", kGrid,
        "    if (two.group < two.tiles()) reduce2.release();\n", "    ;\n", kFlow,
        Needs::kBothSplit},

@@ -88,10 +88,10 @@ absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Sch
 }
 
 std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceModel& model,
-                                     Dataflow dataflow) {
+                                     Dataflow dataflow, const SearchOptions& options) {
   std::vector<Schedule> legal;
   if (!CheckProblem(problem).ok()) return legal;
-  EnumerateSpace(problem, model, SearchOptions{}, [&](const Schedule& s) {
+  EnumerateSpace(problem, model, options, [&](const Schedule& s) {
     if (s.dataflow == dataflow && CheckSchedule(problem, s, model).ok()) legal.push_back(s);
   });
   return legal;

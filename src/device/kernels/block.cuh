@@ -19,6 +19,7 @@ struct Arguments {
   u16* out;                      // [m, n] or [m, l]
   long long out_stride;          // elements between rows
   u16* exchange;                 // C in the workspace
+  float* parts;                  // parts of E in the workspace, [block][block_m][block_n]
   u32* workspace;                // header of the workspace: launch epoch, greetings, ready flags
   int m;
 };

@@ -4,11 +4,9 @@
 // wait.
 #pragma once
 #include "kernels/block.cuh"
+#include "kernels/epoch.cuh"
 
 namespace sinter {
-
-constexpr int kEpochWarp = 2;  // beside kWeightsWarp and kRowsWarp
-constexpr int kTagReady = 4;   // own barriers 0..3 are the two reductions'
 
 template <class Config>
 struct ChainGridTypes {
@@ -40,57 +38,6 @@ struct TileWalk {
   SINTER_DEVICE int begin() const { return P::first_block(rank); }
   SINTER_DEVICE int end() const { return P::first_block(rank + 1); }
 };
-
-// Header of the workspace, shared by all plans that use it in turn: word 0 is the epoch, the number
-// of launches so far; then a greeting of each block; then the ready flags, one word for each tile
-// of C and each rank of the group that wrote it. A flag is up when it holds the launch's tag, epoch
-// + 1: flags of earlier launches, of whatever plan, never hold it. Invariant: the epoch moves once
-// a launch, after every block has read it and said so by its greeting.
-constexpr int kGreetings = 16, kMaxGrid = 240, kFlags = kGreetings + kMaxGrid;
-
-// Whether all `count` words that `word(i)` names hold `tag`. One whole warp; its loads are issued
-// together, because each takes a trip to L2.
-template <class Word>
-SINTER_DEVICE bool all_hold(int count, u32 tag, Word&& word) {
-  bool held = true;
-  for (int i = threadIdx.x % 32; i < count; i += 128) {
-    u32 seen[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      seen[j] = i + 32 * j < count ? load_acquire_gpu(word(i + 32 * j)) : tag;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) held = held && seen[j] == tag;
-  }
-  return __all_sync(0xFFFFFFFFu, held);
-}
-
-template <class Word>
-SINTER_DEVICE void await_all(int count, u32 tag, Word&& word) {
-  jitter();
-  SpinGuard guard;
-  while (!all_hold(count, tag, word)) guard.turn();
-}
-
-// The epoch warp: reads the epoch, tells the other warps of the block, greets; in block 0 it also
-// moves the epoch on. Nobody waits for it but at the first publication, long after it has read.
-SINTER_DEVICE void keep_epoch(u32* header, u32 tag_at, u32 tag_ready) {
-  u32 tag = 0;
-  if (threadIdx.x % 32 == 0) {
-    tag = load_acquire_gpu(header) + 1;
-    store_shared(tag_at, tag);
-    mbarrier_arrive(tag_ready);
-    store_relaxed_gpu(header + kGreetings + blockIdx.x, tag);
-  }
-  if (blockIdx.x != 0) return;
-  tag = __shfl_sync(0xFFFFFFFFu, tag, 0);
-  await_all(gridDim.x, tag, [&](int i) { return header + kGreetings + i; });
-  if (threadIdx.x % 32 == 0) store_relaxed_gpu(header, tag);
-}
-
-SINTER_DEVICE u32 launch_tag(u32 tag_at, u32 tag_ready) {
-  mbarrier_wait(tag_ready, 0);
-  return load_shared_word(tag_at);
-}
 
 template <class First>
 struct ReadyFlags {

@@ -20,6 +20,17 @@ SINTER_DEVICE void bulk_push(u32 remote, u32 source, u32 bytes, u32 barrier) {
       : "memory");
 }
 
+// cp.async.bulk of `bytes` (a multiple of 16) from global memory, 16-byte aligned, completing them
+// on this block's `barrier`.
+SINTER_DEVICE void bulk_load(u32 destination, const float* from, u32 bytes, u32 barrier) {
+  jitter();
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(destination),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // Adds `bytes` (a multiple of 16) of f32 at `source` to global memory; each element is one relaxed
 // atomic. Subnormals are flushed.
 SINTER_DEVICE void bulk_add(float* to, u32 source, u32 bytes) {

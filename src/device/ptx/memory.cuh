@@ -71,6 +71,10 @@ SINTER_DEVICE u32 load_relaxed_gpu(const u32* p) {
 SINTER_DEVICE void store_relaxed_gpu(u32* p, u32 v) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+// 8-byte aligned.
+SINTER_DEVICE void store_relaxed_gpu(float* to, float x, float y) {
+  asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+}
 SINTER_DEVICE u32 load_acquire_gpu(const u32* p) {
   u32 v;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");

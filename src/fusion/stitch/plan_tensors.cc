@@ -78,11 +78,11 @@ DType TypeOf(const FfnProblem& p, Role role) {
   return p.dtype;
 }
 
-// The hand-over inside a kernel (kC) is no tensor of the plan.
+// What is handed over inside a kernel (kC, kParts) is no tensor of the plan.
 std::vector<Access> AccessesOf(const KernelSpec& spec) {
   std::vector<Access> list;
   for (const OperandBinding& operand : spec.operands) {
-    if (operand.role == Role::kC) continue;
+    if (operand.role == Role::kC || operand.role == Role::kParts) continue;
     const auto [rows, columns] = ShapeOf(spec.problem, operand.role);
     std::vector<Dim> dims = {Dim::Constant(columns)};
     if (rows > 0) {

@@ -68,6 +68,16 @@ void ExpectFile(const std::string& name, const std::string& text) {
                               << ": if the change is meant, run with SINTER_UPDATE_GOLDEN=1";
 }
 
+TEST(CodegenGolden, ClustersThatShareAnMTile) {
+  const DeviceModel model = *BuiltinModel("h200");
+  for (const auto& [id, problem] : {std::make_pair("s8", SampleS8()), {"g7", SampleG7()}}) {
+    const auto kernel = Generate(SampleSpec(problem, SampleRanges(problem)), model);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    ExpectFile(absl::StrCat(id, "-cluster-ranges.cu"), kernel->request.source);
+    ExpectFile(absl::StrCat(id, "-cluster-ranges.recipe.txt"), RecipeText(kernel->recipe));
+  }
+}
+
 TEST(CodegenGolden, SourcesAndRecipes) {
   const DeviceModel model = *BuiltinModel("h200");
   FfnProblem residual = SampleG7();

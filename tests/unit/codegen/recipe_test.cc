@@ -121,6 +121,16 @@ TEST(Recipe, OfAGatedClusterExchange) {
   ExpectMap(r.tensor_maps[3], 3, Dim::Constant(3072), Dim::Constant(1024), 6144, 32);
 }
 
+// Blocks of several clusters wait for one another; their parts lie in the workspace.
+TEST(Recipe, OfClustersThatShareAnMTile) {
+  const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), SampleRanges(SampleS8())));
+  EXPECT_EQ(r.entry, "sinter_clusters_exchange");
+  EXPECT_THAT(r.grid, ElementsAre(112, 1, 1));
+  EXPECT_THAT(r.cluster, ElementsAre(8, 1, 1));
+  EXPECT_TRUE(r.cooperative);
+  EXPECT_EQ(Args(r), "map0 map1 map2 map3 ptr4+0 ptr-1+65536 ptr-1+0 m");
+}
+
 TEST(Recipe, OfPlainChains) {
   const KernelSpec one_group = SampleSpec(SampleG7(), Dataflow::kClusterExchange);
   EXPECT_THAT(RecipeFor(one_group).block, ElementsAre(256, 1, 1));

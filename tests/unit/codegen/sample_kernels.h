@@ -55,6 +55,9 @@ inline KernelSpec SampleSpec(const FfnProblem& p, const Schedule& s) {
   if (s.dataflow == Dataflow::kGridExchange) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p.n});
   }
+  if (s.clusters_n > 1) {
+    spec.operands.push_back({Role::kParts, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
+  }
   return spec;
 }
 
@@ -84,6 +87,22 @@ inline Schedule SampleSchedule(const FfnProblem& p, Dataflow dataflow) {
     s.first = {static_cast<int>(p.n) / s.cluster, 1};
     s.second = {static_cast<int>(p.l) / s.cluster, 1};
   }
+  return s;
+}
+
+// S8 or G7 by clusters that share M tiles, each with a range of N.
+inline Schedule SampleRanges(const FfnProblem& p) {
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.stages = 3;
+  s.cluster = p.gated ? 8 : 4;
+  s.first = {p.gated ? 56 : 48, 1};
+  s.clusters_n = p.gated ? 7 : 4;
+  s.second = {static_cast<int>(p.l) / s.cluster, 1};
+  s.grid = 2 * s.clusters_n * s.cluster;
   return s;
 }
 

@@ -3,6 +3,7 @@
 #define SINTER_TESTS_UNIT_DEVICE_KERNEL_CONFIGS_H_
 
 #include "kernels/chain_cluster.cuh"
+#include "kernels/chain_clusters.cuh"
 #include "kernels/chain_grid.cuh"
 #include "kernels/gemm.cuh"
 

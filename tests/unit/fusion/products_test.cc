@@ -14,6 +14,7 @@
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_plans.h"
 #include "src/fusion/rankings.h"
+#include "src/search/space.h"
 
 namespace sinter {
 namespace {
@@ -59,6 +60,10 @@ struct Range {
 // Bytes of the workspace that an operand of `spec` covers.
 Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
   const FfnProblem& p = spec.problem;
+  if (b.role == Role::kParts) {
+    const int64_t parts = SizesOf(p, spec.schedule).parts_bytes;
+    return {b.offset_bytes, b.offset_bytes + static_cast<uint64_t>(parts)};
+  }
   const int64_t columns =
       b.role == Role::kA ? p.k : (b.role == Role::kOut && p.products == 2 ? p.l : p.n);
   EXPECT_EQ(b.row_stride, columns) << NameOf(b.role);
@@ -79,6 +84,35 @@ void ExpectApart(const Plan& plan, const KernelSpec& spec) {
       EXPECT_TRUE(range.end <= other.begin || other.end <= range.begin) << NameOf(b.role);
     }
     ranges.push_back(range);
+  }
+}
+
+// Parts are as large as the schedule makes them: behind all results, wherever those lie.
+TEST(PlanProducts, PartsOfEOverlapNoResult) {
+  const ProductsView view =
+      *ViewAsProducts(ChainOf("products m=M k=512 n=512,2048,512,512 act=relu"));
+  for (const Segmentation& cut : {Segmentation{{0, 2}, {2, 1}, {3, 1}}, {{0, 1}, {1, 2}, {3, 1}}}) {
+    std::vector<RankedSchedule> ranked;
+    for (const Segment& segment : cut) {
+      SearchOptions options;
+      options.cluster_ranges = true;
+      const FfnProblem p = ProblemOf(view, segment, 128);
+      RankedSchedule found;
+      EnumerateSpace(p, H200(), options, [&](const Schedule& s) {
+        if ((s.clusters_n > 1) == (segment.count == 2) && CheckSchedule(p, s, H200()).ok())
+          found.schedule = s;
+      });
+      ranked.push_back(found);
+    }
+    const Plan plan = MakePlan(view, 5, 128, cut, ranked);
+    int with_parts = 0;
+    for (const PlannedKernel& kernel : plan.kernels) {
+      ExpectApart(plan, kernel.spec);
+      with_parts += Find(kernel.spec, Role::kParts) != nullptr;
+    }
+    EXPECT_EQ(with_parts, 1);
+    EXPECT_EQ(Find(plan.kernels[cut[0].count == 2 ? 0 : 1].spec, Role::kParts)->offset_bytes,
+              RegionOf(view, 128, 2).end());
   }
 }
 

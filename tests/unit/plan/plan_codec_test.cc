@@ -118,6 +118,14 @@ TEST(PlanCodec, RefusesWhatDoesNotAddUp) {
       {"buffer -2", [](Plan& p) { p.kernels[0].spec.operands[0].buffer = -2; }},
       {"row stride -1", [](Plan& p) { p.kernels[0].spec.operands[0].row_stride = -1; }},
       {"role c lies outside the workspace", [](Plan& p) { p.workspace_bytes -= 1; }},
+      {"role parts lies outside the workspace",
+       [](Plan& p) {
+         KernelSpec& spec = p.kernels[0].spec;
+         spec.problem = SampleRangesProblem();
+         spec.schedule = SampleRanges();
+         spec.operands = {{Role::kParts, kWorkspaceBuffer, kWorkspaceFlagBytes, 0}};
+         p.workspace_bytes = kWorkspaceFlagBytes + 48 * 64 * 256 * 4 - 1;
+       }},
       {"ready flags lie outside",
        [](Plan& p) { p.kernels[0].spec.workspace_flags_offset = p.workspace_bytes; }},
       {"family gemm with 2 products",

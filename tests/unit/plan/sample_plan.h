@@ -32,6 +32,30 @@ inline Schedule SampleGridExchange() {
   return s;
 }
 
+// Six clusters an M tile, each with a range of 128 of N.
+inline FfnProblem SampleRangesProblem() {
+  FfnProblem p;
+  p.n = 760;
+  p.k = 512;
+  p.l = 1000;
+  p.bucket = 128;
+  return p;
+}
+
+inline Schedule SampleRanges() {
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.cluster = 4;
+  s.clusters_n = 6;
+  s.grid = 48;
+  s.first = {32, 1};
+  s.second = {256, 1};
+  return s;
+}
+
 inline Schedule SampleProduct(const FfnProblem& p, int block_n, int split_k) {
   Schedule s;
   s.stages = 3;

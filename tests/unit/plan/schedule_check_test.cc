@@ -139,6 +139,35 @@ TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
        {[](Schedule& s) { s.grid = 128; }, "grid 128 is not M tiles * cluster = 64"}});
 }
 
+TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
+  const FfnProblem p = SampleRangesProblem();
+  ASSERT_TRUE(CheckSchedule(p, SampleRanges(), *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, SampleRanges(), *BuiltinModel("h200"));
+  ExpectRefused(
+      p, SampleRanges(),
+      {{[](Schedule& s) { s.clusters_n = 0; }, "clusters_n 0 is not in 1..240"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+        "clusters_n 6 is not 1 in grid-exchange"},
+       {[](Schedule& s) { s.clusters_n = 5; },
+        "first.block_n 32 times the cluster of 4 times clusters_n 5 is below n 760"},
+       {[](Schedule& s) { s.clusters_n = 7; }, "clusters_n 7 leaves a cluster without a column"},
+       {[](Schedule& s) { s.first.block_n = 40; },
+        "first.block_n 40 times the cluster of 4 is not a multiple of block_k 64"},
+       {[](Schedule& s) { s.block_m = 8, s.second.block_n = 248; },
+        "times the cluster of 4 is below"},
+       {[](Schedule& s) { s.grid = 52; }, "grid 52 is not M tiles * cluster * clusters_n = 48"}});
+  FfnProblem wide = p;
+  wide.bucket = 384;  // 6 M tiles: 144 blocks, 120 are resident
+  Schedule s = SampleRanges();
+  s.grid = 144;
+  EXPECT_NE(CheckSchedule(wide, s, *BuiltinModel("h200"))
+                .message()
+                .find("grid 144 is above the 120 blocks in clusters of 4"),
+            absl::string_view::npos)
+      << CheckSchedule(wide, s, *BuiltinModel("h200"));
+  EXPECT_TRUE(CheckScheduleFields(wide, s).ok());
+}
+
 TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
   FfnProblem p = SampleGated();
   p.layout = Layout::kIO;

@@ -24,6 +24,20 @@ TEST(Schedule, KeepsWhatPairsShare) {
   EXPECT_EQ(s.ToString(), "product bm128 wg2x1 bk128 st3 cl2 share-weights grid64 first 48/1");
 }
 
+// Bytes of schedules of one cluster an M tile are what they were before there could be more.
+TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
+  Schedule s = SampleRanges();
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 n6 grid48 first 32/1 second 256/1");
+  std::string twice = s.Canonical();
+  s.clusters_n = 1;
+  EXPECT_EQ(s.Canonical().size() + 4, twice.size());
+  EXPECT_EQ(s.Canonical()[0], 2);
+  twice[twice.size() - 4] = 1;  // little-endian
+  EXPECT_FALSE(Schedule::FromCanonical(twice).ok());
+}
+
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
   const std::string bytes = SampleGridExchange().Canonical();
   for (size_t cut = 0; cut < bytes.size(); cut++) {
@@ -82,6 +96,16 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
   EXPECT_EQ(z.flag_bytes, 0);
   s.second.block_n = 128;  // W2 alone is now the larger stage
   EXPECT_EQ(SizesOf(p, s).stage_bytes, 128 * 64 * 2);
+}
+
+TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {
+  const Schedule s = SampleRanges();
+  const ScheduleSizes z = SizesOf(SampleRangesProblem(), s);
+  EXPECT_EQ(z.exchange_bytes, 64 * 128 * 2);  // 4 blocks of 32 columns
+  EXPECT_EQ(z.stage_bytes, 256 * 64 * 2);
+  EXPECT_EQ(z.parts_bytes, 48 * 64 * 256 * 4);
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 48));
+  EXPECT_EQ(z.c_bytes, 0);
 }
 
 TEST(SizesOf, UnevenSplitRoundsRowsUp) {

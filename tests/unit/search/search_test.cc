@@ -128,6 +128,30 @@ TEST(Space, WidthsShareColumnsEvenly) {
   EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
 }
 
+TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
+  const DeviceModel model = H200();
+  for (const auto& [asked, cooperative] :
+       {std::make_pair(true, true), {true, false}, {false, true}}) {
+    const bool allowed = asked && cooperative;
+    SearchOptions options;
+    options.allow_cooperative = cooperative;
+    options.cluster_ranges = asked;
+    int ranges = 0, most = 0;
+    const FfnProblem p = Ffn(false, 3072, 768, 768);
+    EnumerateSpace(p, model, options, [&](const Schedule& s) {
+      if (s.clusters_n == 1) return;
+      ++ranges;
+      most = std::max(most, s.clusters_n);
+      EXPECT_TRUE(IsCooperative(s));
+      EXPECT_GE(int64_t{s.first.block_n} * s.cluster * s.clusters_n, p.n);
+      EXPECT_LT(int64_t{s.first.block_n} * s.cluster * (s.clusters_n - 1), p.n);
+    });
+    EXPECT_EQ(ranges > 100, allowed) << ranges;
+    EXPECT_LE(ranges, 2000);
+    EXPECT_EQ(most, allowed ? 16 : 0);
+  }
+}
+
 TEST(Space, UsesAllButFewOfTheSmsForTheTableProblems) {
   const DeviceModel model = H200();
   for (const NamedProblem& np : TableProblems(Layout::kOI)) {

@@ -30,6 +30,7 @@ inline void prefetch_l2(const void* p) { static_cast<void>(*static_cast<const vo
 inline u32 load_relaxed_gpu(const u32* p) { return *p; }
 inline u32 load_acquire_gpu(const u32* p) { return *p; }
 inline void store_relaxed_gpu(u32* p, u32 v) { *p = v; }
+inline void store_relaxed_gpu(float* to, float x, float y) { to[0] = x, to[1] = y; }
 inline void store_release_gpu(u32* p, u32 v) { *p = v; }
 inline Float4 load_shared(u32 address) { return hardware::machine.Load<Float4>(address); }
 

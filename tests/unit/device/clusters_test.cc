@@ -1,0 +1,222 @@
+// Clusters that share an M tile by ranges of N: the slab that each holds, and the way of its part
+// of E through L2 into the stored result, against the exact product.
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/plan/schedule.h"
+#include "tests/unit/device/kernel_configs.h"
+
+namespace sinter {
+namespace {
+
+using hardware::machine;
+using hardware::Matrix;
+
+constexpr u32 kSlab = 64 * 1024, kTakenAt = 1024, kBarrier = hardware::kWindow - 512;
+constexpr u16 kPoison = 0x7FC1;
+
+template <class Config>
+class Clusters : public ::testing::Test {
+ protected:
+  using T = ChainClustersTypes<Config>;
+  using First = typename T::First;
+  using Second = typename T::Second;
+  using Parts = typename T::Parts;
+  static constexpr int kThreads = Parts::kThreads, kBlocks = T::kClusters * Config::kCluster;
+
+  void SetUp() override { machine.Reset(Config::kCluster); }
+
+  static WarpgroupPlace PlaceOf(int thread) {
+    const int warpgroup = thread / 128;
+    return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, thread % 128};
+  }
+
+  // `block` of the launch, of the M tile at `tile`.
+  static ClusterPlace<Config> PlaceOfBlock(int block, int tile = 0) {
+    machine.rank = block % Config::kCluster;
+    blockIdx.x = static_cast<unsigned>(tile * kBlocks + block);
+    return ClusterPlace<Config>(machine.rank);
+  }
+
+  // A consumer thread's accumulators of the tile of P at `column`: `value` of row and column.
+  template <class P, class Value>
+  static void Fill(float (&d)[P::kWarpN / 2], int thread, int column, Value&& value) {
+    const WarpgroupPlace place = PlaceOf(thread);
+    for (int i = 0; i < P::kWarpN / 2; ++i) {
+      const auto at = hardware::AccumulatorPlace(place.thread, i);
+      d[i] = value(place.m * 64 + at.row, column + place.n * P::kHalf + at.column % P::kHalf,
+                   at.column >= P::kHalf);
+    }
+  }
+
+  // Every block's part of E = rows x weights into `scratch`, over its cluster's range of K alone.
+  void GiveAll(const Matrix& rows, const Matrix& weights, std::vector<float>* scratch) {
+    for (int block = 0; block < kBlocks; ++block) {
+      const ClusterPlace<Config> at = PlaceOfBlock(block);
+      const Parts parts{scratch->data() + at.first_block() * Parts::kTileFloats, at.part, kTakenAt};
+      for (int t = 0; t < kThreads; ++t) {
+        float d[Second::kWarpN / 2];
+        Fill<Second>(d, t, at.e_column(), [&](int row, int column, bool) {
+          return Dot<Config>(rows, weights, row, column, at.begin() * Config::kBlockK,
+                             at.end() * Config::kBlockK);
+        });
+        parts.give(d, PlaceOf(t));
+      }
+    }
+  }
+
+  // Takes, sums and stores every block's share of the rows from `row`.
+  template <class Writer, class Added>
+  void SumAll(std::vector<float>* scratch, const Writer& writer, const Added& added) {
+    const Epilogue<Second, Integer16, Fold, false> epilogue{nullptr, nullptr};
+    for (int block = 0; block < kBlocks; ++block) {
+      const ClusterPlace<Config> at = PlaceOfBlock(block);
+      const Parts parts{scratch->data() + at.first_block() * Parts::kTileFloats, at.part, kTakenAt};
+      machine.Expect(kBarrier, T::kClusters * parts.share_bytes());
+      for (int i = 0; i < T::kClusters; ++i) parts.take(i, kBarrier);
+      for (int t = 0; t < kThreads; ++t) {
+        threadIdx.x = 128 + static_cast<unsigned>(t);
+        parts.fetch(added, at.row, at.e_column());
+        parts.sum(epilogue, writer, at.row, at.e_column(), added);
+      }
+    }
+    for (const auto& [barrier, bytes] : machine.barriers())
+      EXPECT_EQ(bytes.expected, bytes.arrived) << "barrier " << barrier;
+  }
+};
+
+// bm, bk, stages, cluster, wgm, wgn, io, width, n, k, bn1, split1, l, bn2, split2
+using Configs =
+    ::testing::Types<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 328, 64, 32, 1, 43, 24, 1>,
+                     TestConfig<16, 64, 3, 8, 1, 1, false, 1, 1000, 64, 24, 1, 64, 8, 1>,
+                     TestConfig<128, 128, 2, 4, 2, 1, false, 2, 600, 128, 32, 1, 136, 40, 1>,
+                     TestConfig<64, 64, 2, 4, 1, 2, true, 2, 1032, 64, 128, 1, 392, 128, 1>,
+                     TestConfig<8, 64, 2, 1, 1, 1, false, 1, 256, 64, 64, 1, 24, 24, 1>,
+                     TestConfig<72, 64, 2, 16, 2, 1, false, 1, 264, 64, 8, 1, 100, 8, 1>>;
+TYPED_TEST_SUITE(Clusters, Configs);
+
+TYPED_TEST(Clusters, BlocksOwnEveryRangeOnceAndNoneIsEmpty) {
+  using T = typename TestFixture::T;
+  for (int tile : {0, 1, 5}) {
+    for (int block = 0; block < TestFixture::kBlocks; ++block) {
+      const auto at = TestFixture::PlaceOfBlock(block, tile);
+      EXPECT_EQ(at.row, tile * TypeParam::kBlockM);
+      EXPECT_EQ(at.part, block / TypeParam::kCluster);
+      EXPECT_EQ(at.first_block(), tile * TestFixture::kBlocks + at.rank);
+      EXPECT_EQ(at.c_column(), block * T::First::kBlockN);
+      EXPECT_LT(at.begin(), at.end());
+      EXPECT_EQ(at.begin() * TypeParam::kBlockK, at.first_column());
+    }
+  }
+  EXPECT_EQ(TestFixture::PlaceOfBlock(TestFixture::kBlocks - 1).end(), T::Second::kKBlocks);
+}
+
+// C as the second product reads it: the range's columns, zero behind N whatever was computed there.
+TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
+  using T = typename TestFixture::T;
+  using First = typename T::First;
+  const Matrix c = TestMatrix(TypeParam::kBlockM, First::kN, 11);
+  const Epilogue<First, Integer16, Identity, false> epilogue{nullptr, nullptr};
+  for (int part = 0; part < T::kClusters; ++part) {
+    machine.Reset(TypeParam::kCluster);
+    for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
+      const auto at = TestFixture::PlaceOfBlock(part * TypeParam::kCluster + rank);
+      const RangeWriter<TypeParam> writer{{kSlab, kBarrier}, at.first_column()};
+      machine.Expect(kBarrier, ExchangeWriter<TypeParam, T::kColumns>::kBytes);
+      for (int warp = 0; warp < TestFixture::kThreads / 32; ++warp) {
+        machine.RunWarp([&](int lane) {
+          const int t = warp * 32 + lane;
+          threadIdx.x = 128 + static_cast<unsigned>(t);
+          float d[First::kWarpN / 2];
+          TestFixture::template Fill<First>(
+              d, t, at.c_column(), [&](int row, int column, bool up) -> float {
+                if (column >= First::kN) return 9;  // an infinity times a weight's zero, say
+                return up ? 1.0f : static_cast<int16_t>(c.At(row, column));
+              });
+          write_accumulators<TypeParam, First>(d, epilogue, writer, 0, at.c_column(),
+                                               TestFixture::PlaceOf(t));
+        });
+      }
+    }
+    for (const auto& [barrier, bytes] : machine.barriers())
+      EXPECT_EQ(bytes.expected, bytes.arrived) << "barrier " << barrier;
+    for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
+      machine.rank = rank;
+      for (int row = 0; row < TypeParam::kBlockM; ++row) {
+        for (int column = 0; column < T::kColumns; ++column) {
+          const u32 at = kSlab + static_cast<u32>(swizzled_offset(TypeParam::kBlockM, row, column));
+          ASSERT_EQ(machine.Load<u16>(at), c.At(row, part * T::kColumns + column))
+              << "part " << part << " rank " << rank << ": " << row << ", " << column;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
+  using T = typename TestFixture::T;
+  using Second = typename T::Second;
+  const int m = TypeParam::kBlockM - 3;
+  const Matrix rows = TestMatrix(TypeParam::kBlockM, Second::kK, 5);
+  const Matrix weights = TestWeights<TypeParam, Second>(6);
+  std::vector<float> scratch(
+      static_cast<size_t>(TestFixture::kBlocks * TestFixture::Parts::kTileFloats),
+      std::numeric_limits<float>::quiet_NaN());
+  this->GiveAll(rows, weights, &scratch);
+  const int elements = (m + 1) * Second::kN;
+  std::vector<u16> out(static_cast<size_t>(elements), kPoison), sum = out;
+  std::vector<u16> residual = TestMatrix(m, Second::kN, 33).data;
+  constexpr bool kAligned = Second::kN % 8 == 0;
+  this->SumAll(&scratch, GlobalWriter<Second::kN, kAligned>{out.data(), Second::kN, m},
+               NoResidual());
+  this->SumAll(
+      &scratch, GlobalWriter<Second::kN, kAligned>{sum.data(), Second::kN, m},
+      ResidualRows<Integer16, Second::kN, false, kAligned>::of(residual.data(), Second::kN, m));
+  for (int i = 0; i < elements; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (i >= m * Second::kN) {
+      ASSERT_EQ(out[at], kPoison) << "a write past m";
+      ASSERT_EQ(sum[at], kPoison) << "a write past m";
+      continue;
+    }
+    const int row = i / Second::kN, column = i % Second::kN;
+    const float want = Fold::apply(Dot<TypeParam>(rows, weights, row, column, 0, Second::kK));
+    ASSERT_EQ(Integer16::unpack(out[at]), want) << row << ", " << column;
+    ASSERT_EQ(Integer16::unpack(sum[at]), want + Integer16::unpack(residual[at]))
+        << row << ", " << column;
+  }
+}
+
+TYPED_TEST(Clusters, SizesAgreeWithThePlan) {
+  using T = typename TestFixture::T;
+  FfnProblem p;
+  p.gated = T::First::kWidth == 2;
+  p.layout = TypeParam::kWeightsTransposed ? Layout::kIO : Layout::kOI;
+  p.n = T::First::kN;
+  p.k = T::First::kK;
+  p.l = T::Second::kN;
+  p.bucket = 2 * TypeParam::kBlockM;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = TypeParam::kBlockM;
+  s.block_k = TypeParam::kBlockK;
+  s.stages = TypeParam::kStages;
+  s.warpgroups_m = TypeParam::kWarpgroupsM;
+  s.warpgroups_n = TypeParam::kWarpgroupsN;
+  s.cluster = TypeParam::kCluster;
+  s.clusters_n = T::kClusters;
+  s.grid = 2 * TestFixture::kBlocks;
+  s.first = {T::First::kBlockN, 1};
+  s.second = {T::Second::kBlockN, 1};
+  const absl::Status legal = CheckScheduleFields(p, s);
+  EXPECT_TRUE(legal.ok()) << legal;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(T::Layout::kStageBytes, z.stage_bytes);
+  EXPECT_EQ(T::kExchangeBytes, z.exchange_bytes);
+  EXPECT_EQ(T::Layout::kBytes, z.shared_bytes);
+  EXPECT_EQ(z.parts_bytes, int64_t{4} * s.grid * TestFixture::Parts::kTileFloats);
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlags + s.grid));
+}
+
+}  // namespace
+}  // namespace sinter
