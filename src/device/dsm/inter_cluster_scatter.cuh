@@ -84,12 +84,11 @@ struct InterClusterScatter {
         x = {x.x + v.x, x.y + v.y, x.z + v.z, x.w + v.w};
       }
       const float scale = epilogue.scaling.at(r);
-      writer.pair(r, c,
-                  rounded(epilogue.apply(x.x, 0, c, scale), epilogue.apply(x.y, 0, c + 1, scale),
-                          added, r, c));
-      writer.pair(r, c + 2,
-                  rounded(epilogue.apply(x.z, 0, c + 2, scale),
-                          epilogue.apply(x.w, 0, c + 3, scale), added, r, c + 2));
+      const auto finished = [&](float value, int i) {
+        return epilogue.apply(value, 0, c + i, scale);
+      };
+      writer.pair(r, c, rounded(finished(x.x, 0), finished(x.y, 1), added, r, c));
+      writer.pair(r, c + 2, rounded(finished(x.z, 2), finished(x.w, 3), added, r, c + 2));
     }
   }
 

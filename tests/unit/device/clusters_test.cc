@@ -66,9 +66,10 @@ class Clusters : public ::testing::Test {
   }
 
   // Takes, sums and stores every block's share of the rows from `row`.
-  template <class Writer, class Added>
-  void SumAll(std::vector<float>* scratch, const Writer& writer, const Added& added) {
-    const Epilogue<Second, Integer16, Fold, false> epilogue{nullptr, nullptr};
+  template <class Writer, class Added, class Scaling = NoScaling>
+  void SumAll(std::vector<float>* scratch, const Writer& writer, const Added& added,
+              const Scaling& scaling = {}) {
+    const Epilogue<Second, Integer16, Fold, false, Scaling> epilogue{nullptr, nullptr, scaling};
     for (int block = 0; block < kBlocks; ++block) {
       const ClusterPlace<Config> at = PlaceOfBlock(block);
       const Parts parts{scratch->data() + at.first_block() * Parts::kTileFloats, at.part, kTakenAt};
@@ -133,8 +134,10 @@ TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
                 if (column >= First::kN) return 9;  // an infinity times a weight's zero, say
                 return up ? 1.0f : static_cast<int16_t>(c.At(row, column));
               });
-          write_accumulators<TypeParam, First>(d, epilogue, writer, 0, at.c_column(),
-                                               TestFixture::PlaceOf(t));
+          const WarpgroupPlace place = TestFixture::PlaceOf(t);
+          write_accumulators<TypeParam, First>(d, epilogue,
+                                               HeldScaling<NoScaling>(NoScaling(), 0, place),
+                                               writer, 0, at.c_column(), place);
         });
       }
     }
@@ -172,15 +175,25 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
   this->SumAll(
       &scratch, GlobalWriter<Second::kN, kAligned>{sum.data(), Second::kN, m},
       ResidualRows<Integer16, Second::kN, false, kAligned>::of(residual.data(), Second::kN, m));
+  std::vector<u16> scaled(static_cast<size_t>(elements), kPoison);
+  std::vector<float> factors;
+  for (int row = 0; row < m; ++row) factors.push_back(static_cast<float>(1 + row % 3));
+  this->SumAll(&scratch, GlobalWriter<Second::kN, kAligned>{scaled.data(), Second::kN, m},
+               NoResidual(), RowFactors<Float32>::of(factors.data(), 2, m));
   for (int i = 0; i < elements; ++i) {
     const auto at = static_cast<size_t>(i);
     if (i >= m * Second::kN) {
+      ASSERT_EQ(scaled[at], kPoison) << "a write past m";
       ASSERT_EQ(out[at], kPoison) << "a write past m";
       ASSERT_EQ(sum[at], kPoison) << "a write past m";
       continue;
     }
     const int row = i / Second::kN, column = i % Second::kN;
-    const float want = Fold::apply(Dot<TypeParam>(rows, weights, row, column, 0, Second::kK));
+    const float dot = Dot<TypeParam>(rows, weights, row, column, 0, Second::kK);
+    const float want = Fold::apply(dot);
+    ASSERT_EQ(Integer16::unpack(scaled[at]),
+              Fold::apply(2 * factors[static_cast<size_t>(row)] * dot))
+        << row << ", " << column;
     ASSERT_EQ(Integer16::unpack(out[at]), want) << row << ", " << column;
     ASSERT_EQ(Integer16::unpack(sum[at]), want + Integer16::unpack(residual[at]))
         << row << ", " << column;
