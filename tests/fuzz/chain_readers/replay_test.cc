@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-constexpr int kMutations = 300;  // of each file
+constexpr int kMutations = 100;  // of each file
 
 std::vector<std::string> Corpus() {
   std::vector<std::string> files;
