@@ -1,16 +1,12 @@
 // Products that a constant and a number of each row multiply, in every dataflow: schedules over the
 // whole space, rows that end anywhere, with residuals and without, with and without pauses, and
 // launches that are looped over rows.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/fusion/ffn_plans.h"
-#include "src/reference/parallel.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -57,51 +53,17 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, second, constants};
 }
 
-std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Dataflow dataflow,
-                          size_t count) {
-  const int64_t bucket = BucketOf(kRows);
-  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
-  std::vector<Plan> plans;
-  if (dataflow != Dataflow::kProduct) {
-    for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
-      plans.push_back(FusedPlanOf(chain, bucket, s).value());
-    }
-    return plans;
-  }
-  const auto first = Spread(LegalSchedules(FirstProductOf(problem), model, dataflow), count);
-  const auto second = Spread(LegalSchedules(SecondProductOf(problem), model, dataflow), count);
-  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-    plans.push_back(UnfusedPlanOf(chain, bucket, first[i], second[i]).value());
-  }
-  return plans;
-}
-
 class RowFactors : public GpuTest {
  protected:
-  static std::vector<absl::StatusOr<LoadedPlanPtr>> Build(const std::shared_ptr<const Chain>& chain,
-                                                          const std::vector<Plan>& plans,
-                                                          bool jitter) {
-    BuildOptions options;
-    options.codegen.jitter = jitter;
-    std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
-    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,
-                           [&](int64_t begin, int64_t end) {
-                             for (int64_t i = begin; i < end; ++i) {
-                               const auto at = static_cast<size_t>(i);
-                               built[at] = BuildPlan(ports(), chain, plans[at], options);
-                             }
-                           });
-    return built;
-  }
-
   static void RunAll(Dataflow dataflow, bool jitter) {
     size_t ran = 0;
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans =
-          PlansOf(*chain, ports().model, dataflow, jitter ? kPaused : kSchedules);
-      const auto built = Build(chain, plans, jitter);
+      const std::vector<Plan> plans = SpreadPlans(*chain, BucketOf(kRows), ports().model, dataflow,
+                                                  jitter ? kPaused : kSchedules);
+      BuildOptions options;
+      options.codegen.jitter = jitter;
+      const auto built = BuildPlans(ports(), chain, plans, options);
       const auto data = DeviceChain::Make(ports(), *chain, kRows, 31);
       ASSERT_OK(data);
       for (size_t i = 0; i < plans.size(); ++i) {

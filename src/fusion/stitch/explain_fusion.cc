@@ -93,10 +93,11 @@ class Judge {
       return "two products that the chain family does not make faster together";
     }
     if (IsProduct(from)) {
-      return "a product's kernel takes a bias, an activation, a gate and a cast along, "
-             "no other ops";
+      return "a product's kernel takes a bias, an activation, a gate, a residual, a cast and "
+             "factors of "
+             "rows along, no other ops";
     }
-    return IsProduct(to) ? "a product's kernel reads its rows from memory" : "";
+    return IsProduct(to) ? "a product's kernel reads its operands from memory" : "";
   }
 
   NamedBody NamedBodyOf(int i) const {

@@ -84,16 +84,29 @@ class SpecRun {
   }
   int64_t StrideOf(Role role) const { return Find(role)->row_stride; }
 
-  double Sum(const uint16_t* row, int64_t k, Role weight, Role bias, int64_t column) const {
+  // What the product of `weight` is multiplied by in row `r`.
+  double Scale(Role weight, int64_t r) const {
+    const bool second = weight == Role::kW2;
+    const Scaling& scaling = second ? p_.scaling2 : p_.scaling1;
+    if (scaling.rows == RowFactor::kNone) return scaling.constant;
+    const uint16_t* factors = At(second ? Role::kFactor2 : Role::kFactor1);
+    if (scaling.rows == RowFactor::kElement) {
+      return double{scaling.constant} * Read(p_.dtype, factors + r);
+    }
+    return double{scaling.constant} * reinterpret_cast<const float*>(factors)[r];
+  }
+
+  double Sum(const uint16_t* row, int64_t k, Role weight, Role bias, int64_t column,
+             double scale) const {
     const uint16_t* w = At(weight);
     const int64_t stride = StrideOf(weight);
     const bool oi = p_.layout == Layout::kOI;
-    double sum = At(bias) == nullptr ? 0 : Read(p_.dtype, At(bias) + column);
+    double sum = 0;
     for (int64_t i = 0; i < k; ++i) {
       const uint16_t* at = w + (oi ? column * stride + i : i * stride + column);
       sum += double{Read(p_.dtype, row + i)} * Read(p_.dtype, at);
     }
-    return sum;
+    return scale * sum + (At(bias) == nullptr ? 0 : Read(p_.dtype, At(bias) + column));
   }
 
   void Product(const uint16_t* rows, int64_t stride, int64_t k, int64_t n, Role weight, Role bias,
@@ -101,9 +114,12 @@ class SpecRun {
     const bool first = weight == Role::kW1;
     for (int64_t r = 0; r < m_; ++r) {
       for (int64_t column = 0; column < n; ++column) {
-        double x = Sum(rows + r * stride, k, weight, bias, column);
+        const double scale = Scale(weight, r);
+        double x = Sum(rows + r * stride, k, weight, bias, column, scale);
         if (first) x = Activate(p_.activation, x);
-        if (first && p_.gated) x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBUp, column);
+        if (first && p_.gated) {
+          x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBUp, column, scale);
+        }
         out[r * out_stride + column] = Round(p_.dtype, x);
       }
     }
@@ -259,6 +275,42 @@ TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   ExpectRight(w, **plan, 9);
   for (const FakeLaunch& launch : w.world.launches) EXPECT_EQ(launch.m, 9);
+}
+
+// Scaled by constants and by factors of rows: planned, generated, bound, launched, and kept; a plan
+// of the same chain without them is another one.
+TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
+  FfnSpec spec;
+  spec.gated = true;
+  spec.act = Activation::kSilu;
+  spec.n = spec.l = 64;
+  spec.k = 128;
+  spec.bias1 = true;
+  const Chain plain = *MakeFfnChain(spec);
+  spec.scale1 = 0.25;
+  spec.factor1 = spec.factor2 = true;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    spec.factor_dtype = dtype;
+    for (Choice choice : {Choice::kFused, Choice::kUnfused}) {
+      PrepareOptions options;
+      options.choice = choice;
+      ProductsWorld w(kLines[0]);
+      w.world.chain = *MakeFfnChain(spec);
+      const auto plan = w.world.MakeEngine()->Prepare(w.world.chain, 17, options);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      for (int64_t m : {1, 17}) ExpectRight(w, **plan, m);
+
+      ProductsWorld warm(kLines[0]);
+      warm.world.disk = w.world.disk;
+      const auto again = warm.world.MakeEngine();
+      const auto found = again->Prepare(w.world.chain, 17, options);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(again->Stats().searched, 0u);
+      EXPECT_EQ((*found)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+      ASSERT_TRUE(again->Prepare(plain, 17, options).ok());
+      EXPECT_EQ(again->Stats().searched, 1u);
+    }
+  }
 }
 
 TEST(ProductsEngineTest, OtherProductsAreRefusedWithTheOp) {
