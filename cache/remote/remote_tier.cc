@@ -96,25 +96,18 @@ class RemoteTier::Impl {
     return hit;
   }
 
+  // Hashing and sealing take longer than a caller should wait.
   void Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                absl::string_view payload) {
-    Envelope envelope;
-    envelope.kind = kind;
-    envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);
-    envelope.created_unix_s =
-        std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-            .count();
-    envelope.producer = options_.producer;
-    envelope.arch = ArchOfKey(key);
-    envelope.key = key;
-    envelope.payload = payload;
-    const std::string name = Name(kind, digest);
-    auto value = std::make_shared<const std::string>(
-        SealValue(options_.secret, name, EncodeEnvelope(envelope)));
-    const bool replace = envelope.verified || IsBad(name);
-    const bool queued = background_.Push(value->size(), [this, name, value, replace, kind, digest] {
-      Store(name, *value, replace, MemberName(kind, digest));
-    });
+    const auto copy = std::make_shared<const std::string>(payload);
+    const bool queued = background_.Push(payload.size() + key.size(),
+                                         [this, kind, key = std::string(key), digest, copy] {
+                                           try {
+                                             PublishNow(kind, key, digest, *copy);
+                                           } catch (const std::bad_alloc&) {
+                                             Count(&dropped_);
+                                           }
+                                         });
     if (!queued) Count(&dropped_);
   }
 
@@ -268,6 +261,23 @@ class RemoteTier::Impl {
       if (bad_.size() < 10000) bad_.insert(name);
     }
     return Lookup::Miss(MissReason::kDamaged, absl::StrCat("remote ", name, ": ", why));
+  }
+
+  void PublishNow(RecordKind kind, absl::string_view key, const Digest& digest,
+                  absl::string_view payload) {
+    Envelope envelope;
+    envelope.kind = kind;
+    envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);
+    envelope.created_unix_s =
+        std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+            .count();
+    envelope.producer = options_.producer;
+    envelope.arch = ArchOfKey(key);
+    envelope.key = key;
+    envelope.payload = payload;
+    const std::string name = Name(kind, digest);
+    const std::string value = SealValue(options_.secret, name, EncodeEnvelope(envelope));
+    Store(name, value, envelope.verified || IsBad(name), MemberName(kind, digest));
   }
 
   // A value that did not hold may be overwritten, or it would block its name until its end.
