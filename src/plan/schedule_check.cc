@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxBox = 256;  // extent of one dimension of a TMA box
 constexpr int64_t kMaxAccumulators = 128;
-constexpr int64_t kMaxErfAccumulators = 104;
+constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88;
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
@@ -100,7 +100,7 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
   const bool residual = p.residual != Residual::kNone;
   if (s.warpgroups_m == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (s.warpgroups_m == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
-  if (erf) return kMaxErfAccumulators;
+  if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
   // Of the second product only with a residual: what is added takes the registers that are left.
   const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);

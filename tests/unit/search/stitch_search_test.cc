@@ -144,7 +144,8 @@ TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
   StitchSchedule without = best;
   without.hold_bytes = 0;
   EXPECT_LT(LoadOf(body, program, best, 1).again_bytes,
-            LoadOf(body, program, without, 1).again_bytes - 25088.0 * 256 * 2);
+            LoadOf(body, program, without, 1).again_bytes - 0.99 * 25088 * 256 * 2)
+      << "one phase behind the first reads x again";
 }
 
 TEST(SearchStitch, BlocksThatMeetFitTogether) {
