@@ -39,9 +39,9 @@ std::vector<RowShape> RowShapes(const FfnProblem& p) {
       shapes.push_back({block_m, 1, 2});
     }
   }
-  // Three warpgroups where their rows cover the bucket with no more padding than two do.
-  constexpr int64_t kThree = 192;
-  if (p.products == 1 && CeilDiv(p.bucket, kThree) * kThree <= RoundUp(p.bucket, 128))
+  // Three warpgroups where their rows cover the bucket with less padding than two do.
+  constexpr int kThree = 192;
+  if (p.products == 1 && RoundUp(p.bucket, kThree) < RoundUp(p.bucket, 128))
     shapes.push_back({kThree, 3, 1});
   return shapes;
 }
