@@ -15,8 +15,6 @@ constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
 constexpr int64_t kMostParts = 16;  // clusters that share an M tile
 
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
-
 // Row tile and how warpgroups share it.
 struct RowShape {
   int block_m, warpgroups_m, warpgroups_n;

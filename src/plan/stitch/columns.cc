@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
+
 namespace sinter {
 namespace {
 
 constexpr int64_t kAlignment = 256, kSharedAlignment = 16;
 constexpr int64_t kWordBytes = 4, kMomentBytes = 16;  // of a column's part
 constexpr int64_t kReadBytes = 16;                    // of a thread that joins parts for its block
-
-int64_t RoundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
 // A block's joins take turns in it: its groups' shares of a column, then its threads'.
 int64_t OwnJoinBytes(const std::vector<ColumnPlace>& places, const StitchSchedule& s) {
