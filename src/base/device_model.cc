@@ -33,6 +33,8 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("l2_bytes_per_us", model.l2_bytes_per_us, 1, 1e12);
   visit("l2_shared_bytes_per_us", model.l2_shared_bytes_per_us, 1, 1e12);
   visit("l2_reader_gain", model.l2_reader_gain, 0, 10);
+  visit("l2_rows_bytes_per_us", model.l2_rows_bytes_per_us, 1, 1e12);
+  visit("l2_rows_reader_gain", model.l2_rows_reader_gain, 0, 10);
   visit("l2_straddle_loss", model.l2_straddle_loss, 0, 10);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);

@@ -28,12 +28,16 @@ struct DeviceModel {
   int64_t shared_bytes_per_block = 0;  // dynamic shared memory a block may have (opt-in maximum)
   int64_t registers_per_sm = 65536;
   double clock_mhz = 0;
-  double tensor_flop_per_us = 0;      // sustained dense bf16, whole chip
-  double hbm_bytes_per_us = 0;        // read stream, whole chip, every SM reading
-  double hbm_idle_loss = 0;           // what of it each share of idle SMs takes away
-  double l2_bytes_per_us = 0;         // L2 to all SMs, each reading bytes of its own
+  double tensor_flop_per_us =
+      0;                        // dense bf16, whole chip, of kernels too short for its power limit
+  double hbm_bytes_per_us = 0;  // read stream, whole chip, every SM reading
+  double hbm_idle_loss = 0;     // what of it each share of idle SMs takes away
+  double l2_bytes_per_us = 0;   // L2 to all SMs, each reading bytes of its own
   double l2_shared_bytes_per_us = 0;  // the same, all SMs reading the same bytes
-  double l2_reader_gain = 0;  // what of l2_bytes_per_us each doubling of the readers of bytes adds
+  double l2_reader_gain = 0;  // what of l2_bytes_per_us each doubling of the readers of weights adds
+  // The same of the rows of a product, which are in L2 from their first reader on.
+  double l2_rows_bytes_per_us = 0;
+  double l2_rows_reader_gain = 0;
   double l2_straddle_loss = 0;  // what a 128-byte row of a box costs more that lies in two lines
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads

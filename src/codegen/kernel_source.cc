@@ -58,11 +58,12 @@ bool Transposed(const KernelSpec& spec) { return spec.problem.layout == Layout::
 // One specialisation for each N that a warpgroup multiplies.
 std::string WgmmaWrappers(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
+  if (s.swapped) return WgmmaSource(s.block_m, spec.problem.dtype, Transposed(spec), false) + "\n";
   std::set<int> widths = {spec.problem.FirstWidth() * s.first.block_n / s.warpgroups_n};
   if (spec.problem.products == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
   for (int n : widths)
-    absl::StrAppend(&text, WgmmaSource(n, spec.problem.dtype, Transposed(spec)), "\n");
+    absl::StrAppend(&text, WgmmaSource(n, spec.problem.dtype, false, Transposed(spec)), "\n");
   return text;
 }
 
@@ -85,7 +86,8 @@ std::string ConfigText(const KernelSpec& spec) {
   absl::StrAppend(&text, "  static constexpr int kWeightsShare = ", TilesM(s.share),
                   ", kRowsShare = ", TilesN(s.share), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(spec)),
-                  ", kConstantWeights = ", Bool(spec.constant_weights), ";\n");
+                  ", kConstantWeights = ", Bool(spec.constant_weights),
+                  ", kSwapped = ", Bool(s.swapped), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),
                   ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(OutputAligned(spec)),
                   ";\n");

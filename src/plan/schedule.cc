@@ -9,13 +9,13 @@
 namespace sinter {
 namespace {
 
-// The second one has clusters_n behind all other fields. Schedules of one cluster an M tile keep
-// the first: their kernels did not change when the field came.
-constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3;
+// The second one has clusters_n behind all other fields; the third one has swapped operands.
+// Schedules with neither keep the first: their kernels did not change when the fields came.
+constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSwappedVersion = 5;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.clusters_n, s.share, s.grid, s.first, s.second);
+                  s.cluster, s.clusters_n, s.swapped, s.share, s.grid, s.first, s.second);
 }
 
 bool IsDataflow(uint8_t v) { return v >= 1 && v <= 3; }
@@ -51,14 +51,14 @@ bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fie
 
 std::string Schedule::Canonical() const {
   ByteWriter w;
-  w.U8(clusters_n == 1 ? kScheduleVersion : kClustersVersion);
+  w.U8(swapped ? kSwappedVersion : clusters_n == 1 ? kScheduleVersion : kClustersVersion);
   w.U8(static_cast<uint8_t>(dataflow));
   w.U8(static_cast<uint8_t>(share));
   for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
                 first.split_k, second.block_n, second.split_k}) {
     w.U32(static_cast<uint32_t>(v));
   }
-  if (clusters_n != 1) w.U32(static_cast<uint32_t>(clusters_n));
+  if (clusters_n != 1 && !swapped) w.U32(static_cast<uint32_t>(clusters_n));
   return w.Take();
 }
 
@@ -75,10 +75,12 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   }
   if (version == kClustersVersion) s.clusters_n = static_cast<int>(r.U32());
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  if (version != kScheduleVersion && version != kClustersVersion) {
+  if (version != kScheduleVersion && version != kClustersVersion && version != kSwappedVersion) {
     return absl::DataLossError(absl::StrCat("schedule: version ", version, " is not ",
-                                            kScheduleVersion, " or ", kClustersVersion));
+                                            kScheduleVersion, ", ", kClustersVersion, " or ",
+                                            kSwappedVersion));
   }
+  s.swapped = version == kSwappedVersion;
   if (version == kClustersVersion && s.clusters_n == 1) {
     return absl::DataLossError("schedule: clusters_n 1 is written twice");
   }
@@ -96,6 +98,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
 std::string Schedule::ToString() const {
   std::string text = absl::StrCat(NameOf(dataflow), " bm", block_m, " wg", warpgroups_m, "x",
                                   warpgroups_n, " bk", block_k, " st", stages, " cl", cluster);
+  if (swapped) absl::StrAppend(&text, " swapped");
   if (clusters_n != 1) absl::StrAppend(&text, " n", clusters_n);
   if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
   absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);

@@ -51,11 +51,15 @@ struct ProductTile {
 
 struct Schedule {
   Dataflow dataflow = Dataflow::kProduct;
-  int block_m =
-      128;  // rows of an M tile that are loaded: a multiple of 8, at most 64 * warpgroups_m
-  int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2; 3 for kProduct
+  int block_m = 128;     // rows of an M tile that are loaded: a multiple of 8, at most 64 *
+                         // warpgroups_m; at most 256 with swapped operands
+  int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2; 3 for kProduct; 1
+                         // with swapped operands
   int warpgroups_n = 1;  // consumer warpgroups along N, block_n / warpgroups_n columns each: 1 or
-                         // 2; 2 only beside one along M
+                         // 2; 2 only beside one along M; 1 to 3 with swapped operands
+  bool swapped = false;  // kProduct: weights are the 64 rows of wgmma, rows of the matrix its
+                         // columns, so that tiles have any multiple of 8 rows; the result is turned
+                         // when it is stored. block_n is a multiple of 64 * warpgroups_n
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
@@ -81,6 +85,12 @@ constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
 // Whether blocks wait for blocks of other clusters: all must be resident at once.
 constexpr bool IsCooperative(const Schedule& s) {
   return s.dataflow == Dataflow::kGridExchange || s.clusters_n > 1;
+}
+
+// wgmma operations of a warpgroup side by side that take a product's weights as their rows: 64
+// columns of the result each.
+constexpr int SwappedSets(const Schedule& s, const ProductTile& tile, int width) {
+  return width * tile.block_n / (64 * s.warpgroups_n);
 }
 
 // Sizes that follow from a problem and a schedule. The device library computes the same ones;

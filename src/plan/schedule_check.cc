@@ -16,6 +16,7 @@ constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88;
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
+constexpr int64_t kMaxSwappedAccumulators = 160;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 constexpr int kMostFlaggedBlocks = 240;  // kMaxGrid of the device library: greetings in the header
@@ -50,7 +51,23 @@ absl::Status CheckScaling(absl::string_view product, const Scaling& s) {
   return RefuseProblem(absl::StrCat("factor", product), rows, "is not 0 to 2");
 }
 
+// With swapped operands a warpgroup has 64 columns and all rows of a tile.
+absl::Status CheckSwapped(const Schedule& s) {
+  if (s.dataflow != Dataflow::kProduct)
+    return Refuse("swapped", 1, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (s.warpgroups_m != 1)
+    return Refuse("warpgroups_m", s.warpgroups_m, "is not 1 with swapped operands");
+  if (s.warpgroups_n < 1 || s.warpgroups_n > 3)
+    return Refuse("warpgroups_n", s.warpgroups_n, "is not in 1..3 with swapped operands");
+  if (s.block_m < 8 || s.block_m > kMaxBox || s.block_m % 8 != 0) {
+    return Refuse("block_m", s.block_m,
+                  absl::StrCat("is not a multiple of 8 in 8..", kMaxBox, " with swapped operands"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckWarpgroups(const Schedule& s) {
+  if (s.swapped) return CheckSwapped(s);
   const int most = s.dataflow == Dataflow::kProduct ? 3 : 2;
   if (s.warpgroups_m < 1 || s.warpgroups_m > most) {
     return Refuse("warpgroups_m", s.warpgroups_m,
@@ -94,13 +111,14 @@ absl::Status CheckRing(const Schedule& s) {
 // is one product, and 152 with three; the erf form of GELU, and the sum of eight ranks' parts, need
 // so many themselves that wider tiles spill.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
-  if (s.dataflow == Dataflow::kClusterExchange || s.warpgroups_m * s.warpgroups_n < 2)
-    return kMaxAccumulators;
+  const int warpgroups = s.warpgroups_m * s.warpgroups_n;
+  if (s.dataflow == Dataflow::kClusterExchange || warpgroups < 2) return kMaxAccumulators;
   const bool erf = p.activation == Activation::kGeluErf;
   const bool residual = p.residual != Residual::kNone;
-  if (s.warpgroups_m == 3 && residual) return kMaxResidualAccumulatorsOfThree;
-  if (s.warpgroups_m == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
+  if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
+  if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
+  if (s.swapped) return kMaxSwappedAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
   // Of the second product only with a residual: what is added takes the registers that are left.
   const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
@@ -110,13 +128,14 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
 // One product over K = `k` cut by `tile`. `name` is "first" or "second".
 absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view name,
                        const ProductTile& tile, int width, int64_t k) {
-  const int step = p.layout == Layout::kIO ? 64 : 8;
+  const int step = p.layout == Layout::kIO || s.swapped ? 64 : 8;
   const int box = kMaxBox * s.warpgroups_n;
   if (tile.block_n < 1 || tile.block_n > box || tile.block_n % (step * s.warpgroups_n) != 0) {
     return Refuse(absl::StrCat(name, ".block_n"), tile.block_n,
                   absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
-  const int64_t accumulators = int64_t{width} * tile.block_n / s.warpgroups_n / 2;
+  const int64_t accumulators = s.swapped ? int64_t{SwappedSets(s, tile, width)} * s.block_m / 2
+                                         : int64_t{width} * tile.block_n / s.warpgroups_n / 2;
   if (accumulators > MaxAccumulators(p, s)) {
     return Refuse(absl::StrCat(name, " accumulators"), accumulators,
                   absl::StrCat("is above ", MaxAccumulators(p, s), " registers a thread"));

@@ -12,10 +12,12 @@ constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 ro
 
 int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int width) {
   if (tile.split_k <= 1) return 0;
-  return int64_t{4} * tile.split_k * CeilDiv(s.block_m, tile.split_k) * width * tile.block_n;
+  const int64_t owned = CeilDiv(s.block_m, tile.split_k);
+  return int64_t{4} * tile.split_k * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
 }
 
 int64_t Accumulators(const Schedule& s, const ProductTile& tile, int width) {
+  if (s.swapped) return int64_t{SwappedSets(s, tile, width)} * s.block_m / 2;
   return s.warpgroups_n > 0 ? int64_t{width} * tile.block_n / s.warpgroups_n / 2 : 0;
 }
 
@@ -42,7 +44,7 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
     z.reduce_bytes = std::max(z.reduce_bytes, ReduceBytes(s, s.second, 1));
     z.accumulators = std::max(z.accumulators, Accumulators(s, s.second, 1));
   }
-  const int64_t pad = s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
+  const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
   z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.exchange_bytes + z.reduce_bytes +
                    pad + kBarrierBytes;
   z.m_tiles = CeilDiv(problem.bucket, s.block_m);

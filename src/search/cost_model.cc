@@ -68,7 +68,7 @@ Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceMo
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  const double end = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s.first, model);
+  const double end = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s, s.first, model);
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
@@ -98,7 +98,7 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
-  const double end1 = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s.first, model);
+  const double end1 = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s, s.first, model);
   line.Fixed(EachTurn(end1, load1));
   line.Dsm(EachTurn(reduce1, load1),
            static_cast<double>(z.first_tiles) * ReduceTraffic(first, s, s.first));
@@ -110,7 +110,8 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   const double window = end1 + reduce1 + model.drain_us + model.grid_barrier_us;
   line.total -= PrefetchedUs(load2, s, window, Combine(times2));
   line.Fixed(EachTurn(
-      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model), load2));
+      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s, s.second, model),
+      load2));
   line.Dsm(EachTurn(reduce2, load2),
            static_cast<double>(z.second_tiles) * ReduceTraffic(second, s, s.second));
   line.Fixed(model.drain_us);
@@ -126,7 +127,7 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   TimeLine line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
   line.Stream(TimesOf(load1, s, stage, model), load1);
-  const double epilogue1 = EpilogueUs(p.activation, s.first, model);
+  const double epilogue1 = EpilogueUs(p.activation, s, s.first, model);
   line.Fixed(EachTurn(epilogue1, load1));
   const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
   line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleTraffic(s));
@@ -135,7 +136,7 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   const double stream2 = Combine(times2) / static_cast<double>(load1.turns);
   line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, stream2), load1);
   const double end =
-      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model);
+      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s, s.second, model);
   line.Fixed(EachTurn(end / s.clusters_n, load1) + PartsUs(s, model) + model.drain_us);
   line.p.l2_bytes += 2 * s.grid * PartsBytes(s);
   return line.Finish();
@@ -148,12 +149,18 @@ double Doublings(double readers) {
   return doublings + std::max(0.0, readers - 1);
 }
 
-// What many blocks read at about the same time costs L2 less, but far from once for all.
-double L2Us(const L2Stream& stream, const DeviceModel& model) {
-  const double rate =
-      model.l2_bytes_per_us * (1 + model.l2_reader_gain * Doublings(stream.readers));
+// What many blocks read at about the same time costs L2 less, but far from once for all. `rate`: of
+// bytes with one reader; `gain`: what of it each doubling of the readers adds.
+double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel& model) {
   return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
-         std::min(rate, model.l2_shared_bytes_per_us);
+         std::min(rate * (1 + gain * Doublings(stream.readers)), model.l2_shared_bytes_per_us);
+}
+
+double L2Us(const ProductLoad& load, const DeviceModel& model) {
+  const double rate = model.l2_bytes_per_us, gain = model.l2_reader_gain;
+  return L2Us(load.weights, rate, gain, model) +
+         L2Us(load.rows, model.l2_rows_bytes_per_us, model.l2_rows_reader_gain, model) +
+         L2Us(load.residual, rate, gain, model) + L2Us(load.result, rate, gain, model);
 }
 
 }  // namespace
@@ -162,8 +169,9 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
                    const DeviceModel& model) {
   LevelTimes t;
   const double idle = std::max(0.0, 1 - static_cast<double>(load.busy_blocks) / model.sm_count);
-  t.hbm = load.hbm_bytes / (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
-  t.l2 = L2Us(load.weights, model) + L2Us(load.rows, model) + L2Us(load.residual, model);
+  t.hbm = (load.hbm_bytes + load.result.bytes) /
+          (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
+  t.l2 = L2Us(load, model);
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
   // Two warpgroups take turns at the tensor cores; a lone one leaves them idle between stages.

@@ -75,8 +75,10 @@ double PartsUs(const Schedule& s, const DeviceModel& model) {
   return moved + model.drain_us + model.grid_barrier_us + model.reduce_us;
 }
 
-double EpilogueUs(Activation activation, const ProductTile& tile, const DeviceModel& model) {
-  const double values = tile.block_n / 2.0 / tile.split_k;
+double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& tile,
+                  const DeviceModel& model) {
+  const double columns = s.swapped ? SwappedSets(s, tile, 1) * s.block_m : tile.block_n;
+  const double values = columns / 2.0 / tile.split_k;
   return values * (model.epilogue_value_us + CyclesOf(activation) / model.clock_mhz);
 }
 

@@ -26,7 +26,8 @@ double PartsBytes(const Schedule& schedule);  // a block gives, and takes
 
 // A thread's way through its accumulators of one matrix: activation, rounding, the transpose in
 // front of the store. Warpgroups side by side share the schedulers, so they gain nothing.
-double EpilogueUs(Activation activation, const ProductTile& tile, const DeviceModel& model);
+double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& tile,
+                  const DeviceModel& model);
 
 // Storing a block's share of a tile. Threads write rows of 16 bytes, half a sector:
 // twice the bytes.

@@ -40,7 +40,7 @@ void AddResidual(const ProductDims& d, const FfnProblem& p, double share_bytes, 
 
 ProductDims FirstDims(const FfnProblem& p) {
   const bool last = p.products == 1;
-  return {p.n, p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone};
+  return {p.n, p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone, 1, last};
 }
 
 ProductDims SecondDims(const FfnProblem& p, const Schedule& s) {
@@ -65,7 +65,6 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), k_parts);
   const int64_t k = std::min<int64_t>(d.k, steps * s.block_k);
   const int64_t warpgroups = s.warpgroups_m * s.warpgroups_n;
-  const int64_t warp_n = d.width * tile.block_n / s.warpgroups_n;
 
   ProductLoad load;
   load.groups = std::max<int64_t>(1, concurrent / group_blocks);
@@ -95,13 +94,17 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
     load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
   }
+  if (d.to_memory) load.result = {static_cast<double>(p.bucket * d.n * kElement), 1, 0};
   AddResidual(d, p, static_cast<double>(rows * columns * kElement / k_parts), &load);
   const int64_t stage = (d.rows_in_ring ? s.block_m : 0) + d.width * tile.block_n;
-  const int64_t reads = warpgroups * (kWarpgroupRows + warp_n) * kStepK * (s.block_k / kStepK);
+  // Columns of each wgmma, and how many of them a warpgroup has side by side.
+  const int64_t sets = s.swapped ? SwappedSets(s, tile, d.width) : 1;
+  const int64_t warp_n = s.swapped ? s.block_m : d.width * tile.block_n / s.warpgroups_n;
+  const int64_t reads = warpgroups * sets * (kWarpgroupRows + warp_n) * s.block_k;
   load.shared_bytes =
       static_cast<double>(load.steps) * static_cast<double>((stage * s.block_k + reads) * kElement);
   load.flop = static_cast<double>(load.steps) * 2.0 *
-              static_cast<double>(warpgroups * kWarpgroupRows * warp_n * s.block_k);
+              static_cast<double>(warpgroups * sets * kWarpgroupRows * warp_n * s.block_k);
   return load;
 }
 

@@ -19,6 +19,7 @@ struct ProductDims {
   bool rows_from_hbm = true;  // false: A was written a moment ago and lies in L2 if it fits
   bool residual = false;      // a matrix of the result's extents is read and added to it
   int clusters = 1;           // that share K, by ranges, and add their parts through L2
+  bool to_memory = true;      // false: the result stays on the chip
 };
 
 ProductDims FirstDims(const FfnProblem& problem);
@@ -41,7 +42,7 @@ struct ProductLoad {
   double weight_bytes = 0;  // the weights' part of block_bytes
   double intake_bytes = 0;  // block_bytes, and what lines cost more of which boxes take parts
   double total_bytes = 0;   // what L2 delivers: once for both blocks of a pair where they share
-  L2Stream weights, rows, residual;  // total_bytes by operand
+  L2Stream weights, rows, residual, result;  // total_bytes by operand; and what is stored
   double hbm_bytes = 0;     // what HBM delivers: weights once, A as often as L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
   double flop = 0;          // busiest block, padded to 64 rows a warpgroup and whole tiles

@@ -11,6 +11,7 @@ namespace {
 constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr int kSharedSplits[] = {1, 2, 4};  // where pairs share loads
 constexpr int kTurns = 4;                   // tiles a group that widths are balanced for
+constexpr int kSwappedHeights = 6;          // with swapped operands: from the fewest M tiles on
 constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
 constexpr int64_t kMostParts = 16;  // clusters that share an M tile
@@ -99,6 +100,17 @@ class Enumerator {
     });
   }
 
+  // Weights as the rows of wgmma: as many M tiles as it takes and a few more, of even heights. Not
+  // of 8 rows, where a tile has nothing to gain by it and lost 3 %.
+  void SwappedProducts() {
+    if (p_.bucket <= 8) return;
+    for (int warpgroups : {1, 2, 3}) {
+      for (int sets : {1, 2}) {
+        for (int block_k : {64, 128}) SwappedProducts(warpgroups, sets, block_k);
+      }
+    }
+  }
+
   void GridExchanges() {
     ForEachShape([&](const RowShape& r, int block_k) {
       for (int split1 : kSplits) {
@@ -148,6 +160,38 @@ class Enumerator {
       s.first = tile;
       s.grid = static_cast<int>(std::min(SizesOf(p_, s).units * s.cluster, resident));
       Visit(s);
+    }
+  }
+
+  void SwappedProducts(int warpgroups, int sets, int block_k) {
+    Schedule s;
+    s.swapped = true;
+    s.warpgroups_m = 1;
+    s.warpgroups_n = warpgroups;
+    s.block_k = block_k;
+    s.first.block_n = 64 * warpgroups * sets;
+    if (s.first.block_n - 64 >= p_.n) return;
+    const int64_t fewest = CeilDiv(p_.bucket, 256);
+    for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
+      const int64_t rows = CeilDiv(p_.bucket, tiles);
+      if (RoundUp(rows, 8) == last) break;
+      last = RoundUp(rows, 8);
+      for (Share share : {Share::kNone, Share::kWeights, Share::kRows}) {
+        if (share == Share::kWeights && tiles < 2) continue;
+        s.share = share;
+        s.block_m = static_cast<int>(RoundUp(rows, share == Share::kRows ? 16 : 8));
+        SwappedSplits(s);
+      }
+    }
+  }
+
+  void SwappedSplits(Schedule s) {
+    const int tiles = TilesM(s.share) * TilesN(s.share);
+    for (int split : kSplits) {
+      if (tiles * split > 8) break;
+      s.cluster = tiles * split;
+      s.first.split_k = split;
+      Products(s, {s.first});
     }
   }
 
@@ -262,6 +306,7 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
   Enumerator space(problem, model, visit);
   if (problem.products == 1) {
     space.Products();
+    space.SwappedProducts();
     return;
   }
   if (options.allow_cooperative) space.GridExchanges();

@@ -22,7 +22,8 @@ int RunSweep(Session* session) {
   sweep.threads = o.compile_threads;
   sweep.replays = std::min(o.replays, sweep.replays);
   sweep.fused = o.only.empty() || o.only == "fused" || o.only == "ranges";
-  sweep.unfused = o.only.empty() || o.only == "unfused";
+  sweep.unfused = o.only.empty() || o.only == "unfused" || o.only == "kinds";
+  sweep.kinds = o.only == "kinds";
   sweep.ranges = o.only == "ranges";
   for (const Case& c : session->cases()) {
     const absl::StatusOr<std::vector<SweepRow>> rows =

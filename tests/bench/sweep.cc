@@ -64,21 +64,34 @@ absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceMode
   return absl::OkStatus();
 }
 
-// Rank i of the first product goes with rank i of the second; a shorter ranking ends with its last.
-absl::Status AddUnfused(const Case& c, const FfnProblem& problem, const DeviceModel& model, int top,
-                        std::vector<Trial>* trials) {
-  SearchOptions search;
-  search.top_k = top;
-  SINTER_ASSIGN_OR_RETURN(const SearchResult one,
-                          SearchSchedules(FirstProductOf(problem), model, search));
-  SearchResult two;
-  if (problem.products == 2) {
-    SINTER_ASSIGN_OR_RETURN(two, SearchSchedules(SecondProductOf(problem), model, search));
+// The first of the search's order, or of each kind of schedule in it.
+absl::StatusOr<std::vector<RankedSchedule>> ProductRanking(const FfnProblem& problem,
+                                                           const DeviceModel& model,
+                                                           const SweepOptions& options) {
+  std::vector<RankedSchedule> first;
+  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model));
+  std::map<std::pair<bool, Share>, int> kinds;
+  int all = 0;
+  for (const PlacedSchedule& placed : space.schedules) {
+    const Schedule& s = placed.ranked.schedule;
+    int& count = options.kinds ? kinds[{s.swapped, s.share}] : all;
+    if (count++ < options.top) first.push_back(placed.ranked);
   }
-  for (size_t i = 0; i < std::max(one.ranked.size(), two.ranked.size()); ++i) {
-    const RankedSchedule& first = one.ranked[std::min(i, one.ranked.size() - 1)];
-    const RankedSchedule* second =
-        two.ranked.empty() ? nullptr : &two.ranked[std::min(i, two.ranked.size() - 1)];
+  return first;
+}
+
+// Rank i of the first product goes with rank i of the second; a shorter ranking ends with its last.
+absl::Status AddUnfused(const Case& c, const FfnProblem& problem, const DeviceModel& model,
+                        const SweepOptions& options, std::vector<Trial>* trials) {
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> one,
+                          ProductRanking(FirstProductOf(problem), model, options));
+  std::vector<RankedSchedule> two;
+  if (problem.products == 2) {
+    SINTER_ASSIGN_OR_RETURN(two, ProductRanking(SecondProductOf(problem), model, options));
+  }
+  for (size_t i = 0; i < std::max(one.size(), two.size()); ++i) {
+    const RankedSchedule& first = one[std::min(i, one.size() - 1)];
+    const RankedSchedule* second = two.empty() ? nullptr : &two[std::min(i, two.size() - 1)];
     Trial trial;
     trial.plan = UnfusedPlan(c.view, c.chain.num_inputs(), problem, first, second);
     trial.rows.push_back(RowOf(c, "first", static_cast<int>(i) + 1, first));
@@ -126,7 +139,7 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
     SINTER_RETURN_IF_ERROR(AddFused(c, problem, ports.model, options, &trials));
   }
   if (options.unfused) {
-    SINTER_RETURN_IF_ERROR(AddUnfused(c, problem, ports.model, options.top, &trials));
+    SINTER_RETURN_IF_ERROR(AddUnfused(c, problem, ports.model, options, &trials));
   }
   const auto chain = std::make_shared<const Chain>(c.chain);
   watchdog->Begin(absl::StrCat(c.id, " compile"), 4 * kStepSeconds);

@@ -20,6 +20,8 @@ struct SweepOptions {
   int replays = 7;
   bool fused = true, unfused = true;
   bool ranges = false;  // of fused schedules only those whose clusters share M tiles
+  bool kinds = false;   // of single products the first `top` of each kind: operands as they are or
+                        // swapped, what pairs of blocks share
 };
 
 // The chain family's ranking (kind "chain") and those of both products ("first", "second"), cold,

@@ -19,11 +19,13 @@ constexpr int64_t kSomeRows[] = {384, 257, 383, 129, 128, 1};
 constexpr size_t kSchedules = 4;  // of each kind and product
 constexpr int kClusters[] = {1, 3, 2, 5};
 
+enum class Operands { kAny, kOfThreeWarpgroups, kSwapped };
+
 struct Kind {
   const char* name;
   Share share;
   int split_k;
-  bool three = false;  // consumer warpgroups
+  Operands operands = Operands::kAny;
 };
 
 // Ragged in every dimension.
@@ -45,11 +47,13 @@ class TileWalk : public GpuTest {
  protected:
   static std::vector<Schedule> SchedulesOf(const FfnProblem& problem, const Kind& kind) {
     FfnProblem searched = problem;
-    if (kind.three) searched.bucket = 192;  // where the search offers them
+    const bool three = kind.operands == Operands::kOfThreeWarpgroups;
+    if (three) searched.bucket = 192;  // where the search offers them
     std::vector<Schedule> some;
     for (const Schedule& s : LegalSchedules(searched, ports().model, Dataflow::kProduct)) {
       if (s.share != kind.share || s.first.split_k != kind.split_k) continue;
-      if (!kind.three || s.warpgroups_m == 3) some.push_back(s);
+      if (three && s.warpgroups_m != 3) continue;
+      if (s.swapped == (kind.operands == Operands::kSwapped)) some.push_back(s);
     }
     some = Spread(some, kSchedules);
     for (size_t i = 0; i < some.size(); ++i) {
@@ -122,10 +126,19 @@ TEST_F(TileWalk, RanksThatShareK) {
   RunBoth({"split 4", Share::kNone, 4});
 }
 TEST_F(TileWalk, ThreeWarpgroups) {
-  RunBoth({"three", Share::kNone, 1, true});
-  RunBoth({"three, split 4", Share::kNone, 4, true});
-  RunBoth({"three, rows shared, split 2", Share::kRows, 2, true});
-  RunBoth({"three, weights shared", Share::kWeights, 1, true});
+  constexpr Operands kThree = Operands::kOfThreeWarpgroups;
+  RunBoth({"three", Share::kNone, 1, kThree});
+  RunBoth({"three, split 4", Share::kNone, 4, kThree});
+  RunBoth({"three, rows shared, split 2", Share::kRows, 2, kThree});
+  RunBoth({"three, weights shared", Share::kWeights, 1, kThree});
+}
+TEST_F(TileWalk, SwappedOperands) {
+  RunBoth({"swapped", Share::kNone, 1, Operands::kSwapped});
+  RunBoth({"swapped, split 4", Share::kNone, 4, Operands::kSwapped});
+}
+TEST_F(TileWalk, SwappedOperandsOfPairs) {
+  RunBoth({"swapped, rows shared, split 2", Share::kRows, 2, Operands::kSwapped});
+  RunBoth({"swapped, weights shared", Share::kWeights, 1, Operands::kSwapped});
 }
 TEST_F(TileWalk, PairsThatShareWeights) {
   RunBoth({"weights", Share::kWeights, 1});

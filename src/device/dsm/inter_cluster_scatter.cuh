@@ -34,7 +34,7 @@ struct InterClusterScatter {
 
   // This block's accumulators, into its part. TMA may read them once the barrier that gathers the
   // consumer threads has been passed, and who takes has heard of it.
-  SINTER_DEVICE void give(const float (&d)[P::kWarpN / 2], WarpgroupPlace place) const {
+  SINTER_DEVICE void give(const float (&d)[P::kAccumulators], WarpgroupPlace place) const {
     jitter();
     float* const own = parts + part * kStride;
 #pragma unroll

@@ -4,6 +4,7 @@
 // the kSplitK ranks that take part. After FlashFuser (arXiv 2512.12949) section IV-A; the scatter
 // is by rows so that stores stay whole.
 #pragma once
+#include "dsm/swapped_reduce.cuh"
 #include "ptx/mbarrier.cuh"
 #include "tile/epilogue.cuh"
 
@@ -45,7 +46,7 @@ struct ReduceScatter {
            P::kColumns * 4 * P::kSplitK;
   }
 
-  SINTER_DEVICE void send(const float (&d)[P::kWarpN / 2], WarpgroupPlace place) const {
+  SINTER_DEVICE void send(const float (&d)[P::kAccumulators], WarpgroupPlace place) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * half;
@@ -141,16 +142,24 @@ struct ReduceScatter {
   // consumer threads. `again`: another tile follows, so the senders must hear that the parts are
   // free. `scale`: of this thread's first unit. What is `added` loads while the parts travel.
   template <class EpilogueType, class Writer, class Added = NoResidual>
-  SINTER_DEVICE void run(const float (&d)[P::kWarpN / 2], WarpgroupPlace place,
+  SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
                          const EpilogueType& epilogue, float scale, const Writer& writer, int row,
                          int column, bool again, const Added& added = {}) {
     if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
-    send(d, place);
-    const Word4 ahead =
-        added_to(first_unit(), added, row, column);  // the accumulators are free now
-    mbarrier_wait(full, parity);
-    sum(epilogue, scale, writer, row, column, added, ahead);
+    if constexpr (Config::kSwapped) {
+      using Parts = SwappedParts<Config, P>;
+      Parts::send(*this, d, place);
+      const auto ahead = Parts::added_to(*this, first_unit(), added, row, column);
+      mbarrier_wait(full, parity);
+      Parts::sum(*this, epilogue, writer, row, column, added, ahead);
+    } else {
+      send(d, place);
+      const Word4 ahead =
+          added_to(first_unit(), added, row, column);  // the accumulators are free now
+      mbarrier_wait(full, parity);
+      sum(epilogue, scale, writer, row, column, added, ahead);
+    }
     if (again) release();
     parity ^= 1;
   }

@@ -5,6 +5,7 @@
 #include "pipeline/consumer.cuh"
 #include "pipeline/producer.cuh"
 #include "tile/epilogue.cuh"
+#include "tile/swapped.cuh"
 
 namespace sinter {
 
@@ -108,7 +109,7 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
                                 u32 rows, int k_blocks, WarpgroupPlace place, Reduce& reduce,
                                 const EpilogueType& epilogue, const Writer& writer, int row,
                                 int column, bool again, const Added& added = {}) {
-  float accumulators[P::kWarpN / 2];
+  float accumulators[P::kAccumulators];
   const auto multiply = [&] {
     accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   };
@@ -117,6 +118,12 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
     const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);
     multiply();
     reduce.run(accumulators, place, epilogue, scale, writer, row, column, again, added);
+  } else if constexpr (Config::kSwapped) {
+    const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
+                                                                        row, column, place);
+    swapped.fetch();
+    multiply();
+    swapped.write(accumulators);
   } else {
     const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
     if constexpr (Added::kPresent) {

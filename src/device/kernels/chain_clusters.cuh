@@ -132,7 +132,7 @@ SINTER_DEVICE void chain_clusters_consume(const Arguments& args, const BlockType
                                     slab, 0, at.c_column(), false);
   exchange_wait<Config>(exchange_full);
   parts.fetch(added, at.row, at.e_column());
-  float e[Second::kWarpN / 2];
+  float e[Second::kAccumulators];
   accumulate<Config, Second, false>(e, block.ring, cursor, exchange, at.end() - at.begin(), place);
   parts.give(e, place);
   tell_part<Config>(block, args.workspace);

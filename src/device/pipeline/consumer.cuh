@@ -7,14 +7,13 @@
 
 namespace sinter {
 
-// Descriptor of the weights of a stage for warpgroup `n`, at K step 0.
+// Descriptor of the weights of a stage from column `column` of the tile on, at K step 0.
 template <class Config, class P>
-SINTER_DEVICE u64 weights_descriptor(u32 address, int n) {
+SINTER_DEVICE u64 weights_descriptor(u32 address, int column) {
   if (Config::kWeightsTransposed)
-    return descriptor(address + n_major_step(Config::kBlockK, n * P::kWarpN, 0),
+    return descriptor(address + n_major_step(Config::kBlockK, column, 0),
                       n_major_leading(Config::kBlockK), kNMajorStride);
-  return descriptor(address + k_major_step(P::kColumns, n * P::kWarpN, 0), kKMajorLeading,
-                    kKMajorStride);
+  return descriptor(address + k_major_step(P::kColumns, column, 0), kKMajorLeading, kKMajorStride);
 }
 
 template <class Config, class P>
@@ -23,6 +22,55 @@ SINTER_SHARED_CONSTEXPR int weights_step(int step) {
                                      : k_major_step(P::kColumns, 0, step)) >>
          4;
 }
+
+// How a stage is multiplied: accumulators (+)= rows x weights, both at their shared addresses.
+// Issues the products; whoever calls commits them.
+template <class Config, class P>
+struct RowsByWeights {
+  using Mma = Wgmma<P::kMmaN, typename Config::Element, false, Config::kWeightsTransposed>;
+  static SINTER_DEVICE void issue(float (&accumulators)[P::kAccumulators], u32 rows, u32 weights,
+                                  WarpgroupPlace place, bool more) {
+    const u64 a = descriptor(rows + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
+                             kKMajorLeading, kKMajorStride);
+    const u64 b = weights_descriptor<Config, P>(weights, place.n * P::kWarpN);
+#pragma unroll
+    for (int step = 0; step < Config::kBlockK / kStepK; ++step)
+      Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
+               b + weights_step<Config, P>(step), more || step != 0);
+  }
+};
+
+// The same with swapped operands: 64 columns of the weights are the rows of a wgmma, and rows of
+// the tile its columns.
+template <class Config, class P>
+struct WeightsByRows {
+  using Mma = Wgmma<P::kMmaN, typename Config::Element, Config::kWeightsTransposed, false>;
+  using Set = float[P::kMmaN / 2];
+  static SINTER_DEVICE void issue(float (&accumulators)[P::kAccumulators], u32 rows, u32 weights,
+                                  WarpgroupPlace place, bool more) {
+    const u64 b = descriptor(rows, kKMajorLeading, kKMajorStride);
+#pragma unroll
+    for (int step = 0; step < Config::kBlockK / kStepK; ++step) {
+#pragma unroll
+      for (int set = 0; set < P::kSets; ++set) {
+        const u64 a =
+            weights_descriptor<Config, P>(weights, place.n * P::kWarpN + set * kWarpgroupRows);
+        Mma::mma(reinterpret_cast<Set&>(accumulators[set * (P::kMmaN / 2)]),
+                 a + weights_step<Config, P>(step),
+                 b + (k_major_step(Config::kBlockM, 0, step) >> 4), more || step != 0);
+      }
+    }
+  }
+};
+
+template <bool kSwapped, class Config, class P>
+struct StageProductOf {
+  using Type = RowsByWeights<Config, P>;
+};
+template <class Config, class P>
+struct StageProductOf<true, Config, P> {
+  using Type = WeightsByRows<Config, P>;
+};
 
 // Gives a stage back to the producers that fill it: this block's, or both blocks' of a pair, which
 // are P::kSplitK ranks apart. One warpgroup, whose products have read the stage.
@@ -45,10 +93,9 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
 // awaited; in a shorter one a stage goes back at once, because a stage held longer is bytes not in
 // flight.
 template <class Config, class P, bool kRowsInRing, class RingType, class CursorType>
-SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingType& ring,
+SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const RingType& ring,
                               CursorType& cursor, u32 rows, int count, WarpgroupPlace place) {
-  using Mma = Wgmma<P::kWarpN, typename Config::Element, Config::kWeightsTransposed>;
-  constexpr int kSteps = Config::kBlockK / kStepK;
+  using StageProduct = typename StageProductOf<Config::kSwapped, Config, P>::Type;
   constexpr bool kOneBehind = Config::kStages >= 4;
   u32 previous = 0;
   asm volatile(
@@ -60,15 +107,9 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingTy
     const u32 address = uniform(ring.address(cursor.stage));
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
     const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
-    const u64 a = descriptor(rows_at + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
-                             kKMajorLeading, kKMajorStride);
-    const u64 b =
-        weights_descriptor<Config, P>(address + (kRowsInRing ? P::kRowsBytes : 0), place.n);
     wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-      Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
-               b + weights_step<Config, P>(step), (i | step) != 0);
+    StageProduct::issue(accumulators, rows_at, address + (kRowsInRing ? P::kRowsBytes : 0), place,
+                        i != 0);
     wgmma_commit();
     if (kOneBehind) {
       wgmma_wait<1>();

@@ -1,6 +1,6 @@
 // wgmma: ordering instructions and the operation's declaration. Codegen writes the specialisations
-// that a kernel uses, one per (N, element type, weight major-ness), because the operand list of the
-// instruction depends on N.
+// that a kernel uses, one per (N, element type, major-ness of both operands), because the operand
+// list of the instruction depends on N.
 #pragma once
 #include "ptx/types.cuh"
 
@@ -16,7 +16,7 @@ SINTER_DEVICE void wgmma_wait() {
 // m64 nN k16, f32 accumulation: d += A B, or d = A B where `accumulate` is 0. A and B by
 // shared-memory descriptor.
 //   static SINTER_DEVICE void mma(float (&d)[N / 2], u64 a, u64 b, u32 accumulate);
-template <int N, class Element, bool kWeightsTransposed>
+template <int N, class Element, bool kATransposed, bool kBTransposed>
 struct Wgmma;
 
 }  // namespace sinter

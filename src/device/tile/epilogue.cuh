@@ -71,7 +71,8 @@ struct GlobalWriter {
 // residual, and writes them: rows from `row`, columns from `column` of the matrix.
 template <class Config, class P, class EpilogueType, class Writer,
           class Held = NothingHeld<typename Config::Element>>
-SINTER_DEVICE void write_accumulators(const float (&d)[P::kWarpN / 2], const EpilogueType& epilogue,
+SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
+                                      const EpilogueType& epilogue,
                                       const HeldScaling<typename EpilogueType::Scaling>& scaling,
                                       const Writer& writer, int row, int column,
                                       WarpgroupPlace place, Held&& held = {}) {

@@ -74,4 +74,11 @@ SINTER_SHARED_CONSTEXPR int part_offset(int source, int groups, int group, int o
   return (((source * groups + group) * owner_rows + row) * 8 + column) * 4;
 }
 
+// The same with swapped operands, whose accumulators are pairs of rows of one column: [source][pair
+// of rows][column][2 rows].
+SINTER_SHARED_CONSTEXPR int pair_part_offset(int source, int pairs, int pair, int columns,
+                                             int column) {
+  return ((source * pairs + pair) * columns + column) * 8;
+}
+
 }  // namespace sinter

@@ -12,14 +12,18 @@ constexpr int kSharers = Config::kWeightsShare* Config::kRowsShare;
 
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
-// ranks of a cluster share a tile's K range.
+// ranks of a cluster share a tile's K range. Config::kSwapped: the weights are the 64 rows of wgmma
+// and the rows its columns; a warpgroup has kSets of such products side by side.
 template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_>
 struct Product {
   static constexpr int kWidth = kWidth_, kN = kN_, kK = kK_, kBlockN = kBlockN_, kSplitK = kSplitK_;
   static constexpr int kColumns = kWidth * kBlockN;               // weight columns of a tile
-  static constexpr int kWarpN = kColumns / Config::kWarpgroupsN;  // N of the wgmma
+  static constexpr int kWarpN = kColumns / Config::kWarpgroupsN;  // of a warpgroup
   static constexpr int kHalf =
-      kBlockN / Config::kWarpgroupsN;              // columns of one weight matrix per warpgroup
+      kBlockN / Config::kWarpgroupsN;  // columns of one weight matrix per warpgroup
+  static constexpr int kSets = Config::kSwapped ? kWarpN / kWarpgroupRows : 1;
+  static constexpr int kMmaN = Config::kSwapped ? Config::kBlockM : kWarpN;  // N of the wgmma
+  static constexpr int kAccumulators = kSets * kMmaN / 2;                    // of a thread
   static constexpr int kGroups = kHalf / 8;        // column groups of one matrix per warpgroup
   static constexpr int kTileGroups = kBlockN / 8;  // column groups of one matrix per tile
   static constexpr int kKBlocks = ceil_div(kK, Config::kBlockK);
@@ -27,14 +31,17 @@ struct Product {
   static constexpr int kSubtiles = Config::kBlockK / kSubtile;
   static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * 2;
   static constexpr int kWeightBytes = kColumns * Config::kBlockK * 2;
+  // Rows a rank sums and stores; pairs of them where a thread's accumulators are pairs of rows.
   static constexpr int kOwnerRows =
-      ceil_div(Config::kBlockM, kSplitK);  // rows a rank sums and stores
+      round_up(ceil_div(Config::kBlockM, kSplitK), Config::kSwapped ? 2 : 1);
   static constexpr int kPartBytes = kSplitK > 1 ? kSplitK* kOwnerRows* kColumns * 4 : 0;
 
   static_assert(kBlockN % (8 * Config::kWarpgroupsN) == 0, "a warpgroup takes whole column groups");
   static_assert(!Config::kWeightsTransposed || kHalf % kSubtile == 0,
                 "N-major weights come in 64-column subtiles");
-  static_assert(kWarpN <= 256, "wgmma N is at most 256");
+  static_assert(kMmaN <= 256, "wgmma N is at most 256");
+  static_assert(!Config::kSwapped || (kHalf % kWarpgroupRows == 0 && Config::kWarpgroupsM == 1),
+                "swapped: each warpgroup has whole rows of wgmma, and all rows of the tile");
   static_assert(kSplitK <= kKBlocks, "every rank needs a K block");
   static_assert(kSharers<Config> <= 2, "two blocks share loads: weights, or rows");
   static_assert(Config::kWeightsTransposed || kHalf % (8 * Config::kWeightsShare) == 0,
@@ -46,7 +53,7 @@ struct Product {
   static SINTER_SHARED_CONSTEXPR int first_block(int rank) { return kKBlocks * rank / kSplitK; }
 };
 
-// Which 64 rows and which columns of a tile this warpgroup computes.
+// Which 64 rows (all, with swapped operands) and which columns of a tile this warpgroup computes.
 struct WarpgroupPlace {
   int m, n;    // index along M and along N
   int thread;  // 0..127
@@ -60,7 +67,7 @@ struct SharedLayout {
   // wgmma reads 64 rows of a warpgroup even where a tile has fewer: what lies behind the last tile
   // must exist.
   static constexpr int kOverread =
-      Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM ? 8192 : 0;
+      !Config::kSwapped && Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM ? 8192 : 0;
   static constexpr int kParts = kExchange + kExchangeBytes_ + kOverread;
   static constexpr int kBarriers = kParts + kPartBytes_;
   static constexpr int kBytes =

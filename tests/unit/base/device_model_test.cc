@@ -94,7 +94,7 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     begin = end;
     ++keys;
   }
-  EXPECT_EQ(keys, 30);
+  EXPECT_EQ(keys, 32);
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {

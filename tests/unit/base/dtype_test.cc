@@ -56,9 +56,11 @@ TEST(Dim, ComparesAndPrintsByKind) {
 }
 
 TEST(Buckets, EachIsItsOwnAndTheNextValueGoesUp) {
-  const int64_t kBuckets[] = {1,    8,    16,   32,   48,   64,   96,   128,  192,  256,
-                              384,  512,  640,  768,  896,  1024, 1280, 1536, 1792, 2048,
-                              2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192};
+  const int64_t kBuckets[] = {1,    8,    16,   32,   48,   64,   96,   128,  160,  192,
+                              224,  256,  320,  384,  448,  512,  576,  640,  704,  768,
+                              832,  896,  960,  1024, 1152, 1280, 1408, 1536, 1664, 1792,
+                              1920, 2048, 2304, 2560, 2816, 3072, 3328, 3584, 3840, 4096,
+                              4608, 5120, 5632, 6144, 6656, 7168, 7680, 8192};
   int64_t previous = 0;
   for (int64_t bucket : kBuckets) {
     EXPECT_EQ(BucketOf(bucket), bucket);

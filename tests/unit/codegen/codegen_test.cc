@@ -337,8 +337,8 @@ TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
 
 TEST(KernelSource, WritesOneWrapperForEachWidth) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<64, BFloat16, false>"));
-  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<32, BFloat16, false>"));
+  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<64, BFloat16, false, false>"));
+  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<32, BFloat16, false, false>"));
   spec.schedule.second.block_n = 64;  // as wide as gate and up: one wrapper serves both
   const std::string source = SourceOf(spec);
   const size_t first = source.find("struct Wgmma<");
@@ -360,7 +360,7 @@ TEST(KernelSource, TransposesWeightsOfLayoutIo) {
   s.first.block_n = s.second.block_n = 64;
   const std::string source = SourceOf(SampleSpec(p, s));
   EXPECT_THAT(source, HasSubstr("kWeightsTransposed = true"));
-  EXPECT_THAT(source, HasSubstr("Wgmma<64, BFloat16, true>"));
+  EXPECT_THAT(source, HasSubstr("Wgmma<64, BFloat16, false, true>"));
   EXPECT_THAT(source, Not(HasSubstr("BFloat16, false>")));
 }
 

@@ -16,17 +16,19 @@ using ::testing::HasSubstr;
 TEST(WgmmaSource, NumbersEveryOperandForEveryN) {
   for (int n = 8; n <= 256; n += 8) {
     for (DType dtype : {DType::kBF16, DType::kF16}) {
-      for (bool transposed : {false, true}) {
-        const std::string text = WgmmaSource(n, dtype, transposed);
+      for (int which : {0, 1, 2}) {  // neither operand is transposed, A is, B is
+        const bool a = which == 1, b = which == 2;
+        const std::string text = WgmmaSource(n, dtype, a, b);
         const int registers = n / 2;
         const char* type = dtype == DType::kF16 ? "f16" : "bf16";
-        EXPECT_THAT(text, HasSubstr(absl::StrCat("Wgmma<", n, ", ", ElementName(dtype), ", ",
-                                                 transposed ? "true" : "false", ">")));
+        EXPECT_THAT(text,
+                    HasSubstr(absl::StrCat("Wgmma<", n, ", ", ElementName(dtype), ", ",
+                                           a ? "true" : "false", ", ", b ? "true" : "false", ">")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("float (&d)[", registers, "]")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("m64n", n, "k16.f32.", type, ".", type, " {%0,")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("%", registers - 1, "}, %", registers, ", %",
-                                                 registers + 1, ", p, 1, 1, 0, ",
-                                                 transposed ? 1 : 0, ";")));
+                                                 registers + 1, ", p, 1, 1, ", a ? 1 : 0, ", ",
+                                                 b ? 1 : 0, ";")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("setp.ne.b32 p, %", registers + 2, ", 0;")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("\"+f\"(d[", registers - 1, "])\n")));
         EXPECT_EQ(text.find('$'), std::string::npos);

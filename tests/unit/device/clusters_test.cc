@@ -40,9 +40,9 @@ class Clusters : public ::testing::Test {
 
   // A consumer thread's accumulators of the tile of P at `column`: `value` of row and column.
   template <class P, class Value>
-  static void Fill(float (&d)[P::kWarpN / 2], int thread, int column, Value&& value) {
+  static void Fill(float (&d)[P::kAccumulators], int thread, int column, Value&& value) {
     const WarpgroupPlace place = PlaceOf(thread);
-    for (int i = 0; i < P::kWarpN / 2; ++i) {
+    for (int i = 0; i < P::kAccumulators; ++i) {
       const auto at = hardware::AccumulatorPlace(place.thread, i);
       d[i] = value(place.m * 64 + at.row, column + place.n * P::kHalf + at.column % P::kHalf,
                    at.column >= P::kHalf);
@@ -55,7 +55,7 @@ class Clusters : public ::testing::Test {
       const ClusterPlace<Config> at = PlaceOfBlock(block);
       const Parts parts{scratch->data() + at.first_block() * Parts::kTileFloats, at.part, kTakenAt};
       for (int t = 0; t < kThreads; ++t) {
-        float d[Second::kWarpN / 2];
+        float d[Second::kAccumulators];
         Fill<Second>(d, t, at.e_column(), [&](int row, int column, bool) {
           return Dot<Config>(rows, weights, row, column, at.begin() * Config::kBlockK,
                              at.end() * Config::kBlockK);
@@ -128,7 +128,7 @@ TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
         machine.RunWarp([&](int lane) {
           const int t = warp * 32 + lane;
           threadIdx.x = 128 + static_cast<unsigned>(t);
-          float d[First::kWarpN / 2];
+          float d[First::kAccumulators];
           TestFixture::template Fill<First>(
               d, t, at.c_column(), [&](int row, int column, bool up) -> float {
                 if (column >= First::kN) return 9;  // an infinity times a weight's zero, say

@@ -18,7 +18,7 @@ struct Fold {
 template <int kBlockM_, int kBlockK_, int kStages_, int kCluster_, int kWarpgroupsM_,
           int kWarpgroupsN_, bool kTransposed_, int kWidth_, int kN_, int kK_, int kBlockN1_,
           int kSplit1_, int kL_, int kBlockN2_, int kSplit2_, int kWeightsShare_ = 1,
-          int kRowsShare_ = 1>
+          int kRowsShare_ = 1, bool kSwapped_ = false>
 struct TestConfig {
   using Element = Integer16;
   using Activation = Fold;
@@ -26,7 +26,7 @@ struct TestConfig {
                        kCluster = kCluster_;
   static constexpr int kWarpgroupsM = kWarpgroupsM_, kWarpgroupsN = kWarpgroupsN_;
   static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
-  static constexpr bool kWeightsTransposed = kTransposed_;
+  static constexpr bool kWeightsTransposed = kTransposed_, kSwapped = kSwapped_;
   using First = Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_>;
   using Second = Product<TestConfig, 1, kL_, kN_, kBlockN2_, kSplit2_>;
 };

@@ -28,7 +28,7 @@ WarpgroupPlace PlaceOf(int thread) {
 
 // All consumer threads' accumulators of one tile on one rank.
 template <class P>
-using Accumulators = std::vector<std::array<float, P::kWarpN / 2>>;
+using Accumulators = std::vector<std::array<float, P::kAccumulators>>;
 
 // accumulate() takes an array; this is the same storage.
 template <size_t kSize>
@@ -83,6 +83,23 @@ Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int ro
   return accumulators;
 }
 
+// Which element of the tile a thread's register is of.
+struct TilePlace {
+  int row, column;  // of one weight matrix
+  bool is_up;
+};
+template <class Config, class P>
+TilePlace PlaceInTile(WarpgroupPlace place, int i) {
+  if (!Config::kSwapped) {
+    const auto at = hardware::AccumulatorPlace(place.thread, i);
+    return {place.m * 64 + at.row, place.n * P::kHalf + at.column % P::kHalf,
+            at.column >= P::kHalf};
+  }
+  const auto at = hardware::AccumulatorPlace(place.thread, i % (P::kMmaN / 2));
+  const int column = i / (P::kMmaN / 2) * 64 + at.row;
+  return {at.column, place.n * P::kHalf + column % P::kHalf, column >= P::kHalf};
+}
+
 // Every accumulator that belongs to a row of the tile equals the product over K elements of the
 // blocks.
 template <class Config, class P>
@@ -90,14 +107,13 @@ void ExpectProduct(const Accumulators<P>& accumulators, const Operands<Config, P
                    int column, int begin, int end) {
   for (int t = 0; t < kConsumers<Config>; ++t) {
     const WarpgroupPlace place = PlaceOf<Config>(t);
-    for (int i = 0; i < P::kWarpN / 2; ++i) {
-      const auto at = hardware::AccumulatorPlace(place.thread, i);
-      const int tile_row = place.m * 64 + at.row;
-      if (tile_row >= Config::kBlockM) continue;
-      const Matrix& weights = at.column < P::kHalf ? o.weights : o.up;
-      const int n = column + place.n * P::kHalf + at.column % P::kHalf;
+    for (int i = 0; i < P::kAccumulators; ++i) {
+      const TilePlace at = PlaceInTile<Config, P>(place, i);
+      if (at.row >= Config::kBlockM) continue;
+      const Matrix& weights = at.is_up ? o.up : o.weights;
+      const int n = column + at.column;
       ASSERT_EQ(accumulators[static_cast<size_t>(t)][static_cast<size_t>(i)],
-                Dot<Config>(o.rows, weights, row + tile_row, n, begin * Config::kBlockK,
+                Dot<Config>(o.rows, weights, row + at.row, n, begin * Config::kBlockK,
                             end * Config::kBlockK))
           << "thread " << t << " register " << i;
     }
@@ -140,6 +156,13 @@ void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P, Scalin
       threadIdx.x = 128 + static_cast<unsigned>(t);
       const auto& d = AsArray(accumulators[static_cast<size_t>(t)]);
       const WarpgroupPlace place = PlaceOf<Config>(t);
+      if constexpr (Config::kSwapped) {
+        const SwappedWriter<Config, P, TestEpilogue<P, Scaling>, Writer, Added> swapped(
+            epilogue, writer, added, row, column, place);
+        swapped.fetch();
+        swapped.write(d);
+        return;
+      }
       const HeldScaling<Scaling> scaling(epilogue.scaling, row, place);
       if constexpr (Added::kPresent) {
         HeldResidual<Config, P, Added> held(added, row, column, place);
@@ -161,9 +184,13 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P,
   for (int rank = 0; rank < P::kSplitK; ++rank) {
     machine.rank = rank;
     machine.Expect(kOwnBarriers, reduce_of(rank).expected_bytes());
-    for (int t = 0; t < kConsumers<Config>; ++t)
-      reduce_of(rank).send(AsArray(ranks[static_cast<size_t>(rank)][static_cast<size_t>(t)]),
-                           PlaceOf<Config>(t));
+    for (int t = 0; t < kConsumers<Config>; ++t) {
+      const auto& d = AsArray(ranks[static_cast<size_t>(rank)][static_cast<size_t>(t)]);
+      if constexpr (Config::kSwapped)
+        SwappedParts<Config, P>::send(reduce_of(rank), d, PlaceOf<Config>(t));
+      else
+        reduce_of(rank).send(d, PlaceOf<Config>(t));
+    }
   }
   ExpectBarriersComplete();
   for (int rank = 0; rank < P::kSplitK; ++rank) {
@@ -171,6 +198,12 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P,
     for (int t = 0; t < kConsumers<Config>; ++t) {
       threadIdx.x = 128 + static_cast<unsigned>(t);
       const auto reduce = reduce_of(rank);
+      if constexpr (Config::kSwapped) {
+        using Parts = SwappedParts<Config, P>;
+        const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+        Parts::sum(reduce, epilogue, writer, row, column, added, ahead);
+        continue;
+      }
       if constexpr (Added::kPresent) reduce.fetch(added, row, column);
       reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row), writer, row, column,
                  added, reduce.added_to(reduce.first_unit(), added, row, column));
@@ -369,6 +402,30 @@ using ProductConfigs =
                      TestConfig<24, 128, 2, 4, 1, 1, true, 2, 64, 392, 64, 4, 192, 192, 1>>;
 TYPED_TEST_SUITE(Products, ProductConfigs);
 
+// wgm is 1: every warpgroup has all rows of a tile.
+template <int kBlockM, int kBlockK, int kStages, int kCluster, int kWarpgroups, bool kTransposed,
+          int kWidth, int kN, int kK, int kBlockN, int kSplit, int kWeightsShare = 1,
+          int kRowsShare = 1>
+using Swapped =
+    TestConfig<kBlockM, kBlockK, kStages, kCluster, 1, kWarpgroups, kTransposed, kWidth, kN, kK,
+               kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, true>;
+using SwappedConfigs = ::testing::Types<Swapped<8, 64, 3, 1, 1, false, 1, 72, 136, 64, 1>,
+                                        Swapped<40, 128, 2, 1, 2, false, 1, 136, 200, 128, 1>,
+                                        Swapped<24, 64, 4, 1, 1, false, 2, 104, 72, 64, 1>,
+                                        Swapped<16, 64, 4, 1, 1, false, 1, 131, 72, 128, 1>,
+                                        Swapped<72, 64, 3, 1, 3, true, 1, 200, 136, 192, 1>,
+                                        Swapped<16, 64, 3, 1, 2, true, 2, 264, 72, 128, 1>,
+                                        Swapped<152, 64, 3, 4, 1, false, 1, 72, 264, 64, 4>,
+                                        Swapped<40, 128, 2, 2, 2, false, 2, 136, 264, 128, 2>,
+                                        Swapped<8, 64, 3, 8, 1, true, 2, 64, 520, 64, 8>,
+                                        Swapped<24, 64, 3, 2, 1, false, 1, 131, 136, 128, 2>>;
+template <class Config>
+class SwappedProducts : public Products<Config> {};
+TYPED_TEST_SUITE(SwappedProducts, SwappedConfigs);
+TYPED_TEST(SwappedProducts, AreExactFromTmaToTheStoredElement) {
+  this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
+}
+
 TYPED_TEST(Products, FirstIsExactFromTmaToTheStoredElement) {
   this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
 }
@@ -388,7 +445,9 @@ using SharedConfigs =
                      TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
                      TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>,
                      TestConfig<64, 64, 4, 4, 1, 1, false, 1, 96, 264, 48, 2, 40, 40, 1, 2, 1>,
-                     TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>>;
+                     TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>,
+                     Swapped<24, 64, 4, 2, 1, false, 2, 136, 136, 64, 1, 2, 1>,
+                     Swapped<48, 64, 4, 4, 2, false, 1, 136, 264, 128, 2, 1, 2>>;
 TYPED_TEST_SUITE(SharedLoads, SharedConfigs);
 
 TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
@@ -442,7 +501,7 @@ class ClusterExchange : public ::testing::Test {
     Accumulators<First> d(kConsumers<Config>);
     for (int t = 0; t < kConsumers<Config>; ++t) {
       const WarpgroupPlace place = PlaceOf<Config>(t);
-      for (int i = 0; i < First::kWarpN / 2; ++i) {
+      for (int i = 0; i < First::kAccumulators; ++i) {
         const auto at = hardware::AccumulatorPlace(place.thread, i);
         const bool is_up = at.column >= First::kHalf;
         const int n = column + place.n * First::kHalf + at.column % First::kHalf;

@@ -85,17 +85,17 @@ class Machine {
     Arrive(barrier, int64_t{2} * kBoxColumns * matrix.box_rows);
   }
 
-  // Thread `thread`'s part of d (+)= A B; A is K-major.
+  // Thread `thread`'s part of d (+)= A B.
   template <int kRegisters>
-  void Multiply(float (&d)[kRegisters], uint64_t a_bits, uint64_t b_bits, bool b_k_major,
-                bool accumulate, int thread) {
+  void Multiply(float (&d)[kRegisters], uint64_t a_bits, uint64_t b_bits, bool a_k_major,
+                bool b_k_major, bool accumulate, int thread) {
     const Descriptor a = Decode(a_bits), b = Decode(b_bits);
     if (!Is128ByteSwizzle(a) || !Is128ByteSwizzle(b)) Fail("bad descriptor", a.start);
     for (int i = 0; i < kRegisters; ++i) {
       const Place place = AccumulatorPlace(thread, i);
       float sum = accumulate ? d[i] : 0;
       for (int k = 0; k < 16; ++k) {
-        sum += Number(FetchAddress(a, true, place.row, k)) *
+        sum += Number(FetchAddress(a, a_k_major, place.row, k)) *
                Number(FetchAddress(b, b_k_major, place.column, k));
       }
       d[i] = sum;

@@ -33,6 +33,33 @@ inline Schedule SampleGridExchange() {
 }
 
 // Six clusters an M tile, each with a range of 128 of N.
+// A gate-up pair of 96 rows with swapped operands: 3 x 5 tiles of 40 rows and 128 columns.
+inline FfnProblem SampleSwappedProblem() {
+  FfnProblem p;
+  p.products = 1;
+  p.gated = true;
+  p.n = 600;
+  p.k = 512;
+  p.bucket = 96;
+  p.activation = Activation::kSilu;
+  return p;
+}
+
+inline Schedule SampleSwapped() {
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.swapped = true;
+  s.block_m = 40;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_k = 64;
+  s.stages = 4;
+  s.cluster = 2;
+  s.grid = 30;
+  s.first = {128, 2};
+  return s;
+}
+
 inline FfnProblem SampleRangesProblem() {
   FfnProblem p;
   p.n = 760;

@@ -63,6 +63,23 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
 }
 
+TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
+  const FfnProblem p = SampleSwappedProblem();
+  ExpectRefused(
+      p, SampleSwapped(),
+      {{[](Schedule& s) { s.warpgroups_m = 2; }, "warpgroups_m 2 is not 1 with swapped operands"},
+       {[](Schedule& s) { s.warpgroups_n = 4; }, "warpgroups_n 4 is not in 1..3 with swapped"},
+       {[](Schedule& s) { s.block_m = 44; }, "block_m 44 is not a multiple of 8 in 8..256"},
+       {[](Schedule& s) { s.block_m = 264; }, "block_m 264 is not a multiple of 8 in 8..256"},
+       {[](Schedule& s) { s.first.block_n = 64; }, "first.block_n 64 is not a multiple of 64 per"},
+       {[](Schedule& s) { s.block_m = 168; }, "first accumulators 168 is above 160"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
+  Schedule s = SampleGridExchange();
+  s.swapped = true;
+  EXPECT_EQ(CheckSchedule(SampleGated(), s, *BuiltinModel("h200")).message(),
+            "schedule: swapped 1 is not 0 in grid-exchange");
+}
+
 TEST(CheckSchedule, AProductsGridMayBeSmallerThanItsTiles) {
   const FfnProblem p = FirstProductOf(SampleGated());
   Schedule s = SampleProduct(p, 48, 2);

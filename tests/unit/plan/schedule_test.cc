@@ -24,6 +24,15 @@ TEST(Schedule, KeepsWhatPairsShare) {
   EXPECT_EQ(s.ToString(), "product bm128 wg2x1 bk128 st3 cl2 share-weights grid64 first 48/1");
 }
 
+TEST(Schedule, KeepsSwappedOperands) {
+  Schedule s = SampleSwapped();
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(), "product bm40 wg1x2 bk64 st4 cl2 swapped grid30 first 128/2");
+  std::string swapped = s.Canonical();
+  s.swapped = false;
+  EXPECT_NE(s.Canonical(), swapped);
+}
+
 // Bytes of schedules of one cluster an M tile are what they were before there could be more.
 TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
   Schedule s = SampleRanges();
@@ -51,6 +60,20 @@ TEST(Schedule, RefusesDamagedCanonicalBytes) {
   EXPECT_FALSE(Schedule::FromCanonical(share).ok());
   EXPECT_FALSE(Schedule::FromCanonical(version).ok());
   EXPECT_FALSE(Schedule::FromCanonical(dataflow).ok());
+}
+
+TEST(SizesOf, SwappedOperandsHaveRowsInPairs) {
+  const ScheduleSizes z = SizesOf(SampleSwappedProblem(), SampleSwapped());
+  EXPECT_EQ(z.stage_bytes, (40 + 2 * 128) * 64 * 2);
+  EXPECT_EQ(z.accumulators, 2 * 40 / 2);            // gate and up, 64 columns a warpgroup
+  EXPECT_EQ(z.reduce_bytes, 2 * 20 * 2 * 128 * 4);  // two parts of 20 rows
+  EXPECT_EQ(z.shared_bytes, 4 * z.stage_bytes + z.reduce_bytes + 2048);  // no rows read behind
+  EXPECT_EQ(z.units, 3 * 5);
+  Schedule s = SampleSwapped();
+  s.cluster = s.first.split_k = 4;  // of 10 rows
+  EXPECT_EQ(SizesOf(SampleSwappedProblem(), s).reduce_bytes, 4 * 10 * 2 * 128 * 4);
+  s.cluster = s.first.split_k = 8;  // of 5, so 6
+  EXPECT_EQ(SizesOf(SampleSwappedProblem(), s).reduce_bytes, 8 * 6 * 2 * 128 * 4);
 }
 
 TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {

@@ -8,10 +8,10 @@ inline void wgmma_commit() {}
 template <int kPending>
 inline void wgmma_wait() {}
 
-template <int N, class Element, bool kWeightsTransposed>
+template <int N, class Element, bool kATransposed, bool kBTransposed>
 struct Wgmma {
   static void mma(float (&d)[N / 2], u64 a, u64 b, u32 accumulate) {
-    hardware::machine.Multiply(d, a, b, !kWeightsTransposed, accumulate != 0,
+    hardware::machine.Multiply(d, a, b, !kATransposed, !kBTransposed, accumulate != 0,
                                static_cast<int>(threadIdx.x % 128));
   }
 };
