@@ -10,8 +10,8 @@
 
 namespace sinter {
 
-// "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange" or, with several clusters an
-// M tile, "sinter_clusters_exchange".
+// "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange" (with several clusters an M
+// tile "sinter_clusters_exchange") or "sinter_task_list".
 const char* EntryName(const Schedule& schedule);
 
 // Threads of a block: the producer warpgroup and the consumers.

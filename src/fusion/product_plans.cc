@@ -65,7 +65,7 @@ class Binder {
     } else {
       Intermediate(Role::kOut, segment.end() - 1, spec);
     }
-    if (spec->schedule.dataflow == Dataflow::kGridExchange) {
+    if (PassesThroughL2(spec->schedule.dataflow)) {
       Intermediate(Role::kC, segment.begin, spec);
     }
     if (spec->schedule.clusters_n > 1) Parts(spec);

@@ -19,6 +19,10 @@ int64_t Accumulators(const Schedule& s, const ProductTile& tile, int width) {
   return s.warpgroups_n > 0 ? int64_t{width} * tile.block_n / s.warpgroups_n / 2 : 0;
 }
 
+int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share share) {
+  return CeilDiv(m_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
+}
+
 }  // namespace
 
 ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
@@ -48,11 +52,11 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   z.m_tiles = CeilDiv(problem.bucket, s.block_m);
   z.first_tiles = z.m_tiles * CeilDiv(problem.n, s.first.block_n);
   z.second_tiles = two ? z.m_tiles * CeilDiv(problem.l, s.second.block_n) : 0;
-  if (s.dataflow == Dataflow::kProduct) {
-    z.units = CeilDiv(z.m_tiles, TilesM(s.share)) *
-              CeilDiv(CeilDiv(problem.n, s.first.block_n), TilesN(s.share));
-  }
-  if (s.dataflow == Dataflow::kGridExchange) {
+  const bool list = s.dataflow == Dataflow::kTaskList;
+  if (list || s.dataflow == Dataflow::kProduct)
+    z.units = Units(z.m_tiles, problem.n, s.first, s.share);
+  if (list) z.units += Units(z.m_tiles, problem.l, s.second, s.second_share);
+  if (PassesThroughL2(s.dataflow)) {
     z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
     z.c_bytes = problem.bucket * problem.n * element;
   }

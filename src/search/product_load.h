@@ -16,12 +16,13 @@ struct ProductDims {
   int width = 1;  // weight matrices side by side
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product of kClusterExchange)
-  bool rows_from_hbm = true;  // false: A was written a moment ago and lies in L2 if it fits
-  bool residual = false;      // a matrix of the result's extents is read and added to it
-  int clusters = 1;           // that share K, by ranges, and add their parts through L2
+  bool rows_from_hbm = true;   // false: A was written a moment ago and lies in L2 if it fits
+  bool residual = false;       // a matrix of the result's extents is read and added to it
+  Share share = Share::kNone;  // what blocks of two of its tiles load together
+  int clusters = 1;            // that share K, by ranges, and add their parts through L2
 };
 
-ProductDims FirstDims(const FfnProblem& problem);
+ProductDims FirstDims(const FfnProblem& problem, const Schedule& schedule);
 ProductDims SecondDims(const FfnProblem& problem, const Schedule& schedule);
 
 // What L2 delivers of one operand.
@@ -34,6 +35,7 @@ struct L2Stream {
 
 struct ProductLoad {
   int64_t groups = 1;       // groups of blocks that work at once: split_k of them, or a pair
+  int64_t units = 0;        // what groups take one after another: tiles, or pairs of them
   int64_t turns = 0;        // tiles that a block of the busiest group takes, one after another
   int64_t busy_blocks = 0;  // blocks with work in the fullest turn
   int64_t steps = 0;        // ring stages of the busiest block, all turns

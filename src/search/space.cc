@@ -13,7 +13,9 @@ constexpr int kSharedSplits[] = {1, 2, 4};  // where pairs share loads
 constexpr int kTurns = 4;                   // tiles a group that widths are balanced for
 constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
-constexpr int64_t kMostParts = 16;  // clusters that share an M tile
+constexpr int64_t kMostParts = 16;       // clusters that share an M tile
+constexpr int64_t kLeastListRows = 129;  // below, a product has no two row tiles of 128
+constexpr int kListStep = 16;            // of a task list's widths, which are balanced together
 
 // Row tile and how warpgroups share it.
 struct RowShape {
@@ -133,6 +135,19 @@ class Enumerator {
     });
   }
 
+  // Two row tiles at least, of 64 rows at least: with fewer there is no list to balance.
+  void TaskLists() {
+    if (p_.bucket < kLeastListRows) return;
+    ForEachShape([&](const RowShape& r, int block_k) {
+      if (r.block_m < 64) return;
+      for (const Grouping& one : kGroupings) {
+        for (const Grouping& two : kGroupings) {
+          if (one.Blocks() == two.Blocks()) TaskLists(r, block_k, one, two);
+        }
+      }
+    });
+  }
+
  private:
   template <typename F>
   void ForEachShape(F&& f) {
@@ -221,6 +236,47 @@ class Enumerator {
     }
   }
 
+  // How the blocks of a task list's cluster work together on a unit.
+  struct Grouping {
+    Share share;
+    int split_k;
+    int Blocks() const { return TilesOf(share) * split_k; }
+  };
+  static constexpr Grouping kGroupings[] = {
+      {Share::kNone, 1}, {Share::kNone, 2}, {Share::kWeights, 1}, {Share::kRows, 1}};
+
+  void TaskLists(const RowShape& r, int block_k, const Grouping& one, const Grouping& two) {
+    Schedule s = Begin(Dataflow::kTaskList, r, block_k);
+    s.cluster = one.Blocks();
+    s.share = one.share;
+    s.second_share = two.share;
+    const int64_t resident = model_.ResidentBlocks(s.cluster);
+    for (int width1 : ListWidths(r, p_.n, p_.FirstWidth(), one.share)) {
+      for (int width2 : ListWidths(r, p_.l, 1, two.share)) {
+        s.first = {width1, one.split_k};
+        s.second = {width2, two.split_k};
+        s.grid = static_cast<int>(std::min(SizesOf(p_, s).units * s.cluster, resident));
+        Visit(s);
+      }
+    }
+  }
+
+  // From a third of the widest tile to the widest: of those that make equally many tiles the
+  // narrowest.
+  std::vector<int> ListWidths(const RowShape& r, int64_t columns, int width, Share share) const {
+    const int step = std::max(ColumnStep(p_, r), kListStep * r.warpgroups_n);
+    const int64_t of_pair = CeilDiv(columns, TilesN(share));
+    const int widest = WidestTile(of_pair, width, step, r);
+    std::vector<int> widths;
+    int64_t tiles = 0;
+    for (int w = std::max(step, widest / 3 / step * step); w <= widest; w += step) {
+      const int64_t now = CeilDiv(columns, w);
+      if (now != tiles) widths.push_back(w);
+      tiles = now;
+    }
+    return widths;
+  }
+
   void Visit(Schedule s) {
     FillRing(p_, model_, &s);
     visit_(s);
@@ -267,6 +323,7 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
   if (options.allow_cooperative) space.GridExchanges();
   space.ClusterExchanges();
   if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();
+  if (options.allow_cooperative && options.task_lists) space.TaskLists();
 }
 
 }  // namespace sinter

@@ -21,9 +21,10 @@ int RunSweep(Session* session) {
   sweep.top = o.sweep;
   sweep.threads = o.compile_threads;
   sweep.replays = std::min(o.replays, sweep.replays);
-  sweep.fused = o.only.empty() || o.only == "fused" || o.only == "ranges";
+  if (o.only == "ranges") sweep.kind = FusedKind::kRanges;
+  if (o.only == "lists") sweep.kind = FusedKind::kLists;
+  sweep.fused = o.only.empty() || o.only == "fused" || sweep.kind != FusedKind::kShipping;
   sweep.unfused = o.only.empty() || o.only == "unfused";
-  sweep.ranges = o.only == "ranges";
   for (const Case& c : session->cases()) {
     const absl::StatusOr<std::vector<SweepRow>> rows =
         SweepCase(session->ports(), c, sweep, session->watchdog());

@@ -30,23 +30,25 @@ struct Trial {
   absl::Status status;
 };
 
-// The first of the search's order; `ranges`: of those whose clusters share M tiles.
+// The first of the search's order, or of a kind that is not in its space.
 absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& problem,
                                                          const DeviceModel& model, int top,
-                                                         bool ranges) {
-  std::vector<RankedSchedule> first;
-  if (!ranges) {
-    SearchOptions search;
-    search.top_k = top;
+                                                         FusedKind kind) {
+  SearchOptions search;
+  search.top_k = top;
+  if (kind == FusedKind::kShipping) {
     SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model, search));
     return std::move(found.ranked);
   }
-  SearchOptions with_ranges;
-  with_ranges.cluster_ranges = true;
-  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, with_ranges));
+  search.cluster_ranges = kind == FusedKind::kRanges;
+  search.task_lists = kind == FusedKind::kLists;
+  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, search));
+  std::vector<RankedSchedule> first;
   for (const PlacedSchedule& placed : space.schedules) {
     if (first.size() == static_cast<size_t>(top)) break;
-    if (placed.ranked.schedule.clusters_n > 1) first.push_back(placed.ranked);
+    const Schedule& s = placed.ranked.schedule;
+    const bool list = s.dataflow == Dataflow::kTaskList;
+    if (kind == FusedKind::kLists ? list : s.clusters_n > 1) first.push_back(placed.ranked);
   }
   return first;
 }
@@ -54,7 +56,7 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& probl
 absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model,
                       const SweepOptions& options, std::vector<Trial>* trials) {
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> ranked,
-                          FusedRanking(problem, model, options.top, options.ranges));
+                          FusedRanking(problem, model, options.top, options.kind));
   for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
     trial.plan = FusedPlan(c.view, c.chain.num_inputs(), problem, ranked[i]);

@@ -14,12 +14,18 @@
 
 namespace sinter::bench {
 
+enum class FusedKind {
+  kShipping,  // the search's space
+  kRanges,    // of all, those whose clusters share M tiles
+  kLists,     // of all, task lists
+};
+
 struct SweepOptions {
   int top = 11;     // of each ranking
   int threads = 1;  // that compile
   int replays = 7;
   bool fused = true, unfused = true;
-  bool ranges = false;  // of fused schedules only those whose clusters share M tiles
+  FusedKind kind = FusedKind::kShipping;
 };
 
 // The chain family's ranking (kind "chain") and those of both products ("first", "second"), cold,

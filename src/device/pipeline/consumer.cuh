@@ -25,16 +25,16 @@ SINTER_SHARED_CONSTEXPR int weights_step(int step) {
 }
 
 // Gives a stage back to the producers that fill it: this block's, or both blocks' of a pair, which
-// are P::kSplitK ranks apart. One warpgroup, whose products have read the stage.
-template <class Config, class P, class RingType, class CursorType>
+// are half a cluster apart. One warpgroup, whose products have read the stage.
+template <class Config, class RingType, class CursorType>
 SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cursor, bool given,
                                  WarpgroupPlace place) {
-  if constexpr (kSharers<Config> == 1) {
+  if constexpr (Config::kSharers == 1) {
     if (given && place.thread == 0) mbarrier_arrive(ring.empty(stage));
   } else {
-    if (given && place.thread < kSharers<Config> && cursor.awaited > 0)
-      mbarrier_arrive_remote_read(
-          map_to_rank(ring.empty(stage), cursor.pair_first + place.thread * P::kSplitK));
+    if (given && place.thread < Config::kSharers && cursor.awaited > 0)
+      mbarrier_arrive_remote_read(map_to_rank(
+          ring.empty(stage), cursor.pair_first + place.thread * (Config::kCluster / 2)));
     cursor.awaited -= given ? 1 : 0;
   }
 }
@@ -72,17 +72,17 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingTy
     wgmma_commit();
     if (kOneBehind) {
       wgmma_wait<1>();
-      release_stage<Config, P>(ring, previous, cursor, i > 0, place);
+      release_stage<Config>(ring, previous, cursor, i > 0, place);
       previous = cursor.stage;
     } else {
       wgmma_wait<0>();
-      release_stage<Config, P>(ring, cursor.stage, cursor, true, place);
+      release_stage<Config>(ring, cursor.stage, cursor, true, place);
     }
     cursor.advance();
   } while (++i < count);
   if (kOneBehind) {
     wgmma_wait<0>();
-    release_stage<Config, P>(ring, previous, cursor, true, place);
+    release_stage<Config>(ring, previous, cursor, true, place);
   }
 }
 

@@ -38,6 +38,26 @@ TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
   EXPECT_FALSE(Schedule::FromCanonical(twice).ok());
 }
 
+TEST(Schedule, KeepsWhatEachProductOfAListShares) {
+  Schedule s = SampleTaskList();
+  EXPECT_EQ(s.ToString(),
+            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/2");
+  const std::string split = s.Canonical();
+  s.second = {64, 1};
+  s.second_share = Share::kRows;
+  std::string bytes = s.Canonical();
+  EXPECT_EQ(split[0], 2);
+  EXPECT_EQ(bytes[0], 4);
+  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+  for (char share : {0, 3}) {  // written twice, unknown
+    bytes.back() = share;
+    EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+  }
+  EXPECT_EQ(s.ToString(),
+            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/1 "
+            "share-rows");
+}
+
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
   const std::string bytes = SampleGridExchange().Canonical();
   for (size_t cut = 0; cut < bytes.size(); cut++) {
@@ -46,7 +66,7 @@ TEST(Schedule, RefusesDamagedCanonicalBytes) {
   EXPECT_FALSE(Schedule::FromCanonical(bytes + "x").ok());
   std::string version = bytes, dataflow = bytes, share = bytes;
   version[0] = 9;
-  dataflow[1] = 4;
+  dataflow[1] = 5;
   share[2] = 3;
   EXPECT_FALSE(Schedule::FromCanonical(share).ok());
   EXPECT_FALSE(Schedule::FromCanonical(version).ok());
@@ -64,6 +84,19 @@ TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
   EXPECT_EQ(z.second_tiles, 26);
   EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 96));
   EXPECT_EQ(z.c_bytes, 128 * 3072 * 2);
+}
+
+TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
+  FfnProblem p = SampleGated();
+  p.bucket = 300;
+  Schedule s = SampleTaskList();
+  ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.units, 2 * 64 + 3 * 16);  // two pairs of M tiles; three M tiles whose K ranks share
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 3 * 64));
+  EXPECT_EQ(z.c_bytes, 300 * 3072 * 2);
+  s.second = {64, 1};
+  s.second_share = Share::kRows;
+  EXPECT_EQ(SizesOf(p, s).units, 2 * 64 + 3 * 8);
 }
 
 TEST(SizesOf, SecondProductDecidesTheStageWhenItsTileIsWider) {
