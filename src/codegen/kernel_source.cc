@@ -24,6 +24,8 @@ KernelNames NamesOf(const Schedule& s) {
   if (s.clusters_n > 1)
     return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
             "sinter_clusters_exchange"};
+  if (s.slab_columns > 0)
+    return {"kernels/chain_spill.cuh", "chain_spill", "ChainSpillTypes", "sinter_spilled_exchange"};
   switch (s.dataflow) {
     case Dataflow::kProduct:
       return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
@@ -87,6 +89,8 @@ std::string ConfigText(const KernelSpec& spec) {
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
                   ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
+  if (s.slab_columns > 0)
+    absl::StrAppend(&text, "  static constexpr int kSlabColumns = ", s.slab_columns, ";\n");
   absl::StrAppend(&text, "  static constexpr int kSharers = ",
                   std::max(TilesOf(s.share), TilesOf(s.second_share)), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(spec)),
@@ -237,11 +241,11 @@ bool ResidualAligned(const KernelSpec& spec) { return RowsAligned(spec, Role::kR
 
 KernelParameters ParametersOf(const KernelSpec& spec) {
   const FfnProblem& p = spec.problem;
-  const bool through_l2 = PassesThroughL2(spec.schedule.dataflow);
+  const bool writes_c = WritesC(spec.schedule);
   KernelParameters list;
   list.maps = {Role::kA, Role::kW1};
   if (p.gated) list.maps.push_back(Role::kWUp);
-  if (through_l2) list.maps.push_back(Role::kC);
+  if (writes_c) list.maps.push_back(Role::kC);
   if (p.products == 2) list.maps.push_back(Role::kW2);
   if (p.bias1) list.pointers.push_back(Role::kB1);
   if (p.bias1 && p.gated) list.pointers.push_back(Role::kBUp);
@@ -250,7 +254,7 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.scaling1.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor1);
   if (p.scaling2.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
-  if (through_l2) list.pointers.push_back(Role::kC);
+  if (writes_c) list.pointers.push_back(Role::kC);
   if (spec.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
   list.workspace = IsCooperative(spec.schedule);
   return list;

@@ -32,6 +32,14 @@ constexpr DataflowRow kRanges = {
     false,
     true,
     true};
+constexpr DataflowRow kSlab = {
+    Dataflow::kClusterExchange,
+    "a cluster owns an M tile and all of N: some of C stays inside, the rest goes through L2",
+    Medium::kDsm,
+    "dsm_shuffle",
+    false,
+    true,
+    true};
 constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
                                   "a dataflow that has no drawing",
                                   Medium::kNone,
@@ -180,6 +188,10 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
       break;
   }
   if (!row.how.empty()) out.lines.emplace_back(row.how.data(), row.how.size());
+  if (s.slab_columns > 0) {
+    const int64_t behind = p.bucket * (p.n - s.slab_columns) * Element(p);
+    out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));
+  }
   return out;
 }
 
@@ -211,6 +223,7 @@ const DataflowRow& RowOf(Dataflow dataflow) {
 }
 
 const DataflowRow& RowOf(const Schedule& schedule) {
+  if (schedule.slab_columns > 0) return kSlab;
   return schedule.clusters_n > 1 ? kRanges : RowOf(schedule.dataflow);
 }
 

@@ -11,15 +11,18 @@ namespace {
 
 // Fields behind all others, each in a version of its own and only where it says something: bytes of
 // schedules without them did not change when they came.
-constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSecondShareVersion = 4;
+constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSecondShareVersion = 4,
+                  kSlabVersion = 5;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.clusters_n, s.share, s.second_share, s.grid, s.first, s.second);
+                  s.cluster, s.clusters_n, s.slab_columns, s.share, s.second_share, s.grid, s.first,
+                  s.second);
 }
 
 uint8_t VersionOf(const Schedule& s) {
   if (s.clusters_n != 1) return kClustersVersion;
+  if (s.slab_columns != 0) return kSlabVersion;
   return s.second_share != Share::kNone ? kSecondShareVersion : kScheduleVersion;
 }
 
@@ -66,6 +69,7 @@ std::string Schedule::Canonical() const {
     w.U32(static_cast<uint32_t>(v));
   }
   if (VersionOf(*this) == kClustersVersion) w.U32(static_cast<uint32_t>(clusters_n));
+  if (VersionOf(*this) == kSlabVersion) w.U32(static_cast<uint32_t>(slab_columns));
   if (VersionOf(*this) == kSecondShareVersion) w.U8(static_cast<uint8_t>(second_share));
   return w.Take();
 }
@@ -82,14 +86,18 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
     *v = static_cast<int>(r.U32());
   }
   if (version == kClustersVersion) s.clusters_n = static_cast<int>(r.U32());
+  if (version == kSlabVersion) s.slab_columns = static_cast<int>(r.U32());
   const uint8_t second_share = version == kSecondShareVersion ? r.U8() : 0;
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  if (version < kScheduleVersion || version > kSecondShareVersion) {
+  if (version < kScheduleVersion || version > kSlabVersion) {
     return absl::DataLossError(absl::StrCat("schedule: version ", version, " is not ",
-                                            kScheduleVersion, " to ", kSecondShareVersion));
+                                            kScheduleVersion, " to ", kSlabVersion));
   }
   if (version == kClustersVersion && s.clusters_n == 1) {
     return absl::DataLossError("schedule: clusters_n 1 is written twice");
+  }
+  if (version == kSlabVersion && s.slab_columns == 0) {
+    return absl::DataLossError("schedule: slab_columns 0 is written twice");
   }
   if (version == kSecondShareVersion && second_share == 0) {
     return absl::DataLossError("schedule: second_share none is written twice");
@@ -112,6 +120,7 @@ std::string Schedule::ToString() const {
   std::string text = absl::StrCat(NameOf(dataflow), " bm", block_m, " wg", warpgroups_m, "x",
                                   warpgroups_n, " bk", block_k, " st", stages, " cl", cluster);
   if (clusters_n != 1) absl::StrAppend(&text, " n", clusters_n);
+  if (slab_columns != 0) absl::StrAppend(&text, " slab", slab_columns);
   if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
   absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);
   if (dataflow != Dataflow::kProduct) {

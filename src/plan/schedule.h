@@ -23,7 +23,8 @@ enum class Dataflow : uint8_t {
       3,  // chain family, dataflow (b): a cluster owns an M tile and all of N; C slices go to every
           // peer through distributed shared memory (dsm_shuffle). With clusters_n > 1, dataflow
           // (ab): so many clusters own ranges of N, and their parts of E, held in registers, are
-          // added through L2 (inter_cluster_reduce, cooperative launch)
+          // added through L2 (inter_cluster_reduce, cooperative launch). With slab_columns, only
+          // that many of C's columns stay in the cluster; those behind go through L2
   kTaskList =
       4,  // chain family, dataflow (e): persistent; clusters walk one list of tiles, all of C, then
           // all of E; C through L2, read a few columns at a time as they come (cooperative launch)
@@ -70,6 +71,7 @@ struct Schedule {
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
   int clusters_n = 1;    // kClusterExchange: clusters that share an M tile, by ranges of N
+  int slab_columns = 0;  // kClusterExchange: columns of C that shared memory holds; 0: all
   Share share = Share::kNone;         // what blocks of two tiles load together
   Share second_share = Share::kNone;  // the same of the second product; kTaskList
   int grid = 0;                       // blocks of the launch, a multiple of cluster
@@ -90,6 +92,11 @@ constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }
 constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
 constexpr int TilesOf(Share share) { return TilesM(share) * TilesN(share); }
 
+// Whether C, or some of its columns, is written to the workspace.
+constexpr bool WritesC(const Schedule& s) {
+  return PassesThroughL2(s.dataflow) || s.slab_columns > 0;
+}
+
 // Whether blocks wait for blocks of other clusters: all must be resident at once.
 constexpr bool IsCooperative(const Schedule& s) {
   return PassesThroughL2(s.dataflow) || s.clusters_n > 1;
@@ -108,7 +115,7 @@ struct ScheduleSizes {
   int64_t units = 0;  // kProduct, kTaskList: what clusters take one after another, a tile or a pair
                       // of them; of both products
   int64_t flag_bytes = 0;   // header and ready flags in the workspace (cooperative schedules)
-  int64_t c_bytes = 0;      // C in the workspace (PassesThroughL2)
+  int64_t c_bytes = 0;      // C in the workspace (WritesC)
   int64_t parts_bytes = 0;  // parts of E in the workspace (clusters_n > 1)
 };
 

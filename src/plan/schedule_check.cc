@@ -248,6 +248,24 @@ absl::Status CheckRanges(const FfnProblem& p, const Schedule& s, const ScheduleS
   return absl::OkStatus();
 }
 
+// What stays in the cluster is whole stages of the second product, and there is something on either
+// side.
+absl::Status CheckSlab(const FfnProblem& p, const Schedule& s) {
+  if (s.slab_columns == 0) return absl::OkStatus();
+  if (s.dataflow != Dataflow::kClusterExchange) {
+    return Refuse("slab_columns", s.slab_columns, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  }
+  if (s.slab_columns < 0 || s.slab_columns >= p.n || s.slab_columns % s.block_k != 0) {
+    return Refuse("slab_columns", s.slab_columns,
+                  absl::StrCat("is not a multiple of block_k ", s.block_k, " below n ", p.n));
+  }
+  if (s.clusters_n > 1) {
+    return Refuse("slab_columns", s.slab_columns, "is not 0 where clusters share an M tile");
+  }
+  if (s.cluster == 1) return Refuse("slab_columns", s.slab_columns, "is not 0 in a cluster of 1");
+  return absl::OkStatus();
+}
+
 absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
@@ -328,6 +346,7 @@ absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, p.FirstWidth(), p.k));
   if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p.n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
+  SINTER_RETURN_IF_ERROR(CheckSlab(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   switch (s.dataflow) {
     case Dataflow::kProduct:

@@ -117,6 +117,18 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   return line.Finish();
 }
 
+// The second product over what of C went through L2, behind `before`, the part over the slab: it
+// begins once stores, their announcement and first loads are through.
+void AddSpilled(const FfnProblem& p, const Schedule& s, const DeviceModel& model, double before,
+                TimeLine* line) {
+  if (s.slab_columns == 0) return;
+  const int64_t concurrent = model.ResidentBlocks(s.cluster);
+  const ProductLoad load = LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model);
+  const double there = model.drain_us + model.cluster_barrier_us + model.fill_us;
+  line->Fixed(EachTurn(StoreUs(p, s, s.first, model) + std::max(0.0, there - before), load));
+  line->Stream(TimesOf(load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model), load);
+}
+
 Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
@@ -134,6 +146,7 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   line.Stream(times2, load2);
   const double stream2 = Combine(times2) / static_cast<double>(load1.turns);
   line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, stream2), load1);
+  AddSpilled(p, s, model, stream2, &line);
   const double end =
       StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s.second, model);
   line.Fixed(EachTurn(end / s.clusters_n, load1) + PartsUs(s, model) + model.drain_us);

@@ -45,7 +45,12 @@ ProductDims FirstDims(const FfnProblem& p, const Schedule& s) {
 
 ProductDims SecondDims(const FfnProblem& p, const Schedule& s) {
   const bool in_ring = s.dataflow != Dataflow::kClusterExchange;
-  return {p.l, p.n, 1, in_ring, false, p.residual != Residual::kNone, s.second_share, s.clusters_n};
+  const int64_t k = s.slab_columns > 0 ? s.slab_columns : p.n;
+  return {p.l, k, 1, in_ring, false, p.residual != Residual::kNone, s.second_share, s.clusters_n};
+}
+
+ProductDims SpilledDims(const FfnProblem& p, const Schedule& s) {
+  return {p.l, p.n - s.slab_columns, 1, true, false};
 }
 
 ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,

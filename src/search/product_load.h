@@ -23,7 +23,10 @@ struct ProductDims {
 };
 
 ProductDims FirstDims(const FfnProblem& problem, const Schedule& schedule);
+// Over all of C, or over what of it stays in the cluster.
 ProductDims SecondDims(const FfnProblem& problem, const Schedule& schedule);
+// Over what of C goes through L2. Precondition: slab_columns > 0.
+ProductDims SpilledDims(const FfnProblem& problem, const Schedule& schedule);
 
 // What L2 delivers of one operand.
 struct L2Stream {

@@ -117,7 +117,8 @@ class Enumerator {
     });
   }
 
-  void ClusterExchanges() {
+  // `slabs`: also with a slab for a quarter, half and three quarters of C.
+  void ClusterExchanges(bool slabs) {
     ForEachShape([&](const RowShape& r, int block_k) {
       for (int cluster : kClusterSizes) {
         const int step = ColumnStep(p_, r);
@@ -131,6 +132,7 @@ class Enumerator {
         s.first = {static_cast<int>(first), 1};
         s.second = {static_cast<int>(second), 1};
         Visit(s);
+        if (slabs) Slabs(s);
       }
     });
   }
@@ -210,6 +212,18 @@ class Enumerator {
         s.grid = static_cast<int>(std::min(RoundUp(busy, s.cluster), resident));
         Visit(s);
       }
+    }
+  }
+
+  void Slabs(Schedule s) {
+    if (s.cluster == 1) return;
+    constexpr int kQuarters = 4;
+    int64_t last = 0;
+    for (int64_t quarter = 1; quarter < kQuarters; ++quarter) {
+      const int64_t columns = p_.n * quarter / kQuarters / s.block_k * s.block_k;
+      if (columns == last) continue;
+      s.slab_columns = static_cast<int>(last = columns);
+      Visit(s);
     }
   }
 
@@ -321,7 +335,7 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
     return;
   }
   if (options.allow_cooperative) space.GridExchanges();
-  space.ClusterExchanges();
+  space.ClusterExchanges(options.slabs);
   if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();
   if (options.allow_cooperative && options.task_lists) space.TaskLists();
 }

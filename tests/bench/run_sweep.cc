@@ -23,6 +23,7 @@ int RunSweep(Session* session) {
   sweep.replays = std::min(o.replays, sweep.replays);
   if (o.only == "ranges") sweep.kind = FusedKind::kRanges;
   if (o.only == "lists") sweep.kind = FusedKind::kLists;
+  if (o.only == "slabs") sweep.kind = FusedKind::kSlabs;
   sweep.fused = o.only.empty() || o.only == "fused" || sweep.kind != FusedKind::kShipping;
   sweep.unfused = o.only.empty() || o.only == "unfused";
   for (const Case& c : session->cases()) {

@@ -30,6 +30,20 @@ struct Trial {
   absl::Status status;
 };
 
+bool IsOfKind(const Schedule& s, FusedKind kind) {
+  switch (kind) {
+    case FusedKind::kRanges:
+      return s.clusters_n > 1;
+    case FusedKind::kLists:
+      return s.dataflow == Dataflow::kTaskList;
+    case FusedKind::kSlabs:
+      return s.slab_columns > 0;
+    case FusedKind::kShipping:
+      break;
+  }
+  return true;
+}
+
 // The first of the search's order, or of a kind that is not in its space.
 absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& problem,
                                                          const DeviceModel& model, int top,
@@ -42,13 +56,12 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& probl
   }
   search.cluster_ranges = kind == FusedKind::kRanges;
   search.task_lists = kind == FusedKind::kLists;
+  search.slabs = kind == FusedKind::kSlabs;
   SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, search));
   std::vector<RankedSchedule> first;
   for (const PlacedSchedule& placed : space.schedules) {
     if (first.size() == static_cast<size_t>(top)) break;
-    const Schedule& s = placed.ranked.schedule;
-    const bool list = s.dataflow == Dataflow::kTaskList;
-    if (kind == FusedKind::kLists ? list : s.clusters_n > 1) first.push_back(placed.ranked);
+    if (IsOfKind(placed.ranked.schedule, kind)) first.push_back(placed.ranked);
   }
   return first;
 }

@@ -18,6 +18,7 @@ enum class FusedKind {
   kShipping,  // the search's space
   kRanges,    // of all, those whose clusters share M tiles
   kLists,     // of all, task lists
+  kSlabs,     // of all, those whose slab does not hold all of C
 };
 
 struct SweepOptions {

@@ -44,6 +44,8 @@ bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
       return s.first.split_k > 1 && SizesOf(problem, s).first_tiles > s.grid / s.first.split_k;
     case Needs::kPairs:
       return TilesOf(s.share) * TilesOf(s.second_share) > 1;
+    case Needs::kSlab:
+      return s.slab_columns > 0;
     case Needs::kShortRing:
       return s.stages < 4;
     case Needs::kLongRing:
@@ -52,11 +54,15 @@ bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
   return false;
 }
 
-// What the space does not hold: rings cut short, grids cut down so that groups take several tiles.
+// What the space does not hold: rings cut short, slabs cut down, grids cut down so that groups take
+// several tiles.
 std::vector<Schedule> Varied(const FfnProblem& problem, const DeviceModel& model, const Schedule& s,
                              Needs needs) {
   std::vector<Schedule> list = {s};
-  if (needs == Needs::kShortRing) list.back().stages = std::min(s.stages, 3);
+  if (needs == Needs::kShortRing || needs == Needs::kSlab)
+    list.back().stages = std::min(s.stages, 3);
+  if (needs == Needs::kSlab)
+    list.back().slab_columns = static_cast<int>(problem.n) / 2 / s.block_k * s.block_k;
   if (needs == Needs::kManyTiles && s.dataflow == Dataflow::kGridExchange) {
     const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
     list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;

@@ -13,7 +13,7 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kBlock[] = "kernels/block.cuh", kGemm[] = "kernels/gemm.cuh",
                kGrid[] = "kernels/chain_grid.cuh", kEpoch[] = "kernels/epoch.cuh",
                kCluster[] = "kernels/chain_cluster.cuh", kL2[] = "kernels/l2_exchange.cuh",
-               kTasks[] = "kernels/chain_tasks.cuh";
+               kTasks[] = "kernels/chain_tasks.cuh", kSpill[] = "kernels/chain_spill.cuh";
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -103,6 +103,25 @@ std::vector<Mutation> TaskMutations() {
   };
 }
 
+std::vector<Mutation> SlabMutations() {
+  constexpr Dataflow kFlow = Dataflow::kClusterExchange;
+  return {
+      {"nothing, a slab for some of C", kSpill, "", "", kFlow, Needs::kSlab},
+      {"C is loaded behind the slab before it is there", kSpill,
+       "  mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);\n", "", kFlow, Needs::kSlab},
+      {"nobody tells of C behind the slab", kSpill, "    mbarrier_arrive_remote(map_to_rank(",
+       "    (void)(map_to_rank(", kFlow, Needs::kSlab},
+      {"C behind the slab is told of before all threads have stored", kSpill,
+       "  named_barrier(1, 128 * BlockType::kConsumers);\n", "", kFlow, Needs::kSlab, false},
+      {"the rows of C come into stages that are still in use", kSpill,
+       "    mbarrier_wait(block.ring.empty(cursor.stage), cursor.parity ^ 1);\n", "    ;\n", kFlow,
+       Needs::kSlab, false},
+      {"the second part of C overwrites the first one's sums", kSpill,
+       "    accumulate<Config, Second, true, true>(",
+       "    accumulate<Config, Second, true, false>(", kFlow, Needs::kSlab},
+  };
+}
+
 std::vector<Mutation> LaunchMutations() {
   return {
       {"a product does not wait for its predecessor", kGemm,
@@ -157,8 +176,9 @@ std::vector<Mutation> AllMutations() {
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
       {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
       {"nothing, task list", kTasks, "", "", Dataflow::kTaskList}};
-  for (const std::vector<Mutation>& some : {PipelineMutations(), ExchangeMutations(),
-                                            GridMutations(), TaskMutations(), LaunchMutations()}) {
+  for (const std::vector<Mutation>& some :
+       {PipelineMutations(), ExchangeMutations(), GridMutations(), TaskMutations(),
+        LaunchMutations(), SlabMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -39,12 +39,14 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
   }
 }
 
-// accumulators = sum over `count` >= 1 stages of rows x weights. kRowsInRing: rows come from the
-// stage; else from `rows`, a tile of Config::kBlockM rows whose K runs on from stage to stage. In a
+// accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, added to what they
+// hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of Config::kBlockM rows
+// whose K runs on from stage to stage. In a
 // ring of four stages and more the products of one stage stay in flight while the next one is
 // awaited; in a shorter one a stage goes back at once, because a stage held longer is bytes not in
 // flight.
-template <class Config, class P, bool kRowsInRing, class RingType, class CursorType>
+template <class Config, class P, bool kRowsInRing, bool kOnto = false, class RingType,
+          class CursorType>
 SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingType& ring,
                               CursorType& cursor, u32 rows, int count, WarpgroupPlace place) {
   using Mma = Wgmma<P::kWarpN, typename Config::Element, Config::kWeightsTransposed>;
@@ -68,7 +70,7 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kWarpN / 2], const RingTy
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
       Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
-               b + weights_step<Config, P>(step), (i | step) != 0);
+               b + weights_step<Config, P>(step), kOnto || (i | step) != 0);
     wgmma_commit();
     if (kOneBehind) {
       wgmma_wait<1>();

@@ -52,7 +52,7 @@ inline KernelSpec SampleSpec(const FfnProblem& p, const Schedule& s) {
   if (p.scaling1.rows != RowFactor::kNone) bind(Role::kFactor1, 1);
   if (p.scaling2.rows != RowFactor::kNone) bind(Role::kFactor2, 1);
   bind(Role::kOut, p.products == 2 ? p.l : p.n);
-  if (PassesThroughL2(s.dataflow)) {
+  if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p.n});
   }
   if (s.clusters_n > 1) {
@@ -109,6 +109,14 @@ inline Schedule SampleRanges(const FfnProblem& p) {
   s.clusters_n = p.gated ? 7 : 4;
   s.second = {static_cast<int>(p.l) / s.cluster, 1};
   s.grid = 2 * s.clusters_n * s.cluster;
+  return s;
+}
+
+// S8 or G7 by clusters whose slab holds half of C.
+inline Schedule SampleSlab(const FfnProblem& p) {
+  Schedule s = SampleSchedule(p, Dataflow::kClusterExchange);
+  s.stages = 3;
+  s.slab_columns = static_cast<int>(p.n) / 2;
   return s;
 }
 

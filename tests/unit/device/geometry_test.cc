@@ -102,6 +102,39 @@ TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
   ExpectLayout<Types, TypeParam>(unsplit);
 }
 
+// The base's dataflow (b) with a slab for `kSlab_` columns of C.
+template <class Base, int kSlab_>
+struct SlabConfig : Base {
+  static constexpr int kSlabColumns = kSlab_;
+};
+using SlabBase = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 128, 1, 250, 32, 1>;
+
+TEST(SlabGeometry, AgreesWithThePlan) {
+  using Config = SlabConfig<SlabBase, 448>;
+  using Types = ChainSpillTypes<Config>;
+  Schedule s = ScheduleOf<Config>(Dataflow::kClusterExchange);
+  s.slab_columns = Config::kSlabColumns;
+  const ScheduleSizes z = SizesOf(ProblemOf<Config>(2), s);
+  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  ExpectLayout<Types, Config>(z);
+}
+
+// Whoever has a column behind the slab's end tells of it: the last rank of eight ends at 1000.
+TEST(SlabGeometry, CountsTheRanksThatHaveColumnsBehindTheSlab) {
+  const auto tellers = [](int slab) {
+    int count = 0;
+    for (int rank = 0; rank < 8; ++rank) {
+      const int column = rank * SlabBase::First::kBlockN;
+      count += column < SlabBase::First::kN && column + SlabBase::First::kBlockN > slab ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 64>>::kSpillers), tellers(64));
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 448>>::kSpillers), tellers(448));
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 512>>::kSpillers), tellers(512));
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 960>>::kSpillers), tellers(960));
+}
+
 TYPED_TEST(Geometry, RanksShareTheKBlocksWithoutGapOrOverlap) {
   using P = typename TypeParam::First;
   EXPECT_EQ(P::first_block(0), 0);

@@ -201,6 +201,30 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
   EXPECT_TRUE(CheckScheduleFields(wide, s).ok());
 }
 
+TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
+  FfnProblem p = SampleRangesProblem();
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  s.grid = 8;
+  s.stages = 2;
+  s.first.block_n = 192;
+  s.slab_columns = 256;
+  ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, s, *BuiltinModel("h200"));
+  EXPECT_FALSE(IsCooperative(s));
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.slab_columns = 96; },
+        "slab_columns 96 is not a multiple of block_k 64 below n 760"},
+       {[](Schedule& s) { s.slab_columns = 768; }, "slab_columns 768 is not a multiple"},
+       {[](Schedule& s) { s.slab_columns = -64; }, "slab_columns -64 is not a multiple"},
+       {[](Schedule& s) { s.clusters_n = 2, s.first.block_n = 96; },
+        "slab_columns 256 is not 0 where clusters share an M tile"},
+       {[](Schedule& s) { s.cluster = 1; }, "slab_columns 256 is not 0 in a cluster of 1"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+        "slab_columns 256 is not 0 in grid-exchange"}});
+}
+
 TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
   FfnProblem p = SampleGated();
   p.layout = Layout::kIO;

@@ -38,6 +38,21 @@ TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
   EXPECT_FALSE(Schedule::FromCanonical(twice).ok());
 }
 
+TEST(Schedule, KeepsTheSlab) {
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  const size_t without = s.Canonical().size();
+  s.slab_columns = 128;
+  std::string bytes = s.Canonical();
+  EXPECT_EQ(bytes[0], 5);
+  EXPECT_EQ(bytes.size(), without + 4);
+  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 slab128 grid48 first 32/1 second 256/1");
+  bytes[bytes.size() - 4] = static_cast<char>(0);  // 0 has no bytes of its own
+  EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+}
+
 TEST(Schedule, KeepsWhatEachProductOfAListShares) {
   Schedule s = SampleTaskList();
   EXPECT_EQ(s.ToString(),
@@ -129,6 +144,19 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
   EXPECT_EQ(z.flag_bytes, 0);
   s.second.block_n = 128;  // W2 alone is now the larger stage
   EXPECT_EQ(SizesOf(p, s).stage_bytes, 128 * 64 * 2);
+}
+
+TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
+  FfnProblem p = SampleRangesProblem();  // n 760
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  s.first.block_n = 192;
+  s.slab_columns = 256;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.exchange_bytes, 64 * 256 * 2);
+  EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
+  EXPECT_EQ(z.c_bytes, 128 * 760 * 2);
+  EXPECT_EQ(z.flag_bytes, 0);
 }
 
 TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {
