@@ -66,22 +66,32 @@ SINTER_DEVICE void tell_spilled(const BlockType& block) {
     mbarrier_arrive_remote(map_to_rank(block.own_barrier(kSpilled), peer));
 }
 
-// One thread of the rows warp: A, then C from L2. It waits for each stage in between too, which has
-// no rows of its own: a parity tells a phase from the next one only.
+// One thread of the weights warp: both products' weights, and the rows of C that lie in L2. A
+// thread that only loaded those would have to let the stages over the slab pass, which are filled
+// and given back without it: it could fall two phases behind, and a parity tells a phase from the
+// next one only.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_spill_rows(const Arguments& args, const BlockType& block, int row) {
+SINTER_DEVICE void chain_spill_weights(const Arguments& args, const BlockType& block, int row) {
   using T = ChainSpillTypes<Config>;
+  using First = typename T::First;
+  using Second = typename T::Second;
   typename BlockType::CursorType cursor;
-  produce_rows<Config, typename T::First>(
-      block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr}, row, 0, T::First::kKBlocks);
+  const ProductMaps first{nullptr, args.weights, args.weights_up},
+      second{args.exchange_rows, args.weights2, nullptr};
+  const int e_column = block.rank * Second::kBlockN;
+  produce_weights<Config, First, true>(block.ring, cursor, first, block.rank * First::kBlockN, 0,
+                                       First::kKBlocks);
+  produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0, T::kKept);
 #pragma unroll 1
-  for (int k = 0; k < T::kKept; ++k, cursor.advance())
-    mbarrier_wait(block.ring.empty(cursor.stage), cursor.parity ^ 1);
-  mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);
-  fence_proxy_async_global();
-  produce_rows<Config, typename T::Second>(block.ring, cursor,
-                                           ProductMaps{args.exchange_rows, nullptr, nullptr}, row,
-                                           T::kKept, T::Second::kKBlocks);
+  for (int k = T::kKept; k < Second::kKBlocks; ++k) {
+    typename BlockType::CursorType of_rows = cursor;
+    produce_weights<Config, Second, true>(block.ring, cursor, second, e_column, k, k + 1);
+    if (k == T::kKept) {
+      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);
+      fence_proxy_async_global();
+    }
+    produce_rows<Config, Second>(block.ring, of_rows, second, row, k, k + 1);
+  }
 }
 
 template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
@@ -121,7 +131,6 @@ template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
 SINTER_DEVICE void chain_spill(const Arguments& args) {
   using T = ChainSpillTypes<Config>;
   using First = typename T::First;
-  using Second = typename T::Second;
   const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
   launch_dependents();
   if (row >= args.m) {  // the same for all blocks of the cluster
@@ -140,19 +149,13 @@ SINTER_DEVICE void chain_spill(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config>();
     before_weights<Config>();
-    if (threadIdx.x == 32 * kWeightsWarp) {
-      typename T::BlockType::CursorType cursor;
-      const ProductMaps first{nullptr, args.weights, args.weights_up},
-          second{nullptr, args.weights2, nullptr};
-      const int e_column = block.rank * Second::kBlockN;
-      produce_weights<Config, First, true>(block.ring, cursor, first, block.rank * First::kBlockN,
-                                           0, First::kKBlocks);
-      produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0, T::kKept);
-      produce_weights<Config, Second, true>(block.ring, cursor, second, e_column, T::kKept,
-                                            Second::kKBlocks);
-    }
+    if (threadIdx.x == 32 * kWeightsWarp) chain_spill_weights<Config>(args, block, row);
     wait_for_predecessors();
-    if (threadIdx.x == 32 * kRowsWarp) chain_spill_rows<Config>(args, block, row);
+    if (threadIdx.x == 32 * kRowsWarp) {
+      typename T::BlockType::CursorType cursor;
+      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr}, row,
+                                  0, First::kKBlocks);
+    }
     block.join();
   } else {
     become_consumer<Config>();
