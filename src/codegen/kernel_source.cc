@@ -1,5 +1,6 @@
 #include "src/codegen/kernel_source.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,8 @@ KernelNames NamesOf(const Schedule& s) {
   if (s.clusters_n > 1)
     return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
             "sinter_clusters_exchange"};
+  if (s.slab_columns > 0)
+    return {"kernels/chain_spill.cuh", "chain_spill", "ChainSpillTypes", "sinter_spilled_exchange"};
   switch (s.dataflow) {
     case Dataflow::kProduct:
       return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
@@ -31,6 +34,8 @@ KernelNames NamesOf(const Schedule& s) {
     case Dataflow::kClusterExchange:
       return {"kernels/chain_cluster.cuh", "chain_cluster", "ChainClusterTypes",
               "sinter_cluster_exchange"};
+    case Dataflow::kTaskList:
+      return {"kernels/chain_tasks.cuh", "chain_tasks", "ChainTasksTypes", "sinter_task_list"};
   }
   return {"", "", "", ""};
 }
@@ -67,10 +72,12 @@ std::string WgmmaWrappers(const KernelSpec& spec) {
   return text;
 }
 
-std::string ProductText(const char* name, int width, int64_t n, int64_t k,
-                        const ProductTile& tile) {
-  return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5>;\n", name, width, n, k,
-                          tile.block_n, tile.split_k);
+std::string ProductText(const char* name, int width, int64_t n, int64_t k, const ProductTile& tile,
+                        Share share) {
+  const std::string shares =
+      share == Share::kNone ? "" : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
+  return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, n,
+                          k, tile.block_n, tile.split_k, shares);
 }
 
 std::string ConfigText(const KernelSpec& spec) {
@@ -83,16 +90,19 @@ std::string ConfigText(const KernelSpec& spec) {
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
                   ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
-  absl::StrAppend(&text, "  static constexpr int kWeightsShare = ", TilesM(s.share),
-                  ", kRowsShare = ", TilesN(s.share), ";\n");
+  if (s.slab_columns > 0)
+    absl::StrAppend(&text, "  static constexpr int kSlabColumns = ", s.slab_columns, ";\n");
+  absl::StrAppend(&text, "  static constexpr int kSharers = ",
+                  std::max(TilesOf(s.share), TilesOf(s.second_share)), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(spec)),
                   ", kConstantWeights = ", Bool(spec.constant_weights),
                   ", kSwapped = ", Bool(s.swapped), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),
                   ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(OutputAligned(spec)),
                   ";\n");
-  absl::StrAppend(&text, ProductText("First", p.FirstWidth(), p.n, p.k, s.first));
-  if (p.products == 2) absl::StrAppend(&text, ProductText("Second", 1, p.l, p.n, s.second));
+  absl::StrAppend(&text, ProductText("First", p.FirstWidth(), p.n, p.k, s.first, s.share));
+  if (p.products == 2)
+    absl::StrAppend(&text, ProductText("Second", 1, p.l, p.n, s.second, s.second_share));
   return absl::StrCat(text, "};\n");
 }
 
@@ -233,11 +243,11 @@ bool ResidualAligned(const KernelSpec& spec) { return RowsAligned(spec, Role::kR
 
 KernelParameters ParametersOf(const KernelSpec& spec) {
   const FfnProblem& p = spec.problem;
-  const bool grid_exchange = spec.schedule.dataflow == Dataflow::kGridExchange;
+  const bool writes_c = WritesC(spec.schedule);
   KernelParameters list;
   list.maps = {Role::kA, Role::kW1};
   if (p.gated) list.maps.push_back(Role::kWUp);
-  if (grid_exchange) list.maps.push_back(Role::kC);
+  if (writes_c) list.maps.push_back(Role::kC);
   if (p.products == 2) list.maps.push_back(Role::kW2);
   if (p.bias1) list.pointers.push_back(Role::kB1);
   if (p.bias1 && p.gated) list.pointers.push_back(Role::kBUp);
@@ -246,7 +256,7 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.scaling1.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor1);
   if (p.scaling2.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
-  if (grid_exchange) list.pointers.push_back(Role::kC);
+  if (writes_c) list.pointers.push_back(Role::kC);
   if (spec.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
   list.workspace = IsCooperative(spec.schedule);
   return list;

@@ -17,9 +17,10 @@ struct MatrixShape {
   uint32_t box_rows;
 };
 
-MatrixShape WeightShape(const KernelSpec& spec, int64_t in, int64_t out, const ProductTile& tile) {
+MatrixShape WeightShape(const KernelSpec& spec, int64_t in, int64_t out, const ProductTile& tile,
+                        Share share) {
   const Schedule& s = spec.schedule;
-  const int blocks = TilesM(s.share);
+  const int blocks = TilesM(share);
   if (spec.problem.layout == Layout::kIO) {
     return {Dim::Constant(out), Dim::Constant(in), static_cast<uint32_t>(s.block_k / blocks)};
   }
@@ -34,16 +35,16 @@ Dim RowsOf(const KernelSpec& spec) {
 MatrixShape ShapeOf(const KernelSpec& spec, Role role) {
   const FfnProblem& p = spec.problem;
   const Schedule& s = spec.schedule;
-  const uint32_t block_m = static_cast<uint32_t>(s.block_m / TilesN(s.share));
+  const auto rows = [&s](Share share) { return static_cast<uint32_t>(s.block_m / TilesN(share)); };
   switch (role) {
     case Role::kA:
-      return {Dim::Constant(p.k), RowsOf(spec), block_m};
+      return {Dim::Constant(p.k), RowsOf(spec), rows(s.share)};
     case Role::kC:
-      return {Dim::Constant(p.n), RowsOf(spec), block_m};
+      return {Dim::Constant(p.n), RowsOf(spec), rows(s.second_share)};
     case Role::kW2:
-      return WeightShape(spec, p.n, p.l, s.second);
+      return WeightShape(spec, p.n, p.l, s.second, s.second_share);
     default:
-      return WeightShape(spec, p.k, p.n, s.first);
+      return WeightShape(spec, p.k, p.n, s.first, s.share);
   }
 }
 

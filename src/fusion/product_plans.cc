@@ -65,9 +65,7 @@ class Binder {
     } else {
       Intermediate(Role::kOut, segment.end() - 1, spec);
     }
-    if (spec->schedule.dataflow == Dataflow::kGridExchange) {
-      Intermediate(Role::kC, segment.begin, spec);
-    }
+    if (WritesC(spec->schedule)) Intermediate(Role::kC, segment.begin, spec);
     if (spec->schedule.clusters_n > 1) Parts(spec);
   }
 

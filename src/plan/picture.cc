@@ -21,10 +21,20 @@ constexpr DataflowRow kRows[] = {
     {Dataflow::kClusterExchange,
      "a cluster owns an M tile and all of N: C stays inside the cluster", Medium::kDsm,
      "dsm_shuffle", false, true, true},
+    {Dataflow::kTaskList, "persistent clusters walk one list of tiles: all of C, then all of E",
+     Medium::kL2, "as columns come", true, false, true},
 };
 constexpr DataflowRow kRanges = {
     Dataflow::kClusterExchange,
     "clusters own ranges of N of an M tile: C stays inside, parts of E are added through L2",
+    Medium::kDsm,
+    "dsm_shuffle",
+    false,
+    true,
+    true};
+constexpr DataflowRow kSlab = {
+    Dataflow::kClusterExchange,
+    "a cluster owns an M tile and all of N: some of C stays inside, the rest goes through L2",
     Medium::kDsm,
     "dsm_shuffle",
     false,
@@ -105,23 +115,23 @@ std::string FirstFormula(const FfnProblem& p, const Names& names) {
 }
 
 // Tiles and who takes them, for a product of `columns` columns.
-void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile,
+void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile, Share share,
                int64_t columns, ProductPicture* out) {
   const Schedule& s = spec.schedule;
   out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.problem.bucket));
   out->tile_columns = std::min<int64_t>(tile.block_n, columns);
   out->split_k = tile.split_k;
-  out->share = s.share;
+  out->share = share;
   out->row_tiles = CeilDiv(spec.problem.bucket, s.block_m);
   out->column_tiles = CeilDiv(columns, tile.block_n);
   if (row.cluster_owns_rows) {
     out->column_tiles = CeilDiv(out->column_tiles, s.cluster) * s.cluster;
   }
   if (row.persistent) {
-    const int64_t blocks = tile.split_k * TilesM(s.share) * TilesN(s.share);
+    const int64_t blocks = tile.split_k * TilesOf(share);
     const int64_t groups = std::max<int64_t>(1, s.grid / std::max<int64_t>(1, blocks));
     const int64_t units =
-        CeilDiv(out->row_tiles, TilesM(s.share)) * CeilDiv(out->column_tiles, TilesN(s.share));
+        CeilDiv(out->row_tiles, TilesM(share)) * CeilDiv(out->column_tiles, TilesN(share));
     out->turns = std::max<int64_t>(1, CeilDiv(units, groups));
   }
 }
@@ -137,7 +147,7 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
   product.width = p.FirstWidth();
-  FillTiles(spec, row, spec.schedule.first, p.n, &product);
+  FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
   return product;
 }
 
@@ -151,7 +161,7 @@ ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";
   product.k = p.n;
   product.clusters = spec.schedule.clusters_n;
-  FillTiles(spec, row, spec.schedule.second, p.l, &product);
+  FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.l, &product);
   return product;
 }
 
@@ -178,6 +188,10 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
       break;
   }
   if (!row.how.empty()) out.lines.emplace_back(row.how.data(), row.how.size());
+  if (s.slab_columns > 0) {
+    const int64_t behind = p.bucket * (p.n - s.slab_columns) * Element(p);
+    out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));
+  }
   return out;
 }
 
@@ -209,6 +223,7 @@ const DataflowRow& RowOf(Dataflow dataflow) {
 }
 
 const DataflowRow& RowOf(const Schedule& schedule) {
+  if (schedule.slab_columns > 0) return kSlab;
   return schedule.clusters_n > 1 ? kRanges : RowOf(schedule.dataflow);
 }
 

@@ -30,7 +30,8 @@ struct DataflowRow {
 
 // The row of `dataflow`; a row that says nothing for a value without one. Never fails.
 const DataflowRow& RowOf(Dataflow dataflow);
-// The same; of a cluster exchange by several clusters an M tile, its own row.
+// The same; a cluster exchange by several clusters an M tile, or with a slab that does not hold all
+// of C, has its own row.
 const DataflowRow& RowOf(const Schedule& schedule);
 
 struct MatrixPicture {

@@ -37,17 +37,21 @@ Json ProblemJson(const FfnProblem& p) {
 }
 
 Json ScheduleJson(const Schedule& s) {
-  return {{"dataflow", Str(NameOf(s.dataflow))},
-          {"block_m", s.block_m},
-          {"warpgroups_m", s.warpgroups_m},
-          {"warpgroups_n", s.warpgroups_n},
-          {"block_k", s.block_k},
-          {"stages", s.stages},
-          {"cluster", s.cluster},
-          {"share", Str(NameOf(s.share))},
-          {"grid", s.grid},
-          {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
-          {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
+  Json json = {{"dataflow", Str(NameOf(s.dataflow))},
+               {"block_m", s.block_m},
+               {"warpgroups_m", s.warpgroups_m},
+               {"warpgroups_n", s.warpgroups_n},
+               {"block_k", s.block_k},
+               {"stages", s.stages},
+               {"cluster", s.cluster},
+               {"share", Str(NameOf(s.share))},
+               {"grid", s.grid},
+               {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
+               {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
+  if (s.clusters_n != 1) json["clusters_n"] = s.clusters_n;
+  if (s.slab_columns != 0) json["slab_columns"] = s.slab_columns;
+  if (s.second_share != Share::kNone) json["second_share"] = Str(NameOf(s.second_share));
+  return json;
 }
 
 Json PredictionJson(const Prediction& p) {

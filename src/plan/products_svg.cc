@@ -22,7 +22,7 @@ struct Owner {
 
 Owner OwnerOf(const KernelPicture& k, const ProductPicture& p, int64_t r, int64_t c) {
   if (k.row->cluster_owns_rows) return {r * k.clusters_n + c / k.cluster, 0};
-  const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesM(p.share) * TilesN(p.share);
+  const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesOf(p.share);
   const int64_t groups = std::max<int64_t>(1, k.blocks / blocks);
   const int64_t columns = (p.column_tiles + TilesN(p.share) - 1) / TilesN(p.share);
   const int64_t unit = r / TilesM(p.share) * columns + c / TilesN(p.share);

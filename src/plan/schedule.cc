@@ -9,16 +9,25 @@
 namespace sinter {
 namespace {
 
-// The second one has clusters_n behind all other fields; the third one has swapped operands.
-// Schedules with neither keep the first: their kernels did not change when the fields came.
-constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSwappedVersion = 5;
+// Fields behind all others, each in a version of its own and only where it says something: bytes of
+// schedules without them did not change when they came. Swapped operands are their version alone.
+constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSecondShareVersion = 4,
+                  kSlabVersion = 5, kSwappedVersion = 6;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.clusters_n, s.swapped, s.share, s.grid, s.first, s.second);
+                  s.cluster, s.clusters_n, s.slab_columns, s.swapped, s.share, s.second_share,
+                  s.grid, s.first, s.second);
 }
 
-bool IsDataflow(uint8_t v) { return v >= 1 && v <= 3; }
+uint8_t VersionOf(const Schedule& s) {
+  if (s.swapped) return kSwappedVersion;
+  if (s.clusters_n != 1) return kClustersVersion;
+  if (s.slab_columns != 0) return kSlabVersion;
+  return s.second_share != Share::kNone ? kSecondShareVersion : kScheduleVersion;
+}
+
+bool IsDataflow(uint8_t v) { return v >= 1 && v <= 4; }
 bool IsShare(uint8_t v) { return v <= 2; }
 
 }  // namespace
@@ -31,6 +40,8 @@ absl::string_view NameOf(Dataflow dataflow) {
       return "grid-exchange";
     case Dataflow::kClusterExchange:
       return "cluster-exchange";
+    case Dataflow::kTaskList:
+      return "task-list";
   }
   return "invalid";
 }
@@ -51,14 +62,16 @@ bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fie
 
 std::string Schedule::Canonical() const {
   ByteWriter w;
-  w.U8(swapped ? kSwappedVersion : clusters_n == 1 ? kScheduleVersion : kClustersVersion);
+  w.U8(VersionOf(*this));
   w.U8(static_cast<uint8_t>(dataflow));
   w.U8(static_cast<uint8_t>(share));
   for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
                 first.split_k, second.block_n, second.split_k}) {
     w.U32(static_cast<uint32_t>(v));
   }
-  if (clusters_n != 1 && !swapped) w.U32(static_cast<uint32_t>(clusters_n));
+  if (VersionOf(*this) == kClustersVersion) w.U32(static_cast<uint32_t>(clusters_n));
+  if (VersionOf(*this) == kSlabVersion) w.U32(static_cast<uint32_t>(slab_columns));
+  if (VersionOf(*this) == kSecondShareVersion) w.U8(static_cast<uint8_t>(second_share));
   return w.Take();
 }
 
@@ -74,24 +87,34 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
     *v = static_cast<int>(r.U32());
   }
   if (version == kClustersVersion) s.clusters_n = static_cast<int>(r.U32());
+  if (version == kSlabVersion) s.slab_columns = static_cast<int>(r.U32());
+  const uint8_t second_share = version == kSecondShareVersion ? r.U8() : 0;
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  if (version != kScheduleVersion && version != kClustersVersion && version != kSwappedVersion) {
+  if (version < kScheduleVersion || version > kSwappedVersion) {
     return absl::DataLossError(absl::StrCat("schedule: version ", version, " is not ",
-                                            kScheduleVersion, ", ", kClustersVersion, " or ",
-                                            kSwappedVersion));
+                                            kScheduleVersion, " to ", kSwappedVersion));
   }
   s.swapped = version == kSwappedVersion;
   if (version == kClustersVersion && s.clusters_n == 1) {
     return absl::DataLossError("schedule: clusters_n 1 is written twice");
   }
-  if (!IsDataflow(dataflow)) {
-    return absl::DataLossError(absl::StrCat("schedule: dataflow ", dataflow, " is not 1 to 3"));
+  if (version == kSlabVersion && s.slab_columns == 0) {
+    return absl::DataLossError("schedule: slab_columns 0 is written twice");
   }
-  if (!IsShare(share)) {
-    return absl::DataLossError(absl::StrCat("schedule: share ", share, " is not 0 to 2"));
+  if (version == kSecondShareVersion && second_share == 0) {
+    return absl::DataLossError("schedule: second_share none is written twice");
+  }
+  if (!IsDataflow(dataflow)) {
+    return absl::DataLossError(absl::StrCat("schedule: dataflow ", dataflow, " is not 1 to 4"));
+  }
+  for (uint8_t v : {share, second_share}) {
+    if (!IsShare(v)) {
+      return absl::DataLossError(absl::StrCat("schedule: share ", v, " is not 0 to 2"));
+    }
   }
   s.dataflow = static_cast<Dataflow>(dataflow);
   s.share = static_cast<Share>(share);
+  s.second_share = static_cast<Share>(second_share);
   return s;
 }
 
@@ -100,11 +123,13 @@ std::string Schedule::ToString() const {
                                   warpgroups_n, " bk", block_k, " st", stages, " cl", cluster);
   if (swapped) absl::StrAppend(&text, " swapped");
   if (clusters_n != 1) absl::StrAppend(&text, " n", clusters_n);
+  if (slab_columns != 0) absl::StrAppend(&text, " slab", slab_columns);
   if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
   absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);
   if (dataflow != Dataflow::kProduct) {
     absl::StrAppend(&text, " second ", second.block_n, "/", second.split_k);
   }
+  if (second_share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(second_share));
   return text;
 }
 

@@ -23,13 +23,24 @@ enum class Dataflow : uint8_t {
       3,  // chain family, dataflow (b): a cluster owns an M tile and all of N; C slices go to every
           // peer through distributed shared memory (dsm_shuffle). With clusters_n > 1, dataflow
           // (ab): so many clusters own ranges of N, and their parts of E, held in registers, are
-          // added through L2 (inter_cluster_reduce, cooperative launch)
+          // added through L2 (inter_cluster_reduce, cooperative launch). With slab_columns, only
+          // that many of C's columns stay in the cluster; those behind go through L2
+  kTaskList =
+      4,  // chain family, dataflow (e): persistent; clusters walk one list of tiles, all of C, then
+          // all of E; C through L2, read a few columns at a time as they come (cooperative launch)
 };
 
-absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange"
+absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange",
+                                              // "task-list"
+// Whether C goes through the workspace, behind ready flags: blocks wait for blocks of other
+// clusters, and the launch is cooperative.
+constexpr bool PassesThroughL2(Dataflow dataflow) {
+  return dataflow == Dataflow::kGridExchange || dataflow == Dataflow::kTaskList;
+}
 
 // What two blocks of a cluster load together, each half of it for both (TMA multicast): L2 is read
-// once for two tiles. kProduct; the cluster is split_k blocks for each of the two.
+// once for two tiles. kProduct, and each product of kTaskList; the cluster is split_k blocks for
+// each of the two.
 enum class Share : uint8_t {
   kNone = 0,
   kWeights = 1,  // the blocks take neighbouring M tiles of the same columns
@@ -64,9 +75,11 @@ struct Schedule {
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
   int clusters_n = 1;    // kClusterExchange: clusters that share an M tile, by ranges of N
-  Share share = Share::kNone;  // what blocks of two tiles load together
-  int grid = 0;                // blocks of the launch, a multiple of cluster
-  ProductTile first;           // for kClusterExchange: block_n = columns of C per block
+  int slab_columns = 0;  // kClusterExchange: columns of C that shared memory holds; 0: all
+  Share share = Share::kNone;         // what blocks of two tiles load together
+  Share second_share = Share::kNone;  // the same of the second product; kTaskList
+  int grid = 0;                       // blocks of the launch, a multiple of cluster
+  ProductTile first;                  // for kClusterExchange: block_n = columns of C per block
   ProductTile
       second;  // unused when the problem has one product; kClusterExchange: columns of E per block
 
@@ -81,10 +94,16 @@ struct Schedule {
 // the other dimension loads, else 1.
 constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }
 constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
+constexpr int TilesOf(Share share) { return TilesM(share) * TilesN(share); }
+
+// Whether C, or some of its columns, is written to the workspace.
+constexpr bool WritesC(const Schedule& s) {
+  return PassesThroughL2(s.dataflow) || s.slab_columns > 0;
+}
 
 // Whether blocks wait for blocks of other clusters: all must be resident at once.
 constexpr bool IsCooperative(const Schedule& s) {
-  return s.dataflow == Dataflow::kGridExchange || s.clusters_n > 1;
+  return PassesThroughL2(s.dataflow) || s.clusters_n > 1;
 }
 
 // wgmma operations of a warpgroup side by side that take a product's weights as their rows: 64
@@ -103,9 +122,10 @@ struct ScheduleSizes {
   int64_t accumulators = 0;    // f32 registers a consumer thread holds at most
   int64_t m_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
-  int64_t units = 0;  // kProduct: what clusters take one after another, a tile or a pair of them
+  int64_t units = 0;  // kProduct, kTaskList: what clusters take one after another, a tile or a pair
+                      // of them; of both products
   int64_t flag_bytes = 0;   // header and ready flags in the workspace (cooperative schedules)
-  int64_t c_bytes = 0;      // C in the workspace (kGridExchange)
+  int64_t c_bytes = 0;      // C in the workspace (WritesC)
   int64_t parts_bytes = 0;  // parts of E in the workspace (clusters_n > 1)
 };
 
@@ -131,7 +151,7 @@ constexpr uint64_t kWorkspaceFlagBytes = 64 * 1024;
 // The last of them are the two words of stitch kernels' grid barrier: kernels take turns on it.
 constexpr uint64_t kGridBarrierOffset = kWorkspaceFlagBytes - 64;
 // Words before the flags: the launch epoch and a greeting of each block (device library,
-// kernels/chain_grid.cuh).
+// kernels/l2_exchange.cuh).
 constexpr int64_t kFlagHeaderWords = 256;
 constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n, k and l
 

@@ -16,7 +16,7 @@ constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88;
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
-constexpr int64_t kMaxSwappedAccumulators = 160;
+constexpr int64_t kMaxSwappedAccumulators = 160, kMaxListResidualAccumulators = 112;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 constexpr int kMostFlaggedBlocks = 240;  // kMaxGrid of the device library: greetings in the header
@@ -109,8 +109,9 @@ absl::Status CheckRing(const Schedule& s) {
 
 // With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there
 // is one product, and 152 with three; the erf form of GELU, and the sum of eight ranks' parts, need
-// so many themselves that wider tiles spill.
-int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
+// so many themselves that wider tiles spill. `last`: of the product whose result a residual is
+// added to.
+int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (s.dataflow == Dataflow::kClusterExchange || warpgroups < 2) return kMaxAccumulators;
   const bool erf = p.activation == Activation::kGeluErf;
@@ -121,6 +122,7 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s) {
   if (s.swapped) return kMaxSwappedAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
   // Of the second product only with a residual: what is added takes the registers that are left.
+  if (s.dataflow == Dataflow::kTaskList && residual && last) return kMaxListResidualAccumulators;
   const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
   return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
@@ -136,9 +138,10 @@ absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view
   }
   const int64_t accumulators = s.swapped ? int64_t{SwappedSets(s, tile, width)} * s.block_m / 2
                                          : int64_t{width} * tile.block_n / s.warpgroups_n / 2;
-  if (accumulators > MaxAccumulators(p, s)) {
+  const int64_t most = MaxAccumulators(p, s, p.products == 1 || name == "second");
+  if (accumulators > most) {
     return Refuse(absl::StrCat(name, " accumulators"), accumulators,
-                  absl::StrCat("is above ", MaxAccumulators(p, s), " registers a thread"));
+                  absl::StrCat("is above ", most, " registers a thread"));
   }
   if (!IsClusterSize(tile.split_k)) {
     return Refuse(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
@@ -152,25 +155,32 @@ absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view
 }
 
 // Each block of a pair loads half of what both need; a half begins where a swizzle pattern does,
-// on 8 rows of a tile.
-absl::Status CheckShare(const FfnProblem& p, const Schedule& s) {
-  const int share = static_cast<int>(s.share);
-  if (share < 0 || share > 2) return Refuse("share", share, "is not 0 to 2");
-  if (s.share == Share::kNone) return absl::OkStatus();
-  if (s.dataflow != Dataflow::kProduct)
-    return Refuse("share", share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
-  if (s.share == Share::kRows && s.block_m % 16 != 0)
+// on 8 rows of a tile. `legal`: the dataflow has pairs in this product.
+absl::Status CheckShare(const FfnProblem& p, const Schedule& s, Share value, absl::string_view name,
+                        bool legal, absl::string_view tile_name, const ProductTile& tile) {
+  const int share = static_cast<int>(value);
+  if (share < 0 || share > 2) return Refuse(name, share, "is not 0 to 2");
+  if (value == Share::kNone) return absl::OkStatus();
+  if (!legal) return Refuse(name, share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (value == Share::kRows && s.block_m % 16 != 0)
     return Refuse("block_m", s.block_m, "is not a multiple of 16, with rows in halves");
-  if (s.share == Share::kWeights && p.layout == Layout::kOI &&
-      s.first.block_n % (16 * s.warpgroups_n) != 0) {
-    return Refuse("first.block_n", s.first.block_n,
+  if (value == Share::kWeights && p.layout == Layout::kOI &&
+      tile.block_n % (16 * s.warpgroups_n) != 0) {
+    return Refuse(absl::StrCat(tile_name, ".block_n"), tile.block_n,
                   "is not a multiple of 16 per warpgroup, with weights in halves");
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckShares(const FfnProblem& p, const Schedule& s) {
+  const bool list = s.dataflow == Dataflow::kTaskList;
+  SINTER_RETURN_IF_ERROR(CheckShare(p, s, s.share, "share",
+                                    list || s.dataflow == Dataflow::kProduct, "first", s.first));
+  return CheckShare(p, s, s.second_share, "second_share", list, "second", s.second);
+}
+
 absl::Status CheckProductShape(const Schedule& s, const ScheduleSizes& z) {
-  const int tiles = TilesM(s.share) * TilesN(s.share);
+  const int tiles = TilesOf(s.share);
   if (s.cluster != tiles * s.first.split_k) {
     return Refuse("cluster", s.cluster,
                   absl::StrCat("is not first.split_k ", s.first.split_k,
@@ -183,15 +193,46 @@ absl::Status CheckProductShape(const Schedule& s, const ScheduleSizes& z) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFlags(const ScheduleSizes& z) {
+  if (z.flag_bytes > static_cast<int64_t>(kGridBarrierOffset)) {
+    return Refuse("flag bytes", z.flag_bytes, absl::StrCat("is above ", kGridBarrierOffset));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckGridShape(const Schedule& s, const ScheduleSizes& z) {
   const int want = std::max(s.first.split_k, s.second.split_k);
   if (s.cluster != want) {
     return Refuse("cluster", s.cluster, absl::StrCat("is not the larger split_k ", want));
   }
-  if (z.flag_bytes > static_cast<int64_t>(kGridBarrierOffset)) {
-    return Refuse("flag bytes", z.flag_bytes, absl::StrCat("is above ", kGridBarrierOffset));
+  return CheckFlags(z);
+}
+
+// A cluster is one unit wide in both products. Blocks that fill each other's stages walk the ring
+// in step: ranks that share K must then have equally much of it.
+absl::Status CheckTasksShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
+  const bool pairs = TilesOf(s.share) * TilesOf(s.second_share) > 1;
+  const auto check = [&](absl::string_view name, const ProductTile& tile, Share share, int64_t k) {
+    if (s.cluster != TilesOf(share) * tile.split_k) {
+      return Refuse("cluster", s.cluster,
+                    absl::StrCat("is not ", name, ".split_k ", tile.split_k, " for each of ",
+                                 TilesOf(share), " tiles"));
+    }
+    const int64_t steps = CeilDiv(k, s.block_k);
+    if (pairs && steps % tile.split_k != 0) {
+      return Refuse(
+          absl::StrCat(name, ".split_k"), tile.split_k,
+          absl::StrCat("does not divide the ", steps, " steps of K, with pairs of blocks"));
+    }
+    return absl::OkStatus();
+  };
+  SINTER_RETURN_IF_ERROR(check("first", s.first, s.share, p.k));
+  SINTER_RETURN_IF_ERROR(check("second", s.second, s.second_share, p.n));
+  const int64_t most = z.units * s.cluster;
+  if (s.grid > most) {
+    return Refuse("grid", s.grid, absl::StrCat("is above the ", most, " blocks with work"));
   }
-  return absl::OkStatus();
+  return CheckFlags(z);
 }
 
 // Ranges of N that clusters own: whole stages of the second product, none empty.
@@ -225,6 +266,24 @@ absl::Status CheckRanges(const FfnProblem& p, const Schedule& s, const ScheduleS
   return absl::OkStatus();
 }
 
+// What stays in the cluster is whole stages of the second product, and there is something on either
+// side.
+absl::Status CheckSlab(const FfnProblem& p, const Schedule& s) {
+  if (s.slab_columns == 0) return absl::OkStatus();
+  if (s.dataflow != Dataflow::kClusterExchange) {
+    return Refuse("slab_columns", s.slab_columns, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  }
+  if (s.slab_columns < 0 || s.slab_columns >= p.n || s.slab_columns % s.block_k != 0) {
+    return Refuse("slab_columns", s.slab_columns,
+                  absl::StrCat("is not a multiple of block_k ", s.block_k, " below n ", p.n));
+  }
+  if (s.clusters_n > 1) {
+    return Refuse("slab_columns", s.slab_columns, "is not 0 where clusters share an M tile");
+  }
+  if (s.cluster == 1) return Refuse("slab_columns", s.slab_columns, "is not 0 in a cluster of 1");
+  return absl::OkStatus();
+}
+
 absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
@@ -251,7 +310,7 @@ absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const Sch
 
 absl::Status CheckFamily(const FfnProblem& p, const Schedule& s) {
   const int dataflow = static_cast<int>(s.dataflow);
-  if (dataflow < 1 || dataflow > 3) return Refuse("dataflow", dataflow, "is not 1 to 3");
+  if (dataflow < 1 || dataflow > 4) return Refuse("dataflow", dataflow, "is not 1 to 4");
   if ((s.dataflow == Dataflow::kProduct) != (p.products == 1)) {
     return Refuse("dataflow", dataflow,
                   absl::StrCat("(", NameOf(s.dataflow), ") cannot take ", p.products,
@@ -304,7 +363,8 @@ absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckRing(s));
   SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, p.FirstWidth(), p.k));
   if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p.n));
-  SINTER_RETURN_IF_ERROR(CheckShare(p, s));
+  SINTER_RETURN_IF_ERROR(CheckShares(p, s));
+  SINTER_RETURN_IF_ERROR(CheckSlab(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   switch (s.dataflow) {
     case Dataflow::kProduct:
@@ -313,6 +373,8 @@ absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
       return CheckGridShape(s, z);
     case Dataflow::kClusterExchange:
       return CheckClusterShape(p, s, z);
+    case Dataflow::kTaskList:
+      return CheckTasksShape(p, s, z);
   }
   return absl::InternalError("schedule: unreachable dataflow");
 }

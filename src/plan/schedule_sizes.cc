@@ -21,6 +21,10 @@ int64_t Accumulators(const Schedule& s, const ProductTile& tile, int width) {
   return s.warpgroups_n > 0 ? int64_t{width} * tile.block_n / s.warpgroups_n / 2 : 0;
 }
 
+int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share share) {
+  return CeilDiv(m_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
+}
+
 }  // namespace
 
 ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
@@ -33,9 +37,12 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * element : 0;
 
   ScheduleSizes z;
-  // Columns of C that a cluster keeps: all, or whole tiles of its range.
-  const int64_t c_columns = s.clusters_n > 1 ? int64_t{s.cluster} * s.first.block_n : problem.n;
-  z.stage_bytes = std::max(a + w1, cluster_exchange ? w2 : (two ? a + w2 : 0));
+  // Columns of C that a cluster keeps: all, its slab's, or whole tiles of its range.
+  const int64_t c_columns = s.clusters_n > 1     ? int64_t{s.cluster} * s.first.block_n
+                            : s.slab_columns > 0 ? s.slab_columns
+                                                 : problem.n;
+  const bool rows2 = two && (!cluster_exchange || s.slab_columns > 0);  // C comes through the ring
+  z.stage_bytes = std::max(a + w1, rows2 ? a + w2 : w2);
   z.exchange_bytes =
       cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * element : 0;
   z.reduce_bytes = ReduceBytes(s, s.first, width);
@@ -50,14 +57,13 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   z.m_tiles = CeilDiv(problem.bucket, s.block_m);
   z.first_tiles = z.m_tiles * CeilDiv(problem.n, s.first.block_n);
   z.second_tiles = two ? z.m_tiles * CeilDiv(problem.l, s.second.block_n) : 0;
-  if (s.dataflow == Dataflow::kProduct) {
-    z.units = CeilDiv(z.m_tiles, TilesM(s.share)) *
-              CeilDiv(CeilDiv(problem.n, s.first.block_n), TilesN(s.share));
-  }
-  if (s.dataflow == Dataflow::kGridExchange) {
+  const bool list = s.dataflow == Dataflow::kTaskList;
+  if (list || s.dataflow == Dataflow::kProduct)
+    z.units = Units(z.m_tiles, problem.n, s.first, s.share);
+  if (list) z.units += Units(z.m_tiles, problem.l, s.second, s.second_share);
+  if (PassesThroughL2(s.dataflow))
     z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
-    z.c_bytes = problem.bucket * problem.n * element;
-  }
+  if (WritesC(s)) z.c_bytes = problem.bucket * problem.n * element;
   if (s.clusters_n > 1) {
     z.flag_bytes = 4 * (kFlagHeaderWords + s.grid);
     z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;

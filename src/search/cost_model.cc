@@ -5,6 +5,7 @@
 
 #include "src/search/fixed_costs.h"
 #include "src/search/search.h"
+#include "src/search/task_list.h"
 
 namespace sinter {
 namespace {
@@ -64,7 +65,7 @@ double EachTurn(double us, const ProductLoad& load) { return us * static_cast<do
 
 Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
-  const ProductDims dims = FirstDims(p);
+  const ProductDims dims = FirstDims(p, s);
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
@@ -72,8 +73,7 @@ Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceMo
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
-           static_cast<double>(z.units * TilesM(s.share) * TilesN(s.share)) *
-               ReduceTraffic(dims, s, s.first));
+           static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));
   line.Fixed(model.drain_us);
   return line.Finish();
 }
@@ -90,7 +90,7 @@ double PrefetchedUs(const ProductLoad& load, const Schedule& s, double window_us
 Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
-  const ProductDims first = FirstDims(p), second = SecondDims(p, s);
+  const ProductDims first = FirstDims(p, s), second = SecondDims(p, s);
   const ProductLoad load1 = LoadOf(first, p, s, s.first, s.grid, model);
   const ProductLoad load2 = LoadOf(second, p, s, s.second, s.grid, model);
   const double reduce1 = ReduceUs(first, s, s.first, model);
@@ -118,11 +118,23 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   return line.Finish();
 }
 
+// The second product over what of C went through L2, behind `before`, the part over the slab: it
+// begins once stores, their announcement and first loads are through.
+void AddSpilled(const FfnProblem& p, const Schedule& s, const DeviceModel& model, double before,
+                TimeLine* line) {
+  if (s.slab_columns == 0) return;
+  const int64_t concurrent = model.ResidentBlocks(s.cluster);
+  const ProductLoad load = LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model);
+  const double there = model.drain_us + model.cluster_barrier_us + model.fill_us;
+  line->Fixed(EachTurn(StoreUs(p, s, s.first, model) + std::max(0.0, there - before), load));
+  line->Stream(TimesOf(load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model), load);
+}
+
 Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
   const int64_t concurrent = IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
-  const ProductLoad load1 = LoadOf(FirstDims(p), p, s, s.first, concurrent, model);
+  const ProductLoad load1 = LoadOf(FirstDims(p, s), p, s, s.first, concurrent, model);
   const ProductLoad load2 = LoadOf(SecondDims(p, s), p, s, s.second, concurrent, model);
   TimeLine line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
@@ -135,11 +147,80 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   line.Stream(times2, load2);
   const double stream2 = Combine(times2) / static_cast<double>(load1.turns);
   line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, stream2), load1);
+  AddSpilled(p, s, model, stream2, &line);
   const double end =
       StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s, s.second, model);
   line.Fixed(EachTurn(end / s.clusters_n, load1) + PartsUs(s, model) + model.drain_us);
   line.p.l2_bytes += 2 * s.grid * PartsBytes(s);
   return line.Finish();
+}
+
+// One unit of a product that is one of a list's: what all SMs share, by the turns that the product
+// lasts; what a block does, once.
+LevelTimes UnitTimes(const ProductLoad& load, const Schedule& s, double stage_bytes,
+                     const DeviceModel& model) {
+  LevelTimes t = TimesOf(load, s, stage_bytes, model);
+  const auto turns = static_cast<double>(load.turns);
+  const double lasts =
+      std::max(1.0, static_cast<double>(load.units) / static_cast<double>(load.groups));
+  t.hbm /= lasts, t.l2 /= lasts;
+  t.intake /= turns, t.shared /= turns, t.tensor /= turns;
+  return t;
+}
+
+LevelTimes Times(double count, LevelTimes t) {
+  for (double* us : {&t.hbm, &t.l2, &t.intake, &t.shared, &t.tensor}) *us *= count;
+  return t;
+}
+
+// One product of a list: its unit's stream, its unit's end, what ranks send for all of its units.
+struct ListedProduct {
+  ProductLoad load;
+  LevelTimes unit;
+  double end_us = 0, reduce_us = 0, dsm_bytes = 0;
+
+  double UnitUs() const { return Combine(unit) + end_us + reduce_us; }
+  // Times are those of a cluster's units, bytes the chip's.
+  void AddTo(TimeLine* line, int64_t units) const {
+    const auto count = static_cast<double>(units);
+    line->total += count * Combine(unit);
+    Add(Times(count, unit), load, &line->p);
+    line->Fixed(count * end_us);
+    line->Dsm(count * reduce_us, dsm_bytes);
+  }
+};
+
+ListedProduct ListedOf(const ProductDims& dims, const FfnProblem& p, const Schedule& s,
+                       const ProductTile& tile, Activation activation, const DeviceModel& model) {
+  ListedProduct listed;
+  listed.load = LoadOf(dims, p, s, tile, s.grid, model);
+  listed.unit = UnitTimes(listed.load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model);
+  listed.end_us = StoreUs(p, s, tile, model) + EpilogueUs(activation, s, tile, model);
+  listed.reduce_us = ReduceUs(dims, s, tile, model);
+  listed.dsm_bytes =
+      static_cast<double>(listed.load.units * TilesOf(dims.share)) * ReduceTraffic(dims, s, tile);
+  return listed;
+}
+
+// The busiest cluster's units, one after another, and what it waits for C.
+Prediction PredictTasks(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+  const ListedProduct one = ListedOf(FirstDims(p, s), p, s, s.first, p.activation, model);
+  const ListedProduct two =
+      ListedOf(SecondDims(p, s), p, s, s.second, Activation::kIdentity, model);
+  const int64_t clusters = s.grid / s.cluster;
+  const TaskTimes times{one.UnitUs(), two.UnitUs(),
+                        model.drain_us + model.grid_barrier_us + model.fill_us};
+  TimeLine longest;
+  for (const TaskCounts& c : BusiestClusters(one.load.units, two.load.units, clusters)) {
+    TimeLine line;
+    line.Fixed(model.launch_us + model.fill_us);
+    one.AddTo(&line, c.first);
+    line.Fixed(WaitUs(c, one.load.units, clusters, times));
+    two.AddTo(&line, c.second);
+    line.Fixed(model.drain_us);
+    if (line.total > longest.total) longest = line;
+  }
+  return longest.Finish();
 }
 
 // Piecewise linear between powers of two: the same on every machine, unlike log2.
@@ -202,6 +283,8 @@ Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const De
       return PredictGrid(problem, schedule, model);
     case Dataflow::kClusterExchange:
       return PredictCluster(problem, schedule, model);
+    case Dataflow::kTaskList:
+      return PredictTasks(problem, schedule, model);
     case Dataflow::kProduct:
       break;
   }

@@ -26,11 +26,12 @@ void AddLoads(const FfnProblem& p, const Schedule& s, const DataflowRow& row,
               const DeviceModel& model, KernelFacts* f) {
   const int64_t concurrent =
       row.persistent || IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
-  AddLoad(LoadOf(FirstDims(p), p, s, s.first, concurrent, model), f);
+  AddLoad(LoadOf(FirstDims(p, s), p, s, s.first, concurrent, model), f);
   if (p.products < 2) return;
   const ProductDims second = SecondDims(p, s);
   AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
-  if (second.rows_in_ring) f->c_reads = CeilDiv(p.l, s.second.block_n);
+  if (s.slab_columns > 0) AddLoad(LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model), f);
+  if (WritesC(s)) f->c_reads = CeilDiv(CeilDiv(p.l, s.second.block_n), TilesN(s.second_share));
 }
 
 KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const DeviceModel& model) {
@@ -92,7 +93,7 @@ LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
 }
 
 LevelCost FixedCost(const Prediction& p, const Schedule& s) {
-  const char* waits = s.clusters_n > 1 ? "parts of E, " : IsCooperative(s) ? "hand-over, " : "";
+  const char* waits = s.clusters_n > 1 ? "parts of E, " : WritesC(s) ? "hand-over, " : "";
   return {"fixed", p.fixed_us, absl::StrCat("launch, fill, ", waits, "stores, drain"), "",
           IsCooperative(s) ? "launch_us fill_us grid_barrier_us drain_us"
                            : "launch_us fill_us drain_us"};

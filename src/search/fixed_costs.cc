@@ -35,8 +35,13 @@ double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& t
   return TileBytes(d, s, tile) * (tile.split_k - 1) / tile.split_k;
 }
 
+// Columns of C that a block gives to its peers: the most, of a slab that does not hold all of C.
+int ShuffledColumns(const Schedule& s) {
+  return s.slab_columns > 0 ? std::min(s.first.block_n, s.slab_columns) : s.first.block_n;
+}
+
 double ShuffleBytes(const Schedule& s) {
-  return 2.0 * s.block_m * s.first.block_n * (s.cluster - 1);
+  return 2.0 * s.block_m * ShuffledColumns(s) * (s.cluster - 1);
 }
 
 }  // namespace
@@ -53,6 +58,7 @@ double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile&
 }
 
 double ShuffleTraffic(const Schedule& s) {
+  if (s.slab_columns > 0) return 2.0 * s.block_m * s.slab_columns;  // in the mean over the cluster
   return s.cluster == 1 ? 0 : 2.0 * s.block_m * s.first.block_n * s.cluster;
 }
 

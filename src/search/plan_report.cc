@@ -9,6 +9,7 @@
 #include "src/plan/picture_text.h"
 #include "src/plan/plan_text.h"
 #include "src/search/cost_report.h"
+#include "src/search/intermediate_split.h"
 #include "src/search/model_notes.h"
 
 namespace sinter {
@@ -75,6 +76,8 @@ std::string KernelReport(size_t index, const PlannedKernel& kernel, const Device
   std::string text = KernelHeadText(index, kernel);
   if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
     absl::StrAppend(&text, DrawText(PictureOf(spec)));
+    const std::string split = IntermediateText(spec.problem, spec.schedule);
+    if (!split.empty()) absl::StrAppend(&text, "  ", split, "\n");
   }
   if (fusion != nullptr) text += KernelFusionText(*fusion);
   const Prediction& p = kernel.prediction;

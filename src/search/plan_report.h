@@ -28,8 +28,8 @@ std::string RunnersUpReport(const std::vector<Candidate>& runners_up);
 std::string ConstantsReport(const DeviceModel& model);
 
 // {"schema": 1, "kernels": [{"title", "formulas", "launch", "shared", "products", "hand_overs",
-// "levels"}], "runners_up", "fusion" (FusionJson; of plans with stitch kernels), "model": {"name",
-// "measured", "constants"}}.
+// "intermediate_bytes" (a level, its bytes of C), "levels"}], "runners_up", "fusion" (FusionJson;
+// of plans with stitch kernels), "model": {"name", "measured", "constants"}}.
 std::string ReportJson(const Plan& plan, const DeviceModel& model,
                        const FusionPicture& picture = {});
 

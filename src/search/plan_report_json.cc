@@ -4,6 +4,7 @@
 #include "src/plan/picture.h"
 #include "src/plan/plan_text.h"
 #include "src/search/cost_report.h"
+#include "src/search/intermediate_split.h"
 #include "src/search/model_notes.h"
 #include "src/search/plan_report.h"
 
@@ -54,10 +55,23 @@ void AddPicture(const KernelPicture& picture, Json* out) {
   (*out)["shared"] = shared;
 }
 
+// Bytes of the intermediate on each level, of those that hold some.
+Json SplitJson(const KernelSpec& spec) {
+  Json split = Json::object();
+  const LevelBytes bytes = IntermediateSplit(spec.problem, spec.schedule);
+  for (size_t level = 0; level < kMemoryLevels; level++) {
+    if (bytes[level] > 0) split[Str(NameOf(static_cast<MemoryLevel>(level)))] = bytes[level];
+  }
+  return split;
+}
+
 Json KernelJson(const PlannedKernel& kernel, const DeviceModel& model) {
   const KernelSpec& spec = kernel.spec;
   Json out = Json::object();
-  if (CheckScheduleFields(spec.problem, spec.schedule).ok()) AddPicture(PictureOf(spec), &out);
+  if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
+    AddPicture(PictureOf(spec), &out);
+    if (spec.problem.products == 2) out["intermediate_bytes"] = SplitJson(spec);
+  }
   Json levels = Json::array();
   for (const LevelCost& level : LevelsOf(kernel, model)) levels.push_back(LevelJson(level));
   out["levels"] = levels;

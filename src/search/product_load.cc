@@ -38,28 +38,38 @@ void AddResidual(const ProductDims& d, const FfnProblem& p, double share_bytes, 
 
 }  // namespace
 
-ProductDims FirstDims(const FfnProblem& p) {
+ProductDims FirstDims(const FfnProblem& p, const Schedule& s) {
   const bool last = p.products == 1;
-  return {p.n, p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone, 1, last};
+  ProductDims d{p.n,    p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone,
+                s.share};
+  d.to_memory = last;
+  return d;
 }
 
 ProductDims SecondDims(const FfnProblem& p, const Schedule& s) {
   const bool in_ring = s.dataflow != Dataflow::kClusterExchange;
-  return {p.l, p.n, 1, in_ring, false, p.residual != Residual::kNone, s.clusters_n};
+  const int64_t k = s.slab_columns > 0 ? s.slab_columns : p.n;
+  return {p.l, k, 1, in_ring, false, p.residual != Residual::kNone, s.second_share, s.clusters_n};
+}
+
+ProductDims SpilledDims(const FfnProblem& p, const Schedule& s) {
+  ProductDims d{p.l, p.n - s.slab_columns, 1, true, false};
+  d.to_memory = false;  // counted with the rest of C
+  return d;
 }
 
 ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
                    const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
   // What a group takes at once: a tile, or the two tiles of a pair of blocks.
-  const int64_t m_units = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
+  const int64_t m_units = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(d.share));
   int64_t column_tiles = CeilDiv(d.n, tile.block_n);
   if (s.dataflow == Dataflow::kClusterExchange) {  // blocks without columns walk along
     column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
   }
-  const int64_t column_units = CeilDiv(column_tiles, TilesN(s.share));
+  const int64_t column_units = CeilDiv(column_tiles, TilesN(d.share));
   const int64_t units = m_units * column_units;
   const int64_t k_parts = int64_t{tile.split_k} * d.clusters;
-  const int64_t group_blocks = k_parts * TilesM(s.share) * TilesN(s.share);
+  const int64_t group_blocks = k_parts * TilesOf(d.share);
   const int64_t rows = std::min<int64_t>(s.block_m, p.bucket);
   const int64_t columns = std::min<int64_t>(tile.block_n, d.n);
   const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), k_parts);
@@ -67,6 +77,7 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   const int64_t warpgroups = s.warpgroups_m * s.warpgroups_n;
 
   ProductLoad load;
+  load.units = units;
   load.groups = std::max<int64_t>(1, concurrent / group_blocks);
   load.turns = CeilDiv(units, load.groups);
   load.busy_blocks = std::min(units, load.groups) * group_blocks;

@@ -16,14 +16,18 @@ struct ProductDims {
   int width = 1;  // weight matrices side by side
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product of kClusterExchange)
-  bool rows_from_hbm = true;  // false: A was written a moment ago and lies in L2 if it fits
-  bool residual = false;      // a matrix of the result's extents is read and added to it
-  int clusters = 1;           // that share K, by ranges, and add their parts through L2
-  bool to_memory = true;      // false: the result stays on the chip
+  bool rows_from_hbm = true;   // false: A was written a moment ago and lies in L2 if it fits
+  bool residual = false;       // a matrix of the result's extents is read and added to it
+  Share share = Share::kNone;  // what blocks of two of its tiles load together
+  int clusters = 1;            // that share K, by ranges, and add their parts through L2
+  bool to_memory = true;       // false: the result stays on the chip
 };
 
-ProductDims FirstDims(const FfnProblem& problem);
+ProductDims FirstDims(const FfnProblem& problem, const Schedule& schedule);
+// Over all of C, or over what of it stays in the cluster.
 ProductDims SecondDims(const FfnProblem& problem, const Schedule& schedule);
+// Over what of C goes through L2. Precondition: slab_columns > 0.
+ProductDims SpilledDims(const FfnProblem& problem, const Schedule& schedule);
 
 // What L2 delivers of one operand.
 struct L2Stream {
@@ -35,6 +39,7 @@ struct L2Stream {
 
 struct ProductLoad {
   int64_t groups = 1;       // groups of blocks that work at once: split_k of them, or a pair
+  int64_t units = 0;        // what groups take one after another: tiles, or pairs of them
   int64_t turns = 0;        // tiles that a block of the busiest group takes, one after another
   int64_t busy_blocks = 0;  // blocks with work in the fullest turn
   int64_t steps = 0;        // ring stages of the busiest block, all turns

@@ -16,6 +16,8 @@ struct SearchOptions {
   int top_k = 11;                 // kept schedules, best first
   bool allow_cooperative = true;  // false: only schedules without waiting across clusters
   bool cluster_ranges = false;    // also schedules in which clusters share M tiles: they never won
+  bool task_lists = false;        // also task lists: they won by less than predictions err
+  bool slabs = false;             // also cluster exchanges whose slab does not hold all of C
 };
 
 struct RankedSchedule {
@@ -31,8 +33,8 @@ struct SearchResult {
   double search_us = 0;     // wall time; not part of any plan
 };
 
-// Products == 2: chain family (kGridExchange, kClusterExchange). Products == 1: gemm family.
-// FAILED_PRECONDITION with the reason when no schedule is legal. Thread-safe.
+// Products == 2: chain family (kGridExchange, kClusterExchange, kTaskList). Products == 1: gemm
+// family. FAILED_PRECONDITION with the reason when no schedule is legal. Thread-safe.
 absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const DeviceModel& model,
                                              const SearchOptions& options);
 

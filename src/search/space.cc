@@ -14,7 +14,9 @@ constexpr int kTurns = 4;                   // tiles a group that widths are bal
 constexpr int kSwappedHeights = 6;          // with swapped operands: from the fewest M tiles on
 constexpr int kMaxStages = 16;
 constexpr int64_t kMaxRowTiles = 128;
-constexpr int64_t kMostParts = 16;  // clusters that share an M tile
+constexpr int64_t kMostParts = 16;       // clusters that share an M tile
+constexpr int64_t kLeastListRows = 129;  // below, a product has no two row tiles of 128
+constexpr int kListStep = 16;            // of a task list's widths, which are balanced together
 
 // Row tile and how warpgroups share it.
 struct RowShape {
@@ -127,7 +129,8 @@ class Enumerator {
     });
   }
 
-  void ClusterExchanges() {
+  // `slabs`: also with a slab for a quarter, half and three quarters of C.
+  void ClusterExchanges(bool slabs) {
     ForEachShape([&](const RowShape& r, int block_k) {
       for (int cluster : kClusterSizes) {
         const int step = ColumnStep(p_, r);
@@ -141,6 +144,20 @@ class Enumerator {
         s.first = {static_cast<int>(first), 1};
         s.second = {static_cast<int>(second), 1};
         Visit(s);
+        if (slabs) Slabs(s);
+      }
+    });
+  }
+
+  // Two row tiles at least, of 64 rows at least: with fewer there is no list to balance.
+  void TaskLists() {
+    if (p_.bucket < kLeastListRows) return;
+    ForEachShape([&](const RowShape& r, int block_k) {
+      if (r.block_m < 64) return;
+      for (const Grouping& one : kGroupings) {
+        for (const Grouping& two : kGroupings) {
+          if (one.Blocks() == two.Blocks()) TaskLists(r, block_k, one, two);
+        }
       }
     });
   }
@@ -242,6 +259,18 @@ class Enumerator {
     }
   }
 
+  void Slabs(Schedule s) {
+    if (s.cluster == 1) return;
+    constexpr int kQuarters = 4;
+    int64_t last = 0;
+    for (int64_t quarter = 1; quarter < kQuarters; ++quarter) {
+      const int64_t columns = p_.n * quarter / kQuarters / s.block_k * s.block_k;
+      if (columns == last) continue;
+      s.slab_columns = static_cast<int>(last = columns);
+      Visit(s);
+    }
+  }
+
   void ClusterRanges(const RowShape& r, int block_k, int cluster) {
     const int step = ColumnStep(p_, r);
     const int64_t second = RoundUp(CeilDiv(p_.l, cluster), step);
@@ -263,6 +292,47 @@ class Enumerator {
       s.second = {static_cast<int>(second), 1};
       Visit(s);
     }
+  }
+
+  // How the blocks of a task list's cluster work together on a unit.
+  struct Grouping {
+    Share share;
+    int split_k;
+    int Blocks() const { return TilesOf(share) * split_k; }
+  };
+  static constexpr Grouping kGroupings[] = {
+      {Share::kNone, 1}, {Share::kNone, 2}, {Share::kWeights, 1}, {Share::kRows, 1}};
+
+  void TaskLists(const RowShape& r, int block_k, const Grouping& one, const Grouping& two) {
+    Schedule s = Begin(Dataflow::kTaskList, r, block_k);
+    s.cluster = one.Blocks();
+    s.share = one.share;
+    s.second_share = two.share;
+    const int64_t resident = model_.ResidentBlocks(s.cluster);
+    for (int width1 : ListWidths(r, p_.n, p_.FirstWidth(), one.share)) {
+      for (int width2 : ListWidths(r, p_.l, 1, two.share)) {
+        s.first = {width1, one.split_k};
+        s.second = {width2, two.split_k};
+        s.grid = static_cast<int>(std::min(SizesOf(p_, s).units * s.cluster, resident));
+        Visit(s);
+      }
+    }
+  }
+
+  // From a third of the widest tile to the widest: of those that make equally many tiles the
+  // narrowest.
+  std::vector<int> ListWidths(const RowShape& r, int64_t columns, int width, Share share) const {
+    const int step = std::max(ColumnStep(p_, r), kListStep * r.warpgroups_n);
+    const int64_t of_pair = CeilDiv(columns, TilesN(share));
+    const int widest = WidestTile(of_pair, width, step, r);
+    std::vector<int> widths;
+    int64_t tiles = 0;
+    for (int w = std::max(step, widest / 3 / step * step); w <= widest; w += step) {
+      const int64_t now = CeilDiv(columns, w);
+      if (now != tiles) widths.push_back(w);
+      tiles = now;
+    }
+    return widths;
   }
 
   void Visit(Schedule s) {
@@ -310,8 +380,9 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
     return;
   }
   if (options.allow_cooperative) space.GridExchanges();
-  space.ClusterExchanges();
+  space.ClusterExchanges(options.slabs);
   if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();
+  if (options.allow_cooperative && options.task_lists) space.TaskLists();
 }
 
 }  // namespace sinter

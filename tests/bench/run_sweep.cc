@@ -21,10 +21,12 @@ int RunSweep(Session* session) {
   sweep.top = o.sweep;
   sweep.threads = o.compile_threads;
   sweep.replays = std::min(o.replays, sweep.replays);
-  sweep.fused = o.only.empty() || o.only == "fused" || o.only == "ranges";
+  if (o.only == "ranges") sweep.kind = FusedKind::kRanges;
+  if (o.only == "lists") sweep.kind = FusedKind::kLists;
+  if (o.only == "slabs") sweep.kind = FusedKind::kSlabs;
+  sweep.fused = o.only.empty() || o.only == "fused" || sweep.kind != FusedKind::kShipping;
   sweep.unfused = o.only.empty() || o.only == "unfused" || o.only == "kinds";
-  sweep.kinds = o.only == "kinds";
-  sweep.ranges = o.only == "ranges";
+  sweep.product_kinds = o.only == "kinds";
   for (const Case& c : session->cases()) {
     const absl::StatusOr<std::vector<SweepRow>> rows =
         SweepCase(session->ports(), c, sweep, session->watchdog());

@@ -30,23 +30,38 @@ struct Trial {
   absl::Status status;
 };
 
-// The first of the search's order; `ranges`: of those whose clusters share M tiles.
+bool IsOfKind(const Schedule& s, FusedKind kind) {
+  switch (kind) {
+    case FusedKind::kRanges:
+      return s.clusters_n > 1;
+    case FusedKind::kLists:
+      return s.dataflow == Dataflow::kTaskList;
+    case FusedKind::kSlabs:
+      return s.slab_columns > 0;
+    case FusedKind::kShipping:
+      break;
+  }
+  return true;
+}
+
+// The first of the search's order, or of a kind that is not in its space.
 absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& problem,
                                                          const DeviceModel& model, int top,
-                                                         bool ranges) {
-  std::vector<RankedSchedule> first;
-  if (!ranges) {
-    SearchOptions search;
-    search.top_k = top;
+                                                         FusedKind kind) {
+  SearchOptions search;
+  search.top_k = top;
+  if (kind == FusedKind::kShipping) {
     SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model, search));
     return std::move(found.ranked);
   }
-  SearchOptions with_ranges;
-  with_ranges.cluster_ranges = true;
-  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, with_ranges));
+  search.cluster_ranges = kind == FusedKind::kRanges;
+  search.task_lists = kind == FusedKind::kLists;
+  search.slabs = kind == FusedKind::kSlabs;
+  SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, search));
+  std::vector<RankedSchedule> first;
   for (const PlacedSchedule& placed : space.schedules) {
     if (first.size() == static_cast<size_t>(top)) break;
-    if (placed.ranked.schedule.clusters_n > 1) first.push_back(placed.ranked);
+    if (IsOfKind(placed.ranked.schedule, kind)) first.push_back(placed.ranked);
   }
   return first;
 }
@@ -54,7 +69,7 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& probl
 absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model,
                       const SweepOptions& options, std::vector<Trial>* trials) {
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> ranked,
-                          FusedRanking(problem, model, options.top, options.ranges));
+                          FusedRanking(problem, model, options.top, options.kind));
   for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
     trial.plan = FusedPlan(c.view, c.chain.num_inputs(), problem, ranked[i]);
@@ -74,7 +89,7 @@ absl::StatusOr<std::vector<RankedSchedule>> ProductRanking(const FfnProblem& pro
   int all = 0;
   for (const PlacedSchedule& placed : space.schedules) {
     const Schedule& s = placed.ranked.schedule;
-    int& count = options.kinds ? kinds[{s.swapped, s.share}] : all;
+    int& count = options.product_kinds ? kinds[{s.swapped, s.share}] : all;
     if (count++ < options.top) first.push_back(placed.ranked);
   }
   return first;

@@ -14,14 +14,21 @@
 
 namespace sinter::bench {
 
+enum class FusedKind {
+  kShipping,  // the search's space
+  kRanges,    // of all, those whose clusters share M tiles
+  kLists,     // of all, task lists
+  kSlabs,     // of all, those whose slab does not hold all of C
+};
+
 struct SweepOptions {
   int top = 11;     // of each ranking
   int threads = 1;  // that compile
   int replays = 7;
   bool fused = true, unfused = true;
-  bool ranges = false;  // of fused schedules only those whose clusters share M tiles
-  bool kinds = false;   // of single products the first `top` of each kind: operands as they are or
-                        // swapped, what pairs of blocks share
+  FusedKind kind = FusedKind::kShipping;
+  bool product_kinds = false;  // of single products the first `top` of each kind: operands as they
+                               // are or swapped, what pairs of blocks share
 };
 
 // The chain family's ranking (kind "chain") and those of both products ("first", "second"), cold,

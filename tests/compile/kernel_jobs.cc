@@ -39,6 +39,13 @@ std::vector<FfnProblem> ProblemsOf(const std::string& file) {
   return list;
 }
 
+// The shipping space, task lists and slabs that do not hold all of C.
+SearchOptions Wider() {
+  SearchOptions options;
+  options.task_lists = options.slabs = true;
+  return options;
+}
+
 class JobList {
  public:
   explicit JobList(const DeviceModel& model) : model_(model) {}
@@ -108,7 +115,7 @@ std::vector<Schedule> RandomSchedules(const FfnProblem& p, const DeviceModel& mo
                                       Random* random) {
   std::vector<Schedule> kept;
   int64_t seen = 0;
-  EnumerateSpace(p, model, SearchOptions(), [&](const Schedule& s) {
+  EnumerateSpace(p, model, Wider(), [&](const Schedule& s) {
     if (!CheckSchedule(p, s, model).ok()) return;
     seen++;
     if (kept.size() < static_cast<size_t>(count)) {
@@ -152,7 +159,8 @@ std::vector<KernelJob> Evenly(std::vector<KernelJob> all, size_t count) {
 std::string KindOf(const FfnProblem& p, const Schedule& s) {
   const ProductTile& last = p.products == 2 ? s.second : s.first;
   return absl::StrCat(NameOf(s.dataflow), " ", last.split_k, " ", NameOf(s.share), " ",
-                      s.warpgroups_m * s.warpgroups_n);
+                      NameOf(s.second_share), " ", s.warpgroups_m * s.warpgroups_n,
+                      s.slab_columns > 0 ? " slab" : "");
 }
 
 // Of every kind the schedule that is predicted best, and the one whose last product holds most.
@@ -163,7 +171,7 @@ std::vector<Schedule> OneOfEachKind(const FfnProblem& p, const DeviceModel& mode
     Schedule best, wide;
   };
   std::map<std::string, Pair> kinds;
-  EnumerateSpace(p, model, SearchOptions(), [&](const Schedule& s) {
+  EnumerateSpace(p, model, Wider(), [&](const Schedule& s) {
     if (!CheckSchedule(p, s, model).ok()) return;
     Pair& kind = kinds[KindOf(p, s)];
     const double us = Predict(p, s, model).total_us;

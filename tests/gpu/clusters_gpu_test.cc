@@ -1,5 +1,7 @@
-// Clusters that share M tiles by ranges of N: schedules over the whole space, rows that end
-// anywhere, launches one behind another on one workspace, with and without pauses; spins trap.
+// Clusters that share M tiles by ranges of N, and those whose slab does not hold all of C, which
+// then lies in shared memory, at peers and in L2 at once: schedules over the whole space, rows that
+// end anywhere, launches one behind another on one workspace, with and without pauses; spins trap.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/ffn_plans.h"
+#include "src/search/intermediate_split.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -45,31 +48,41 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, wide};
 }
 
-std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, int64_t rows,
+enum class Form { kRanges, kSlabs };
+
+std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Form form, int64_t rows,
                           size_t count) {
   const int64_t bucket = BucketOf(rows);
   const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
   SearchOptions options;
-  options.cluster_ranges = true;
-  std::vector<Schedule> ranges;
+  (form == Form::kRanges ? options.cluster_ranges : options.slabs) = true;
+  std::vector<Schedule> of_form;
   for (const Schedule& s : LegalSchedules(problem, model, Dataflow::kClusterExchange, options)) {
-    if (s.clusters_n > 1) ranges.push_back(s);
+    if (form == Form::kRanges ? s.clusters_n > 1 : s.slab_columns > 0) of_form.push_back(s);
   }
   std::vector<Plan> plans;
-  for (const Schedule& s : Spread(ranges, count)) {
+  for (const Schedule& s : Spread(of_form, count)) {
     plans.push_back(FusedPlanOf(chain, bucket, s).value());
   }
   return plans;
 }
 
+// How many levels hold some of C.
+int Levels(const Plan& plan) {
+  const KernelSpec& spec = plan.kernels[0].spec;
+  const LevelBytes split = IntermediateSplit(spec.problem, spec.schedule);
+  return static_cast<int>(
+      std::count_if(split.begin(), split.end(), [](double bytes) { return bytes > 0; }));
+}
+
 class Clusters : public GpuTest {
  protected:
-  static void RunAll(int64_t rows, bool jitter) {
-    size_t ran = 0, refused = 0;
+  static void RunAll(Form form, int64_t rows, bool jitter) {
+    size_t ran = 0, refused = 0, on_three_levels = 0;
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
       const std::vector<Plan> plans =
-          PlansOf(*chain, ports().model, rows, jitter ? kPaused : kSchedules);
+          PlansOf(*chain, ports().model, form, rows, jitter ? kPaused : kSchedules);
       ASSERT_FALSE(plans.empty()) << NameOf(spec);
       BuildOptions options;
       options.codegen.trap_spins = true;
@@ -88,10 +101,13 @@ class Clusters : public GpuTest {
         Run(**data, *built[i], rows);
         if (HasFatalFailure()) return;
         ++ran;
+        if (Levels(plans[i]) == 3) ++on_three_levels;
       }
     }
-    std::printf("%zu schedules ran, %zu were refused\n", ran, refused);
+    std::printf("%zu schedules ran, %zu with C on three levels; %zu were refused\n", ran,
+                on_three_levels, refused);
     EXPECT_GT(ran, refused);
+    EXPECT_EQ(on_three_levels > 0, form == Form::kSlabs);
   }
 
   // Right for any number of rows; then many launches behind one another, of which the last one's
@@ -121,11 +137,14 @@ class Clusters : public GpuTest {
   }
 };
 
-TEST_F(Clusters, FewRows) { RunAll(16, false); }
-TEST_F(Clusters, SomeRows) { RunAll(64, false); }
-TEST_F(Clusters, ManyRows) { RunAll(200, false); }
-TEST_F(Clusters, FewRowsWithPauses) { RunAll(24, true); }
-TEST_F(Clusters, ManyRowsWithPauses) { RunAll(128, true); }
+TEST_F(Clusters, FewRows) { RunAll(Form::kRanges, 16, false); }
+TEST_F(Clusters, SomeRows) { RunAll(Form::kRanges, 64, false); }
+TEST_F(Clusters, ManyRows) { RunAll(Form::kRanges, 200, false); }
+TEST_F(Clusters, FewRowsWithPauses) { RunAll(Form::kRanges, 24, true); }
+TEST_F(Clusters, ManyRowsWithPauses) { RunAll(Form::kRanges, 128, true); }
+TEST_F(Clusters, SlabsOfFewRows) { RunAll(Form::kSlabs, 16, false); }
+TEST_F(Clusters, SlabsOfManyRows) { RunAll(Form::kSlabs, 200, false); }
+TEST_F(Clusters, SlabsWithPauses) { RunAll(Form::kSlabs, 128, true); }
 
 }  // namespace
 }  // namespace sinter::gpu_testing

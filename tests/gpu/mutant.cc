@@ -16,10 +16,12 @@
 namespace sinter::gpu_testing {
 namespace {
 
-constexpr int64_t kRows = 128;
 constexpr int kRuns = 25;
 constexpr size_t kSchedules = 2;
 constexpr double kCompileSeconds = 60, kRunSeconds = 10;
+
+// A task list has two M tiles at least.
+int64_t RowsFor(Dataflow dataflow) { return dataflow == Dataflow::kTaskList ? 256 : 128; }
 
 FfnSpec SpecFor(Dataflow dataflow) {
   FfnSpec spec;
@@ -40,6 +42,10 @@ bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
       return s.first.split_k > 1 && s.second.split_k > 1;
     case Needs::kManyTiles:
       return s.first.split_k > 1 && SizesOf(problem, s).first_tiles > s.grid / s.first.split_k;
+    case Needs::kPairs:
+      return TilesOf(s.share) * TilesOf(s.second_share) > 1;
+    case Needs::kSlab:
+      return s.slab_columns > 0;
     case Needs::kShortRing:
       return s.stages < 4;
     case Needs::kLongRing:
@@ -48,11 +54,15 @@ bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
   return false;
 }
 
-// What the space does not hold: rings cut short, grids cut down so that groups take several tiles.
+// What the space does not hold: rings cut short, slabs cut down, grids cut down so that groups take
+// several tiles.
 std::vector<Schedule> Varied(const FfnProblem& problem, const DeviceModel& model, const Schedule& s,
                              Needs needs) {
   std::vector<Schedule> list = {s};
-  if (needs == Needs::kShortRing) list.back().stages = std::min(s.stages, 3);
+  if (needs == Needs::kShortRing || needs == Needs::kSlab)
+    list.back().stages = std::min(s.stages, 3);
+  if (needs == Needs::kSlab)
+    list.back().slab_columns = static_cast<int>(problem.n) / 2 / s.block_k * s.block_k;
   if (needs == Needs::kManyTiles && s.dataflow == Dataflow::kGridExchange) {
     const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
     list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;
@@ -75,11 +85,12 @@ std::vector<Schedule> SchedulesFor(const FfnProblem& problem, const DeviceModel&
 absl::StatusOr<std::vector<Plan>> PlansFor(const Chain& chain, const DeviceModel& model,
                                            const Mutation& mutation) {
   SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
-  const FfnProblem problem = ProblemOf(view, kRows);
+  const int64_t rows = RowsFor(mutation.dataflow);
+  const FfnProblem problem = ProblemOf(view, rows);
   std::vector<Plan> plans;
   if (mutation.dataflow != Dataflow::kProduct) {
     for (const Schedule& s : SchedulesFor(problem, model, mutation.dataflow, mutation.needs)) {
-      SINTER_ASSIGN_OR_RETURN(Plan plan, FusedPlanOf(chain, kRows, s));
+      SINTER_ASSIGN_OR_RETURN(Plan plan, FusedPlanOf(chain, rows, s));
       plans.push_back(std::move(plan));
     }
   } else {
@@ -88,7 +99,7 @@ absl::StatusOr<std::vector<Plan>> PlansFor(const Chain& chain, const DeviceModel
     const auto second =
         SchedulesFor(SecondProductOf(problem), model, Dataflow::kProduct, mutation.needs);
     for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-      SINTER_ASSIGN_OR_RETURN(Plan plan, UnfusedPlanOf(chain, kRows, first[i], second[i]));
+      SINTER_ASSIGN_OR_RETURN(Plan plan, UnfusedPlanOf(chain, rows, first[i], second[i]));
       plans.push_back(std::move(plan));
     }
   }
@@ -99,7 +110,10 @@ absl::StatusOr<std::vector<Plan>> PlansFor(const Chain& chain, const DeviceModel
 class MutantRun {
  public:
   MutantRun(const Ports& ports, const Mutation& mutation, Watchdog* watchdog)
-      : ports_(ports), mutation_(mutation), watchdog_(watchdog) {}
+      : ports_(ports),
+        mutation_(mutation),
+        rows_(RowsFor(mutation.dataflow)),
+        watchdog_(watchdog) {}
 
   Outcome Run() {
     const absl::Status prepared = Prepare();
@@ -120,7 +134,7 @@ class MutantRun {
     SINTER_ASSIGN_OR_RETURN(Chain chain, MakeFfnChain(SpecFor(mutation_.dataflow)));
     chain_ = std::make_shared<const Chain>(std::move(chain));
     SINTER_ASSIGN_OR_RETURN(plans_, PlansFor(*chain_, ports_.model, mutation_));
-    SINTER_ASSIGN_OR_RETURN(data_, DeviceChain::Make(ports_, *chain_, kRows, 5));
+    SINTER_ASSIGN_OR_RETURN(data_, DeviceChain::Make(ports_, *chain_, rows_, 5));
     SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(*chain_));
     input_ = data_->input_buffer(view.a);
     const std::string& bytes = data_->inputs()[static_cast<size_t>(view.a)];
@@ -163,7 +177,7 @@ class MutantRun {
     ++ran_;
     SINTER_ASSIGN_OR_RETURN(const BoundRun run, data_->Bind(*built));
     for (int i = 0; i < kRuns; ++i) {
-      const int64_t m = i % 5 == 4 ? 77 : kRows;
+      const int64_t m = i % 5 == 4 ? 77 : rows_;
       SINTER_ASSIGN_OR_RETURN(const std::string output, data_->Run(run, m));
       SINTER_RETURN_IF_ERROR(Annotate(data_->Check(output, m), absl::StrCat("run ", i)));
     }
@@ -175,11 +189,11 @@ class MutantRun {
     for (int i = 0; i < 4; ++i) {
       SINTER_RETURN_IF_ERROR(data_->Poison(run));
       SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle s) -> absl::Status {
-        for (int j = 0; j < 20; ++j) SINTER_RETURN_IF_ERROR(run.launch(s, kRows, true));
+        for (int j = 0; j < 20; ++j) SINTER_RETURN_IF_ERROR(run.launch(s, rows_, true));
         return absl::OkStatus();
       }));
       SINTER_ASSIGN_OR_RETURN(const std::string output, data_->DownloadOutput());
-      SINTER_RETURN_IF_ERROR(Annotate(data_->Check(output, kRows), "back to back"));
+      SINTER_RETURN_IF_ERROR(Annotate(data_->Check(output, rows_), "back to back"));
     }
     return absl::OkStatus();
   }
@@ -190,16 +204,17 @@ class MutantRun {
       SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(input_, 0xff));
       SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle s) -> absl::Status {
         SINTER_RETURN_IF_ERROR(late_->Enqueue(s));
-        return run.launch(s, kRows, true);
+        return run.launch(s, rows_, true);
       }));
       SINTER_ASSIGN_OR_RETURN(const std::string output, data_->DownloadOutput());
-      SINTER_RETURN_IF_ERROR(Annotate(data_->Check(output, kRows), "behind a late predecessor"));
+      SINTER_RETURN_IF_ERROR(Annotate(data_->Check(output, rows_), "behind a late predecessor"));
     }
     return absl::OkStatus();
   }
 
   const Ports& ports_;
   const Mutation& mutation_;
+  const int64_t rows_;
   Watchdog* const watchdog_;
   std::shared_ptr<const Chain> chain_;
   std::vector<Plan> plans_;

@@ -12,7 +12,8 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kReduce[] = "dsm/reduce_scatter.cuh", kShuffle[] = "dsm/shuffle.cuh",
                kBlock[] = "kernels/block.cuh", kGemm[] = "kernels/gemm.cuh",
                kGrid[] = "kernels/chain_grid.cuh", kEpoch[] = "kernels/epoch.cuh",
-               kCluster[] = "kernels/chain_cluster.cuh";
+               kCluster[] = "kernels/chain_cluster.cuh", kL2[] = "kernels/l2_exchange.cuh",
+               kTasks[] = "kernels/chain_tasks.cuh", kSpill[] = "kernels/chain_spill.cuh";
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -27,10 +28,10 @@ std::vector<Mutation> PipelineMutations() {
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
       {"a short ring's stage is never given back", kConsumer,
-       "      release_stage<Config, P>(ring, cursor.stage, cursor, true, place);\n", "", kFlow,
+       "      release_stage<Config>(ring, cursor.stage, cursor, true, place);\n", "", kFlow,
        Needs::kShortRing},
       {"a long ring's stage is never given back", kConsumer,
-       "      release_stage<Config, P>(ring, previous, cursor, i > 0, place);\n", "", kFlow,
+       "      release_stage<Config>(ring, previous, cursor, i > 0, place);\n", "", kFlow,
        Needs::kLongRing},
       {"a stage is given back while its products are in flight", kConsumer,
        "      wgmma_wait<1>();", "      wgmma_wait<3>();", kFlow, Needs::kLongRing, false},
@@ -66,12 +67,11 @@ std::vector<Mutation> GridMutations() {
   return {
       {"C is read before it is ready", kGrid, "    if (waited != m_tile) ready.wait(",
        "    if (false) ready.wait(", kFlow},
-      {"a tile of C is never flagged", kGrid,
-       "    if (threadIdx.x == 128) store_release_gpu(word(column_tile, m_tile, rank), tag);\n", "",
-       kFlow},
-      {"a tile of C is flagged before all threads have stored", kGrid,
+      {"a tile of C is never flagged", kL2,
+       "    if (threadIdx.x == 128) raise(column_tile, m_tile, rank, tag);\n", "", kFlow},
+      {"a tile of C is flagged before all threads have stored", kL2,
        "    named_barrier(1, threads);\n", "", kFlow},
-      {"stores to C are not ordered before the loads of others", kGrid,
+      {"stores to C are not ordered before the loads of others", kL2,
        "    fence_proxy_async_global();\n    named_barrier(1, threads);",
        "    named_barrier(1, threads);", kFlow, Needs::kAny, false},
       {"the epoch never moves", kEpoch,
@@ -84,6 +84,38 @@ std::vector<Mutation> GridMutations() {
       {"parts of the second product are sent into those of the first", kGrid,
        "    if (two.group < two.tiles()) reduce2.release();\n", "    ;\n", kFlow,
        Needs::kBothSplit},
+  };
+}
+
+std::vector<Mutation> TaskMutations() {
+  constexpr Dataflow kFlow = Dataflow::kTaskList;
+  return {
+      {"a list reads C before it is ready", kTasks, "      if (!known) ready.wait(",
+       "      if (false) ready.wait(", kFlow},
+      {"a list never flags a tile of C", kTasks,
+       "    ready.raise(column / First::kBlockN, row / Config::kBlockM, one.k_rank, tag);\n", "",
+       kFlow},
+      {"a list flags a tile before it is stored", kTasks, "    mbarrier_wait(stored, parity);\n",
+       "", kFlow},
+      {"a list's last releases are never awaited", kTasks,
+       "  cursor.awaited = one.stages() + two.stages() - Config::kStages;\n",
+       "  cursor.awaited = one.stages() - Config::kStages;\n", kFlow, Needs::kPairs},
+  };
+}
+
+std::vector<Mutation> SlabMutations() {
+  constexpr Dataflow kFlow = Dataflow::kClusterExchange;
+  return {
+      {"nothing, a slab for some of C", kSpill, "", "", kFlow, Needs::kSlab},
+      {"C is loaded behind the slab before it is there", kSpill,
+       "      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);\n", "", kFlow, Needs::kSlab},
+      {"nobody tells of C behind the slab", kSpill, "    mbarrier_arrive_remote(map_to_rank(",
+       "    (void)(map_to_rank(", kFlow, Needs::kSlab},
+      {"C behind the slab is told of before all threads have stored", kSpill,
+       "  named_barrier(1, 128 * BlockType::kConsumers);\n", "", kFlow, Needs::kSlab, false},
+      {"the second part of C overwrites the first one's sums", kSpill,
+       "    accumulate<Config, Second, true, true>(",
+       "    accumulate<Config, Second, true, false>(", kFlow, Needs::kSlab},
   };
 }
 
@@ -139,9 +171,11 @@ std::vector<Mutation> AllMutations() {
   std::vector<Mutation> all = {
       {"nothing, product", kGemm, "", "", Dataflow::kProduct},
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
-      {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange}};
+      {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
+      {"nothing, task list", kTasks, "", "", Dataflow::kTaskList}};
   for (const std::vector<Mutation>& some :
-       {PipelineMutations(), ExchangeMutations(), GridMutations(), LaunchMutations()}) {
+       {PipelineMutations(), ExchangeMutations(), GridMutations(), TaskMutations(),
+        LaunchMutations(), SlabMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -17,6 +17,8 @@ enum class Needs {
   kSplit,      // some product's K is shared by the blocks of a cluster
   kBothSplit,  // both products' are
   kManyTiles,  // a group of blocks takes several tiles of a split product
+  kPairs,      // two blocks load for each other
+  kSlab,       // shared memory does not hold all of C
   kShortRing,  // fewer than four stages
   kLongRing,   // four stages and more
 };
@@ -31,7 +33,7 @@ struct Mutation {
   bool must_die = true;  // false: the hardware may hide it; reported only
 };
 
-// The first three change nothing: they must survive.
+// Those that replace nothing, a kernel each, must survive.
 std::vector<Mutation> AllMutations();
 
 // NOT_FOUND when the header no longer has the text: the table must follow the device library.

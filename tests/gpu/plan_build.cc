@@ -91,7 +91,9 @@ std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceMode
                                      Dataflow dataflow, const SearchOptions& options) {
   std::vector<Schedule> legal;
   if (!CheckProblem(problem).ok()) return legal;
-  EnumerateSpace(problem, model, options, [&](const Schedule& s) {
+  SearchOptions asked = options;
+  asked.task_lists |= dataflow == Dataflow::kTaskList;
+  EnumerateSpace(problem, model, asked, [&](const Schedule& s) {
     if (s.dataflow == dataflow && CheckSchedule(problem, s, model).ok()) legal.push_back(s);
   });
   return legal;

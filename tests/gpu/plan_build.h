@@ -30,14 +30,15 @@ std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
                                                       const std::vector<Plan>& plans,
                                                       const BuildOptions& options = {});
 
-// The plan of a chain with two products that runs `schedule` (grid or cluster exchange), or, with a
+// The plan of a chain with two products that runs `schedule`, or, with a
 // schedule of the product dataflow for each product, the unfused plan.
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule);
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
                                    const Schedule& second);
 
-// Every legal schedule of the search's space that runs `dataflow`, in the space's order. Empty when
-// there is none. For a problem of two products and Dataflow::kProduct: none.
+// Every legal schedule of the search's space that runs `dataflow`, in the space's order; task lists
+// whether or not `options` ask for them. Empty when there is none. For a problem of two products
+// and Dataflow::kProduct: none.
 std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceModel& model,
                                      Dataflow dataflow, const SearchOptions& options = {});
 // At most `count` of them, evenly from first to last.

@@ -97,6 +97,7 @@ class RowFactors : public GpuTest {
 TEST_F(RowFactors, Products) { RunAll(Dataflow::kProduct, false); }
 TEST_F(RowFactors, GridExchange) { RunAll(Dataflow::kGridExchange, false); }
 TEST_F(RowFactors, ClusterExchange) { RunAll(Dataflow::kClusterExchange, false); }
+TEST_F(RowFactors, TaskList) { RunAll(Dataflow::kTaskList, false); }
 TEST_F(RowFactors, ProductsWithPauses) { RunAll(Dataflow::kProduct, true); }
 TEST_F(RowFactors, GridExchangeWithPauses) { RunAll(Dataflow::kGridExchange, true); }
 TEST_F(RowFactors, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange, true); }

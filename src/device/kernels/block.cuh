@@ -101,41 +101,53 @@ struct Block {
   }
 };
 
-// One product of a tile: accumulate, then write through `writer`, summing over the ranks that share
-// K where it is split. `added`: to the result, by whoever stores it, who scales it too.
+// One product of a tile: `multiply` fills the accumulators, which are written through `writer`,
+// summing over the ranks that share K where it is split. `added`: to the result, by whoever stores
+// it, who scales it too.
+template <class Config, class P, class Multiply, class Reduce, class EpilogueType, class Writer,
+          class Added>
+SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace place,
+                                      Reduce& reduce, const EpilogueType& epilogue,
+                                      const Writer& writer, int row, int column, bool again,
+                                      const Added& added) {
+  float accumulators[P::kAccumulators];
+  if constexpr (P::kSplitK > 1) {
+    if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+    const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);
+    multiply(accumulators);
+    reduce.run(accumulators, place, epilogue, scale, writer, row, column, again, added);
+  } else if constexpr (Config::kSwapped) {
+    const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
+                                                                        row, column, place);
+    swapped.fetch();
+    multiply(accumulators);
+    swapped.write(accumulators);
+  } else {
+    const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
+    if constexpr (Added::kPresent) {
+      HeldResidual<Config, P, Added> held(added, row, column, place);
+      multiply(accumulators);
+      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place,
+                                    held);
+    } else {
+      multiply(accumulators);
+      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place);
+    }
+  }
+}
+
+// The same, of `k_blocks` stages that follow one another.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
           class EpilogueType, class Writer, class Added = NoResidual>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,
                                 u32 rows, int k_blocks, WarpgroupPlace place, Reduce& reduce,
                                 const EpilogueType& epilogue, const Writer& writer, int row,
                                 int column, bool again, const Added& added = {}) {
-  float accumulators[P::kAccumulators];
-  const auto multiply = [&] {
+  const auto multiply = [&](float(&accumulators)[P::kAccumulators]) {
     accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   };
-  if constexpr (P::kSplitK > 1) {
-    if constexpr (Added::kPresent) reduce.fetch(added, row, column);
-    const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);
-    multiply();
-    reduce.run(accumulators, place, epilogue, scale, writer, row, column, again, added);
-  } else if constexpr (Config::kSwapped) {
-    const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
-                                                                        row, column, place);
-    swapped.fetch();
-    multiply();
-    swapped.write(accumulators);
-  } else {
-    const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
-    if constexpr (Added::kPresent) {
-      HeldResidual<Config, P, Added> held(added, row, column, place);
-      multiply();
-      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place,
-                                    held);
-    } else {
-      multiply();
-      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place);
-    }
-  }
+  multiply_and_write<Config, P>(multiply, place, reduce, epilogue, writer, row, column, again,
+                                added);
 }
 
 }  // namespace sinter

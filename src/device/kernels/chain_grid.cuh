@@ -3,23 +3,12 @@
 // the tiles of C that they read. The second product's weights are already in flight during that
 // wait.
 #pragma once
-#include "kernels/block.cuh"
-#include "kernels/epoch.cuh"
+#include "kernels/l2_exchange.cuh"
 
 namespace sinter {
 
 template <class Config>
-struct ChainGridTypes {
-  using First = typename Config::First;
-  using Second = typename Config::Second;
-  static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
-  static constexpr int kSecondStage = Second::kRowsBytes + Second::kWeightBytes;
-  static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
-  static constexpr int kParts =
-      First::kPartBytes > Second::kPartBytes ? First::kPartBytes : Second::kPartBytes;
-  using Layout = SharedLayout<Config, kStage, 0, kParts>;
-  using BlockType = Block<Config, Layout>;
-};
+using ChainGridTypes = L2ExchangeTypes<Config>;
 
 // The group of kSplitK ranks that this block belongs to, and the walk over tiles: M tiles of one
 // column tile are adjacent, so that their weights are read together.
@@ -37,34 +26,6 @@ struct TileWalk {
   SINTER_DEVICE int m_tile(int tile) const { return tile % m_tiles; }
   SINTER_DEVICE int begin() const { return P::first_block(rank); }
   SINTER_DEVICE int end() const { return P::first_block(rank + 1); }
-};
-
-template <class First>
-struct ReadyFlags {
-  u32* flags;
-  int m_tiles;
-
-  SINTER_DEVICE ReadyFlags(u32* header, int m_tiles) : flags(header + kFlags), m_tiles(m_tiles) {}
-  SINTER_DEVICE u32* word(int column_tile, int m_tile, int rank) const {
-    return flags + (column_tile * m_tiles + m_tile) * First::kSplitK + rank;
-  }
-  // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases
-  // them all.
-  SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
-    fence_proxy_async_global();
-    named_barrier(1, threads);
-    jitter();
-    if (threadIdx.x == 128) store_release_gpu(word(column_tile, m_tile, rank), tag);
-  }
-  // By one whole warp: until columns [begin, end) of C are there; TMA may read them afterwards.
-  SINTER_DEVICE void wait(int m_tile, int begin, int end, u32 tag) const {
-    const int first = begin / First::kBlockN,
-              last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
-    await_all((last - first) * First::kSplitK, tag,
-              [&](int i) { return word(first + i / First::kSplitK, m_tile, i % First::kSplitK); });
-    fence_proxy_async_global();
-    __syncwarp();
-  }
 };
 
 // The weights warp's lane 0: both products' weights, as far ahead as the ring goes.

@@ -1,10 +1,9 @@
 // Dataflow "product": one product (or gate-up pair) a launch. Persistent: clusters walk units, and
 // the producers run ahead into the next one, so that only the first tile of a block waits for its
-// first bytes and only the end of the last one shows. A unit is a tile, whose K kSplitK ranks
-// share, or two neighbouring tiles, where rank r of one and rank r of the other load weights or
-// rows for both.
+// first bytes and only the end of the last one shows.
 #pragma once
 #include "kernels/block.cuh"
+#include "kernels/unit_walk.cuh"
 
 namespace sinter {
 
@@ -17,56 +16,12 @@ struct GemmTypes {
   using BlockType = Block<Config, Layout>;
 };
 
-// The units of a launch in the order in which clusters take them, over the rows that exist. Bands
-// of kBand units along M, M fastest: what runs at one time is about as high as it is wide, and its
-// rows and weights are read from L2.
 template <class Config>
-struct UnitWalk {
-  using P = typename Config::First;
-  static constexpr int kBand = 16;
-  static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, Config::kRowsShare);
-  int first, step, m_units;
-  int pair;    // which of a unit's tiles
-  int k_rank;  // among the ranks that share a tile's K
-
-  SINTER_DEVICE UnitWalk(int cluster_rank, int m)
-      : first(blockIdx.x / Config::kCluster),
-        step(gridDim.x / Config::kCluster),
-        m_units(ceil_div(m, Config::kBlockM * Config::kWeightsShare)),
-        pair(cluster_rank / P::kSplitK),
-        k_rank(cluster_rank % P::kSplitK) {}
-  SINTER_DEVICE int units() const { return m_units * kColumnUnits; }
-  // Units that this cluster takes.
-  SINTER_DEVICE int own() const { return first < units() ? ceil_div(units() - first, step) : 0; }
-  // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
-  SINTER_DEVICE int row(int unit) const {
-    const int tile = band(unit) * kBand + within(unit) % height(unit);
-    return (tile * Config::kWeightsShare + (Config::kWeightsShare > 1 ? pair : 0)) *
-           Config::kBlockM;
-  }
-  SINTER_DEVICE int column(int unit) const {
-    const int tile = within(unit) / height(unit);
-    return (tile * Config::kRowsShare + (Config::kRowsShare > 1 ? pair : 0)) * P::kBlockN;
-  }
-  // K blocks of this rank.
-  SINTER_DEVICE int begin() const { return P::first_block(k_rank); }
-  SINTER_DEVICE int end() const { return P::first_block(k_rank + 1); }
-  SINTER_DEVICE PairLoads loads() const {
-    return {pair, static_cast<u16>((1 | 1 << P::kSplitK) << k_rank)};
-  }
-
- private:
-  static SINTER_DEVICE int band(int unit) { return unit / (kBand * kColumnUnits); }
-  static SINTER_DEVICE int within(int unit) { return unit % (kBand * kColumnUnits); }
-  SINTER_DEVICE int height(int unit) const {
-    const int left = m_units - band(unit) * kBand;
-    return left < kBand ? left : kBand;
-  }
-};
+using GemmWalk = UnitWalk<Config, typename Config::First>;
 
 template <class Config, class BlockType>
 SINTER_DEVICE void gemm_weights(const Arguments& args, const BlockType& block,
-                                const UnitWalk<Config>& walk) {
+                                const GemmWalk<Config>& walk) {
   typename BlockType::CursorType cursor;
   const ProductMaps maps{nullptr, args.weights, args.weights_up};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
@@ -76,7 +31,7 @@ SINTER_DEVICE void gemm_weights(const Arguments& args, const BlockType& block,
 
 template <class Config, class BlockType>
 SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
-                             const UnitWalk<Config>& walk) {
+                             const GemmWalk<Config>& walk) {
   typename BlockType::CursorType cursor;
   const ProductMaps maps{args.rows, nullptr, nullptr};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
@@ -86,11 +41,11 @@ SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
 
 template <class Config, class Added, class Scaling, class BlockType>
 SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                const UnitWalk<Config>& walk) {
+                                const GemmWalk<Config>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
   cursor.pair_first = walk.k_rank;
-  cursor.awaited = walk.own() * (walk.end() - walk.begin()) - Config::kStages;
+  cursor.awaited = walk.stages() - Config::kStages;
   const WarpgroupPlace place = block.place();
   ReduceScatter<Config, P> reduce{
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
@@ -109,14 +64,14 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   using T = GemmTypes<Config>;
   using P = typename T::P;
   typename T::BlockType block;
-  const UnitWalk<Config> walk(block.rank, args.m);
+  const GemmWalk<Config> walk(block.rank, args.m);
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();
     return;
   }
   if (threadIdx.x == 0) {
-    block.ring.init(T::BlockType::kConsumers * kSharers<Config>);
+    block.ring.init(T::BlockType::kConsumers * Config::kSharers);
     mbarrier_init(block.own_barrier(0), 1);
     mbarrier_init(block.own_barrier(1), P::kSplitK);
   }
@@ -124,11 +79,11 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config, kGemmProducerRegisters>();
     before_weights<Config>();
-    if (kSharers < Config >> 1) block.join();  // what it loads goes to its peer too
+    if (Config::kSharers > 1) block.join();  // what it loads goes to its peer too
     if (threadIdx.x == 32 * kWeightsWarp) gemm_weights<Config>(args, block, walk);
     wait_for_predecessors();
     if (threadIdx.x == 32 * kRowsWarp) gemm_rows<Config>(args, block, walk);
-    if (kSharers<Config> == 1) block.join();
+    if (Config::kSharers == 1) block.join();
   } else {
     become_consumer<Config, kGemmProducerRegisters>();
     wait_for_predecessors();

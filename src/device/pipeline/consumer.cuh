@@ -73,26 +73,28 @@ struct StageProductOf<true, Config, P> {
 };
 
 // Gives a stage back to the producers that fill it: this block's, or both blocks' of a pair, which
-// are P::kSplitK ranks apart. One warpgroup, whose products have read the stage.
-template <class Config, class P, class RingType, class CursorType>
+// are half a cluster apart. One warpgroup, whose products have read the stage.
+template <class Config, class RingType, class CursorType>
 SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cursor, bool given,
                                  WarpgroupPlace place) {
-  if constexpr (kSharers<Config> == 1) {
+  if constexpr (Config::kSharers == 1) {
     if (given && place.thread == 0) mbarrier_arrive(ring.empty(stage));
   } else {
-    if (given && place.thread < kSharers<Config> && cursor.awaited > 0)
-      mbarrier_arrive_remote_read(
-          map_to_rank(ring.empty(stage), cursor.pair_first + place.thread * P::kSplitK));
+    if (given && place.thread < Config::kSharers && cursor.awaited > 0)
+      mbarrier_arrive_remote_read(map_to_rank(
+          ring.empty(stage), cursor.pair_first + place.thread * (Config::kCluster / 2)));
     cursor.awaited -= given ? 1 : 0;
   }
 }
 
-// accumulators = sum over `count` >= 1 stages of rows x weights. kRowsInRing: rows come from the
-// stage; else from `rows`, a tile of Config::kBlockM rows whose K runs on from stage to stage. In a
+// accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, added to what they
+// hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of Config::kBlockM rows
+// whose K runs on from stage to stage. In a
 // ring of four stages and more the products of one stage stay in flight while the next one is
 // awaited; in a shorter one a stage goes back at once, because a stage held longer is bytes not in
 // flight.
-template <class Config, class P, bool kRowsInRing, class RingType, class CursorType>
+template <class Config, class P, bool kRowsInRing, bool kOnto = false, class RingType,
+          class CursorType>
 SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const RingType& ring,
                               CursorType& cursor, u32 rows, int count, WarpgroupPlace place) {
   using StageProduct = typename StageProductOf<Config::kSwapped, Config, P>::Type;
@@ -109,21 +111,21 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const Rin
     const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
     wgmma_fence();
     StageProduct::issue(accumulators, rows_at, address + (kRowsInRing ? P::kRowsBytes : 0), place,
-                        i != 0);
+                        kOnto || i != 0);
     wgmma_commit();
     if (kOneBehind) {
       wgmma_wait<1>();
-      release_stage<Config, P>(ring, previous, cursor, i > 0, place);
+      release_stage<Config>(ring, previous, cursor, i > 0, place);
       previous = cursor.stage;
     } else {
       wgmma_wait<0>();
-      release_stage<Config, P>(ring, cursor.stage, cursor, true, place);
+      release_stage<Config>(ring, cursor.stage, cursor, true, place);
     }
     cursor.advance();
   } while (++i < count);
   if (kOneBehind) {
     wgmma_wait<0>();
-    release_stage<Config, P>(ring, previous, cursor, true, place);
+    release_stage<Config>(ring, previous, cursor, true, place);
   }
 }
 

@@ -41,7 +41,7 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y,
 template <class Config, class P>
 SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block,
                                 int column, PairLoads pair) {
-  constexpr int kShare = Config::kWeightsShare;
+  constexpr int kShare = P::kWeightsShare;
   const int part = kShare == 1 ? 0 : pair.half;
   const int k = k_block * Config::kBlockK;
 #pragma unroll
@@ -90,7 +90,7 @@ SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
 template <class Config, class P, class RingType, class CursorType>
 SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
                                 int row, int begin, int end, PairLoads pair = {}) {
-  constexpr int kShare = Config::kRowsShare;
+  constexpr int kShare = P::kRowsShare;
   const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {

@@ -5,17 +5,16 @@
 
 namespace sinter {
 
-// Blocks of a cluster that fill each other's stages: each loads one half of the weights (rows) for
-// both. Config::kWeightsShare and kRowsShare are 1 or 2, not both 2.
-template <class Config>
-constexpr int kSharers = Config::kWeightsShare* Config::kRowsShare;
-
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
-// ranks of a cluster share a tile's K range. Config::kSwapped: the weights are the 64 rows of wgmma
-// and the rows its columns; a warpgroup has kSets of such products side by side.
-template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_>
+// ranks of a cluster share a tile's K range. Where kWeightsShare or kRowsShare is 2, two blocks
+// with neighbouring tiles each load one half of the weights, or rows, for both: Config::kSharers is
+// then 2, and those blocks are half a cluster apart. Config::kSwapped: the weights are the 64 rows
+// of wgmma and the rows its columns; a warpgroup has kSets of such products side by side.
+template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_,
+          int kWeightsShare_ = 1, int kRowsShare_ = 1>
 struct Product {
+  static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
   static constexpr int kWidth = kWidth_, kN = kN_, kK = kK_, kBlockN = kBlockN_, kSplitK = kSplitK_;
   static constexpr int kColumns = kWidth * kBlockN;               // weight columns of a tile
   static constexpr int kWarpN = kColumns / Config::kWarpgroupsN;  // of a warpgroup
@@ -43,10 +42,10 @@ struct Product {
   static_assert(!Config::kSwapped || (kHalf % kWarpgroupRows == 0 && Config::kWarpgroupsM == 1),
                 "swapped: each warpgroup has whole rows of wgmma, and all rows of the tile");
   static_assert(kSplitK <= kKBlocks, "every rank needs a K block");
-  static_assert(kSharers<Config> <= 2, "two blocks share loads: weights, or rows");
-  static_assert(Config::kWeightsTransposed || kHalf % (8 * Config::kWeightsShare) == 0,
+  static_assert(kWeightsShare * kRowsShare <= 2, "two blocks share loads: weights, or rows");
+  static_assert(Config::kWeightsTransposed || kHalf % (8 * kWeightsShare) == 0,
                 "each load begins where a swizzle pattern does");
-  static_assert(Config::kBlockM % (8 * Config::kRowsShare) == 0,
+  static_assert(Config::kBlockM % (8 * kRowsShare) == 0,
                 "each load begins where a swizzle pattern does");
 
   // K blocks [first, last) of `rank` among kSplitK.

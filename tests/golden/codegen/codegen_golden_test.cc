@@ -78,6 +78,16 @@ TEST(CodegenGolden, ClustersThatShareAnMTile) {
   }
 }
 
+TEST(CodegenGolden, SlabsThatDoNotHoldAllOfC) {
+  const DeviceModel model = *BuiltinModel("h200");
+  for (const auto& [id, problem] : {std::make_pair("s8", SampleS8()), {"g7", SampleG7()}}) {
+    const auto kernel = Generate(SampleSpec(problem, SampleSlab(problem)), model);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    ExpectFile(absl::StrCat(id, "-cluster-slab.cu"), kernel->request.source);
+    ExpectFile(absl::StrCat(id, "-cluster-slab.recipe.txt"), RecipeText(kernel->recipe));
+  }
+}
+
 TEST(CodegenGolden, SourcesAndRecipes) {
   const DeviceModel model = *BuiltinModel("h200");
   FfnProblem residual = SampleG7();

@@ -31,7 +31,7 @@ struct Config {
   using Activation = Relu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 4;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
-  static constexpr int kWeightsShare = 1, kRowsShare = 1;
+  static constexpr int kSharers = 1;
   static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 1, 768, 768, 8, 1>;

@@ -31,7 +31,7 @@ struct Config {
   using Activation = Silu;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 2, kCluster = 16;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 2;
-  static constexpr int kWeightsShare = 1, kRowsShare = 1;
+  static constexpr int kSharers = 1;
   static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 2, 3072, 1024, 192, 1>;

@@ -20,7 +20,7 @@ struct Config {
   using Activation = Silu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
-  static constexpr int kWeightsShare = 1, kRowsShare = 1;
+  static constexpr int kSharers = 1;
   static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 2, 3072, 1024, 48, 2>;

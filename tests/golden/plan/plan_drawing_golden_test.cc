@@ -30,6 +30,7 @@ std::vector<Drawn> DrawnKernels() {
     list.push_back({std::string(NameOf(dataflow)), SampleSpec(SampleS8(), dataflow)});
   }
   list.push_back({"cluster-ranges", SampleSpec(SampleS8(), SampleRanges(SampleS8()))});
+  list.push_back({"cluster-slab", SampleSpec(SampleS8(), SampleSlab(SampleS8()))});
   return list;
 }
 

@@ -52,7 +52,7 @@ inline KernelSpec SampleSpec(const FfnProblem& p, const Schedule& s) {
   if (p.scaling1.rows != RowFactor::kNone) bind(Role::kFactor1, 1);
   if (p.scaling2.rows != RowFactor::kNone) bind(Role::kFactor2, 1);
   bind(Role::kOut, p.products == 2 ? p.l : p.n);
-  if (s.dataflow == Dataflow::kGridExchange) {
+  if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p.n});
   }
   if (s.clusters_n > 1) {
@@ -76,6 +76,12 @@ inline Schedule SampleSchedule(const FfnProblem& p, Dataflow dataflow) {
     s.grid = 120;
     s.first = {p.gated ? 32 : 8, 1};
     s.second = {32, 4};
+  } else if (dataflow == Dataflow::kTaskList) {
+    s.cluster = 2;
+    s.grid = 48;
+    s.share = Share::kRows;
+    s.first = {p.gated ? 48 : 24, 1};
+    s.second = {32, 2};
   } else {
     s.block_m = 16;
     s.warpgroups_m = 1;
@@ -106,6 +112,14 @@ inline Schedule SampleRanges(const FfnProblem& p) {
   return s;
 }
 
+// S8 or G7 by clusters whose slab holds half of C.
+inline Schedule SampleSlab(const FfnProblem& p) {
+  Schedule s = SampleSchedule(p, Dataflow::kClusterExchange);
+  s.stages = 3;
+  s.slab_columns = static_cast<int>(p.n) / 2;
+  return s;
+}
+
 // The problem that a kernel of `dataflow` takes when the chain is `p`.
 inline FfnProblem SampleProblem(const FfnProblem& p, Dataflow dataflow) {
   return dataflow == Dataflow::kProduct ? FirstProductOf(p) : p;
@@ -116,7 +130,7 @@ inline KernelSpec SampleSpec(const FfnProblem& p, Dataflow dataflow) {
 }
 
 constexpr Dataflow kDataflows[] = {Dataflow::kProduct, Dataflow::kGridExchange,
-                                   Dataflow::kClusterExchange};
+                                   Dataflow::kClusterExchange, Dataflow::kTaskList};
 
 }  // namespace sinter
 

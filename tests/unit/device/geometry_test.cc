@@ -1,6 +1,7 @@
 // Where the kernels put things in shared memory, against the plan's sizes; and how they walk tiles.
 #include <array>
 #include <set>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/plan/schedule.h"
@@ -110,6 +111,39 @@ TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
   ExpectLayout<Types, TypeParam>(unsplit);
 }
 
+// The base's dataflow (b) with a slab for `kSlab_` columns of C.
+template <class Base, int kSlab_>
+struct SlabConfig : Base {
+  static constexpr int kSlabColumns = kSlab_;
+};
+using SlabBase = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 128, 1, 250, 32, 1>;
+
+TEST(SlabGeometry, AgreesWithThePlan) {
+  using Config = SlabConfig<SlabBase, 448>;
+  using Types = ChainSpillTypes<Config>;
+  Schedule s = ScheduleOf<Config>(Dataflow::kClusterExchange);
+  s.slab_columns = Config::kSlabColumns;
+  const ScheduleSizes z = SizesOf(ProblemOf<Config>(2), s);
+  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  ExpectLayout<Types, Config>(z);
+}
+
+// Whoever has a column behind the slab's end tells of it: the last rank of eight ends at 1000.
+TEST(SlabGeometry, CountsTheRanksThatHaveColumnsBehindTheSlab) {
+  const auto tellers = [](int slab) {
+    int count = 0;
+    for (int rank = 0; rank < 8; ++rank) {
+      const int column = rank * SlabBase::First::kBlockN;
+      count += column < SlabBase::First::kN && column + SlabBase::First::kBlockN > slab ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 64>>::kSpillers), tellers(64));
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 448>>::kSpillers), tellers(448));
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 512>>::kSpillers), tellers(512));
+  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 960>>::kSpillers), tellers(960));
+}
+
 TYPED_TEST(Geometry, RanksShareTheKBlocksWithoutGapOrOverlap) {
   using P = typename TypeParam::First;
   EXPECT_EQ(P::first_block(0), 0);
@@ -150,12 +184,12 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
   gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
   for (int block = 0; block < clusters * Config::kCluster; ++block) {
     blockIdx.x = static_cast<unsigned>(block);
-    const UnitWalk<Config> walk(block % Config::kCluster, m), leader(0, m);
+    const GemmWalk<Config> walk(block % Config::kCluster, m), leader(0, m);
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
       const int row = walk.row(unit) / Config::kBlockM, column = walk.column(unit) / P::kBlockN;
-      EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (Config::kWeightsShare - 1) * walk.pair);
-      EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (Config::kRowsShare - 1) * walk.pair);
+      EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (P::kWeightsShare - 1) * walk.pair);
+      EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (P::kRowsShare - 1) * walk.pair);
       if (row < m_tiles && column < P::kColumnTiles) visits.insert({column, row, walk.k_rank});
     }
     EXPECT_EQ(taken, walk.own());
@@ -180,6 +214,40 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
   for (int clusters : {1, 3, 66})
     for (int m : {0, 1, 16, 17, 255, 256, 257, 1000})
       ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
+}
+
+// One list of both products on one grid: tiles of each are visited once, every cluster ends the
+// first product before it begins the second, and of neighbours in the list one follows the other.
+template <class Config>
+void ExpectListCoversTiles(int clusters, int m) {
+  gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
+  std::vector<int> takers;  // of the whole list
+  for (int cluster = 0; cluster < clusters; ++cluster) {
+    blockIdx.x = static_cast<unsigned>(cluster * Config::kCluster);
+    const TaskWalk<Config> walk(0, m);
+    takers.resize(static_cast<size_t>(walk.one.units() + walk.two.units()), -1);
+    for (int unit = walk.one.first; unit < walk.one.units(); unit += walk.one.step)
+      takers[static_cast<size_t>(unit)] = cluster;
+    for (int unit = walk.two.first; unit < walk.two.units(); unit += walk.two.step)
+      takers[static_cast<size_t>(walk.one.units() + unit)] = cluster;
+    EXPECT_EQ(
+        walk.one.stages() + walk.two.stages(),
+        walk.one.own() * walk.one.end() + walk.two.own() * (walk.two.end() - walk.two.begin()));
+  }
+  for (size_t i = 0; i < takers.size(); ++i)
+    EXPECT_EQ(takers[i], static_cast<int>(i % static_cast<size_t>(clusters))) << "unit " << i;
+}
+
+TYPED_TEST(ProductWalk, AListGoesRoundTheClusters) {
+  if constexpr (TypeParam::First::kSplitK == 1 && TypeParam::Second::kSplitK == 1) {
+    for (int clusters : {1, 3, 66})
+      for (int m : {0, 1, 17, 256, 1000}) ExpectListCoversTiles<TypeParam>(clusters, m);
+  }
+}
+
+TYPED_TEST(Geometry, TaskListAgreesWithThePlan) {
+  ExpectLayout<L2ExchangeTypes<TypeParam>, TypeParam>(
+      SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kTaskList)));
 }
 
 TYPED_TEST(Geometry, GridWalksEveryTileOnce) {

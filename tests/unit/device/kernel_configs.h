@@ -5,6 +5,8 @@
 #include "kernels/chain_cluster.cuh"
 #include "kernels/chain_clusters.cuh"
 #include "kernels/chain_grid.cuh"
+#include "kernels/chain_spill.cuh"
+#include "kernels/chain_tasks.cuh"
 #include "kernels/gemm.cuh"
 
 namespace sinter {
@@ -25,9 +27,10 @@ struct TestConfig {
   static constexpr int kBlockM = kBlockM_, kBlockK = kBlockK_, kStages = kStages_,
                        kCluster = kCluster_;
   static constexpr int kWarpgroupsM = kWarpgroupsM_, kWarpgroupsN = kWarpgroupsN_;
-  static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
+  static constexpr int kSharers = kWeightsShare_ * kRowsShare_;
   static constexpr bool kWeightsTransposed = kTransposed_, kSwapped = kSwapped_;
-  using First = Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_>;
+  using First =
+      Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_, kWeightsShare_, kRowsShare_>;
   using Second = Product<TestConfig, 1, kL_, kN_, kBlockN2_, kSplit2_>;
 };
 
@@ -50,7 +53,7 @@ template <class Config, class P>
 hardware::Matrix TestWeights(uint32_t seed) {
   const bool t = Config::kWeightsTransposed;
   hardware::Matrix m = t ? TestMatrix(P::kK, P::kN, seed) : TestMatrix(P::kN, P::kK, seed);
-  m.box_rows = (t ? Config::kBlockK : P::kHalf) / Config::kWeightsShare;
+  m.box_rows = (t ? Config::kBlockK : P::kHalf) / P::kWeightsShare;
   return m;
 }
 

@@ -143,6 +143,8 @@ std::string NameOfSpec(const KernelSpec& spec) {
       return "grid";
     case Dataflow::kClusterExchange:
       return "cluster";
+    case Dataflow::kTaskList:
+      return "tasks";
     case Dataflow::kProduct:
       break;
   }

@@ -48,7 +48,7 @@ TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.second.split_k = 3; }, "second.split_k 3 is not 1, 2, 4, 8 or 16"},
        {[](Schedule& s) { s.first.split_k = 16; }, "first.split_k 16 is above the 8 steps of K"},
        {[](Schedule& s) { s.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
-       {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 3"},
+       {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 4"},
        {[](Schedule& s) { s.first.block_n = -8; }, "first.block_n -8 is not"}});
 }
 
@@ -134,6 +134,39 @@ TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
   ExpectRefused(p, s, {{[](Schedule& s) { s.first.block_n = 56; }, "accumulators 56 is above 48"}});
 }
 
+TEST(CheckSchedule, TaskListRefusalsNameFieldValueAndBound) {
+  FfnProblem p = SampleGated();
+  p.bucket = 256;
+  ExpectRefused(
+      p, SampleTaskList(),
+      {{[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not first.split_k 1 for each of 2 tiles"},
+       {[](Schedule& s) { s.second.split_k = 1; },
+        "cluster 2 is not second.split_k 1 for each of 1 tiles"},
+       {[](Schedule& s) { s.second_share = Share::kRows; },
+        "cluster 2 is not second.split_k 2 for each of 2 tiles"},
+       {[](Schedule& s) { s.second_share = static_cast<Share>(3); },
+        "second_share 3 is not 0 to 2"},
+       {[](Schedule& s) { s.first.block_n = 40; }, "first.block_n 40 is not a multiple of 16"},
+       {[](Schedule& s) { s.grid = 134; }, "grid 134 is above the 132 blocks in clusters of 2"},
+       {[](Schedule& s) {
+          s.first.block_n = 112, s.second.block_n = 256, s.stages = 2, s.grid = 120;
+        },
+        "grid 120 is above the 72 blocks with work"}});
+  // Ranks of a pair walk the ring in step: K must divide.
+  p.n = 3080;
+  const absl::Status status = CheckSchedule(p, SampleTaskList(), *BuiltinModel("h200"));
+  EXPECT_NE(status.message().find("second.split_k 2 does not divide the 25 steps of K"),
+            absl::string_view::npos)
+      << status;
+  Schedule alone = SampleTaskList();
+  alone.share = Share::kNone;
+  alone.first = {48, 2};
+  EXPECT_TRUE(CheckSchedule(p, alone, *BuiltinModel("h200")).ok());
+  ExpectRefused(SampleGated(), SampleGridExchange(),
+                {{[](Schedule& s) { s.second_share = Share::kRows; },
+                  "second_share 2 is not 0 in grid-exchange"}});
+}
+
 TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
   FfnProblem p = SampleGated();
   p.gated = false;
@@ -185,6 +218,30 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
   EXPECT_TRUE(CheckScheduleFields(wide, s).ok());
 }
 
+TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
+  FfnProblem p = SampleRangesProblem();
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  s.grid = 8;
+  s.stages = 2;
+  s.first.block_n = 192;
+  s.slab_columns = 256;
+  ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, s, *BuiltinModel("h200"));
+  EXPECT_FALSE(IsCooperative(s));
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.slab_columns = 96; },
+        "slab_columns 96 is not a multiple of block_k 64 below n 760"},
+       {[](Schedule& s) { s.slab_columns = 768; }, "slab_columns 768 is not a multiple"},
+       {[](Schedule& s) { s.slab_columns = -64; }, "slab_columns -64 is not a multiple"},
+       {[](Schedule& s) { s.clusters_n = 2, s.first.block_n = 96; },
+        "slab_columns 256 is not 0 where clusters share an M tile"},
+       {[](Schedule& s) { s.cluster = 1; }, "slab_columns 256 is not 0 in a cluster of 1"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+        "slab_columns 256 is not 0 in grid-exchange"}});
+}
+
 TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
   FfnProblem p = SampleGated();
   p.layout = Layout::kIO;
@@ -228,6 +285,15 @@ TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
   s.cluster = 4;
   s.second = {256, 4};
   EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+  p.bucket = 256;
+  Schedule list = SampleTaskList();
+  list.grid = 66;
+  list.second = {256, 2};
+  EXPECT_EQ(CheckScheduleFields(p, list).message(),
+            "schedule: second accumulators 128 is above 112 registers a thread");
+  list.first = {128, 1};  // nothing is added to C
+  list.second = {224, 2};
+  EXPECT_TRUE(CheckScheduleFields(p, list).ok()) << CheckScheduleFields(p, list);
 }
 
 }  // namespace

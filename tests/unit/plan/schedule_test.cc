@@ -47,6 +47,41 @@ TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
   EXPECT_FALSE(Schedule::FromCanonical(twice).ok());
 }
 
+TEST(Schedule, KeepsTheSlab) {
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  const size_t without = s.Canonical().size();
+  s.slab_columns = 128;
+  std::string bytes = s.Canonical();
+  EXPECT_EQ(bytes[0], 5);
+  EXPECT_EQ(bytes.size(), without + 4);
+  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 slab128 grid48 first 32/1 second 256/1");
+  bytes[bytes.size() - 4] = static_cast<char>(0);  // 0 has no bytes of its own
+  EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+}
+
+TEST(Schedule, KeepsWhatEachProductOfAListShares) {
+  Schedule s = SampleTaskList();
+  EXPECT_EQ(s.ToString(),
+            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/2");
+  const std::string split = s.Canonical();
+  s.second = {64, 1};
+  s.second_share = Share::kRows;
+  std::string bytes = s.Canonical();
+  EXPECT_EQ(split[0], 2);
+  EXPECT_EQ(bytes[0], 4);
+  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+  for (char share : {0, 3}) {  // written twice, unknown
+    bytes.back() = share;
+    EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+  }
+  EXPECT_EQ(s.ToString(),
+            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/1 "
+            "share-rows");
+}
+
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
   const std::string bytes = SampleGridExchange().Canonical();
   for (size_t cut = 0; cut < bytes.size(); cut++) {
@@ -55,7 +90,7 @@ TEST(Schedule, RefusesDamagedCanonicalBytes) {
   EXPECT_FALSE(Schedule::FromCanonical(bytes + "x").ok());
   std::string version = bytes, dataflow = bytes, share = bytes;
   version[0] = 9;
-  dataflow[1] = 4;
+  dataflow[1] = 5;
   share[2] = 3;
   EXPECT_FALSE(Schedule::FromCanonical(share).ok());
   EXPECT_FALSE(Schedule::FromCanonical(version).ok());
@@ -89,6 +124,19 @@ TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
   EXPECT_EQ(z.c_bytes, 128 * 3072 * 2);
 }
 
+TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
+  FfnProblem p = SampleGated();
+  p.bucket = 300;
+  Schedule s = SampleTaskList();
+  ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.units, 2 * 64 + 3 * 16);  // two pairs of M tiles; three M tiles whose K ranks share
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 3 * 64));
+  EXPECT_EQ(z.c_bytes, 300 * 3072 * 2);
+  s.second = {64, 1};
+  s.second_share = Share::kRows;
+  EXPECT_EQ(SizesOf(p, s).units, 2 * 64 + 3 * 8);
+}
+
 TEST(SizesOf, SecondProductDecidesTheStageWhenItsTileIsWider) {
   FfnProblem p = SampleGated();
   p.gated = false;
@@ -119,6 +167,19 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
   EXPECT_EQ(z.flag_bytes, 0);
   s.second.block_n = 128;  // W2 alone is now the larger stage
   EXPECT_EQ(SizesOf(p, s).stage_bytes, 128 * 64 * 2);
+}
+
+TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
+  FfnProblem p = SampleRangesProblem();  // n 760
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  s.first.block_n = 192;
+  s.slab_columns = 256;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.exchange_bytes, 64 * 256 * 2);
+  EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
+  EXPECT_EQ(z.c_bytes, 128 * 760 * 2);
+  EXPECT_EQ(z.flag_bytes, 0);
 }
 
 TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {

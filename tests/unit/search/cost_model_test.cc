@@ -175,7 +175,7 @@ TEST(CostModel, CountsBytesOfEveryLevel) {
   const Measured& m = kMeasured[3];  // S8: 128 blocks, 24 gate and up columns each
   const DeviceModel model = *BuiltinModel("h200");
   const Schedule s = ScheduleOf(m);
-  const ProductLoad load = LoadOf(FirstDims(m.problem), m.problem, s, s.first, s.grid, model);
+  const ProductLoad load = LoadOf(FirstDims(m.problem, s), m.problem, s, s.first, s.grid, model);
   EXPECT_EQ(load.turns, 1);
   EXPECT_EQ(load.busy_blocks, 128);
   EXPECT_EQ(load.steps, 8);
@@ -197,7 +197,7 @@ TEST(CostModel, QuantisesByTheBusiestBlock) {
   Schedule s = ScheduleOf(kMeasured[0]);
   const double one_turn = Predict(p, s, model).total_us;
   s.grid = 84;  // 86 tiles on 84 blocks: two blocks take two
-  EXPECT_EQ(LoadOf(FirstDims(p), p, s, s.first, s.grid, model).turns, 2);
+  EXPECT_EQ(LoadOf(FirstDims(p, s), p, s, s.first, s.grid, model).turns, 2);
   EXPECT_GT(Predict(p, s, model).total_us, one_turn + 1);
 }
 

@@ -193,6 +193,7 @@ TEST(KernelReport, ShowsDrawingLevelsAndBound) {
   kernel.prediction = Times(11, 7);
   const std::string text = KernelReport(0, kernel, H200());
   EXPECT_THAT(text, HasSubstr("C by L2"));
+  EXPECT_THAT(text, HasSubstr("  C of an M tile: 768 KiB L2\n"));
   EXPECT_THAT(text, HasSubstr("  hbm         4.00 |###########         | 19 MB"));
   EXPECT_THAT(text, HasSubstr("<- bound"));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 32);
@@ -215,6 +216,7 @@ TEST(ReportJson, HoldsPicturesLevelsLosersAndConstants) {
   EXPECT_EQ(json["schema"], 1);
   EXPECT_EQ(json["kernels"][0]["levels"].size(), 7u);
   EXPECT_EQ(json["kernels"][0]["hand_overs"][0]["medium"], "L2");
+  EXPECT_EQ(json["kernels"][0]["intermediate_bytes"]["L2"], 128 * 3072 * 2);
   EXPECT_EQ(json["runners_up"][0]["name"], "unfused");
   EXPECT_GE(json["model"]["constants"].size(), 20u);
 }

@@ -96,7 +96,7 @@ TEST(Search, NeverRanksAnIllegalSchedule) {
       EXPECT_TRUE(legal.ok()) << p.ToString() << " " << r.schedule.ToString() << " " << legal;
       EXPECT_GT(r.prediction.total_us, 0);
       if (!options.allow_cooperative) {
-        EXPECT_NE(r.schedule.dataflow, Dataflow::kGridExchange);
+        EXPECT_FALSE(PassesThroughL2(r.schedule.dataflow));
       }
     }
   }
@@ -149,6 +149,27 @@ TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
     EXPECT_EQ(ranges > 100, allowed) << ranges;
     EXPECT_LE(ranges, 2000);
     EXPECT_EQ(most, allowed ? 16 : 0);
+  }
+}
+
+TEST(Space, HasSlabsForSomeOfCOnlyWhereAskedFor) {
+  const DeviceModel model = H200();
+  const FfnProblem p = Ffn(false, 2048, 512, 512);
+  for (const bool asked : {false, true}) {
+    SearchOptions options;
+    options.slabs = asked;
+    options.allow_cooperative = false;  // they wait inside their cluster only
+    int legal = 0, too_large_for_one_level = 0;
+    EnumerateSpace(p, model, options, [&](const Schedule& s) {
+      if (s.slab_columns == 0 || !CheckSchedule(p, s, model).ok()) return;
+      ++legal;
+      Schedule whole = s;
+      whole.slab_columns = 0;
+      if (!CheckSchedule(p, whole, model).ok()) ++too_large_for_one_level;
+      EXPECT_GT(Predict(p, s, model).total_us, 0);
+    });
+    EXPECT_EQ(legal > 50, asked) << legal;
+    EXPECT_EQ(too_large_for_one_level > 5, asked) << too_large_for_one_level;
   }
 }
 

@@ -1,0 +1,169 @@
+// Dataflow (b) where shared memory cannot hold all of C: the slab takes its first columns, which
+// blocks hand to every peer through distributed shared memory as in chain_cluster.cuh; those behind
+// go to L2, and the second product loads them through the ring, as dataflow (d) does. So C lies on
+// three levels: what a block made itself in its shared memory, what peers sent, what L2 holds.
+// Blocks wait for peers of their cluster only.
+#pragma once
+#include "kernels/chain_cluster.cuh"
+
+namespace sinter {
+
+constexpr int kSpilled = 1;  // own barrier: the columns of C behind the slab are in L2
+
+template <class Config>
+struct ChainSpillTypes {
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  static constexpr int kSlab = Config::kSlabColumns;
+  static constexpr int kKept = kSlab / Config::kBlockK;  // K blocks of the second product
+  static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
+  static constexpr int kSecondStage = Second::kRowsBytes + Second::kWeightBytes;
+  static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
+  static constexpr int kExchangeBytes = kSlab * Config::kBlockM * 2;
+  // Ranks with columns behind the slab.
+  static constexpr int kSpillers = First::kColumnTiles - kSlab / First::kBlockN;
+  using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
+  using BlockType = Block<Config, Layout>;
+  static_assert(Config::kCluster > 1, "a slab has peers");
+  static_assert(kSlab % Config::kBlockK == 0, "the slab is whole stages of the second product");
+  static_assert(kKept > 0 && kSlab < First::kN, "C lies on both sides of the slab's end");
+};
+
+// Columns of C into the slabs of the cluster, or behind them into the workspace. Rows are counted
+// from the tile's first.
+template <class Config>
+struct SpillWriter {
+  static constexpr int kSlab = Config::kSlabColumns;
+  ExchangeWriter<Config, kSlab> slab;
+  GlobalWriter<Config::First::kN, Config::First::kN % 8 == 0> rest;
+
+  SINTER_DEVICE void group(int row, int column, Word4 v) const { put(row, column, v); }
+  SINTER_DEVICE void pair(int row, int column, u32 v) const { put(row, column, v); }
+
+ private:
+  SINTER_DEVICE void put(int row, int column, Word4 v) const {
+    if (column < kSlab)
+      slab.group(row, column, v);
+    else
+      rest.group(row, column, v);
+  }
+  SINTER_DEVICE void put(int row, int column, u32 v) const {
+    if (column < kSlab)
+      slab.pair(row, column, v);
+    else
+      rest.pair(row, column, v);
+  }
+};
+
+// By all consumer threads of a block with columns behind the slab, after their stores: tells every
+// block of the cluster that they are in L2.
+template <class Config, class BlockType>
+SINTER_DEVICE void tell_spilled(const BlockType& block) {
+  fence_proxy_async_global();
+  named_barrier(1, 128 * BlockType::kConsumers);
+  const int peer = static_cast<int>(threadIdx.x) - 128;
+  if (peer < Config::kCluster)
+    mbarrier_arrive_remote(map_to_rank(block.own_barrier(kSpilled), peer));
+}
+
+// One thread of the weights warp: both products' weights, and the rows of C that lie in L2. A
+// thread that only loaded those would have to let the stages over the slab pass, which are filled
+// and given back without it: it could fall two phases behind, and a parity tells a phase from the
+// next one only.
+template <class Config, class BlockType>
+SINTER_DEVICE void chain_spill_weights(const Arguments& args, const BlockType& block, int row) {
+  using T = ChainSpillTypes<Config>;
+  using First = typename T::First;
+  using Second = typename T::Second;
+  typename BlockType::CursorType cursor;
+  const ProductMaps first{nullptr, args.weights, args.weights_up},
+      second{args.exchange_rows, args.weights2, nullptr};
+  const int e_column = block.rank * Second::kBlockN;
+  produce_weights<Config, First, true>(block.ring, cursor, first, block.rank * First::kBlockN, 0,
+                                       First::kKBlocks);
+  produce_weights<Config, Second, false>(block.ring, cursor, second, e_column, 0, T::kKept);
+#pragma unroll 1
+  for (int k = T::kKept; k < Second::kKBlocks; ++k) {
+    typename BlockType::CursorType of_rows = cursor;
+    produce_weights<Config, Second, true>(block.ring, cursor, second, e_column, k, k + 1);
+    if (k == T::kKept) {
+      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);
+      fence_proxy_async_global();
+    }
+    produce_rows<Config, Second>(block.ring, of_rows, second, row, k, k + 1);
+  }
+}
+
+template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& block, int row,
+                                       u32 exchange, u32 exchange_full) {
+  using T = ChainSpillTypes<Config>;
+  using First = typename T::First;
+  using Second = typename T::Second;
+  typename BlockType::CursorType cursor;
+  const WarpgroupPlace place = block.place();
+  const int c_column = block.rank * First::kBlockN, e_column = block.rank * Second::kBlockN;
+  int no_reduction = 0;
+  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
+                 Scaling1>
+      first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, row)};
+  const SpillWriter<Config> c{
+      {exchange, exchange_full},
+      {args.exchange + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
+  consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
+                                    c, 0, c_column, false);
+  if (c_column < First::kN && c_column + First::kBlockN > T::kSlab) tell_spilled<Config>(block);
+  exchange_wait<Config>(exchange_full);
+  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
+      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
+  const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
+  const auto multiply = [&](float(&e)[Second::kAccumulators]) {
+    accumulate<Config, Second, false>(e, block.ring, cursor, exchange, T::kKept, place);
+    accumulate<Config, Second, true, true>(e, block.ring, cursor, 0, Second::kKBlocks - T::kKept,
+                                           place);
+  };
+  multiply_and_write<Config, Second>(multiply, place, no_reduction, second, writer, row, e_column,
+                                     false, Added::of(args.residual, args.residual_stride, args.m));
+}
+
+template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+          class Scaling2 = NoScaling>
+SINTER_DEVICE void chain_spill(const Arguments& args) {
+  using T = ChainSpillTypes<Config>;
+  using First = typename T::First;
+  const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
+  launch_dependents();
+  if (row >= args.m) {  // the same for all blocks of the cluster
+    wait_for_predecessors();
+    return;
+  }
+  typename T::BlockType block;
+  const u32 exchange = block.base + T::Layout::kExchange, exchange_full = block.own_barrier(0);
+  if (threadIdx.x == 0) {
+    block.ring.init(T::BlockType::kConsumers);
+    mbarrier_init(exchange_full, 1);
+    mbarrier_init(block.own_barrier(kSpilled), T::kSpillers);
+    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, T::kSlab>::kBytes);
+  }
+  block.ready();
+  if (block.is_producer()) {
+    become_producer<Config>();
+    before_weights<Config>();
+    if (threadIdx.x == 32 * kWeightsWarp) chain_spill_weights<Config>(args, block, row);
+    wait_for_predecessors();
+    if (threadIdx.x == 32 * kRowsWarp) {
+      typename T::BlockType::CursorType cursor;
+      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr}, row,
+                                  0, First::kKBlocks);
+    }
+    block.join();
+  } else {
+    become_consumer<Config>();
+    wait_for_predecessors();
+    block.join();
+    chain_spill_consume<Config, Added, Scaling1, Scaling2>(args, block, row, exchange,
+                                                           exchange_full);
+  }
+}
+
+}  // namespace sinter

@@ -1,0 +1,55 @@
+// What the dataflows have in common that hand C over through L2: a block's shared memory, the
+// workspace's header, and the ready flags of C's tiles.
+#pragma once
+#include "kernels/block.cuh"
+#include "kernels/epoch.cuh"
+
+namespace sinter {
+
+template <class Config>
+struct L2ExchangeTypes {
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
+  static constexpr int kSecondStage = Second::kRowsBytes + Second::kWeightBytes;
+  static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
+  static constexpr int kParts =
+      First::kPartBytes > Second::kPartBytes ? First::kPartBytes : Second::kPartBytes;
+  using Layout = SharedLayout<Config, kStage, 0, kParts>;
+  using BlockType = Block<Config, Layout>;
+};
+
+// One flag for each tile of C and each rank of the group that wrote it.
+template <class First>
+struct ReadyFlags {
+  u32* flags;
+  int m_tiles;
+
+  SINTER_DEVICE ReadyFlags(u32* header, int m_tiles) : flags(header + kFlags), m_tiles(m_tiles) {}
+  SINTER_DEVICE u32* word(int column_tile, int m_tile, int rank) const {
+    return flags + (column_tile * m_tiles + m_tile) * First::kSplitK + rank;
+  }
+  // By one thread, which knows that all consumers have stored their part of the tile: releases it.
+  SINTER_DEVICE void raise(int column_tile, int m_tile, int rank, u32 tag) const {
+    jitter();
+    store_release_gpu(word(column_tile, m_tile, rank), tag);
+  }
+  // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases
+  // them all.
+  SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
+    fence_proxy_async_global();
+    named_barrier(1, threads);
+    if (threadIdx.x == 128) raise(column_tile, m_tile, rank, tag);
+  }
+  // By one whole warp: until columns [begin, end) of C are there; TMA may read them afterwards.
+  SINTER_DEVICE void wait(int m_tile, int begin, int end, u32 tag) const {
+    const int first = begin / First::kBlockN,
+              last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
+    await_all((last - first) * First::kSplitK, tag,
+              [&](int i) { return word(first + i / First::kSplitK, m_tile, i % First::kSplitK); });
+    fence_proxy_async_global();
+    __syncwarp();
+  }
+};
+
+}  // namespace sinter

@@ -1,0 +1,59 @@
+// The units of one product in the order in which clusters take them.
+#pragma once
+#include "pipeline/producer.cuh"
+#include "ptx/sync.cuh"
+
+namespace sinter {
+
+// A unit is a tile, whose K kSplitK ranks share, or two neighbouring tiles, where rank r of one and
+// rank r of the other load weights or rows for both. A launch's list of units may begin with those
+// of other products: cluster c takes what stands at c, c + clusters, c + 2 clusters, .. of the
+// whole list. Only rows that exist have units. Bands of kBand units along M, M fastest: what runs
+// at one time is about as high as it is wide, and its rows and weights are read from L2.
+template <class Config, class P>
+struct UnitWalk {
+  static constexpr int kBand = 16;
+  static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, P::kRowsShare);
+  int step, m_units;
+  int first;   // this cluster's first unit
+  int pair;    // which of a unit's tiles
+  int k_rank;  // among the ranks that share a tile's K
+
+  // `before`: units of the list before this product's.
+  SINTER_DEVICE UnitWalk(int cluster_rank, int m, int before = 0)
+      : step(gridDim.x / Config::kCluster),
+        m_units(ceil_div(m, Config::kBlockM * P::kWeightsShare)),
+        first((blockIdx.x / Config::kCluster + step - before % step) % step),
+        pair(cluster_rank / P::kSplitK),
+        k_rank(cluster_rank % P::kSplitK) {}
+  SINTER_DEVICE int units() const { return m_units * kColumnUnits; }
+  // Units that this cluster takes.
+  SINTER_DEVICE int own() const { return first < units() ? ceil_div(units() - first, step) : 0; }
+  // Ring stages that this block needs for them.
+  SINTER_DEVICE int stages() const { return own() * (end() - begin()); }
+  // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
+  SINTER_DEVICE int row(int unit) const {
+    const int tile = band(unit) * kBand + within(unit) % height(unit);
+    return (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
+  }
+  SINTER_DEVICE int column(int unit) const {
+    const int tile = within(unit) / height(unit);
+    return (tile * P::kRowsShare + (P::kRowsShare > 1 ? pair : 0)) * P::kBlockN;
+  }
+  // K blocks of this rank.
+  SINTER_DEVICE int begin() const { return P::first_block(k_rank); }
+  SINTER_DEVICE int end() const { return P::first_block(k_rank + 1); }
+  SINTER_DEVICE PairLoads loads() const {
+    return {pair, static_cast<u16>((1 | 1 << P::kSplitK) << k_rank)};
+  }
+
+ private:
+  static SINTER_DEVICE int band(int unit) { return unit / (kBand * kColumnUnits); }
+  static SINTER_DEVICE int within(int unit) { return unit % (kBand * kColumnUnits); }
+  SINTER_DEVICE int height(int unit) const {
+    const int left = m_units - band(unit) * kBand;
+    return left < kBand ? left : kBand;
+  }
+};
+
+}  // namespace sinter

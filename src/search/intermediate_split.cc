@@ -1,0 +1,54 @@
+#include "src/search/intermediate_split.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/plan/units.h"
+
+namespace sinter {
+
+LevelBytes IntermediateSplit(const FfnProblem& p, const Schedule& s) {
+  LevelBytes split{};
+  if (p.products < 2) return split;
+  const int64_t row_bytes = std::min<int64_t>(s.block_m, p.bucket) * SizeOf(p.dtype);
+  const auto add = [&](MemoryLevel level, int64_t columns) {
+    split[static_cast<size_t>(level)] = static_cast<double>(row_bytes * columns);
+  };
+  if (s.dataflow != Dataflow::kClusterExchange) {
+    add(MemoryLevel::kL2, p.n);
+    return split;
+  }
+  const int64_t kept = s.slab_columns > 0 ? s.slab_columns
+                       : s.clusters_n > 1 ? int64_t{s.first.block_n} * s.cluster
+                                          : p.n;
+  const int64_t own = std::min<int64_t>(s.first.block_n, kept);
+  add(MemoryLevel::kShared, own);
+  add(MemoryLevel::kDsm, kept - own);
+  if (s.slab_columns > 0) add(MemoryLevel::kL2, p.n - kept);
+  return split;
+}
+
+std::string IntermediateText(const FfnProblem& p, const Schedule& s) {
+  const LevelBytes split = IntermediateSplit(p, s);
+  std::vector<std::string> parts;
+  for (size_t level = 0; level < kMemoryLevels; level++) {
+    if (split[level] > 0) {
+      parts.push_back(
+          absl::StrCat(SizeText(split[level]), " ", NameOf(static_cast<MemoryLevel>(level))));
+    }
+  }
+  if (parts.empty()) return "";
+  return absl::StrCat("C of ", s.clusters_n > 1 ? "a range of " : "",
+                      "an M tile: ", absl::StrJoin(parts, " + "));
+}
+
+absl::string_view NameOf(MemoryLevel level) {
+  constexpr absl::string_view kNames[] = {"registers", "shared memory", "DSM", "L2",
+                                          "global memory"};
+  const auto index = static_cast<size_t>(level);
+  return index < kMemoryLevels ? kNames[index] : "invalid";
+}
+
+}  // namespace sinter

@@ -1,0 +1,64 @@
+// gemm_chain m<=128 n=768 k=768 l=768 act=relu layout=oi dtype=bf16
+// task-list bm128 wg2x1 bk128 st3 cl2 share-rows grid48 first 24/1 second 32/2
+#include "kernels/chain_tasks.cuh"
+
+namespace sinter {
+
+template <>
+struct Wgmma<24, BFloat16, false> {
+  static SINTER_DEVICE void mma(float (&d)[12], u64 a, u64 b, u32 accumulate) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %14, 0;"
+        "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11}, %12, %13, p, 1, 1, 0, 0;}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+
+template <>
+struct Wgmma<32, BFloat16, false> {
+  static SINTER_DEVICE void mma(float (&d)[16], u64 a, u64 b, u32 accumulate) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %18, 0;"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, 0, 0;}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+
+struct Config {
+  using Element = BFloat16;
+  using Activation = Relu;
+  static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
+  static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
+  static constexpr int kSharers = 2;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
+  using First = Product<Config, 1, 768, 768, 24, 1, 1, 2>;
+  using Second = Product<Config, 1, 768, 768, 32, 2>;
+};
+static_assert(ChainTasksTypes<Config>::Layout::kBytes == 141312, "the plan and the device library agree on shared memory");
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+sinter_task_list(const __grid_constant__ TensorMap rows,
+    const __grid_constant__ TensorMap weights,
+    const __grid_constant__ TensorMap exchange_rows,
+    const __grid_constant__ TensorMap weights2,
+    u16* out,
+    u16* exchange,
+    u32* workspace,
+    int m) {
+  Arguments args = {};
+  args.rows = &rows;
+  args.weights = &weights;
+  args.exchange_rows = &exchange_rows;
+  args.weights2 = &weights2;
+  args.out = out;
+  args.exchange = exchange;
+  args.workspace = workspace;
+  args.out_stride = 768;
+  args.m = m;
+  chain_tasks<Config>(args);
+}
+
+}  // namespace sinter

@@ -1,0 +1,72 @@
+// gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
+// task-list bm128 wg2x1 bk128 st3 cl2 share-rows grid48 first 48/1 second 32/2
+#include "kernels/chain_tasks.cuh"
+
+namespace sinter {
+
+template <>
+struct Wgmma<32, BFloat16, false> {
+  static SINTER_DEVICE void mma(float (&d)[16], u64 a, u64 b, u32 accumulate) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %18, 0;"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, 0, 0;}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+
+template <>
+struct Wgmma<96, BFloat16, false> {
+  static SINTER_DEVICE void mma(float (&d)[48], u64 a, u64 b, u32 accumulate) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %50, 0;"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47}, %48, %49, p, 1, 1, 0, 0;}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+
+struct Config {
+  using Element = BFloat16;
+  using Activation = Silu;
+  static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
+  static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
+  static constexpr int kSharers = 2;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
+  using First = Product<Config, 2, 3072, 1024, 48, 1, 1, 2>;
+  using Second = Product<Config, 1, 1024, 3072, 32, 2>;
+};
+static_assert(ChainTasksTypes<Config>::Layout::kBytes == 190464, "the plan and the device library agree on shared memory");
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+sinter_task_list(const __grid_constant__ TensorMap rows,
+    const __grid_constant__ TensorMap weights,
+    const __grid_constant__ TensorMap weights_up,
+    const __grid_constant__ TensorMap exchange_rows,
+    const __grid_constant__ TensorMap weights2,
+    const float* factor,
+    const u16* factor2,
+    u16* out,
+    u16* exchange,
+    u32* workspace,
+    int m) {
+  Arguments args = {};
+  args.rows = &rows;
+  args.weights = &weights;
+  args.weights_up = &weights_up;
+  args.exchange_rows = &exchange_rows;
+  args.weights2 = &weights2;
+  args.factor = factor;
+  args.factor2 = factor2;
+  args.out = out;
+  args.exchange = exchange;
+  args.workspace = workspace;
+  args.scale = 0x1p-3f;
+  args.scale2 = 0x1p+0f;
+  args.out_stride = 1024;
+  args.m = m;
+  chain_tasks<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
+}
+
+}  // namespace sinter
