@@ -109,7 +109,8 @@ absl::StatusOr<GeneratedKernel> GenerateStitch(const KernelSpec& spec) {
   if (spec.stitch == nullptr) return absl::InvalidArgumentError("a stitch kernel has no body");
   GeneratedKernel kernel;
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                          MakeStitchProgram(spec.stitch->body, spec.stitch->schedule.owner));
+                          MakeStitchProgram(spec.stitch->body, spec.stitch->schedule.owner,
+                                            spec.stitch->schedule.handed));
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, StitchRecipe(spec, program));
   kernel.request.name = absl::StrCat(kStitchEntry, ".cu");
   kernel.request.most_spill_bytes = kMostStitchSpills;

@@ -45,7 +45,7 @@ bool MixesRows(const Plan& plan) {
     if (kernel.spec.stitch == nullptr) continue;
     const StitchSpec& stitch = *kernel.spec.stitch;
     const absl::StatusOr<StitchProgram> program =
-        MakeStitchProgram(stitch.body, stitch.schedule.owner);
+        MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
     if (program.ok() && program->units_symbolic && program->phases.size() > 1) return true;
   }
   return false;

@@ -37,12 +37,21 @@ struct TensorPicture {
   int kernel = -1;  // that wrote what is read; -1: an input of the chain
 };
 
+// A value that threads hand over through shared memory.
+struct HandPicture {
+  std::string value;   // "%4 exp": an op of the kernel; or what is drawn with none
+  int64_t bytes = 0;   // of one unit
+  int64_t offset = 0;  // in the share of a unit's threads: its slot
+  int instead = -1;    // of the kernel's hands: whose slot it takes, that is dead by then
+};
+
 struct KernelFusion {
   std::vector<OpPicture> ops;  // of a stitch kernel: what is not a view, in order
   std::vector<TensorPicture> reads, writes;
   // What no hand-over connects, packed into one kernel: groups of parts that are alike but for
   // extents, each part its ops.
   std::vector<std::vector<std::vector<int>>> parts;
+  std::vector<HandPicture> hands;
   std::array<int, kCompositions> edges = {};  // fused edges by composition
   int64_t border_bytes = 0;
   int64_t saved_bytes = 0;  // that one kernel for each op would move beside that
@@ -84,7 +93,8 @@ std::string KernelFusionText(const KernelFusion& fusion);
 std::string ApartText(const FusionPicture& picture);
 
 // {"saved_bytes", "equal_kernels", "kernels": [{"ops", "reads", "writes", "parts", "edges",
-// "border_bytes", "saved_bytes"}], "not_fused": [{"from", "to", "bytes", "why"}]}.
+// "border_bytes", "saved_bytes", where there are any "hands"}], "not_fused": [{"from", "to",
+// "bytes", "why"}]}.
 std::string FusionJson(const FusionPicture& picture);
 
 // One kernel's graph of ops, below one another by depth; returns the height taken.

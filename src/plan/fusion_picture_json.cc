@@ -43,13 +43,20 @@ Json KernelJson(const KernelFusion& fusion) {
   for (int i = 0; i < kCompositions; ++i) {
     edges[Str(NameOf(Composition(i)))] = fusion.edges[static_cast<size_t>(i)];
   }
-  return {{"ops", ops},
-          {"reads", TensorsJson(fusion.reads, true)},
-          {"writes", TensorsJson(fusion.writes, false)},
-          {"parts", parts},
-          {"edges", edges},
-          {"border_bytes", fusion.border_bytes},
-          {"saved_bytes", fusion.saved_bytes}};
+  Json json = {{"ops", ops},
+               {"reads", TensorsJson(fusion.reads, true)},
+               {"writes", TensorsJson(fusion.writes, false)},
+               {"parts", parts},
+               {"edges", edges},
+               {"border_bytes", fusion.border_bytes},
+               {"saved_bytes", fusion.saved_bytes}};
+  for (const HandPicture& hand : fusion.hands) {
+    json["hands"].push_back({{"value", hand.value},
+                             {"bytes", hand.bytes},
+                             {"offset", hand.offset},
+                             {"instead", hand.instead}});
+  }
+  return json;
 }
 
 }  // namespace

@@ -45,6 +45,21 @@ std::string EdgesText(const KernelFusion& fusion) {
   return counts.empty() ? "no fused edges" : "fused edges: " + absl::StrJoin(counts, ", ");
 }
 
+std::string HandsText(const KernelFusion& fusion) {
+  std::vector<std::string> lines;
+  for (const HandPicture& hand : fusion.hands) {
+    std::string line = absl::StrCat(hand.value, ", ", Bytes(hand.bytes), " at ", hand.offset);
+    if (hand.instead >= 0) {
+      absl::StrAppend(&line, ", in the slot of ",
+                      fusion.hands[static_cast<size_t>(hand.instead)].value);
+    }
+    lines.push_back(std::move(line));
+  }
+  if (lines.empty()) return "";
+  return absl::StrCat("  handed     in shared memory, of a unit: ", absl::StrJoin(lines, "; "),
+                      "\n");
+}
+
 std::string PartText(const KernelFusion& fusion, const std::vector<std::vector<int>>& alike) {
   std::string text;
   if (fusion.PartCount() > 1) {
@@ -76,11 +91,11 @@ std::string Indented(absl::string_view text, size_t indent) {
 std::string KernelFusionText(const KernelFusion& fusion) {
   if (fusion.ops.empty()) return "";
   const int parts = fusion.PartCount();
-  std::string text =
-      absl::StrCat("  fused      ", fusion.ops.size(), fusion.ops.size() == 1 ? " op" : " ops",
-                   parts > 1 ? " in " : "", parts > 1 ? absl::StrCat(parts, " packed parts") : "",
-                   "; ", EdgesText(fusion), "\n  bytes      ", Bytes(fusion.border_bytes),
-                   " at the border, ", Bytes(fusion.saved_bytes), " saved by fusion\n");
+  std::string text = absl::StrCat(
+      "  fused      ", fusion.ops.size(), fusion.ops.size() == 1 ? " op" : " ops",
+      parts > 1 ? " in " : "", parts > 1 ? absl::StrCat(parts, " packed parts") : "", "; ",
+      EdgesText(fusion), "\n  bytes      ", Bytes(fusion.border_bytes), " at the border, ",
+      Bytes(fusion.saved_bytes), " saved by fusion\n", HandsText(fusion));
   for (const auto& alike : fusion.parts) text += PartText(fusion, alike);
   return text;
 }

@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/hand_over.h"
 #include "src/plan/stitch/segment.h"
 
 namespace sinter {
@@ -124,6 +125,8 @@ absl::StatusOr<Emitted> StitchEmitter::PullOperand(ValueId id, const Position& a
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
+  const auto handed = handed_.find(id);
+  if (handed != handed_.end()) return Handed(id, at, handed->second);
   const Op& op = body_.op(id);
   switch (op.kind) {
     case OpKind::kInput:
@@ -400,6 +403,38 @@ absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
   Add(depth, absl::StrCat("const auto ", name, " = load_pack<", ElementTypeName(op.type.dtype),
                           ", ", width_, ">(", results.first, " + ", where, ");"));
   return Emitted{name, true, depth, MovesWithUnit(index)};
+}
+
+absl::StatusOr<Index> StitchEmitter::HandedAddress(ValueId id, const Position& at,
+                                                   const HandedResult& result) {
+  const Op& op = body_.op(id);
+  const auto place = PlaceInUnit(program_, op.type.dims, at, unit_, space_);
+  if (!place.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (", NameOf(op), "): handed over and read by other units"));
+  }
+  Index address;
+  for (size_t i = 0; i < place->size(); ++i) {
+    address = address.Plus((*place)[i].Times(result.strides[i]));
+  }
+  return space_.Canonical(address);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Handed(ValueId id, const Position& at,
+                                              const HandedResult& result) {
+  SINTER_ASSIGN_OR_RETURN(const Index address, HandedAddress(id, at, result));
+  const char* word = WordName(body_.op(id).type.dtype);
+  const Along along = AlongVector(space_, address, element_, width_);
+  const int depth = std::max(kUnitDepth, LoadDepth(address));
+  const std::string where = IndexText(space_, address, element_, along == Along::kScattered);
+  if (along != Along::kNext) {
+    return Declare(word, absl::StrCat(result.element, "::word(", result.first, "[", where, "])"),
+                   along == Along::kScattered, depth, true);
+  }
+  const std::string name = NewName("p");
+  Add(depth, absl::StrCat("const auto ", name, " = load_pack<", result.element, ", ", width_, ">(",
+                          result.first, " + ", where, ");"));
+  return Emitted{name, true, depth, true};
 }
 
 }  // namespace sinter

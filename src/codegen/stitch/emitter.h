@@ -33,6 +33,13 @@ struct ColumnResults {
   bool shared = false;  // in the block's shared memory; else in L2, where other blocks wrote them
 };
 
+// Where a value that a unit's threads hand over lies.
+struct HandedResult {
+  std::string element;           // "ElementF32"
+  std::string first;             // a pointer
+  std::vector<int64_t> strides;  // of its axes behind the unit's
+};
+
 // What outlives a pass through a unit's elements, by the name that holds it for every turn `j` of
 // the unit's threads: packs read from memory, values computed in the first pass that needs them.
 struct Kept {
@@ -76,14 +83,17 @@ class StitchEmitter {
 
   // A result of an earlier pass or phase.
   void SetRow(ValueId row, const std::string& name) { rows_[row] = name; }
+  // What belongs to a unit.
   void ForgetRows() {
     rows_.clear();
     segments_.clear();
+    handed_.clear();
   }
   // Of the segments that loop `element` walks: `name[j]` in turn j.
   void SetSegment(ValueId id, IndexVar element, const std::string& name) {
     segments_[{id, element}] = name;
   }
+  void SetHanded(ValueId id, const HandedResult& result) { handed_[id] = result; }
   void SetColumn(ValueId column, const ColumnResults& results) { columns_[column] = results; }
 
   // Element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
@@ -91,6 +101,8 @@ class StitchEmitter {
   // The operand of reduction `id` at the place that the pass stands at.
   absl::StatusOr<Emitted> PullOperand(ValueId id, const Position& at);
 
+  // Where element `at` of a handed-over value lies; the element is of the unit.
+  absl::StatusOr<Index> HandedAddress(ValueId id, const Position& at, const HandedResult& result);
   // Where element `at` of a tensor with `strides` lies.
   Index Address(const Position& at, const std::vector<Stride>& strides);
   std::string NewName(const char* prefix);
@@ -127,6 +139,7 @@ class StitchEmitter {
   void OpenSerialLoop(const std::string& counter, int64_t count, int lanes,
                       const std::string& inside);
   absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Handed(ValueId id, const Position& at, const HandedResult& result);
   void NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key);
 
   const Chain& body_;
@@ -140,6 +153,7 @@ class StitchEmitter {
   std::vector<Scope> scopes_;
   std::map<ValueId, std::string> rows_;
   std::map<ValueId, ColumnResults> columns_;
+  std::map<ValueId, HandedResult> handed_;  // by earlier passes of the unit
   std::map<std::pair<ValueId, IndexVar>, std::string> segments_;
   Kept kept_;
   std::set<ElementKey> computed_;  // of kept_.values: an earlier pass has filled them

@@ -130,6 +130,8 @@ absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
       return Column(root, at);
     case StitchRoot::kSegment:
       return Segment(root, at);
+    case StitchRoot::kHand:
+      return Hand(root, at);
   }
   return absl::OkStatus();
 }
@@ -215,6 +217,28 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
     emitter_.Add(absl::StrCat(name, "[j] *= ", FloatText(1.0 / count), ";"));
   }
   emitter_.SetSegment(root.value, emitter_.element(), name);
+  return absl::OkStatus();
+}
+
+// Also of units that are not live: their threads read it back.
+absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
+  const HandedResult to = hands_.ResultOf(phase_, root.value);
+  SINTER_ASSIGN_OR_RETURN(const Index address, emitter_.HandedAddress(root.value, at, to));
+  const int width = emitter_.width();
+  const bool next =
+      AlongVector(emitter_.space(), address, emitter_.element(), width) == Along::kNext;
+  const std::string where = IndexText(emitter_.space(), address, emitter_.element(), !next);
+  const std::string words = emitter_.NewName("w");
+  const char* word = WordName(spec_.body.op(root.value).type.dtype);
+  emitter_.Add(absl::StrCat(word, " ", words, "[", width, "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  emitter_.Add(absl::StrCat(
+      split_ == 1 ? "" : absl::StrCat("if (static_cast<int>(threadIdx.x) % ", split_, " == 0) "),
+      next ? absl::Substitute("store_pack<$0, $1>($2 + $3, $4);", to.element, width, to.first,
+                              where, words)
+           : absl::Substitute("$0$1[$2] = $3::stored($4[e]);", emitter_.EachText(), to.first, where,
+                              to.element, words)));
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "src/codegen/stitch/emitter.h"
+#include "src/codegen/stitch/hand_text.h"
 #include "src/plan/stitch/spec.h"
 
 namespace sinter {
@@ -32,8 +33,10 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& schedul
 
 class PassWriter {
  public:
-  PassWriter(const StitchSpec& spec, const StitchProgram& program, StitchEmitter& emitter)
-      : spec_(spec), program_(program), emitter_(emitter) {}
+  // `hands` and the phase's number: for what its roots hand over.
+  PassWriter(const StitchSpec& spec, const StitchProgram& program, StitchEmitter& emitter,
+             const HandText& hands, size_t phase)
+      : spec_(spec), program_(program), emitter_(emitter), hands_(hands), phase_(phase) {}
 
   // Appends the pass to the unit's scope and makes its row reductions known to later passes.
   absl::Status Write(const StitchLoop& loop, const PassShape& shape, IndexVar element, int number);
@@ -47,6 +50,7 @@ class PassWriter {
   absl::Status Column(const StitchRoot& root, const Position& at);
   absl::Status Moments(const StitchRoot& root, const Position& at);
   absl::Status Segment(const StitchRoot& root, const Position& at);
+  absl::Status Hand(const StitchRoot& root, const Position& at);
   // Of what one thread does for an element: the first of the lanes that share it, of a live unit.
   std::string Once() const;
   void JoinRows(const StitchLoop& loop);
@@ -54,6 +58,8 @@ class PassWriter {
   const StitchSpec& spec_;
   const StitchProgram& program_;
   StitchEmitter& emitter_;
+  const HandText& hands_;
+  const size_t phase_;
   int split_ = 1;  // of the pass
 };
 

@@ -28,6 +28,7 @@ PhaseWriter::PhaseWriter(const StitchSpec& spec, const StitchProgram& program)
       program_(program),
       emitter_(spec.body, program),
       columns_(spec, program),
+      hands_(spec, program),
       keep_(spec, program, loops_, emitter_) {}
 
 absl::StatusOr<std::string> PhaseWriter::Write() {
@@ -81,15 +82,20 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   emitter_.OpenScope();
   keep_.Preload(kept, false, number);
   absl::Status status;
-  for (const StitchLoop& loop : phase.loops) {
-    if (!status.ok()) break;
+  for (size_t i = 0; i < phase.loops.size() && status.ok(); ++i) {
+    const StitchLoop& loop = phase.loops[i];
     const PassShape shape = ShapeOf(spec_.body, s, loop, false);
-    PassWriter writer(spec_, program_, emitter_);
+    const std::string meet = hands_.Meet(number, i);
+    if (!meet.empty()) emitter_.Add(meet);
+    PassWriter writer(spec_, program_, emitter_, hands_, number);
     status.Update(writer.Write(loop, shape, loops_.Of(shape, emitter_.space()), passes_++));
+    hands_.Publish(number, i, emitter_);
   }
   const std::string inside = emitter_.CloseScope();
+  emitter_.ForgetRows();  // flat loops have no unit
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
+  emitter_.Append(hands_.Declarations(number));
   emitter_.Append(AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, inside));
   return absl::OkStatus();
 }
@@ -102,7 +108,7 @@ absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
   emitter_.SetKept(kept);
   emitter_.OpenScope();
   keep_.Preload(kept, true, 0);
-  PassWriter writer(spec_, program_, emitter_);
+  PassWriter writer(spec_, program_, emitter_, hands_, 0);
   const absl::Status status = writer.Write(loop, shape, element, passes_++);
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);

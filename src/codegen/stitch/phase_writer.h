@@ -10,6 +10,7 @@
 #include "src/codegen/stitch/column_text.h"
 #include "src/codegen/stitch/element_loops.h"
 #include "src/codegen/stitch/emitter.h"
+#include "src/codegen/stitch/hand_text.h"
 #include "src/codegen/stitch/keep_text.h"
 #include "src/plan/stitch/spec.h"
 
@@ -35,6 +36,7 @@ class PhaseWriter {
   const StitchProgram& program_;
   StitchEmitter emitter_;
   const ColumnText columns_;
+  const HandText hands_;
   ElementLoops loops_;
   KeepText keep_;
   std::vector<Used> uses_;

@@ -65,6 +65,14 @@ struct UnitGroup {
       named_barrier(1 + threadIdx.x / kThreads, kThreads);
   }
 
+  // What any thread of the group has left in shared memory is there for all of them.
+  static SINTER_DEVICE void share() {
+    if constexpr (kThreads > 32)
+      meet();
+    else if constexpr (kThreads > 1)
+      __syncwarp();
+  }
+
   // Every thread of the group holds the joined results afterwards, bit for bit the same ones.
   template <class... Parts>
   SINTER_DEVICE void reduce(Parts... parts) {

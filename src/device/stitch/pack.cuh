@@ -86,6 +86,12 @@ SINTER_DEVICE Pack<Element, kCount> take_pack(const unsigned char* places, int p
       places + place * static_cast<int>(sizeof(Pack<Element, kCount>))));
 }
 
+// Where a unit's threads hand a value over to one another, in their share of shared memory.
+template <class Element>
+SINTER_DEVICE typename Element::Stored* handed_at(unsigned char* place) {
+  return reinterpret_cast<typename Element::Stored*>(place);
+}
+
 template <class Element, int kCount>
 SINTER_DEVICE void store_pack(typename Element::Stored* p,
                               const typename Element::Word (&words)[kCount]) {

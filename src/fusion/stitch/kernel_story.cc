@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/fusion/stitch/stitch_graph.h"
+#include "src/plan/stitch/slots.h"
 
 namespace sinter {
 namespace {
@@ -28,6 +29,7 @@ class Teller {
          KernelFusion* out)
       : spec_(spec),
         graph_(graph),
+        program_(program),
         compositions_(CompositionsOf(spec.body, program, spec.schedule)),
         out_(*out) {}
 
@@ -36,6 +38,7 @@ class Teller {
     AddWrites();
     AddSharedInputs();
     AddParts();
+    AddHands();
   }
 
  private:
@@ -108,6 +111,31 @@ class Teller {
     }
   }
 
+  // Of all phases, in the order in which they are left.
+  void AddHands() {
+    if (program_.handed.empty()) return;
+    const HandLayout layout = LayOutHands(spec_.body, program_, spec_.schedule);
+    for (size_t phase = 0; phase < layout.phases.size(); ++phase) {
+      const size_t first = out_.hands.size();
+      std::map<int, int> latest;  // of each slot
+      for (size_t i = 0; i < layout.phases[phase].size(); ++i) {
+        const HandPlace& place = layout.phases[phase][i];
+        const int slot = program_.phases[phase].hands[i].slot;
+        const auto old = latest.find(slot);
+        out_.hands.push_back({NameOfHanded(place.value), place.bytes, place.offset,
+                              old == latest.end() ? -1 : old->second});
+        latest[slot] = static_cast<int>(first + i);
+      }
+    }
+  }
+
+  std::string NameOfHanded(ValueId id) const {
+    const Op& op = spec_.body.op(id);
+    const int vertex = graph_.VertexOf(id);
+    if (op.input >= 0) return out_.reads[static_cast<size_t>(op.input)].place;
+    return vertex < 0 ? LabelOf(op) : absl::StrCat("%", vertex, " ", LabelOf(op));
+  }
+
   // What parts that are alike have in common: ops and hand-overs, not extents.
   std::string ShapeOf(const std::vector<int>& ops) {
     std::string shape;
@@ -125,6 +153,7 @@ class Teller {
 
   const StitchSpec& spec_;
   const StitchGraph& graph_;
+  const StitchProgram& program_;
   const std::vector<Composition> compositions_;
   KernelFusion& out_;
   std::map<int, int64_t> input_bytes_;  // that ops of their own would read, by input
@@ -149,7 +178,8 @@ KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors) {
   }
   const StitchSpec* spec = plan.kernels[static_cast<size_t>(kernel)].spec.stitch.get();
   if (spec == nullptr) return fusion;
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(spec->body, spec->schedule.owner);
+  const absl::StatusOr<StitchProgram> program =
+      MakeStitchProgram(spec->body, spec->schedule.owner, spec->schedule.handed);
   StitchGraphOptions options;
   options.contract = false;
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec->body, plan.bucket, {}, options);

@@ -22,6 +22,8 @@ Composition OfRoot(const StitchRoot& root, const StitchSchedule& schedule) {
       return OfUnits(schedule);
     case StitchRoot::kSegment:
       return Composition::kWarp;
+    case StitchRoot::kHand:
+      return Composition::kBlock;
     default:
       return Composition::kGrid;
   }
@@ -45,7 +47,7 @@ void MarkLoop(const Chain& body, const StitchProgram& program, const StitchSched
   for (const StitchRoot& root : loop.roots) {
     const bool stored = root.kind == StitchRoot::kStore;
     if (LoopSplit(schedule, loop) > 1) {
-      MarkShared(body, program, stored ? root.value : body.op(root.value).operands[0], list, seen);
+      MarkShared(body, program, WalkedValue(body, root), list, seen);
     }
     if (stored) continue;
     list[static_cast<size_t>(root.value)] = OfRoot(root, schedule);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/plan/stitch/hand_over.h"
 
 namespace sinter {
 namespace {
@@ -40,14 +41,14 @@ class Reader {
   // Every store asks it of every root: each is followed once. Valid as long as the reader.
   absl::StatusOr<const Reads*> ReadsOf(const StitchRoot& root, bool flat) {
     const auto [known, fresh] =
-        known_.try_emplace({flat, root.kind == StitchRoot::kStore, root.value});
+        known_.try_emplace({flat, WalkedValue(body_, root) == root.value, root.value});
     if (!fresh) return &known->second;
     SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
     reads_.clear();
     seen_.clear();
-    flat_ = flat;
-    const Op& op = body_.op(root.value);
-    Visit(root.kind == StitchRoot::kStore ? root.value : op.operands[0], at);
+    const int64_t elements = ElementsInUnit(program_, DimsOfRoot(body_, root));
+    loop_ = {flat ? -1 : unit_, element_, elements};
+    Visit(WalkedValue(body_, root), at);
     known->second = std::move(reads_);
     return &known->second;
   }
@@ -55,6 +56,7 @@ class Reader {
  private:
   void Visit(ValueId id, const Position& at) {
     if (!seen_.insert({id, at}).second) return;
+    if (ReadOfHanded(body_, program_, id, at, loop_, space_) == HandRead::kTaken) return;
     const Op& op = body_.op(id);
     switch (op.kind) {
       case OpKind::kInput:
@@ -97,7 +99,7 @@ class Reader {
   void VisitReduce(ValueId id, const Op& op, const Position& at) {
     const ReduceUse use = program_.uses[static_cast<size_t>(id)];
     if (use == ReduceUse::kColumn) return;
-    if (use == ReduceUse::kRow && !flat_ && IsOfUnit(op, at, unit_, space_)) return;
+    if (use == ReduceUse::kRow && loop_.unit >= 0 && IsOfUnit(op, at, unit_, space_)) return;
     std::vector<int64_t> extents;
     const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
     for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
@@ -109,9 +111,9 @@ class Reader {
   const StitchProgram& program_;
   IndexSpace space_;
   const IndexVar unit_, element_;
-  bool flat_ = false;
+  RootLoop loop_;
   Reads reads_;
-  std::map<std::tuple<bool, bool, ValueId>, Reads> known_;  // by flat, whether stored, value
+  std::map<std::tuple<bool, bool, ValueId>, Reads> known_;  // by flat, whether walked, value
   std::set<std::pair<ValueId, Position>> seen_;
 };
 

@@ -104,6 +104,20 @@ bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
   return false;
 }
 
+int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const {
+  int64_t value = index.offset();
+  for (const auto& [v, factor] : index.terms()) {
+    const Var& var = vars_[v];
+    if (var.kind == Var::kLoop) {
+      value += v == loop ? factor * at : 0;
+      continue;
+    }
+    const int64_t of = ValueAt(var.of, loop, at);
+    value += factor * (var.kind == Var::kQuotient ? of / var.divisor : of % var.divisor);
+  }
+  return value;
+}
+
 // Terms that the divisor divides leave the division, and so much of the offset that what stays is
 // not negative; it is exact when it is below the divisor. The index itself is not negative.
 IndexSpace::Split IndexSpace::SplitBy(const Index& index, int64_t divisor) {

@@ -67,6 +67,8 @@ class IndexSpace {
   // The deepest loop that changes it; 0 for a constant.
   int Depth(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
+  // Of a canonical index, where `loop` stands at `at` and every other loop at 0.
+  int64_t ValueAt(const Index& index, IndexVar loop, int64_t at) const;
 
  private:
   struct BoxDims {

@@ -7,19 +7,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/plan/stitch/hand_over.h"
 #include "src/plan/stitch/in_place.h"
 #include "src/plan/stitch/moments.h"
+#include "src/plan/stitch/needs.h"
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/serial.h"
+#include "src/plan/stitch/slots.h"
 
 namespace sinter {
 namespace {
 
 constexpr int kMostPhases = 4;
-
-absl::Status Refuse(ValueId id, const Op& op, absl::string_view why) {
-  return absl::FailedPreconditionError(absl::StrCat("op ", id, " (", NameOf(op), "): ", why));
-}
 
 bool Contains(const std::vector<int32_t>& axes, size_t axis) {
   return std::find(axes.begin(), axes.end(), static_cast<int32_t>(axis)) != axes.end();
@@ -68,12 +67,12 @@ absl::Status CheckRows(const Chain& body) {
     const Op& op = body.op(static_cast<ValueId>(id));
     for (size_t i = 1; i < op.type.dims.size(); ++i) {
       if (!op.type.dims[i].symbolic) continue;
-      return Refuse(static_cast<ValueId>(id), op,
-                    absl::StrCat("axis ", i, " is M, only axis 0 may be"));
+      return RefuseOp(static_cast<ValueId>(id), op,
+                      absl::StrCat("axis ", i, " is M, only axis 0 may be"));
     }
     for (const Stride& stride : op.strides) {
       if (stride.m_power == 0) continue;
-      return Refuse(static_cast<ValueId>(id), op, "a stride depends on M");
+      return RefuseOp(static_cast<ValueId>(id), op, "a stride depends on M");
     }
   }
   return absl::OkStatus();
@@ -93,110 +92,6 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
   return ReduceUse::kSerial;
 }
 
-// What a root reads of other sub-roots.
-struct Needs {
-  std::set<ValueId> rows;  // row reductions of the same unit
-  int phase = 0;           // the first in which all columns that it reads are there
-};
-
-// Follows a root to the inputs, through everything that is recomputed.
-class Walk {
- public:
-  Walk(const Chain& body, const StitchProgram& program, const std::map<ValueId, int>& column_phases,
-       IndexVar unit, IndexVar element, IndexSpace& space)
-      : body_(body),
-        program_(program),
-        columns_(column_phases),
-        unit_(unit),
-        element_(element),
-        space_(space) {}
-
-  absl::Status Visit(ValueId id, const Position& at) {
-    if (!seen_.insert({id, at}).second) return absl::OkStatus();
-    const Op& op = body_.op(id);
-    switch (op.kind) {
-      case OpKind::kInput:
-      case OpKind::kScalar:
-      case OpKind::kIota:
-        return absl::OkStatus();
-      case OpKind::kConcat:
-        return VisitConcat(op, at);
-      case OpKind::kReduce:
-        return VisitReduce(id, op, at);
-      case OpKind::kMatmul:
-        return VisitProduct(id, op, at);
-      default:
-        for (size_t i = 0; i < op.operands.size(); ++i) {
-          SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
-        }
-        return absl::OkStatus();
-    }
-  }
-
-  absl::Status VisitOperandOf(ValueId id, const Position& at) {
-    return Visit(body_.op(id).operands[0], at);
-  }
-
-  const Needs& needs() const { return needs_; }
-
- private:
-  absl::Status VisitConcat(const Op& op, const Position& at) {
-    int64_t start = 0;
-    for (ValueId operand : op.operands) {
-      Position from = at;
-      from[static_cast<size_t>(op.axis)] = at[static_cast<size_t>(op.axis)].Plus(-start);
-      SINTER_RETURN_IF_ERROR(Visit(operand, from));
-      start += body_.op(operand).type.dims[static_cast<size_t>(op.axis)].value;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status VisitProduct(ValueId id, const Op& op, const Position& at) {
-    if (!IsFineGrained(body_, op)) return Refuse(id, op, "products have kernels of their own");
-    const Index k = Index::Of(space_.AddLoop("k", ReducedElements(body_, op), 3));
-    for (size_t i = 0; i < op.operands.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullFactor(body_, op, i, at, k)));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status VisitReduce(ValueId id, const Op& op, const Position& at) {
-    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
-    if (use == ReduceUse::kColumn) {
-      needs_.phase = std::max(needs_.phase, columns_.at(id) + 1);
-      return absl::OkStatus();
-    }
-    if (use == ReduceUse::kRow && unit_ >= 0 && IsOfUnit(op, at, unit_, space_)) {
-      needs_.rows.insert(id);
-      return absl::OkStatus();
-    }
-    if (use == ReduceUse::kSegment && unit_ >= 0 &&
-        IsOfSegment(body_, program_, op, at, unit_, element_, space_)) {
-      needs_.rows.insert(id);
-      return absl::OkStatus();
-    }
-    const int64_t count = ReducedElements(body_, op);
-    if (count == 0 || count > kMostSerial) {
-      return Refuse(id, op,
-                    use == ReduceUse::kRow ? "is read by other units than its own"
-                                           : "is too long for one thread and not over whole rows");
-    }
-    std::vector<int64_t> extents;
-    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-    for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-    const IndexVar loop = space_.AddLoop("k", count, 3);
-    return Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
-  }
-
-  const Chain& body_;
-  const StitchProgram& program_;
-  const std::map<ValueId, int>& columns_;
-  const IndexVar unit_, element_;
-  IndexSpace& space_;
-  std::set<std::pair<ValueId, Position>> seen_;
-  Needs needs_;
-};
-
 // Makes the phases of a program whose owner and uses are known.
 class Builder {
  public:
@@ -207,6 +102,7 @@ class Builder {
 
   absl::Status Run() {
     SINTER_RETURN_IF_ERROR(FindNeeds());
+    SINTER_RETURN_IF_ERROR(CheckHanded());
     int phases = 1;
     for (const auto& [id, phase] : column_phases_) phases = std::max(phases, phase + 1);
     for (const int phase : store_phases_) phases = std::max(phases, phase + 1);
@@ -220,7 +116,13 @@ class Builder {
   }
 
  private:
-  static StitchRoot::Kind KindOf(ReduceUse use) {
+  bool IsHanded(ValueId id) const {
+    return std::binary_search(program_.handed.begin(), program_.handed.end(), id);
+  }
+
+  StitchRoot::Kind KindOf(ValueId id) const {
+    if (IsHanded(id)) return StitchRoot::kHand;
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
     if (use == ReduceUse::kColumn) return StitchRoot::kColumn;
     return use == ReduceUse::kRow ? StitchRoot::kRow : StitchRoot::kSegment;
   }
@@ -229,8 +131,10 @@ class Builder {
   absl::Status FindNeeds() {
     for (size_t id = 0; id < body_.ops().size(); ++id) {
       const ReduceUse use = program_.uses[id];
-      if (use == ReduceUse::kNone || use == ReduceUse::kSerial) continue;
-      const StitchRoot root{KindOf(use), static_cast<ValueId>(id), -1};
+      const auto value = static_cast<ValueId>(id);
+      const bool alone = use == ReduceUse::kNone || use == ReduceUse::kSerial;
+      if (alone && !IsHanded(value)) continue;
+      const StitchRoot root{KindOf(value), value, -1};
       if (FindMean(root)) continue;
       // A reduction that no unit can hold may still be done serially where it is read.
       absl::StatusOr<Needs> needs = NeedsOf(root, true);
@@ -246,6 +150,18 @@ class Builder {
       store_cut_.push_back(cut);
       store_phases_.push_back(PhaseOf(*needs));
       store_needs_.push_back(*std::move(needs));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whatever is handed over is taken by somebody.
+  absl::Status CheckHanded() const {
+    std::set<ValueId> taken;
+    for (const auto& [id, needs] : needs_) taken.insert(needs.subs.begin(), needs.subs.end());
+    for (const Needs& needs : store_needs_) taken.insert(needs.subs.begin(), needs.subs.end());
+    for (const ValueId id : program_.handed) {
+      if (taken.count(id) > 0) continue;
+      return RefuseOp(id, body_.op(id), "is handed over and read at no other element of its unit");
     }
     return absl::OkStatus();
   }
@@ -269,22 +185,20 @@ class Builder {
     } else {
       at = PositionIn(dims, element_, space_);
     }
-    Walk walk(body_, program_, column_phases_, cut ? unit_ : -1, element_, space_);
-    SINTER_RETURN_IF_ERROR(root.kind == StitchRoot::kStore ? walk.Visit(root.value, at)
-                                                           : walk.VisitOperandOf(root.value, at));
-    return walk.needs();
+    const RootLoop loop{cut ? unit_ : -1, element_, LoopOf(root, cut).elements};
+    return sinter::NeedsOf(body_, program_, root, at, loop, column_phases_, space_);
   }
 
   // The rows that a root reads may read columns in turn.
   int PhaseOf(const Needs& needs) const {
     int phase = needs.phase;
-    for (ValueId row : needs.rows) phase = std::max(phase, PhaseOf(needs_.at(row)));
+    for (ValueId row : needs.subs) phase = std::max(phase, PhaseOf(needs_.at(row)));
     return phase;
   }
 
   int LevelOf(const Needs& needs) const {
     int level = 0;
-    for (ValueId row : needs.rows) level = std::max(level, LevelOf(needs_.at(row)) + 1);
+    for (ValueId row : needs.subs) level = std::max(level, LevelOf(needs_.at(row)) + 1);
     return level;
   }
 
@@ -312,14 +226,15 @@ class Builder {
     for (StitchLoop& loop : loops) loop.segments = segments;
   }
 
-  // With the row reductions that it reads, each once a phase.
-  void AddRoot(int phase, const StitchRoot& root, const Needs& needs, bool cut,
-               std::set<ValueId>& rows) {
-    for (ValueId row : needs.rows) {
+  // With the sub-roots of its unit that it reads, each once a phase.
+  void AddRoot(int phase, StitchRoot root, const Needs& needs, bool cut, std::set<ValueId>& rows) {
+    for (ValueId row : needs.subs) {
       if (!rows.insert(row).second) continue;
-      const ReduceUse use = program_.uses[static_cast<size_t>(row)];
-      AddRoot(phase, {KindOf(use), row, -1}, needs_.at(row), true, rows);
+      AddRoot(phase, {KindOf(row), row, -1}, needs_.at(row), true, rows);
     }
+    std::set<ValueId> reads = needs.subs;
+    reads.insert(needs.own.begin(), needs.own.end());
+    root.reads.assign(reads.begin(), reads.end());
     StitchLoop loop = LoopOf(root, cut);
     loop.level = LevelOf(needs);
     StitchPhase& to = program_.phases[static_cast<size_t>(phase)];
@@ -415,9 +330,13 @@ Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& 
   return space.Box(element, extents);
 }
 
+ValueId WalkedValue(const Chain& body, const StitchRoot& root) {
+  const bool itself = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand;
+  return itself ? root.value : body.op(root.value).operands[0];
+}
+
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
-  const Op& op = body.op(root.value);
-  return root.kind == StitchRoot::kStore ? op.type.dims : body.op(op.operands[0]).type.dims;
+  return body.op(WalkedValue(body, root)).type.dims;
 }
 
 bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace& space) {
@@ -468,7 +387,28 @@ std::vector<ValueId> OwnerCandidates(const Chain& body) {
   return owners;
 }
 
-absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner) {
+namespace {
+
+absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
+                       StitchProgram& program) {
+  for (const ValueId id : handed) {
+    if (id < 0 || static_cast<size_t>(id) >= body.ops().size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value ", id, " is handed over and not there"));
+    }
+    if (!MayBeHanded(body, program, id)) {
+      return RefuseOp(id, body.op(id), "is no value that the threads of a unit hand over");
+    }
+  }
+  program.handed = handed;
+  std::sort(program.handed.begin(), program.handed.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
+                                                const std::vector<ValueId>& handed) {
   SINTER_RETURN_IF_ERROR(CheckRows(body));
   StitchProgram program;
   program.owner = owner;
@@ -480,16 +420,18 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
     const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
     const bool tail = ReducesTail(op, dims);
     if (!tail && !ReducesHead(op, dims)) {
-      return Refuse(owner, op, "reduces axes that are neither the last nor the first ones");
+      return RefuseOp(owner, op, "reduces axes that are neither the last nor the first ones");
     }
     const Span units = SpanOf(op, dims, !tail);
     program.units = units.elements;
     program.units_symbolic = units.symbolic;
   }
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
+  SINTER_RETURN_IF_ERROR(SetHanded(body, handed, program));
   SINTER_RETURN_IF_ERROR(Builder(body, program).Run());
   SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
   MarkSerial(body, program);
+  for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase);
   return program;
 }
 

@@ -1,5 +1,6 @@
 // StitchProgram: what one kernel computes, in which order, with what shared between which threads.
-// A function of the body and the owner alone; search costs it, codegen spells it out.
+// A function of the body, the owner and what is handed over alone; search costs it, codegen spells
+// it out.
 //
 // A unit is one index of the leading dims that the owner reduction keeps (or, over columns,
 // reduces). Sub-roots (FusionStitching 4.2) are results that leave a thread: outputs and
@@ -29,10 +30,11 @@ enum class ReduceUse : uint8_t {
 };
 
 struct StitchRoot {
-  enum Kind : uint8_t { kStore, kRow, kColumn, kSegment } kind = kStore;
-  ValueId value = -1;  // what is stored, or the reduction
+  enum Kind : uint8_t { kStore, kRow, kColumn, kSegment, kHand } kind = kStore;
+  ValueId value = -1;  // what is stored or handed over, or the reduction
   int output = -1;     // kStore: index of the body's output
   ValueId mean = -1;   // kColumn: made along with it, where it is the moment about it (moments.h)
+  std::vector<ValueId> reads = {};  // rows, segments, handed-over values of its unit, ascending
 };
 
 // Roots that are computed in one pass over as many elements.
@@ -45,14 +47,24 @@ struct StitchLoop {
   std::vector<StitchRoot> roots;
 };
 
+// A value that the threads of a unit hand over to one another (hand_over.h) in one phase.
+struct StitchHand {
+  ValueId value = -1;
+  size_t made = 0, last = 0;  // the loops that leave it and that take it last
+  int slot = 0;               // of the phase's shared memory: values take turns in one (slots.h)
+  bool turned = false;        // some reader's lanes step from row to row
+};
+
 struct StitchPhase {
   std::vector<StitchLoop> loops;  // over a unit's elements, ascending levels
   std::vector<StitchLoop> flat;   // over all elements, nothing shared
+  std::vector<StitchHand> hands;  // in the order of the loops that leave them
 };
 
 struct StitchProgram {
   ValueId owner = -1;
-  int64_t units = 1;  // times M when symbolic
+  std::vector<ValueId> handed;  // values of units, ascending
+  int64_t units = 1;            // times M when symbolic
   bool units_symbolic = false;
   std::vector<ReduceUse> uses;      // by op
   std::vector<StitchPhase> phases;  // a grid barrier between two
@@ -71,7 +83,8 @@ Position PositionIn(const UnitCut& cut, IndexVar unit, IndexVar element, IndexSp
 // Of a value counted as a whole.
 Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& space);
 
-// What a root's loop walks: the dims of a stored value, or of a reduction's operand.
+// What a root's loop walks: the stored or handed-over value, or a reduction's operand.
+ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
 
 // Whether element `at` of a row reduction is that of unit `unit`.
@@ -86,8 +99,10 @@ std::vector<bool> ExactOps(const Chain& body);
 // Reductions that may own the units, in the order of the body; -1 first: no units.
 std::vector<ValueId> OwnerCandidates(const Chain& body);
 
-// FAILED_PRECONDITION naming the op that cannot be computed so.
-absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner);
+// `handed`: values that units hand over, ascending. FAILED_PRECONDITION naming the op that cannot
+// be computed so.
+absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
+                                                const std::vector<ValueId>& handed = {});
 
 }  // namespace sinter
 

@@ -1,15 +1,18 @@
 #include "src/plan/stitch/schedule.h"
 
+#include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 3, kVersionWithHanded = 4;
 constexpr int kWarp = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
@@ -18,6 +21,7 @@ constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any chip of the a
 constexpr int kSharedAlignment = 16;
 constexpr int kMaxBlocksPerSm = 32;
 constexpr int kMaxGrid = 1 << 20;
+constexpr size_t kMaxHanded = 8;
 
 bool IsPowerOfTwo(int v) { return v > 0 && (v & (v - 1)) == 0; }
 
@@ -31,6 +35,21 @@ bool SharesUnits(const StitchSchedule& s) {
   return s.unit_threads % kWarp == 0 && s.block_threads % s.unit_threads == 0;
 }
 
+absl::Status CheckHanded(const StitchSchedule& s) {
+  if (s.handed.empty()) return absl::OkStatus();
+  const auto count = static_cast<int64_t>(s.handed.size());
+  if (s.handed.size() > kMaxHanded) return Bound("count of handed", count, "at most 8");
+  const bool ascending = std::adjacent_find(s.handed.begin(), s.handed.end(),
+                                            std::greater_equal<>()) == s.handed.end();
+  if (!ascending || s.handed.front() < 0) {
+    return Bound("handed", s.handed.front(), "values of the body, ascending");
+  }
+  if (s.owner < 0 || s.cluster > 1) {
+    return Bound("count of handed", count, "0 without units and where a cluster has one");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool StitchSchedule::operator==(const StitchSchedule& o) const {
@@ -39,13 +58,15 @@ bool StitchSchedule::operator==(const StitchSchedule& o) const {
 
 std::string StitchSchedule::Canonical() const {
   ByteWriter w;
-  w.U32(kVersion);
+  w.U32(handed.empty() ? kVersion : kVersionWithHanded);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
                     int64_t{vector}, int64_t{chunks}, int64_t{column_cluster}, int64_t{join_all},
                     int64_t{split}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
                     int64_t{hold_bytes}, int64_t{blocks_per_sm}, int64_t{grid}}) {
     w.I64(v);
   }
+  if (!handed.empty()) w.U32(static_cast<uint32_t>(handed.size()));
+  for (const int32_t id : handed) w.I64(id);
   return w.Take();
 }
 
@@ -62,6 +83,7 @@ std::string StitchSchedule::ToString() const {
   if (keep_values) absl::StrAppend(&text, "+values");
   if (keep_alike) absl::StrAppend(&text, "+alike");
   if (hold_bytes > 0) absl::StrAppend(&text, " hold ", hold_bytes);
+  if (!handed.empty()) absl::StrAppend(&text, " hand ", absl::StrJoin(handed, ","));
   return absl::StrCat(text, " x", blocks_per_sm, " grid ", grid);
 }
 
@@ -96,6 +118,7 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
   if (s.hold_bytes > 0 && (!s.keep_inputs || s.owner < 0)) {
     return Bound("hold_bytes", s.hold_bytes, "0 where a unit keeps no inputs");
   }
+  SINTER_RETURN_IF_ERROR(CheckHanded(s));
   if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
     return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
   }
@@ -108,7 +131,7 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
 absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
   const uint32_t version = r.U32();
-  if (version != kVersion) {
+  if (version != kVersion && version != kVersionWithHanded) {
     return absl::DataLossError(absl::StrCat("stitch schedule: version ", version));
   }
   StitchSchedule s;
@@ -125,6 +148,11 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   s.hold_bytes = static_cast<int>(r.I64());
   s.blocks_per_sm = static_cast<int>(r.I64());
   s.grid = static_cast<int>(r.I64());
+  const uint32_t handed = version == kVersionWithHanded ? r.U32() : 0;
+  if (handed > kMaxHanded) {
+    return absl::DataLossError(absl::StrCat("stitch schedule: ", handed, " values handed over"));
+  }
+  for (uint32_t i = 0; i < handed; ++i) s.handed.push_back(static_cast<int32_t>(r.I64()));
   SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));
   const absl::Status fits = CheckStitchFields(s);
   if (!fits.ok()) return absl::DataLossError(fits.message());

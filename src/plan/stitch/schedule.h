@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -33,8 +34,10 @@ struct StitchSchedule {
   bool keep_alike = false;   // what all units read alike stays in registers
   int hold_bytes = 0;        // of a block's shared memory, where what is kept and read by several
                              // phases waits for the next one: a multiple of 16
-  int blocks_per_sm = 1;     // that must fit: bounds the registers of a thread
-  int grid = 1;              // blocks of the launch, a multiple of LaunchCluster()
+  std::vector<int32_t> handed;  // values of units that their threads hand over through shared
+                                // memory (hand_over.h), ascending
+  int blocks_per_sm = 1;        // that must fit: bounds the registers of a thread
+  int grid = 1;                 // blocks of the launch, a multiple of LaunchCluster()
 
   bool operator==(const StitchSchedule& o) const;
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }

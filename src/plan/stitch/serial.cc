@@ -24,9 +24,7 @@ bool IsSerial(const Chain& body, const StitchProgram& program, const StitchLoop&
   std::set<ValueId> seen;
   for (const StitchRoot& root : loop.roots) {
     if (root.kind == StitchRoot::kColumn) return false;
-    const ValueId from =
-        root.kind == StitchRoot::kStore ? root.value : body.op(root.value).operands[0];
-    serial |= ReachesSerial(body, program, from, seen);
+    serial |= ReachesSerial(body, program, WalkedValue(body, root), seen);
   }
   return serial;
 }

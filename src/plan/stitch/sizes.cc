@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
 #include "src/plan/stitch/columns.h"
+#include "src/plan/stitch/slots.h"
 
 namespace sinter {
 namespace {
@@ -56,7 +58,7 @@ int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchP
   for (const StitchLoop& loop : phase.loops) {
     turns = std::max(turns, LoopTurns(body, schedule, loop));
     for (const StitchRoot& root : loop.roots) {
-      if (root.kind == StitchRoot::kRow || root.kind == StitchRoot::kSegment) return 1;
+      if (root.kind != StitchRoot::kStore && root.kind != StitchRoot::kColumn) return 1;
     }
   }
   return static_cast<int>(std::max<int64_t>(1, kVectorsAtOnce / turns));
@@ -80,14 +82,21 @@ int RowSlots(const StitchProgram& program) {
   return static_cast<int>(slots);
 }
 
-int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
-                          const StitchSchedule& s) {
+int64_t HandsOffset(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
   if (program.owner < 0) return 0;
   const int64_t warps = s.unit_threads / 32;
   const int64_t words = (warps > 1 ? warps : 0) + (s.cluster > 1 ? s.cluster : 0);
   const int64_t rows = 2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
   const int64_t group = (rows + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
   return s.hold_bytes + group + LayOutColumns(body, program, s).shared_bytes;
+}
+
+int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
+                          const StitchSchedule& s) {
+  const int64_t others = HandsOffset(body, program, s);
+  if (program.handed.empty()) return others;
+  return RoundUp(others, kSharedAlignment) +
+         LayOutHands(body, program, s).group_bytes * s.UnitsPerBlock();
 }
 
 }  // namespace sinter

@@ -19,7 +19,7 @@ int LoopSplit(const StitchSchedule& schedule, const StitchLoop& loop);
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
 
 // Units whose reads a thread has under way together: more than one only where nothing waits inside
-// a unit, in phases without reductions of rows or segments.
+// a unit, in phases without reductions of rows or segments and without hand-overs.
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase);
 
 // Units (of a block's groups together) that a block takes one after another, at `m` rows.
@@ -27,6 +27,9 @@ int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule,
 
 // Row reductions that the largest loop makes at once.
 int RowSlots(const StitchProgram& program);
+// What stands in a block's shared memory in front of what is handed over (slots.h), not rounded up.
+int64_t HandsOffset(const Chain& body, const StitchProgram& program,
+                    const StitchSchedule& schedule);
 // Dynamic shared memory of a block.
 int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
                           const StitchSchedule& schedule);

@@ -28,7 +28,8 @@ absl::StatusOr<StitchOperand> ReadOperand(ByteReader& r) {
 }
 
 absl::Status CheckOwner(const StitchSpec& spec) {
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(spec.body, spec.schedule.owner);
+  const absl::StatusOr<StitchProgram> program =
+      MakeStitchProgram(spec.body, spec.schedule.owner, spec.schedule.handed);
   return program.ok() ? absl::OkStatus() : Lost(program.status().message());
 }
 
@@ -40,7 +41,8 @@ bool StitchSpec::operator==(const StitchSpec& o) const {
 }
 
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule) {
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed));
   return LayOutColumns(body, program, schedule).scratch_bytes;
 }
 

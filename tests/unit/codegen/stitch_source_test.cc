@@ -88,7 +88,8 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
       EXPECT_FALSE(recipe.cooperative);
       EXPECT_EQ(recipe.args.size(), static_cast<size_t>(body.num_inputs()) + 1 + 1);
       EXPECT_EQ(recipe.args.back().kind, ArgKind::kSymbolM);
-      EXPECT_EQ(recipe.shared_bytes, StitchSharedBytes(body, *MakeStitchProgram(body, s.owner), s));
+      EXPECT_EQ(recipe.shared_bytes,
+                StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s));
       EXPECT_NE(kernel->request.source.find(kStitchEntry), std::string::npos);
     }
   }
@@ -129,7 +130,8 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
   for (const RankedStitch& one : ranked) {
     const auto kernel = Generate(SpecOf(body, one.schedule), H200());
     ASSERT_TRUE(kernel.ok()) << kernel.status();
-    const size_t phases = MakeStitchProgram(body, one.schedule.owner)->phases.size();
+    const size_t phases =
+        MakeStitchProgram(body, one.schedule.owner, one.schedule.handed)->phases.size();
     EXPECT_EQ(kernel->recipe.cooperative, phases > 1);
     EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"),
               (one.schedule.join_all ? 1 : 2) * (phases - 1));

@@ -164,7 +164,8 @@ absl::Status Write(const std::string& path, const CaseOptions& options) {
   std::string kernels, table;
   size_t count = 0;
   for (const KernelCase& one : MakeKernelCases(options)) {
-    const auto program = MakeStitchProgram(one.spec.body, one.spec.schedule.owner);
+    const auto program =
+        MakeStitchProgram(one.spec.body, one.spec.schedule.owner, one.spec.schedule.handed);
     if (!program.ok()) return program.status();
     const auto source = StitchSource(one.spec, *program);
     if (!source.ok()) continue;  // vectors that cross a border

@@ -60,6 +60,7 @@ inline void __syncthreads() {
   auto* s = stitch_host_words::simulator;
   s->Meet(0, static_cast<uint32_t>(s->shape().block));
 }
+inline void __syncwarp() { stitch_host_words::simulator->Exchange(0, 0, 0xffffffffu); }
 template <class T>
 T __shfl_xor_sync(unsigned lanes, T value, int flip) {
   return stitch_host_words::Bits<T>(stitch_host_words::simulator->Exchange(

@@ -11,6 +11,7 @@
 #include "src/plan/stitch/program.h"
 #include "src/search/stitch_search.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/forced_hands.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter::stitch_host {
@@ -53,6 +54,27 @@ class Cases {
     }
   }
 
+  // The best schedules of `count` kinds with values handed over that nobody would hand over.
+  void AddForced(const std::string& name, const Chain& body, int64_t m, int count) {
+    constexpr size_t kMostHanded = 4;
+    constexpr int64_t kSharedBytes = 48 << 10;
+    const size_t before = cases_.size();
+    Add(name, body, m, count);
+    std::vector<KernelCase> forced;
+    for (size_t i = before; i < cases_.size(); ++i) {
+      KernelCase one = cases_[i];
+      for (size_t most = 1; most <= kMostHanded; most *= 2) {
+        one.spec.schedule = testing::WithForcedHands(body, cases_[i].spec.schedule, next_ + most,
+                                                     most, kSharedBytes);
+        if (one.spec.schedule.handed.size() != most) break;
+        one.name = absl::StrCat(cases_[i].name, " hand ", most);
+        forced.push_back(one);
+      }
+    }
+    cases_.resize(before);
+    for (KernelCase& one : forced) cases_.push_back(std::move(one));
+  }
+
   std::vector<KernelCase> Take() { return std::move(cases_); }
 
  private:
@@ -85,15 +107,29 @@ Chain TurnedSums() {
   return *builder.Finish();
 }
 
+// Hand-overs: what turns, shifts and joins values, and random graphs.
+void AddForcedHands(const CaseOptions& options, Cases* cases) {
+  cases->AddForced("attention", testing::PooledAttention(5, 21, 12, false), 0, 6);
+  cases->AddForced("product", testing::PooledAttention(5, 21, 12, true), 0, 6);
+  cases->AddForced("rope", testing::NormRope(3, 4, 2, 16), 0, 6);
+  cases->AddForced("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, 6);
+  cases->AddForced("batchnorm", testing::BatchNorm(37, 24), 0, 2);
+  for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
+    cases->AddForced(absl::StrCat("random", seed),
+                     testing::MakeRandomStitchGraph(seed, {kElements}), 0, options.kinds);
+  }
+}
+
 }  // namespace
 
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   std::set<std::string> kinds;
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner, s.handed);
   if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
   for (size_t id = 0; program.ok() && id < program->uses.size(); ++id) {
     if (program->uses[id] == ReduceUse::kSegment) kinds.insert("segments");
   }
+  if (!s.handed.empty()) kinds.insert("hand");
   if (s.split > 1) kinds.insert("split");
   if (s.hold_bytes > 0) kinds.insert("hold");
   if (s.column_cluster > 1) kinds.insert("gather");
@@ -131,6 +167,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 0,
               options.kinds);
   }
+  AddForcedHands(options, &cases);
   return cases.Take();
 }
 

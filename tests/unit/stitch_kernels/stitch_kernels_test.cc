@@ -154,7 +154,7 @@ TEST(StitchKernelCases, AreOfEveryKind) {
   }
   for (const char* kind :
        {"flat", "thread", "lanes", "warp", "warps", "block", "cluster", "inputs", "values", "alike",
-        "phases", "split", "hold", "segments", "gather", "join all"}) {
+        "phases", "split", "hold", "segments", "gather", "join all", "hand"}) {
     std::printf("%s %d\n", kind, kinds[kind]);
     EXPECT_GT(kinds[kind], 0) << kind;
   }

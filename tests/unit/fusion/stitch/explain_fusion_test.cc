@@ -2,6 +2,7 @@
 #include "src/fusion/stitch/explain_fusion.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/stitch/joined_body.h"
@@ -139,6 +141,47 @@ TEST(ExplainFusion, TellsPackedPartsThatAreAlikeOnce) {
   ASSERT_EQ(picture.kernels[0].parts.size(), 1u);
   EXPECT_THAT(KernelFusionText(picture.kernels[0]), HasSubstr("4 parts alike; the first:"));
   EXPECT_THAT(PlanSvg(result.chosen, picture), HasSubstr("4 packed parts are alike"));
+}
+
+// exp(x), its rows and columns changed round, three times: the third value takes the first one's
+// place.
+TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8), Dim::Constant(8)}});
+  ValueId v = *b.Unary(UnaryKind::kExp, x);
+  for (int i = 0; i < 3; ++i) v = *b.Unary(UnaryKind::kExp, *b.Transpose(v, {0, 2, 1}));
+  ASSERT_TRUE(b.Output(v).ok());
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {1, 2})).ok());
+  const Chain chain = *b.Finish();
+  auto spec = std::make_shared<StitchSpec>();
+  spec->body = chain;
+  for (size_t id = 0; id < chain.ops().size(); ++id) {
+    const Op& op = chain.op(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kReduce) spec->schedule.owner = static_cast<int32_t>(id);
+    const bool stored = chain.outputs()[0].value == static_cast<ValueId>(id) ||
+                        chain.outputs()[1].value == static_cast<ValueId>(id);
+    if (op.kind != OpKind::kUnary || stored) continue;
+    spec->schedule.handed.push_back(static_cast<int32_t>(id));
+  }
+  ASSERT_EQ(spec->schedule.handed.size(), 3u);
+  spec->operands = {{0, 0}, {1, 0}, {2, 0}};
+  Plan plan;
+  plan.name = "fused";
+  plan.bucket = 4;
+  plan.kernels.emplace_back();
+  plan.kernels[0].spec.family = KernelFamily::kStitch;
+  plan.kernels[0].spec.stitch = spec;
+  const FusionPicture picture = ExplainFusion(plan, H200());
+  ASSERT_EQ(picture.kernels.size(), 1u);
+  const KernelFusion& kernel = picture.kernels[0];
+  EXPECT_EQ(kernel.edges[static_cast<size_t>(Composition::kBlock)], 3);
+  ASSERT_EQ(kernel.hands.size(), 3u);
+  EXPECT_EQ(kernel.hands[2].instead, 0);
+  EXPECT_EQ(kernel.hands[2].offset, kernel.hands[0].offset);
+  EXPECT_THAT(KernelFusionText(kernel), HasSubstr(" block"));
+  EXPECT_THAT(KernelFusionText(kernel), HasSubstr("in the slot of %0 exp"));
+  const auto json = nlohmann::json::parse(FusionJson(picture));
+  EXPECT_EQ(json["kernels"][0]["hands"][2]["instead"], 0);
 }
 
 TEST(ExplainFusion, LongPlansFoldWhatIsAlike) {

@@ -41,6 +41,7 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
     s.keep_inputs = one_of({0, 1}), s.keep_values = one_of({0, 1}), s.keep_alike = one_of({0, 1});
     s.blocks_per_sm = one_of({1, 2, 16, 32});
     s.grid = s.cluster * one_of({1, 7, 132, 65536});
+    if (one_of({0, 0, 1}) == 1) s.handed = {one_of({0, 4}), 5, one_of({9, 63})};
     const absl::StatusOr<StitchSchedule> read = StitchSchedule::FromCanonical(s.Canonical());
     EXPECT_EQ(read.ok(), CheckStitchFields(s).ok());
     if (!read.ok()) continue;
@@ -51,12 +52,25 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
   EXPECT_GT(valid, 300);
 }
 
+// Kernels that hand nothing over keep the keys that they had.
+TEST(StitchSchedule, HasAnotherVersionOnlyWithHandOvers) {
+  StitchSchedule s = Sample();
+  const std::string bytes = s.Canonical();
+  EXPECT_EQ(bytes[0], 3);
+  s.handed = {4};
+  EXPECT_EQ(s.Canonical()[0], 4);
+  EXPECT_EQ(s.Canonical().substr(4, bytes.size() - 4), bytes.substr(4));
+}
+
 TEST(StitchSchedule, IsOneLineOfText) {
   EXPECT_EQ(Sample().ToString(), "block 256 unit 64 vec 8 keep+alike x4 grid 1056");
   StitchSchedule composed = Sample();
   composed.split = 8, composed.hold_bytes = 4096;
   EXPECT_EQ(composed.ToString(),
             "block 256 unit 64 vec 8 split 8 keep+alike hold 4096 x4 grid 1056");
+  StitchSchedule handing = Sample();
+  handing.handed = {4, 9};
+  EXPECT_EQ(handing.ToString(), "block 256 unit 64 vec 8 keep+alike hand 4,9 x4 grid 1056");
   StitchSchedule flat;
   flat.vector = 4, flat.chunks = 2, flat.grid = 12;
   EXPECT_EQ(flat.ToString(), "block 256 vec 4 chunks 2 x1 grid 12");
@@ -92,6 +106,21 @@ TEST(StitchSchedule, NamesTheFieldThatIsOutOfBounds) {
       {"hold_bytes is 64, must be 0",
        [](StitchSchedule* s) { s->hold_bytes = 64, s->keep_inputs = false; }},
       {"hold_bytes is 64, must be 0", [](StitchSchedule* s) { s->hold_bytes = 64, s->owner = -1; }},
+      {"handed is 9",
+       [](StitchSchedule* s) {
+         s->handed = {9, 4};
+       }},
+      {"handed is 4",
+       [](StitchSchedule* s) {
+         s->handed = {4, 4};
+       }},
+      {"handed is -1", [](StitchSchedule* s) { s->handed = {-1}; }},
+      {"count of handed is 9, must be at most 8",
+       [](StitchSchedule* s) { s->handed = {0, 1, 2, 3, 4, 5, 6, 7, 8}; }},
+      {"count of handed is 1, must be 0",
+       [](StitchSchedule* s) { s->handed = {4}, s->cluster = 2, s->unit_threads = 256; }},
+      {"count of handed is 1, must be 0",
+       [](StitchSchedule* s) { s->handed = {4}, s->owner = -1; }},
       {"blocks_per_sm is 0", [](StitchSchedule* s) { s->blocks_per_sm = 0; }},
       {"blocks_per_sm is 33", [](StitchSchedule* s) { s->blocks_per_sm = 33; }},
       {"grid is 0", [](StitchSchedule* s) { s->grid = 0; }},
