@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "src/plan/stitch/columns.h"
 #include "src/plan/stitch/op_cost.h"
@@ -251,11 +252,58 @@ void Compose(const Chain& body, const StitchProgram& program, const StitchSchedu
 
 }  // namespace
 
+namespace {
+
+// Reductions of a thread's own that read one another on the longest way to a sub-root.
+int SerialDepthOf(const Chain& body, const StitchProgram& program) {
+  std::vector<int> depths(body.ops().size());
+  int deepest = 0;
+  for (size_t id = 0; id < depths.size(); ++id) {
+    for (const ValueId operand : body.op(static_cast<ValueId>(id)).operands) {
+      const bool handed = std::binary_search(program.handed.begin(), program.handed.end(), operand);
+      if (handed || IsJoined(program, operand)) continue;
+      depths[id] = std::max(depths[id], depths[static_cast<size_t>(operand)]);
+    }
+    depths[id] += program.uses[id] == ReduceUse::kSerial ? 1 : 0;
+    deepest = std::max(deepest, depths[id]);
+  }
+  return deepest;
+}
+
+}  // namespace
+
+LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
+    : body_(body),
+      program_(program),
+      // Outputs in place may need hand-overs: then the program is its own base.
+      base_(program.handed.empty()
+                ? StitchProgram()
+                : MakeStitchProgram(body, program.owner).value_or(StitchProgram(program))),
+      m_(m),
+      meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
+      serial_depth_(SerialDepthOf(body, program)) {}
+
+void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
+  const auto [works, fresh] = works_.try_emplace({schedule.vector, schedule.keep_values});
+  if (fresh) {
+    works->second = {WorkOf(body_, base_, schedule), WorkOf(body_, program_, schedule)};
+  }
+  const auto units = static_cast<double>(WorkItems(program_, m_));
+  AddHandOver(works->second.first, works->second.second, units, load);
+}
+
 StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   const auto [at, fresh] = counted_.try_emplace(
       {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
-  if (fresh) at->second = Counter(body_, program_, schedule, m_).Count();
+  if (fresh && program_.handed.empty()) {
+    at->second = Counter(body_, program_, schedule, m_).Count();
+  } else if (fresh) {
+    at->second = Counter(body_, base_, schedule, m_).Count();
+    AddHands(schedule, at->second);
+  }
   StitchLoad load = at->second;
+  load.serial_depth = serial_depth_;
+  load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
   if (schedule.keep_inputs && program_.owner >= 0) {
     load.kept_words = (load.unit_bytes + 4 * threads - 1) / (4 * threads);

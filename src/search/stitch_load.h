@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
+#include "src/search/hand_load.h"
 
 namespace sinter {
 
@@ -30,21 +32,30 @@ struct StitchLoad {
   double serial_steps = 0;                   // of a thread's own reductions, one after another
   double serial_elements = 0;                // whose own reductions lanes may share
   double serial_issue = 0;                   // instructions of a thread's own reductions
+  int serial_depth = 0;                      // of such reductions that wait for one another
+  double shared_cycles = 0;                  // of all warps, in shared memory: what is handed over
+  int meetings = 0;                          // of a unit's threads for it
 };
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
 // most in common, which is counted once. Body and program must outlive it. Not thread-safe.
 class LoadTable {
  public:
-  LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
-      : body_(body), program_(program), m_(m) {}
+  LoadTable(const Chain& body, const StitchProgram& program, int64_t m);
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
+  void AddHands(const StitchSchedule& schedule, StitchLoad& load);
+
   const Chain& body_;
   const StitchProgram& program_;
+  const StitchProgram base_;  // that hands nothing over
   const int64_t m_;
   std::map<std::tuple<int, bool, bool, bool>, StitchLoad> counted_;  // by what Counter looks at
+  // Where values are handed over: by vector and kept values, of the base and of the program.
+  std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;
+  int meetings_[2] = {};  // rows meet
+  const int serial_depth_;
 };
 
 // At `m` rows.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/column_cost.h"
+#include "src/search/hand_load.h"
 #include "src/search/stitch_load.h"
 
 namespace sinter {
@@ -35,15 +37,18 @@ constexpr double kReadUs = 0.5;        // a first read from memory
 constexpr double kHeldUs = 0.03;       // from shared memory
 constexpr double kReadAgainUs = 0.1;   // from L1 or L2
 constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, before the first unit
-constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;   // a row reduction by a warp, by a block
-constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;  // to start clusters, and each block
-constexpr double kStepUs = 0.02;                            // of a thread's own chain of reads
+constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
+constexpr double kWarpShareUs = 0.01, kBlockShareUs = 0.04;  // a meeting for what is handed over
+constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;   // to start clusters, and each block
+constexpr double kStepUs = 0.02;                             // of a thread's own chain of reads
+constexpr double kSplitJoinUs = 0.45;  // the third chain that lanes share, behind the others' joins
 constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of its own
 constexpr double kHiddenChain = 2000;  // instructions of such chains that other warps hide
 constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
 constexpr double kPersistentLoss =
-    0.05;                        // blocks that take turns, against blocks that replace others
-constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
+    0.05;                          // blocks that take turns, against blocks that replace others
+constexpr double kMostBehind = 2;  // times the best: an owner whose units may hand something over
+constexpr int kTurnsAtOnce = 4;    // of a pass that keeps nothing: reads under way together
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
@@ -98,13 +103,15 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
   const double filled =
       std::min<double>(s.cluster, s.block_threads / 32.0 * s.cluster / kIssueWarps);
   const double slots = model.clock_mhz * filled;
-  const double issue = std::max(load.instructions * share / (128 * slots * kIssueShare),
-                                load.special * share / (16 * slots * kSpecialShare));
+  const double issue = std::max({load.instructions * share / (128 * slots * kIssueShare),
+                                 load.special * share / (16 * slots * kSpecialShare),
+                                 load.shared_cycles * share / model.clock_mhz});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
   const double join = (s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs) +
                       (s.cluster > 1 ? model.cluster_barrier_us : 0);
-  const double joins = std::max(0, load.levels - 1) * join;
+  const double joins = std::max(0, load.levels - 1) * join +
+                       load.meetings * (s.unit_threads > 32 ? kBlockShareUs : kWarpShareUs);
   const double again =
       s.keep_inputs || program.owner < 0
           ? 0
@@ -131,14 +138,16 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
   p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
   const double slots = model.clock_mhz * spread.busy;
-  const double issue = std::max(load.instructions / (128 * slots * kIssueShare),
-                                load.special / (16 * slots * kSpecialShare));
+  const double issue =
+      std::max({load.instructions / (128 * slots * kIssueShare),
+                load.special / (16 * slots * kSpecialShare), load.shared_cycles / slots});
   const double phases = static_cast<double>(program.phases.size());
   const double turns =
       spread.rounds * phases * TurnUs(body, program, s, load, spread, passes_turns, model);
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
   p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
                load.serial_steps * kStepUs +
+               (s.split > 1 ? std::max(0, load.serial_depth - 2) * kSplitJoinUs : 0) +
                std::max(0.0, load.serial_issue - kHiddenChain) / (kChainShare * model.clock_mhz) +
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
@@ -185,9 +194,11 @@ class Enumerator {
   void Run() {
     if (program_.phases.size() > 1 && !options_.allow_cooperative) return;
     const int widest = WidestVector(body_);
-    for (int vector = widest; vector >= 1; vector /= 2) {
+    const int narrowest = program_.handed.empty() ? 1 : std::max(1, widest / 2);
+    for (int vector = widest; vector >= narrowest; vector /= 2) {
       StitchSchedule s;
       s.owner = program_.owner;
+      s.handed = program_.handed;
       s.vector = vector;
       for (int split : {1, 4, 8, 16, 32}) {
         if (split > serial_) break;
@@ -251,6 +262,7 @@ class Enumerator {
 
   void Rows(StitchSchedule s) {
     for (int cluster : kClusterSizes) {
+      if (cluster > 1 && !s.handed.empty()) break;
       for (int unit : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
         if ((cluster > 1 && unit < 256) || unit < s.split) continue;
         s.cluster = cluster;
@@ -273,7 +285,10 @@ class Enumerator {
     const int64_t turns = LoopTurns(body_, s, main);
     const int64_t threads = int64_t{s.unit_threads} * s.cluster;
     // No thread without an element, but in a lone unit of a block.
-    if (threads / 2 * LoopVector(body_, s, main) >= main.elements && s.unit_threads > 1) return;
+    if (threads / 2 * LoopVector(body_, s, main) >= Shared(s, main.elements) &&
+        s.unit_threads > 1) {
+      return;
+    }
     struct Kept {
       bool inputs, values, alike;
     };
@@ -290,6 +305,18 @@ class Enumerator {
     if (!any) Keep(s, turns);
   }
 
+  // Elements of the main loop, or of one whose elements lanes share out: hand-overs leave such
+  // loops in units that have fewer of them.
+  int64_t Shared(const StitchSchedule& s, int64_t main) const {
+    if (s.handed.empty()) return main;
+    for (const StitchPhase& phase : program_.phases) {
+      for (const StitchLoop& loop : phase.loops) {
+        main = std::max(main, loop.elements * LoopSplit(s, loop));
+      }
+    }
+    return main;
+  }
+
   // False when a thread has no registers for it.
   bool Keep(StitchSchedule s, int64_t turns) {
     const bool unrolled = s.keep_inputs || columns_ > 0;
@@ -302,6 +329,11 @@ class Enumerator {
                           RegistersOfTurns(s, unrolled ? static_cast<int>(turns) : kTurnsAtOnce);
     if (registers > 65536 / s.block_threads || registers > kMostRegisters) return false;
     s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
+    if (!s.handed.empty()) {
+      const int64_t shared = StitchSharedBytes(body_, program_, s) + kSharedOfSystem;
+      s.blocks_per_sm = std::min(s.blocks_per_sm, static_cast<int>(kSharedPerSm / shared));
+      if (s.blocks_per_sm == 0) return true;
+    }
     if (Cooperative())
       Joins(s);
     else
@@ -392,11 +424,35 @@ class Enumerator {
   int64_t serial_ = 1;   // elements of the longest reduction that lanes may share
 };
 
+// A program without hand-overs, and its best schedule.
+struct Owned {
+  StitchProgram program;
+  Prediction best;
+};
+
+// The programs that hand something over: of owners that are not far from the best, where something
+// else than memory is waited for.
+std::vector<StitchProgram> HandingOver(const Chain& body, const std::vector<Owned>& owned) {
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const Owned& one : owned) best_us = std::min(best_us, one.best.total_us);
+  std::vector<StitchProgram> programs;
+  for (const Owned& one : owned) {
+    if (one.program.owner < 0 || one.best.bound == "hbm") continue;
+    if (one.best.total_us > kMostBehind * best_us) continue;
+    for (const std::vector<ValueId>& handed : HandChoices(body, one.program)) {
+      absl::StatusOr<StitchProgram> with = MakeStitchProgram(body, one.program.owner, handed);
+      if (with.ok()) programs.push_back(*std::move(with));
+    }
+  }
+  return programs;
+}
+
 }  // namespace
 
 absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
                                          int64_t bucket, const DeviceModel& model) {
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed));
   return PredictProgram(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket,
                         model);
 }
@@ -406,10 +462,20 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
                                                        const SearchOptions& options) {
   std::vector<RankedStitch> ranked;
   absl::Status first_error;
+  std::vector<Owned> owned;
   for (ValueId owner : OwnerCandidates(body)) {
-    const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, owner);
+    absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, owner);
     first_error.Update(program.status());
-    if (program.ok()) Enumerator(body, *program, bucket, model, options, &ranked).Run();
+    if (!program.ok()) continue;
+    const size_t before = ranked.size();
+    Enumerator(body, *program, bucket, model, options, &ranked).Run();
+    const auto best = std::min_element(
+        ranked.begin() + static_cast<std::ptrdiff_t>(before), ranked.end(),
+        [](const auto& x, const auto& y) { return x.prediction.total_us < y.prediction.total_us; });
+    if (best != ranked.end()) owned.push_back({*std::move(program), best->prediction});
+  }
+  for (const StitchProgram& program : HandingOver(body, owned)) {
+    Enumerator(body, program, bucket, model, options, &ranked).Run();
   }
   if (ranked.empty()) {
     if (!first_error.ok()) return first_error;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -24,6 +25,7 @@
 #include "src/plan/stitch/spec.h"
 #include "src/search/stitch_search.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/forced_hands.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter {
@@ -49,6 +51,19 @@ struct Job {
 
 class StitchCompile : public ::testing::Test {
  protected:
+  void AddJob(const std::string& name, const Chain& body, const StitchSchedule& schedule) {
+    auto stitch = std::make_shared<StitchSpec>();
+    stitch->body = body;
+    stitch->schedule = schedule;
+    for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
+      stitch->operands.push_back({i, 0});
+    }
+    KernelSpec spec;
+    spec.family = KernelFamily::kStitch;
+    spec.stitch = std::move(stitch);
+    jobs_.push_back({absl::StrCat(name, " '", schedule.ToString(), "'"), spec, {}});
+  }
+
   // The whole body with its best `count` schedules.
   void AddBest(const std::string& name, const Chain& body, int64_t bucket, int count) {
     SearchOptions options;
@@ -57,17 +72,32 @@ class StitchCompile : public ::testing::Test {
     if (!ranked.ok()) return;
     ++bodies_;
     for (const RankedStitch& one : *ranked) {
-      auto stitch = std::make_shared<StitchSpec>();
-      stitch->body = body;
-      stitch->schedule = one.schedule;
-      for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
-        stitch->operands.push_back({i, 0});
-      }
-      KernelSpec spec;
-      spec.family = KernelFamily::kStitch;
-      spec.stitch = std::move(stitch);
-      jobs_.push_back({absl::StrCat(name, " '", one.schedule.ToString(), "'"), spec, {}});
+      AddJob(name, body, one.schedule);
     }
+  }
+
+  // The same with values handed over: those of the best schedules that hand some over, and, forced,
+  // any others.
+  void AddHandOvers(const std::string& name, const Chain& body, int count) {
+    constexpr int64_t kSharedBytes = 48 << 10;
+    SearchOptions options;
+    options.top_k = std::numeric_limits<int>::max();
+    const auto ranked = SearchStitch(body, 1, model_, options);
+    if (!ranked.ok()) return;
+    int chosen = 0, forced = 0;
+    for (const RankedStitch& one : *ranked) {
+      StitchSchedule s = one.schedule;
+      int& added = s.handed.empty() ? forced : chosen;
+      if (added == count) continue;
+      if (s.handed.empty()) {
+        const auto seed = static_cast<uint64_t>(added);
+        s = testing::WithForcedHands(body, s, seed, static_cast<size_t>(added) + 1, kSharedBytes);
+      }
+      if (s.handed.empty()) continue;
+      ++added;
+      AddJob(name, body, s);
+    }
+    hands_ += chosen + forced;
   }
 
   void AddPlan(const std::string& name, const Chain& chain) {
@@ -103,7 +133,7 @@ class StitchCompile : public ::testing::Test {
   const DeviceModel model_ = *BuiltinModel("h200");
   const std::unique_ptr<Compiler> compiler_ = MakeCompiler();
   std::vector<Job> jobs_;
-  int bodies_ = 0;
+  int bodies_ = 0, hands_ = 0;
 
  private:
   void CompileOne(const Job& job) {
@@ -170,6 +200,18 @@ TEST_F(StitchCompile, Compositions) {
   AddBest("batchnorm of M rows", testing::BatchNorm(0, 1024), 4096, 6);
   AddBest("rope", testing::NormRope(64, 32, 8, 128), 1, 6);
   EXPECT_EQ(bodies_, 6);
+  CompileAll();
+}
+
+TEST_F(StitchCompile, HandOvers) {
+  AddHandOvers("attention", testing::PooledAttention(256, 100, 36, false), 3);
+  AddHandOvers("product", testing::PooledAttention(256, 100, 36, true), 3);
+  AddHandOvers("rope", testing::NormRope(64, 32, 8, 128), 3);
+  for (uint64_t seed = 1; hands_ < 50 && seed <= testing::kRandomStitchGraphs; ++seed) {
+    AddHandOvers(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}),
+                 2);
+  }
+  EXPECT_GE(hands_, 50);
   CompileAll();
 }
 

@@ -22,6 +22,7 @@
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/forced_hands.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter::gpu_testing {
@@ -33,6 +34,8 @@ constexpr int kRepeats = 3;
 constexpr int64_t kElements = 1 << 14;          // of a random graph's values, about
 constexpr int64_t kFullReference = 4 << 20;     // above it rows are sampled
 constexpr int kScheduledGraphs = 12;            // whose schedules are tried one by one
+constexpr int kForcedGraphs = 24;               // whose values are handed over
+constexpr int64_t kForcedBytes = 48 << 10;      // of a block's shared memory: two fit on an SM
 constexpr size_t kSchedules = 14, kPaused = 2;  // of each; of them, with random pauses
 constexpr char kGraphFolder[] = "tests/bench/problems/stitch";
 
@@ -241,6 +244,33 @@ TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
       {"batchnorm far from zero", "", testing::BatchNorm(5000, 200, 64), 1},
   };
   CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
+}
+
+// Values that nobody would hand over, one to eight of them, in schedules of every kind: whatever is
+// read at another element of its unit may be handed over.
+TEST_F(StitchSchedules, OfForcedHandOversAreRight) {
+  std::vector<GraphCase> cases = {
+      {"attention", "", testing::PooledAttention(256, 100, 36, false), 1},
+      {"product", "", testing::PooledAttention(256, 100, 36, true), 1},
+      {"rope", "", testing::NormRope(64, 32, 8, 128), 1},
+      {"rope of M rows", "", testing::NormRope(0, 6, 1, 64), 333},
+  };
+  for (GraphCase& c : bench::RandomGraphCases(kForcedGraphs, kElements)) {
+    cases.push_back(std::move(c));
+  }
+  std::vector<Trial> trials;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto schedules =
+        VariedSchedules(cases[i].chain, BucketOf(cases[i].m), ports().model, kSchedules);
+    for (size_t j = 0; schedules.ok() && j < schedules->size(); ++j) {
+      const StitchSchedule forced = testing::WithForcedHands(cases[i].chain, (*schedules)[j], i + j,
+                                                             size_t{1} << j % 4, kForcedBytes);
+      if (!forced.handed.empty()) trials.push_back({i, forced, j % 5 == 0});
+    }
+  }
+  std::printf("%zu kernels hand values over\n", trials.size());
+  EXPECT_GT(trials.size(), 50u);
+  CheckTrials(cases, std::move(trials));
 }
 
 // One plan, any number of rows, the largest bucket passed among them; nothing behind the last row.

@@ -46,7 +46,7 @@ std::set<std::string> KindsOf(const Chain& chain, const StitchSchedule& s) {
     if (s.column_cluster > 1) kinds.insert(absl::StrCat("gather ", s.column_cluster));
     if (s.join_all) kinds.insert(absl::StrCat("join all ", s.column_cluster > 1));
   }
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner, s.handed);
   if (program.ok() && program->phases.size() > 1) kinds.insert("phases");
   if (s.split > 1) kinds.insert(absl::StrCat("split ", s.owner >= 0));
   if (s.vector == 1) kinds.insert("narrow");

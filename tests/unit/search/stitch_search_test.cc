@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<RankedStitch>> All(const Chain& body, int64_t bucket,
 void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) {
   const StitchSchedule& s = ranked.schedule;
   EXPECT_TRUE(CheckStitchFields(s).ok()) << CheckStitchFields(s);
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner, s.handed);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_LE(StitchSharedBytes(body, *program, s), H200().shared_bytes_per_block) << s.ToString();
   if (program->phases.size() > 1) {
@@ -109,7 +109,8 @@ TEST(SearchStitch, WithoutCooperativeLaunchesThereIsOnePhase) {
     const auto ranked = All(body, 1, false);
     if (!ranked.ok()) continue;
     for (const RankedStitch& one : *ranked) {
-      ASSERT_EQ(MakeStitchProgram(body, one.schedule.owner)->phases.size(), 1u) << seed;
+      ASSERT_EQ(MakeStitchProgram(body, one.schedule.owner, one.schedule.handed)->phases.size(), 1u)
+          << seed;
     }
     ++one_phase;
   }
@@ -140,7 +141,7 @@ TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
   ASSERT_TRUE(ranked.ok()) << ranked.status();
   const StitchSchedule best = ranked->front().schedule;
   EXPECT_GT(best.hold_bytes, 0) << best.ToString();
-  const StitchProgram program = *MakeStitchProgram(body, best.owner);
+  const StitchProgram program = *MakeStitchProgram(body, best.owner, best.handed);
   StitchSchedule without = best;
   without.hold_bytes = 0;
   EXPECT_LT(LoadOf(body, program, best, 1).again_bytes,
@@ -156,7 +157,8 @@ TEST(SearchStitch, BlocksThatMeetFitTogether) {
     ASSERT_TRUE(ranked.ok()) << ranked.status();
     for (const RankedStitch& one : *ranked) {
       const StitchSchedule& s = one.schedule;
-      const int64_t shared = StitchSharedBytes(body, *MakeStitchProgram(body, s.owner), s);
+      const int64_t shared =
+          StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s);
       EXPECT_LE((shared + kSharedOfSystem) * s.blocks_per_sm, kSharedPerSm) << s.ToString();
     }
   }
@@ -168,6 +170,55 @@ TEST(SearchStitch, SharesLongReductionsOfFewElements) {
     ASSERT_TRUE(ranked.ok()) << ranked.status();
     EXPECT_GT(ranked->front().schedule.split, 1) << ranked->front().schedule.ToString();
   }
+}
+
+// The softmax is computed for each of 36 columns, unless a unit's threads hand it over.
+TEST(SearchStitch, OffersHandOversOfWhatManyReadersWouldCompute) {
+  for (const bool product : {false, true}) {
+    const auto ranked = All(testing::PooledAttention(256, 100, 36, product), 1);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    int offered = 0;
+    for (const RankedStitch& one : *ranked) {
+      const StitchSchedule& s = one.schedule;
+      offered += !s.handed.empty();
+      if (s.handed.empty()) continue;
+      const Chain body = testing::PooledAttention(256, 100, 36, product);
+      const StitchProgram program = *MakeStitchProgram(body, s.owner, s.handed);
+      EXPECT_LE((StitchSharedBytes(body, program, s) + 1024) * s.blocks_per_sm, 233472);
+    }
+    EXPECT_GT(offered, 0);
+  }
+}
+
+TEST(SearchStitch, OffersNoHandOversWhereMemoryIsWaitedForOrNothingIsRepeated) {
+  for (const char* line : {"softmax rows=M cols=1024", "layernorm rows=M cols=4096",
+                           "residual_rmsnorm rows=M cols=2048"}) {
+    for (const int64_t rows : {64, 8192}) {
+      const auto ranked = All(FromText(line), rows);
+      ASSERT_TRUE(ranked.ok()) << ranked.status();
+      for (const RankedStitch& one : *ranked) EXPECT_TRUE(one.schedule.handed.empty()) << line;
+    }
+  }
+}
+
+// A dear value that every element of its unit is a sum of: with hand-overs it is computed once.
+TEST(SearchStitch, HandsOverDearFactorsOfProducts) {
+  Body body;
+  const ValueId x = body.In({2048, 24, 24});
+  const ValueId y = body.In({2048, 24, 24});
+  const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, x));
+  const ValueId other = body.Take(body.b.Unary(UnaryKind::kErf, y));
+  const ValueId product = body.Take(body.b.Matmul(dear, other));
+  const Chain chain = body.Finish({product, body.Reduce(x, {1, 2}, false)});
+  const auto ranked = All(chain, 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  const RankedStitch& best = ranked->front();
+  EXPECT_EQ(best.schedule.handed.size(), 2u) << best.schedule.ToString();
+  const auto plain = std::find_if(ranked->begin(), ranked->end(), [](const RankedStitch& one) {
+    return one.schedule.handed.empty();
+  });
+  ASSERT_TRUE(plain != ranked->end());
+  EXPECT_GT(plain->prediction.total_us, 2 * best.prediction.total_us);
 }
 
 // Few threads would do all of it, each one step after another.
@@ -197,7 +248,7 @@ TEST(StitchLoad, CountsEachTensorOnce) {
   const auto ranked = All(body, 4096);
   ASSERT_TRUE(ranked.ok());
   for (const RankedStitch& one : *ranked) {
-    const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner);
+    const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner, one.schedule.handed);
     const StitchLoad load = LoadOf(body, program, one.schedule, 4096);
     EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);
     EXPECT_EQ(load.output_bytes, 4096.0 * 1024 * 2);
