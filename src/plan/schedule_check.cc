@@ -113,17 +113,19 @@ absl::Status CheckRing(const Schedule& s) {
 // added to.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
-  if (s.dataflow == Dataflow::kClusterExchange || warpgroups < 2) return kMaxAccumulators;
+  if (s.dataflow == Dataflow::kClusterExchange) return kMaxAccumulators;
   const bool erf = p.activation == Activation::kGeluErf;
+  if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulators : kMaxAccumulators;
   const bool residual = p.residual != Residual::kNone;
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
-  // Of the second product only with a residual: what is added takes the registers that are left.
+  // With a residual also by the second product's ranks, or with factors of rows: what is added
+  // takes the registers that are left.
   if (s.dataflow == Dataflow::kTaskList && residual && last) return kMaxListResidualAccumulators;
-  const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
+  const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
   return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
 
