@@ -38,7 +38,7 @@ void AddChoices(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"oi", "io", "both", "file"}));
   app.add_option("--only", o.only, "one contestant, or only the check of results")
       ->check(CLI::IsMember(
-          {"fused", "ranges", "lists", "slabs", "kinds", "unfused", "cublaslt", "check"}));
+          {"fused", "ranges", "lists", "slabs", "spatial", "kinds", "unfused", "cublaslt", "check"}));
   app.add_option("--contestant", o.profile, "what --profile launches")
       ->check(CLI::IsMember({"fused", "unfused", "chosen", "cublaslt"}));
   app.add_flag("--deterministic", o.deterministic, "also the plan with a fixed reduction order");
