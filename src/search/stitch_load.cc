@@ -12,11 +12,12 @@ namespace sinter {
 namespace {
 
 constexpr int kAccessBytes = 16;
-constexpr double kAlikeShare = 0.2;  // of what all units read alike: the rest is found in L1
-constexpr double kShuffleCost = 8;   // instructions of a lane that joins an element's shares
-constexpr double kMomentCost = 4;    // to take an element into its column's moments
-constexpr double kMomentWords = 4;   // of a column in a part
-constexpr double kAccessCost = 8;    // instructions of one load or store, with its address
+constexpr double kAlikeShare = 0.2;     // of what all units read alike: the rest is found in L1
+constexpr double kShuffleCost = 8;      // instructions of a lane that joins an element's shares
+constexpr double kMomentCost = 5;       // to take an element into its column's moments
+constexpr double kMomentTurnCost = 30;  // and a vector: their share of the units so far
+constexpr double kMomentWords = 4;      // of a column in a part
+constexpr double kAccessCost = 8;       // instructions of one load or store, with its address
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -102,7 +103,8 @@ class Counter {
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     const int vector = LoopVector(body_, schedule_, loop);
-    double cost = kAccessCost / vector + kMomentCost * moments, special = 0, serial = 1, steps = 0;
+    double cost = kAccessCost / vector + (kMomentCost + kMomentTurnCost / vector) * moments,
+           special = 0, serial = 1, steps = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
       OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);

@@ -95,32 +95,35 @@ std::string AroundEach(const StitchSchedule& s, const std::string& first, const 
 // In batches, the last of them filled with units that are not live: a loop that ends amid a batch
 // would read the rest one after another.
 std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
-                          const std::string& step, const Rounds& rounds,
+                          const std::string& step, const Rounds& rounds, const BatchReads& batch,
                           const std::string& inside) {
   const std::string own = s.UnitsPerBlock() > 1
                               ? absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads)
                               : "";
   std::string round;
-  if (rounds.counted) {
-    round = rounds.most == 0 ? "    const int round = turn + q;\n"
-                             : absl::Substitute(
-                                   "    const int round = turn + q < $0 ? turn + q "
-                                   ": $1;\n",
-                                   rounds.most, rounds.most - 1);
+  if (rounds.counted && rounds.most == 0) round = "    const int round = turn + q;\n";
+  if (rounds.counted && rounds.most > 0) {
+    round = absl::Substitute("    const int round = turn + q < $0 ? turn + q : $1;\n", rounds.most,
+                             rounds.most - 1);
   }
+  const auto each = [&](const std::string& text) {
+    return absl::Substitute(
+        "  #pragma unroll\n  for (int q = 0; q < $0; ++q) {\n"
+        "    const long long mine = base + q * ($1)$2;\n    const bool live = mine < units;\n"
+        "    const long long u = live ? mine : units - 1;\n$3$4$5  }\n",
+        at_once, step, own, round, batch.names, text);
+  };
   return absl::Substitute(
-      "$6  for (long long base = $0; base < units; base += ($1) * $2$7) {\n"
-      "  #pragma unroll\n  for (int q = 0; q < $2; ++q) {\n"
-      "    const long long mine = base + q * ($1)$3;\n    const bool live = mine < units;\n"
-      "    const long long u = live ? mine : units - 1;\n$4$5  }\n  }\n",
-      first, step, at_once, own, round, inside, rounds.counted ? "  int turn = 0;\n" : "",
-      rounds.counted ? absl::StrCat(", turn += ", at_once) : "");
+      "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6$7  }\n",
+      rounds.counted ? "  int turn = 0;\n" : "", first, step, at_once,
+      rounds.counted ? absl::StrCat(", turn += ", at_once) : "", batch.packs,
+      batch.reads.empty() ? "" : each(batch.reads), each(inside));
 }
 
 }  // namespace
 
 std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
-                        const std::string& inside) {
+                        const BatchReads& batch, const std::string& inside) {
   const StitchSchedule& s = spec.schedule;
   const int at_once = UnitsAtOnce(spec.body, s, phase);
   const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
@@ -128,7 +131,7 @@ std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const 
   const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
                                          : absl::StrCat("gridDim.x * ", s.UnitsPerBlock(), "ll");
   if (at_once == 1) return AroundEach(s, first, step, rounds.counted, inside);
-  return AroundBatches(s, at_once, first, step, rounds, inside);
+  return AroundBatches(s, at_once, first, step, rounds, batch, inside);
 }
 
 }  // namespace sinter

@@ -20,10 +20,17 @@ struct Rounds {
   int64_t most = 0;  // those beyond are counted as the last; 0: any number
 };
 
+// What a batch of units reads before any of them computes: a compiler moves no read over a branch.
+struct BatchReads {
+  std::string packs;  // declarations, for all units of a batch
+  std::string names;  // references to those of unit `q`
+  std::string reads;
+};
+
 // The loop over a block's units, with `u` and `live`, around `inside`. Without row reductions
-// nothing waits inside a unit, so the reads of several are under way together.
+// nothing waits inside a unit, so the reads of several are under way together (UnitsAtOnce).
 std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
-                        const std::string& inside);
+                        const BatchReads& batch, const std::string& inside);
 
 }  // namespace sinter
 

@@ -8,6 +8,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/kernel_frame.h"
 #include "src/codegen/stitch/pass_writer.h"
+#include "src/plan/stitch/sizes.h"
 
 namespace sinter {
 namespace {
@@ -79,7 +80,9 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   }
   emitter_.SetKept(kept);
   emitter_.OpenScope();
-  keep_.Preload(kept, false, number);
+  BatchReads batch;
+  const int at_once = UnitsAtOnce(spec_.body, s, phase);
+  keep_.Preload(kept, false, number, at_once, at_once > 1 ? &batch : nullptr);
   absl::Status status;
   for (const StitchLoop& loop : phase.loops) {
     if (!status.ok()) break;
@@ -90,7 +93,8 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
-  emitter_.Append(AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, inside));
+  emitter_.Append(
+      AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, batch, inside));
   return absl::OkStatus();
 }
 
