@@ -16,13 +16,6 @@ namespace {
 
 constexpr double kPrepareSeconds = 480;
 
-absl::StatusOr<std::vector<GraphCase>> CasesOf(const Options& o) {
-  if (o.random_graphs > 0 && o.graphs.empty()) {
-    return Selected(RandomGraphCases(o.random_graphs, o.random_elements), o.ids);
-  }
-  return LoadGraphCases(o.graphs, o.ids);
-}
-
 // All cases on the compile threads.
 std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<GraphCase>& cases) {
   std::vector<std::optional<PreparedGraph>> slots(cases.size());
@@ -55,9 +48,16 @@ void PrintGraph(const GraphRow& r) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<GraphCase>> GraphCasesOf(const Options& o) {
+  if (o.random_graphs > 0 && o.graphs.empty()) {
+    return Selected(RandomGraphCases(o.random_graphs, o.random_elements, o.seed), o.ids);
+  }
+  return LoadGraphCases(o.graphs, o.ids);
+}
+
 int RunGraphs(Session* session) {
   const Options& o = session->options();
-  const absl::StatusOr<std::vector<GraphCase>> cases = CasesOf(o);
+  const absl::StatusOr<std::vector<GraphCase>> cases = GraphCasesOf(o);
   if (!cases.ok()) {
     std::fprintf(stderr, "sinter_bench: %s\n", std::string(cases.status().message()).c_str());
     return 2;

@@ -15,6 +15,7 @@
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"
+#include "tests/bench/runnable.h"
 
 namespace sinter::gpu_testing {
 
@@ -52,6 +53,11 @@ class StitchRuns {
   std::unique_ptr<bench::GraphData> data_;
   bench::GraphExpected expected_;
 };
+
+// A plan that the engine did not prepare, bound to every set of buffers in the caller's order.
+absl::StatusOr<bench::Runnable> RunnableOfGraph(const Ports& ports, const bench::GraphCase& c,
+                                                const LoadedPlanPtr& plan,
+                                                const std::vector<std::vector<DevicePtr>>& sets);
 
 // The plan of one kernel that computes the whole chain with `schedule`.
 absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
