@@ -57,7 +57,7 @@ std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program)
     absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
                     "  cluster_arrive_relaxed();\n  cluster_wait();\n");
   }
-  absl::StrAppend(&text, "  launch_dependents();\n  wait_for_predecessors();\n");
+  absl::StrAppend(&text, "  wait_for_predecessors();\n  launch_dependents();\n");
   if (program.owner < 0) return text;
   absl::StrAppend(
       &text,
