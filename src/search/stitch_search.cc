@@ -37,7 +37,8 @@ constexpr double kReadAgainUs = 0.1;   // from L1 or L2
 constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, before the first unit
 constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;   // a row reduction by a warp, by a block
 constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;  // to start clusters, and each block
-constexpr double kStepUs = 0.02;                            // of a thread's own chain of reads
+constexpr double kStepUs = 0.02, kLongStepUs = 0.13;        // of a thread's own chain of reads
+constexpr double kShortSteps = 8;                           // that are under way together
 constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of its own
 constexpr double kHiddenChain = 2000;  // instructions of such chains that other warps hide
 constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
@@ -118,6 +119,10 @@ double Norm(double a, double b, double c) {
   return std::sqrt(std::sqrt(sum));
 }
 
+double StepsUs(double steps) {
+  return steps * kStepUs + std::max(0.0, steps - kShortSteps) * kLongStepUs;
+}
+
 Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
                           const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
   const Spread spread = SpreadOf(program, s, bucket, model);
@@ -138,8 +143,9 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
       spread.rounds * phases * TurnUs(body, program, s, load, spread, passes_turns, model);
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
   p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
-               load.serial_steps * kStepUs +
-               std::max(0.0, load.serial_issue - kHiddenChain) / (kChainShare * model.clock_mhz) +
+               StepsUs(std::max(load.serial_steps, load.own_steps)) +
+               std::max(0.0, std::max(load.serial_issue, load.own_issue) - kHiddenChain) /
+                   (kChainShare * model.clock_mhz) +
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
