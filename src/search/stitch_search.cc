@@ -43,7 +43,10 @@ constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of
 constexpr double kHiddenChain = 2000;  // instructions of such chains that other warps hide
 constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
 constexpr double kPersistentLoss =
-    0.05;                        // blocks that take turns, against blocks that replace others
+    0.05;  // blocks that take turns, against blocks that replace others
+constexpr double kFewSms =
+    1.3;  // of their share of the bandwidth; where all wait for the last: none
+constexpr double kPackUs = 0.1;  // until a block knows what it works for
 constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
 
 int BlocksPerSm(int threads, int registers) {
@@ -119,28 +122,35 @@ double Norm(double a, double b, double c) {
   return std::sqrt(std::sqrt(sum));
 }
 
+// Of a launch that keeps `share` of the SMs busy.
+double HbmUs(double bytes, double share, const DeviceModel& model) {
+  return bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, kFewSms * share));
+}
+
 double StepsUs(double steps) {
   return steps * kStepUs + std::max(0.0, steps - kShortSteps) * kLongStepUs;
 }
 
-Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
-                          const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
+StitchTimes TimesOf(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                    const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
   const Spread spread = SpreadOf(program, s, bucket, model);
   StitchLoop main;
   main.elements = MainElements(program);
   const int64_t passes_turns = program.owner < 0 ? 1 : LoopTurns(body, s, main);
   const double share = spread.busy / model.sm_count;
-  Prediction p;
+  StitchTimes times;
+  Prediction& p = times.alone;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
-  p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
+  p.hbm_us = HbmUs(p.hbm_bytes, share, model);
   p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
-  const double slots = model.clock_mhz * spread.busy;
-  const double issue = std::max(load.instructions / (128 * slots * kIssueShare),
-                                load.special / (16 * slots * kSpecialShare));
+  times.issue_sm_us = std::max(load.instructions / (128 * model.clock_mhz * kIssueShare),
+                               load.special / (16 * model.clock_mhz * kSpecialShare));
+  const double issue = times.issue_sm_us / spread.busy;
   const double phases = static_cast<double>(program.phases.size());
-  const double turns =
-      spread.rounds * phases * TurnUs(body, program, s, load, spread, passes_turns, model);
+  times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);
+  times.blocks = spread.turns * s.cluster;
+  const double turns = spread.rounds * times.turn_us;
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
   p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
                StepsUs(std::max(load.serial_steps, load.own_steps)) +
@@ -152,7 +162,7 @@ Prediction PredictProgram(const Chain& body, const StitchProgram& program, const
   p.total_us = p.fixed_us + Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
   const double longest = std::max({moved, issue, turns});
   p.bound = turns == longest ? "latency" : issue == longest ? "issue" : "hbm";
-  return p;
+  return times;
 }
 
 // Enumerates the schedules of one program.
@@ -383,7 +393,7 @@ class Enumerator {
     // Blocks that wait for one another are all resident.
     if (Cooperative() && (shared + kSharedOfSystem) * s.blocks_per_sm > kSharedPerSm) return;
     if (!CheckStitchFields(s).ok()) return;
-    out_->push_back({s, PredictProgram(body_, program_, s, loads_.Of(s), bucket_, model_)});
+    out_->push_back({s, TimesOf(body_, program_, s, loads_.Of(s), bucket_, model_).alone, {}});
   }
 
   const Chain& body_;
@@ -400,11 +410,43 @@ class Enumerator {
 
 }  // namespace
 
+absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
+                                          int64_t bucket, const DeviceModel& model) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  return TimesOf(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket, model);
+}
+
 absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
                                          int64_t bucket, const DeviceModel& model) {
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
-  return PredictProgram(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket,
-                        model);
+  SINTER_ASSIGN_OR_RETURN(const StitchTimes times, TimesOfStitch(body, schedule, bucket, model));
+  return times.alone;
+}
+
+Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
+                           const DeviceModel& model) {
+  Prediction p;
+  double blocks = 0, issue = 0, turns = 0, longest = 0, beside = 0, l2_bytes = 0;
+  for (const StitchTimes& part : parts) {
+    p.hbm_bytes += part.alone.hbm_bytes;
+    l2_bytes += part.alone.l2_bytes;
+    beside = std::max(beside, part.alone.fixed_us - model.launch_us);
+    blocks += part.blocks;
+    issue += part.issue_sm_us;
+    turns += part.turn_us * part.blocks;
+    longest = std::max(longest, part.turn_us);
+  }
+  const double busy = std::min<double>(model.sm_count, blocks), resident = blocks_per_sm * busy;
+  p.l2_bytes = l2_bytes;
+  p.hbm_us = HbmUs(p.hbm_bytes, busy / model.sm_count, model);
+  p.l2_us = l2_bytes / (model.l2_bytes_per_us * busy / model.sm_count);
+  p.fixed_us = model.launch_us + beside + kPackUs;
+  // The last blocks begin when there is room.
+  const double waves = blocks <= resident ? longest : turns / resident + longest;
+  const double moved = p.hbm_us + p.l2_us;
+  p.total_us = p.fixed_us + Norm(moved, issue / busy, waves);
+  const double most = std::max({moved, issue / busy, waves});
+  p.bound = waves == most ? "latency" : moved == most ? "hbm" : "issue";
+  return p;
 }
 
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,

@@ -24,7 +24,8 @@ std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<Gra
   reference::ParallelFor(session->options().compile_threads, static_cast<int64_t>(cases.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
-                             slots[i] = PrepareGraph(session->engine(), cases[i]);
+                             slots[i] = PrepareGraph(session->engine(), cases[i],
+                                                     session->options().only != "fused");
                            }
                          });
   session->watchdog()->End();
@@ -37,12 +38,14 @@ std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<Gra
 
 void PrintGraph(const GraphRow& r) {
   std::printf(
-      "%-28s ops %4.0f %-7s kernels %3.0f of %3.0f predicted %s chosen %s unfused %s limit %s host "
+      "%-28s ops %4.0f %-7s kernels %3.0f of %3.0f predicted %s of %s chosen %s unfused %s limit "
+      "%s host "
       "%s rel %.1e max %.3f %s: %s\n",
       r.id.c_str(), r.ops, r.chosen.c_str(), r.kernels, r.unfused_kernels,
-      Figure(r.predicted_us).c_str(), Figure(r.chosen_us).c_str(), Figure(r.unfused_us).c_str(),
-      Figure(r.limit_us).c_str(), Figure(r.host_us).c_str(), r.rel_error.value_or(-1),
-      r.max_error.value_or(-1), r.checked.c_str(), r.correct ? "ok" : "WRONG");
+      Figure(r.predicted_us).c_str(), Figure(r.unfused_predicted_us).c_str(),
+      Figure(r.chosen_us).c_str(), Figure(r.unfused_us).c_str(), Figure(r.limit_us).c_str(),
+      Figure(r.host_us).c_str(), r.rel_error.value_or(-1), r.max_error.value_or(-1),
+      r.checked.c_str(), r.correct ? "ok" : "WRONG");
   for (const std::string& note : r.notes) std::printf("     %s\n", note.c_str());
 }
 

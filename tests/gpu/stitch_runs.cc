@@ -155,7 +155,8 @@ absl::StatusOr<bench::Runnable> RunnableOfGraph(const Ports& ports, const bench:
 }
 
 absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
-                                   const StitchSchedule& schedule) {
+                                   const StitchSchedule& schedule,
+                                   const std::vector<StitchPart>& parts) {
   auto spec = std::make_shared<StitchSpec>();
   spec->body = chain;
   spec->schedule = schedule;
@@ -163,7 +164,11 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
     spec->operands.push_back({i, 0});
   }
   spec->scratch_offset = kWorkspaceFlagBytes;
-  SINTER_ASSIGN_OR_RETURN(const uint64_t scratch, StitchScratchBytes(chain, schedule));
+  spec->parts = parts;
+  uint64_t scratch = 0;
+  if (parts.empty()) {
+    SINTER_ASSIGN_OR_RETURN(scratch, StitchScratchBytes(chain, schedule));
+  }
   Plan plan;
   plan.name = "fused";
   plan.bucket = bucket;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/plan/stitch/packing.h"
 #include "src/plan/stitch/schedule.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_check.h"
@@ -60,8 +61,10 @@ absl::StatusOr<bench::Runnable> RunnableOfGraph(const Ports& ports, const bench:
                                                 const std::vector<std::vector<DevicePtr>>& sets);
 
 // The plan of one kernel that computes the whole chain with `schedule`.
+// `parts`: packed, or none.
 absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
-                                   const StitchSchedule& schedule);
+                                   const StitchSchedule& schedule,
+                                   const std::vector<StitchPart>& parts = {});
 
 // At most `count` of SearchStitch's whole ranking: the best, the best of every kind that there is
 // (flat, units of a thread, of warps, of blocks, of clusters; kept inputs, values and what all
