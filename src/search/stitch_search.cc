@@ -46,8 +46,11 @@ constexpr double kPersistentLoss =
     0.05;  // blocks that take turns, against blocks that replace others
 constexpr double kFewSms =
     1.3;  // of their share of the bandwidth; where all wait for the last: none
-constexpr double kPackUs = 0.1;  // until a block knows what it works for
-constexpr int kTurnsAtOnce = 4;  // of a pass that keeps nothing: reads under way together
+constexpr double kPhaseUs = 1.5;  // until reads are under way again behind a grid's barrier
+constexpr double kMostApart = 2,
+                 kGroupsApart = 4;  // of a block whose groups hide one another's work
+constexpr double kPackUs = 0.1;     // until a block knows what it works for
+constexpr int kTurnsAtOnce = 4;     // of a pass that keeps nothing: reads under way together
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
@@ -72,7 +75,8 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
   spread.turns = std::ceil(items / spread.items);
   const double groups = spread.turns * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
-  spread.busy = std::min<double>(model.sm_count, blocks);
+  const int sms = s.column_cluster > 1 ? model.ResidentBlocks(s.column_cluster) : model.sm_count;
+  spread.busy = std::min<double>(sms, blocks);
   spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
   const double rounds = groups / spread.resident;
   // Blocks that replace others start when there is room; those of one launch wait for the slowest.
@@ -106,6 +110,8 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
                                 load.special * share / (16 * slots * kSpecialShare));
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
+  // Blocks that stay are alone on their SM, and their groups do not wait for one another.
+  const double apart = phases > 1 ? std::min(kMostApart, s.UnitsPerBlock() / kGroupsApart) : 1;
   const double join = (s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs) +
                       (s.cluster > 1 ? model.cluster_barrier_us : 0);
   const double joins = std::max(0, load.levels - 1) * join;
@@ -113,7 +119,8 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
       s.keep_inputs || program.owner < 0
           ? 0
           : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
-  return FirstReadUs(body, program, s) + again * kReadAgainUs + joins + issue + moved;
+  return FirstReadUs(body, program, s) + again * kReadAgainUs + joins +
+         (issue + moved) / std::max(1.0, apart);
 }
 
 // The 4-norm, of operations that round alike everywhere: plans are compared across machines.
@@ -131,6 +138,16 @@ double StepsUs(double steps) {
   return steps * kStepUs + std::max(0.0, steps - kShortSteps) * kLongStepUs;
 }
 
+// Turns of lanes over elements, in kernels whose phases wait for the slowest block.
+double IdleLanes(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
+  if (program.phases.size() == 1 || program.owner < 0) return 1;
+  StitchLoop main;
+  main.elements = MainElements(program);
+  const double lanes = static_cast<double>(LoopTurns(body, s, main) * s.unit_threads * s.cluster *
+                                           LoopVector(body, s, main));
+  return std::max(1.0, lanes / static_cast<double>(main.elements));
+}
+
 StitchTimes TimesOf(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
                     const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
   const Spread spread = SpreadOf(program, s, bucket, model);
@@ -142,10 +159,11 @@ StitchTimes TimesOf(const Chain& body, const StitchProgram& program, const Stitc
   Prediction& p = times.alone;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
-  p.hbm_us = HbmUs(p.hbm_bytes, share, model);
+  p.hbm_us = HbmUs(p.hbm_bytes, program.phases.size() > 1 ? share / kFewSms : share, model);
   p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
   times.issue_sm_us = std::max(load.instructions / (128 * model.clock_mhz * kIssueShare),
-                               load.special / (16 * model.clock_mhz * kSpecialShare));
+                               load.special / (16 * model.clock_mhz * kSpecialShare)) *
+                      IdleLanes(body, program, s);
   const double issue = times.issue_sm_us / spread.busy;
   const double phases = static_cast<double>(program.phases.size());
   times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);
@@ -153,7 +171,7 @@ StitchTimes TimesOf(const Chain& body, const StitchProgram& program, const Stitc
   const double turns = spread.rounds * times.turn_us;
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
   p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
-               StepsUs(std::max(load.serial_steps, load.own_steps)) +
+               kPhaseUs * (phases - 1) + StepsUs(std::max(load.serial_steps, load.own_steps)) +
                std::max(0.0, std::max(load.serial_issue, load.own_issue) - kHiddenChain) /
                    (kChainShare * model.clock_mhz) +
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
