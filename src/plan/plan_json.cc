@@ -65,6 +65,10 @@ Json PredictionJson(const Prediction& p) {
 Json StitchJson(const PlannedKernel& kernel) {
   const StitchSpec& stitch = *kernel.spec.stitch;
   const StitchSchedule& s = stitch.schedule;
+  Json parts = Json::array();
+  for (const StitchPart& part : stitch.parts) {
+    parts.push_back({{"outputs", part.outputs}, {"schedule", part.schedule.ToString()}});
+  }
   Json operands = Json::array();
   for (const StitchOperand& operand : stitch.operands) {
     operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
@@ -87,6 +91,7 @@ Json StitchJson(const PlannedKernel& kernel) {
             {"grid", s.grid}}},
           {"operands", operands},
           {"scratch_offset_bytes", stitch.scratch_offset},
+          {"packed_parts", parts},
           {"predicted", PredictionJson(kernel.prediction)},
           {"measured_us", kernel.measured_us},
           {"kernel_digest", kernel.kernel_digest.Hex()}};

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "src/plan/stitch/evaluations.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
 
@@ -30,20 +31,23 @@ struct StitchLoad {
   double serial_steps = 0;                   // of a thread's own reductions, one after another
   double serial_elements = 0;                // whose own reductions lanes may share
   double serial_issue = 0;                   // instructions of a thread's own reductions
+  double own_steps = 0, own_issue = 0;       // the same where lanes may not share them
 };
+
+using LoopEvaluations = std::map<const StitchLoop*, Evaluations>;
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
 // most in common, which is counted once. Body and program must outlive it. Not thread-safe.
 class LoadTable {
  public:
-  LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
-      : body_(body), program_(program), m_(m) {}
+  LoadTable(const Chain& body, const StitchProgram& program, int64_t m);
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
   const Chain& body_;
   const StitchProgram& program_;
   const int64_t m_;
+  LoopEvaluations times_;
   std::map<std::tuple<int, bool, bool, bool>, StitchLoad> counted_;  // by what Counter looks at
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 #include "src/fusion/stitch/stitch_graph.h"
 
 namespace sinter {
@@ -24,12 +25,9 @@ std::string LabelOf(const Op& op) {
 // Fills in the ops of a stitch kernel.
 class Teller {
  public:
-  Teller(const StitchSpec& spec, const StitchGraph& graph, const StitchProgram& program,
+  Teller(const StitchSpec& spec, const StitchGraph& graph, std::vector<Composition> compositions,
          KernelFusion* out)
-      : spec_(spec),
-        graph_(graph),
-        compositions_(CompositionsOf(spec.body, program, spec.schedule)),
-        out_(*out) {}
+      : spec_(spec), graph_(graph), compositions_(std::move(compositions)), out_(*out) {}
 
   void Tell() {
     for (int v = 0; v < graph_.size(); ++v) AddOp(v);
@@ -135,6 +133,25 @@ TensorPicture Pictured(const PlanTensor& tensor, bool write) {
   return {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer};
 }
 
+absl::StatusOr<std::vector<Composition>> CompositionsOfAlone(const Chain& body,
+                                                             const StitchSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  return CompositionsOf(body, program, schedule);
+}
+
+// By op of the body, each as in its part.
+absl::StatusOr<std::vector<Composition>> CompositionsOfSpec(const StitchSpec& spec) {
+  if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
+  std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);
+  for (const StitchPart& part : spec.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<Composition> list,
+                            CompositionsOfAlone(own.body, part.schedule));
+    for (size_t i = 0; i < list.size(); ++i) all[static_cast<size_t>(own.ops[i])] = list[i];
+  }
+  return all;
+}
+
 }  // namespace
 
 KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors) {
@@ -149,11 +166,11 @@ KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors) {
   }
   const StitchSpec* spec = plan.kernels[static_cast<size_t>(kernel)].spec.stitch.get();
   if (spec == nullptr) return fusion;
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(spec->body, spec->schedule.owner);
+  const absl::StatusOr<std::vector<Composition>> by = CompositionsOfSpec(*spec);
   StitchGraphOptions options;
   options.contract = false;
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec->body, plan.bucket, {}, options);
-  if (program.ok() && graph.ok()) Teller(*spec, *graph, *program, &fusion).Tell();
+  if (by.ok() && graph.ok()) Teller(*spec, *graph, *by, &fusion).Tell();
   return fusion;
 }
 
