@@ -34,7 +34,8 @@ struct DeviceModel {
   double hbm_idle_loss = 0;     // what of it each share of idle SMs takes away
   double l2_bytes_per_us = 0;   // L2 to all SMs, each reading bytes of its own
   double l2_shared_bytes_per_us = 0;  // the same, all SMs reading the same bytes
-  double l2_reader_gain = 0;  // what of l2_bytes_per_us each doubling of the readers of weights adds
+  double l2_reader_gain =
+      0;  // what of l2_bytes_per_us each doubling of the readers of weights adds
   // The same of the rows of a product, which are in L2 from their first reader on.
   double l2_rows_bytes_per_us = 0;
   double l2_rows_reader_gain = 0;

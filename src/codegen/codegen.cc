@@ -4,6 +4,7 @@
 #include "src/base/status.h"
 #include "src/codegen/kernel_source.h"
 #include "src/codegen/recipe.h"
+#include "src/codegen/stitch/packed_source.h"
 #include "src/codegen/stitch/stitch_recipe.h"
 #include "src/codegen/stitch/stitch_source.h"
 #include "src/device/device_library.h"
@@ -108,12 +109,17 @@ void Complete(const DeviceModel& model, const CodegenOptions& options, Generated
 absl::StatusOr<GeneratedKernel> GenerateStitch(const KernelSpec& spec) {
   if (spec.stitch == nullptr) return absl::InvalidArgumentError("a stitch kernel has no body");
   GeneratedKernel kernel;
+  kernel.request.name = absl::StrCat(kStitchEntry, ".cu");
+  kernel.request.most_spill_bytes = kMostStitchSpills;
+  if (!spec.stitch->parts.empty()) {
+    SINTER_ASSIGN_OR_RETURN(kernel.recipe, PackedRecipe(spec));
+    SINTER_ASSIGN_OR_RETURN(kernel.request.source, PackedSource(*spec.stitch));
+    return kernel;
+  }
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
                           MakeStitchProgram(spec.stitch->body, spec.stitch->schedule.owner,
                                             spec.stitch->schedule.handed));
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, StitchRecipe(spec, program));
-  kernel.request.name = absl::StrCat(kStitchEntry, ".cu");
-  kernel.request.most_spill_bytes = kMostStitchSpills;
   SINTER_ASSIGN_OR_RETURN(kernel.request.source, StitchSource(*spec.stitch, program));
   return kernel;
 }

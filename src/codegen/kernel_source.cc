@@ -24,6 +24,9 @@ KernelNames NamesOf(const Schedule& s) {
   if (s.clusters_n > 1)
     return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
             "sinter_clusters_exchange"};
+  if (s.spatial_gate)
+    return {"kernels/chain_spatial.cuh", "chain_spatial", "ChainSpatialTypes",
+            "sinter_spatial_exchange"};
   if (s.slab_columns > 0)
     return {"kernels/chain_spill.cuh", "chain_spill", "ChainSpillTypes", "sinter_spilled_exchange"};
   switch (s.dataflow) {
@@ -64,7 +67,7 @@ bool Transposed(const KernelSpec& spec) { return spec.problem.layout == Layout::
 std::string WgmmaWrappers(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
   if (s.swapped) return WgmmaSource(s.block_m, spec.problem.dtype, Transposed(spec), false) + "\n";
-  std::set<int> widths = {spec.problem.FirstWidth() * s.first.block_n / s.warpgroups_n};
+  std::set<int> widths = {FirstWidth(spec.problem, s) * s.first.block_n / s.warpgroups_n};
   if (spec.problem.products == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
   for (int n : widths)
@@ -100,7 +103,8 @@ std::string ConfigText(const KernelSpec& spec) {
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),
                   ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(OutputAligned(spec)),
                   ";\n");
-  absl::StrAppend(&text, ProductText("First", p.FirstWidth(), p.n, p.k, s.first, s.share));
+  const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
+  absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p.n, p.k, first, s.share));
   if (p.products == 2)
     absl::StrAppend(&text, ProductText("Second", 1, p.l, p.n, s.second, s.second_share));
   return absl::StrCat(text, "};\n");

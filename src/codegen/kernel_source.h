@@ -12,7 +12,7 @@ namespace sinter {
 
 // "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange" (with several clusters an M
 // tile "sinter_clusters_exchange", with a slab that does not hold all of C
-// "sinter_spilled_exchange") or "sinter_task_list".
+// "sinter_spilled_exchange", with a spatial gate "sinter_spatial_exchange") or "sinter_task_list".
 const char* EntryName(const Schedule& schedule);
 
 // Threads of a block: the producer warpgroup and the consumers.

@@ -125,7 +125,8 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
   out->row_tiles = CeilDiv(spec.problem.bucket, s.block_m);
   out->column_tiles = CeilDiv(columns, tile.block_n);
   if (row.cluster_owns_rows) {
-    out->column_tiles = CeilDiv(out->column_tiles, s.cluster) * s.cluster;
+    const int64_t blocks = s.cluster / (out->apart ? 2 : 1);
+    out->column_tiles = CeilDiv(out->column_tiles, blocks) * blocks;
   }
   if (row.persistent) {
     const int64_t blocks = tile.split_k * TilesOf(share);
@@ -147,6 +148,7 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
   product.width = p.FirstWidth();
+  product.apart = spec.schedule.spatial_gate;
   FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
   return product;
 }
@@ -168,7 +170,8 @@ ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
 HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
   const FfnProblem& p = spec.problem;
   const Schedule& s = spec.schedule;
-  const double tile = static_cast<double>(int64_t{s.block_m} * s.first.block_n * Element(p));
+  const int64_t share = int64_t{s.block_m} * s.first.block_n / GateRanks(s);  // of a block
+  const double tile = static_cast<double>(share * Element(p));
   HandOver out;
   out.medium = row.medium;
   out.name = "C";

@@ -47,6 +47,7 @@ struct ProductPicture {
   std::string operands_from;            // "HBM", "L2 and HBM"
   int64_t tile_rows = 0, tile_columns = 0, k = 0;
   int width = 1;               // weight matrices side by side
+  bool apart = false;          // or a block each: gate here, up in its neighbour
   int split_k = 1;             // blocks that share a tile's K and add their parts through DSM
   int clusters = 1;            // clusters that share a tile's K and add their parts through L2
   Share share = Share::kNone;  // what two blocks with neighbouring tiles load together

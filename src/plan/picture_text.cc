@@ -60,7 +60,9 @@ std::vector<std::string> BoxLines(const ProductPicture& p) {
   std::vector<std::string> lines = {
       absl::StrCat(p.result.name, "  ", p.result.rows, " x ", p.result.columns),
       absl::StrCat("tile ", p.tile_rows, " x ", p.tile_columns,
-                   p.width == 2 ? ", gate and up" : ""),
+                   p.apart        ? ", gate or up"
+                   : p.width == 2 ? ", gate and up"
+                                  : ""),
       absl::StrCat("K ", p.k, split ? absl::StrCat(" in ", p.split_k, " parts over DSM") : "",
                    p.clusters > 1 ? absl::StrCat(" in ", p.clusters, " parts over L2") : ""),
       absl::StrCat(p.row_tiles, "x", p.column_tiles, " tiles",

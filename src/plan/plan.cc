@@ -50,11 +50,11 @@ std::string ProblemText(const KernelSpec& spec) {
 }
 
 std::string ScheduleText(const KernelSpec& spec) {
-  return spec.stitch == nullptr ? spec.schedule.ToString() : spec.stitch->schedule.ToString();
+  return spec.stitch == nullptr ? spec.schedule.ToString() : spec.stitch->ScheduleText();
 }
 
 std::string ScheduleBytes(const KernelSpec& spec) {
-  return spec.stitch == nullptr ? spec.schedule.Canonical() : spec.stitch->schedule.Canonical();
+  return spec.stitch == nullptr ? spec.schedule.Canonical() : spec.stitch->ScheduleCanonical();
 }
 
 double Plan::PredictedUs() const {

@@ -49,6 +49,7 @@ Json ScheduleJson(const Schedule& s) {
                {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
                {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
   if (s.clusters_n != 1) json["clusters_n"] = s.clusters_n;
+  if (s.spatial_gate) json["spatial_gate"] = true;
   if (s.slab_columns != 0) json["slab_columns"] = s.slab_columns;
   if (s.second_share != Share::kNone) json["second_share"] = Str(NameOf(s.second_share));
   return json;
@@ -64,6 +65,10 @@ Json PredictionJson(const Prediction& p) {
 Json StitchJson(const PlannedKernel& kernel) {
   const StitchSpec& stitch = *kernel.spec.stitch;
   const StitchSchedule& s = stitch.schedule;
+  Json parts = Json::array();
+  for (const StitchPart& part : stitch.parts) {
+    parts.push_back({{"outputs", part.outputs}, {"schedule", part.schedule.ToString()}});
+  }
   Json operands = Json::array();
   for (const StitchOperand& operand : stitch.operands) {
     operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
@@ -86,6 +91,7 @@ Json StitchJson(const PlannedKernel& kernel) {
             {"grid", s.grid}}},
           {"operands", operands},
           {"scratch_offset_bytes", stitch.scratch_offset},
+          {"packed_parts", parts},
           {"predicted", PredictionJson(kernel.prediction)},
           {"measured_us", kernel.measured_us},
           {"kernel_digest", kernel.kernel_digest.Hex()}};

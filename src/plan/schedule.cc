@@ -12,18 +12,19 @@ namespace {
 // Fields behind all others, each in a version of its own and only where it says something: bytes of
 // schedules without them did not change when they came. Swapped operands are their version alone.
 constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSecondShareVersion = 4,
-                  kSlabVersion = 5, kSwappedVersion = 6;
+                  kSlabVersion = 5, kSwappedVersion = 6, kSpatialVersion = 7;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.clusters_n, s.slab_columns, s.swapped, s.share, s.second_share,
-                  s.grid, s.first, s.second);
+                  s.cluster, s.clusters_n, s.slab_columns, s.spatial_gate, s.swapped, s.share,
+                  s.second_share, s.grid, s.first, s.second);
 }
 
 uint8_t VersionOf(const Schedule& s) {
   if (s.swapped) return kSwappedVersion;
   if (s.clusters_n != 1) return kClustersVersion;
   if (s.slab_columns != 0) return kSlabVersion;
+  if (s.spatial_gate) return kSpatialVersion;
   return s.second_share != Share::kNone ? kSecondShareVersion : kScheduleVersion;
 }
 
@@ -90,9 +91,9 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   if (version == kSlabVersion) s.slab_columns = static_cast<int>(r.U32());
   const uint8_t second_share = version == kSecondShareVersion ? r.U8() : 0;
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  if (version < kScheduleVersion || version > kSwappedVersion) {
+  if (version < kScheduleVersion || version > kSpatialVersion) {
     return absl::DataLossError(absl::StrCat("schedule: version ", version, " is not ",
-                                            kScheduleVersion, " to ", kSwappedVersion));
+                                            kScheduleVersion, " to ", kSpatialVersion));
   }
   s.swapped = version == kSwappedVersion;
   if (version == kClustersVersion && s.clusters_n == 1) {
@@ -115,6 +116,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   s.dataflow = static_cast<Dataflow>(dataflow);
   s.share = static_cast<Share>(share);
   s.second_share = static_cast<Share>(second_share);
+  s.spatial_gate = version == kSpatialVersion;
   return s;
 }
 
@@ -124,6 +126,7 @@ std::string Schedule::ToString() const {
   if (swapped) absl::StrAppend(&text, " swapped");
   if (clusters_n != 1) absl::StrAppend(&text, " n", clusters_n);
   if (slab_columns != 0) absl::StrAppend(&text, " slab", slab_columns);
+  if (spatial_gate) absl::StrAppend(&text, " spatial");
   if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
   absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);
   if (dataflow != Dataflow::kProduct) {

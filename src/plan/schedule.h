@@ -24,7 +24,9 @@ enum class Dataflow : uint8_t {
           // peer through distributed shared memory (dsm_shuffle). With clusters_n > 1, dataflow
           // (ab): so many clusters own ranges of N, and their parts of E, held in registers, are
           // added through L2 (inter_cluster_reduce, cooperative launch). With slab_columns, only
-          // that many of C's columns stay in the cluster; those behind go through L2
+          // that many of C's columns stay in the cluster; those behind go through L2. With
+          // spatial_gate, of two neighbouring ranks one computes gate, one up (dsm_reduce_scatter,
+          // Mul)
   kTaskList =
       4,  // chain family, dataflow (e): persistent; clusters walk one list of tiles, all of C, then
           // all of E; C through L2, read a few columns at a time as they come (cooperative launch)
@@ -76,7 +78,8 @@ struct Schedule {
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
   int clusters_n = 1;    // kClusterExchange: clusters that share an M tile, by ranges of N
   int slab_columns = 0;  // kClusterExchange: columns of C that shared memory holds; 0: all
-  Share share = Share::kNone;         // what blocks of two tiles load together
+  bool spatial_gate = false;   // kClusterExchange: a tile of C is two ranks', gate and up apart
+  Share share = Share::kNone;  // what blocks of two tiles load together
   Share second_share = Share::kNone;  // the same of the second product; kTaskList
   int grid = 0;                       // blocks of the launch, a multiple of cluster
   ProductTile first;                  // for kClusterExchange: block_n = columns of C per block
@@ -95,6 +98,12 @@ struct Schedule {
 constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }
 constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
 constexpr int TilesOf(Share share) { return TilesM(share) * TilesN(share); }
+
+// Ranks that make a tile of C together, each a matrix of its own; matrices that one of them has.
+constexpr int GateRanks(const Schedule& s) { return s.spatial_gate ? 2 : 1; }
+inline int FirstWidth(const FfnProblem& p, const Schedule& s) {
+  return p.FirstWidth() / GateRanks(s);
+}
 
 // Whether C, or some of its columns, is written to the workspace.
 constexpr bool WritesC(const Schedule& s) {

@@ -113,17 +113,19 @@ absl::Status CheckRing(const Schedule& s) {
 // added to.
 int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
-  if (s.dataflow == Dataflow::kClusterExchange || warpgroups < 2) return kMaxAccumulators;
+  if (s.dataflow == Dataflow::kClusterExchange) return kMaxAccumulators;
   const bool erf = p.activation == Activation::kGeluErf;
+  if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulators : kMaxAccumulators;
   const bool residual = p.residual != Residual::kNone;
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;
   if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
-  // Of the second product only with a residual: what is added takes the registers that are left.
+  // With a residual also by the second product's ranks, or with factors of rows: what is added
+  // takes the registers that are left.
   if (s.dataflow == Dataflow::kTaskList && residual && last) return kMaxListResidualAccumulators;
-  const bool many = s.first.split_k >= 8 || (residual && s.second.split_k >= 8);
+  const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
   return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
 }
 
@@ -284,15 +286,30 @@ absl::Status CheckSlab(const FfnProblem& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
+// Pairs of ranks, each with its own matrix.
+absl::Status CheckSpatialGate(const FfnProblem& p, const Schedule& s) {
+  if (!s.spatial_gate) return absl::OkStatus();
+  if (s.dataflow != Dataflow::kClusterExchange) {
+    return Refuse("spatial_gate", 1, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  }
+  if (!p.gated) return Refuse("spatial_gate", 1, "is not 0 without a gate");
+  if (s.clusters_n > 1 || s.slab_columns > 0) {
+    return Refuse("spatial_gate", 1, "is not 0 beside clusters_n or slab_columns");
+  }
+  if (s.cluster == 1) return Refuse("spatial_gate", 1, "is not 0 in a cluster of 1");
+  return absl::OkStatus();
+}
+
 absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
-  if (int64_t{s.first.block_n} * s.cluster * s.clusters_n < p.n) {
-    return Refuse("first.block_n", s.first.block_n,
-                  absl::StrCat("times the cluster of ", s.cluster,
-                               s.clusters_n > 1 ? absl::StrCat(" times clusters_n ", s.clusters_n)
-                                                : std::string(),
-                               " is below n ", p.n));
+  if (int64_t{s.first.block_n} * s.cluster / GateRanks(s) * s.clusters_n < p.n) {
+    return Refuse(
+        "first.block_n", s.first.block_n,
+        absl::StrCat(
+            "times the cluster of ", s.cluster, s.spatial_gate ? " in pairs" : "",
+            s.clusters_n > 1 ? absl::StrCat(" times clusters_n ", s.clusters_n) : std::string(),
+            " is below n ", p.n));
   }
   SINTER_RETURN_IF_ERROR(CheckRanges(p, s, z));
   if (int64_t{s.second.block_n} * s.cluster < p.l) {
@@ -361,10 +378,11 @@ absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
   SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
   SINTER_RETURN_IF_ERROR(CheckRing(s));
-  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, p.FirstWidth(), p.k));
+  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p.k));
   if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p.n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   SINTER_RETURN_IF_ERROR(CheckSlab(p, s));
+  SINTER_RETURN_IF_ERROR(CheckSpatialGate(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   switch (s.dataflow) {
     case Dataflow::kProduct:

@@ -10,10 +10,10 @@ constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is r
 constexpr int64_t kBarrierBytes = 1024;
 constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 rows of 128 bytes
 
-int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int width) {
-  if (tile.split_k <= 1) return 0;
-  const int64_t owned = CeilDiv(s.block_m, tile.split_k);
-  return int64_t{4} * tile.split_k * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
+int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int width) {
+  if (ranks <= 1) return 0;
+  const int64_t owned = CeilDiv(s.block_m, ranks);
+  return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
 }
 
 int64_t Accumulators(const Schedule& s, const ProductTile& tile, int width) {
@@ -29,7 +29,7 @@ int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share s
 
 ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   const int64_t element = SizeOf(problem.dtype);
-  const int width = problem.FirstWidth();
+  const int width = FirstWidth(problem, s);
   const bool two = problem.products == 2;
   const bool cluster_exchange = s.dataflow == Dataflow::kClusterExchange;
   const int64_t a = int64_t{s.block_m} * s.block_k * element;
@@ -45,10 +45,10 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   z.stage_bytes = std::max(a + w1, rows2 ? a + w2 : w2);
   z.exchange_bytes =
       cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * element : 0;
-  z.reduce_bytes = ReduceBytes(s, s.first, width);
+  z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
   z.accumulators = Accumulators(s, s.first, width);
   if (two) {
-    z.reduce_bytes = std::max(z.reduce_bytes, ReduceBytes(s, s.second, 1));
+    z.reduce_bytes = std::max(z.reduce_bytes, ReduceBytes(s, s.second, s.second.split_k, 1));
     z.accumulators = std::max(z.accumulators, Accumulators(s, s.second, 1));
   }
   const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;

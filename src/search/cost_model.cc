@@ -139,7 +139,12 @@ Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceMo
   TimeLine line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
   line.Stream(TimesOf(load1, s, stage, model), load1);
-  const double epilogue1 = EpilogueUs(p.activation, s, s.first, model);
+  // With a spatial gate two ranks' parts meet before the epilogue, which each does for half a tile.
+  const ProductTile first = {s.first.block_n, GateRanks(s)};
+  const ProductDims dims = FirstDims(p, s);
+  line.Dsm(EachTurn(ReduceUs(dims, s, first, model), load1),
+           s.grid / GateRanks(s) * ReduceTraffic(dims, s, first));
+  const double epilogue1 = EpilogueUs(p.activation, s, first, model);
   line.Fixed(EachTurn(epilogue1, load1));
   const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
   line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleTraffic(s));

@@ -37,7 +37,8 @@ double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& t
 
 // Columns of C that a block gives to its peers: the most, of a slab that does not hold all of C.
 int ShuffledColumns(const Schedule& s) {
-  return s.slab_columns > 0 ? std::min(s.first.block_n, s.slab_columns) : s.first.block_n;
+  const int columns = s.first.block_n / GateRanks(s);
+  return s.slab_columns > 0 ? std::min(columns, s.slab_columns) : columns;
 }
 
 double ShuffleBytes(const Schedule& s) {
@@ -59,7 +60,7 @@ double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile&
 
 double ShuffleTraffic(const Schedule& s) {
   if (s.slab_columns > 0) return 2.0 * s.block_m * s.slab_columns;  // in the mean over the cluster
-  return s.cluster == 1 ? 0 : 2.0 * s.block_m * s.first.block_n * s.cluster;
+  return s.cluster == 1 ? 0 : 2.0 * s.block_m * s.first.block_n / GateRanks(s) * s.cluster;
 }
 
 double ShuffleUs(const Schedule& s, const DeviceModel& model) {

@@ -23,7 +23,7 @@ LevelBytes IntermediateSplit(const FfnProblem& p, const Schedule& s) {
   const int64_t kept = s.slab_columns > 0 ? s.slab_columns
                        : s.clusters_n > 1 ? int64_t{s.first.block_n} * s.cluster
                                           : p.n;
-  const int64_t own = std::min<int64_t>(s.first.block_n, kept);
+  const int64_t own = std::min<int64_t>(s.first.block_n / GateRanks(s), kept);
   add(MemoryLevel::kShared, own);
   add(MemoryLevel::kDsm, kept - own);
   if (s.slab_columns > 0) add(MemoryLevel::kL2, p.n - kept);

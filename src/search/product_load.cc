@@ -40,6 +40,8 @@ void AddResidual(const ProductDims& d, const FfnProblem& p, double share_bytes, 
 
 ProductDims FirstDims(const FfnProblem& p, const Schedule& s) {
   const bool last = p.products == 1;
+  // Gate and up apart: twice the columns, a block's tile is of one of them.
+  if (s.spatial_gate) return {2 * p.n, p.k, 1};
   ProductDims d{p.n,    p.k, p.FirstWidth(), true, true, last && p.residual != Residual::kNone,
                 s.share};
   d.to_memory = last;

@@ -129,22 +129,18 @@ class Enumerator {
     });
   }
 
-  // `slabs`: also with a slab for a quarter, half and three quarters of C.
-  void ClusterExchanges(bool slabs) {
+  void ClusterExchanges(const SearchOptions& options) {
     ForEachShape([&](const RowShape& r, int block_k) {
       for (int cluster : kClusterSizes) {
-        const int step = ColumnStep(p_, r);
-        const int64_t first = RoundUp(CeilDiv(p_.n, cluster), step);
-        const int64_t second = RoundUp(CeilDiv(p_.l, cluster), step);
-        if (first > WidestTile(first, p_.FirstWidth(), step, r)) continue;
-        if (second > WidestTile(second, 1, step, r)) continue;
         Schedule s = Begin(Dataflow::kClusterExchange, r, block_k);
         s.cluster = cluster;
         s.grid = static_cast<int>(MTiles(r) * cluster);
-        s.first = {static_cast<int>(first), 1};
-        s.second = {static_cast<int>(second), 1};
-        Visit(s);
-        if (slabs) Slabs(s);
+        if (ClusterTiles(r, &s)) {
+          Visit(s);
+          if (options.slabs) Slabs(s);
+        }
+        s.spatial_gate = options.spatial_gates && p_.gated && cluster > 1;
+        if (s.spatial_gate && ClusterTiles(r, &s)) Visit(s);
       }
     });
   }
@@ -259,6 +255,18 @@ class Enumerator {
     }
   }
 
+  // Columns of a block where the cluster has all of N, and of L; false: tiles would be too wide.
+  bool ClusterTiles(const RowShape& r, Schedule* s) const {
+    const int step = ColumnStep(p_, r);
+    const int64_t first = RoundUp(CeilDiv(p_.n, s->cluster / GateRanks(*s)), step);
+    const int64_t second = RoundUp(CeilDiv(p_.l, s->cluster), step);
+    s->first = {static_cast<int>(first), 1};
+    s->second = {static_cast<int>(second), 1};
+    return first <= WidestTile(first, FirstWidth(p_, *s), step, r) &&
+           second <= WidestTile(second, 1, step, r);
+  }
+
+  // With a slab for a quarter, half and three quarters of C.
   void Slabs(Schedule s) {
     if (s.cluster == 1) return;
     constexpr int kQuarters = 4;
@@ -380,7 +388,7 @@ void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
     return;
   }
   if (options.allow_cooperative) space.GridExchanges();
-  space.ClusterExchanges(options.slabs);
+  space.ClusterExchanges(options);
   if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();
   if (options.allow_cooperative && options.task_lists) space.TaskLists();
 }

@@ -13,11 +13,12 @@ namespace sinter {
 namespace {
 
 constexpr int kAccessBytes = 16;
-constexpr double kAlikeShare = 0.2;  // of what all units read alike: the rest is found in L1
-constexpr double kShuffleCost = 8;   // instructions of a lane that joins an element's shares
-constexpr double kMomentCost = 4;    // to take an element into its column's moments
-constexpr double kMomentWords = 4;   // of a column in a part
-constexpr double kAccessCost = 8;    // instructions of one load or store, with its address
+constexpr double kAlikeShare = 0.2;     // of what all units read alike: the rest is found in L1
+constexpr double kShuffleCost = 8;      // instructions of a lane that joins an element's shares
+constexpr double kMomentCost = 5;       // to take an element into its column's moments
+constexpr double kMomentTurnCost = 30;  // and a vector: their share of the units so far
+constexpr double kMomentWords = 4;      // of a column in a part
+constexpr double kAccessCost = 8;       // instructions of one load or store, with its address
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -51,8 +52,13 @@ void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::se
 class Counter {
  public:
   Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-          int64_t m)
-      : body_(body), program_(program), schedule_(schedule), m_(m), exact_(ExactOps(body)) {}
+          int64_t m, const LoopEvaluations& times)
+      : body_(body),
+        program_(program),
+        schedule_(schedule),
+        m_(m),
+        times_(times),
+        exact_(ExactOps(body)) {}
 
   StitchLoad Count() {
     for (const StitchPhase& phase : program_.phases) CountPhase(phase);
@@ -103,20 +109,18 @@ class Counter {
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     const int vector = LoopVector(body_, schedule_, loop);
-    double cost = kAccessCost / vector + kMomentCost * moments, special = 0, serial = 1, steps = 0;
+    const Evaluations& own_times = times_.at(&loop);
+    double cost = kAccessCost / vector + (kMomentCost + kMomentTurnCost / vector) * moments;
+    double special = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
       OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);
       const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
       load_.repeats |= again && own.special > 0;
       if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
-      cost += own.issue + (op.kind == OpKind::kInput ? kAccessCost / vector : 0);
-      special += own.special;
-      if (program_.uses[static_cast<size_t>(id)] == ReduceUse::kSerial) {
-        const auto count = static_cast<double>(ReducedElements(body_, op));
-        serial = std::max(serial, count);
-        steps += count;
-      }
+      const double times = std::max(1.0, own_times.times[static_cast<size_t>(id)]);
+      cost += times * (own.issue + (op.kind == OpKind::kInput ? kAccessCost / vector : 0));
+      special += times * own.special;
       if (op.kind == OpKind::kInput) CountRead(id, units);
       for (ValueId operand : op.operands) CountColumn(operand, units);
     }
@@ -124,10 +128,13 @@ class Counter {
         ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kInput; });
     load_.loop_inputs = std::max<int64_t>(load_.loop_inputs, inputs);
     if (loop.serial) load_.serial_elements += elements;
-    load_.instructions += elements * cost * serial;
-    load_.special += elements * special * serial;
-    load_.serial_steps = std::max(load_.serial_steps, steps);
-    if (steps > 0) load_.serial_issue += (cost + special) * vector * serial;
+    load_.instructions += elements * cost;
+    load_.special += elements * special;
+    double& steps = loop.serial ? load_.serial_steps : load_.own_steps;
+    steps = std::max(steps, own_times.steps);
+    if (own_times.steps > 0) {
+      (loop.serial ? load_.serial_issue : load_.own_issue) += (cost + special) * vector;
+    }
     for (ValueId id : ops) {
       computed_.insert(id);
       if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
@@ -172,6 +179,7 @@ class Counter {
   const StitchProgram& program_;
   const StitchSchedule& schedule_;
   const int64_t m_;
+  const LoopEvaluations& times_;
   const std::vector<bool> exact_;
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
@@ -281,7 +289,21 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
                 : MakeStitchProgram(body, program.owner).value_or(StitchProgram(program))),
       m_(m),
       meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
-      serial_depth_(SerialDepthOf(body, program)) {}
+      serial_depth_(SerialDepthOf(body, program)) {
+  AddTimes(program_);
+  if (!program_.handed.empty()) AddTimes(base_);
+}
+
+void LoadTable::AddTimes(const StitchProgram& program) {
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.loops) {
+      times_[&loop] = EvaluationsOf(body_, program, loop, true);
+    }
+    for (const StitchLoop& loop : phase.flat) {
+      times_[&loop] = EvaluationsOf(body_, program, loop, false);
+    }
+  }
+}
 
 void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
   const auto [works, fresh] = works_.try_emplace({schedule.vector, schedule.keep_values});
@@ -296,9 +318,9 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   const auto [at, fresh] = counted_.try_emplace(
       {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
   if (fresh && program_.handed.empty()) {
-    at->second = Counter(body_, program_, schedule, m_).Count();
+    at->second = Counter(body_, program_, schedule, m_, times_).Count();
   } else if (fresh) {
-    at->second = Counter(body_, base_, schedule, m_).Count();
+    at->second = Counter(body_, base_, schedule, m_, times_).Count();
     AddHands(schedule, at->second);
   }
   StitchLoad load = at->second;

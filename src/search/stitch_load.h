@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/plan/stitch/evaluations.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
 #include "src/search/hand_load.h"
@@ -35,7 +36,10 @@ struct StitchLoad {
   int serial_depth = 0;                      // of such reductions that wait for one another
   double shared_cycles = 0;                  // of all warps, in shared memory: what is handed over
   int meetings = 0;                          // of a unit's threads for it
+  double own_steps = 0, own_issue = 0;       // the same where lanes may not share them
 };
+
+using LoopEvaluations = std::map<const StitchLoop*, Evaluations>;
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
 // most in common, which is counted once. Body and program must outlive it. Not thread-safe.
@@ -45,12 +49,14 @@ class LoadTable {
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
+  void AddTimes(const StitchProgram& program);
   void AddHands(const StitchSchedule& schedule, StitchLoad& load);
 
   const Chain& body_;
   const StitchProgram& program_;
   const StitchProgram base_;  // that hands nothing over
   const int64_t m_;
+  LoopEvaluations times_;
   std::map<std::tuple<int, bool, bool, bool>, StitchLoad> counted_;  // by what Counter looks at
   // Where values are handed over: by vector and kept values, of the base and of the program.
   std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;

@@ -40,15 +40,22 @@ constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, bef
 constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
 constexpr double kWarpShareUs = 0.01, kBlockShareUs = 0.04;  // a meeting for what is handed over
 constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;   // to start clusters, and each block
-constexpr double kStepUs = 0.02;                             // of a thread's own chain of reads
+constexpr double kStepUs = 0.02, kLongStepUs = 0.13;         // of a thread's own chain of reads
+constexpr double kShortSteps = 8;                            // that are under way together
 constexpr double kSplitJoinUs = 0.45;  // the third chain that lanes share, behind the others' joins
 constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of its own
 constexpr double kHiddenChain = 2000;  // instructions of such chains that other warps hide
 constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
 constexpr double kPersistentLoss =
-    0.05;                          // blocks that take turns, against blocks that replace others
-constexpr double kMostBehind = 2;  // times the best: an owner whose units may hand something over
-constexpr int kTurnsAtOnce = 4;    // of a pass that keeps nothing: reads under way together
+    0.05;  // blocks that take turns, against blocks that replace others
+constexpr double kFewSms =
+    1.3;  // of their share of the bandwidth; where all wait for the last: none
+constexpr double kPhaseUs = 1.5;  // until reads are under way again behind a grid's barrier
+constexpr double kMostApart = 2,
+                 kGroupsApart = 4;  // of a block whose groups hide one another's work
+constexpr double kPackUs = 0.1;     // until a block knows what it works for
+constexpr double kMostBehind = 2;   // times the best: an owner whose units may hand something over
+constexpr int kTurnsAtOnce = 4;     // of a pass that keeps nothing: reads under way together
 
 int BlocksPerSm(int threads, int registers) {
   const int by_registers = 65536 / (threads * std::min(255, (registers + 7) / 8 * 8));
@@ -73,7 +80,8 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
   spread.turns = std::ceil(items / spread.items);
   const double groups = spread.turns * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
-  spread.busy = std::min<double>(model.sm_count, blocks);
+  const int sms = s.column_cluster > 1 ? model.ResidentBlocks(s.column_cluster) : model.sm_count;
+  spread.busy = std::min<double>(sms, blocks);
   spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
   const double rounds = groups / spread.resident;
   // Blocks that replace others start when there is room; those of one launch wait for the slowest.
@@ -108,6 +116,8 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
                                  load.shared_cycles * share / model.clock_mhz});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
+  // Blocks that stay are alone on their SM, and their groups do not wait for one another.
+  const double apart = phases > 1 ? std::min(kMostApart, s.UnitsPerBlock() / kGroupsApart) : 1;
   const double join = (s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs) +
                       (s.cluster > 1 ? model.cluster_barrier_us : 0);
   const double joins = std::max(0, load.levels - 1) * join +
@@ -116,7 +126,8 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
       s.keep_inputs || program.owner < 0
           ? 0
           : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
-  return FirstReadUs(body, program, s) + again * kReadAgainUs + joins + issue + moved;
+  return FirstReadUs(body, program, s) + again * kReadAgainUs + joins +
+         (issue + moved) / std::max(1.0, apart);
 }
 
 // The 4-norm, of operations that round alike everywhere: plans are compared across machines.
@@ -125,37 +136,60 @@ double Norm(double a, double b, double c) {
   return std::sqrt(std::sqrt(sum));
 }
 
-Prediction PredictProgram(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
-                          const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
+// Of a launch that keeps `share` of the SMs busy.
+double HbmUs(double bytes, double share, const DeviceModel& model) {
+  return bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, kFewSms * share));
+}
+
+double StepsUs(double steps) {
+  return steps * kStepUs + std::max(0.0, steps - kShortSteps) * kLongStepUs;
+}
+
+// Turns of lanes over elements, in kernels whose phases wait for the slowest block.
+double IdleLanes(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
+  if (program.phases.size() == 1 || program.owner < 0) return 1;
+  StitchLoop main;
+  main.elements = MainElements(program);
+  const double lanes = static_cast<double>(LoopTurns(body, s, main) * s.unit_threads * s.cluster *
+                                           LoopVector(body, s, main));
+  return std::max(1.0, lanes / static_cast<double>(main.elements));
+}
+
+StitchTimes TimesOf(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                    const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
   const Spread spread = SpreadOf(program, s, bucket, model);
   StitchLoop main;
   main.elements = MainElements(program);
   const int64_t passes_turns = program.owner < 0 ? 1 : LoopTurns(body, s, main);
   const double share = spread.busy / model.sm_count;
-  Prediction p;
+  StitchTimes times;
+  Prediction& p = times.alone;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
-  p.hbm_us = p.hbm_bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, 1.3 * share));
+  p.hbm_us = HbmUs(p.hbm_bytes, program.phases.size() > 1 ? share / kFewSms : share, model);
   p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
-  const double slots = model.clock_mhz * spread.busy;
-  const double issue =
-      std::max({load.instructions / (128 * slots * kIssueShare),
-                load.special / (16 * slots * kSpecialShare), load.shared_cycles / slots});
+  times.issue_sm_us = std::max(std::max(load.instructions / (128 * model.clock_mhz * kIssueShare),
+                                        load.special / (16 * model.clock_mhz * kSpecialShare)) *
+                                   IdleLanes(body, program, s),
+                               load.shared_cycles / model.clock_mhz);
+  const double issue = times.issue_sm_us / spread.busy;
   const double phases = static_cast<double>(program.phases.size());
-  const double turns =
-      spread.rounds * phases * TurnUs(body, program, s, load, spread, passes_turns, model);
+  times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);
+  times.blocks = spread.turns * s.cluster;
+  const double turns = spread.rounds * times.turn_us;
   const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
   p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
-               load.serial_steps * kStepUs +
+               kPhaseUs * (phases - 1) + StepsUs(std::max(load.serial_steps, load.own_steps)) +
                (s.split > 1 ? std::max(0, load.serial_depth - 2) * kSplitJoinUs : 0) +
-               std::max(0.0, load.serial_issue - kHiddenChain) / (kChainShare * model.clock_mhz) +
+               std::max(0.0, std::max(load.serial_issue, load.own_issue) - kHiddenChain) /
+                   (kChainShare * model.clock_mhz) +
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
   p.total_us = p.fixed_us + Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
   const double longest = std::max({moved, issue, turns});
   p.bound = turns == longest ? "latency" : issue == longest ? "issue" : "hbm";
-  return p;
+  return times;
 }
 
 // Enumerates the schedules of one program.
@@ -409,7 +443,7 @@ class Enumerator {
     // Blocks that wait for one another are all resident.
     if (Cooperative() && (shared + kSharedOfSystem) * s.blocks_per_sm > kSharedPerSm) return;
     if (!CheckStitchFields(s).ok()) return;
-    out_->push_back({s, PredictProgram(body_, program_, s, loads_.Of(s), bucket_, model_)});
+    out_->push_back({s, TimesOf(body_, program_, s, loads_.Of(s), bucket_, model_).alone, {}});
   }
 
   const Chain& body_;
@@ -449,12 +483,44 @@ std::vector<StitchProgram> HandingOver(const Chain& body, const std::vector<Owne
 
 }  // namespace
 
-absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
-                                         int64_t bucket, const DeviceModel& model) {
+absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
+                                          int64_t bucket, const DeviceModel& model) {
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
                           MakeStitchProgram(body, schedule.owner, schedule.handed));
-  return PredictProgram(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket,
-                        model);
+  return TimesOf(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket, model);
+}
+
+absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
+                                         int64_t bucket, const DeviceModel& model) {
+  SINTER_ASSIGN_OR_RETURN(const StitchTimes times, TimesOfStitch(body, schedule, bucket, model));
+  return times.alone;
+}
+
+Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
+                           const DeviceModel& model) {
+  Prediction p;
+  double blocks = 0, issue = 0, turns = 0, longest = 0, beside = 0, l2_bytes = 0;
+  for (const StitchTimes& part : parts) {
+    p.hbm_bytes += part.alone.hbm_bytes;
+    l2_bytes += part.alone.l2_bytes;
+    beside = std::max(beside, part.alone.fixed_us - model.launch_us);
+    blocks += part.blocks;
+    issue += part.issue_sm_us;
+    turns += part.turn_us * part.blocks;
+    longest = std::max(longest, part.turn_us);
+  }
+  const double busy = std::min<double>(model.sm_count, blocks), resident = blocks_per_sm * busy;
+  p.l2_bytes = l2_bytes;
+  p.hbm_us = HbmUs(p.hbm_bytes, busy / model.sm_count, model);
+  p.l2_us = l2_bytes / (model.l2_bytes_per_us * busy / model.sm_count);
+  p.fixed_us = model.launch_us + beside + kPackUs;
+  // The last blocks begin when there is room.
+  const double waves = blocks <= resident ? longest : turns / resident + longest;
+  const double moved = p.hbm_us + p.l2_us;
+  p.total_us = p.fixed_us + Norm(moved, issue / busy, waves);
+  const double most = std::max({moved, issue / busy, waves});
+  p.bound = waves == most ? "latency" : moved == most ? "hbm" : "issue";
+  return p;
 }
 
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,

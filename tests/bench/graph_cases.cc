@@ -141,12 +141,13 @@ absl::StatusOr<std::vector<GraphCase>> Selected(std::vector<GraphCase> all,
   return absl::NotFoundError(absl::StrCat("no graph '", *missing.begin(), "'"));
 }
 
-std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements) {
+std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements, uint64_t first) {
   std::vector<GraphCase> cases;
-  for (int seed = 1; seed <= count; ++seed) {
+  for (int i = 0; i < count; ++i) {
+    const uint64_t seed = first + static_cast<uint64_t>(i);
     GraphCase one;
     one.id = absl::StrCat("random", seed);
-    one.chain = testing::MakeRandomStitchGraph(static_cast<uint64_t>(seed), {max_elements});
+    one.chain = testing::MakeRandomStitchGraph(seed, {max_elements});
     cases.push_back(std::move(one));
   }
   return cases;

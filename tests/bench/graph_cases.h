@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<GraphCase>> LoadGraphCases(const std::vector<std::str
 absl::StatusOr<std::vector<GraphCase>> Selected(std::vector<GraphCase> all,
                                                 const std::vector<std::string>& ids);
 
-// Random graphs of the seeds 1 to `count`: "random1" and so on.
-std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements);
+// Random graphs of `count` seeds from `first` on: "random1" and so on.
+std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements, uint64_t first = 1);
 
 // The chain with the symbol M for extent `rows` of axis 0 of every value that has it, so that the
 // reference can compute some rows alone. Nothing when that is no valid chain or rows depend on each

@@ -39,6 +39,7 @@ constexpr Measuring kMeasuring[] = {
     {Mode::kAblation, RunAblation, "-ablation"},
     {Mode::kProfile, RunProfile, "-profile"},
     {Mode::kGraphs, RunGraphs, "-graphs"},
+    {Mode::kGraphSchedules, RunGraphSchedules, "-graph-schedules"},
 };
 
 int Measure(const Measuring& mode, Options options) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/fusion/fusion.h"
 #include "tests/bench/chain_data.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"
@@ -46,7 +47,7 @@ class GraphRun {
   GraphRow Run() {
     Describe();
     row_.correct = true;
-    Add("unfused", prepared_.unfused);
+    if (!absl::IsNotFound(prepared_.unfused.status())) Add("unfused", prepared_.unfused);
     Add("chosen", prepared_.best);
     const absl::Status status = contestants_.empty() ? absl::OkStatus() : MeasureAll();
     if (!status.ok()) Fail("bench", status);
@@ -73,8 +74,8 @@ class GraphRun {
     row_.prepare_us = prepared_.prepare_us;
     if (prepared_.unfused.ok()) {
       row_.unfused_kernels = KernelsOf(*prepared_.unfused);
-      row_.unfused_predicted_us = (*prepared_.unfused)->plan().PredictedUs();
     }
+    row_.unfused_predicted_us = prepared_.unfused_predicted_us;
     if (!prepared_.best.ok()) return;
     row_.chosen = (*prepared_.best)->plan().name;
     row_.kernels = KernelsOf(*prepared_.best);
@@ -199,15 +200,31 @@ class GraphRun {
   GraphRow row_;
 };
 
+double UnfusedPredictedUs(const GraphCase& c, const DeviceModel& model) {
+  const absl::StatusOr<FusionResult> planned = PlanChain(c.chain, BucketOf(c.m), model, {});
+  if (!planned.ok()) return 0;
+  if (planned->chosen.name == "unfused") return planned->chosen.PredictedUs();
+  for (const Plan& plan : planned->alternatives) {
+    if (plan.name == "unfused") return plan.PredictedUs();
+  }
+  return 0;
+}
+
 }  // namespace
 
-PreparedGraph PrepareGraph(Engine* engine, const GraphCase& c) {
+PreparedGraph PrepareGraph(Engine* engine, const GraphCase& c, bool with_unfused) {
   PrepareOptions unfused;
   unfused.choice = PrepareOptions::Choice::kUnfused;
   const auto start = std::chrono::steady_clock::now();
   PlanOr best = engine->Prepare(c.chain, c.m, {});
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-  return {std::move(best), engine->Prepare(c.chain, c.m, unfused), took.count()};
+  if (with_unfused) {
+    PlanOr other = engine->Prepare(c.chain, c.m, unfused);
+    const double us = other.ok() ? (*other)->plan().PredictedUs() : 0;
+    return {std::move(best), std::move(other), took.count(), us};
+  }
+  return {std::move(best), absl::NotFoundError("not asked for"), took.count(),
+          UnfusedPredictedUs(c, engine->ports().model)};
 }
 
 int64_t GraphSets(const GraphCase& c, int kernels) {

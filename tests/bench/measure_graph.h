@@ -18,10 +18,11 @@ namespace sinter::bench {
 struct PreparedGraph {
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, unfused;
   double prepare_us = 0;  // of the chosen plan, wall time
+  double unfused_predicted_us = 0;
 };
 
-// Thread-safe.
-PreparedGraph PrepareGraph(Engine* engine, const GraphCase& c);
+// Thread-safe. Without `unfused` that plan is only predicted.
+PreparedGraph PrepareGraph(Engine* engine, const GraphCase& c, bool unfused = true);
 
 struct GraphOptions {
   bool time = true;  // false: check only

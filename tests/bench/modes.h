@@ -3,6 +3,7 @@
 #ifndef SINTER_TESTS_BENCH_MODES_H_
 #define SINTER_TESTS_BENCH_MODES_H_
 
+#include "tests/bench/graph_cases.h"
 #include "tests/bench/session.h"
 
 namespace sinter::bench {
@@ -21,6 +22,10 @@ int RunRank(Session* session);
 int RunAblation(Session* session);
 // Graphs of memory-intensive ops: chosen and unfused plan, checked and timed.
 int RunGraphs(Session* session);
+// The graphs that the options ask for.
+absl::StatusOr<std::vector<GraphCase>> GraphCasesOf(const Options& options);
+// Schedules of each graph in one kernel, the best of each kind.
+int RunGraphSchedules(Session* session);
 // One computation cold between the profiler's start and stop, and its predicted bytes.
 int RunProfile(Session* session);
 

@@ -25,6 +25,9 @@ void AddModes(CLI::App& app, Options& o) {
   app.add_option("--graphs", o.graphs,
                  "graphs of memory-intensive ops: JSON files, folders of them, problem lists")
       ->delimiter(',');
+  app.add_option("--graph-schedules", o.graph_schedules,
+                 "of --graphs: so many schedules of each, all ops in one kernel")
+      ->check(CLI::Range(1, 10000));
   app.add_flag("--random-graphs{200}", o.random_graphs,
                "random graphs of memory-intensive ops: --random-graphs=N");
   app.add_option("--markdown", o.markdown, "print this results file as a table");
@@ -37,8 +40,8 @@ void AddChoices(CLI::App& app, Options& o) {
   app.add_option("--layout", o.layout, "weights as [out, in], [in, out], both, or as in the file")
       ->check(CLI::IsMember({"oi", "io", "both", "file"}));
   app.add_option("--only", o.only, "one contestant, or only the check of results")
-      ->check(CLI::IsMember(
-          {"fused", "ranges", "lists", "slabs", "kinds", "unfused", "cublaslt", "check"}));
+      ->check(CLI::IsMember({"fused", "ranges", "lists", "slabs", "spatial", "kinds", "unfused",
+                             "cublaslt", "check"}));
   app.add_option("--contestant", o.profile, "what --profile launches")
       ->check(CLI::IsMember({"fused", "unfused", "chosen", "cublaslt"}));
   app.add_flag("--deterministic", o.deterministic, "also the plan with a fixed reduction order");
@@ -77,6 +80,7 @@ void AddOptions(CLI::App& app, Options& o) {
 }
 
 absl::StatusOr<Mode> ModeOf(Options* o) {
+  const bool graphs = !o->graphs.empty() || o->random_graphs > 0;
   const std::pair<bool, Mode> modes[] = {
       {o->never_slower, Mode::kNeverSlower},
       {o->sweep > 0, Mode::kSweep},
@@ -84,7 +88,8 @@ absl::StatusOr<Mode> ModeOf(Options* o) {
       {o->rank > 0, Mode::kRank},
       {o->ablation, Mode::kAblation},
       {o->profiling, Mode::kProfile},
-      {!o->graphs.empty() || o->random_graphs > 0, Mode::kGraphs},
+      {graphs && o->graph_schedules == 0, Mode::kGraphs},
+      {graphs && o->graph_schedules > 0, Mode::kGraphSchedules},
       {!o->markdown.empty(), Mode::kMarkdown},
       {o->random_problems > 0, Mode::kRandomProblems},
   };
@@ -96,7 +101,7 @@ absl::StatusOr<Mode> ModeOf(Options* o) {
   if (asked > 1) return absl::InvalidArgumentError("two modes at once: ask for one");
   if (o->seed == 0) o->seed = mode == Mode::kRandomProblems ? kNeverSlowerSeed : 1;
   if (o->layout.empty()) o->layout = mode == Mode::kNeverSlower ? "file" : "oi";
-  if (!o->problems.empty() || mode == Mode::kGraphs) return mode;
+  if (!o->problems.empty() || graphs) return mode;
   if (mode == Mode::kNeverSlower) {
     o->problems = {"tests/bench/problems/never_slower.txt"};
   } else {

@@ -16,13 +16,6 @@ namespace {
 
 constexpr double kPrepareSeconds = 480;
 
-absl::StatusOr<std::vector<GraphCase>> CasesOf(const Options& o) {
-  if (o.random_graphs > 0 && o.graphs.empty()) {
-    return Selected(RandomGraphCases(o.random_graphs, o.random_elements), o.ids);
-  }
-  return LoadGraphCases(o.graphs, o.ids);
-}
-
 // All cases on the compile threads.
 std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<GraphCase>& cases) {
   std::vector<std::optional<PreparedGraph>> slots(cases.size());
@@ -31,7 +24,8 @@ std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<Gra
   reference::ParallelFor(session->options().compile_threads, static_cast<int64_t>(cases.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
-                             slots[i] = PrepareGraph(session->engine(), cases[i]);
+                             slots[i] = PrepareGraph(session->engine(), cases[i],
+                                                     session->options().only != "fused");
                            }
                          });
   session->watchdog()->End();
@@ -44,20 +38,29 @@ std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<Gra
 
 void PrintGraph(const GraphRow& r) {
   std::printf(
-      "%-28s ops %4.0f %-7s kernels %3.0f of %3.0f predicted %s chosen %s unfused %s limit %s host "
+      "%-28s ops %4.0f %-7s kernels %3.0f of %3.0f predicted %s of %s chosen %s unfused %s limit "
+      "%s host "
       "%s rel %.1e max %.3f %s: %s\n",
       r.id.c_str(), r.ops, r.chosen.c_str(), r.kernels, r.unfused_kernels,
-      Figure(r.predicted_us).c_str(), Figure(r.chosen_us).c_str(), Figure(r.unfused_us).c_str(),
-      Figure(r.limit_us).c_str(), Figure(r.host_us).c_str(), r.rel_error.value_or(-1),
-      r.max_error.value_or(-1), r.checked.c_str(), r.correct ? "ok" : "WRONG");
+      Figure(r.predicted_us).c_str(), Figure(r.unfused_predicted_us).c_str(),
+      Figure(r.chosen_us).c_str(), Figure(r.unfused_us).c_str(), Figure(r.limit_us).c_str(),
+      Figure(r.host_us).c_str(), r.rel_error.value_or(-1), r.max_error.value_or(-1),
+      r.checked.c_str(), r.correct ? "ok" : "WRONG");
   for (const std::string& note : r.notes) std::printf("     %s\n", note.c_str());
 }
 
 }  // namespace
 
+absl::StatusOr<std::vector<GraphCase>> GraphCasesOf(const Options& o) {
+  if (o.random_graphs > 0 && o.graphs.empty()) {
+    return Selected(RandomGraphCases(o.random_graphs, o.random_elements, o.seed), o.ids);
+  }
+  return LoadGraphCases(o.graphs, o.ids);
+}
+
 int RunGraphs(Session* session) {
   const Options& o = session->options();
-  const absl::StatusOr<std::vector<GraphCase>> cases = CasesOf(o);
+  const absl::StatusOr<std::vector<GraphCase>> cases = GraphCasesOf(o);
   if (!cases.ok()) {
     std::fprintf(stderr, "sinter_bench: %s\n", std::string(cases.status().message()).c_str());
     return 2;

@@ -24,6 +24,7 @@ int RunSweep(Session* session) {
   if (o.only == "ranges") sweep.kind = FusedKind::kRanges;
   if (o.only == "lists") sweep.kind = FusedKind::kLists;
   if (o.only == "slabs") sweep.kind = FusedKind::kSlabs;
+  if (o.only == "spatial") sweep.kind = FusedKind::kSpatial;
   sweep.fused = o.only.empty() || o.only == "fused" || sweep.kind != FusedKind::kShipping;
   sweep.unfused = o.only.empty() || o.only == "unfused" || o.only == "kinds";
   sweep.product_kinds = o.only == "kinds";

@@ -38,6 +38,8 @@ bool IsOfKind(const Schedule& s, FusedKind kind) {
       return s.dataflow == Dataflow::kTaskList;
     case FusedKind::kSlabs:
       return s.slab_columns > 0;
+    case FusedKind::kSpatial:
+      return s.spatial_gate;
     case FusedKind::kShipping:
       break;
   }
@@ -57,6 +59,7 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& probl
   search.cluster_ranges = kind == FusedKind::kRanges;
   search.task_lists = kind == FusedKind::kLists;
   search.slabs = kind == FusedKind::kSlabs;
+  search.spatial_gates = kind == FusedKind::kSpatial;
   SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, search));
   std::vector<RankedSchedule> first;
   for (const PlacedSchedule& placed : space.schedules) {

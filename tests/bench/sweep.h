@@ -19,6 +19,7 @@ enum class FusedKind {
   kRanges,    // of all, those whose clusters share M tiles
   kLists,     // of all, task lists
   kSlabs,     // of all, those whose slab does not hold all of C
+  kSpatial,   // of all, those with gate and up in ranks of their own
 };
 
 struct SweepOptions {

@@ -189,6 +189,7 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
   for (const CodegenOptions& options : {CodegenOptions{true, false}, CodegenOptions{true, true}}) {
     jobs.push_back({SampleSpec(SampleG7(), SampleRanges(SampleG7())), options});
     jobs.push_back({SampleSpec(SampleG7(), SampleSlab(SampleG7())), options});
+    jobs.push_back({SampleSpec(SampleS8(), SampleSpatialGate(SampleS8())), options});
   }
   CompileAll(jobs, "test builds");
 }

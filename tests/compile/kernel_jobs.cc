@@ -39,10 +39,10 @@ std::vector<FfnProblem> ProblemsOf(const std::string& file) {
   return list;
 }
 
-// The shipping space, task lists and slabs that do not hold all of C.
+// The shipping space, task lists, slabs that do not hold all of C, spatial gates.
 SearchOptions Wider() {
   SearchOptions options;
-  options.task_lists = options.slabs = true;
+  options.task_lists = options.slabs = options.spatial_gates = true;
   return options;
 }
 
@@ -160,7 +160,7 @@ std::string KindOf(const FfnProblem& p, const Schedule& s) {
   const ProductTile& last = p.products == 2 ? s.second : s.first;
   return absl::StrCat(NameOf(s.dataflow), " ", last.split_k, " ", NameOf(s.share), " ",
                       NameOf(s.second_share), " ", s.warpgroups_m * s.warpgroups_n,
-                      s.slab_columns > 0 ? " slab" : "");
+                      s.slab_columns > 0 ? " slab" : "", s.spatial_gate ? " spatial" : "");
 }
 
 // Of every kind the schedule that is predicted best, and the one whose last product holds most.

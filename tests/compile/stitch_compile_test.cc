@@ -215,6 +215,17 @@ TEST_F(StitchCompile, HandOvers) {
   CompileAll();
 }
 
+TEST_F(StitchCompile, PackedKernels) {
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 80; ++i) sizes.push_back(4096 * (1 + i % 9) + (i % 5 == 0));
+  AddPlan("updates", testing::IndependentUpdates(sizes));
+  AddPlan("rows", testing::IndependentRows({{900, 768}, {64, 4096}, {300, 74}}, 100000));
+  int packed = 0;
+  for (const Job& job : jobs_) packed += !job.spec.stitch->parts.empty();
+  EXPECT_EQ(packed, 2);
+  CompileAll();
+}
+
 TEST_F(StitchCompile, TestBuilds) {
   AddBest("softmax", ParseProblem("softmax rows=M cols=1024")->chain, 8192, 2);
   const uint64_t kWithColumns = 13;

@@ -1,5 +1,6 @@
 // Clusters that share M tiles by ranges of N, and those whose slab does not hold all of C, which
-// then lies in shared memory, at peers and in L2 at once: schedules over the whole space, rows that
+// then lies in shared memory, at peers and in L2 at once, and those with gate and up in ranks of
+// their own: schedules over the whole space, rows that
 // end anywhere, launches one behind another on one workspace, with and without pauses; spins trap.
 #include <algorithm>
 #include <cstdio>
@@ -48,17 +49,24 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, wide};
 }
 
-enum class Form { kRanges, kSlabs };
+enum class Form { kRanges, kSlabs, kSpatialGates };
+
+bool IsOf(Form form, const Schedule& s) {
+  if (form == Form::kRanges) return s.clusters_n > 1;
+  return form == Form::kSlabs ? s.slab_columns > 0 : s.spatial_gate;
+}
 
 std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Form form, int64_t rows,
                           size_t count) {
   const int64_t bucket = BucketOf(rows);
   const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
   SearchOptions options;
-  (form == Form::kRanges ? options.cluster_ranges : options.slabs) = true;
+  options.cluster_ranges = form == Form::kRanges;
+  options.slabs = form == Form::kSlabs;
+  options.spatial_gates = form == Form::kSpatialGates;
   std::vector<Schedule> of_form;
   for (const Schedule& s : LegalSchedules(problem, model, Dataflow::kClusterExchange, options)) {
-    if (form == Form::kRanges ? s.clusters_n > 1 : s.slab_columns > 0) of_form.push_back(s);
+    if (IsOf(form, s)) of_form.push_back(s);
   }
   std::vector<Plan> plans;
   for (const Schedule& s : Spread(of_form, count)) {
@@ -83,6 +91,7 @@ class Clusters : public GpuTest {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
       const std::vector<Plan> plans =
           PlansOf(*chain, ports().model, form, rows, jitter ? kPaused : kSchedules);
+      if (form == Form::kSpatialGates && !spec.gated) continue;
       ASSERT_FALSE(plans.empty()) << NameOf(spec);
       BuildOptions options;
       options.codegen.trap_spins = true;
@@ -145,6 +154,8 @@ TEST_F(Clusters, ManyRowsWithPauses) { RunAll(Form::kRanges, 128, true); }
 TEST_F(Clusters, SlabsOfFewRows) { RunAll(Form::kSlabs, 16, false); }
 TEST_F(Clusters, SlabsOfManyRows) { RunAll(Form::kSlabs, 200, false); }
 TEST_F(Clusters, SlabsWithPauses) { RunAll(Form::kSlabs, 128, true); }
+TEST_F(Clusters, SpatialGates) { RunAll(Form::kSpatialGates, 200, false); }
+TEST_F(Clusters, SpatialGatesWithPauses) { RunAll(Form::kSpatialGates, 128, true); }
 
 }  // namespace
 }  // namespace sinter::gpu_testing

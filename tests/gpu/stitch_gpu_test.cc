@@ -17,6 +17,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/parallel.h"
+#include "src/search/packed_search.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -271,6 +272,38 @@ TEST_F(StitchSchedules, OfForcedHandOversAreRight) {
   std::printf("%zu kernels hand values over\n", trials.size());
   EXPECT_GT(trials.size(), 50u);
   CheckTrials(cases, std::move(trials));
+}
+
+// Parts of other units and lengths, many of one text, in place; chosen plans are one packed kernel.
+TEST_F(Stitch, PackedKernels) {
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 40; ++i) sizes.push_back(37 + 1000 * i * (i % 3));
+  const std::vector<GraphCase> cases = {
+      {"rows", "", testing::IndependentRows({{700, 1000}, {33, 4096}}, 0), 1},
+      {"rows and elements", "", testing::IndependentRows({{900, 74}, {128, 768}, {0, 300}}, 50001),
+       333},
+      {"updates", "", testing::IndependentUpdates(sizes), 1},
+  };
+  const auto plans = PrepareBoth(cases);
+  Counts counts;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto runs = StitchRuns::Make(ports(), cases[i], 4);
+    ASSERT_OK(runs);
+    PackedSearch search(BucketOf(cases[i].m), ports().model);
+    for (const RankedStitch& one : search.Of(cases[i].chain)) {
+      const auto plan =
+          OneStitchPlan(cases[i].chain, BucketOf(cases[i].m), one.schedule, one.parts);
+      ASSERT_OK(plan);
+      const auto built =
+          BuildPlan(ports(), std::make_shared<const Chain>(cases[i].chain), *plan, {});
+      ASSERT_OK(built) << cases[i].id;
+      Report(absl::StrCat(cases[i].id, " ", PartsText(one.parts)), (*runs)->Check(*built, kRepeats),
+             &counts);
+    }
+    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
+    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
+  }
+  EXPECT_GT(counts.runs, 9);
 }
 
 // One plan, any number of rows, the largest bucket passed among them; nothing behind the last row.

@@ -13,7 +13,6 @@
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/spec.h"
 #include "src/search/stitch_search.h"
-#include "tests/bench/runnable.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -112,20 +111,9 @@ StitchRuns::Binder StitchRuns::BinderOf(const std::shared_ptr<const PreparedPlan
 
 StitchRuns::Binder StitchRuns::BinderOf(const LoadedPlanPtr& plan) {
   return [this, plan](bool in_place) -> absl::StatusOr<GraphLaunch> {
-    auto arena = std::make_shared<DeviceArena>(ports_.measurer.get());
-    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace,
-                            arena->Allocate(plan->plan.workspace_bytes));
-    SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(workspace, kPoison));
-    SINTER_ASSIGN_OR_RETURN(
-        const std::shared_ptr<const BoundPlan> bound,
-        BindPlan(plan, InCanonicalOrder(case_.chain, data_->CallerSet(0, in_place)),
-                 workspace.ptr));
-    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
-      return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
-    }));
-    const int64_t m = case_.m;
-    return GraphLaunch(
-        [arena, bound, m](StreamHandle stream) { return EnqueuePlan(*bound, stream, m, false); });
+    SINTER_ASSIGN_OR_RETURN(const bench::Runnable run,
+                            RunnableOfGraph(ports_, case_, plan, {data_->CallerSet(0, in_place)}));
+    return GraphLaunch([run](StreamHandle stream) { return run.enqueue(stream, 0, false); });
   };
 }
 
@@ -144,8 +132,31 @@ absl::Status StitchRuns::Trust(const std::shared_ptr<const PreparedPlan>& plan) 
   return expected_.SetFromOutputs(case_, outputs);
 }
 
+absl::StatusOr<bench::Runnable> RunnableOfGraph(const Ports& ports, const bench::GraphCase& c,
+                                                const LoadedPlanPtr& plan,
+                                                const std::vector<std::vector<DevicePtr>>& sets) {
+  auto arena = std::make_shared<DeviceArena>(ports.measurer.get());
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace,
+                          arena->Allocate(plan->plan.workspace_bytes));
+  SINTER_RETURN_IF_ERROR(ports.measurer->Fill(workspace, kPoison));
+  std::vector<std::shared_ptr<const BoundPlan>> bound;
+  for (const std::vector<DevicePtr>& set : sets) {
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> one,
+                            BindPlan(plan, InCanonicalOrder(c.chain, set), workspace.ptr));
+    bound.push_back(std::move(one));
+  }
+  SINTER_RETURN_IF_ERROR(ports.measurer->RunAndWait([&](StreamHandle stream) {
+    return ClearHeader(plan->plan, *ports.loader, workspace.ptr, stream);
+  }));
+  const int64_t m = c.m;
+  return bench::Runnable{sets.size(), [arena, bound, m](StreamHandle stream, size_t set, bool pdl) {
+                           return EnqueuePlan(*bound[set], stream, m, pdl);
+                         }};
+}
+
 absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
-                                   const StitchSchedule& schedule) {
+                                   const StitchSchedule& schedule,
+                                   const std::vector<StitchPart>& parts) {
   auto spec = std::make_shared<StitchSpec>();
   spec->body = chain;
   spec->schedule = schedule;
@@ -153,7 +164,11 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
     spec->operands.push_back({i, 0});
   }
   spec->scratch_offset = kWorkspaceFlagBytes;
-  SINTER_ASSIGN_OR_RETURN(const uint64_t scratch, StitchScratchBytes(chain, schedule));
+  spec->parts = parts;
+  uint64_t scratch = 0;
+  if (parts.empty()) {
+    SINTER_ASSIGN_OR_RETURN(scratch, StitchScratchBytes(chain, schedule));
+  }
   Plan plan;
   plan.name = "fused";
   plan.bucket = bucket;

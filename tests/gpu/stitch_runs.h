@@ -11,10 +11,12 @@
 #include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/plan/stitch/packing.h"
 #include "src/plan/stitch/schedule.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"
+#include "tests/bench/runnable.h"
 
 namespace sinter::gpu_testing {
 
@@ -53,9 +55,16 @@ class StitchRuns {
   bench::GraphExpected expected_;
 };
 
+// A plan that the engine did not prepare, bound to every set of buffers in the caller's order.
+absl::StatusOr<bench::Runnable> RunnableOfGraph(const Ports& ports, const bench::GraphCase& c,
+                                                const LoadedPlanPtr& plan,
+                                                const std::vector<std::vector<DevicePtr>>& sets);
+
 // The plan of one kernel that computes the whole chain with `schedule`.
+// `parts`: packed, or none.
 absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
-                                   const StitchSchedule& schedule);
+                                   const StitchSchedule& schedule,
+                                   const std::vector<StitchPart>& parts = {});
 
 // At most `count` of SearchStitch's whole ranking: the best, the best of every kind that there is
 // (flat, units of a thread, of warps, of blocks, of clusters; kept inputs, values and what all

@@ -129,4 +129,39 @@ Chain BatchNorm(int64_t rows, int64_t columns, double shift) {
   return g.Finish({mean, variance, y});
 }
 
+Chain IndependentRows(const std::vector<Extents>& rows, int64_t elements) {
+  Graph g;
+  std::vector<ValueId> outputs;
+  for (const Extents& one : rows) {
+    const ValueId x = g.In({one.rows, one.columns}, DType::kF32);
+    outputs.push_back(g.Cast(Softmax(g, x, 1), DType::kBF16));
+  }
+  if (elements > 0) {
+    const ValueId x = g.In({elements}, DType::kF32);
+    const ValueId one = g.Binary(BinaryKind::kAdd, g.Unary(UnaryKind::kAbs, x), g.Scalar(1));
+    outputs.push_back(g.Cast(g.Unary(UnaryKind::kSqrt, one), DType::kBF16));
+  }
+  return g.Finish(outputs);
+}
+
+Chain IndependentUpdates(const std::vector<int64_t>& sizes) {
+  Graph g;
+  const ValueId step = g.Binary(BinaryKind::kMul, g.In({1}, DType::kF32), g.Scalar(0.5));
+  for (const int64_t size : sizes) {
+    const ValueId weight = g.In({size}, DType::kF32), momentum = g.In({size}, DType::kF32);
+    const ValueId gradient = g.Wide(g.In({size}, DType::kBF16));
+    const ValueId kept = g.Binary(BinaryKind::kMul, momentum, g.Scalar(0.75));
+    const ValueId next = g.Binary(BinaryKind::kAdd, kept, gradient);
+    const ValueId result =
+        g.Binary(BinaryKind::kSub, weight, g.Binary(BinaryKind::kMul, next, step));
+    for (const auto& [value, place] : {std::make_pair(next, momentum), {result, weight}}) {
+      OutputOptions options;
+      options.alias = place;
+      g.builder().Output(value, options).IgnoreError();
+    }
+    g.builder().Output(g.Cast(result, DType::kBF16)).IgnoreError();
+  }
+  return g.builder().Finish().value();
+}
+
 }  // namespace sinter::testing

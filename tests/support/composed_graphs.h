@@ -3,6 +3,7 @@
 #define SINTER_TESTS_SUPPORT_COMPOSED_GRAPHS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "src/chain/chain.h"
 
@@ -22,6 +23,17 @@ Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim);
 // Batch normalisation of x[rows, columns] as training does it, with relu; both statistics are
 // outputs. `shift` is added to x first. rows 0: M. bf16 to bf16, statistics f32.
 Chain BatchNorm(int64_t rows, int64_t columns, double shift = 0);
+
+// Softmax of each f32 x[rows, columns] of `rows` (extent 0 is M), and sqrt(|x| + 1) of a vector of
+// `elements` (0: none): parts that need nothing of each other. bf16 results.
+struct Extents {
+  int64_t rows = 0, columns = 0;
+};
+Chain IndependentRows(const std::vector<Extents>& rows, int64_t elements);
+
+// Momentum and weight of tensors of `sizes` elements, in place, by one step size [1]; then a bf16
+// copy of the weight.
+Chain IndependentUpdates(const std::vector<int64_t>& sizes);
 
 }  // namespace sinter::testing
 

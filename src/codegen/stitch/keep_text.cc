@@ -36,22 +36,34 @@ void KeepText::ChooseHeld(const std::vector<Used>& uses) {
   holds_.Choose(keys, loops_, emitter_.space());
 }
 
-void KeepText::Preload(const Kept& kept, bool flat, size_t phase) {
+void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, BatchReads* batch) {
   for (const ElementLoop& loop : loops_.all()) {
     if (loop.shape.flat != flat) continue;
     std::string reads, leaves;
     for (const auto& [key, name] : kept.inputs) {
       if (!Walks(emitter_.space(), key, loop.var)) continue;
       const Op& op = spec_.body.op(key.first);
-      emitter_.Append(absl::StrCat("    ", PackDeclaration(op, name, loop.shape)));
+      if (batch == nullptr) {
+        emitter_.Append(absl::StrCat("    ", PackDeclaration(op, name, loop.shape)));
+      } else {
+        const std::string all = absl::StrCat(name, "s[", units, "]");
+        absl::StrAppend(&batch->packs, "    ", PackDeclaration(op, all, loop.shape));
+        absl::StrAppend(&batch->names, "    auto& ", name, " = ", name, "s[q];\n");
+      }
       const std::string read = holds_.Take(key, phase, PackRead(key, op, loop));
       absl::StrAppend(&reads, "        ", name, "[j] = ", read, ";\n");
       const std::string leave = holds_.Leave(key, phase, name);
       if (!leave.empty()) absl::StrAppend(&leaves, "        ", leave, "\n");
     }
-    for (const std::string& text : {reads, leaves}) {
-      if (!text.empty()) emitter_.Append(AroundElements(loop.shape, spec_.schedule, text));
+    const auto around = [&](const std::string& text) {
+      return text.empty() ? "" : AroundElements(loop.shape, spec_.schedule, text);
+    };
+    if (batch == nullptr) {
+      emitter_.Append(around(reads));
+    } else {
+      absl::StrAppend(&batch->reads, around(reads));
     }
+    emitter_.Append(around(leaves));
     for (const auto& [key, name] : kept.values) {
       if (!Walks(emitter_.space(), key, loop.var)) continue;
       emitter_.Add(absl::StrCat(WordName(spec_.body.op(key.first).type.dtype), " ", name, "[",

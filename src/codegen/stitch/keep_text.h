@@ -11,6 +11,7 @@
 #include "src/codegen/stitch/element_loops.h"
 #include "src/codegen/stitch/emitter.h"
 #include "src/codegen/stitch/hold_text.h"
+#include "src/codegen/stitch/kernel_frame.h"
 #include "src/plan/stitch/spec.h"
 
 namespace sinter {
@@ -30,7 +31,9 @@ class KeepText {
   Kept Choose(const Used& used, bool inputs, bool values);
   // Declares what is kept and reads inputs, all of a thread's reads at once; takes what an earlier
   // phase holds and holds what a later one needs.
-  void Preload(const Kept& kept, bool flat, size_t phase);
+  // Where units are read in batches of `units`, their reads go to `batch`.
+  void Preload(const Kept& kept, bool flat, size_t phase, int units = 1,
+               BatchReads* batch = nullptr);
   // What every unit reads alike, computed once for all of a thread's elements, in front of the
   // units; then `kept` names it.
   absl::Status ComputeAlike(const Used& used, Kept& kept);

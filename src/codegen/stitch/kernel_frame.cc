@@ -27,20 +27,39 @@ const char* StoredName(DType dtype) {
 
 }  // namespace
 
-std::string StitchParameters(const StitchSpec& spec, bool phases) {
-  std::vector<std::string> list;
-  std::vector<bool> aliased(static_cast<size_t>(spec.body.num_inputs()));
-  for (const ChainOutput& output : spec.body.outputs()) {
+std::string FrameNames::Count(int64_t count, bool times_m) const {
+  std::string text = absl::StrCat(count, "ll");
+  if (sizes != nullptr) {
+    text = absl::StrCat("size", sizes->size());
+    sizes->push_back(count);
+  }
+  return times_m ? text + " * m" : text;
+}
+
+std::vector<std::string> PointerTypes(const Chain& body) {
+  std::vector<bool> aliased(static_cast<size_t>(body.num_inputs()));
+  for (const ChainOutput& output : body.outputs()) {
     if (output.alias_input >= 0) aliased[static_cast<size_t>(output.alias_input)] = true;
   }
-  for (int i = 0; i < spec.body.num_inputs(); ++i) {
-    list.push_back(absl::StrCat("const ", StoredName(spec.body.input_op(i).type.dtype), "* ",
-                                aliased[static_cast<size_t>(i)] ? "" : "__restrict__ ", "in", i));
+  std::vector<std::string> types;
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    types.push_back(absl::StrCat("const ", StoredName(body.input_op(i).type.dtype), "* ",
+                                 aliased[static_cast<size_t>(i)] ? "" : "__restrict__ "));
   }
-  for (int i = 0; i < spec.body.num_outputs(); ++i) {
-    const bool alias = spec.body.outputs()[static_cast<size_t>(i)].alias_input >= 0;
-    list.push_back(absl::StrCat(StoredName(spec.body.output_type(i).dtype), "* ",
-                                alias ? "" : "__restrict__ ", "out", i));
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const bool alias = body.outputs()[static_cast<size_t>(i)].alias_input >= 0;
+    types.push_back(
+        absl::StrCat(StoredName(body.output_type(i).dtype), "* ", alias ? "" : "__restrict__ "));
+  }
+  return types;
+}
+
+std::string StitchParameters(const StitchSpec& spec, bool phases) {
+  std::vector<std::string> list = PointerTypes(spec.body);
+  const int inputs = spec.body.num_inputs();
+  for (size_t i = 0; i < list.size(); ++i) {
+    const int n = static_cast<int>(i);
+    absl::StrAppend(&list[i], n < inputs ? "in" : "out", n < inputs ? n : n - inputs);
   }
   if (phases) {
     list.push_back("unsigned char* scratch");
@@ -57,20 +76,22 @@ std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program)
     absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
                     "  cluster_arrive_relaxed();\n  cluster_wait();\n");
   }
-  absl::StrAppend(&text, "  launch_dependents();\n  wait_for_predecessors();\n");
-  if (program.owner < 0) return text;
-  absl::StrAppend(
-      &text,
-      absl::Substitute(
-          "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
-          "  Group group(reinterpret_cast<u32*>($5));\n"
-          "  unsigned char* const shared_columns = $5 + Group::kScratchBytes;\n"
-          "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
-          s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
-          program.units_symbolic ? absl::StrCat(program.units, "ll * m")
-                                 : absl::StrCat(program.units, "ll"),
-          s.hold_bytes > 0 ? absl::StrCat("dynamic_shared + ", s.hold_bytes) : "dynamic_shared"));
-  return text;
+  absl::StrAppend(&text, "  wait_for_predecessors();\n  launch_dependents();\n");
+  return text + UnitsText(spec, program, {});
+}
+
+std::string UnitsText(const StitchSpec& spec, const StitchProgram& program,
+                      const FrameNames& names) {
+  if (program.owner < 0) return "";
+  const StitchSchedule& s = spec.schedule;
+  return absl::Substitute(
+      "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
+      "  Group group(reinterpret_cast<u32*>($5));\n"
+      "  unsigned char* const shared_columns = $5 + Group::kScratchBytes;\n"
+      "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
+      s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
+      names.Count(program.units, program.units_symbolic),
+      s.hold_bytes > 0 ? absl::StrCat("dynamic_shared + ", s.hold_bytes) : "dynamic_shared");
 }
 
 namespace {
@@ -95,40 +116,46 @@ std::string AroundEach(const StitchSchedule& s, const std::string& first, const 
 // In batches, the last of them filled with units that are not live: a loop that ends amid a batch
 // would read the rest one after another.
 std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
-                          const std::string& step, const Rounds& rounds,
+                          const std::string& step, const Rounds& rounds, const BatchReads& batch,
                           const std::string& inside) {
   const std::string own = s.UnitsPerBlock() > 1
                               ? absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads)
                               : "";
   std::string round;
-  if (rounds.counted) {
-    round = rounds.most == 0 ? "    const int round = turn + q;\n"
-                             : absl::Substitute(
-                                   "    const int round = turn + q < $0 ? turn + q "
-                                   ": $1;\n",
-                                   rounds.most, rounds.most - 1);
+  if (rounds.counted && rounds.most == 0) round = "    const int round = turn + q;\n";
+  if (rounds.counted && rounds.most > 0) {
+    round = absl::Substitute("    const int round = turn + q < $0 ? turn + q : $1;\n", rounds.most,
+                             rounds.most - 1);
   }
+  const auto each = [&](const std::string& text) {
+    return absl::Substitute(
+        "  #pragma unroll\n  for (int q = 0; q < $0; ++q) {\n"
+        "    const long long mine = base + q * ($1)$2;\n    const bool live = mine < units;\n"
+        "    const long long u = live ? mine : units - 1;\n$3$4$5  }\n",
+        at_once, step, own, round, batch.names, text);
+  };
   return absl::Substitute(
-      "$6  for (long long base = $0; base < units; base += ($1) * $2$7) {\n"
-      "  #pragma unroll\n  for (int q = 0; q < $2; ++q) {\n"
-      "    const long long mine = base + q * ($1)$3;\n    const bool live = mine < units;\n"
-      "    const long long u = live ? mine : units - 1;\n$4$5  }\n  }\n",
-      first, step, at_once, own, round, inside, rounds.counted ? "  int turn = 0;\n" : "",
-      rounds.counted ? absl::StrCat(", turn += ", at_once) : "");
+      "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6$7  }\n",
+      rounds.counted ? "  int turn = 0;\n" : "", first, step, at_once,
+      rounds.counted ? absl::StrCat(", turn += ", at_once) : "", batch.packs,
+      batch.reads.empty() ? "" : each(batch.reads), each(inside));
 }
 
 }  // namespace
 
 std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
+                        const BatchReads& batch, const FrameNames& names,
                         const std::string& inside) {
   const StitchSchedule& s = spec.schedule;
   const int at_once = UnitsAtOnce(spec.body, s, phase);
-  const std::string first = s.cluster > 1 ? absl::StrCat("blockIdx.x / ", s.cluster)
-                                          : absl::StrCat("blockIdx.x * ", s.UnitsPerBlock(), "ll");
-  const std::string step = s.cluster > 1 ? absl::StrCat("gridDim.x / ", s.cluster)
-                                         : absl::StrCat("gridDim.x * ", s.UnitsPerBlock(), "ll");
+  const std::string first = s.cluster > 1
+                                ? absl::StrCat(names.block, " / ", s.cluster)
+                                : absl::StrCat(names.block, " * ", s.UnitsPerBlock(), "ll");
+  const std::string step = s.cluster > 1
+                               ? absl::StrCat(names.blocks, " / ", s.cluster)
+                               : absl::StrCat(names.blocks, " * ", s.UnitsPerBlock(), "ll");
   if (at_once == 1) return AroundEach(s, first, step, rounds.counted, inside);
-  return AroundBatches(s, at_once, first, step, rounds, inside);
+  return AroundBatches(s, at_once, first, step, rounds, batch, inside);
 }
 
 }  // namespace sinter

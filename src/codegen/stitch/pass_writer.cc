@@ -190,13 +190,16 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
 }
 
 // A thread has as many units in each of its columns, and the first of them in its first turn.
+// Without a branch: a unit that is not live changes nothing.
 absl::Status PassWriter::Moments(const StitchRoot& root, const Position& at) {
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.mean, at));
   const std::string seen = SeenName(root.value), share = emitter_.NewName("s");
   emitter_.Add(absl::StrCat("if (live && j == 0) ", seen, " += 1.0f;"));
-  emitter_.Add(absl::StrCat("const float ", share, " = reciprocal_approx(", seen, ");"));
-  emitter_.Add(absl::Substitute("if (live) $0$1[j][e].take($2, $3);", emitter_.EachText(),
-                                ColumnName(root.value), value.Each(), share));
+  emitter_.Add(
+      absl::StrCat("const float ", share, " = live ? reciprocal_approx(", seen, ") : 0.0f;"));
+  const std::string column = absl::StrCat(ColumnName(root.value), "[j][e]");
+  emitter_.Add(absl::Substitute("$0$1.take(live ? $2 : $1.mean, $3);", emitter_.EachText(), column,
+                                value.Each(), share));
   return absl::OkStatus();
 }
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/codegen/stitch/kernel_frame.h"
 #include "src/codegen/stitch/pass_writer.h"
+#include "src/plan/stitch/sizes.h"
 
 namespace sinter {
 namespace {
@@ -23,9 +23,11 @@ Used ReadBy(const Used& used, int pass) {
 
 }  // namespace
 
-PhaseWriter::PhaseWriter(const StitchSpec& spec, const StitchProgram& program)
+PhaseWriter::PhaseWriter(const StitchSpec& spec, const StitchProgram& program,
+                         const FrameNames& names)
     : spec_(spec),
       program_(program),
+      names_(names),
       emitter_(spec.body, program),
       columns_(spec, program),
       hands_(spec, program),
@@ -41,6 +43,7 @@ absl::StatusOr<std::string> PhaseWriter::Write() {
 absl::StatusOr<std::string> PhaseWriter::Run(const std::vector<Used>* uses) {
   std::string text;
   uses_.clear();
+  if (names_.sizes != nullptr) names_.sizes->clear();
   passes_ = 0;
   for (size_t i = 0; i < program_.phases.size(); ++i) {
     const Used* used = uses == nullptr ? nullptr : &(*uses)[i];
@@ -80,7 +83,9 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   }
   emitter_.SetKept(kept);
   emitter_.OpenScope();
-  keep_.Preload(kept, false, number);
+  BatchReads batch;
+  const int at_once = UnitsAtOnce(spec_.body, s, phase);
+  keep_.Preload(kept, false, number, at_once, at_once > 1 ? &batch : nullptr);
   absl::Status status;
   for (size_t i = 0; i < phase.loops.size() && status.ok(); ++i) {
     const StitchLoop& loop = phase.loops[i];
@@ -96,7 +101,8 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
   emitter_.Append(hands_.Declarations(number));
-  emitter_.Append(AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, inside));
+  emitter_.Append(
+      AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, batch, names_, inside));
   return absl::OkStatus();
 }
 
@@ -120,11 +126,9 @@ std::string PhaseWriter::FlatLoopText(const PassShape& shape, const std::string&
   const int64_t tile =
       int64_t{spec_.schedule.block_threads} / shape.split * shape.width * shape.turns;
   return absl::Substitute(
-      "  for (long long base = blockIdx.x * $0ll, count = $1; base < count;\n"
-      "       base += gridDim.x * $0ll) {\n    constexpr bool live = true;\n$2  }\n",
-      tile,
-      shape.symbolic ? absl::StrCat(shape.elements, "ll * m") : absl::StrCat(shape.elements, "ll"),
-      inside);
+      "  for (long long base = $3 * $0ll, count = $1; base < count;\n"
+      "       base += $4 * $0ll) {\n    constexpr bool live = true;\n$2  }\n",
+      tile, names_.Count(shape.elements, shape.symbolic), inside, names_.block, names_.blocks);
 }
 
 }  // namespace sinter

@@ -12,13 +12,14 @@
 #include "src/codegen/stitch/emitter.h"
 #include "src/codegen/stitch/hand_text.h"
 #include "src/codegen/stitch/keep_text.h"
+#include "src/codegen/stitch/kernel_frame.h"
 #include "src/plan/stitch/spec.h"
 
 namespace sinter {
 
 class PhaseWriter {
  public:
-  PhaseWriter(const StitchSpec& spec, const StitchProgram& program);
+  PhaseWriter(const StitchSpec& spec, const StitchProgram& program, const FrameNames& names = {});
 
   // All phases, each in braces. FAILED_PRECONDITION when the schedule's vectors cannot express the
   // body.
@@ -34,6 +35,7 @@ class PhaseWriter {
 
   const StitchSpec& spec_;
   const StitchProgram& program_;
+  const FrameNames names_;
   StitchEmitter emitter_;
   const ColumnText columns_;
   const HandText hands_;

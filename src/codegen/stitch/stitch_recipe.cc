@@ -1,5 +1,7 @@
 #include "src/codegen/stitch/stitch_recipe.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/codegen/stitch/stitch_source.h"
@@ -38,10 +40,8 @@ absl::Status CheckOperands(const StitchSpec& spec) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchProgram& program) {
-  const StitchSpec& stitch = *spec.stitch;
+// Everything but what the program decides.
+absl::StatusOr<LaunchRecipe> LaunchOf(const StitchSpec& stitch) {
   const StitchSchedule& s = stitch.schedule;
   SINTER_RETURN_IF_ERROR(CheckStitchFields(s));
   SINTER_RETURN_IF_ERROR(CheckOperands(stitch));
@@ -50,8 +50,6 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchPr
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.block_threads), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.LaunchCluster()), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(StitchSharedBytes(stitch.body, program, s));
-  recipe.cooperative = program.phases.size() > 1;
   recipe.pdl = true;
   const Chain& body = stitch.body;
   for (int i = 0; i < body.num_inputs(); ++i) {
@@ -63,13 +61,43 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchPr
         Pointer(stitch.operands[static_cast<size_t>(body.num_inputs() + i)],
                 RowBytes(body.output_type(i), body.outputs()[static_cast<size_t>(i)].strides)));
   }
+  return recipe;
+}
+
+void AddRows(LaunchRecipe* recipe) {
+  ArgSlot rows;
+  rows.kind = ArgKind::kSymbolM;
+  recipe->args.push_back(rows);
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchProgram& program) {
+  const StitchSpec& stitch = *spec.stitch;
+  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchOf(stitch));
+  recipe.shared_bytes =
+      static_cast<uint32_t>(StitchSharedBytes(stitch.body, program, stitch.schedule));
+  recipe.cooperative = program.phases.size() > 1;
   if (recipe.cooperative) {
     recipe.args.push_back(Pointer({kWorkspaceBuffer, stitch.scratch_offset}, 0));
     recipe.args.push_back(Pointer({kWorkspaceBuffer, spec.workspace_flags_offset}, 0));
   }
-  ArgSlot rows;
-  rows.kind = ArgKind::kSymbolM;
-  recipe.args.push_back(rows);
+  AddRows(&recipe);
+  return recipe;
+}
+
+absl::StatusOr<LaunchRecipe> PackedRecipe(const KernelSpec& spec) {
+  const StitchSpec& stitch = *spec.stitch;
+  SINTER_RETURN_IF_ERROR(CheckParts(stitch.body, stitch.schedule, stitch.parts));
+  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchOf(stitch));
+  for (const StitchPart& part : stitch.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(stitch.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                            MakeStitchProgram(own.body, part.schedule.owner));
+    const int64_t shared = StitchSharedBytes(own.body, program, part.schedule);
+    recipe.shared_bytes = std::max(recipe.shared_bytes, static_cast<uint32_t>(shared));
+  }
+  AddRows(&recipe);
   return recipe;
 }
 

@@ -11,6 +11,8 @@ namespace sinter {
 
 // INVALID_ARGUMENT when operands are missing or misplaced.
 absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchProgram& program);
+// The same of a packed kernel. FAILED_PRECONDITION when its parts do not go together.
+absl::StatusOr<LaunchRecipe> PackedRecipe(const KernelSpec& spec);
 
 }  // namespace sinter
 

@@ -13,7 +13,10 @@ namespace sinter {
 // Invariant: parts of an owner belong to the senders from a completed phase of `empty` at the
 // sender until their bytes are complete on the owner's `full`, and to the owner until it has
 // arrived on every sender's `empty`.
-template <class Config, class P>
+//
+// kGate: the first half of the ranks has parts of the gate, the second half of up; the epilogue
+// takes both sums, act(gate) * up.
+template <class Config, class P, bool kGate = false>
 struct ReduceScatter {
   u32 parts;    // shared address of this block's parts
   u32 full;     // barrier: one arrival of the owner, and the bytes of all parts
@@ -111,7 +114,7 @@ struct ReduceScatter {
       float x[8] = {}, up[8] = {};
 #pragma unroll(kUnroll)
       for (int source = 0; source < P::kSplitK; ++source) {
-        add_group(x, source, group, owner_row);
+        add_group(kGate && source >= P::kSplitK / 2 ? up : x, source, group, owner_row);
         if (P::kWidth == 2) add_group(up, source, group + P::kTileGroups, owner_row);
       }
       const int c = column + 8 * group;

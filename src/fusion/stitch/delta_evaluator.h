@@ -41,6 +41,7 @@ class DeltaEvaluator {
   DeltaEvaluator(const StitchGraph& graph, const DeviceModel& model, const DeltaOptions& options);
 
   const StitchGraph& graph() const { return graph_; }
+  const DeltaOptions& options() const { return options_; }
   // Of one vertex in its own kernel; 0 for opaque ones.
   double AloneUs(int vertex) const { return alone_us_[static_cast<size_t>(vertex)]; }
   double AloneUs(const NodeSet& vertices) const;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/stitch/kernel_joiner.h"
+#include "src/fusion/stitch/kernel_packer.h"
 
 namespace sinter {
 namespace {
@@ -170,15 +171,21 @@ class Chooser {
 
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& groups, DeltaEvaluator* evaluator,
-                                            LatencyEvaluator* latency, bool join) {
+                                            LatencyEvaluator* latency, bool join, bool pack) {
   ChosenKernels chosen;
   Chooser chooser(graph, evaluator, latency, join, &chosen);
+  const int max_operands = evaluator->options().max_operands;
   for (const StitchPattern& pattern : plan.InOrder()) {
     if (pattern.vertices().Intersects(groups)) {
-      chooser.Add({pattern.vertices(), nullptr, 0});
+      chooser.Add({pattern.vertices(), nullptr, 0, false});
     } else {
       SINTER_RETURN_IF_ERROR(chooser.AddPattern(pattern.vertices()));
     }
+  }
+  if (pack) {
+    KernelPacker(graph, latency, max_operands).Pack(&chosen.kernels);
+    chosen.us = 0;
+    for (const CostedKernel& kernel : chosen.kernels) chosen.us += kernel.us;
   }
   return chosen;
 }

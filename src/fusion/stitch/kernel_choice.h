@@ -20,12 +20,14 @@ struct ChosenKernels {
 
 // Makes kernels of a plan's patterns. A pattern that no kernel takes, or that its parts beat, is
 // cut: between its connected components, before its first grid barrier, or in half, and its parts
-// likewise; with `join` parts that are faster together are joined again (kernel_joiner.h). Vertices
+// likewise; with `join` parts that are faster together are joined again (kernel_joiner.h), with
+// `pack` kernels that need nothing of each other are packed (kernel_packer.h). Vertices
 // in `groups` belong to other families and get no body; a product outside every group is asked for
 // like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& groups, DeltaEvaluator* evaluator,
-                                            LatencyEvaluator* latency, bool join = true);
+                                            LatencyEvaluator* latency, bool join = true,
+                                            bool pack = false);
 
 }  // namespace sinter
 

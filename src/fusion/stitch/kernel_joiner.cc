@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "src/fusion/stitch/kernel_order.h"
+
 namespace sinter {
 namespace {
 
@@ -48,28 +50,6 @@ const std::optional<CostedKernel>& KernelJoiner::Joined(const CostedKernel& a,
   return known->second;
 }
 
-// Into an order in which they can run; false when they wait for one another.
-bool KernelJoiner::Sort(Kernels* kernels) const {
-  Kernels open = std::move(*kernels), sorted;
-  const auto waits = [&](const CostedKernel& kernel) {
-    NodeSet needed(graph_.size());
-    kernel.vertices.ForEach([&](int v) { needed.Unite(graph_.Before(v)); });
-    for (const CostedKernel& other : open) {
-      if (&other != &kernel && needed.Intersects(other.vertices)) return true;
-    }
-    return false;
-  };
-  while (!open.empty()) {
-    size_t next = 0;
-    while (next < open.size() && waits(open[next])) ++next;
-    if (next == open.size()) return false;
-    sorted.push_back(std::move(open[next]));
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(next));
-  }
-  *kernels = std::move(sorted);
-  return true;
-}
-
 // With the best pair joined; empty when none saves anything.
 KernelJoiner::Kernels KernelJoiner::BestJoined(const Kernels& kernels) {
   Kernels best;
@@ -83,7 +63,7 @@ KernelJoiner::Kernels KernelJoiner::BestJoined(const Kernels& kernels) {
       Kernels joined = kernels;
       joined[i] = *both;
       joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(k));
-      if (!Sort(&joined)) continue;
+      if (!OrderKernels(graph_, &joined)) continue;
       saved = apart - both->us;
       best = std::move(joined);
     }

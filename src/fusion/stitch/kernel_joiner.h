@@ -37,7 +37,6 @@ class KernelJoiner {
   const std::optional<CostedKernel>& Joined(const CostedKernel& a, const CostedKernel& b);
   std::optional<CostedKernel> Try(const NodeSet& both);
   bool Meet(const NodeSet& a, const NodeSet& b) const;
-  bool Sort(Kernels* kernels) const;
 
   const StitchGraph& graph_;
   DeltaEvaluator* evaluator_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/stitch/slots.h"
 
@@ -25,13 +26,9 @@ std::string LabelOf(const Op& op) {
 // Fills in the ops of a stitch kernel.
 class Teller {
  public:
-  Teller(const StitchSpec& spec, const StitchGraph& graph, const StitchProgram& program,
+  Teller(const StitchSpec& spec, const StitchGraph& graph, std::vector<Composition> compositions,
          KernelFusion* out)
-      : spec_(spec),
-        graph_(graph),
-        program_(program),
-        compositions_(CompositionsOf(spec.body, program, spec.schedule)),
-        out_(*out) {}
+      : spec_(spec), graph_(graph), compositions_(std::move(compositions)), out_(*out) {}
 
   void Tell() {
     for (int v = 0; v < graph_.size(); ++v) AddOp(v);
@@ -113,14 +110,17 @@ class Teller {
 
   // Of all phases, in the order in which they are left.
   void AddHands() {
-    if (program_.handed.empty()) return;
-    const HandLayout layout = LayOutHands(spec_.body, program_, spec_.schedule);
+    if (spec_.schedule.handed.empty()) return;
+    const absl::StatusOr<StitchProgram> program =
+        MakeStitchProgram(spec_.body, spec_.schedule.owner, spec_.schedule.handed);
+    if (!program.ok()) return;
+    const HandLayout layout = LayOutHands(spec_.body, *program, spec_.schedule);
     for (size_t phase = 0; phase < layout.phases.size(); ++phase) {
       const size_t first = out_.hands.size();
       std::map<int, int> latest;  // of each slot
       for (size_t i = 0; i < layout.phases[phase].size(); ++i) {
         const HandPlace& place = layout.phases[phase][i];
-        const int slot = program_.phases[phase].hands[i].slot;
+        const int slot = program->phases[phase].hands[i].slot;
         const auto old = latest.find(slot);
         out_.hands.push_back({NameOfHanded(place.value), place.bytes, place.offset,
                               old == latest.end() ? -1 : old->second});
@@ -153,7 +153,6 @@ class Teller {
 
   const StitchSpec& spec_;
   const StitchGraph& graph_;
-  const StitchProgram& program_;
   const std::vector<Composition> compositions_;
   KernelFusion& out_;
   std::map<int, int64_t> input_bytes_;  // that ops of their own would read, by input
@@ -162,6 +161,26 @@ class Teller {
 
 TensorPicture Pictured(const PlanTensor& tensor, bool write) {
   return {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer};
+}
+
+absl::StatusOr<std::vector<Composition>> CompositionsOfAlone(const Chain& body,
+                                                             const StitchSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed));
+  return CompositionsOf(body, program, schedule);
+}
+
+// By op of the body, each as in its part.
+absl::StatusOr<std::vector<Composition>> CompositionsOfSpec(const StitchSpec& spec) {
+  if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
+  std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);
+  for (const StitchPart& part : spec.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<Composition> list,
+                            CompositionsOfAlone(own.body, part.schedule));
+    for (size_t i = 0; i < list.size(); ++i) all[static_cast<size_t>(own.ops[i])] = list[i];
+  }
+  return all;
 }
 
 }  // namespace
@@ -178,12 +197,11 @@ KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors) {
   }
   const StitchSpec* spec = plan.kernels[static_cast<size_t>(kernel)].spec.stitch.get();
   if (spec == nullptr) return fusion;
-  const absl::StatusOr<StitchProgram> program =
-      MakeStitchProgram(spec->body, spec->schedule.owner, spec->schedule.handed);
+  const absl::StatusOr<std::vector<Composition>> by = CompositionsOfSpec(*spec);
   StitchGraphOptions options;
   options.contract = false;
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec->body, plan.bucket, {}, options);
-  if (program.ok() && graph.ok()) Teller(*spec, *graph, *program, &fusion).Tell();
+  if (by.ok() && graph.ok()) Teller(*spec, *graph, *by, &fusion).Tell();
   return fusion;
 }
 

@@ -19,6 +19,13 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph
   return second.ok() ? second : kernel;
 }
 
+absl::StatusOr<CostedKernel> LatencyEvaluator::EvaluatePacked(const StitchGraph& graph,
+                                                              const NodeSet& vertices) {
+  SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph, vertices));
+  SINTER_ASSIGN_OR_RETURN(const double us, costs_->PackedUs(body.body));
+  return CostedKernel{vertices, std::make_shared<const StitchBody>(std::move(body)), us, true};
+}
+
 absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices, StitchBody body,
                                                         const Digest& digest) {
   SINTER_RETURN_IF_ERROR(CheckBodyLength(body.body));
@@ -27,8 +34,8 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices,
     known = known_.emplace(digest, costs_->LatencyUs(body.body)).first;
   }
   if (!known->second.ok()) return known->second.status();
-  return CostedKernel{vertices, std::make_shared<const StitchBody>(std::move(body)),
-                      *known->second};
+  return CostedKernel{vertices, std::make_shared<const StitchBody>(std::move(body)), *known->second,
+                      false};
 }
 
 }  // namespace sinter

@@ -17,12 +17,17 @@ class StitchCosts {
   virtual ~StitchCosts() = default;
   // Microseconds, or why no kernel takes the body, naming the op.
   virtual absl::StatusOr<double> LatencyUs(const Chain& body) = 0;
+  // Of a kernel whose blocks are shared out among the body's independent parts.
+  virtual absl::StatusOr<double> PackedUs(const Chain& body) {
+    return absl::UnimplementedError("no packing");
+  }
 };
 
 struct CostedKernel {
   NodeSet vertices;
   std::shared_ptr<const StitchBody> body;
   double us = 0;
+  bool packed = false;  // StitchCosts::PackedUs
 };
 
 // Asks `costs` once for every different body, whatever graph it comes from. Not thread-safe.
@@ -33,6 +38,8 @@ class LatencyEvaluator {
   // A body that is refused is tried once more with its reductions turned (ExtractBody); the error
   // is that of the first try.
   absl::StatusOr<CostedKernel> Evaluate(const StitchGraph& graph, const NodeSet& vertices);
+  // The kernel that packs what `vertices` make, each part as long as a kernel may be.
+  absl::StatusOr<CostedKernel> EvaluatePacked(const StitchGraph& graph, const NodeSet& vertices);
   // Different bodies asked for so far.
   int bodies() const { return static_cast<int>(known_.size()); }
 

@@ -64,7 +64,10 @@ class Assembler {
       const BodyOutput& out = step.body->outputs[static_cast<size_t>(i)];
       if (out.output < 0) Produce(out.value, body.output_type(i).dtype);
     }
-    SINTER_ASSIGN_OR_RETURN(const uint64_t scratch, StitchScratchBytes(body, step.stitch.schedule));
+    uint64_t scratch = 0;
+    if (step.stitch.parts.empty()) {
+      SINTER_ASSIGN_OR_RETURN(scratch, StitchScratchBytes(body, step.stitch.schedule));
+    }
     scratch_.push_back(AddItem(scratch, kernels_, kernels_));
     ++kernels_;
     return absl::OkStatus();
@@ -100,6 +103,7 @@ class Assembler {
     auto spec = std::make_shared<StitchSpec>();
     spec->body = step.body->body;
     spec->schedule = step.stitch.schedule;
+    spec->parts = step.stitch.parts;
     for (ValueId value : step.body->inputs) spec->operands.push_back(Locate(value));
     for (const BodyOutput& out : step.body->outputs) {
       spec->operands.push_back(out.output >= 0 ? StitchOperand{chain_.num_inputs() + out.output, 0}

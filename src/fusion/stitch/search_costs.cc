@@ -16,4 +16,13 @@ absl::StatusOr<double> SearchCosts::LatencyUs(const Chain& body) {
   return us;
 }
 
+absl::StatusOr<double> SearchCosts::PackedUs(const Chain& body) {
+  ++bodies_;
+  std::vector<RankedStitch> packings = packed_.Of(body);
+  if (packings.empty()) return absl::FailedPreconditionError("no parts that can be packed");
+  const double us = packings.front().prediction.total_us;
+  packings_[body.CanonicalDigest()] = std::move(packings);
+  return us;
+}
+
 }  // namespace sinter

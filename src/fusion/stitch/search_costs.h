@@ -8,6 +8,7 @@
 
 #include "src/base/device_model.h"
 #include "src/fusion/stitch/latency_evaluator.h"
+#include "src/search/packed_search.h"
 #include "src/search/stitch_search.h"
 
 namespace sinter {
@@ -16,12 +17,13 @@ namespace sinter {
 class SearchCosts : public StitchCosts {
  public:
   SearchCosts(int64_t bucket, const DeviceModel& model, const SearchOptions& options)
-      : bucket_(bucket), model_(model), options_(options) {}
+      : bucket_(bucket), model_(model), options_(options), packed_(bucket, model) {}
 
   absl::StatusOr<double> LatencyUs(const Chain& body) override;
-  // Best first. Precondition: LatencyUs took the body.
-  const std::vector<RankedStitch>& RankingOf(const Chain& body) const {
-    return rankings_.at(body.CanonicalDigest());
+  absl::StatusOr<double> PackedUs(const Chain& body) override;
+  // Best first. Precondition: LatencyUs took the body, or PackedUs where it is packed.
+  const std::vector<RankedStitch>& RankingOf(const Chain& body, bool packed) const {
+    return (packed ? packings_ : rankings_).at(body.CanonicalDigest());
   }
   int bodies() const { return bodies_; }
 
@@ -29,7 +31,8 @@ class SearchCosts : public StitchCosts {
   const int64_t bucket_;
   const DeviceModel model_;
   const SearchOptions options_;
-  std::map<Digest, std::vector<RankedStitch>> rankings_;
+  PackedSearch packed_;
+  std::map<Digest, std::vector<RankedStitch>> rankings_, packings_;
   int bodies_ = 0;
 };
 

@@ -84,10 +84,10 @@ class Planner {
   }
 
   absl::StatusOr<Partition> Settle(const StitchGraph& graph, const PatternSet& patterns,
-                                   DeltaEvaluator* evaluator, bool join) {
+                                   DeltaEvaluator* evaluator, bool join, bool pack) {
     Partition partition;
     SINTER_ASSIGN_OR_RETURN(partition.chosen, ChooseKernels(graph, patterns, VerticesOfRuns(graph),
-                                                            evaluator, &latency_, join));
+                                                            evaluator, &latency_, join, pack));
     for (const CostedKernel& kernel : partition.chosen.kernels) {
       int run = -1;
       for (size_t i = 0; kernel.body == nullptr && i < groups_.size(); ++i) {
@@ -119,7 +119,7 @@ class Planner {
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
       // Unjoined parts stand in when a joined kernel turns out to spill.
       for (const bool join : {true, false}) {
-        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join);
+        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join, true);
         if (!partition.ok()) {
           why = partition.status();
           break;
@@ -139,7 +139,7 @@ class Planner {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
     DeltaEvaluator evaluator(graph, model_, {});
     SINTER_ASSIGN_OR_RETURN(Partition partition,
-                            Settle(graph, PatternSet(graph), &evaluator, true));
+                            Settle(graph, PatternSet(graph), &evaluator, true, false));
     partitions->push_back(std::move(partition));
     return absl::OkStatus();
   }
@@ -153,7 +153,8 @@ class Planner {
         const ProductRun& run = products_.runs[static_cast<size_t>(partition.run_of[i])];
         SINTER_ASSIGN_OR_RETURN(step, rankings_.StepOf(run, partition.fused, choice));
       } else {
-        const std::vector<RankedStitch>& ranked = costs_.RankingOf(kernel.body->body);
+        const std::vector<RankedStitch>& ranked =
+            costs_.RankingOf(kernel.body->body, kernel.packed);
         step.body = kernel.body;
         step.stitch = ranked[std::min(ranked.size() - 1, static_cast<size_t>(choice))];
       }

@@ -22,6 +22,12 @@ struct Range {
   }
 };
 
+// Whether `later` begins when nobody can still read `earlier`: a kernel may start while the one
+// before it runs, and what its SM then reads into its L1 cache may still be there when it reads.
+bool Apart(const WorkspaceItem& earlier, const WorkspaceItem& later) {
+  return later.first > earlier.last + 1;
+}
+
 // The best place for `bytes` between `taken`, which is sorted and may overlap.
 uint64_t BestFit(const std::vector<Range>& taken, uint64_t bytes) {
   uint64_t best = 0, best_gap = std::numeric_limits<uint64_t>::max();
@@ -55,7 +61,7 @@ WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items) {
     if (items[i].bytes == 0) continue;
     std::vector<Range> taken;
     for (size_t p : placed) {
-      if (items[p].first > items[i].last || items[i].first > items[p].last) continue;
+      if (Apart(items[p], items[i]) || Apart(items[i], items[p])) continue;
       taken.push_back({layout.offsets[p], layout.offsets[p] + RoundUp(items[p].bytes)});
     }
     std::sort(taken.begin(), taken.end());

@@ -71,10 +71,14 @@ std::string StitchSchedule::Canonical() const {
 }
 
 std::string StitchSchedule::ToString() const {
-  std::string text = absl::StrCat("block ", block_threads);
-  if (owner >= 0) absl::StrAppend(&text, " unit ", unit_threads);
-  if (cluster > 1) absl::StrAppend(&text, " cluster ", cluster);
-  absl::StrAppend(&text, " vec ", vector);
+  return absl::StrCat("block ", block_threads, " ", WorkText(), " x", blocks_per_sm, " grid ",
+                      grid);
+}
+
+std::string StitchSchedule::WorkText() const {
+  std::string text = owner >= 0 ? absl::StrCat("unit ", unit_threads, " ") : "";
+  if (cluster > 1) absl::StrAppend(&text, "cluster ", cluster, " ");
+  absl::StrAppend(&text, "vec ", vector);
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
   if (column_cluster > 1) absl::StrAppend(&text, " gather ", column_cluster);
   if (join_all) absl::StrAppend(&text, " join all");
@@ -84,7 +88,7 @@ std::string StitchSchedule::ToString() const {
   if (keep_alike) absl::StrAppend(&text, "+alike");
   if (hold_bytes > 0) absl::StrAppend(&text, " hold ", hold_bytes);
   if (!handed.empty()) absl::StrAppend(&text, " hand ", absl::StrJoin(handed, ","));
-  return absl::StrCat(text, " x", blocks_per_sm, " grid ", grid);
+  return text;
 }
 
 absl::Status CheckStitchFields(const StitchSchedule& s) {

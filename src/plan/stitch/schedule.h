@@ -44,8 +44,10 @@ struct StitchSchedule {
   // Blocks of a cluster of the launch.
   int LaunchCluster() const { return cluster > 1 ? cluster : column_cluster; }
   std::string Canonical() const;  // versioned bytes: part of the kernel key
-  // One line: "block 256 unit 32 vec 8 keep grid 1056".
+  // One line: "block 256 unit 32 vec 8 keep x4 grid 1056".
   std::string ToString() const;
+  // Of it, how a block works: "unit 32 vec 8 keep".
+  std::string WorkText() const;
   // DATA_LOSS unless every field is within its bounds.
   static absl::StatusOr<StitchSchedule> FromCanonical(absl::string_view bytes);
 };

@@ -4,11 +4,13 @@
 #define SINTER_SRC_PLAN_STITCH_SPEC_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
 #include "src/chain/chain.h"
+#include "src/plan/stitch/packing.h"
 #include "src/plan/stitch/schedule.h"
 
 namespace sinter {
@@ -27,13 +29,16 @@ struct StitchSpec {
   StitchSchedule schedule;
   std::vector<StitchOperand> operands;  // of the body's inputs, then of its outputs
   uint64_t scratch_offset = 0;          // of StitchScratchBytes in the workspace
+  std::vector<StitchPart> parts;        // packed: `schedule` is their launch; else none
 
   bool operator==(const StitchSpec& o) const;
+  std::string ScheduleText() const;
+  std::string ScheduleCanonical() const;  // with the parts'
 };
 
-// Bytes of the workspace that the kernel uses for itself, between grid barriers: partial and whole
-// column reductions. 0 without column reductions. FAILED_PRECONDITION when the body cannot be
-// computed with the schedule's owner.
+// Bytes of the workspace that the kernel of no parts uses for itself, between grid barriers:
+// partial and whole column reductions. 0 without column reductions. FAILED_PRECONDITION when the
+// body cannot be computed with the schedule's owner.
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule);
 
 void WriteStitch(const StitchSpec& spec, ByteWriter& writer);

@@ -88,6 +88,14 @@ TEST(CodegenGolden, SlabsThatDoNotHoldAllOfC) {
   }
 }
 
+TEST(CodegenGolden, SpatialGates) {
+  const auto kernel =
+      Generate(SampleSpec(SampleS8(), SampleSpatialGate(SampleS8())), *BuiltinModel("h200"));
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  ExpectFile("s8-spatial-gate.cu", kernel->request.source);
+  ExpectFile("s8-spatial-gate.recipe.txt", RecipeText(kernel->recipe));
+}
+
 TEST(CodegenGolden, SourcesAndRecipes) {
   const DeviceModel model = *BuiltinModel("h200");
   FfnProblem residual = SampleG7();

@@ -5,7 +5,7 @@
 namespace sinter {
 
 template <>
-struct Wgmma<96, BFloat16, false> {
+struct Wgmma<96, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[48], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %50, 0;"
@@ -21,7 +21,7 @@ struct Config {
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 4, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
   static constexpr int kSharers = 1;
-  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 1, 768, 768, 96, 1>;
   using Second = Product<Config, 1, 768, 768, 96, 1>;

@@ -5,7 +5,7 @@
 namespace sinter {
 
 template <>
-struct Wgmma<24, BFloat16, false> {
+struct Wgmma<24, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[12], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %14, 0;"
@@ -16,7 +16,7 @@ struct Wgmma<24, BFloat16, false> {
 };
 
 template <>
-struct Wgmma<32, BFloat16, false> {
+struct Wgmma<32, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[16], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %18, 0;"
@@ -32,7 +32,7 @@ struct Config {
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
   static constexpr int kSharers = 2;
-  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 1, 768, 768, 24, 1, 1, 2>;
   using Second = Product<Config, 1, 768, 768, 32, 2>;

@@ -5,7 +5,7 @@
 namespace sinter {
 
 template <>
-struct Wgmma<112, BFloat16, false> {
+struct Wgmma<112, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[56], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %58, 0;"
@@ -16,7 +16,7 @@ struct Wgmma<112, BFloat16, false> {
 };
 
 template <>
-struct Wgmma<128, BFloat16, false> {
+struct Wgmma<128, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[64], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %66, 0;"
@@ -32,7 +32,7 @@ struct Config {
   static constexpr int kBlockM = 64, kBlockK = 64, kStages = 3, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
   static constexpr int kSharers = 1;
-  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 2, 3072, 1024, 56, 1>;
   using Second = Product<Config, 1, 1024, 3072, 128, 1>;

@@ -5,7 +5,7 @@
 namespace sinter {
 
 template <>
-struct Wgmma<32, BFloat16, false> {
+struct Wgmma<32, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[16], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %18, 0;"
@@ -16,7 +16,7 @@ struct Wgmma<32, BFloat16, false> {
 };
 
 template <>
-struct Wgmma<64, BFloat16, false> {
+struct Wgmma<64, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[32], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %34, 0;"
@@ -32,7 +32,7 @@ struct Config {
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 4;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
   static constexpr int kSharers = 1;
-  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 2, 3072, 1024, 32, 1>;
   using Second = Product<Config, 1, 1024, 3072, 32, 4>;

@@ -31,6 +31,7 @@ std::vector<Drawn> DrawnKernels() {
   }
   list.push_back({"cluster-ranges", SampleSpec(SampleS8(), SampleRanges(SampleS8()))});
   list.push_back({"cluster-slab", SampleSpec(SampleS8(), SampleSlab(SampleS8()))});
+  list.push_back({"spatial-gate", SampleSpec(SampleS8(), SampleSpatialGate(SampleS8()))});
   return list;
 }
 

@@ -120,6 +120,17 @@ inline Schedule SampleSlab(const FfnProblem& p) {
   return s;
 }
 
+// S8 by clusters with gate and up in ranks of their own.
+inline Schedule SampleSpatialGate(const FfnProblem& p) {
+  Schedule s = SampleSchedule(p, Dataflow::kClusterExchange);
+  s.stages = 2;
+  s.block_m = 8;
+  s.grid = 16 * s.cluster;
+  s.first = {2 * static_cast<int>(p.n) / s.cluster, 1};
+  s.spatial_gate = true;
+  return s;
+}
+
 // The problem that a kernel of `dataflow` takes when the chain is `p`.
 inline FfnProblem SampleProblem(const FfnProblem& p, Dataflow dataflow) {
   return dataflow == Dataflow::kProduct ? FirstProductOf(p) : p;

@@ -90,7 +90,10 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
       EXPECT_EQ(recipe.args.back().kind, ArgKind::kSymbolM);
       EXPECT_EQ(recipe.shared_bytes,
                 StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s));
-      EXPECT_NE(kernel->request.source.find(kStitchEntry), std::string::npos);
+      const std::string& source = kernel->request.source;
+      EXPECT_NE(source.find(kStitchEntry), std::string::npos);
+      EXPECT_LT(source.find("wait_for_predecessors();"), source.find("launch_dependents();"))
+          << "else three kernels are under way, of which the third reads what the first has cached";
     }
   }
 }

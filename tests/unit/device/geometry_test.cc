@@ -111,6 +111,19 @@ TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
   ExpectLayout<Types, TypeParam>(unsplit);
 }
 
+// A pair's parts of 16 rows meet in 8 of each; the plan says one K range, the device two ranks.
+TEST(SpatialGeometry, AgreesWithThePlan) {
+  using Config = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 256, 2, 250, 32, 1>;
+  FfnProblem p = ProblemOf<Config>(2);
+  p.gated = true;
+  Schedule s = ScheduleOf<Config>(Dataflow::kClusterExchange);
+  s.first.split_k = 1;
+  s.spatial_gate = true;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(Config::First::kPartBytes, z.reduce_bytes);
+  ExpectLayout<ChainSpatialTypes<Config>, Config>(z);
+}
+
 // The base's dataflow (b) with a slab for `kSlab_` columns of C.
 template <class Base, int kSlab_>
 struct SlabConfig : Base {

@@ -5,6 +5,7 @@
 #include "kernels/chain_cluster.cuh"
 #include "kernels/chain_clusters.cuh"
 #include "kernels/chain_grid.cuh"
+#include "kernels/chain_spatial.cuh"
 #include "kernels/chain_spill.cuh"
 #include "kernels/chain_tasks.cuh"
 #include "kernels/gemm.cuh"

@@ -242,6 +242,37 @@ TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
         "slab_columns 256 is not 0 in grid-exchange"}});
 }
 
+TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
+  FfnProblem p = SampleGated();
+  p.n = 1024;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.cluster = 16;
+  s.grid = 128;
+  s.stages = 2;
+  s.first = {128, 1};
+  s.second = {64, 1};
+  s.spatial_gate = true;
+  ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, s, *BuiltinModel("h200"));
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.first.block_n = 64; },
+                  "first.block_n 64 times the cluster of 16 in pairs is below n 1024"},
+                 {[](Schedule& s) { s.slab_columns = 512; },
+                  "spatial_gate 1 is not 0 beside clusters_n or slab_columns"},
+                 {[](Schedule& s) { s.cluster = 1; }, "spatial_gate 1 is not 0 in a cluster of 1"},
+                 {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+                  "spatial_gate 1 is not 0 in grid-exchange"}});
+  p.gated = false;
+  EXPECT_NE(CheckSchedule(p, s, *BuiltinModel("h200"))
+                .message()
+                .find("spatial_gate 1 is not 0 without a gate"),
+            absl::string_view::npos);
+}
+
 TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
   FfnProblem p = SampleGated();
   p.layout = Layout::kIO;

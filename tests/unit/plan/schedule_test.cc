@@ -62,6 +62,18 @@ TEST(Schedule, KeepsTheSlab) {
   EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
 }
 
+TEST(Schedule, KeepsTheSpatialGate) {
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  const std::string without = s.Canonical();
+  s.spatial_gate = true;
+  EXPECT_EQ(s.Canonical()[0], 7);
+  EXPECT_EQ(s.Canonical().size(), without.size());
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 spatial grid48 first 32/1 second 256/1");
+}
+
 TEST(Schedule, KeepsWhatEachProductOfAListShares) {
   Schedule s = SampleTaskList();
   EXPECT_EQ(s.ToString(),
@@ -180,6 +192,25 @@ TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
   EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
   EXPECT_EQ(z.c_bytes, 128 * 760 * 2);
   EXPECT_EQ(z.flag_bytes, 0);
+}
+
+TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
+  const FfnProblem p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_k = 64;
+  s.cluster = 16;
+  s.first = {384, 1};
+  s.second = {64, 1};
+  s.spatial_gate = true;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.stage_bytes, (16 + 384) * 64 * 2);
+  EXPECT_EQ(z.reduce_bytes, 2 * 8 * 384 * 4);
+  EXPECT_EQ(z.accumulators, 384 / 2 / 2);
+  EXPECT_EQ(z.exchange_bytes, 3072 * 16 * 2);
 }
 
 TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {

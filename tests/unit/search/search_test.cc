@@ -173,6 +173,24 @@ TEST(Space, HasSlabsForSomeOfCOnlyWhereAskedFor) {
   }
 }
 
+TEST(Space, HasSpatialGatesOnlyWhereAskedForOfGatedChains) {
+  const DeviceModel model = H200();
+  for (const bool asked : {false, true}) {
+    for (const bool gated : {false, true}) {
+      const FfnProblem p = Ffn(gated, 1536, 512, 512);
+      SearchOptions options;
+      options.spatial_gates = asked;
+      int legal = 0;
+      EnumerateSpace(p, model, options, [&](const Schedule& s) {
+        if (!s.spatial_gate || !CheckSchedule(p, s, model).ok()) return;
+        ++legal;
+        EXPECT_GT(Predict(p, s, model).dsm_us, 0);
+      });
+      EXPECT_EQ(legal > 10, asked && gated) << legal;
+    }
+  }
+}
+
 TEST(Space, UsesAllButFewOfTheSmsForTheTableProblems) {
   const DeviceModel model = H200();
   for (const NamedProblem& np : TableProblems(Layout::kOI)) {

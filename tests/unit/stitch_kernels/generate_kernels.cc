@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,9 +16,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "src/codegen/codegen.h"
 #include "src/codegen/stitch/stitch_source.h"
 #include "src/device/device_library.h"
-#include "src/plan/stitch/sizes.h"
 #include "tests/unit/stitch_kernels/kernel_cases.h"
 
 namespace sinter::stitch_host {
@@ -164,17 +165,16 @@ absl::Status Write(const std::string& path, const CaseOptions& options) {
   std::string kernels, table;
   size_t count = 0;
   for (const KernelCase& one : MakeKernelCases(options)) {
-    const auto program =
-        MakeStitchProgram(one.spec.body, one.spec.schedule.owner, one.spec.schedule.handed);
-    if (!program.ok()) return program.status();
-    const auto source = StitchSource(one.spec, *program);
-    if (!source.ok()) continue;  // vectors that cross a border
-    absl::StrAppend(&kernels, KernelText(*source, count));
+    KernelSpec spec;
+    spec.family = KernelFamily::kStitch;
+    spec.stitch = std::make_shared<const StitchSpec>(one.spec);
+    const auto kernel = Generate(spec, *BuiltinModel("h200"), {});
+    if (!kernel.ok()) continue;  // vectors that cross a border
+    absl::StrAppend(&kernels, KernelText(kernel->request.source, count));
     ByteWriter bytes;
     WriteStitch(one.spec, bytes);
     absl::StrAppend(&table, "    {", Literal(one.name), ", ", Literal(bytes.str()), ", ",
-                    bytes.str().size(), ", ", one.m, ", ",
-                    StitchSharedBytes(one.spec.body, *program, one.spec.schedule),
+                    bytes.str().size(), ", ", one.m, ", ", kernel->recipe.shared_bytes,
                     ", stitch_device::run", count++, "},\n");
   }
   std::ofstream out(path);

@@ -9,7 +9,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/plan/stitch/program.h"
-#include "src/search/stitch_search.h"
+#include "src/search/packed_search.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/random_stitch_graph.h"
@@ -75,6 +75,22 @@ class Cases {
     for (KernelCase& one : forced) cases_.push_back(std::move(one));
   }
 
+  // The first two packings with small blocks.
+  void AddPacked(const std::string& name, const Chain& body, int64_t m) {
+    PackedSearch search(std::max<int64_t>(m, 1), *BuiltinModel("h200"));
+    int count = 0;
+    for (RankedStitch& one : search.Of(body)) {
+      if (one.schedule.block_threads > kThreads || ++count > 2) continue;
+      for (StitchPart& part : one.parts) {
+        part.schedule.grid = std::min(part.schedule.grid, kTurns);
+      }
+      StitchSpec spec = SpecOf(body, PackedSchedule(one.parts));
+      spec.schedule = PackedSchedule(one.parts);
+      spec.parts = std::move(one.parts);
+      cases_.push_back({absl::StrCat(name, " packed"), std::move(spec), m});
+    }
+  }
+
   std::vector<KernelCase> Take() { return std::move(cases_); }
 
  private:
@@ -94,6 +110,14 @@ void AddComposed(Cases* cases) {
   cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
   cases->Add("batchnorm far from zero", testing::BatchNorm(61, 24, 64), 0, 3);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
+}
+
+// Parts of other units and lengths, of one text, in place.
+void AddPacked(Cases* cases) {
+  cases->AddPacked("rows", testing::IndependentRows({{5, 40}, {3, 150}}, 0), 0);
+  cases->AddPacked("rows and elements", testing::IndependentRows({{5, 74}, {3, 74}, {0, 33}}, 301),
+                   4);
+  cases->AddPacked("updates", testing::IndependentUpdates({256, 64, 1000, 37, 513}), 0);
 }
 
 // Sums over the middle axis, which the fusion explorer turns into sums over rows.
@@ -162,6 +186,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
   }
   AddComposed(&cases);
+  AddPacked(&cases);
   cases.Add("turned", TurnedSums(), 5, 4);
   for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
     cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 0,

@@ -79,7 +79,9 @@ class Launches {
     for (int i = 0; i < body.num_outputs(); ++i) {
       tensors.emplace_back(static_cast<size_t>(*OutputBytes(body, i, kernel_.m)));
     }
-    tensors.emplace_back(static_cast<size_t>(*StitchScratchBytes(body, spec_.schedule)));
+    tensors.emplace_back(spec_.parts.empty()
+                             ? static_cast<size_t>(*StitchScratchBytes(body, spec_.schedule))
+                             : size_t{0});
     std::vector<void*> pointers;
     for (Guarded& tensor : tensors) pointers.push_back(tensor.data());
     std::vector<size_t> tensor_of;  // by output

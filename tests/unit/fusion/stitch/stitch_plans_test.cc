@@ -304,6 +304,38 @@ TEST(StitchPlans, OutputsMayShareTheBuffersOfInputsThatAreReadBefore) {
   }
 }
 
+int Parts(const Plan& plan) {
+  int parts = 0;
+  for (const PlannedKernel& k : plan.kernels)
+    parts += static_cast<int>(k.spec.stitch->parts.size());
+  return parts;
+}
+
+TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
+  const Chain chain = testing::IndependentRows({{900, 768}, {64, 4096}}, 100000);
+  const FusionResult result = PlansOf(chain, 1);
+  EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
+  EXPECT_EQ(Parts(result.chosen), 3);
+  EXPECT_NE(result.chosen.ToText().find("packing 3 parts"), std::string::npos);
+  for (const Plan& plan : All(result)) {
+    EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name;
+    EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
+    const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->PlanDigest(), plan.PlanDigest());
+  }
+}
+
+TEST(StitchPlans, UpdatesOfManyTensorsAreOneKernel) {
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 80; ++i) sizes.push_back(1000 + 4096 * (i % 7));
+  const Chain chain = testing::IndependentUpdates(sizes);
+  const FusionResult result = PlansOf(chain, 1);
+  EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.note;
+  EXPECT_EQ(Parts(result.chosen), 80) << "more ops than one body may have";
+  EXPECT_LT(testing::WorstError(chain, result.chosen, 1, 3), 0.05);
+}
+
 TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
   const FusionResult result = PlansOf(testing::TransformerGlue(3, 64, 128), 1);
   for (const Plan& plan : All(result)) {

@@ -19,15 +19,21 @@ TEST(WorkspaceLayout, BeginsBehindTheFlagsAndIsAligned) {
 }
 
 TEST(WorkspaceLayout, SharesPlacesOfWhatNeverMeets) {
-  const WorkspaceLayout layout = LayOutWorkspace({{4096, 0, 1}, {4096, 2, 3}, {1024, 0, 3}});
+  const WorkspaceLayout layout = LayOutWorkspace({{4096, 0, 1}, {4096, 3, 4}, {1024, 0, 4}});
   EXPECT_EQ(layout.offsets[0], layout.offsets[1]);
   EXPECT_EQ(layout.end, kWorkspaceFlagBytes + 5120);
 }
 
+TEST(WorkspaceLayout, APlaceIsFreeOneKernelLater) {
+  const WorkspaceLayout layout = LayOutWorkspace({{4096, 0, 1}, {4096, 2, 3}, {4096, 3, 4}});
+  EXPECT_NE(layout.offsets[0], layout.offsets[1]) << "kernel 2 may begin while kernel 1 reads";
+  EXPECT_EQ(layout.offsets[0], layout.offsets[2]);
+}
+
 TEST(WorkspaceLayout, TakesTheSmallestGapThatFits) {
-  // Kernel 1 sees gaps of 4096 and of 2048 bytes between three items of its time.
+  // Kernel 2 sees gaps of 4096 and of 2048 bytes between three items of its time.
   const std::vector<WorkspaceItem> items = {{10240, 0, 2}, {4096, 0, 0}, {3072, 0, 2},
-                                            {2048, 0, 0},  {1024, 0, 2}, {1024, 1, 1}};
+                                            {2048, 0, 0},  {1024, 0, 2}, {1024, 2, 2}};
   const WorkspaceLayout layout = LayOutWorkspace(items);
   EXPECT_EQ(layout.offsets[5], layout.offsets[3]);
 }

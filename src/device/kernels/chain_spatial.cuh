@@ -1,0 +1,104 @@
+// Dataflow (b) of a gated chain, the gate spatial: of two neighbouring ranks one computes a tile of
+// the gate, the other the same tile of up, and each makes act(gate) * up of half of its rows
+// (dsm_reduce_scatter with FlashFuser's Mul), which it hands to every peer. The sequential form,
+// both of them in each block, is chain_cluster.cuh.
+#pragma once
+#include "kernels/chain_cluster.cuh"
+
+namespace sinter {
+
+// First: a tile of one of the two matrices; its kSplitK counts the ranks whose parts meet, not
+// those that share K.
+template <class Config>
+struct ChainSpatialTypes {
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  using Cluster = ChainClusterTypes<Config>;
+  using Layout = SharedLayout<Config, Cluster::kStage, Cluster::kExchangeBytes, First::kPartBytes>;
+  using BlockType = Block<Config, Layout>;
+  static_assert(First::kWidth == 1 && First::kSplitK == 2, "one rank has the gate, one up");
+  static_assert(Config::kCluster % 2 == 0, "ranks come in pairs");
+};
+
+// What the epilogue needs to know of a product with gate and up.
+template <class P>
+struct GatedColumns {
+  static constexpr int kN = P::kN, kWidth = 2;
+};
+
+template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+SINTER_DEVICE void chain_spatial_consume(const Arguments& args, const BlockType& block, int row,
+                                         u32 parts, u32 exchange, u32 exchange_full) {
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  typename BlockType::CursorType cursor;
+  const WarpgroupPlace place = block.place();
+  const int c_column = block.rank / 2 * First::kBlockN, e_column = block.rank * Second::kBlockN;
+  const Epilogue<GatedColumns<First>, typename Config::Element, typename Config::Activation,
+                 Config::kBias1, Scaling1>
+      first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, row)};
+  ReduceScatter<Config, First, true> gate{
+      parts, block.own_barrier(1), block.own_barrier(2), block.rank & ~1, block.rank & 1, true};
+  consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, gate, first,
+                                    ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
+                                    c_column, false);
+  exchange_wait<Config>(exchange_full);
+  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
+      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
+  const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
+  int no_reduction = 0;
+  consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
+                                      no_reduction, second, writer, row, e_column, false,
+                                      Added::of(args.residual, args.residual_stride, args.m));
+}
+
+template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+          class Scaling2 = NoScaling>
+SINTER_DEVICE void chain_spatial(const Arguments& args) {
+  using T = ChainSpatialTypes<Config>;
+  using First = typename T::First;
+  using Second = typename T::Second;
+  const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
+  launch_dependents();
+  if (row >= args.m) {  // the same for all blocks of the cluster
+    wait_for_predecessors();
+    return;
+  }
+  typename T::BlockType block;
+  const u32 exchange = block.base + T::Layout::kExchange, exchange_full = block.own_barrier(0);
+  if (threadIdx.x == 0) {
+    block.ring.init(T::BlockType::kConsumers);
+    mbarrier_init(exchange_full, 1);
+    mbarrier_init(block.own_barrier(1), 1);
+    mbarrier_init(block.own_barrier(2), First::kSplitK);
+    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, First::kN>::kBytes);
+  }
+  if constexpr (T::Cluster::kExchangeColumns > Second::kK) clear_exchange_tail<Config>(exchange);
+  block.ready();
+  if (block.is_producer()) {
+    become_producer<Config>();
+    typename T::BlockType::CursorType cursor;
+    const ProductMaps first{args.rows, block.rank % 2 == 0 ? args.weights : args.weights_up,
+                            nullptr},
+        second{nullptr, args.weights2, nullptr};
+    before_weights<Config>();
+    if (threadIdx.x == 32 * kWeightsWarp) {
+      produce_weights<Config, First, true>(block.ring, cursor, first,
+                                           block.rank / 2 * First::kBlockN, 0, First::kKBlocks);
+      produce_weights<Config, Second, false>(block.ring, cursor, second,
+                                             block.rank * Second::kBlockN, 0, Second::kKBlocks);
+    }
+    wait_for_predecessors();
+    if (threadIdx.x == 32 * kRowsWarp)
+      produce_rows<Config, First>(block.ring, cursor, first, row, 0, First::kKBlocks);
+    block.join();
+  } else {
+    become_consumer<Config>();
+    wait_for_predecessors();
+    block.join();
+    chain_spatial_consume<Config, Added, Scaling1, Scaling2>(
+        args, block, row, block.base + T::Layout::kParts, exchange, exchange_full);
+  }
+}
+
+}  // namespace sinter

@@ -1,0 +1,42 @@
+// KernelPacker: kernel packing (FusionStitching 4.1) of a plan's finished kernels: those that need
+// nothing of each other are launched once.
+#ifndef SINTER_SRC_FUSION_STITCH_KERNEL_PACKER_H_
+#define SINTER_SRC_FUSION_STITCH_KERNEL_PACKER_H_
+
+#include <vector>
+
+#include "src/fusion/stitch/latency_evaluator.h"
+
+namespace sinter {
+
+class KernelPacker {
+ public:
+  static constexpr int kMostTries = 48;  // packed kernels that one packer looks at
+
+  KernelPacker(const StitchGraph& graph, LatencyEvaluator* latency, int max_operands)
+      : graph_(graph), latency_(latency), max_operands_(max_operands) {}
+
+  // Packs kernels of which none needs another, first ones first, where that is predicted to be
+  // faster, and long texts of what is independent where that is not slower. `kernels` are in an
+  // order in which they can run, and so are the packed ones; those without a body stay alone.
+  // Deterministic.
+  void Pack(std::vector<CostedKernel>* kernels);
+
+ private:
+  using Kernels = std::vector<CostedKernel>;
+
+  // Packs the parts of one long kernel.
+  void Shorten(CostedKernel* kernel);
+  // `kernels` with the two as one; empty where that is no gain.
+  Kernels Packed(const Kernels& kernels, size_t a, size_t b);
+  bool Depend(const NodeSet& a, const NodeSet& b) const;
+
+  const StitchGraph& graph_;
+  LatencyEvaluator* latency_;
+  const int max_operands_;
+  int tries_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_STITCH_KERNEL_PACKER_H_

@@ -1,0 +1,123 @@
+#include "src/plan/stitch/evaluations.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "src/plan/stitch/pull.h"
+#include "src/plan/stitch/segment.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kUnitDepth = 1, kElementDepth = 2;
+
+class Counter {
+ public:
+  Counter(const Chain& body, const StitchProgram& program, bool units)
+      : body_(body), program_(program), units_(units) {
+    unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth);
+    element_ = space_.AddLoop("i", 0, kElementDepth);
+    turns_.assign(kElementDepth + 1, 1);
+    result_.times.resize(body.ops().size());
+  }
+
+  void Add(const StitchRoot& root) {
+    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
+    Position at;
+    if (units_) {
+      const absl::StatusOr<UnitCut> cut = CutUnits(program_, dims);
+      if (!cut.ok()) return;
+      at = PositionIn(*cut, unit_, element_, space_);
+    } else {
+      at = PositionIn(dims, element_, space_);
+    }
+    if (root.kind == StitchRoot::kStore) return Visit(root.value, at);
+    result_.times[static_cast<size_t>(root.value)] += 1;
+    Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], at);
+  }
+
+  Evaluations Take() { return std::move(result_); }
+
+ private:
+  // Turns of the innermost loop that a place moves with, for one element.
+  double TurnsAt(const Position& at) const {
+    int depth = kElementDepth;
+    for (const Index& index : at) depth = std::max(depth, space_.Depth(index));
+    return turns_[static_cast<size_t>(depth)];
+  }
+
+  void Visit(ValueId id, const Position& at) {
+    Position place;  // as source spells it; what is pulled further is not
+    for (const Index& index : at) place.push_back(space_.Canonical(index));
+    if (!seen_.insert({id, std::move(place)}).second) return;
+    const Op& op = body_.op(id);
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return VisitJoined(id, op, at);
+    result_.times[static_cast<size_t>(id)] += TurnsAt(at);
+    int64_t start = 0;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (op.kind != OpKind::kConcat) {
+        Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
+        continue;
+      }
+      const auto axis = static_cast<size_t>(op.axis);
+      Position from = at;
+      from[axis] = at[axis].Plus(-start);
+      Visit(op.operands[i], from);
+      start += body_.op(op.operands[i]).type.dims[axis].value;
+    }
+  }
+
+  bool IsThere(const Op& op, ReduceUse use, const Position& at) {
+    if (use == ReduceUse::kColumn) return true;
+    if (!units_) return false;
+    if (use == ReduceUse::kRow) return IsOfUnit(op, at, unit_, space_);
+    return use == ReduceUse::kSegment &&
+           IsOfSegment(body_, program_, op, at, unit_, element_, space_);
+  }
+
+  void VisitJoined(ValueId id, const Op& op, const Position& at) {
+    if (IsThere(op, program_.uses[static_cast<size_t>(id)], at)) return;
+    const int64_t count = ReducedElements(body_, op);
+    const double turns = TurnsAt(at) * static_cast<double>(std::max<int64_t>(count, 1));
+    const IndexVar k = space_.AddLoop("k", count, static_cast<int>(turns_.size()));
+    turns_.push_back(turns);
+    result_.times[static_cast<size_t>(id)] += turns;
+    result_.steps += turns;
+    if (op.kind == OpKind::kMatmul) {
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
+      }
+      return;
+    }
+    std::vector<int64_t> extents;
+    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+    for (const int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+    Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(k, extents)));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const bool units_;
+  IndexSpace space_;
+  IndexVar unit_ = -1, element_ = -1;
+  std::vector<double> turns_;  // by depth: for one element, those of the loops around included
+  std::set<std::pair<ValueId, Position>> seen_;
+  Evaluations result_;
+};
+
+}  // namespace
+
+Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
+                          bool units) {
+  Counter counter(body, program, units);
+  for (const StitchRoot& root : loop.roots) {
+    // A reduction that is stored is there already.
+    const ReduceUse use = program.uses[static_cast<size_t>(root.value)];
+    const bool joined = use != ReduceUse::kNone && use != ReduceUse::kSerial;
+    if (root.kind != StitchRoot::kStore || !joined) counter.Add(root);
+  }
+  return counter.Take();
+}
+
+}  // namespace sinter

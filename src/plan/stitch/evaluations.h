@@ -1,0 +1,24 @@
+// Evaluations: how often a thread computes each op for one element of a loop. Reductions that a
+// thread does alone repeat what they are made of, and inside one another they multiply.
+#ifndef SINTER_SRC_PLAN_STITCH_EVALUATIONS_H_
+#define SINTER_SRC_PLAN_STITCH_EVALUATIONS_H_
+
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/plan/stitch/program.h"
+
+namespace sinter {
+
+struct Evaluations {
+  std::vector<double> times;  // by op; of a reduction or product: elements that it takes in
+  double steps = 0;           // of all reductions that a thread does alone, one after another
+};
+
+// What several ops read at one place is computed once. `units`: the loop is over units' elements.
+Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
+                          bool units);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_EVALUATIONS_H_

@@ -1,0 +1,58 @@
+// Kernel packing: ranges of one kernel's blocks compute independent parts of its body, each part by
+// a schedule of its own. Blocks of different parts never wait for one another.
+#ifndef SINTER_SRC_PLAN_STITCH_PACKING_H_
+#define SINTER_SRC_PLAN_STITCH_PACKING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/codec.h"
+#include "src/chain/chain.h"
+#include "src/plan/stitch/schedule.h"
+
+namespace sinter {
+
+constexpr int kMostParts = 128;
+
+struct StitchPart {
+  std::vector<int> outputs;  // of the body: what the part computes, ascending
+  StitchSchedule schedule;   // its grid: the part's own blocks
+  bool operator==(const StitchPart& o) const {
+    return outputs == o.outputs && schedule == o.schedule;
+  }
+};
+
+// A part as a body of its own, and where it comes from.
+struct PartBody {
+  Chain body;
+  std::vector<ValueId> ops;  // of the whole, by op of the part
+  std::vector<int> inputs;   // of the whole, as the part's
+};
+absl::StatusOr<PartBody> ExtractPart(const Chain& body, const std::vector<int>& outputs);
+
+// Outputs in groups that nothing computed connects, by their first one. What is computed from a few
+// elements of inputs alone connects nothing: each part that needs it computes it. An input whose
+// place an output takes belongs to one group.
+std::vector<std::vector<int>> IndependentOutputs(const Chain& body);
+
+// The launch of all parts: their threads, the fewest blocks an SM that one of them asks for, the
+// sum of their blocks. Precondition: there is a part.
+StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts);
+
+// FAILED_PRECONDITION unless the parts give every output once, `schedule` is their launch, no part
+// meets the grid or a cluster, and none reads an input whose place another's output takes.
+absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
+                        const std::vector<StitchPart>& parts);
+
+// "packing 60 parts: 58 x (vec 4 chunks 2), (unit 32 vec 8 keep)".
+std::string PartsText(const std::vector<StitchPart>& parts);
+
+void WriteParts(const std::vector<StitchPart>& parts, ByteWriter& writer);
+// DATA_LOSS on damage; CheckParts is the caller's.
+absl::StatusOr<std::vector<StitchPart>> ReadParts(ByteReader& reader);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_STITCH_PACKING_H_
