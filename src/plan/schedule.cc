@@ -17,8 +17,7 @@ constexpr uint8_t kScheduleVersion = 2, kClustersVersion = 3, kSecondShareVersio
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
                   s.cluster, s.clusters_n, s.slab_columns, s.spatial_gate, s.swapped, s.share,
-                  s.second_share,
-                  s.grid, s.first, s.second);
+                  s.second_share, s.grid, s.first, s.second);
 }
 
 uint8_t VersionOf(const Schedule& s) {

@@ -40,8 +40,8 @@ void AddChoices(CLI::App& app, Options& o) {
   app.add_option("--layout", o.layout, "weights as [out, in], [in, out], both, or as in the file")
       ->check(CLI::IsMember({"oi", "io", "both", "file"}));
   app.add_option("--only", o.only, "one contestant, or only the check of results")
-      ->check(CLI::IsMember(
-          {"fused", "ranges", "lists", "slabs", "spatial", "kinds", "unfused", "cublaslt", "check"}));
+      ->check(CLI::IsMember({"fused", "ranges", "lists", "slabs", "spatial", "kinds", "unfused",
+                             "cublaslt", "check"}));
   app.add_option("--contestant", o.profile, "what --profile launches")
       ->check(CLI::IsMember({"fused", "unfused", "chosen", "cublaslt"}));
   app.add_flag("--deterministic", o.deterministic, "also the plan with a fixed reduction order");
