@@ -290,8 +290,7 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
       m_(m),
       meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
       serial_depth_(SerialDepthOf(body, program)) {
-  AddTimes(program_);
-  if (!program_.handed.empty()) AddTimes(base_);
+  AddTimes(program_.handed.empty() ? program_ : base_);
 }
 
 void LoadTable::AddTimes(const StitchProgram& program) {

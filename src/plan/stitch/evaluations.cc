@@ -32,7 +32,9 @@ class Counter {
     } else {
       at = PositionIn(dims, element_, space_);
     }
-    if (root.kind == StitchRoot::kStore) return Visit(root.value, at);
+    handing_ = root.kind == StitchRoot::kHand ? root.value : -1;
+    if (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand)
+      return Visit(root.value, at);
     result_.times[static_cast<size_t>(root.value)] += 1;
     Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], at);
   }
@@ -47,7 +49,14 @@ class Counter {
     return turns_[static_cast<size_t>(depth)];
   }
 
+  // By another loop of the unit: it is there already.
+  bool IsHandedOver(ValueId id) const {
+    return units_ && id != handing_ &&
+           std::binary_search(program_.handed.begin(), program_.handed.end(), id);
+  }
+
   void Visit(ValueId id, const Position& at) {
+    if (IsHandedOver(id)) return;
     Position place;  // as source spells it; what is pulled further is not
     for (const Index& index : at) place.push_back(space_.Canonical(index));
     if (!seen_.insert({id, std::move(place)}).second) return;
@@ -103,6 +112,7 @@ class Counter {
   IndexVar unit_ = -1, element_ = -1;
   std::vector<double> turns_;  // by depth: for one element, those of the loops around included
   std::set<std::pair<ValueId, Position>> seen_;
+  ValueId handing_ = -1;  // by this root
   Evaluations result_;
 };
 
