@@ -5,7 +5,7 @@
 namespace sinter {
 
 template <>
-struct Wgmma<32, BFloat16, false> {
+struct Wgmma<32, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[16], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %18, 0;"
@@ -16,7 +16,7 @@ struct Wgmma<32, BFloat16, false> {
 };
 
 template <>
-struct Wgmma<192, BFloat16, false> {
+struct Wgmma<192, BFloat16, false, false> {
   static SINTER_DEVICE void mma(float (&d)[96], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %98, 0;"
@@ -32,7 +32,7 @@ struct Config {
   static constexpr int kBlockM = 8, kBlockK = 64, kStages = 2, kCluster = 16;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 2;
   static constexpr int kSharers = 1;
-  static constexpr bool kWeightsTransposed = false, kConstantWeights = true;
+  static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 1, 3072, 1024, 384, 2>;
   using Second = Product<Config, 1, 1024, 3072, 64, 1>;
