@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kMaxBox = 256;  // extent of one dimension of a TMA box
 constexpr int64_t kMaxAccumulators = 128;
-constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88;
+constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
+                  kMaxScaledErfAccumulatorsOfOne = 72;
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
@@ -115,7 +116,7 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (s.dataflow == Dataflow::kClusterExchange) return kMaxAccumulators;
   const bool erf = p.activation == Activation::kGeluErf;
-  if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulators : kMaxAccumulators;
+  if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.residual != Residual::kNone;
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
@@ -297,6 +298,9 @@ absl::Status CheckSpatialGate(const FfnProblem& p, const Schedule& s) {
     return Refuse("spatial_gate", 1, "is not 0 beside clusters_n or slab_columns");
   }
   if (s.cluster == 1) return Refuse("spatial_gate", 1, "is not 0 in a cluster of 1");
+  if (p.k <= s.block_k) {
+    return Refuse("spatial_gate", 1, absl::StrCat("is not 0 with k ", p.k, " in one step of K"));
+  }
   return absl::OkStatus();
 }
 
