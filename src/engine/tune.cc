@@ -1,14 +1,16 @@
 #include "src/engine/tune.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
+#include "src/engine/kernel_swaps.h"
 #include "src/engine/parallel.h"
-#include "src/engine/rank_correlation.h"
 #include "src/engine/rotation.h"
+#include "src/engine/tune_report.h"
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
@@ -16,6 +18,8 @@ namespace {
 
 constexpr int kCalls = 20;
 constexpr int kReplays = 15;
+// A cut whose best plan takes longer than this times the fastest is not worth its kernels' times.
+constexpr double kNear = 1.15;
 
 }  // namespace
 
@@ -47,6 +51,7 @@ struct Tuner::Session {
   const TuneOptions& options;
   const BuildControl control;
   std::shared_ptr<const Chain> chain;
+  std::vector<Plan> ranking;  // all that was planned, the predicted choice first
   std::vector<Trial> trials;
   LoadedPlanPtr unfused;  // null when it could not be built
   std::unique_ptr<Verifier> verifier;
@@ -63,15 +68,14 @@ absl::StatusOr<FusionResult> Tuner::RunFusion(const PlanRequest& request,
 }
 
 // The best `top_k`, and the unfused plan wherever it ranks.
-std::vector<Tuner::Trial> Tuner::Rank(FusionResult planned, int top_k) {
+std::vector<Tuner::Trial> Tuner::Top(const std::vector<Plan>& ranking, int top_k) {
   std::vector<Trial> trials;
-  trials.emplace_back(std::move(planned.chosen));
-  bool has_unfused = IsUnfused(trials.front().plan);
-  for (Plan& plan : planned.alternatives) {
-    const bool room = static_cast<int>(trials.size()) < top_k;
+  bool has_unfused = false;
+  for (const Plan& plan : ranking) {
+    const bool room = static_cast<int>(trials.size()) < std::max(top_k, 1);
     if (!room && (has_unfused || !IsUnfused(plan))) continue;
     has_unfused |= IsUnfused(plan);
-    trials.emplace_back(std::move(plan));
+    trials.emplace_back(plan);
   }
   return trials;
 }
@@ -91,9 +95,9 @@ absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
   return absl::OkStatus();
 }
 
-void Tuner::Build(Session& session) {
-  ForEachIndex(static_cast<int>(session.trials.size()), [&](int i) {
-    Trial& trial = session.trials[static_cast<size_t>(i)];
+void Tuner::Build(Session& session, size_t begin) {
+  ForEachIndex(static_cast<int>(session.trials.size() - begin), [&](int i) {
+    Trial& trial = session.trials[begin + static_cast<size_t>(i)];
     const absl::Status status = BuildOne(session, trial);
     if (!status.ok()) trial.state = std::string(status.message());
   });
@@ -124,6 +128,70 @@ absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
   return absl::OkStatus();
 }
 
+// The trials from `begin` on. The first of all must be measured in time.
+absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
+  bool any = begin > 0;
+  for (size_t i = begin; i < session.trials.size(); ++i) {
+    Trial& trial = session.trials[i];
+    if (trial.loaded == nullptr) continue;
+    const absl::Status in_time = session.control.Check("measuring");
+    if (!in_time.ok() && !any) return in_time;
+    const absl::Status status = in_time.ok() ? MeasureOne(session, trial) : in_time;
+    if (!status.ok()) trial.state = std::string(status.message());
+    any |= status.ok();
+  }
+  return absl::OkStatus();
+}
+
+// Index of the fastest trial of that cut; -1 when none has a time.
+int Tuner::BestOfCut(const Session& session, const Plan& cut) {
+  int best = -1;
+  for (size_t i = 0; i < session.trials.size(); ++i) {
+    const Trial& trial = session.trials[i];
+    if (trial.measured_us <= 0 || !SameCut(trial.plan, cut)) continue;
+    if (best < 0 || trial.measured_us < session.trials[static_cast<size_t>(best)].measured_us) {
+      best = static_cast<int>(i);
+    }
+  }
+  return best;
+}
+
+// Of each cut whose best plan is near the fastest: each kernel in turn takes the fastest of its
+// ranking while the others stay. The i-th plan of a ranking has the i-th schedule of every kernel,
+// so that the best of one kernel was measured beside whatever stood at its rank.
+absl::Status Tuner::TryKernels(Session& session) {
+  std::vector<Plan> cuts;
+  double fastest = 0;
+  for (const Trial& trial : session.trials) {
+    if (trial.measured_us <= 0) continue;
+    if (fastest <= 0 || trial.measured_us < fastest) fastest = trial.measured_us;
+    const bool known = std::any_of(cuts.begin(), cuts.end(),
+                                   [&](const Plan& cut) { return SameCut(cut, trial.plan); });
+    if (!known) cuts.push_back(trial.plan);
+  }
+  for (const Plan& cut : cuts) {
+    for (size_t kernel = 0; kernel < cut.kernels.size(); ++kernel) {
+      const Trial& best = session.trials[static_cast<size_t>(BestOfCut(session, cut))];
+      if (best.measured_us > kNear * fastest) break;
+      SINTER_RETURN_IF_ERROR(TrySwaps(session, best.plan, kernel));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
+  const size_t begin = session.trials.size();
+  const size_t limit = static_cast<size_t>(std::max(session.options.top_k, 1));
+  for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
+    const bool tried = std::any_of(
+        session.trials.begin(), session.trials.begin() + static_cast<ptrdiff_t>(begin),
+        [&](const Trial& trial) { return trial.plan.PlanDigest() == swap.PlanDigest(); });
+    if (!tried) session.trials.emplace_back(std::move(swap));
+  }
+  Build(session, begin);
+  return MeasureFrom(session, begin);
+}
+
 // The predicted choice comes first, so that whatever a deadline leaves can be compared with it. It
 // is timed again at the end: a device that was idle before may have run the first plan at a lower
 // clock.
@@ -134,15 +202,8 @@ absl::Status Tuner::Measure(Session& session) {
                                          FixedRowsOf(*session.chain)));
   SINTER_ASSIGN_OR_RETURN(session.rotation, Rotation::Make(core_->ports.measurer.get(),
                                                            *session.chain, *session.verifier));
-  bool any = false;
-  for (Trial& trial : session.trials) {
-    if (trial.loaded == nullptr) continue;
-    const absl::Status in_time = session.control.Check("measuring");
-    if (!in_time.ok() && !any) return in_time;
-    const absl::Status status = in_time.ok() ? MeasureOne(session, trial) : in_time;
-    if (!status.ok()) trial.state = std::string(status.message());
-    any |= status.ok();
-  }
+  SINTER_RETURN_IF_ERROR(MeasureFrom(session, 0));
+  SINTER_RETURN_IF_ERROR(TryKernels(session));
   Trial& predicted = session.trials.front();
   if (predicted.measured_us > 0 && session.control.Check("measuring").ok()) {
     const absl::StatusOr<double> again = Time(session, predicted);
@@ -191,31 +252,12 @@ absl::StatusOr<std::shared_ptr<const TuningEntry>> Tuner::MakeEntry(const Sessio
 }
 
 std::string Tuner::Report(const Session& session, const Trial* taken) const {
-  std::string text = absl::StrFormat("tuning at m <= %d on %s\n%4s %12s %12s  %-8s %s\n",
-                                     session.request.bucket, core_->ports.device_name, "rank",
-                                     "predicted us", "measured us", "plan", "state");
-  std::vector<double> predicted, measured;
-  for (size_t i = 0; i < session.trials.size(); ++i) {
-    const Trial& trial = session.trials[i];
-    const bool timed = trial.measured_us > 0;
-    text += absl::StrFormat("%4d %12.2f %12s  %-8s %s\n", i + 1, trial.plan.PredictedUs(),
-                            timed ? absl::StrFormat("%.2f", trial.measured_us) : "-",
-                            trial.plan.name, trial.state);
-    for (const PlannedKernel& kernel : trial.plan.kernels) {
-      absl::StrAppend(&text, "       ", ScheduleText(kernel.spec), "\n");
-    }
-    if (!timed) continue;
-    predicted.push_back(trial.plan.PredictedUs());
-    measured.push_back(trial.measured_us);
+  std::vector<TriedPlan> tried;
+  for (const Trial& trial : session.trials) {
+    tried.push_back({&trial.plan, trial.measured_us, trial.state});
   }
-  text += absl::StrFormat("rank correlation of predicted and measured: %.2f of %d plans\n",
-                          RankCorrelation(predicted, measured), predicted.size());
-  if (taken == nullptr) return absl::StrCat(text, "no plan could be measured\n");
-  const ptrdiff_t rank = taken - session.trials.data();
-  return absl::StrCat(
-      text,
-      rank == 0 ? "the predicted choice stands" : absl::StrCat("rank ", rank + 1, " is faster"),
-      "\n");
+  return TuneReport(session.request.bucket, core_->ports.device_name, tried,
+                    taken == nullptr ? -1 : static_cast<int>(taken - session.trials.data()));
 }
 
 absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOptions& options) {
@@ -226,6 +268,7 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
                   options,
                   BuildControl(options.deadline_us, nullptr, nullptr),
                   std::make_shared<const Chain>(*request.chain),
+                  {},
                   {},
                   nullptr,
                   nullptr,
@@ -238,8 +281,11 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
                                       known->measured_us, known->device),
                       std::make_shared<const TuningEntry>(*known)};
   }
-  session.trials = Rank(std::move(planned), options.top_k);
-  Build(session);
+  session.ranking = {std::move(planned.chosen)};
+  std::move(planned.alternatives.begin(), planned.alternatives.end(),
+            std::back_inserter(session.ranking));
+  session.trials = Top(session.ranking, options.top_k);
+  Build(session, 0);
   SINTER_RETURN_IF_ERROR(Measure(session));
   const Trial* taken = Decide(session);
   TuneResult result;

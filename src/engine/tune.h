@@ -29,7 +29,8 @@ class Tuner {
       : core_(std::move(core)), assembler_(assembler) {}
 
   // Plans of the ranking are compiled at once, then checked against the unfused plan and timed one
-  // after the other: microseconds per run inside a graph, constants rotating. The one to take is
+  // after the other: microseconds per run inside a graph, constants rotating. Then each kernel of
+  // the fastest ones in turn tries the other schedules of its ranking. The plan to take is
   // checked against the reference too; one that is wrong gives way to the next. Kernels that are
   // right are marked so in the store, wrong ones quarantined. Changes no plan.
   //
@@ -41,10 +42,14 @@ class Tuner {
   struct Trial;
   struct Session;
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const TuneOptions& options);
-  static std::vector<Trial> Rank(FusionResult planned, int top_k);
-  void Build(Session& session);
+  static std::vector<Trial> Top(const std::vector<Plan>& ranking, int top_k);
+  void Build(Session& session, size_t begin);
   absl::Status BuildOne(const Session& session, Trial& trial);
   absl::Status Measure(Session& session);
+  absl::Status MeasureFrom(Session& session, size_t begin);
+  absl::Status TryKernels(Session& session);
+  absl::Status TrySwaps(Session& session, Plan plan, size_t kernel);
+  static int BestOfCut(const Session& session, const Plan& cut);
   absl::Status MeasureOne(Session& session, Trial& trial);
   absl::StatusOr<double> Time(Session& session, const Trial& trial);
   Trial* Decide(Session& session);

@@ -90,7 +90,7 @@ Plan FusedByCluster(int64_t bucket, double us) {
   return Fused(bucket, s, us);
 }
 
-Plan Unfused(int64_t bucket, double us) {
+Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us) {
   Plan plan;
   plan.name = "unfused";
   plan.bucket = bucket;
@@ -98,8 +98,10 @@ Plan Unfused(int64_t bucket, double us) {
   const int64_t m_tiles = (bucket + 63) / 64;
   Schedule first = BaseSchedule(Dataflow::kProduct, 1, m_tiles * 8);
   first.first = {64, 1};
+  first.stages = stages.first;
   Schedule second = BaseSchedule(Dataflow::kProduct, 8, m_tiles * 8);
   second.first = {64, 8};
+  second.stages = stages.second;
   const FfnProblem chain = ProblemFor(bucket);
   PlannedKernel one = Kernel(KernelFamily::kGemm, FirstProductOf(chain), first, us / 2);
   Bind(one, Role::kA, 0, kK);
@@ -125,7 +127,8 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   std::vector<Plan> plans;
   if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
-  plans.push_back(Unfused(bucket, 20));
+  double us = 20;
+  for (const auto& stages : world.unfused_stages) plans.push_back(Unfused(bucket, stages, us++));
   world.deterministic_plans += options.deterministic ? 1 : 0;
   for (Plan& plan : plans) plan.fixed_order = options.deterministic || !world.free_order;
   std::stable_sort(plans.begin(), plans.end(),
@@ -136,7 +139,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   return result;
 }
 
-// "grid", "cluster", "first", "second".
+// "grid", "cluster", "first", "second", the last two with their stages if not 2.
 std::string NameOfSpec(const KernelSpec& spec) {
   switch (spec.schedule.dataflow) {
     case Dataflow::kGridExchange:
@@ -148,10 +151,12 @@ std::string NameOfSpec(const KernelSpec& spec) {
     case Dataflow::kProduct:
       break;
   }
+  const std::string stages =
+      spec.schedule.stages == 2 ? "" : absl::StrCat(spec.schedule.stages);
   for (const OperandBinding& b : spec.operands) {
-    if (b.role == Role::kOut && b.buffer == kWorkspaceBuffer) return "first";
+    if (b.role == Role::kOut && b.buffer == kWorkspaceBuffer) return "first" + stages;
   }
-  return "second";
+  return "second" + stages;
 }
 
 absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const KernelSpec& spec) {
@@ -170,7 +175,7 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   kernel.recipe.cluster[0] = static_cast<uint32_t>(spec.schedule.cluster);
   kernel.recipe.block[0] = 256;
   kernel.recipe.cooperative = name == "grid";
-  kernel.recipe.pdl = name == "first" || name == "second";
+  kernel.recipe.pdl = spec.schedule.dataflow == Dataflow::kProduct;
   return kernel;
 }
 
@@ -336,7 +341,7 @@ class FakeKernel : public LoadedKernel {
     if (world_->run) {
       return world_->run(entry_, {p.data(), static_cast<int>(p.size()), fake.workspace}, m);
     }
-    if (!world_->compute || entry_ == "first") return absl::OkStatus();
+    if (!world_->compute || absl::StartsWith(entry_, "first")) return absl::OkStatus();
     const auto at = [&](size_t i) { return reinterpret_cast<void*>(p[i]); };
     if (wrong_) {
       std::memset(at(3), 0, static_cast<size_t>(m * kL * 2));

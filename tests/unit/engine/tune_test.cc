@@ -39,7 +39,7 @@ TEST(TuneTest, WrongAndRefusedPlansAreListedWithoutATime) {
   EXPECT_THAT(report, HasSubstr("wrong: "));
   EXPECT_THAT(report, HasSubstr("registers spill in cluster"));
   EXPECT_THAT(report, HasSubstr("of 1 plans"));
-  EXPECT_THAT(report, HasSubstr("rank 3 is faster"));
+  EXPECT_THAT(report, HasSubstr("plan 3 is faster"));
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
 }
 
@@ -58,6 +58,36 @@ TEST(TuneTest, TopKLimitsTheRankingButNotTheUnfusedPlan) {
   EXPECT_THAT(report, HasSubstr("unfused"));
   EXPECT_THAT(report, HasSubstr("of 2 plans"));
   EXPECT_EQ(world.compiled["cluster"], 0);
+}
+
+TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
+  FakeWorld world;
+  world.unfused_stages = {{2, 2}, {3, 3}, {4, 4}};
+  world.times = {{"grid", 20},   {"cluster", 20}, {"first", 9},   {"second", 6},
+                 {"first3", 4},  {"second3", 9},  {"first4", 5},  {"second4", 7}};
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
+  ASSERT_NE(result.entry, nullptr);
+  EXPECT_EQ(result.entry->measured_us, 4 + 6);
+  EXPECT_THAT(result.entry->schedules[0], HasSubstr("st3"));
+  EXPECT_THAT(result.entry->schedules[1], HasSubstr("st2"));
+  // Whatever is asked of the entry holds for it too.
+  auto set = std::make_shared<TuningSet>();
+  set->Add(*result.entry);
+  world.tuning = set;
+  const auto prepared = world.MakeEngine()->Prepare(world.chain, 16, {});
+  ASSERT_TRUE(prepared.ok());
+  EXPECT_EQ((*prepared)->plan().kernels[0].spec.schedule.stages, 3);
+  EXPECT_EQ((*prepared)->plan().kernels[1].spec.schedule.stages, 2);
+}
+
+TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
+  FakeWorld world;
+  world.unfused_stages = {{2, 2}, {3, 3}};
+  world.times = {{"grid", 10}, {"cluster", 20}, {"first", 9},
+                 {"second", 3}, {"first3", 3},  {"second3", 9}};
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
+  EXPECT_THAT(result.report, HasSubstr("of 4 plans"));
+  EXPECT_EQ(result.entry->measured_us, 10);
 }
 
 TEST(TuneTest, ADeadlineEndsIt) {

@@ -1,0 +1,41 @@
+#include "src/engine/kernel_swaps.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace sinter {
+namespace {
+
+bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
+  return a.spec.family == b.spec.family && ProblemText(a.spec) == ProblemText(b.spec) &&
+         a.spec.operands == b.spec.operands;
+}
+
+}  // namespace
+
+bool SameCut(const Plan& a, const Plan& b) {
+  return a.bucket == b.bucket && a.kernels.size() == b.kernels.size() &&
+         std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), ComputesTheSame);
+}
+
+std::vector<Plan> KernelSwaps(const Plan& plan, size_t kernel, const std::vector<Plan>& ranking,
+                              size_t limit) {
+  std::set<std::string> seen = {ScheduleBytes(plan.kernels[kernel].spec)};
+  std::vector<Plan> swaps;
+  size_t considered = 0;
+  for (const Plan& other : ranking) {
+    if (!SameCut(plan, other)) continue;
+    if (considered++ == limit) break;
+    if (!seen.insert(ScheduleBytes(other.kernels[kernel].spec)).second) continue;
+    Plan swap = plan;
+    swap.kernels[kernel] = other.kernels[kernel];
+    swap.workspace_bytes = std::max(plan.workspace_bytes, other.workspace_bytes);
+    swap.fixed_order = plan.fixed_order && other.fixed_order;
+    swaps.push_back(std::move(swap));
+  }
+  return swaps;
+}
+
+}  // namespace sinter

@@ -1,0 +1,71 @@
+#include "src/engine/kernel_swaps.h"
+
+#include <gtest/gtest.h>
+
+namespace sinter {
+namespace {
+
+// A plan of two products; a kernel is known by its stages.
+Plan TwoKernels(int first_stages, int second_stages) {
+  Plan plan;
+  plan.name = "unfused";
+  plan.bucket = 16;
+  plan.workspace_bytes = 1024;
+  for (const int stages : {first_stages, second_stages}) {
+    PlannedKernel kernel;
+    kernel.spec.family = KernelFamily::kGemm;
+    kernel.spec.problem.products = 1;
+    kernel.spec.problem.n = 64 * static_cast<int64_t>(plan.kernels.size() + 1);
+    kernel.spec.schedule.stages = stages;
+    kernel.prediction.total_us = stages;
+    plan.kernels.push_back(kernel);
+  }
+  return plan;
+}
+
+std::vector<int> StagesOf(const std::vector<Plan>& plans, size_t kernel) {
+  std::vector<int> stages;
+  for (const Plan& plan : plans) stages.push_back(plan.kernels[kernel].spec.schedule.stages);
+  return stages;
+}
+
+TEST(KernelSwapsTest, TakesEachOtherScheduleOfOneKernelOnce) {
+  const Plan plan = TwoKernels(2, 3);
+  const std::vector<Plan> ranking = {TwoKernels(2, 3), TwoKernels(4, 5), TwoKernels(4, 6),
+                                     TwoKernels(7, 3)};
+  const std::vector<Plan> swaps = KernelSwaps(plan, 0, ranking, 11);
+  EXPECT_EQ(StagesOf(swaps, 0), (std::vector<int>{4, 7}));
+  EXPECT_EQ(StagesOf(swaps, 1), (std::vector<int>{3, 3}));
+  EXPECT_EQ(swaps[0].PredictedUs(), 4 + 3);
+  EXPECT_EQ(StagesOf(KernelSwaps(plan, 1, ranking, 11), 1), (std::vector<int>{5, 6}));
+}
+
+TEST(KernelSwapsTest, LooksAtSoManyPlansOfTheCut) {
+  const std::vector<Plan> ranking = {TwoKernels(2, 3), TwoKernels(4, 5), TwoKernels(6, 7)};
+  EXPECT_EQ(StagesOf(KernelSwaps(ranking[0], 0, ranking, 2), 0), std::vector<int>{4});
+  EXPECT_TRUE(KernelSwaps(ranking[0], 0, ranking, 1).empty());
+}
+
+TEST(KernelSwapsTest, PlansOfOtherCutsGiveNothing) {
+  const Plan plan = TwoKernels(2, 3);
+  Plan fewer = TwoKernels(4, 5), other_problem = fewer, other_operands = fewer, other_rows = fewer;
+  fewer.kernels.pop_back();
+  other_problem.kernels[1].spec.problem.n = 8;
+  other_operands.kernels[1].spec.operands.push_back({Role::kB1, 4, 0, 0});
+  other_rows.bucket = 32;
+  EXPECT_TRUE(KernelSwaps(plan, 0, {fewer, other_problem, other_operands, other_rows}, 11).empty());
+}
+
+TEST(KernelSwapsTest, WorkspaceAndOrderCoverBothPlans) {
+  const Plan plan = TwoKernels(2, 3);
+  Plan larger = TwoKernels(4, 5);
+  larger.workspace_bytes = 2048;
+  larger.fixed_order = false;
+  const std::vector<Plan> swaps = KernelSwaps(plan, 0, {larger}, 11);
+  ASSERT_EQ(swaps.size(), 1u);
+  EXPECT_EQ(swaps[0].workspace_bytes, 2048u);
+  EXPECT_FALSE(swaps[0].fixed_order);
+}
+
+}  // namespace
+}  // namespace sinter
