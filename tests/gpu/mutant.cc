@@ -7,113 +7,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/composites.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/chain/ffn_view.h"
 #include "tests/gpu/device_chain.h"
 #include "tests/gpu/late_kernel.h"
+#include "tests/gpu/mutant_plans.h"
 #include "tests/gpu/plan_build.h"
 
 namespace sinter::gpu_testing {
 namespace {
 
 constexpr int kRuns = 25;
-constexpr size_t kSchedules = 2;
 constexpr double kCompileSeconds = 60, kRunSeconds = 10;
-
-// A task list has two M tiles at least.
-int64_t RowsFor(Dataflow dataflow) { return dataflow == Dataflow::kTaskList ? 256 : 128; }
-
-FfnSpec SpecFor(Dataflow dataflow) {
-  FfnSpec spec;
-  spec.n = dataflow == Dataflow::kClusterExchange ? 512 : 2048;
-  spec.k = 512;
-  spec.l = dataflow == Dataflow::kClusterExchange ? 256 : 512;
-  spec.act = Activation::kRelu;
-  return spec;
-}
-
-bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
-  switch (needs) {
-    case Needs::kAny:
-      return true;
-    case Needs::kSplit:
-      return s.first.split_k > 1 || (problem.products == 2 && s.second.split_k > 1);
-    case Needs::kBothSplit:
-      return s.first.split_k > 1 && s.second.split_k > 1;
-    case Needs::kManyTiles:
-      return s.first.split_k > 1 && SizesOf(problem, s).first_tiles > s.grid / s.first.split_k;
-    case Needs::kPairs:
-      return TilesOf(s.share) * TilesOf(s.second_share) > 1;
-    case Needs::kSlab:
-      return s.slab_columns > 0;
-    case Needs::kShortRing:
-      return s.stages < 4;
-    case Needs::kLongRing:
-      return s.stages >= 4;
-  }
-  return false;
-}
-
-// What the space does not hold: rings cut short, slabs cut down, grids cut down so that groups take
-// several tiles.
-std::vector<Schedule> Varied(const FfnProblem& problem, const DeviceModel& model, const Schedule& s,
-                             Needs needs) {
-  std::vector<Schedule> list = {s};
-  if (needs == Needs::kShortRing || needs == Needs::kSlab)
-    list.back().stages = std::min(s.stages, 3);
-  if (needs == Needs::kSlab)
-    list.back().slab_columns = static_cast<int>(problem.n) / 2 / s.block_k * s.block_k;
-  if (needs == Needs::kManyTiles && s.dataflow == Dataflow::kGridExchange) {
-    const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
-    list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;
-  }
-  if (!CheckSchedule(problem, list.back(), model).ok()) list.clear();
-  return list;
-}
-
-std::vector<Schedule> SchedulesFor(const FfnProblem& problem, const DeviceModel& model,
-                                   Dataflow dataflow, Needs needs) {
-  std::vector<Schedule> fitting;
-  for (const Schedule& s : LegalSchedules(problem, model, dataflow)) {
-    for (const Schedule& v : Varied(problem, model, s, needs)) {
-      if (Fits(problem, v, needs)) fitting.push_back(v);
-    }
-  }
-  return Spread(fitting, kSchedules);
-}
-
-absl::StatusOr<std::vector<Plan>> PlansFor(const Chain& chain, const DeviceModel& model,
-                                           const Mutation& mutation) {
-  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
-  const int64_t rows = RowsFor(mutation.dataflow);
-  const FfnProblem problem = ProblemOf(view, rows);
-  std::vector<Plan> plans;
-  if (mutation.dataflow != Dataflow::kProduct) {
-    for (const Schedule& s : SchedulesFor(problem, model, mutation.dataflow, mutation.needs)) {
-      SINTER_ASSIGN_OR_RETURN(Plan plan, FusedPlanOf(chain, rows, s));
-      plans.push_back(std::move(plan));
-    }
-  } else {
-    const auto first =
-        SchedulesFor(FirstProductOf(problem), model, Dataflow::kProduct, mutation.needs);
-    const auto second =
-        SchedulesFor(SecondProductOf(problem), model, Dataflow::kProduct, mutation.needs);
-    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-      SINTER_ASSIGN_OR_RETURN(Plan plan, UnfusedPlanOf(chain, rows, first[i], second[i]));
-      plans.push_back(std::move(plan));
-    }
-  }
-  if (plans.empty()) return absl::NotFoundError("no schedule shows this mutation");
-  return plans;
-}
 
 class MutantRun {
  public:
   MutantRun(const Ports& ports, const Mutation& mutation, Watchdog* watchdog)
-      : ports_(ports),
-        mutation_(mutation),
-        rows_(RowsFor(mutation.dataflow)),
-        watchdog_(watchdog) {}
+      : ports_(ports), mutation_(mutation), rows_(MutantRows(mutation)), watchdog_(watchdog) {}
 
   Outcome Run() {
     const absl::Status prepared = Prepare();
@@ -131,9 +40,9 @@ class MutantRun {
 
  private:
   absl::Status Prepare() {
-    SINTER_ASSIGN_OR_RETURN(Chain chain, MakeFfnChain(SpecFor(mutation_.dataflow)));
+    SINTER_ASSIGN_OR_RETURN(Chain chain, MakeMutantChain(mutation_));
     chain_ = std::make_shared<const Chain>(std::move(chain));
-    SINTER_ASSIGN_OR_RETURN(plans_, PlansFor(*chain_, ports_.model, mutation_));
+    SINTER_ASSIGN_OR_RETURN(plans_, MutantPlans(*chain_, ports_.model, mutation_));
     SINTER_ASSIGN_OR_RETURN(data_, DeviceChain::Make(ports_, *chain_, rows_, 5));
     SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(*chain_));
     input_ = data_->input_buffer(view.a);

@@ -80,7 +80,7 @@ std::vector<Mutation> GridMutations() {
        "  await_all(gridDim.x, tag, [&](int i) { return header + kGreetings + i; });\n", "", kFlow,
        Needs::kAny, false},
       {"the launch's tag is read before it is there", kEpoch, "  mbarrier_wait(tag_ready, 0);\n",
-       "", kFlow},
+       "", kFlow, Needs::kEarlyC},
       {"parts of the second product are sent into those of the first", kGrid,
        "    if (two.group < two.tiles()) reduce2.release();\n", "    ;\n", kFlow,
        Needs::kBothSplit},
@@ -108,7 +108,7 @@ std::vector<Mutation> SlabMutations() {
   return {
       {"nothing, a slab for some of C", kSpill, "", "", kFlow, Needs::kSlab},
       {"C is loaded behind the slab before it is there", kSpill,
-       "      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);\n", "", kFlow, Needs::kSlab},
+       "      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);\n", "", kFlow, Needs::kEarlyC},
       {"nobody tells of C behind the slab", kSpill, "    mbarrier_arrive_remote(map_to_rank(",
        "    (void)(map_to_rank(", kFlow, Needs::kSlab},
       {"C behind the slab is told of before all threads have stored", kSpill,

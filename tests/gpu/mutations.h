@@ -19,6 +19,7 @@ enum class Needs {
   kManyTiles,  // a group of blocks takes several tiles of a split product
   kPairs,      // two blocks load for each other
   kSlab,       // shared memory does not hold all of C
+  kEarlyC,     // the ring lets C's loader come to its wait before a product can have ended
   kShortRing,  // fewer than four stages
   kLongRing,   // four stages and more
 };

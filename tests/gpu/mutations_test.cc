@@ -4,7 +4,9 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "src/base/device_model.h"
 #include "src/device/device_library.h"
+#include "tests/gpu/mutant_plans.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -29,6 +31,16 @@ TEST(Mutations, EachAppliesToTheDeviceLibrary) {
     lethal += !control && mutation.must_die ? 1 : 0;
   }
   EXPECT_GE(lethal, 10);
+}
+
+TEST(Mutations, EachHasSchedulesThatShowIt) {
+  const DeviceModel model = BuiltinModel("h200").value();
+  for (const Mutation& mutation : AllMutations()) {
+    const absl::StatusOr<Chain> chain = MakeMutantChain(mutation);
+    ASSERT_TRUE(chain.ok()) << mutation.name;
+    const auto plans = MutantPlans(*chain, model, mutation);
+    EXPECT_TRUE(plans.ok()) << mutation.name << ": " << plans.status();
+  }
 }
 
 }  // namespace

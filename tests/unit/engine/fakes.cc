@@ -151,8 +151,7 @@ std::string NameOfSpec(const KernelSpec& spec) {
     case Dataflow::kProduct:
       break;
   }
-  const std::string stages =
-      spec.schedule.stages == 2 ? "" : absl::StrCat(spec.schedule.stages);
+  const std::string stages = spec.schedule.stages == 2 ? "" : absl::StrCat(spec.schedule.stages);
   for (const OperandBinding& b : spec.operands) {
     if (b.role == Role::kOut && b.buffer == kWorkspaceBuffer) return "first" + stages;
   }

@@ -63,8 +63,8 @@ TEST(TuneTest, TopKLimitsTheRankingButNotTheUnfusedPlan) {
 TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
   FakeWorld world;
   world.unfused_stages = {{2, 2}, {3, 3}, {4, 4}};
-  world.times = {{"grid", 20},   {"cluster", 20}, {"first", 9},   {"second", 6},
-                 {"first3", 4},  {"second3", 9},  {"first4", 5},  {"second4", 7}};
+  world.times = {{"grid", 20},  {"cluster", 20}, {"first", 9},  {"second", 6},
+                 {"first3", 4}, {"second3", 9},  {"first4", 5}, {"second4", 7}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   ASSERT_NE(result.entry, nullptr);
   EXPECT_EQ(result.entry->measured_us, 4 + 6);
@@ -83,8 +83,8 @@ TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
 TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
   FakeWorld world;
   world.unfused_stages = {{2, 2}, {3, 3}};
-  world.times = {{"grid", 10}, {"cluster", 20}, {"first", 9},
-                 {"second", 3}, {"first3", 3},  {"second3", 9}};
+  world.times = {{"grid", 10},  {"cluster", 20}, {"first", 9},
+                 {"second", 3}, {"first3", 3},   {"second3", 9}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   EXPECT_THAT(result.report, HasSubstr("of 4 plans"));
   EXPECT_EQ(result.entry->measured_us, 10);

@@ -1,0 +1,25 @@
+// What a mutation is tried on: a small chain, and schedules on which it shows.
+#ifndef SINTER_TESTS_GPU_MUTANT_PLANS_H_
+#define SINTER_TESTS_GPU_MUTANT_PLANS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/plan/plan.h"
+#include "tests/gpu/mutations.h"
+
+namespace sinter::gpu_testing {
+
+int64_t MutantRows(const Mutation& mutation);
+absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation);
+
+// Plans of MakeMutantChain at MutantRows. NOT_FOUND when no schedule has what the mutation needs.
+absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceModel& model,
+                                              const Mutation& mutation);
+
+}  // namespace sinter::gpu_testing
+
+#endif  // SINTER_TESTS_GPU_MUTANT_PLANS_H_
