@@ -168,6 +168,7 @@ Json ToJson(const Results& results) {
   Json json = {{"machine", MachineJson(results.machine)},
                {"commit", results.source.commit},
                {"dirty", results.source.dirty}};
+  if (!results.tuning_set.empty()) json["tuning_set"] = results.tuning_set;
   const auto add = [&](const char* name, Json rows) {
     if (!rows.empty()) json[name] = std::move(rows);
   };
@@ -189,6 +190,7 @@ Results FromJson(const Json& json) {
   const Reader top{&json};
   top("commit", results.source.commit);
   top("dirty", results.source.dirty);
+  if (json.contains("tuning_set")) top("tuning_set", results.tuning_set);
   for (const Json& one : json.value("rows", Json::array())) {
     Row row;
     VisitRow(row, Reader{&one});

@@ -84,6 +84,7 @@ struct BytesRow {
 struct Results {
   Machine machine;
   SourceState source;
+  std::string tuning_set;  // digest of the tuning set that plans were chosen by; "": by prediction
   std::vector<Row> rows;
   std::vector<GraphRow> graphs;
   std::vector<SweepRow> sweep;

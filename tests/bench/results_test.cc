@@ -23,6 +23,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   const std::string file = ::testing::TempDir() + "/sinter_bench_results.json";
   Results results;
   results.machine.gpu = "GPU";
+  results.tuning_set = "0123";
   Row row;
   row.id = "G1";
   row.chosen_mj_per_call = 1.5;
@@ -39,6 +40,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   ASSERT_TRUE(WriteResults(results, file).ok());
   const auto read = ReadResults(file);
   ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->tuning_set, "0123");
   ASSERT_EQ(read->rows.size(), 1u);
   EXPECT_EQ(read->rows[0].id, "G1");
   EXPECT_EQ(read->rows[0].chosen_mj_per_call, row.chosen_mj_per_call);

@@ -35,6 +35,9 @@ absl::Status Session::Start(absl::string_view suffix) {
   engine_ = Engine::Create(*std::move(ports), config_, log);
   results_.machine = DescribeMachine(config_, options_.device);
   results_.source = DescribeSource();
+  if (engine_->ports().tuning != nullptr) {
+    results_.tuning_set = engine_->ports().tuning->SetDigest().Hex();
+  }
   absl::StatusOr<Peers> peers = ReadPeers(options_.peers);
   if (peers.ok()) peers_ = *std::move(peers);
   if (options_.out.empty()) {
