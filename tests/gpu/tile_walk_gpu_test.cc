@@ -59,7 +59,13 @@ class TileWalk : public GpuTest {
       if (three && s.warpgroups_m != 3) continue;
       if (s.swapped == (kind.operands == Operands::kSwapped)) some.push_back(s);
     }
-    return OnFewClusters(Spread(some, kSchedules));
+    some = OnFewClusters(Spread(some, kSchedules));
+    for (Schedule& s : some) {  // the smaller problem has less work than was searched for
+      while (s.grid > s.cluster && !CheckSchedule(problem, s, ports().model).ok()) {
+        s.grid -= s.cluster;
+      }
+    }
+    return some;
   }
 
   static std::vector<Schedule> OnFewClusters(std::vector<Schedule> list) {
