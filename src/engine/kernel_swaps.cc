@@ -20,6 +20,13 @@ bool SameCut(const Plan& a, const Plan& b) {
          std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), ComputesTheSame);
 }
 
+bool SameDataflows(const Plan& a, const Plan& b) {
+  return SameCut(a, b) && std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(),
+                                     [](const PlannedKernel& x, const PlannedKernel& y) {
+                                       return x.spec.schedule.dataflow == y.spec.schedule.dataflow;
+                                     });
+}
+
 std::vector<Plan> KernelSwaps(const Plan& plan, size_t kernel, const std::vector<Plan>& ranking,
                               size_t limit) {
   std::set<std::string> seen = {ScheduleBytes(plan.kernels[kernel].spec)};

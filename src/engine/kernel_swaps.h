@@ -13,6 +13,9 @@ namespace sinter {
 // may stand in the other.
 bool SameCut(const Plan& a, const Plan& b);
 
+// SameCut, and kernel by kernel the same dataflow.
+bool SameDataflows(const Plan& a, const Plan& b);
+
 // `plan` with kernel `kernel` of each plan of `ranking` that has the same cut, in its order: of the
 // first `limit` such plans, those whose schedule there is another than `plan`'s, each once.
 // Precondition: kernel < plan.kernels.size().

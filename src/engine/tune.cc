@@ -10,6 +10,7 @@
 #include "src/engine/kernel_swaps.h"
 #include "src/engine/parallel.h"
 #include "src/engine/rotation.h"
+#include "src/engine/tune_ranking.h"
 #include "src/engine/tune_report.h"
 #include "src/engine/tuned_choice.h"
 
@@ -57,28 +58,6 @@ struct Tuner::Session {
   std::unique_ptr<Verifier> verifier;
   std::unique_ptr<Rotation> rotation;
 };
-
-absl::StatusOr<FusionResult> Tuner::RunFusion(const PlanRequest& request,
-                                              const TuneOptions& options) {
-  FusionOptions fusion;
-  fusion.deterministic = request.deterministic;
-  fusion.top_k = options.top_k;
-  core_->counters.searched.fetch_add(1, std::memory_order_relaxed);
-  return core_->hooks.plan(*request.chain, request.bucket, core_->ports.model, fusion);
-}
-
-// The best `top_k`, and the unfused plan wherever it ranks.
-std::vector<Tuner::Trial> Tuner::Top(const std::vector<Plan>& ranking, int top_k) {
-  std::vector<Trial> trials;
-  bool has_unfused = false;
-  for (const Plan& plan : ranking) {
-    const bool room = static_cast<int>(trials.size()) < std::max(top_k, 1);
-    if (!room && (has_unfused || !IsUnfused(plan))) continue;
-    has_unfused |= IsUnfused(plan);
-    trials.emplace_back(plan);
-  }
-  return trials;
-}
 
 absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
@@ -273,7 +252,7 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
                   nullptr,
                   nullptr,
                   nullptr};
-  SINTER_ASSIGN_OR_RETURN(FusionResult planned, RunFusion(request, options));
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanForTuning(request, options.top_k, *core_));
   const TuningEntry* known =
       options.keep == nullptr ? nullptr : options.keep->Find(TuningKeyOf(request, *core_));
   if (known != nullptr && PlanOfEntry(*known, request, planned, *core_).ok()) {
@@ -284,7 +263,9 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
   session.ranking = {std::move(planned.chosen)};
   std::move(planned.alternatives.begin(), planned.alternatives.end(),
             std::back_inserter(session.ranking));
-  session.trials = Top(session.ranking, options.top_k);
+  for (Plan& plan : PlansToTry(session.ranking, options.top_k)) {
+    session.trials.emplace_back(std::move(plan));
+  }
   Build(session, 0);
   SINTER_RETURN_IF_ERROR(Measure(session));
   const Trial* taken = Decide(session);

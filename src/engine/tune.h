@@ -41,8 +41,6 @@ class Tuner {
  private:
   struct Trial;
   struct Session;
-  absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const TuneOptions& options);
-  static std::vector<Trial> Top(const std::vector<Plan>& ranking, int top_k);
   void Build(Session& session, size_t begin);
   absl::Status BuildOne(const Session& session, Trial& trial);
   absl::Status Measure(Session& session);

@@ -16,6 +16,7 @@ namespace sinter {
 struct FusionOptions {
   bool deterministic = false;
   bool allow_cooperative = true;
+  bool task_lists = false;  // SearchOptions::task_lists
   int top_k = 11;
 };
 

@@ -68,7 +68,7 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   Bind(kernel, Role::kW1, 1, kK);
   Bind(kernel, Role::kW2, 2, kN);
   Bind(kernel, Role::kOut, 3, kL);
-  if (schedule.dataflow == Dataflow::kGridExchange) {
+  if (schedule.dataflow != Dataflow::kClusterExchange) {
     Bind(kernel, Role::kC, kWorkspaceBuffer, kN);
     plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
   }
@@ -87,6 +87,12 @@ Plan FusedByCluster(int64_t bucket, double us) {
   Schedule s = BaseSchedule(Dataflow::kClusterExchange, 8, (bucket + 63) / 64 * 8);
   s.first = {64, 1};
   s.second = {8, 1};
+  return Fused(bucket, s, us);
+}
+
+Plan FusedByList(int64_t bucket, double us) {
+  Schedule s = BaseSchedule(Dataflow::kTaskList, 1, bucket / 64);
+  s.first = s.second = {64, 1};
   return Fused(bucket, s, us);
 }
 
@@ -127,6 +133,9 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   std::vector<Plan> plans;
   if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
+  if (options.task_lists && world.task_list_us > 0) {
+    plans.push_back(FusedByList(bucket, world.task_list_us));
+  }
   double us = 20;
   for (const auto& stages : world.unfused_stages) plans.push_back(Unfused(bucket, stages, us++));
   world.deterministic_plans += options.deterministic ? 1 : 0;

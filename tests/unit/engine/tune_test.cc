@@ -90,6 +90,25 @@ TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
   EXPECT_EQ(result.entry->measured_us, 10);
 }
 
+TEST(TuneTest, ATaskListIsTakenByMeasurementAlone) {
+  FakeWorld world;
+  world.task_list_us = 9;  // less than any other
+  world.times = {{"tasks", 5}};
+  const auto engine = world.MakeEngine();
+  const auto by_prediction = engine->Prepare(world.chain, 256, {});
+  ASSERT_TRUE(by_prediction.ok()) << by_prediction.status();
+  EXPECT_EQ((*by_prediction)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  const TuneResult result = engine->Tune(world.chain, 256, {}).value();
+  ASSERT_NE(result.entry, nullptr) << result.report;
+  EXPECT_EQ(result.entry->measured_us, 5);
+  auto set = std::make_shared<TuningSet>();
+  set->Add(*result.entry);
+  world.tuning = set;
+  const auto tuned = world.MakeEngine()->Prepare(world.chain, 256, {});
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_EQ((*tuned)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kTaskList);
+}
+
 TEST(TuneTest, ADeadlineEndsIt) {
   FakeWorld world;
   TuneOptions options;

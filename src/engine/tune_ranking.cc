@@ -1,0 +1,61 @@
+#include "src/engine/tune_ranking.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "src/base/status.h"
+#include "src/engine/kernel_swaps.h"
+#include "src/engine/plan_record.h"
+
+namespace sinter {
+namespace {
+
+// Plans of other dataflows than the predicted choice's are tried as far as they are predicted to
+// take this times its time.
+constexpr double kWorthTrying = 1.3;
+
+bool HasTaskList(const Plan& plan) {
+  return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
+    return kernel.spec.family == KernelFamily::kChain &&
+           kernel.spec.schedule.dataflow == Dataflow::kTaskList;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
+                                           EngineCore& core) {
+  FusionOptions options;
+  options.deterministic = request.deterministic;
+  options.top_k = top_k;
+  core.counters.searched.fetch_add(1, std::memory_order_relaxed);
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, core.hooks.plan(*request.chain, request.bucket,
+                                                                core.ports.model, options));
+  options.task_lists = true;
+  SINTER_ASSIGN_OR_RETURN(FusionResult more, core.hooks.plan(*request.chain, request.bucket,
+                                                             core.ports.model, options));
+  if (HasTaskList(more.chosen)) planned.alternatives.push_back(std::move(more.chosen));
+  std::copy_if(std::make_move_iterator(more.alternatives.begin()),
+               std::make_move_iterator(more.alternatives.end()),
+               std::back_inserter(planned.alternatives), HasTaskList);
+  return planned;
+}
+
+std::vector<Plan> PlansToTry(const std::vector<Plan>& ranking, int top_k) {
+  std::vector<Plan> tried;
+  bool has_unfused = false;
+  const double most_us = kWorthTrying * ranking.front().PredictedUs();
+  for (const Plan& plan : ranking) {
+    const auto alike = std::count_if(tried.begin(), tried.end(),
+                                     [&](const Plan& other) { return SameDataflows(other, plan); });
+    const bool worth = alike < top_k / 4 && plan.PredictedUs() <= most_us;
+    const bool room = static_cast<int>(tried.size()) < std::max(top_k, 1);
+    if (!room && !worth && (has_unfused || !IsUnfused(plan))) continue;
+    has_unfused |= IsUnfused(plan);
+    tried.push_back(plan);
+  }
+  return tried;
+}
+
+}  // namespace sinter

@@ -1,0 +1,47 @@
+#include "src/engine/tune_ranking.h"
+
+#include <gtest/gtest.h>
+
+namespace sinter {
+namespace {
+
+Plan PlanOf(const char* name, int kernels, Dataflow dataflow, double us) {
+  Plan plan;
+  plan.name = name;
+  plan.kernels.resize(static_cast<size_t>(kernels));
+  for (PlannedKernel& kernel : plan.kernels) {
+    kernel.spec.family = kernels == 1 ? KernelFamily::kChain : KernelFamily::kGemm;
+    kernel.spec.schedule.dataflow = dataflow;
+    kernel.prediction.total_us = us / kernels;
+  }
+  return plan;
+}
+
+std::vector<double> Times(const std::vector<Plan>& plans) {
+  std::vector<double> times;
+  for (const Plan& plan : plans) times.push_back(plan.PredictedUs());
+  return times;
+}
+
+TEST(TuneRankingTest, TriesTheBestAndAFewOfEveryDataflowThatIsNear) {
+  std::vector<Plan> ranking;
+  for (double us = 100; us < 120; ++us)
+    ranking.push_back(PlanOf("fused", 1, Dataflow::kGridExchange, us));
+  for (double us : {121, 122, 123})
+    ranking.push_back(PlanOf("fused", 1, Dataflow::kClusterExchange, us));
+  for (double us : {124, 126, 131}) ranking.push_back(PlanOf("unfused", 2, Dataflow::kProduct, us));
+  EXPECT_EQ(Times(PlansToTry(ranking, 4)), (std::vector<double>{100, 101, 102, 103, 121, 124}));
+  EXPECT_EQ(Times(PlansToTry(ranking, 11)).size(), 11u + 2 + 2);
+}
+
+TEST(TuneRankingTest, TheUnfusedPlanIsTriedHoweverSlow) {
+  const std::vector<Plan> ranking = {PlanOf("fused", 1, Dataflow::kGridExchange, 100),
+                                     PlanOf("fused", 1, Dataflow::kClusterExchange, 150),
+                                     PlanOf("unfused", 2, Dataflow::kProduct, 200),
+                                     PlanOf("unfused", 2, Dataflow::kProduct, 201)};
+  EXPECT_EQ(Times(PlansToTry(ranking, 1)), (std::vector<double>{100, 200}));
+  EXPECT_EQ(Times(PlansToTry(ranking, 8)).size(), 4u);
+}
+
+}  // namespace
+}  // namespace sinter
