@@ -95,6 +95,7 @@ class CaseRun {
     if (options_.fused) Take("fused", prepared_.fused);
     if (options_.unfused) Take("unfused", prepared_.unfused);
     if (options_.chosen) TakeUnlessThere("chosen", prepared_.best);
+    if (options_.chosen && prepared_.untuned.ok()) TakeUnlessThere("untuned", prepared_.untuned);
     if (options_.deterministic) TakeUnlessThere("deterministic", prepared_.deterministic);
     for (Contestant& one : contestants_) {
       const absl::Status status = CheckAndTime(one);
@@ -201,6 +202,7 @@ class CaseRun {
     if (options_.deterministic && Same(one, prepared_.deterministic)) {
       row_.deterministic_cold_us = one.cold_us;
     }
+    if (Same(one, prepared_.untuned)) row_.untuned_cold_us = one.cold_us;
     if (!Same(one, prepared_.best)) return;
     row_.chosen_cold_us = one.cold_us;
     row_.chosen_pdl_us = one.pdl_us;
@@ -281,20 +283,22 @@ class CaseRun {
 
 }  // namespace
 
-PreparedCase PrepareCase(Engine* engine, const Case& c, const Wanted& wanted) {
+PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted) {
   const auto prepare =
-      [&](bool asked_for, PrepareOptions::Choice choice,
+      [&](Engine* by, bool asked_for, PrepareOptions::Choice choice,
           bool deterministic) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
     if (!asked_for) return absl::NotFoundError("not asked for");
     PrepareOptions options;
     options.choice = choice;
     options.deterministic = deterministic;
-    return engine->Prepare(c.chain, c.m, options);
+    return by->Prepare(c.chain, c.m, options);
   };
-  return {prepare(true, PrepareOptions::Choice::kBest, false),
-          prepare(wanted.fused, PrepareOptions::Choice::kFused, false),
-          prepare(wanted.unfused, PrepareOptions::Choice::kUnfused, false),
-          prepare(wanted.deterministic, PrepareOptions::Choice::kBest, true)};
+  Engine* const rest = untuned == nullptr ? engine : untuned;
+  return {prepare(engine, true, PrepareOptions::Choice::kBest, false),
+          prepare(rest, wanted.fused, PrepareOptions::Choice::kFused, false),
+          prepare(rest, wanted.unfused, PrepareOptions::Choice::kUnfused, false),
+          prepare(rest, wanted.deterministic, PrepareOptions::Choice::kBest, true),
+          prepare(rest, untuned != nullptr, PrepareOptions::Choice::kBest, false)};
 }
 
 Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,

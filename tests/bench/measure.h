@@ -36,10 +36,12 @@ struct Wanted {
 // What the engine prepared for a case. Errors say why a plan is missing.
 struct PreparedCase {
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, deterministic;
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;  // best without the tuning set
 };
 
-// Thread-safe.
-PreparedCase PrepareCase(Engine* engine, const Case& c, const Wanted& wanted);
+// `untuned`: an engine without the tuning set, which then makes all but the best plan; null when
+// `engine` has none. Thread-safe.
+PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted);
 
 // Never fails as a whole: what cannot be measured is absent, with a note. `lt` is empty when
 // cuBLASLt is not there.

@@ -29,6 +29,9 @@ void PrintRow(const Row& r, const Peers& peers) {
                 Figure(r.chosen_mj_per_call).c_str(), Figure(r.unfused_mj_per_call).c_str(),
                 Figure(r.cublaslt_mj_per_call).c_str());
   }
+  if (r.untuned_cold_us.has_value()) {
+    std::printf("     by prediction %s\n", Figure(r.untuned_cold_us).c_str());
+  }
   if (r.deterministic_cold_us.has_value()) {
     std::printf("     deterministic %s\n", Figure(r.deterministic_cold_us).c_str());
   }

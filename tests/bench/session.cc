@@ -37,6 +37,10 @@ absl::Status Session::Start(absl::string_view suffix) {
   results_.source = DescribeSource();
   if (engine_->ports().tuning != nullptr) {
     results_.tuning_set = engine_->ports().tuning->SetDigest().Hex();
+    Config config = config_;
+    config.tuning_set.clear();
+    SINTER_ASSIGN_OR_RETURN(Ports others, MakePorts(config, options_.device, "", log));
+    untuned_ = Engine::Create(std::move(others), config, log);
   }
   absl::StatusOr<Peers> peers = ReadPeers(options_.peers);
   if (peers.ok()) peers_ = *std::move(peers);
@@ -64,7 +68,8 @@ std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
                              const size_t at = static_cast<size_t>(i);
-                             slots[at] = PrepareCase(engine_.get(), cases_[at], wanted);
+                             slots[at] =
+                                 PrepareCase(engine_.get(), untuned_.get(), cases_[at], wanted);
                            }
                          });
   watchdog_.End();

@@ -58,6 +58,7 @@ class Session {
   Config config_;
   gpu_testing::Watchdog watchdog_;
   std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Engine> untuned_;  // without the tuning set; null when there is none
   std::vector<Case> cases_;
   Results results_;
   Peers peers_;
