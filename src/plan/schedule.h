@@ -121,6 +121,13 @@ constexpr int SwappedSets(const Schedule& s, const ProductTile& tile, int width)
   return width * tile.block_n / (64 * s.warpgroups_n);
 }
 
+// f32 registers of a consumer thread that hold a tile of `width` matrices; 0 without warpgroups.
+constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int width) {
+  if (s.warpgroups_n < 1) return 0;
+  if (s.swapped) return int64_t{SwappedSets(s, tile, width)} * s.block_m / 2;
+  return int64_t{width} * tile.block_n / s.warpgroups_n / 2;
+}
+
 // Sizes that follow from a problem and a schedule. The device library computes the same ones;
 // generated source asserts it.
 struct ScheduleSizes {

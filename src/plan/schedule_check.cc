@@ -139,8 +139,7 @@ absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view
     return Refuse(absl::StrCat(name, ".block_n"), tile.block_n,
                   absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
-  const int64_t accumulators = s.swapped ? int64_t{SwappedSets(s, tile, width)} * s.block_m / 2
-                                         : int64_t{width} * tile.block_n / s.warpgroups_n / 2;
+  const int64_t accumulators = AccumulatorsOf(s, tile, width);
   const int64_t most = MaxAccumulators(p, s, p.products == 1 || name == "second");
   if (accumulators > most) {
     return Refuse(absl::StrCat(name, " accumulators"), accumulators,

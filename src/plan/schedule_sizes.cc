@@ -16,11 +16,6 @@ int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int w
   return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
 }
 
-int64_t Accumulators(const Schedule& s, const ProductTile& tile, int width) {
-  if (s.swapped) return int64_t{SwappedSets(s, tile, width)} * s.block_m / 2;
-  return s.warpgroups_n > 0 ? int64_t{width} * tile.block_n / s.warpgroups_n / 2 : 0;
-}
-
 int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share share) {
   return CeilDiv(m_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
 }
@@ -46,10 +41,10 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   z.exchange_bytes =
       cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * element : 0;
   z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
-  z.accumulators = Accumulators(s, s.first, width);
+  z.accumulators = AccumulatorsOf(s, s.first, width);
   if (two) {
     z.reduce_bytes = std::max(z.reduce_bytes, ReduceBytes(s, s.second, s.second.split_k, 1));
-    z.accumulators = std::max(z.accumulators, Accumulators(s, s.second, 1));
+    z.accumulators = std::max(z.accumulators, AccumulatorsOf(s, s.second, 1));
   }
   const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
   z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.exchange_bytes + z.reduce_bytes +

@@ -43,14 +43,6 @@ std::string ShapeOf(const Chain& body) {
   return shape;
 }
 
-// One program, one phase, no clusters: blocks that know nothing of each other. Nothing handed over:
-// its slots would be laid out for one part alone.
-bool CanPack(const Chain& body, const StitchSchedule& schedule) {
-  if (schedule.LaunchCluster() > 1) return false;
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, schedule.owner);
-  return program.ok() && program->phases.size() == 1;
-}
-
 StitchSchedule WithGrid(StitchSchedule schedule, int64_t grid) {
   schedule.grid = static_cast<int>(grid);
   return schedule;
@@ -67,14 +59,14 @@ const std::vector<RankedStitch>& PackedSearch::RankingOf(const Chain& body) {
   const absl::StatusOr<std::vector<RankedStitch>> ranked =
       SearchStitch(body, bucket_, model_, options);
   if (!ranked.ok()) return at->second;
-  std::map<int, bool> packs;  // by owner
+  std::map<int, bool> packs;  // by owner: whether its best schedule does
   std::set<std::string> known;
   for (const RankedStitch& one : *ranked) {
-    const auto [owner, unknown] = packs.try_emplace(one.schedule.owner);
-    if (one.schedule.LaunchCluster() > 1 || !one.schedule.handed.empty()) continue;
-    if (unknown) owner->second = CanPack(body, one.schedule);
-    if (!owner->second || !known.insert(WithGrid(one.schedule, 1).Canonical()).second) continue;
-    at->second.push_back(one);
+    if (!known.insert(WithGrid(one.schedule, 1).Canonical()).second) continue;
+    const bool fits = CheckPart(body, one.schedule).ok();
+    if (packs.try_emplace(one.schedule.owner, fits).first->second && fits) {
+      at->second.push_back(one);
+    }
   }
   return at->second;
 }

@@ -110,14 +110,15 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   if (d.to_memory) load.result = {static_cast<double>(p.bucket * d.n * kElement), 1, 0};
   AddResidual(d, p, static_cast<double>(rows * columns * kElement / k_parts), &load);
   const int64_t stage = (d.rows_in_ring ? s.block_m : 0) + d.width * tile.block_n;
-  // Columns of each wgmma, and how many of them a warpgroup has side by side.
+  // A warpgroup's wgmmas side by side, and the columns of all of them: a thread holds half as many
+  // accumulators.
   const int64_t sets = s.swapped ? SwappedSets(s, tile, d.width) : 1;
-  const int64_t warp_n = s.swapped ? s.block_m : d.width * tile.block_n / s.warpgroups_n;
-  const int64_t reads = warpgroups * sets * (kWarpgroupRows + warp_n) * s.block_k;
+  const int64_t warp_columns = 2 * AccumulatorsOf(s, tile, d.width);
+  const int64_t reads = warpgroups * (sets * kWarpgroupRows + warp_columns) * s.block_k;
   load.shared_bytes =
       static_cast<double>(load.steps) * static_cast<double>((stage * s.block_k + reads) * kElement);
   load.flop = static_cast<double>(load.steps) * 2.0 *
-              static_cast<double>(warpgroups * sets * kWarpgroupRows * warp_n * s.block_k);
+              static_cast<double>(warpgroups * kWarpgroupRows * warp_columns * s.block_k);
   return load;
 }
 

@@ -271,17 +271,16 @@ absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   };
   std::vector<Side> sides;
   bool vector = false;
-  int64_t start = 0;
-  for (ValueId operand : op.operands) {
-    Position from = at;
-    from[axis] = at[axis].Plus(-start);
+  int64_t end = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
     OpenScope(true);
-    const absl::StatusOr<Emitted> value = Pull(operand, from);
+    const absl::StatusOr<Emitted> value =
+        Pull(op.operands[i], PullPosition(body_, op, i, at, space_));
     std::string text = CloseScope();
     SINTER_RETURN_IF_ERROR(value.status());
     vector |= value->vector;
-    start += body_.op(operand).type.dims[axis].value;
-    sides.push_back({std::move(text), value->Each(), start});
+    end += body_.op(op.operands[i]).type.dims[axis].value;
+    sides.push_back({std::move(text), value->Each(), end});
   }
   const std::string name = NewName("v");
   const int depth = static_cast<int>(scopes_.size()) - 1;
@@ -315,10 +314,7 @@ absl::StatusOr<Emitted> StitchEmitter::Product(ValueId id, const Position& at, c
 absl::StatusOr<Emitted> StitchEmitter::Reduced(ValueId id, const Position& at, IndexVar k) {
   const Op& op = body_.op(id);
   if (op.kind == OpKind::kMatmul) return Product(id, at, Index::Of(k));
-  const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-  std::vector<int64_t> extents;
-  for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-  return Pull(op.operands[0], PullReduced(body_, op, at, space_.Box(k, extents)));
+  return Pull(op.operands[0], PullReduced(body_, op, at, k, space_));
 }
 
 void StitchEmitter::OpenSerialLoop(const std::string& counter, int64_t count, int lanes,

@@ -3,7 +3,7 @@
 // memory, then computes its columns of E for the whole of N. No reduction, no waiting across
 // clusters; the second product's weights load while C is exchanged.
 #pragma once
-#include "kernels/block.cuh"
+#include "kernels/chain_ends.cuh"
 
 namespace sinter {
 
@@ -76,20 +76,15 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
     block.join();
     const WarpgroupPlace place = block.place();
     int no_reduction = 0;
-    // C's rows are counted from the tile's first.
-    const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
-                   Scaling1>
-        first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, row)};
-    consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
+    consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
+                                      first_epilogue<Config, Scaling1>(args, row),
                                       ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
                                       c_column, false);
     exchange_wait<Config>(exchange_full);
-    const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
-        args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
-    const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-    consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
-                                        no_reduction, second, writer, row, e_column, false,
-                                        Added::of(args.residual, args.residual_stride, args.m));
+    const auto multiply = [&](float(&e)[Second::kAccumulators]) {
+      accumulate<Config, Second, false>(e, block.ring, cursor, exchange, Second::kKBlocks, place);
+    };
+    finish_second<Config, Added, Scaling2>(args, multiply, place, row, e_column);
   }
 }
 

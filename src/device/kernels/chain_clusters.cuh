@@ -5,7 +5,7 @@
 // share. Cooperative.
 #pragma once
 #include "dsm/inter_cluster_scatter.cuh"
-#include "kernels/block.cuh"
+#include "kernels/chain_ends.cuh"
 #include "kernels/epoch.cuh"
 
 namespace sinter {
@@ -123,24 +123,19 @@ SINTER_DEVICE void chain_clusters_consume(const Arguments& args, const BlockType
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   const auto parts = parts_of(args, at, block.base);
   int no_reduction = 0;
-  // C's rows are counted from the tile's first.
-  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
-                 Scaling1>
-      first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, at.row)};
   const RangeWriter<Config> slab{{exchange, exchange_full}, at.first_column()};
-  consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
-                                    slab, 0, at.c_column(), false);
+  consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
+                                    first_epilogue<Config, Scaling1>(args, at.row), slab, 0,
+                                    at.c_column(), false);
   exchange_wait<Config>(exchange_full);
   parts.fetch(added, at.row, at.e_column());
   float e[Second::kAccumulators];
   accumulate<Config, Second, false>(e, block.ring, cursor, exchange, at.end() - at.begin(), place);
   parts.give(e, place);
   tell_part<Config>(block, args.workspace);
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
-      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
-  const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
   mbarrier_wait(block.own_barrier(kTaken), 0);
-  parts.sum(second, writer, at.row, at.e_column(), added);
+  parts.sum(second_epilogue<Config, Scaling2>(args), output_writer<Config>(args), at.row,
+            at.e_column(), added);
 }
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,

@@ -3,6 +3,7 @@
 // the tiles of C that they read. The second product's weights are already in flight during that
 // wait.
 #pragma once
+#include "kernels/chain_ends.cuh"
 #include "kernels/l2_exchange.cuh"
 
 namespace sinter {
@@ -89,9 +90,7 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const TileWalk<First> one(block.rank, m_tiles);
   ReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
-  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
-                 Scaling1>
-      epilogue1{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m)};
+  const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
   const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
     const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
@@ -110,9 +109,8 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   // be gone.
   if constexpr (Second::kSplitK > 1 && First::kSplitK > 1)
     if (two.group < two.tiles()) reduce2.release();
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> epilogue2{
-      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
-  const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
+  const auto epilogue2 = second_epilogue<Config, Scaling2>(args);
+  const auto out = output_writer<Config>(args);
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,

@@ -34,22 +34,17 @@ SINTER_DEVICE void chain_spatial_consume(const Arguments& args, const BlockType&
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
   const int c_column = block.rank / 2 * First::kBlockN, e_column = block.rank * Second::kBlockN;
-  const Epilogue<GatedColumns<First>, typename Config::Element, typename Config::Activation,
-                 Config::kBias1, Scaling1>
-      first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, row)};
+  const auto first = first_epilogue<Config, Scaling1, GatedColumns<First>>(args, row);
   ReduceScatter<Config, First, true> gate{
       parts, block.own_barrier(1), block.own_barrier(2), block.rank & ~1, block.rank & 1, true};
   consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, gate, first,
                                     ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
                                     c_column, false);
   exchange_wait<Config>(exchange_full);
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
-      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
-  const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
-  int no_reduction = 0;
-  consume_tile<Config, Second, false>(block, cursor, exchange, Second::kKBlocks, place,
-                                      no_reduction, second, writer, row, e_column, false,
-                                      Added::of(args.residual, args.residual_stride, args.m));
+  const auto multiply = [&](float(&e)[Second::kAccumulators]) {
+    accumulate<Config, Second, false>(e, block.ring, cursor, exchange, Second::kKBlocks, place);
+  };
+  finish_second<Config, Added, Scaling2>(args, multiply, place, row, e_column);
 }
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,

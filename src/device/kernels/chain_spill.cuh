@@ -104,26 +104,20 @@ SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& b
   const WarpgroupPlace place = block.place();
   const int c_column = block.rank * First::kBlockN, e_column = block.rank * Second::kBlockN;
   int no_reduction = 0;
-  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
-                 Scaling1>
-      first{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m, row)};
   const SpillWriter<Config> c{
       {exchange, exchange_full},
       {args.exchange + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
-  consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction, first,
-                                    c, 0, c_column, false);
+  consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
+                                    first_epilogue<Config, Scaling1>(args, row), c, 0, c_column,
+                                    false);
   if (c_column < First::kN && c_column + First::kBlockN > T::kSlab) tell_spilled<Config>(block);
   exchange_wait<Config>(exchange_full);
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> second{
-      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
-  const GlobalWriter<Second::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
   const auto multiply = [&](float(&e)[Second::kAccumulators]) {
     accumulate<Config, Second, false>(e, block.ring, cursor, exchange, T::kKept, place);
     accumulate<Config, Second, true, true>(e, block.ring, cursor, 0, Second::kKBlocks - T::kKept,
                                            place);
   };
-  multiply_and_write<Config, Second>(multiply, place, no_reduction, second, writer, row, e_column,
-                                     false, Added::of(args.residual, args.residual_stride, args.m));
+  finish_second<Config, Added, Scaling2>(args, multiply, place, row, e_column);
 }
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,

@@ -5,6 +5,7 @@
 // awaited a few columns at a time, in the order in which the list makes them: what E needs first
 // has long been there.
 #pragma once
+#include "kernels/chain_ends.cuh"
 #include "kernels/l2_exchange.cuh"
 #include "kernels/unit_walk.cuh"
 
@@ -145,9 +146,7 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
   ReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.pair * First::kSplitK, one.k_rank,
       true};
-  const Epilogue<First, typename Config::Element, typename Config::Activation, Config::kBias1,
-                 Scaling1>
-      epilogue1{args.bias, args.bias_up, Scaling1::of(args.factor, args.scale, args.m)};
+  const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
   const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
   for (int unit = one.first; unit < one.units(); unit += one.step) {
     consume_tile<Config, First, true>(block, cursor, 0, one.end() - one.begin(), place, reduce1,
@@ -163,9 +162,8 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
   // without a unit of the second stays silent: nobody would wait for its word.
   if constexpr (Second::kSplitK > 1 && First::kSplitK > 1)
     if (two.own() > 0) reduce2.release();
-  const Epilogue<Second, typename Config::Element, Identity, Config::kBias2, Scaling2> epilogue2{
-      args.bias2, nullptr, Scaling2::of(args.factor2, args.scale2, args.m)};
-  const GlobalWriter<Second::kN, Config::kOutAligned> out{args.out, args.out_stride, args.m};
+  const auto epilogue2 = second_epilogue<Config, Scaling2>(args);
+  const auto out = output_writer<Config>(args);
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int unit = two.first; unit < two.units(); unit += two.step)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,

@@ -63,17 +63,8 @@ class Counter {
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return VisitJoined(id, op, at);
     result_.times[static_cast<size_t>(id)] += TurnsAt(at);
-    int64_t start = 0;
     for (size_t i = 0; i < op.operands.size(); ++i) {
-      if (op.kind != OpKind::kConcat) {
-        Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
-        continue;
-      }
-      const auto axis = static_cast<size_t>(op.axis);
-      Position from = at;
-      from[axis] = at[axis].Plus(-start);
-      Visit(op.operands[i], from);
-      start += body_.op(op.operands[i]).type.dims[axis].value;
+      Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
     }
   }
 
@@ -99,10 +90,7 @@ class Counter {
       }
       return;
     }
-    std::vector<int64_t> extents;
-    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-    for (const int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-    Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(k, extents)));
+    Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
   }
 
   const Chain& body_;

@@ -67,25 +67,12 @@ class Reader {
         return;
       case OpKind::kMatmul:
         return VisitProduct(op, at);
-      case OpKind::kConcat:
-        return VisitConcat(op, at);
       case OpKind::kReduce:
         return VisitReduce(id, op, at);
       default:
         for (size_t i = 0; i < op.operands.size(); ++i) {
           Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
         }
-    }
-  }
-
-  void VisitConcat(const Op& op, const Position& at) {
-    const size_t axis = static_cast<size_t>(op.axis);
-    int64_t start = 0;
-    for (ValueId operand : op.operands) {
-      Position from = at;
-      from[axis] = at[axis].Plus(-start);
-      Visit(operand, from);
-      start += body_.op(operand).type.dims[axis].value;
     }
   }
 
@@ -100,11 +87,8 @@ class Reader {
     const ReduceUse use = program_.uses[static_cast<size_t>(id)];
     if (use == ReduceUse::kColumn) return;
     if (use == ReduceUse::kRow && loop_.unit >= 0 && IsOfUnit(op, at, unit_, space_)) return;
-    std::vector<int64_t> extents;
-    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-    for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-    const IndexVar loop = space_.AddLoop("k", ReducedElements(body_, op), 3);
-    Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
+    const IndexVar k = space_.AddLoop("k", ReducedElements(body_, op), 3);
+    Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
   }
 
   const Chain& body_;

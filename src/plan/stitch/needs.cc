@@ -39,8 +39,6 @@ class Walk {
       case OpKind::kScalar:
       case OpKind::kIota:
         return absl::OkStatus();
-      case OpKind::kConcat:
-        return VisitConcat(op, at);
       case OpKind::kReduce:
         return VisitReduce(id, op, at);
       case OpKind::kMatmul:
@@ -56,17 +54,6 @@ class Walk {
   const Needs& needs() const { return needs_; }
 
  private:
-  absl::Status VisitConcat(const Op& op, const Position& at) {
-    int64_t start = 0;
-    for (ValueId operand : op.operands) {
-      Position from = at;
-      from[static_cast<size_t>(op.axis)] = at[static_cast<size_t>(op.axis)].Plus(-start);
-      SINTER_RETURN_IF_ERROR(Visit(operand, from));
-      start += body_.op(operand).type.dims[static_cast<size_t>(op.axis)].value;
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status VisitProduct(ValueId id, const Op& op, const Position& at) {
     if (!IsFineGrained(body_, op)) return RefuseOp(id, op, "products have kernels of their own");
     const Index k = Index::Of(space_.AddLoop("k", ReducedElements(body_, op), 3));
@@ -98,11 +85,8 @@ class Walk {
                           ? "is read by other units than its own"
                           : "is too long for one thread and not over whole rows");
     }
-    std::vector<int64_t> extents;
-    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-    for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-    const IndexVar loop = space_.AddLoop("k", count, 3);
-    return Visit(op.operands[0], PullReduced(body_, op, at, space_.Box(loop, extents)));
+    const IndexVar k = space_.AddLoop("k", count, 3);
+    return Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
   }
 
   const Chain& body_;

@@ -173,14 +173,6 @@ absl::Status CheckOutputs(const Chain& body, const std::vector<StitchPart>& part
   return absl::OkStatus();
 }
 
-absl::Status CheckPart(const StitchPart& part, const Chain& body) {
-  if (part.schedule.LaunchCluster() > 1) return Refuse("a part meets a cluster");
-  if (!part.schedule.handed.empty()) return Refuse("a part hands values over");
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                          MakeStitchProgram(body, part.schedule.owner));
-  return program.phases.size() > 1 ? Refuse("a part meets the grid") : absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<PartBody> ExtractPart(const Chain& body, const std::vector<int>& outputs) {
@@ -216,6 +208,13 @@ StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts) {
   return launch;
 }
 
+absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule) {
+  if (schedule.LaunchCluster() > 1) return Refuse("a part meets a cluster");
+  if (!schedule.handed.empty()) return Refuse("a part hands values over");
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  return program.phases.size() > 1 ? Refuse("a part meets the grid") : absl::OkStatus();
+}
+
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
                         const std::vector<StitchPart>& parts) {
   if (parts.size() < 2 || parts.size() > kMostParts) {
@@ -230,7 +229,7 @@ absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
       return Refuse("parts of different threads a block");
     }
     SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(body, part.outputs));
-    SINTER_RETURN_IF_ERROR(CheckPart(part, own.body));
+    SINTER_RETURN_IF_ERROR(CheckPart(own.body, part.schedule));
     std::set<int> touched(own.inputs.begin(), own.inputs.end());
     for (int output : part.outputs) {
       touched.insert(body.outputs()[static_cast<size_t>(output)].alias_input);

@@ -41,8 +41,13 @@ std::vector<std::vector<int>> IndependentOutputs(const Chain& body);
 // sum of their blocks. Precondition: there is a part.
 StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts);
 
-// FAILED_PRECONDITION unless the parts give every output once, `schedule` is their launch, no part
-// meets the grid or a cluster, and none reads an input whose place another's output takes.
+// FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one
+// program of one phase, no clusters, so that they know nothing of each other; nothing handed over,
+// whose slots would be laid out for one part alone.
+absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule);
+
+// FAILED_PRECONDITION unless the parts give every output once, `schedule` is their launch,
+// CheckPart takes each of them, and none reads an input whose place another's output takes.
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
                         const std::vector<StitchPart>& parts);
 

@@ -93,8 +93,6 @@ class Walker {
       case OpKind::kScalar:
       case OpKind::kIota:
         return;
-      case OpKind::kConcat:
-        return VisitConcat(op, at);
       case OpKind::kReduce:
       case OpKind::kMatmul:
         return VisitReduced(id, op, at, touch->second);
@@ -102,17 +100,6 @@ class Walker {
         for (size_t i = 0; i < op.operands.size(); ++i) {
           Visit(op.operands[i], PullPosition(body_, op, i, at, walk_.space));
         }
-    }
-  }
-
-  void VisitConcat(const Op& op, const Position& at) {
-    const size_t axis = static_cast<size_t>(op.axis);
-    int64_t start = 0;
-    for (ValueId operand : op.operands) {
-      Position from = at;
-      from[axis] = at[axis].Plus(-start);
-      Visit(operand, from);
-      start += body_.op(operand).type.dims[axis].value;
     }
   }
 
@@ -139,10 +126,7 @@ class Walker {
         Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
       }
     } else {
-      std::vector<int64_t> extents;
-      const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-      for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-      Visit(op.operands[0], PullReduced(body_, op, at, walk_.space.Box(k, extents)));
+      Visit(op.operands[0], PullReduced(body_, op, at, k, walk_.space));
     }
     serials_.pop_back();
   }

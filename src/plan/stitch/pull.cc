@@ -110,13 +110,26 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
       }
       return from;
     }
+    case OpKind::kConcat: {
+      const auto axis = static_cast<size_t>(op.axis);
+      int64_t start = 0;
+      for (size_t i = 0; i < number; ++i) start += body.op(op.operands[i]).type.dims[axis].value;
+      Position from = at;
+      from[axis] = at[axis].Plus(-start);
+      return from;
+    }
     default:  // element-wise; an operand of rank 0 spreads
       return operand.dims.empty() ? Position() : at;
   }
 }
 
-Position PullReduced(const Chain& body, const Op& op, const Position& at, const Position& reduced) {
-  const size_t rank = body.op(op.operands[0]).type.dims.size();
+Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,
+                     IndexSpace& space) {
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  std::vector<int64_t> extents;
+  for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+  const Position reduced = space.Box(k, extents);
+  const size_t rank = dims.size();
   Position from(rank);
   size_t kept = 0, taken = 0;
   for (size_t i = 0; i < rank; ++i) {

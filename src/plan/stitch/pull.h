@@ -13,12 +13,14 @@ namespace sinter {
 using Position = std::vector<Index>;  // one index per axis of a value
 
 // The element of operand `number` that element `at` of `op` is computed from. For every kind but
-// input, scalar, iota, concat, reduce and matmul.
+// input, scalar, iota, reduce and matmul. Of a concat: the one it is if it lies in that operand.
 Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
                       IndexSpace& space);
 
-// Of a reduction: the operand's element, where `reduced` counts through the reduced axes.
-Position PullReduced(const Chain& body, const Op& op, const Position& at, const Position& reduced);
+// Of a reduction: the operand's element, where loop `k` counts through the reduced axes, the last
+// one fastest.
+Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,
+                     IndexSpace& space);
 
 // Of a product: the element of operand `number` that factor `k` of element `at` lies at.
 Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,

@@ -153,6 +153,41 @@ TEST(PullPosition, Slice) {
   ExpectPullsWhatTheReferenceReads(rows.Finish(), "slice of M rows");
 }
 
+TEST(PullPosition, ConcatReadsTheOperandThatAnElementLiesIn) {
+  constexpr int64_t kWidths[] = {3, 4, 1}, kWidth = 8;
+  for (const int axis : {0, 1}) {
+    ChainBuilder b;
+    std::vector<ValueId> parts;
+    for (const int64_t width : kWidths) {
+      const std::vector<int64_t> extents = {axis == 0 ? width : 2, axis == 0 ? 2 : width};
+      parts.push_back(*b.Input({DType::kF32, Dims(extents)}));
+    }
+    ASSERT_TRUE(b.Output(*b.Concat(parts, axis)).ok());
+    const Chain chain = *b.Finish();
+    std::vector<std::vector<float>> numbers;  // element i of operand p is 100 p + i
+    for (size_t p = 0; p < parts.size(); ++p) {
+      numbers.emplace_back(static_cast<size_t>(2 * kWidths[p]));
+      std::iota(numbers[p].begin(), numbers[p].end(), 100.0f * static_cast<float>(p));
+    }
+    const auto outputs =
+        RunReferenceF64(chain, 1, {numbers[0].data(), numbers[1].data(), numbers[2].data()});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    const Op& op = chain.op(chain.outputs()[0].value);
+    IndexSpace space;
+    const IndexVar n = space.AddLoop("n", 2 * kWidth, 1);
+    const Position at = PositionIn(op.type.dims, n, space);
+    for (int64_t i = 0; i < 2 * kWidth; ++i) {
+      const double expected = (*outputs)[0][static_cast<size_t>(i)];
+      const auto part = static_cast<size_t>(expected / 100);
+      const Index from = LinearIndex(chain.op(op.operands[part]).type.dims,
+                                     PullPosition(chain, op, part, at, space));
+      EXPECT_EQ(Evaluate(space, from, {{n, i}}) + 100 * static_cast<int64_t>(part),
+                static_cast<int64_t>(expected))
+          << "axis " << axis << ", element " << i;
+    }
+  }
+}
+
 TEST(PullPosition, ElementwiseReadsItsOwnElementAndScalarsNone) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, Dims({3, 4})});
@@ -236,17 +271,14 @@ TEST(PullReduced, CountsTheReducedAxes) {
       const Chain chain = s.Finish();
       const std::vector<double> expected = Numbered(chain);
       const Op& op = chain.op(chain.outputs()[0].value);
-      std::vector<int64_t> extents;
-      const int64_t all[] = {2, 3, 4};
-      for (int32_t axis : op.axes) extents.push_back(all[axis]);
       IndexSpace space;
       const IndexVar n = space.AddLoop("n", static_cast<int64_t>(expected.size()), 2);
       const int64_t count = ReducedElements(chain, op);
       ASSERT_EQ(count * static_cast<int64_t>(expected.size()), 24);
       const IndexVar k = space.AddLoop("k", count, 3);
-      const Index from = LinearIndex(
-          chain.op(op.operands[0]).type.dims,
-          PullReduced(chain, op, PositionIn(op.type.dims, n, space), space.Box(k, extents)));
+      const Index from =
+          LinearIndex(chain.op(op.operands[0]).type.dims,
+                      PullReduced(chain, op, PositionIn(op.type.dims, n, space), k, space));
       for (size_t i = 0; i < expected.size(); ++i) {
         int64_t sum = 0;
         for (int64_t j = 0; j < count; ++j) {
