@@ -159,6 +159,7 @@ absl::Status Tuner::TryKernels(Session& session) {
 }
 
 absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
+  if (!session.control.Check("measuring").ok()) return absl::OkStatus();  // what there is decides
   const size_t begin = session.trials.size();
   const size_t limit = static_cast<size_t>(std::max(session.options.top_k, 1));
   for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
