@@ -8,12 +8,56 @@
 namespace sinter {
 namespace {
 
-constexpr double kUnits = 2;  // that BoundsFor covers
+constexpr double kUnits = 2;          // that BoundsFor covers
+constexpr double kE4M3OverBF16 = 16;  // steps: three bits behind the point instead of seven
+
+Bounds Looser(const Bounds& a, const Bounds& b) {
+  return {std::max(a.relative, b.relative), std::max(a.max, b.max),
+          std::max(a.neighbours, b.neighbours)};
+}
+
+// Of a value that was rounded to `dtype` and is not stored as it.
+Bounds BoundsBehind(DType dtype) {
+  if (dtype != DType::kE4M3) return BoundsFor(dtype);
+  const Bounds bf16 = BoundsFor(DType::kBF16);
+  return {kE4M3OverBF16 * bf16.relative, kE4M3OverBF16 * bf16.max, 0};
+}
+
+bool Computes(const Op& op) {
+  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kReduce ||
+         op.kind == OpKind::kMatmul;
+}
+
+// The loosest bounds of what `output` was rounded to on its way, of values that f32 does not hold
+// as float64 does; zeros where there is none.
+Bounds BoundsOfRoundings(const Chain& chain, int output) {
+  struct Way {
+    bool computed = false;
+    Bounds bounds;
+  };
+  std::vector<Way> ways(chain.ops().size());
+  for (size_t id = 0; id < ways.size(); ++id) {
+    const Op& op = chain.op(static_cast<ValueId>(id));
+    Way& way = ways[id];
+    way.computed = Computes(op) && HoldsFloats(op.type.dtype);
+    for (const ValueId operand : op.operands) {
+      const Way& before = ways[static_cast<size_t>(operand)];
+      way.computed |= before.computed;
+      way.bounds = Looser(way.bounds, before.bounds);
+    }
+    if (op.kind == OpKind::kCast && way.computed && HoldsFloats(op.type.dtype)) {
+      way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));
+    }
+  }
+  return ways[static_cast<size_t>(chain.outputs()[static_cast<size_t>(output)].value)].bounds;
+}
 
 }  // namespace
 
 Bounds BoundsOf(const Chain& chain, int output) {
-  Bounds bounds = BoundsFor(chain.output_type(output).dtype);
+  const DType dtype = chain.output_type(output).dtype;
+  Bounds bounds = BoundsFor(dtype);
+  if (IsFloat(dtype)) bounds = Looser(bounds, BoundsOfRoundings(chain, output));
   const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
   if (!view.ok()) return bounds;
   double units = 0;

@@ -116,5 +116,28 @@ TEST(Bounds, GrowWithTheRoundingsOfASequenceOfProducts) {
   }
 }
 
+// tanh(x), rounded to `between` and stored as `stored`; or x itself.
+Bounds BoundsBehindACast(DType between, DType stored, bool computed) {
+  ChainBuilder b;
+  ValueId x = *b.Input({DType::kF32, {Dim::Constant(8)}}, {});
+  if (computed) x = *b.Unary(UnaryKind::kTanh, x);
+  ValueId wide = *b.Cast(*b.Cast(x, between), DType::kF32);
+  wide = *b.Unary(UnaryKind::kAbs, wide);
+  if (stored != DType::kF32) wide = *b.Cast(wide, stored);
+  EXPECT_TRUE(b.Output(wide, {}).ok());
+  return BoundsOf(*b.Finish(), 0);
+}
+
+TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
+  EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, true).max, 0.05);
+  EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, true).relative, 5e-3);
+  EXPECT_EQ(BoundsBehindACast(DType::kF16, DType::kF32, true).max, 0.008);
+  EXPECT_EQ(BoundsBehindACast(DType::kF16, DType::kBF16, true).max, 0.05);
+  EXPECT_EQ(BoundsBehindACast(DType::kE4M3, DType::kBF16, true).max, 0.8);
+  EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kE4M3, true).neighbours, 1e-3);
+  // What f32 holds as float64 does is rounded alike.
+  EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, false).max, 0.008);
+}
+
 }  // namespace
 }  // namespace sinter
