@@ -18,7 +18,10 @@ namespace sinter {
 namespace {
 
 constexpr int kCalls = 20;
-constexpr int kReplays = 15;
+constexpr int kFewReplays = 5, kLeastReplays = 7, kMostReplays = 400;
+// How long a plan is run for its time. A GPU that idled runs above the clock that its power limit
+// allows, for some milliseconds: what is fastest then need not be fastest under load.
+constexpr double kLoadUs = 60e3;
 // A cut whose best plan takes longer than this times the fastest is not worth its kernels' times.
 constexpr double kNear = 1.15;
 
@@ -92,8 +95,13 @@ absl::StatusOr<double> Tuner::Time(Session& session, const Trial& trial) {
     return EnqueuePlan(*bound[static_cast<size_t>(call) % bound.size()], stream,
                        session.verifier->rows(), false);
   };
-  return core_->ports.measurer->TimeGraph(enqueue, std::max(kCalls, static_cast<int>(bound.size())),
-                                          kReplays);
+  Measurer& measurer = *core_->ports.measurer;
+  const int calls = std::max(kCalls, static_cast<int>(bound.size()));
+  SINTER_ASSIGN_OR_RETURN(const double warming_up, measurer.TimeGraph(enqueue, calls, kFewReplays));
+  const double replays = kLoadUs / std::max(warming_up * calls, 1.0);
+  return measurer.TimeGraph(
+      enqueue, calls,
+      std::clamp(static_cast<int>(std::min(replays, 1e6)), kLeastReplays, kMostReplays));
 }
 
 absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
