@@ -15,8 +15,6 @@
 
 namespace sinter {
 
-class Rotation;
-
 // Index of the plan to take: the fastest, unless `measured_us[0]`, the predicted choice, is within
 // `margin` of it. 0 stands for no time. -1 when nothing has a time.
 int ChooseMeasured(const std::vector<double>& measured_us, double margin);
@@ -30,7 +28,8 @@ class Tuner {
 
   // Plans of the ranking are compiled at once, then checked against the unfused plan and timed one
   // after the other: microseconds per run inside a graph, constants rotating. Then each kernel of
-  // the fastest ones in turn tries the other schedules of its ranking. The plan to take is
+  // the fastest ones in turn tries the other schedules of its ranking. The fastest of all and the
+  // predicted choice are timed again in turns, under load, which decides. The plan to take is
   // checked against the reference too; one that is wrong gives way to the next. Kernels that are
   // right are marked so in the store, wrong ones quarantined. Changes no plan.
   //
@@ -49,7 +48,9 @@ class Tuner {
   absl::Status TrySwaps(Session& session, Plan plan, size_t kernel);
   static int BestOfCut(const Session& session, const Plan& cut);
   absl::Status MeasureOne(Session& session, Trial& trial);
-  absl::StatusOr<double> Time(Session& session, const Trial& trial);
+  absl::Status TimeShortList(Session& session);
+  static double DecisiveUs(const Session& session, const Trial& trial);
+  absl::StatusOr<double> Time(Session& session, const Trial& trial, int replays);
   Trial* Decide(Session& session);
   bool PassesReference(Session& session, Trial& trial);
   absl::StatusOr<std::shared_ptr<const TuningEntry>> MakeEntry(const Session& session,

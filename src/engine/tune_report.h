@@ -14,6 +14,7 @@ namespace sinter {
 struct TriedPlan {
   const Plan* plan = nullptr;
   double measured_us = 0;  // 0: not measured
+  double in_turns_us = 0;  // under load, beside the other fastest ones; 0: not measured
   std::string state;       // "ok", or why there is no time
 };
 
