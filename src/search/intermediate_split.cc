@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/plan/picture.h"
 #include "src/plan/units.h"
 
 namespace sinter {
@@ -45,10 +46,21 @@ std::string IntermediateText(const FfnProblem& p, const Schedule& s) {
 }
 
 absl::string_view NameOf(MemoryLevel level) {
-  constexpr absl::string_view kNames[] = {"registers", "shared memory", "DSM", "L2",
-                                          "global memory"};
-  const auto index = static_cast<size_t>(level);
-  return index < kMemoryLevels ? kNames[index] : "invalid";
+  switch (level) {
+    case MemoryLevel::kRegister:
+      return NameOf(Medium::kRegister);
+    case MemoryLevel::kShared:
+      return NameOf(Medium::kShared);
+    case MemoryLevel::kDsm:
+      return NameOf(Medium::kDsm);
+    case MemoryLevel::kL2:
+      return NameOf(Medium::kL2);
+    case MemoryLevel::kGlobal:
+      return "global memory";
+    case MemoryLevel::kCount:
+      break;
+  }
+  return "invalid";
 }
 
 }  // namespace sinter
