@@ -14,6 +14,8 @@ int RunCases(Session* session);
 int RunNeverSlower(Session* session);
 // The top of each ranking.
 int RunSweep(Session* session);
+// Prints the rows and keeps them; false where the run cannot go on.
+bool KeepRows(Session* session, const std::vector<SweepRow>& rows, void (*print)(const SweepRow&));
 // Every schedule of the space, as far as the time goes.
 int RunBruteForce(Session* session);
 // Schedules stratified over predicted time, and the predicted top.

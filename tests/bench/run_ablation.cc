@@ -55,7 +55,7 @@ int RunAblation(Session* session) {
       std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());
       right = false;
     }
-    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+    if (!session->Keep()) return 1;
   }
   std::printf("%s", AblationText(results.rows, results.sweep).c_str());
   return right ? 0 : 1;

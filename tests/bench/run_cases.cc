@@ -65,7 +65,7 @@ bool MeasureAll(Session* session, const MeasureOptions& measuring, const Wanted&
                                        measuring, session->watchdog()));
     PrintRow(results.rows.back(), session->peers());
     right = right && results.rows.back().correct;
-    if (!session->Write().ok() || !session->DeviceAlive()) return false;
+    if (!session->Keep()) return false;
   }
   return right;
 }

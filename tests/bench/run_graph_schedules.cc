@@ -32,15 +32,11 @@ int RunGraphSchedules(Session* session) {
   for (const GraphCase& c : *cases) {
     const absl::StatusOr<std::vector<SweepRow>> rows =
         MeasureSchedules(session->ports(), c, options, session->watchdog());
-    if (!rows.ok()) {
+    if (!rows.ok()) {  // no one kernel takes some graphs
       std::printf("%s: %s\n", c.id.c_str(), std::string(rows.status().message()).c_str());
       continue;
     }
-    for (const SweepRow& row : *rows) {
-      Print(row);
-      session->results().sweep.push_back(row);
-    }
-    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+    if (!KeepRows(session, *rows, Print)) return 1;
   }
   std::printf("%s", CorrelationText(session->results().sweep).c_str());
   return 0;

@@ -77,7 +77,7 @@ int RunGraphs(Session* session) {
                                 session->watchdog()));
     PrintGraph(rows.back());
     right = right && rows.back().correct;
-    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+    if (!session->Keep()) return 1;
   }
   std::printf("%s", GraphsText(session->results().graphs).c_str());
   return right ? 0 : 1;

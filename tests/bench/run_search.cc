@@ -151,7 +151,7 @@ int RunEach(Session* session, int (*run)(Session*, const Case&)) {
   int code = 0;
   for (const Case& c : session->cases()) {
     code = std::max(code, run(session, c));
-    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+    if (!session->Keep()) return 1;
   }
   return code;
 }

@@ -15,6 +15,14 @@ void Print(const SweepRow& r) {
 
 }  // namespace
 
+bool KeepRows(Session* session, const std::vector<SweepRow>& rows, void (*print)(const SweepRow&)) {
+  for (const SweepRow& row : rows) {
+    print(row);
+    session->results().sweep.push_back(row);
+  }
+  return session->Keep();
+}
+
 int RunSweep(Session* session) {
   const Options& o = session->options();
   SweepOptions sweep;
@@ -35,11 +43,7 @@ int RunSweep(Session* session) {
       std::printf("%s: %s\n", c.id.c_str(), std::string(rows.status().message()).c_str());
       return 1;
     }
-    for (const SweepRow& row : *rows) {
-      Print(row);
-      session->results().sweep.push_back(row);
-    }
-    if (!session->Write().ok() || !session->DeviceAlive()) return 1;
+    if (!KeepRows(session, *rows, Print)) return 1;
   }
   std::printf("%s", CorrelationText(session->results().sweep).c_str());
   return 0;

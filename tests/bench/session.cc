@@ -85,6 +85,8 @@ std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
   return prepared;
 }
 
+bool Session::Keep() { return Write().ok() && DeviceAlive(); }
+
 bool Session::DeviceAlive() {
   watchdog_.Begin("the device", 10);
   const absl::Status status =

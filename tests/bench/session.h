@@ -46,13 +46,14 @@ class Session {
   // The file as it is so far.
   absl::Status Write() const { return WriteResults(results_, options_.out); }
 
-  // After a fault every later call fails: what was measured is in the file, the rest would be
-  // noise.
-  bool DeviceAlive();
+  // The same, between two measurements; false where that fails, or after a fault, when every later
+  // call fails: what was measured is in the file, the rest would be noise.
+  bool Keep();
 
  private:
   explicit Session(Options options) : options_(std::move(options)) {}
   absl::Status Start(absl::string_view suffix);
+  bool DeviceAlive();
 
   Options options_;
   Config config_;
