@@ -86,9 +86,6 @@ class RemoteTier {
   std::shared_ptr<Impl> impl_;  // leases refer to it weakly: one may outlive the tier
 };
 
-// "<name_space>:v1:k:<hex>": how a record is called there.
-std::string RemoteName(absl::string_view name_space, RecordKind kind, const Digest& digest);
-
 }  // namespace sinter
 
 #endif  // SINTER_CACHE_REMOTE_REMOTE_TIER_H_

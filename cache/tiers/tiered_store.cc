@@ -1,80 +1,18 @@
-#include <array>
-#include <atomic>
 #include <chrono>
-#include <map>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/memory/memory_cache.h"
-#include "cache/tiers/local_tier.h"
-#include "cache/tiers/nearest.h"
 #include "cache/tiers/read_only_files.h"
-#include "cache/tiers/tiers.h"
-#include "src/base/status.h"
+#include "cache/tiers/tiered_store_impl.h"
 
 namespace sinter {
 namespace {
 
 constexpr uint64_t kPrefetchBurst = 16;
 constexpr uint64_t kMostKept = 16 << 10;  // of a record that lies in a file too
-// A record is found by others once it lies in the folder, which is some milliseconds after its put.
-constexpr char kBeingBuilt[] =
-    "its build lock is held: another context or process builds it just now, or has it queued and "
-    "not yet written (flush there, or ask again)";
-constexpr int kReasons = static_cast<int>(MissReason::kCount);
 
-class Tiers : public TieredStore {
- public:
-  explicit Tiers(const TierOptions& options);
-  ~Tiers() override;
-
-  Lookup Get(RecordKind kind, absl::string_view key) override;
-  void Put(RecordKind kind, absl::string_view key, absl::string_view payload) override;
-  void Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) override;
-  std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
-                                     int64_t budget_us) override;
-  StoreStats Stats() const override;
-  std::string ExplainMiss(RecordKind kind, absl::string_view key) override;
-  void Flush() override;
-  absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) override;
-  absl::StatusOr<ImportReport> Import(const PackReader& pack) override;
-  absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) override;
-
- private:
-  using Counter = std::atomic<uint64_t>;
-  using Id = MemoryCache::Id;
-
-  void OpenLocal(TierOptions options);
-  Lookup Find(const Id& id, absl::string_view key);
-  Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
-  void StartPrefetch();
-  bool WorthKeeping(absl::string_view payload) const;
-  void Keep(const Id& id, absl::string_view key, absl::string_view payload);
-  void CountHit(const Id& id, absl::string_view tier);
-  absl::StatusOr<RecordStore*> Writable() const;
-  // Whether this process has put the key away; whether any has, by a tombstone.
-  bool IsQuarantinedHere(const Id& id, std::string* why) const;
-  bool IsQuarantined(const Id& id, std::string* why) const;
-  static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
-
-  const LogSink log_;
-  const bool read_only_;
-  const PackList packs_;
-  const uint64_t packs_refused_;
-  MemoryCache memory_;
-  std::unique_ptr<LocalTier> local_;  // null: off
-  MissReason off_reason_ = MissReason::kDisabled;
-  std::string off_detail_ = "no local tier";
-
-  mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
-  ForkLocal<std::set<Id>> used_;                              // what was hit or put
-  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
-      put_failures_{0}, quarantines_{0};
-  std::array<Counter, kReasons> misses_{};
-  std::shared_ptr<RemoteTier> remote_;  // null: none. Its thread uses all of the above
-};
+}  // namespace
 
 Tiers::~Tiers() {
   if (remote_ != nullptr) remote_->Stop();
@@ -288,88 +226,6 @@ std::shared_ptr<void> Tiers::LockForBuild(RecordKind kind, absl::string_view key
   if (lease == nullptr) return local;
   return std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(local, lease);
 }
-
-void Tiers::Flush() {
-  if (local_ != nullptr) local_->Flush();
-}
-
-std::string Tiers::ExplainMiss(RecordKind kind, absl::string_view key) {
-  try {
-    Nearest nearest(kind, key);
-    RecordVisitor visitor;
-    visitor.record = [&](const Digest&, const Envelope& envelope) {
-      nearest.Offer(envelope.kind, envelope.key, "the local tier");
-      return absl::OkStatus();
-    };
-    if (local_ != nullptr) (void)local_->records()->ForEach(visitor);
-    for (const auto& pack : packs_) {
-      for (const PackEntry& entry : pack->manifest().entries) {
-        if (entry.kind == kind) nearest.Offer(kind, pack->PeekKey(entry), pack->path());
-      }
-    }
-    std::string text = nearest.Explain();
-    const bool writable = local_ != nullptr && !read_only_;
-    if (writable && local_->IsBeingBuilt(Id(kind, Sha256(key)))) {
-      absl::StrAppend(&text, "; ", kBeingBuilt);
-    }
-    return text;
-  } catch (const std::bad_alloc&) {
-    return std::string();
-  }
-}
-
-absl::StatusOr<PackReport> Tiers::Export(const PackWriteOptions& options, bool used_only) {
-  Flush();
-  std::vector<PackItem> used;
-  if (used_only) {
-    for (const Id& id : *used_.Lock()) used.push_back(PackItem{id.first, id.second});
-  }
-  RecordStore* local = local_ != nullptr ? local_->records() : nullptr;
-  return ExportPack(local, packs_, used_only ? &used : nullptr, options);
-}
-
-absl::StatusOr<RecordStore*> Tiers::Writable() const {
-  if (local_ == nullptr) return absl::UnavailableError(absl::StrCat("cache: ", off_detail_));
-  if (read_only_) return absl::UnavailableError("cache: the local tier is read-only");
-  return local_->records();
-}
-
-absl::StatusOr<ImportReport> Tiers::Import(const PackReader& pack) {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
-  return ImportPack(pack, local);
-}
-
-absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
-  Flush();
-  SweepLimits limits;
-  limits.max_bytes = max_bytes;
-  return Sweep(local, limits);
-}
-
-StoreStats Tiers::Stats() const {
-  StoreStats stats;
-  stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
-  stats.local_hits = local_hits_.load(std::memory_order_relaxed);
-  stats.remote_hits = remote_hits_.load(std::memory_order_relaxed);
-  if (remote_ != nullptr) {
-    const RemoteStats remote = remote_->stats();
-    stats.remote_puts = remote.puts;
-    stats.remote_errors = remote.errors + remote.refused;
-    stats.remote_opened = remote.opened;
-  }
-  stats.pack_hits = pack_hits_.load(std::memory_order_relaxed);
-  stats.packs_open = packs_.size();
-  stats.packs_refused = packs_refused_;
-  stats.puts = puts_.load(std::memory_order_relaxed);
-  stats.put_failures = put_failures_.load(std::memory_order_relaxed);
-  stats.quarantined = quarantines_.load(std::memory_order_relaxed);
-  for (int i = 0; i < kReasons; ++i) stats.misses[i] = misses_[i].load(std::memory_order_relaxed);
-  if (local_ != nullptr) local_->AddTo(&stats);
-  return stats;
-}
-
-}  // namespace
 
 std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options) {
   return std::make_unique<Tiers>(options);

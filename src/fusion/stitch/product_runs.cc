@@ -8,8 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
-#include "src/fusion/product_plans.h"
-#include "src/fusion/stitch/run_chain.h"
+#include "src/fusion/stitch/run_builder.h"
 
 namespace sinter {
 namespace {
@@ -26,14 +25,12 @@ class Finder {
   Finder(const Chain& chain, int64_t bucket)
       : chain_(chain),
         linear_(chain),
-        bucket_(bucket),
+        builder_(chain, bucket),
         users_(chain.ops().size()),
-        is_output_(chain.ops().size(), false),
         claimed_(chain.ops().size(), false) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
     }
-    for (const ChainOutput& out : chain.outputs()) is_output_[At(out.value)] = true;
   }
 
   ProductRuns Run() {
@@ -44,7 +41,7 @@ class Finder {
   }
 
  private:
-  using Values = std::set<ValueId>;
+  using Values = RunBuilder::Values;
   static size_t At(ValueId value) { return static_cast<size_t>(value); }
 
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
@@ -84,7 +81,7 @@ class Finder {
 
   // Moves `end` to the next op that everything from it passes through.
   bool Extend(Values* members, ValueId* end) const {
-    if (is_output_[At(*end)] || users_[At(*end)].empty()) return false;
+    if (builder_.IsOutput(*end) || users_[At(*end)].empty()) return false;
     Values pending = users_[At(*end)], added;
     for (;;) {
       const ValueId value = *pending.begin();
@@ -99,13 +96,13 @@ class Finder {
         *end = value;
         return members->size() <= kMostValues;
       }
-      if (is_output_[At(value)] || added.size() > kMostValues) return false;
+      if (builder_.IsOutput(value) || added.size() > kMostValues) return false;
       pending.insert(users_[At(value)].begin(), users_[At(value)].end());
     }
   }
 
   bool UsedOnlyBy(ValueId value, const Values& members) const {
-    if (is_output_[At(value)]) return false;
+    if (builder_.IsOutput(value)) return false;
     return std::all_of(users_[At(value)].begin(), users_[At(value)].end(),
                        [&](ValueId user) { return members.count(user) > 0; });
   }
@@ -134,7 +131,7 @@ class Finder {
   }
 
   bool UsedOnlyByThroughViews(ValueId value, const Values& members) const {
-    if (is_output_[At(value)]) return false;
+    if (builder_.IsOutput(value)) return false;
     for (ValueId user : users_[At(value)]) {
       if (members.count(user) > 0) continue;
       if (ClassOf(chain_, user) != OpClass::kView || !UsedOnlyBy(user, members)) return false;
@@ -163,16 +160,15 @@ class Finder {
     ValueId column = -1;
     while (rows >= 0 && column < 0) rows = linear_.SkipScale(rows, &scale, &column);
     if (rows < 0) return -1;
-    const auto known = rounded_.find(rows);
-    const bool rounded = known != rounded_.end() && known->second == dtype;
-    return chain_.op(rows).type.dtype == dtype || rounded ? rows : -1;
+    const bool stored = chain_.op(rows).type.dtype == dtype || builder_.IsRounded(rows, dtype);
+    return stored ? rows : -1;
   }
 
   absl::StatusOr<ProductRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
     // A residual that nobody else reads is no less a tensor that another kernel hands over.
     const ValueId residual = ResidualAt(end, members);
     Close(a, residual, &members);
-    return Build(members, a, dtype, end);
+    return builder_.Build(members, a, dtype, end);
   }
 
   // What a sum at `end`, below its casts, adds to a value of the members; -1 when it is no sum of a
@@ -189,47 +185,17 @@ class Finder {
     return sides[inside[0] ? 1 : 0];
   }
 
-  // Whether `value` may lie in memory as `dtype`.
-  absl::Status CheckStored(ValueId value, DType dtype) const {
-    const Op& op = chain_.op(value);
-    if (op.type.dtype == dtype) return absl::OkStatus();
-    if (op.kind != OpKind::kInput && op.type.dtype == DType::kF32 && !is_output_[At(value)] &&
-        RoundedAlike(value, dtype)) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat("op ", value, " (", NameOf(op), ") is ",
-                                                   NameOf(op.type.dtype),
-                                                   " in memory, the weights are ", NameOf(dtype)));
-  }
-
-  // No run before has it rounded to another dtype.
-  bool RoundedAlike(ValueId value, DType dtype) const {
-    const auto known = rounded_.find(value);
-    return known == rounded_.end() || known->second == dtype;
-  }
-
-  absl::StatusOr<ProductRun> Build(const Values& members, ValueId a, DType dtype,
-                                   ValueId end) const;
-  absl::Status CheckOperands(const ProductRun& run) const;
-  absl::Status CheckEnd(const ProductRun& run, ValueId end) const;
-  static std::vector<ValueId> ReadByOthers(const ProductRun& run);
-
   // Behind the run that computes its rows for nobody else, or a run of its own.
   void Append(ProductRun run) {
     for (ProductRun& before : result_.runs) {
       absl::StatusOr<ProductRun> both = Join(before, run);
       if (!both.ok()) continue;
-      Note(*both);
+      builder_.Note(*both);
       before = *std::move(both);
       return;
     }
-    Note(run);
+    builder_.Note(run);
     result_.runs.push_back(std::move(run));
-  }
-
-  void Note(const ProductRun& run) {
-    rounded_[run.group.end] = run.group.dtype;
-    for (const OpaqueOperand& operand : run.group.operands) rounded_[operand.value] = operand.dtype;
   }
 
   absl::StatusOr<ProductRun> Join(const ProductRun& before, const ProductRun& run) const {
@@ -240,7 +206,8 @@ class Finder {
     }
     members.insert(before.group.values.begin(), before.group.values.end());
     const ValueId a = before.inputs[static_cast<size_t>(before.view.a)];
-    SINTER_ASSIGN_OR_RETURN(ProductRun both, Build(members, a, run.group.dtype, run.group.end));
+    SINTER_ASSIGN_OR_RETURN(ProductRun both,
+                            builder_.Build(members, a, run.group.dtype, run.group.end));
     if (both.view.size() != before.view.size() + run.view.size()) {
       return absl::NotFoundError("not one sequence");
     }
@@ -249,92 +216,11 @@ class Finder {
 
   const Chain& chain_;
   const LinearFinder linear_;
-  const int64_t bucket_;
+  RunBuilder builder_;
   std::vector<std::set<ValueId>> users_;
-  std::vector<bool> is_output_, claimed_;
-  std::map<ValueId, DType> rounded_;  // what runs hand over or read, as what it lies in memory
+  std::vector<bool> claimed_;
   ProductRuns result_;
 };
-
-absl::StatusOr<ProductRun> Finder::Build(const Values& members, ValueId a, DType dtype,
-                                         ValueId end) const {
-  SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
-  SINTER_RETURN_IF_ERROR(CheckStored(end, dtype));
-  SINTER_ASSIGN_OR_RETURN(ProductRun run, ChainOfRun(chain_, members, a, dtype, end));
-  SINTER_ASSIGN_OR_RETURN(run.view, ViewAsProducts(run.chain));
-  SINTER_RETURN_IF_ERROR(CheckOperands(run));
-  SINTER_RETURN_IF_ERROR(CheckEnd(run, end));
-  SINTER_RETURN_IF_ERROR(CheckStrides(run.view));
-  run.rows = run.view.m.symbolic ? bucket_ : run.view.m.value;
-  for (int i = 0; i < run.view.size(); ++i) {
-    SINTER_RETURN_IF_ERROR(CheckProblem(ProblemOf(run.view, Segment{i, 1}, run.rows)));
-  }
-  run.group.values.assign(members.begin(), members.end());
-  run.group.end = end;
-  for (size_t i = 0; i < run.inputs.size(); ++i) {
-    const DType stored = run.chain.input_op(static_cast<int>(i)).type.dtype;
-    run.group.operands.push_back({run.inputs[i], stored});
-  }
-  std::sort(run.group.operands.begin(), run.group.operands.end(),
-            [](const OpaqueOperand& x, const OpaqueOperand& y) { return x.value < y.value; });
-  run.group.dtype = dtype;
-  return run;
-}
-
-// What is computed lies in memory as all its readers expect it. What a product hands over is
-// rounded to the weights' dtype, which a factor of rows may not be.
-absl::Status Finder::CheckOperands(const ProductRun& run) const {
-  for (size_t i = 0; i < run.inputs.size(); ++i) {
-    const ValueId value = run.inputs[i];
-    const DType stored = run.chain.input_op(static_cast<int>(i)).type.dtype;
-    if (chain_.op(value).kind == OpKind::kInput || RoundedAlike(value, stored)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("op ", value, " (", NameOf(chain_.op(value)),
-                                                   ") is read as ", NameOf(stored),
-                                                   " and lies in memory as another dtype"));
-  }
-  for (const ProductStep& step : run.view.steps) {
-    if (!step.has_factor()) continue;
-    const ValueId factor = run.inputs[static_cast<size_t>(step.factor)];
-    if (ClassOf(chain_, factor) != OpClass::kProduct) continue;
-    return absl::InvalidArgumentError(absl::StrCat("op ", factor, " (", NameOf(chain_.op(factor)),
-                                                   ") is a factor and a product"));
-  }
-  return absl::OkStatus();
-}
-
-// A sum is rounded where the chain rounds it: it may be what the chain carries on, layer by layer.
-absl::Status Finder::CheckEnd(const ProductRun& run, ValueId end) const {
-  if (run.view.steps.back().has_residual() && chain_.op(end).type.dtype != run.view.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("op ", end, " (", NameOf(chain_.op(end)),
-                                                   ") is a sum that the chain does not round"));
-  }
-  for (const ChainOutput& out : chain_.outputs()) {
-    if (out.value != end || out.alias_input < 0) continue;
-    for (ValueId read : ReadByOthers(run)) {
-      if (read != chain_.input(out.alias_input)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("its result shares the buffer of input ", out.alias_input,
-                       ", of which other blocks read what one writes"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What blocks may still read of when another one stores its part of the result: weights, biases,
-// factors, and the rows of a lone product. Rows of a first product of several have all been read
-// when the last one stores them, and elements of a residual are read by who stores them.
-std::vector<ValueId> Finder::ReadByOthers(const ProductRun& run) {
-  std::vector<int> inputs;
-  if (run.view.size() == 1) inputs.push_back(run.view.a);
-  for (const ProductStep& step : run.view.steps) {
-    inputs.insert(inputs.end(), {step.w, step.w_up, step.b, step.b_up, step.factor});
-  }
-  std::vector<ValueId> values;
-  for (int input : inputs) {
-    if (input >= 0) values.push_back(run.inputs[static_cast<size_t>(input)]);
-  }
-  return values;
-}
 
 }  // namespace
 

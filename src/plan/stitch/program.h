@@ -16,18 +16,10 @@
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
-#include "src/plan/stitch/pull.h"
+#include "src/plan/stitch/reduce_use.h"
+#include "src/plan/stitch/unit_cut.h"
 
 namespace sinter {
-
-// How a reduction (or a product) is computed.
-enum class ReduceUse : uint8_t {
-  kNone = 0,     // not a reduction
-  kRow = 1,      // by the threads of a unit together
-  kColumn = 2,   // over all units
-  kSerial = 3,   // by each thread that reads it, for itself
-  kSegment = 4,  // of a part of a unit, by neighbouring lanes (segment.h)
-};
 
 struct StitchRoot {
   enum Kind : uint8_t { kStore, kRow, kColumn, kSegment, kHand } kind = kStore;
@@ -70,34 +62,12 @@ struct StitchProgram {
   std::vector<StitchPhase> phases;  // a grid barrier between two
 };
 
-// Where the dims of a value are cut into unit and elements. A dim may lie across the cut.
-struct UnitCut {
-  std::vector<int64_t> unit_dims, element_dims;  // unit_dims[0] is 0 where it is M
-  bool across = false;  // the last of unit_dims and the first of element_dims are one dim
-};
-
-// Why a value's dims cannot be cut is the message.
-absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims);
-// The element of a value whose dims were cut: loop variables `unit` and `element`.
-Position PositionIn(const UnitCut& cut, IndexVar unit, IndexVar element, IndexSpace& space);
-// Of a value counted as a whole.
-Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& space);
-
 // What a root's loop walks: the stored or handed-over value, or a reduction's operand.
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
 
-// Whether element `at` of a row reduction is that of unit `unit`.
-bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace& space);
-
-// Elements that one result of a reduction or product is made of; 0 when M is among them.
-int64_t ReducedElements(const Chain& body, const Op& op);
-
 // Ops that an f32 output is made of, by op: computed within a few units in the last place.
 std::vector<bool> ExactOps(const Chain& body);
-
-// Reductions that may own the units, in the order of the body; -1 first: no units.
-std::vector<ValueId> OwnerCandidates(const Chain& body);
 
 // `handed`: values that units hand over, ascending. FAILED_PRECONDITION naming the op that cannot
 // be computed so.

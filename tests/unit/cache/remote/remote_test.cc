@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "cache/remote/remote_names.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/remote/sealed_value.h"
 #include "cache/tiers/tiers.h"

@@ -1,0 +1,75 @@
+// The store behind MakeTieredStore. Its parts are defined in tiered_store.cc (the Store port) and
+// tiered_upkeep.cc (what its owner asks beside it).
+#ifndef SINTER_CACHE_TIERS_TIERED_STORE_IMPL_H_
+#define SINTER_CACHE_TIERS_TIERED_STORE_IMPL_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cache/memory/memory_cache.h"
+#include "cache/tiers/local_tier.h"
+#include "cache/tiers/tiers.h"
+
+namespace sinter {
+
+class Tiers : public TieredStore {
+ public:
+  explicit Tiers(const TierOptions& options);
+  ~Tiers() override;
+
+  Lookup Get(RecordKind kind, absl::string_view key) override;
+  void Put(RecordKind kind, absl::string_view key, absl::string_view payload) override;
+  void Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) override;
+  std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
+                                     int64_t budget_us) override;
+  StoreStats Stats() const override;
+  std::string ExplainMiss(RecordKind kind, absl::string_view key) override;
+  void Flush() override;
+  absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) override;
+  absl::StatusOr<ImportReport> Import(const PackReader& pack) override;
+  absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) override;
+
+ private:
+  using Counter = std::atomic<uint64_t>;
+  using Id = MemoryCache::Id;
+
+  void OpenLocal(TierOptions options);
+  Lookup Find(const Id& id, absl::string_view key);
+  Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
+  void StartPrefetch();
+  bool WorthKeeping(absl::string_view payload) const;
+  void Keep(const Id& id, absl::string_view key, absl::string_view payload);
+  void CountHit(const Id& id, absl::string_view tier);
+  absl::StatusOr<RecordStore*> Writable() const;
+  // Whether this process has put the key away; whether any has, by a tombstone.
+  bool IsQuarantinedHere(const Id& id, std::string* why) const;
+  bool IsQuarantined(const Id& id, std::string* why) const;
+  static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
+
+  const LogSink log_;
+  const bool read_only_;
+  const PackList packs_;
+  const uint64_t packs_refused_;
+  MemoryCache memory_;
+  std::unique_ptr<LocalTier> local_;  // null: off
+  MissReason off_reason_ = MissReason::kDisabled;
+  std::string off_detail_ = "no local tier";
+
+  mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
+  ForkLocal<std::set<Id>> used_;                              // what was hit or put
+  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
+      put_failures_{0}, quarantines_{0};
+  std::array<Counter, static_cast<int>(MissReason::kCount)> misses_{};
+  std::shared_ptr<RemoteTier> remote_;  // null: none. Its thread uses all of the above
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_CACHE_TIERS_TIERED_STORE_IMPL_H_

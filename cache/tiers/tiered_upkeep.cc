@@ -1,0 +1,100 @@
+// What the owner of a TieredStore asks beside the port.
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "cache/tiers/nearest.h"
+#include "cache/tiers/tiered_store_impl.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+// A record is found by others once it lies in the folder, which is some milliseconds after its put.
+constexpr char kBeingBuilt[] =
+    "its build lock is held: another context or process builds it just now, or has it queued and "
+    "not yet written (flush there, or ask again)";
+
+}  // namespace
+
+void Tiers::Flush() {
+  if (local_ != nullptr) local_->Flush();
+}
+
+std::string Tiers::ExplainMiss(RecordKind kind, absl::string_view key) {
+  try {
+    Nearest nearest(kind, key);
+    RecordVisitor visitor;
+    visitor.record = [&](const Digest&, const Envelope& envelope) {
+      nearest.Offer(envelope.kind, envelope.key, "the local tier");
+      return absl::OkStatus();
+    };
+    if (local_ != nullptr) (void)local_->records()->ForEach(visitor);
+    for (const auto& pack : packs_) {
+      for (const PackEntry& entry : pack->manifest().entries) {
+        if (entry.kind == kind) nearest.Offer(kind, pack->PeekKey(entry), pack->path());
+      }
+    }
+    std::string text = nearest.Explain();
+    const bool writable = local_ != nullptr && !read_only_;
+    if (writable && local_->IsBeingBuilt(Id(kind, Sha256(key)))) {
+      absl::StrAppend(&text, "; ", kBeingBuilt);
+    }
+    return text;
+  } catch (const std::bad_alloc&) {
+    return std::string();
+  }
+}
+
+absl::StatusOr<PackReport> Tiers::Export(const PackWriteOptions& options, bool used_only) {
+  Flush();
+  std::vector<PackItem> used;
+  if (used_only) {
+    for (const Id& id : *used_.Lock()) used.push_back(PackItem{id.first, id.second});
+  }
+  RecordStore* local = local_ != nullptr ? local_->records() : nullptr;
+  return ExportPack(local, packs_, used_only ? &used : nullptr, options);
+}
+
+absl::StatusOr<RecordStore*> Tiers::Writable() const {
+  if (local_ == nullptr) return absl::UnavailableError(absl::StrCat("cache: ", off_detail_));
+  if (read_only_) return absl::UnavailableError("cache: the local tier is read-only");
+  return local_->records();
+}
+
+absl::StatusOr<ImportReport> Tiers::Import(const PackReader& pack) {
+  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
+  return ImportPack(pack, local);
+}
+
+absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {
+  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
+  Flush();
+  SweepLimits limits;
+  limits.max_bytes = max_bytes;
+  return Sweep(local, limits);
+}
+
+StoreStats Tiers::Stats() const {
+  StoreStats stats;
+  stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
+  stats.local_hits = local_hits_.load(std::memory_order_relaxed);
+  stats.remote_hits = remote_hits_.load(std::memory_order_relaxed);
+  if (remote_ != nullptr) {
+    const RemoteStats remote = remote_->stats();
+    stats.remote_puts = remote.puts;
+    stats.remote_errors = remote.errors + remote.refused;
+    stats.remote_opened = remote.opened;
+  }
+  stats.pack_hits = pack_hits_.load(std::memory_order_relaxed);
+  stats.packs_open = packs_.size();
+  stats.packs_refused = packs_refused_;
+  stats.puts = puts_.load(std::memory_order_relaxed);
+  stats.put_failures = put_failures_.load(std::memory_order_relaxed);
+  stats.quarantined = quarantines_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < misses_.size(); ++i)
+    stats.misses[i] = misses_[i].load(std::memory_order_relaxed);
+  if (local_ != nullptr) local_->AddTo(&stats);
+  return stats;
+}
+
+}  // namespace sinter
