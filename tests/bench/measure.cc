@@ -45,7 +45,7 @@ class CaseRun {
         watchdog_(watchdog) {}
 
   Row Run() {
-    Describe();
+    row_ = RowOf(case_, prepared_);
     row_.correct = true;
     const absl::Status status = MeasureAll();
     if (!status.ok()) Fail("bench", status);
@@ -64,25 +64,6 @@ class CaseRun {
   void Fail(absl::string_view who, const absl::Status& status) {
     row_.correct = false;
     Note(who, status.message());
-  }
-
-  void Describe() {
-    row_.id = case_.id;
-    row_.problem = case_.line;
-    row_.layout = std::string(NameOf(case_.view.layout));
-    row_.limit_us = case_.LimitUs();
-    if (prepared_.fused.ok()) {
-      row_.fused_schedule = SchedulesOf((*prepared_.fused)->plan());
-      row_.fused_predicted_us = (*prepared_.fused)->plan().PredictedUs();
-    }
-    if (prepared_.unfused.ok()) {
-      row_.unfused_schedule = SchedulesOf((*prepared_.unfused)->plan());
-      row_.unfused_predicted_us = (*prepared_.unfused)->plan().PredictedUs();
-    }
-    if (!prepared_.best.ok()) return;
-    row_.plan = SchedulesOf((*prepared_.best)->plan());
-    row_.chosen = (*prepared_.best)->plan().name;
-    row_.predicted_us = (*prepared_.best)->plan().PredictedUs();
   }
 
   absl::Status MeasureAll() {
@@ -315,36 +296,10 @@ class CaseRun {
 
 }  // namespace
 
-PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted) {
-  const auto prepare =
-      [&](Engine* by, bool asked_for, PrepareOptions::Choice choice,
-          bool deterministic) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
-    if (!asked_for) return absl::NotFoundError("not asked for");
-    PrepareOptions options;
-    options.choice = choice;
-    options.deterministic = deterministic;
-    return by->Prepare(c.chain, c.m, options);
-  };
-  Engine* const rest = untuned == nullptr ? engine : untuned;
-  return {prepare(engine, true, PrepareOptions::Choice::kBest, false),
-          prepare(rest, wanted.fused, PrepareOptions::Choice::kFused, false),
-          prepare(rest, wanted.unfused, PrepareOptions::Choice::kUnfused, false),
-          prepare(rest, wanted.deterministic, PrepareOptions::Choice::kBest, true),
-          prepare(rest, untuned != nullptr, PrepareOptions::Choice::kBest, false)};
-}
-
 Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,
                 const std::optional<LtContext>& lt, const MeasureOptions& options,
                 gpu_testing::Watchdog* watchdog) {
   return CaseRun(ports, c, prepared, lt, options, watchdog).Run();
-}
-
-std::string SchedulesOf(const Plan& plan) {
-  std::string text;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    absl::StrAppend(&text, text.empty() ? "" : " | ", kernel.spec.schedule.ToString());
-  }
-  return text;
 }
 
 }  // namespace sinter::bench

@@ -11,6 +11,7 @@
 #include "tests/bench/cases.h"
 #include "tests/bench/cublaslt_ffn.h"
 #include "tests/bench/energy.h"
+#include "tests/bench/prepared_case.h"
 #include "tests/bench/results.h"
 #include "tests/gpu/watchdog.h"
 
@@ -28,29 +29,11 @@ struct MeasureOptions {
   const EnergyMeter* energy = nullptr;  // null: not measured
 };
 
-// Which plans to prepare beside the chosen one.
-struct Wanted {
-  bool fused = true, unfused = true, deterministic = false;
-};
-
-// What the engine prepared for a case. Errors say why a plan is missing.
-struct PreparedCase {
-  absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, deterministic;
-  absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;  // best without the tuning set
-};
-
-// `untuned`: an engine without the tuning set, which then makes all but the best plan; null when
-// `engine` has none. Thread-safe.
-PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted);
-
 // Never fails as a whole: what cannot be measured is absent, with a note. `lt` is empty when
 // cuBLASLt is not there.
 Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,
                 const std::optional<LtContext>& lt, const MeasureOptions& options,
                 gpu_testing::Watchdog* watchdog);
-
-// The schedules of a plan, one a kernel.
-std::string SchedulesOf(const Plan& plan);
 
 }  // namespace sinter::bench
 

@@ -1,0 +1,38 @@
+// PreparedCase: the plans that the engine makes for a case.
+#ifndef SINTER_TESTS_BENCH_PREPARED_CASE_H_
+#define SINTER_TESTS_BENCH_PREPARED_CASE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/engine/engine.h"
+#include "tests/bench/cases.h"
+#include "tests/bench/results.h"
+
+namespace sinter::bench {
+
+// Which plans to prepare beside the chosen one.
+struct Wanted {
+  bool fused = true, unfused = true, deterministic = false;
+};
+
+// What the engine prepared for a case. Errors say why a plan is missing.
+struct PreparedCase {
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, deterministic;
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;  // best without the tuning set
+};
+
+// `untuned`: an engine without the tuning set, which then makes all but the best plan; null when
+// `engine` has none. Thread-safe.
+PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted);
+
+// A row that says what was prepared, nothing measured yet.
+Row RowOf(const Case& c, const PreparedCase& prepared);
+
+// The schedules of a plan, one a kernel.
+std::string SchedulesOf(const Plan& plan);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_PREPARED_CASE_H_
