@@ -1,20 +1,14 @@
 // Residuals in the epilogue of every dataflow: schedules over the whole space, rows that end
 // anywhere, the result in a buffer of its own and in the residual's place, with and without pauses,
 // and launches that are looped over rows.
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/sweep_test.h"
 
 namespace sinter::gpu_testing {
 namespace {
 
-constexpr int64_t kRows = 200;  // no multiple of any tile
-constexpr int64_t kSomeRows[] = {200, 129, 77, 8, 1};
 constexpr size_t kSchedules = 10, kPaused = 3;  // of each dataflow and chain
 
 // Plain and gated, either layout and dtype, aligned and ragged columns, rounded once and twice.
@@ -43,36 +37,15 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, wide};
 }
 
-class Residuals : public GpuTest {
+class Residuals : public SweepTest {
  protected:
   static void RunAll(Dataflow dataflow, bool jitter) {
-    size_t ran = 0;
-    for (const FfnSpec& spec : Specs()) {
-      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans = SpreadPlans(*chain, BucketOf(kRows), ports().model, dataflow,
-                                                  jitter ? kPaused : kSchedules);
-      BuildOptions options;
-      options.codegen.jitter = jitter;
-      const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = DeviceChain::Make(ports(), *chain, kRows, 17);
-      ASSERT_OK(data);
-      for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
-        // With pauses a kernel may need registers that there are not.
-        if (jitter && !built[i].ok()) continue;
-        ASSERT_OK(built[i]);
-        Run(**data, *built[i]);
-        if (HasFatalFailure()) return;
-        ++ran;
-      }
-    }
-    std::printf("%zu schedules ran\n", ran);
-    EXPECT_GT(ran, 0u);
+    Sweep(Specs(), dataflow, jitter ? kPaused : kSchedules, jitter, 17, RunOne);
   }
 
   // Right in a buffer of its own; then, in the residual's place, the same bytes, and the rows
   // behind m as they were.
-  static void Run(DeviceChain& data, const LoadedPlanPtr& plan) {
+  static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
     const int residual = data.view().steps.back().residual;
     const auto apart = data.Bind(plan);
     ASSERT_OK(apart);

@@ -1,20 +1,13 @@
 // Products that a constant and a number of each row multiply, in every dataflow: schedules over the
 // whole space, rows that end anywhere, with residuals and without, with and without pauses, and
 // launches that are looped over rows.
-#include <cstdio>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/sweep_test.h"
 
 namespace sinter::gpu_testing {
 namespace {
 
-constexpr int64_t kRows = 200;  // no multiple of any tile
-constexpr int64_t kSomeRows[] = {200, 129, 77, 8, 1};
 constexpr size_t kSchedules = 8, kPaused = 3;  // of each dataflow and chain
 
 // Factors of either product or both, of either dtype; plain and gated, either layout, aligned and
@@ -53,35 +46,14 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, second, constants};
 }
 
-class RowFactors : public GpuTest {
+class RowFactors : public SweepTest {
  protected:
   static void RunAll(Dataflow dataflow, bool jitter) {
-    size_t ran = 0;
-    for (const FfnSpec& spec : Specs()) {
-      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans = SpreadPlans(*chain, BucketOf(kRows), ports().model, dataflow,
-                                                  jitter ? kPaused : kSchedules);
-      BuildOptions options;
-      options.codegen.jitter = jitter;
-      const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = DeviceChain::Make(ports(), *chain, kRows, 31);
-      ASSERT_OK(data);
-      for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
-        // With pauses a kernel may need registers that there are not.
-        if (jitter && !built[i].ok()) continue;
-        ASSERT_OK(built[i]);
-        Run(**data, *built[i]);
-        if (HasFatalFailure()) return;
-        ++ran;
-      }
-    }
-    std::printf("%zu schedules ran\n", ran);
-    EXPECT_GT(ran, 0u);
+    Sweep(Specs(), dataflow, jitter ? kPaused : kSchedules, jitter, 31, RunOne);
   }
 
   // Right at every number of rows, and the same bytes again.
-  static void Run(DeviceChain& data, const LoadedPlanPtr& plan) {
+  static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
     const auto bound = data.Bind(plan);
     ASSERT_OK(bound);
     for (int64_t m : kSomeRows) {
