@@ -354,22 +354,6 @@ int64_t ReducedElements(const Chain& body, const Op& op) {
   return span.symbolic ? 0 : span.elements;
 }
 
-std::vector<bool> ExactOps(const Chain& body) {
-  std::vector<bool> exact(body.ops().size());
-  for (const ChainOutput& output : body.outputs()) {
-    if (body.op(output.value).type.dtype == DType::kF32) {
-      exact[static_cast<size_t>(output.value)] = true;
-    }
-  }
-  for (size_t id = body.ops().size(); id-- > 0;) {
-    if (!exact[id]) continue;
-    for (ValueId operand : body.op(static_cast<ValueId>(id)).operands) {
-      exact[static_cast<size_t>(operand)] = true;
-    }
-  }
-  return exact;
-}
-
 std::vector<ValueId> OwnerCandidates(const Chain& body) {
   std::vector<ValueId> owners = {-1};
   std::set<std::pair<int64_t, bool>> seen;

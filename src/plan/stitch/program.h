@@ -93,9 +93,6 @@ bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace
 // Elements that one result of a reduction or product is made of; 0 when M is among them.
 int64_t ReducedElements(const Chain& body, const Op& op);
 
-// Ops that an f32 output is made of, by op: computed within a few units in the last place.
-std::vector<bool> ExactOps(const Chain& body);
-
 // Reductions that may own the units, in the order of the body; -1 first: no units.
 std::vector<ValueId> OwnerCandidates(const Chain& body);
 
