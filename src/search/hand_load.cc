@@ -4,6 +4,7 @@
 #include <set>
 
 #include "src/plan/stitch/bank_cycles.h"
+#include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/hand_over.h"
 #include "src/plan/stitch/op_cost.h"
 #include "src/plan/stitch/pass_walk.h"

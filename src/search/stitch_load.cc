@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/plan/stitch/columns.h"
+#include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/op_cost.h"
 #include "src/plan/stitch/sizes.h"
 

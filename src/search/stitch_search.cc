@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/plan/stitch/columns.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
@@ -443,7 +444,10 @@ class Enumerator {
     // Blocks that wait for one another are all resident.
     if (Cooperative() && (shared + kSharedOfSystem) * s.blocks_per_sm > kSharedPerSm) return;
     if (!CheckStitchFields(s).ok()) return;
-    out_->push_back({s, TimesOf(body_, program_, s, loads_.Of(s), bucket_, model_).alone, {}});
+    const uint64_t scratch =
+        Cooperative() ? LayOutColumns(body_, program_, s).scratch_bytes : uint64_t{0};
+    out_->push_back(
+        {s, TimesOf(body_, program_, s, loads_.Of(s), bucket_, model_).alone, {}, scratch});
   }
 
   const Chain& body_;

@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_SEARCH_STITCH_SEARCH_H_
 #define SINTER_SRC_SEARCH_STITCH_SEARCH_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@ struct RankedStitch {
   StitchSchedule schedule;
   Prediction prediction;
   std::vector<StitchPart> parts;  // packed (packed_search.h); else none
+  uint64_t scratch_bytes = 0;     // StitchScratchBytes; packed: none
 };
 
 // Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION

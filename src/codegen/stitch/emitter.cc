@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/hand_over.h"
 #include "src/plan/stitch/segment.h"
 

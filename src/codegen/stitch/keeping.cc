@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/op_cost.h"
 
 namespace sinter {

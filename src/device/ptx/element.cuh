@@ -13,6 +13,9 @@ struct BFloat16 {
   static SINTER_DEVICE float unpack(u16 bits) {
     return __uint_as_float(static_cast<u32>(bits) << 16);
   }
+  // Of a pair, without taking it apart first.
+  static SINTER_DEVICE float low(u32 pair) { return __uint_as_float(pair << 16); }
+  static SINTER_DEVICE float high(u32 pair) { return __uint_as_float(pair & 0xFFFF0000u); }
 };
 
 struct Float16 {
@@ -26,6 +29,8 @@ struct Float16 {
     asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
     return r;
   }
+  static SINTER_DEVICE float low(u32 pair) { return unpack(static_cast<u16>(pair)); }
+  static SINTER_DEVICE float high(u32 pair) { return unpack(static_cast<u16>(pair >> 16)); }
 };
 
 // Saturates to +-448; every NaN becomes 0x7f.
@@ -39,6 +44,17 @@ struct FloatE4M3 {
     u32 r;
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(static_cast<u16>(bits)));
     return Float16::unpack(static_cast<u16>(r));  // exact
+  }
+  // Pairs of codes: one conversion for both.
+  static SINTER_DEVICE u16 pack(float low, float high) {
+    u16 r;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low));
+    return r;
+  }
+  static SINTER_DEVICE u32 halves(u16 pair) {
+    u32 r;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(pair));
+    return r;
   }
 };
 

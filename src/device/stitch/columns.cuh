@@ -54,6 +54,47 @@ SINTER_DEVICE void load_part(Moments (&words)[1], const Moments* from) {
   words[0] = {__uint_as_float(read.x), __uint_as_float(read.y), __uint_as_float(read.z), 0.0f};
 }
 
+// Parts of one column, joined.
+template <class Join, class Word, int kCount>
+SINTER_DEVICE Word join_parts(Word (&words)[kCount]) {
+#pragma unroll
+  for (int i = 1; i < kCount; ++i) words[0] = Join::join(words[0], words[i]);
+  return words[0];
+}
+template <class Join, class, int kCount>
+SINTER_DEVICE Moments join_parts(Moments (&words)[kCount]) {
+  return Join::join(words);
+}
+
+constexpr int kPartsAtOnce = 8;  // that are read before they are joined
+
+// `count` words that lie kStride apart.
+template <class Join, class Word, int kStride>
+SINTER_DEVICE Word join_strided(const Word* words, int count) {
+  Word joined = Join::empty(Word{});
+#pragma unroll 1
+  for (int first = 0; first < count; first += kPartsAtOnce) {
+    Word some[kPartsAtOnce + 1];
+    some[kPartsAtOnce] = joined;
+#pragma unroll
+    for (int i = 0; i < kPartsAtOnce; ++i)
+      some[i] = first + i < count ? words[(first + i) * kStride] : Join::empty(Word{});
+    joined = join_parts<Join, Word>(some);
+  }
+  return joined;
+}
+
+SINTER_DEVICE float from_lane(float word, int apart) {
+  return __shfl_xor_sync(0xFFFFFFFFu, word, apart);
+}
+SINTER_DEVICE int from_lane(int word, int apart) {
+  return __shfl_xor_sync(0xFFFFFFFFu, word, apart);
+}
+SINTER_DEVICE Moments from_lane(const Moments& word, int apart) {
+  return {from_lane(word.mean, apart), from_lane(word.squares, apart), from_lane(word.count, apart),
+          0.0f};
+}
+
 // Where this block's part of kColumns columns lies, if kBlocks neighbouring blocks leave one.
 template <class Word, int kBlocks, int kColumns>
 SINTER_DEVICE Word* own_part(unsigned char* parts) {
@@ -62,12 +103,16 @@ SINTER_DEVICE Word* own_part(unsigned char* parts) {
 
 // Thread t of each group, in block `rank` of a cluster that shares units, holds partial results of
 // columns ((j * kCluster + rank) * kThreads + t) * kVector + e. Joins the block's groups into
-// `part`. `shared` has kGroups * kColumns words when kGroups > 1. All threads.
+// `part`: those of a warp by shuffles, then those of its warps. `shared` has kGroups * kColumns
+// words when kGroups > 1. All threads.
 template <class Join, class Word, int kBlock, int kThreads, int kCluster, int kChunks, int kVector,
           int kColumns>
-SINTER_DEVICE void leave_columns(const Word (&held)[kChunks][kVector], Word* shared, Word* part) {
-  constexpr int kGroups = kBlock / kThreads;
-  const int group = threadIdx.x / kThreads, thread = threadIdx.x % kThreads;
+SINTER_DEVICE void leave_columns(Word (&held)[kChunks][kVector], Word* shared, Word* part) {
+  constexpr int kSharers = kThreads < 32 ? 32 : kThreads;  // threads that leave one part
+  constexpr int kGroups = kBlock / kSharers;
+  constexpr int kFit = kBlock / kColumns < kGroups ? kBlock / kColumns : kGroups;
+  constexpr int kTurns = kFit > 1 ? kFit : 1;
+  const int group = threadIdx.x / kSharers, thread = threadIdx.x % kThreads;
   const int rank = kCluster > 1 ? blockIdx.x % kCluster : 0;
   Word* to = kGroups > 1 ? shared + group * kColumns : part;
   if constexpr (kGroups > 1) __syncthreads();
@@ -76,16 +121,26 @@ SINTER_DEVICE void leave_columns(const Word (&held)[kChunks][kVector], Word* sha
     const int column = ((j * kCluster + rank) * kThreads + thread) * kVector;
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
-      if (column + e < kColumns) to[column + e] = held[j][e];
+#pragma unroll
+      for (int apart = 16; apart >= kThreads; apart /= 2)
+        held[j][e] = Join::join(held[j][e], from_lane(held[j][e], apart));
+      if (threadIdx.x % kSharers < kThreads && column + e < kColumns) to[column + e] = held[j][e];
     }
   }
   if constexpr (kGroups > 1) {
     __syncthreads();
-    for (int column = threadIdx.x; column < kColumns; column += kBlock) {
-      Word joined = shared[column];
-      for (int g = 1; g < kGroups; ++g) joined = Join::join(joined, shared[g * kColumns + column]);
-      part[column] = joined;
+    // Threads take turns at the groups of a column as far as there are more of them than columns.
+    for (int at = threadIdx.x; at < kColumns * kTurns; at += kBlock) {
+      const int turn = at / kColumns;
+      const Word joined = join_strided<Join, Word, kTurns * kColumns>(
+          shared + at, (kGroups - turn + kTurns - 1) / kTurns);
+      (kTurns > 1 ? shared : part)[at] = joined;
     }
+  }
+  if constexpr (kTurns > 1) {
+    __syncthreads();
+    for (int column = threadIdx.x; column < kColumns; column += kBlock)
+      part[column] = join_strided<Join, Word, kColumns>(shared + column, kTurns);
   }
 }
 
@@ -102,9 +157,7 @@ SINTER_DEVICE void gather_columns(const Word* mine, Word* part) {
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b)
       load_peer(words[b], map_to_rank(shared_address(mine + column), b));
-#pragma unroll
-    for (int b = 1; b < kBlocks; ++b) words[0] = Join::join(words[0], words[b]);
-    part[column] = words[0];
+    part[column] = join_parts<Join, Word>(words);
   }
 }
 
@@ -119,18 +172,25 @@ SINTER_DEVICE void join_columns(const Word* parts, Word* shared, const Results& 
   for (int base = blockIdx.x * 32; base < kColumns; base += gridDim.x * 32) {
     const int column = base + lane < kColumns ? base + lane : kColumns - 1;
     Word joined = Join::empty(Word{});
-#pragma unroll 8
-    for (int part = warp; part < count; part += kWarps) {
-      Word words[1];
-      load_part(words, parts + static_cast<long long>(part) * kColumns + column);
-      joined = Join::join(joined, words[0]);
+#pragma unroll 1
+    for (int first = warp; first < count; first += kPartsAtOnce * kWarps) {
+      Word some[kPartsAtOnce + 1];
+      some[kPartsAtOnce] = joined;
+#pragma unroll
+      for (int i = 0; i < kPartsAtOnce; ++i) {
+        Word words[1] = {Join::empty(Word{})};
+        const int part = first + i * kWarps;
+        if (part < count)
+          load_part(words, parts + static_cast<long long>(part) * kColumns + column);
+        some[i] = words[0];
+      }
+      joined = join_parts<Join, Word>(some);
     }
     __syncthreads();
     shared[threadIdx.x] = joined;
     __syncthreads();
     if (warp == 0 && base + lane < kColumns) {
-      for (int w = 1; w < kWarps; ++w) joined = Join::join(joined, shared[w * 32 + lane]);
-      results.put(base + lane, joined);
+      results.put(base + lane, join_strided<Join, Word, 32>(shared + lane, kWarps));
     }
   }
 }
@@ -151,12 +211,25 @@ SINTER_DEVICE void join_all_columns(const Word* parts, Word* shared, const Resul
     Word joined[kWidth];
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) joined[e] = Join::empty(Word{});
-#pragma unroll 8
-    for (int part = turn; part < count; part += kTurns) {
-      Word words[kWidth];
-      load_part(words, parts + static_cast<long long>(part) * kColumns + column);
+#pragma unroll 1
+    for (int first = turn; first < count; first += kPartsAtOnce * kTurns) {
+      Word some[kWidth][kPartsAtOnce + 1];
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) joined[e] = Join::join(joined[e], words[e]);
+      for (int i = 0; i < kPartsAtOnce; ++i) {
+        Word words[kWidth];
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) words[e] = Join::empty(Word{});
+        const int part = first + i * kTurns;
+        if (part < count)
+          load_part(words, parts + static_cast<long long>(part) * kColumns + column);
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) some[e][i] = words[e];
+      }
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) {
+        some[e][kPartsAtOnce] = joined[e];
+        joined[e] = join_parts<Join, Word>(some[e]);
+      }
     }
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
@@ -169,11 +242,7 @@ SINTER_DEVICE void join_all_columns(const Word* parts, Word* shared, const Resul
   __syncthreads();
   if constexpr (kTurns > 1) {
     for (int column = threadIdx.x; column < kColumns; column += kBlock) {
-      Word joined = shared[column];
-#pragma unroll
-      for (int turn = 1; turn < kTurns; ++turn)
-        joined = Join::join(joined, shared[turn * kColumns + column]);
-      results.put(column, joined);
+      results.put(column, join_strided<Join, Word, kColumns>(shared + column, kTurns));
     }
     __syncthreads();
   }

@@ -8,48 +8,76 @@ namespace sinter {
 struct ElementF32 {
   using Stored = float;
   using Word = float;
+  using Pair = void;  // what two of them are converted as
   static SINTER_DEVICE float word(float stored) { return stored; }
   static SINTER_DEVICE float stored(float word) { return word; }
 };
 struct ElementF16 {
   using Stored = u16;
   using Word = float;
+  using Pair = u32;
   static SINTER_DEVICE float word(u16 stored) { return Float16::unpack(stored); }
   static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(Float16::pack(word, 0)); }
   static SINTER_DEVICE u32 pair(float low, float high) { return Float16::pack(low, high); }
+  static SINTER_DEVICE float low(u32 pair) { return Float16::low(pair); }
+  static SINTER_DEVICE float high(u32 pair) { return Float16::high(pair); }
 };
 struct ElementBF16 {
   using Stored = u16;
   using Word = float;
+  using Pair = u32;
   static SINTER_DEVICE float word(u16 stored) { return BFloat16::unpack(stored); }
   static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(BFloat16::pack(word, 0)); }
   static SINTER_DEVICE u32 pair(float low, float high) { return BFloat16::pack(low, high); }
+  static SINTER_DEVICE float low(u32 pair) { return BFloat16::low(pair); }
+  static SINTER_DEVICE float high(u32 pair) { return BFloat16::high(pair); }
 };
 struct ElementE4M3 {
   using Stored = unsigned char;
   using Word = float;
+  using Pair = u16;
   static SINTER_DEVICE float word(unsigned char stored) { return FloatE4M3::unpack(stored); }
   static SINTER_DEVICE unsigned char stored(float word) { return FloatE4M3::pack(word); }
+  static SINTER_DEVICE u16 pair(float low, float high) { return FloatE4M3::pack(low, high); }
+  static SINTER_DEVICE float low(u16 pair) { return Float16::low(FloatE4M3::halves(pair)); }
+  static SINTER_DEVICE float high(u16 pair) { return Float16::high(FloatE4M3::halves(pair)); }
 };
 struct ElementS32 {
   using Stored = int;
   using Word = int;
+  using Pair = void;
   static SINTER_DEVICE int word(int stored) { return stored; }
   static SINTER_DEVICE int stored(int word) { return word; }
 };
 struct ElementPred {
   using Stored = unsigned char;
   using Word = bool;
+  using Pair = void;
   static SINTER_DEVICE bool word(unsigned char stored) { return stored != 0; }
   static SINTER_DEVICE unsigned char stored(bool word) { return word ? 1 : 0; }
 };
+
+template <class T>
+constexpr bool kIsVoid = false;
+template <>
+constexpr bool kIsVoid<void> = true;
+// Whether kCount elements are converted two at a time.
+template <class Element, int kCount>
+constexpr bool kInPairs = kCount % 2 == 0 && !kIsVoid<typename Element::Pair>;
 
 // kCount neighbouring elements as they lie in memory, aligned as a whole.
 template <class Element, int kCount>
 struct alignas(sizeof(typename Element::Stored) * kCount) Pack {
   typename Element::Stored stored[kCount];
 
-  SINTER_DEVICE typename Element::Word operator[](int e) const { return Element::word(stored[e]); }
+  SINTER_DEVICE typename Element::Word operator[](int e) const {
+    if constexpr (kInPairs<Element, kCount>) {
+      const auto pair = reinterpret_cast<const typename Element::Pair*>(stored)[e / 2];
+      return e % 2 == 0 ? Element::low(pair) : Element::high(pair);
+    } else {
+      return Element::word(stored[e]);
+    }
+  }
 };
 
 // Reads memory in words of at most 16 bytes.
@@ -97,10 +125,11 @@ SINTER_DEVICE void store_pack(typename Element::Stored* p,
                               const typename Element::Word (&words)[kCount]) {
   constexpr int kBytes = sizeof(Pack<Element, kCount>);
   Pack<Element, kCount> pack;
-  if constexpr (sizeof(typename Element::Stored) == 2 && kCount % 2 == 0) {
+  if constexpr (kInPairs<Element, kCount>) {
 #pragma unroll
     for (int e = 0; e < kCount; e += 2)
-      reinterpret_cast<u32*>(&pack)[e / 2] = Element::pair(words[e], words[e + 1]);
+      reinterpret_cast<typename Element::Pair*>(&pack)[e / 2] =
+          Element::pair(words[e], words[e + 1]);
   } else {
 #pragma unroll
     for (int e = 0; e < kCount; ++e) pack.stored[e] = Element::stored(words[e]);

@@ -21,7 +21,7 @@ class Assembler {
 
   absl::StatusOr<Plan> Run() {
     for (const PlanStep& step : steps_) {
-      SINTER_RETURN_IF_ERROR(step.body != nullptr ? PlaceStitch(step) : PlaceRun(step));
+      step.body != nullptr ? PlaceStitch(step) : PlaceRun(step);
     }
     layout_ = LayOutWorkspace(items_);
     plan_.workspace_bytes = layout_.end;
@@ -57,23 +57,18 @@ class Assembler {
     of.last = std::max(of.last, kernel);
   }
 
-  absl::Status PlaceStitch(const PlanStep& step) {
+  void PlaceStitch(const PlanStep& step) {
     for (ValueId value : step.body->inputs) Consume(value, kernels_);
     const Chain& body = step.body->body;
     for (int i = 0; i < body.num_outputs(); ++i) {
       const BodyOutput& out = step.body->outputs[static_cast<size_t>(i)];
       if (out.output < 0) Produce(out.value, body.output_type(i).dtype);
     }
-    uint64_t scratch = 0;
-    if (step.stitch.parts.empty()) {
-      SINTER_ASSIGN_OR_RETURN(scratch, StitchScratchBytes(body, step.stitch.schedule));
-    }
-    scratch_.push_back(AddItem(scratch, kernels_, kernels_));
+    scratch_.push_back(AddItem(step.stitch.scratch_bytes, kernels_, kernels_));
     ++kernels_;
-    return absl::OkStatus();
   }
 
-  absl::Status PlaceRun(const PlanStep& step) {
+  void PlaceRun(const PlanStep& step) {
     const Plan plan = RunPlan(step);
     const int last = kernels_ + static_cast<int>(plan.kernels.size()) - 1;
     for (ValueId value : step.run->inputs) Consume(value, last);
@@ -82,7 +77,6 @@ class Assembler {
     scratch_.push_back(AddItem(inside, kernels_, last));
     Produce(step.run->group.end, step.run->group.dtype);
     kernels_ = last + 1;
-    return absl::OkStatus();
   }
 
   static Plan RunPlan(const PlanStep& step) {

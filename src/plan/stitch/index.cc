@@ -6,17 +6,35 @@ namespace sinter {
 
 Index Index::Of(IndexVar var) {
   Index index;
-  index.terms_[var] = 1;
+  index.terms_.push_back({var, 1});
   return index;
 }
 
+int64_t Index::FactorOf(IndexVar var) const {
+  for (const auto& [v, factor] : terms_) {
+    if (v == var) return factor;
+  }
+  return 0;
+}
+
 Index Index::Plus(const Index& other) const {
-  Index sum = *this;
-  sum.offset_ += other.offset_;
-  for (const auto& [var, factor] : other.terms_) {
-    int64_t& total = sum.terms_[var];
-    total += factor;
-    if (total == 0) sum.terms_.erase(var);
+  if (other.terms_.empty()) {
+    Index sum = *this;
+    sum.offset_ += other.offset_;
+    return sum;
+  }
+  Index sum(offset_ + other.offset_);
+  auto mine = terms_.begin(), theirs = other.terms_.begin();
+  while (mine != terms_.end() || theirs != other.terms_.end()) {
+    if (theirs == other.terms_.end() || (mine != terms_.end() && mine->first < theirs->first)) {
+      sum.terms_.push_back(*mine++);
+    } else if (mine == terms_.end() || theirs->first < mine->first) {
+      sum.terms_.push_back(*theirs++);
+    } else {
+      const int64_t total = mine->second + theirs++->second;
+      if (total != 0) sum.terms_.push_back({mine->first, total});
+      ++mine;
+    }
   }
   return sum;
 }
@@ -24,8 +42,9 @@ Index Index::Plus(const Index& other) const {
 Index Index::Times(int64_t factor) const {
   Index product;
   if (factor == 0) return product;
-  product.offset_ = offset_ * factor;
-  for (const auto& [var, f] : terms_) product.terms_[var] = f * factor;
+  product = *this;
+  product.offset_ *= factor;
+  for (auto& term : product.terms_) term.second *= factor;
   return product;
 }
 
@@ -163,10 +182,7 @@ Index IndexSpace::Run(const BoxDims& box, size_t first, size_t last) {
 
 Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
   Index folded = index;
-  const auto factor_of = [&](size_t i) {
-    const auto term = index.terms().find(box.vars[i]);
-    return term == index.terms().end() ? int64_t{0} : term->second;
-  };
+  const auto factor_of = [&](size_t i) { return index.FactorOf(box.vars[i]); };
   std::vector<size_t> live;  // dims that count, outermost first
   for (size_t i = 0; i < box.vars.size(); ++i) {
     if (box.vars[i] >= 0) live.push_back(i);
@@ -190,8 +206,14 @@ Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
 }
 
 Index IndexSpace::Canonical(const Index& index) {
+  std::vector<int> boxes;  // that it has dims of
+  for (const auto& [v, factor] : index.terms()) {
+    if (vars_[v].kind == Var::kDim) boxes.push_back(vars_[v].box);
+  }
+  std::sort(boxes.begin(), boxes.end());
+  boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
   Index folded = index;
-  for (size_t i = 0; i < boxes_.size(); ++i) folded = FoldBox(boxes_[i], folded);
+  for (const int box : boxes) folded = FoldBox(boxes_[box], folded);
   return folded;
 }
 

@@ -7,7 +7,10 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
+
+#include "absl/container/inlined_vector.h"
 
 namespace sinter {
 
@@ -16,11 +19,15 @@ using IndexVar = int;
 // offset + sum of factor * variable. Terms are ordered by variable; no factor is 0.
 class Index {
  public:
+  // Nearly all have at most three terms: planning a large graph makes millions of indices.
+  using Terms = absl::InlinedVector<std::pair<IndexVar, int64_t>, 3>;
+
   Index() = default;
   explicit Index(int64_t offset) : offset_(offset) {}
   static Index Of(IndexVar var);
 
-  const std::map<IndexVar, int64_t>& terms() const { return terms_; }
+  const Terms& terms() const { return terms_; }
+  int64_t FactorOf(IndexVar var) const;  // 0 where it is no term
   int64_t offset() const { return offset_; }
   bool IsConstant() const { return terms_.empty(); }
   Index Plus(const Index& other) const;
@@ -32,7 +39,7 @@ class Index {
   }
 
  private:
-  std::map<IndexVar, int64_t> terms_;
+  Terms terms_;
   int64_t offset_ = 0;
 };
 

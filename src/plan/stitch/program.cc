@@ -58,22 +58,6 @@ const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
   return body.op(WalkedValue(body, root)).type.dims;
 }
 
-std::vector<bool> ExactOps(const Chain& body) {
-  std::vector<bool> exact(body.ops().size());
-  for (const ChainOutput& output : body.outputs()) {
-    if (body.op(output.value).type.dtype == DType::kF32) {
-      exact[static_cast<size_t>(output.value)] = true;
-    }
-  }
-  for (size_t id = body.ops().size(); id-- > 0;) {
-    if (!exact[id]) continue;
-    for (ValueId operand : body.op(static_cast<ValueId>(id)).operands) {
-      exact[static_cast<size_t>(operand)] = true;
-    }
-  }
-  return exact;
-}
-
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
                                                 const std::vector<ValueId>& handed) {
   SINTER_RETURN_IF_ERROR(CheckRows(body));

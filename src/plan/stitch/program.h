@@ -66,9 +66,6 @@ struct StitchProgram {
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
 
-// Ops that an f32 output is made of, by op: computed within a few units in the last place.
-std::vector<bool> ExactOps(const Chain& body);
-
 // `handed`: values that units hand over, ascending. FAILED_PRECONDITION naming the op that cannot
 // be computed so.
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,

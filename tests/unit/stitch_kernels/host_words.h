@@ -95,11 +95,14 @@ inline void ptx_cvt_rn_f16x2_f32(uint32_t& r, float high, float low) {
   r = sinter::F32ToF16(low) | static_cast<uint32_t>(sinter::F32ToF16(high)) << 16;
 }
 inline void ptx_cvt_f32_f16(float& r, uint16_t bits) { r = sinter::F16ToF32(bits); }
-inline void ptx_cvt_rn_satfinite_e4m3x2_f32(uint16_t& r, float, float low) {
-  r = sinter::F32ToE4M3(low);
+inline void ptx_cvt_rn_satfinite_e4m3x2_f32(uint16_t& r, float high, float low) {
+  r = static_cast<uint16_t>(sinter::F32ToE4M3(low) | sinter::F32ToE4M3(high) << 8);
 }
 inline void ptx_cvt_rn_f16x2_e4m3x2(uint32_t& r, uint16_t bits) {
-  r = sinter::F32ToF16(sinter::E4M3ToF32(static_cast<unsigned char>(bits)));
+  const auto half = [](int code) {
+    return sinter::F32ToF16(sinter::E4M3ToF32(static_cast<unsigned char>(code)));
+  };
+  r = half(bits & 0xff) | static_cast<uint32_t>(half(bits >> 8)) << 16;
 }
 inline void ptx_bar_sync(uint32_t id, uint32_t threads) {
   if (id > 15) stitch_host_words::simulator->Fail("no such barrier");
