@@ -15,10 +15,12 @@ namespace {
 // take this times its time.
 constexpr double kWorthTrying = 1.3;
 
-bool HasTaskList(const Plan& plan) {
+// Of a dataflow that planning by prediction leaves out.
+bool IsForTuning(const Plan& plan) {
   return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
+    const Schedule& s = kernel.spec.schedule;
     return kernel.spec.family == KernelFamily::kChain &&
-           kernel.spec.schedule.dataflow == Dataflow::kTaskList;
+           (s.dataflow == Dataflow::kTaskList || s.spatial_gate);
   });
 }
 
@@ -32,13 +34,13 @@ absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k
   core.counters.searched.fetch_add(1, std::memory_order_relaxed);
   SINTER_ASSIGN_OR_RETURN(FusionResult planned, core.hooks.plan(*request.chain, request.bucket,
                                                                 core.ports.model, options));
-  options.task_lists = true;
+  options.for_tuning = true;
   SINTER_ASSIGN_OR_RETURN(FusionResult more, core.hooks.plan(*request.chain, request.bucket,
                                                              core.ports.model, options));
-  if (HasTaskList(more.chosen)) planned.alternatives.push_back(std::move(more.chosen));
+  if (IsForTuning(more.chosen)) planned.alternatives.push_back(std::move(more.chosen));
   std::copy_if(std::make_move_iterator(more.alternatives.begin()),
                std::make_move_iterator(more.alternatives.end()),
-               std::back_inserter(planned.alternatives), HasTaskList);
+               std::back_inserter(planned.alternatives), IsForTuning);
   return planned;
 }
 

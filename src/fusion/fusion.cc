@@ -124,7 +124,7 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
   SearchOptions search;
   search.top_k = options.top_k;
   search.allow_cooperative = options.allow_cooperative;
-  search.task_lists = options.task_lists;
+  search.task_lists = search.spatial_gates = options.for_tuning;
   const absl::StatusOr<Rankings> rankings = Rankings::Make(*view, bucket, model, search);
   if (!rankings.ok()) return NoLegalPlan(rankings.status().message());
   std::vector<Plan> plans;

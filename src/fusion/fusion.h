@@ -16,7 +16,8 @@ namespace sinter {
 struct FusionOptions {
   bool deterministic = false;
   bool allow_cooperative = true;
-  bool task_lists = false;  // SearchOptions::task_lists
+  // Also task lists and spatial gates (SearchOptions), for whoever measures before choosing.
+  bool for_tuning = false;
   int top_k = 11;
 };
 

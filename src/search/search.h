@@ -16,10 +16,11 @@ struct SearchOptions {
   int top_k = 11;                 // kept schedules, best first
   bool allow_cooperative = true;  // false: only schedules without waiting across clusters
   bool cluster_ranges = false;    // also schedules in which clusters share M tiles: they never won
-  // Also task lists: they won by less than predictions err; tuning has them.
+  // Also task lists, and cluster exchanges with gate and up in ranks of their own: they win by less
+  // than predictions err; tuning has them.
   bool task_lists = false;
-  bool spatial_gates = true;  // also cluster exchanges with gate and up in ranks of their own
-  bool slabs = false;         // also cluster exchanges whose slab does not hold all of C
+  bool spatial_gates = false;
+  bool slabs = false;  // also cluster exchanges whose slab does not hold all of C
 };
 
 struct RankedSchedule {

@@ -133,7 +133,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   std::vector<Plan> plans;
   if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
-  if (options.task_lists && world.task_list_us > 0) {
+  if (options.for_tuning && world.task_list_us > 0) {
     plans.push_back(FusedByList(bucket, world.task_list_us));
   }
   double us = 20;
