@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/handles.h"
 #include "runtime/driver/scopes.h"
+#include "src/base/median.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -16,12 +17,6 @@ absl::Status CheckRange(absl::string_view what, DeviceBuffer buffer, uint64_t by
   if (bytes <= buffer.bytes) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat(what, " of ", bytes, " bytes exceeds the buffer's ", buffer.bytes));
-}
-
-double Median(std::vector<double> values) {
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + middle, values.end());
-  return values[middle];
 }
 
 class DriverMeasurer : public Measurer {

@@ -1,8 +1,9 @@
 #include "src/engine/time_in_turns.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <utility>
 
+#include "src/base/median.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -23,9 +24,7 @@ absl::StatusOr<std::vector<double>> TimeInTurns(
   std::vector<double> medians;
   for (std::vector<double>& all : times) {
     if (all.empty()) return std::vector<double>();
-    const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    medians.push_back(*middle);
+    medians.push_back(Median(std::move(all)));
   }
   return medians;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/median.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/workspace.h"
@@ -22,11 +23,6 @@ double ThreadCpuUs() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // Allocated, poisoned; null for 0 bytes.

@@ -19,6 +19,7 @@
 #include "runtime/driver/device.h"
 #include "runtime/driver/handles.h"
 #include "runtime/launch/loader.h"
+#include "src/base/median.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "tests/fakes/fake_compiler.h"
@@ -79,10 +80,6 @@ class Transitions {
 struct Times {
   std::vector<double> prepare_us, launch_us;  // of one, the mean of a round; a round each
 };
-double Median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
-}
 double Least(const std::vector<double>& of) { return *std::min_element(of.begin(), of.end()); }
 
 // Servers of no use, while it lives.
