@@ -35,16 +35,6 @@ struct Float16 {
 
 // Saturates to +-448; every NaN becomes 0x7f.
 struct FloatE4M3 {
-  static SINTER_DEVICE unsigned char pack(float x) {
-    u16 r;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x));
-    return static_cast<unsigned char>(r);
-  }
-  static SINTER_DEVICE float unpack(unsigned char bits) {
-    u32 r;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(static_cast<u16>(bits)));
-    return Float16::unpack(static_cast<u16>(r));  // exact
-  }
   // Pairs of codes: one conversion for both.
   static SINTER_DEVICE u16 pack(float low, float high) {
     u16 r;
@@ -56,6 +46,11 @@ struct FloatE4M3 {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(pair));
     return r;
   }
+  static SINTER_DEVICE unsigned char pack(float x) {
+    return static_cast<unsigned char>(pack(x, 0.0f));
+  }
+  // Exact: f16 holds all of them.
+  static SINTER_DEVICE float unpack(unsigned char bits) { return Float16::low(halves(bits)); }
 };
 
 }  // namespace sinter
