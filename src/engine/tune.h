@@ -48,7 +48,7 @@ class Tuner {
   absl::Status TrySwaps(Session& session, Plan plan, size_t kernel);
   static int BestOfCut(const Session& session, const Plan& cut);
   absl::Status MeasureOne(Session& session, Trial& trial);
-  absl::Status TimeShortList(Session& session);
+  void TimeShortList(Session& session);
   static double DecisiveUs(const Session& session, const Trial& trial);
   absl::StatusOr<double> Time(Session& session, const Trial& trial, int replays);
   Trial* Decide(Session& session);

@@ -1,6 +1,8 @@
 // Tuner: which plans are measured, and how.
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/kernel_swaps.h"
@@ -60,15 +62,11 @@ absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
 
 // Index of the fastest trial of that cut; -1 when none has a time.
 int Tuner::BestOfCut(const Session& session, const Plan& cut) {
-  int best = -1;
-  for (size_t i = 0; i < session.trials.size(); ++i) {
-    const Trial& trial = session.trials[i];
-    if (trial.measured_us <= 0 || !SameCut(trial.plan, cut)) continue;
-    if (best < 0 || trial.measured_us < session.trials[static_cast<size_t>(best)].measured_us) {
-      best = static_cast<int>(i);
-    }
+  std::vector<double> times;
+  for (const Trial& trial : session.trials) {
+    times.push_back(SameCut(trial.plan, cut) ? trial.measured_us : 0);
   }
-  return best;
+  return ChooseMeasured(times, 0);
 }
 
 // Of each cut whose best plan is near the fastest: each kernel in turn takes the fastest of its
@@ -118,12 +116,13 @@ absl::Status Tuner::Measure(Session& session) {
                                                            *session.chain, *session.verifier));
   SINTER_RETURN_IF_ERROR(MeasureFrom(session, 0));
   SINTER_RETURN_IF_ERROR(TryKernels(session));
-  return TimeShortList(session);
+  TimeShortList(session);
+  return absl::OkStatus();
 }
 
-// The fastest, and the predicted choice, in turns. Without a whole round in time the first times
-// decide.
-absl::Status Tuner::TimeShortList(Session& session) {
+// The fastest, and the predicted choice, in turns. Without a whole round, in time and without an
+// error, the first times decide.
+void Tuner::TimeShortList(Session& session) {
   std::vector<Trial*> list;
   for (Trial& trial : session.trials) {
     if (trial.measured_us > 0) list.push_back(&trial);
@@ -134,18 +133,20 @@ absl::Status Tuner::TimeShortList(Session& session) {
   Trial& predicted = session.trials.front();
   const bool listed = std::find(list.begin(), list.end(), &predicted) != list.end();
   if (predicted.measured_us > 0 && !listed) list.push_back(&predicted);
-  SINTER_ASSIGN_OR_RETURN(const std::vector<double> times,
-                          TimeInTurns(
-                              static_cast<int>(list.size()), kRounds,
-                              [&](int i) {
-                                const Trial& trial = *list[static_cast<size_t>(i)];
-                                const double replays = kTurnUs / (trial.measured_us * kCalls);
-                                return Time(session, trial,
-                                            std::clamp(static_cast<int>(replays), 3, kReplays));
-                              },
-                              [&] { return session.control.Check("measuring").ok(); }));
-  for (size_t i = 0; i < times.size(); ++i) list[i]->in_turns_us = times[i];
-  return absl::OkStatus();
+  const auto time = [&](int i) {
+    const Trial& trial = *list[static_cast<size_t>(i)];
+    const double replays = kTurnUs / (trial.measured_us * kCalls);
+    return Time(session, trial, std::clamp(static_cast<int>(replays), 3, kReplays));
+  };
+  const absl::StatusOr<std::vector<double>> times =
+      TimeInTurns(static_cast<int>(list.size()), kRounds, time,
+                  [&] { return session.control.Check("measuring").ok(); });
+  if (!times.ok()) {
+    core_->log.Log(LogLevel::kWarn,
+                   absl::StrCat("tuning decides by first times: ", times.status().message()));
+    return;
+  }
+  for (size_t i = 0; i < times->size(); ++i) list[i]->in_turns_us = (*times)[i];
 }
 
 }  // namespace sinter
