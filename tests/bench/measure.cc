@@ -89,6 +89,8 @@ class CaseRun {
     }
     MeasureHost();
     SINTER_RETURN_IF_ERROR(CheckOtherSeeds());
+    const absl::Status lt = TimeTheRestOfCublasLt();
+    if (!lt.ok()) Note(lt_run_.name, lt.message());
     return absl::OkStatus();
   }
 
@@ -137,22 +139,38 @@ class CaseRun {
   }
 
   absl::Status TimeColdInTurns() {
-    const int plans = static_cast<int>(contestants_.size());
-    const auto time = [&](int i) {
-      Contestant& one = i < plans ? contestants_[static_cast<size_t>(i)] : lt_run_;
+    std::vector<Contestant*> all;
+    for (Contestant& one : contestants_) all.push_back(&one);
+    if (lt_run_.run.sets > 0) all.push_back(&lt_run_);
+    // One that fails has no time and costs the others none.
+    std::vector<absl::Status> failures(all.size());
+    const auto time = [&](int i) -> absl::StatusOr<double> {
+      Contestant& one = *all[static_cast<size_t>(i)];
+      absl::Status& failure = failures[static_cast<size_t>(i)];
+      if (!failure.ok()) return 0.0;
       Step(absl::StrCat(one.name, " cold"));
       TimingOptions timing = Timing(one.run, true, false);
       timing.replays = (timing.replays + kRounds - 1) / kRounds;
-      return i < plans ? Time(one, timing) : TimeInGraph(measurer_, one.run, timing);
+      const absl::StatusOr<double> us =
+          &one == &lt_run_ ? TimeInGraph(measurer_, one.run, timing) : Time(one, timing);
+      failure = us.status();
+      return us.ok() ? *us : 0.0;
     };
-    const int all = plans + (lt_run_.run.sets > 0 ? 1 : 0);
-    SINTER_ASSIGN_OR_RETURN(const std::vector<double> times, TimeInTurns(all, kRounds, time));
-    for (int i = 0; i < plans; ++i) {
-      contestants_[static_cast<size_t>(i)].cold_us = times[static_cast<size_t>(i)];
+    SINTER_ASSIGN_OR_RETURN(const std::vector<double> times,
+                            TimeInTurns(static_cast<int>(all.size()), kRounds, time));
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (failures[i].ok()) all[i]->cold_us = times[i];
+      if (failures[i].ok()) continue;
+      if (all[i] == &lt_run_) Note(lt_run_.name, failures[i].message());
+      if (all[i] != &lt_run_) Fail(all[i]->name, failures[i]);
     }
-    if (all == plans) return absl::OkStatus();
-    row_.cublaslt_cold_us = times.back();
-    row_.cublaslt_mj_per_call = Energy("cublaslt", lt_run_.run, times.back());
+    return absl::OkStatus();
+  }
+
+  absl::Status TimeTheRestOfCublasLt() {
+    row_.cublaslt_cold_us = lt_run_.cold_us;
+    if (!lt_run_.cold_us.has_value()) return absl::OkStatus();
+    row_.cublaslt_mj_per_call = Energy(lt_run_.name, lt_run_.run, *lt_run_.cold_us);
     if (options_.only_cold) return absl::OkStatus();
     SINTER_ASSIGN_OR_RETURN(row_.cublaslt_hot_us,
                             TimeInGraph(measurer_, lt_run_.run, Timing(lt_run_.run, false, false)));
