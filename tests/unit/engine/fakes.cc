@@ -431,6 +431,7 @@ class FakeMeasurer : public Measurer {
       std::lock_guard<std::mutex> lock(world_->mutex);
       before = world_->launches.size();
     }
+    if (world_->timings >= world_->most_timings) return absl::InternalError("not timed, on order");
     SINTER_RETURN_IF_ERROR(enqueue(nullptr, 0));
     ++world_->timings;
     world_->calls = calls;

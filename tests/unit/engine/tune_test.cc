@@ -129,6 +129,19 @@ TEST(TuneTest, ADeadlineThatLeavesTheFirstPlanDecidesByIt) {
   EXPECT_THAT(result.report, HasSubstr("the predicted choice stands"));
 }
 
+TEST(TuneTest, FirstTimesDecideWhenTimingInTurnsFails) {
+  FakeWorld world;
+  world.times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}};
+  world.most_timings = 5;  // three plans, and part of the first round
+  const auto engine = world.MakeEngine();
+  const auto result = engine->Tune(world.chain, 16, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_NE(result->entry, nullptr);
+  EXPECT_EQ(result->entry->measured_us, 3);
+  EXPECT_EQ(result->entry->untuned_us, 12);
+  EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("first times: not timed, on order")));
+}
+
 TEST(TuneTest, TheFastestIsTakenOnlyBeyondTheMargin) {
   struct Row {
     double grid, cluster, margin;
