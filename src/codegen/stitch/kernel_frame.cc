@@ -96,21 +96,33 @@ std::string UnitsText(const StitchSpec& spec, const StitchProgram& program,
 
 namespace {
 
-// Units one after another.
+// Units beyond the last are the last one again, and not live.
+constexpr char kLiveUnit[] =
+    "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n";
+
+// Of a block's groups, the thread's: behind the block's first unit.
+std::string OwnGroup(const StitchSchedule& s) {
+  if (s.UnitsPerBlock() == 1) return "";
+  return absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads);
+}
+
+// Whether each of a block's groups has a unit in every round, however many rows there are.
+bool GroupsAreFull(const StitchProgram& program, const StitchSchedule& s, const FrameNames& names) {
+  const int units = s.UnitsPerBlock();
+  return units == 1 || (names.KnowCounts() && program.units % units == 0);
+}
+
+// Units one after another; `full`: GroupsAreFull.
 std::string AroundEach(const StitchSchedule& s, const std::string& first, const std::string& step,
-                       bool counted, const std::string& inside) {
+                       bool counted, bool full, const std::string& inside) {
   const std::string loop =
       absl::Substitute("$2  for (long long base = $0; base < units; base += $1$3) {\n", first, step,
                        counted ? "  int round = 0;\n" : "", counted ? ", ++round" : "");
-  if (s.UnitsPerBlock() == 1) {
-    return absl::StrCat(loop, "    constexpr bool live = true;\n    const long long u = base;\n",
-                        inside, "  }\n");
-  }
-  return absl::Substitute(
-      "$0    const long long mine = base + static_cast<int>(threadIdx.x) / $1;\n"
-      "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n"
-      "$2  }\n",
-      loop, s.unit_threads, inside);
+  const std::string mine = absl::StrCat("base", OwnGroup(s));
+  const std::string live =
+      full ? absl::StrCat("    constexpr bool live = true;\n    const long long u = ", mine, ";\n")
+           : absl::StrCat("    const long long mine = ", mine, ";\n", kLiveUnit);
+  return absl::StrCat(loop, live, inside, "  }\n");
 }
 
 // In batches, the last of them filled with units that are not live: a loop that ends amid a batch
@@ -118,9 +130,6 @@ std::string AroundEach(const StitchSchedule& s, const std::string& first, const 
 std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
                           const std::string& step, const Rounds& rounds, const BatchReads& batch,
                           const std::string& inside) {
-  const std::string own = s.UnitsPerBlock() > 1
-                              ? absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads)
-                              : "";
   std::string round;
   if (rounds.counted && rounds.most == 0) round = "    const int round = turn + q;\n";
   if (rounds.counted && rounds.most > 0) {
@@ -130,9 +139,8 @@ std::string AroundBatches(const StitchSchedule& s, int at_once, const std::strin
   const auto each = [&](const std::string& text) {
     return absl::Substitute(
         "  #pragma unroll\n  for (int q = 0; q < $0; ++q) {\n"
-        "    const long long mine = base + q * ($1)$2;\n    const bool live = mine < units;\n"
-        "    const long long u = live ? mine : units - 1;\n$3$4$5  }\n",
-        at_once, step, own, round, batch.names, text);
+        "    const long long mine = base + q * ($1)$2;\n$3$4$5$6  }\n",
+        at_once, step, OwnGroup(s), kLiveUnit, round, batch.names, text);
   };
   return absl::Substitute(
       "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6$7  }\n",
@@ -143,9 +151,9 @@ std::string AroundBatches(const StitchSchedule& s, int at_once, const std::strin
 
 }  // namespace
 
-std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
-                        const BatchReads& batch, const FrameNames& names,
-                        const std::string& inside) {
+std::string AroundUnits(const StitchSpec& spec, const StitchProgram& program,
+                        const StitchPhase& phase, const Rounds& rounds, const BatchReads& batch,
+                        const FrameNames& names, const std::string& inside) {
   const StitchSchedule& s = spec.schedule;
   const int at_once = UnitsAtOnce(spec.body, s, phase);
   const std::string first = s.cluster > 1
@@ -154,7 +162,9 @@ std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const 
   const std::string step = s.cluster > 1
                                ? absl::StrCat(names.blocks, " / ", s.cluster)
                                : absl::StrCat(names.blocks, " * ", s.UnitsPerBlock(), "ll");
-  if (at_once == 1) return AroundEach(s, first, step, rounds.counted, inside);
+  if (at_once == 1) {
+    return AroundEach(s, first, step, rounds.counted, GroupsAreFull(program, s, names), inside);
+  }
   return AroundBatches(s, at_once, first, step, rounds, batch, inside);
 }
 

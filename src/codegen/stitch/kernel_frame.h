@@ -16,6 +16,7 @@ struct FrameNames {
   std::string block = "blockIdx.x", blocks = "gridDim.x";
   std::vector<int64_t>* sizes = nullptr;  // packed: what the text calls size0, size1, ..
 
+  bool KnowCounts() const { return sizes == nullptr; }
   // A number of units or elements in the text.
   std::string Count(int64_t count, bool times_m) const;
 };
@@ -45,9 +46,9 @@ struct BatchReads {
 
 // The loop over a block's units, with `u` and `live`, around `inside`. Without row reductions
 // nothing waits inside a unit, so the reads of several are under way together (UnitsAtOnce).
-std::string AroundUnits(const StitchSpec& spec, const StitchPhase& phase, const Rounds& rounds,
-                        const BatchReads& batch, const FrameNames& names,
-                        const std::string& inside);
+std::string AroundUnits(const StitchSpec& spec, const StitchProgram& program,
+                        const StitchPhase& phase, const Rounds& rounds, const BatchReads& batch,
+                        const FrameNames& names, const std::string& inside);
 
 }  // namespace sinter
 

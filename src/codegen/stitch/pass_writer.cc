@@ -53,7 +53,22 @@ std::string Sharer(const char* thread, int split) {
   return split == 1 ? thread : absl::StrCat(thread, " / ", split);
 }
 
+// Of one turn of those who share a pass: a block, or the threads of a unit.
+int64_t TurnElements(const PassShape& shape, const StitchSchedule& s) {
+  const int64_t threads = shape.flat ? s.block_threads : int64_t{s.unit_threads} * s.cluster;
+  return threads / shape.split * shape.width;
+}
+
+std::string Guard(const PassShape& shape, const StitchSchedule& s) {
+  if (IsWhole(shape, s)) return "";
+  return shape.flat ? "if (n < count) " : absl::StrCat("if (i < ", shape.elements, ") ");
+}
+
 }  // namespace
+
+bool IsWhole(const PassShape& shape, const StitchSchedule& s) {
+  return shape.known && shape.elements % (shape.turns * TurnElements(shape, s)) == 0;
+}
 
 std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
                            const std::string& inside) {
@@ -64,13 +79,11 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
     return absl::Substitute(
         "$0    for (int j = 0; j < $1; ++j) {\n"
         "      const long long n = base + (j * $2 + $5) * $3;\n"
-        "      if (n < count) {\n$4      }\n    }\n",
+        "      $6{\n$4      }\n    }\n",
         unroll, shape.turns, s.block_threads / shape.split, shape.width, inside,
-        Sharer("static_cast<int>(threadIdx.x)", shape.split));
+        Sharer("static_cast<int>(threadIdx.x)", shape.split), Guard(shape, s));
   }
   const int sharers = s.unit_threads / shape.split;
-  const int64_t turn = int64_t{sharers} * s.cluster * shape.width;
-  const bool whole = shape.turns * turn == shape.elements;
   const std::string place =
       s.cluster > 1 ? absl::StrCat("((j * ", s.cluster, " + rank) * ", sharers, " + ",
                                    Sharer("t", shape.split), ")")
@@ -78,8 +91,7 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
   return absl::Substitute(
       "$0    for (int j = 0; j < $1; ++j) {\n      const int i = $2 * $3;\n      $4{\n$5      }\n"
       "    }\n",
-      unroll, shape.turns, place, shape.width,
-      whole ? "" : absl::StrCat("if (i < ", shape.elements, ") "), inside);
+      unroll, shape.turns, place, shape.width, Guard(shape, s), inside);
 }
 
 absl::StatusOr<Position> PassWriter::PositionOf(const StitchRoot& root, const PassShape& shape,

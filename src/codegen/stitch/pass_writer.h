@@ -19,6 +19,8 @@ struct PassShape {
   bool flat = false;
   int64_t elements = 1;  // of a unit; flat: of everything, not counting M
   bool symbolic = false;
+  bool known = true;          // the text knows how many there are; parts of a packed kernel share
+                              // theirs, each with its own number
   int width = 1;              // elements of a vector
   int split = 1;              // neighbouring lanes that take a vector together
   int64_t turns = 1;          // vectors of a thread; flat: before it moves on by the whole grid
@@ -27,7 +29,11 @@ struct PassShape {
 PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
                   bool flat);
 
-// "for (int j ..) { const int i = ..; if (i < n) {", and what closes it, around `inside`.
+// Whether every thread has an element in each of its turns, however many rows there are.
+bool IsWhole(const PassShape& shape, const StitchSchedule& schedule);
+
+// "for (int j ..) { const int i = ..; if (i < n) {", and what closes it, around `inside`. A pass
+// that is whole has no condition: a compiler moves no read over one, and waits for those inside.
 std::string AroundElements(const PassShape& shape, const StitchSchedule& schedule,
                            const std::string& inside);
 

@@ -101,13 +101,14 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
   emitter_.Append(hands_.Declarations(number));
-  emitter_.Append(
-      AroundUnits(spec_, phase, {holds.Counts(number), holds.MostRounds()}, batch, names_, inside));
+  emitter_.Append(AroundUnits(spec_, program_, phase, {holds.Counts(number), holds.MostRounds()},
+                              batch, names_, inside));
   return absl::OkStatus();
 }
 
 absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
-  const PassShape shape = ShapeOf(spec_.body, spec_.schedule, loop, true);
+  PassShape shape = ShapeOf(spec_.body, spec_.schedule, loop, true);
+  shape.known = names_.KnowCounts();
   const IndexVar element = loops_.Of(shape, emitter_.space());
   Kept kept;
   if (used != nullptr) kept = keep_.Choose(ReadBy(*used, passes_), true, false);

@@ -12,7 +12,9 @@
 #include "gtest/gtest.h"
 #include "src/codegen/codegen.h"
 #include "src/plan/stitch/sizes.h"
+#include "src/search/packed_search.h"
 #include "src/search/stitch_search.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/plan/stitch/bodies.h"
 
@@ -105,6 +107,56 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
     const std::string source = Generate(SpecOf(body, one.schedule), H200())->request.source;
     EXPECT_EQ(Count(source, "(in0"), 1u) << one.schedule.ToString() << "\n" << source;
   }
+}
+
+// A compiler moves no read over a condition, and copies what it brought before it leaves it.
+TEST(StitchSource, NobodyAsksForAnElementThatIsAlwaysThere) {
+  const auto guards = [](int64_t elements) {
+    testing::Body body;
+    const Chain chain = body.Finish({body.Exp(body.In({elements}))});
+    std::vector<size_t> counts;
+    for (const RankedStitch& one : All(chain, 1)) {
+      const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
+      counts.push_back(Count(source, "if (n < count)"));
+    }
+    EXPECT_GT(counts.size(), 10u);
+    return counts;
+  };
+  for (size_t count : guards(1 << 15)) EXPECT_EQ(count, 0u);
+  for (size_t count : guards((1 << 15) + 8)) EXPECT_EQ(count, 2u) << "to read, to store";
+}
+
+TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
+  size_t grouped = 0;
+  for (const int64_t rows : {1024, 1023}) {
+    testing::Body body;
+    const ValueId x = body.In({rows, 128});
+    const Chain chain = body.Finish({body.Sub(body.Reduce(x, {1}), x)});
+    for (const RankedStitch& one : All(chain, 1)) {
+      if (one.schedule.owner < 0) continue;
+      const int groups = one.schedule.UnitsPerBlock();
+      const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
+      EXPECT_EQ(Count(source, "live = mine < units"), rows % groups == 0 ? 0u : 1u)
+          << rows << " rows " << one.schedule.ToString();
+      grouped += groups > 1;
+    }
+  }
+  EXPECT_GT(grouped, 0u);
+}
+
+// Their text is that of parts whose numbers of elements divide otherwise.
+TEST(StitchSource, PackedPartsAskForEachElement) {
+  const Chain body = testing::IndependentUpdates({1 << 15, 1 << 16});
+  PackedSearch search(1, H200());
+  const std::vector<RankedStitch> packings = search.Of(body);
+  ASSERT_FALSE(packings.empty());
+  auto stitch = std::make_shared<StitchSpec>(*SpecOf(body, packings.front().schedule).stitch);
+  stitch->parts = packings.front().parts;
+  KernelSpec spec = SpecOf(body, packings.front().schedule);
+  spec.stitch = std::move(stitch);
+  const auto kernel = Generate(spec, H200());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(Count(kernel->request.source, "if (n < count)"), 2u);
 }
 
 // Column sums that nothing else reads are stored by who joins them: nobody waits for that.
