@@ -59,14 +59,10 @@ const std::vector<RankedStitch>& PackedSearch::RankingOf(const Chain& body) {
   const absl::StatusOr<std::vector<RankedStitch>> ranked =
       SearchStitch(body, bucket_, model_, options);
   if (!ranked.ok()) return at->second;
-  std::map<int, bool> packs;  // by owner: whether its best schedule does
   std::set<std::string> known;
   for (const RankedStitch& one : *ranked) {
     if (!known.insert(WithGrid(one.schedule, 1).Canonical()).second) continue;
-    const bool fits = CheckPart(body, one.schedule).ok();
-    if (packs.try_emplace(one.schedule.owner, fits).first->second && fits) {
-      at->second.push_back(one);
-    }
+    if (CheckPart(body, one.schedule).ok()) at->second.push_back(one);
   }
   return at->second;
 }

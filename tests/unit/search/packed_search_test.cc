@@ -53,6 +53,23 @@ TEST(PackedSearch, RowsOfOtherLengthsShareALaunch) {
   }
 }
 
+// Alone they would be a cluster's, which no part is; the next best of its owner is.
+TEST(PackedSearch, RowsThatClustersTakeBestArePackedAsBlocks) {
+  const Chain body = testing::IndependentRows({{8, 32768}, {4, 65536}}, 0);
+  PackedSearch search(1, H200());
+  const std::vector<RankedStitch> packings = search.Of(body);
+  ASSERT_FALSE(packings.empty());
+  for (const StitchPart& part : packings.front().parts) {
+    const absl::StatusOr<PartBody> own = ExtractPart(body, part.outputs);
+    ASSERT_TRUE(own.ok()) << own.status();
+    const auto alone = SearchStitch(own->body, 1, H200(), {});
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    EXPECT_GT(alone->front().schedule.cluster, 1);
+    EXPECT_EQ(alone->front().schedule.owner, part.schedule.owner);
+    EXPECT_EQ(part.schedule.cluster, 1);
+  }
+}
+
 TEST(PackedSearch, PartsThatDifferInExtentsTakeOneSchedule) {
   const Chain body = testing::IndependentUpdates({100000, 77, 4096, 33333, 500});
   PackedSearch search(1, H200());
