@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/plan/stitch/along.h"
 #include "src/plan/stitch/bank_cycles.h"
 #include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/hand_over.h"
@@ -57,7 +58,13 @@ class Counter {
       if (touch.taken) {
         issue = CountAccess(phase, key.first, touch.place, touch.trips, width, walk);
       } else {
-        const OpCost cost = CostOf(key.first, touch, width);
+        OpCost cost = CostOf(key.first, touch);
+        const Op& op = body_.op(key.first);
+        if (op.kind == OpKind::kInput) {
+          const Index address = AddressOf(key.second, op.strides, walk.space);
+          const int accesses = AccessesOfVector(walk.space, address, walk.element, width);
+          cost.issue += kAccessCost * accesses / width;
+        }
         issue = cost.issue * touch.trips;
         work_.special += cost.special * touch.trips;
         if (touch.in_loop) work_.serial_issue += cost.special * touch.trips / vectors;
@@ -72,13 +79,11 @@ class Counter {
     computed_.insert(computed.begin(), computed.end());
   }
 
-  OpCost CostOf(ValueId id, const PassTouch& touch, int width) const {
+  OpCost CostOf(ValueId id, const PassTouch& touch) const {
     const Op& op = body_.op(id);
     const bool input = op.kind == OpKind::kInput;
     if (!input && schedule_.keep_values && !touch.in_loop && computed_.count(id) > 0) return {};
-    OpCost cost = CostOfOp(op, exact_[static_cast<size_t>(id)]);
-    if (input) cost.issue += kAccessCost / width;
-    return cost;
+    return CostOfOp(op, exact_[static_cast<size_t>(id)]);
   }
 
   void CountLeaving(size_t phase, ValueId id, int width, PassWalk& walk) {

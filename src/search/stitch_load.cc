@@ -120,7 +120,10 @@ class Counter {
       load_.repeats |= again && own.special > 0;
       if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
       const double times = std::max(1.0, own_times.times[static_cast<size_t>(id)]);
-      cost += times * (own.issue + (op.kind == OpKind::kInput ? kAccessCost / vector : 0));
+      cost += times * own.issue;
+      if (op.kind == OpKind::kInput) {
+        cost += kAccessCost * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
+      }
       special += times * own.special;
       if (op.kind == OpKind::kInput) CountRead(id, units);
       for (ValueId operand : op.operands) CountColumn(operand, units);

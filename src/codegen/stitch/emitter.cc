@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/along.h"
 #include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/hand_over.h"
 #include "src/plan/stitch/segment.h"
@@ -81,9 +82,7 @@ Position StitchEmitter::Canonical(const Position& at) {
 }
 
 Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& strides) {
-  Index address;
-  for (size_t i = 0; i < at.size(); ++i) address = address.Plus(at[i].Times(strides[i].value));
-  return space_.Canonical(address);
+  return AddressOf(at, strides, space_);
 }
 
 const Emitted* StitchEmitter::Find(const ElementKey& key) const {

@@ -6,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/codegen/stitch/index_text.h"
 #include "src/codegen/stitch/op_text.h"
+#include "src/plan/stitch/along.h"
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "src/plan/stitch/along.h"
 #include "src/plan/stitch/pull.h"
 #include "src/plan/stitch/segment.h"
 
@@ -14,10 +15,10 @@ constexpr int kUnitDepth = 1, kElementDepth = 2;
 
 class Counter {
  public:
-  Counter(const Chain& body, const StitchProgram& program, bool units)
+  Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop, bool units)
       : body_(body), program_(program), units_(units) {
     unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth);
-    element_ = space_.AddLoop("i", 0, kElementDepth);
+    element_ = space_.AddLoop("i", loop.symbolic ? 0 : loop.elements, kElementDepth);
     turns_.assign(kElementDepth + 1, 1);
     result_.times.resize(body.ops().size());
   }
@@ -63,8 +64,18 @@ class Counter {
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return VisitJoined(id, op, at);
     result_.times[static_cast<size_t>(id)] += TurnsAt(at);
+    if (op.kind == OpKind::kInput) Read(id, op, at);
     for (size_t i = 0; i < op.operands.size(); ++i) {
       Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
+    }
+  }
+
+  void Read(ValueId id, const Op& op, const Position& at) {
+    const Index address = AddressOf(at, op.strides, space_);
+    int vector = 1;
+    for (double& accesses : result_.accesses[id]) {
+      accesses += TurnsAt(at) * AccessesOfVector(space_, address, element_, vector) / vector;
+      vector *= 2;
     }
   }
 
@@ -106,9 +117,17 @@ class Counter {
 
 }  // namespace
 
+double Evaluations::AccessesOf(ValueId input, int vector) const {
+  const auto found = accesses.find(input);
+  if (found == accesses.end()) return 0;
+  size_t place = 0;
+  while (vector >> (place + 1) > 0 && place + 1 < found->second.size()) ++place;
+  return found->second[place];
+}
+
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
                           bool units) {
-  Counter counter(body, program, units);
+  Counter counter(body, program, loop, units);
   for (const StitchRoot& root : loop.roots) {
     // A reduction that is stored is there already.
     const ReduceUse use = program.uses[static_cast<size_t>(root.value)];

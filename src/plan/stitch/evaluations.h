@@ -3,6 +3,8 @@
 #ifndef SINTER_SRC_PLAN_STITCH_EVALUATIONS_H_
 #define SINTER_SRC_PLAN_STITCH_EVALUATIONS_H_
 
+#include <array>
+#include <map>
 #include <vector>
 
 #include "src/chain/chain.h"
@@ -13,6 +15,11 @@ namespace sinter {
 struct Evaluations {
   std::vector<double> times;  // by op; of a reduction or product: elements that it takes in
   double steps = 0;           // of all reductions that a thread does alone, one after another
+  // By input, accesses of memory for one element: in vectors of 1, 2, 4 and 8.
+  std::map<ValueId, std::array<double, 4>> accesses;
+
+  // 0 where the input is not read.
+  double AccessesOf(ValueId input, int vector) const;
 };
 
 // What several ops read at one place is computed once. `units`: the loop is over units' elements.

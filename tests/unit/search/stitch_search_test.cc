@@ -262,6 +262,20 @@ TEST(StitchLoad, CountsEachTensorOnce) {
   }
 }
 
+TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
+  testing::Body body;
+  const ValueId x = body.In({600, 64, 4});
+  const Chain chain = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
+  const StitchProgram program = *MakeStitchProgram(chain, -1);
+  const auto instructions = [&](int vector) {
+    StitchSchedule s;
+    s.vector = vector;
+    return LoadOf(chain, program, s, 1).instructions;
+  };
+  EXPECT_LT(instructions(4), instructions(2));
+  EXPECT_GT(instructions(8), 1.2 * instructions(4));
+}
+
 TEST(StitchLoad, GrowsWithTheRows) {
   const Chain body = FromText("layernorm rows=M cols=512");
   const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);

@@ -49,6 +49,29 @@ TEST(Evaluations, WhatDoesNotMoveWithALoopIsComputedBeforeIt) {
   EXPECT_EQ(e.times[static_cast<size_t>(chain.input(0))], 7 + 7) << "in both loops";
 }
 
+TEST(Evaluations, AVectorOverTwoRowsTakesAnAccessEachElement) {
+  Body body;
+  const ValueId x = body.In({6, 16, 4});
+  const Chain rows = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
+  const Evaluations e = Alone(rows);
+  EXPECT_EQ(e.AccessesOf(rows.input(0), 2), 0.5);
+  EXPECT_EQ(e.AccessesOf(rows.input(0), 4), 0.25);
+  EXPECT_EQ(e.AccessesOf(rows.input(0), 8), 1) << "rows of 4 lie 64 apart";
+}
+
+TEST(Evaluations, WhatAVectorReadsTwiceIsOneAccess) {
+  Body body;
+  const ValueId y = body.In({16, 8});
+  const Chain chain = body.Finish({body.Sub(body.In({16, 1}), y)});
+  const Evaluations e = Alone(chain);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(e.AccessesOf(chain.input(i), 8), 0.125);
+  Body twos;
+  const Chain pairs = twos.Finish({twos.Sub(twos.In({16, 1}), twos.In({16, 2}))});
+  const ValueId narrow =
+      pairs.input_op(0).type.dims[1].value == 1 ? pairs.input(0) : pairs.input(1);
+  EXPECT_EQ(Alone(pairs).AccessesOf(narrow, 8), 0.5) << "four of eight differ";
+}
+
 TEST(Evaluations, RowsOfTheUnitAreThere) {
   const Chain chain = testing::FromText("softmax rows=16 cols=64");
   const ValueId owner = testing::FirstReduction(chain, 1);
