@@ -112,7 +112,7 @@ class NvrtcCompiler : public Compiler {
           kernel.log);
     }
     kernel.registers = facts.registers;
-    kernel.spill_bytes = 0;
+    kernel.spill_bytes = facts.spill_store_bytes + facts.spill_load_bytes;
     return kernel;
   }
 

@@ -87,6 +87,14 @@ TEST_F(RealNvrtc, RefusesAKernelThatSpills) {
   EXPECT_THAT(kernel.status().ToString(), HasSubstr("registers spill"));
 }
 
+TEST_F(RealNvrtc, SaysHowMuchOfAnAllowedSpillThereIs) {
+  CompileRequest request = Request(kSpilling);
+  request.most_spill_bytes = 1 << 20;
+  const auto kernel = compiler->Compile(request);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_GT(kernel->spill_bytes, 0);
+}
+
 TEST_F(RealNvrtc, RefusesAKernelWithAPerformanceRemark) {
   const auto kernel = compiler->Compile(Request(kRemark));
   EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
