@@ -74,7 +74,7 @@ std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program)
   std::string text;
   if (s.cluster > 1) {
     absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
-                    "  cluster_arrive_relaxed();\n  cluster_wait();\n");
+                    "  cluster_arrive_relaxed();\n");
   }
   absl::StrAppend(&text, "  wait_for_predecessors();\n  launch_dependents();\n");
   return text + UnitsText(spec, program, {});

@@ -54,9 +54,13 @@ struct UnitGroup {
 
   u32* scratch;
   int turn = 0;
+  bool peers_run = kCluster == 1;  // so that their shared memory may be written
 
+  // In a cluster every thread has arrived at its barrier (relaxed): the first reduction, or the
+  // end, waits for the peers to run, and whatever is read before that is under way meanwhile.
   SINTER_DEVICE explicit UnitGroup(u32* shared)
       : scratch(shared + threadIdx.x / kThreads * (2 * kSlots * kWords)) {}
+  SINTER_DEVICE ~UnitGroup() { await_peers(); }
 
   static SINTER_DEVICE void meet() {
     if constexpr (kGroups == 1)
@@ -86,6 +90,11 @@ struct UnitGroup {
   }
 
  private:
+  SINTER_DEVICE void await_peers() {
+    if (!peers_run) cluster_wait();
+    peers_run = true;
+  }
+
   template <class Part>
   static SINTER_DEVICE void within_warp(Part part) {
 #pragma unroll
@@ -139,7 +148,8 @@ struct UnitGroup {
 
   // Thread b tells block b; the cluster's barrier publishes it.
   template <class... Parts>
-  static SINTER_DEVICE void across_blocks(u32* slots, Parts... parts) {
+  SINTER_DEVICE void across_blocks(u32* slots, Parts... parts) {
+    await_peers();
     int slot = 0;
     (push(parts, slots + slot++ * kWords + kWarpWords), ...);
     cluster_arrive();

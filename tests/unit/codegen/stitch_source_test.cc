@@ -96,6 +96,8 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
       EXPECT_NE(source.find(kStitchEntry), std::string::npos);
       EXPECT_LT(source.find("wait_for_predecessors();"), source.find("launch_dependents();"))
           << "else three kernels are under way, of which the third reads what the first has cached";
+      EXPECT_EQ(Count(source, "cluster_arrive_relaxed();"), s.cluster > 1 ? 1u : 0u);
+      EXPECT_EQ(Count(source, "cluster_wait();"), 0u) << "the first reduction waits, not the reads";
     }
   }
 }
