@@ -21,6 +21,10 @@ struct SearchOptions {
   bool task_lists = false;
   bool spatial_gates = false;
   bool slabs = false;  // also cluster exchanges whose slab does not hold all of C
+  // Of stitched kernels, for tuning and benches. Also more blocks an SM than estimated registers
+  // leave room for, down to what is kept: some spill, others gain what no estimate can promise.
+  bool tight_registers = false;
+  bool kinds_first = false;  // the best of each kind in front (stitch_kinds.h)
 };
 
 struct RankedSchedule {

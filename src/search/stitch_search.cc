@@ -13,6 +13,7 @@
 #include "src/plan/stitch/sizes.h"
 #include "src/search/column_cost.h"
 #include "src/search/hand_load.h"
+#include "src/search/stitch_kinds.h"
 #include "src/search/stitch_load.h"
 
 namespace sinter {
@@ -363,35 +364,44 @@ class Enumerator {
     const int registers = Registers(s) + static_cast<int>(load.kept_words + alike) +
                           RegistersOfTurns(s, unrolled ? static_cast<int>(turns) : kTurnsAtOnce);
     if (registers > 65536 / s.block_threads || registers > kMostRegisters) return false;
-    s.blocks_per_sm = BlocksPerSm(s.block_threads, registers);
-    if (!s.handed.empty()) {
-      const int64_t shared = StitchSharedBytes(body_, program_, s) + kSharedOfSystem;
-      s.blocks_per_sm = std::min(s.blocks_per_sm, static_cast<int>(kSharedPerSm / shared));
-      if (s.blocks_per_sm == 0) return true;
+    const int needed = kBaseRegisters + s.vector + static_cast<int>(load.kept_words + alike);
+    const int room = RoomForHandOvers(s);
+    const int fewest = std::min(room, BlocksPerSm(s.block_threads, registers));
+    const int most =
+        options_.tight_registers ? std::min(room, BlocksPerSm(s.block_threads, needed)) : fewest;
+    for (s.blocks_per_sm = fewest; s.blocks_per_sm <= most; ++s.blocks_per_sm) {
+      if (s.blocks_per_sm > 0) Launches(s);
     }
+    s.blocks_per_sm = 1;  // fewer blocks leave fewer parts of columns
+    if (Cooperative() && fewest > 1) Launches(s);
+    return true;
+  }
+
+  // Blocks that an SM's shared memory has room for beside what they hand over.
+  int RoomForHandOvers(const StitchSchedule& s) const {
+    if (s.handed.empty()) return kMostBlocksPerSm;
+    const int64_t shared = StitchSharedBytes(body_, program_, s) + kSharedOfSystem;
+    return static_cast<int>(kSharedPerSm / shared);
+  }
+
+  void Launches(const StitchSchedule& s) {
     if (Cooperative())
       Joins(s);
     else
       Grids(s, s.UnitsPerBlock());
-    return true;
   }
 
-  // The ways in which blocks join their parts of columns. Fewer blocks leave fewer of them.
+  // The ways in which blocks join their parts of columns.
   void Joins(StitchSchedule s) {
     struct Join {
       int cluster;
       bool all;
     };
     constexpr Join kJoins[] = {{1, false}, {8, false}, {1, true}, {2, true}, {8, true}};
-    const int most_blocks = s.blocks_per_sm;
     for (const Join& join : kJoins) {
       if (join.cluster > 1 && s.cluster > 1) continue;
       s.column_cluster = join.cluster;
       s.join_all = join.all;
-      s.blocks_per_sm = most_blocks;
-      Grids(s, s.UnitsPerBlock());
-      if (most_blocks == 1) continue;
-      s.blocks_per_sm = 1;
       Grids(s, s.UnitsPerBlock());
     }
   }
@@ -557,6 +567,7 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
     }
     return a.schedule.Canonical() < b.schedule.Canonical();
   });
+  if (options.kinds_first) PutKindsFirst(&ranked);
   const size_t kept = std::min<size_t>(ranked.size(), static_cast<size_t>(options.top_k));
   ranked.resize(kept);
   return ranked;

@@ -1,9 +1,7 @@
 #include "tests/bench/graph_schedules.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -23,23 +21,6 @@ namespace sinter::bench {
 namespace {
 
 constexpr double kStepSeconds = 120;
-
-// What makes schedules compete in different ways.
-std::string KindOf(const StitchSchedule& s) {
-  return absl::StrCat(s.owner, " ", s.block_threads, " ", s.unit_threads, " ", s.LaunchCluster(),
-                      " ", s.join_all, " ", s.blocks_per_sm == 1, " ", s.hold_bytes > 0, " ",
-                      s.split > 1, " ", s.keep_alike);
-}
-
-std::vector<RankedStitch> BestOfKinds(const std::vector<RankedStitch>& ranked, size_t count) {
-  std::vector<RankedStitch> best;
-  std::set<std::string> kinds;
-  for (const RankedStitch& one : ranked) {
-    if (best.size() == count) break;
-    if (kinds.insert(KindOf(one.schedule)).second) best.push_back(one);
-  }
-  return best;
-}
 
 SweepRow RowOf(const GraphCase& c, int rank, const RankedStitch& ranked) {
   SweepRow row;
@@ -108,10 +89,10 @@ absl::StatusOr<std::vector<SweepRow>> MeasureSchedules(const Ports& ports, const
                                                        const GraphScheduleOptions& options,
                                                        gpu_testing::Watchdog* watchdog) {
   SearchOptions search;
-  search.top_k = std::numeric_limits<int>::max();
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedStitch> ranked,
+  search.top_k = options.count;
+  search.tight_registers = search.kinds_first = true;
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedStitch> best,
                           SearchStitch(c.chain, BucketOf(c.m), ports.model, search));
-  const std::vector<RankedStitch> best = BestOfKinds(ranked, static_cast<size_t>(options.count));
   watchdog->Begin(absl::StrCat(c.id, " building"), kStepSeconds);
   Trials trials(ports, c, options);
   SINTER_RETURN_IF_ERROR(trials.Make());

@@ -1,8 +1,10 @@
 // The stitch family's search: what it ranks can be built, the order is fixed, costs follow sizes.
 #include "src/search/stitch_search.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,6 +60,59 @@ void ExpectRanked(const std::vector<RankedStitch>& ranked) {
                                                     ranked[i].schedule.Canonical()))
         << i;
   }
+}
+
+TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
+  const Chain body = FromText("layernorm rows=256 cols=4096 eps=1e-5 affine=1 dtype=bf16");
+  const std::vector<RankedStitch> plain = *All(body, 256);
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  options.kinds_first = true;
+  const std::vector<RankedStitch> ranked = *SearchStitch(body, 256, H200(), options);
+  ASSERT_EQ(ranked.size(), plain.size());
+  EXPECT_EQ(ranked[0].schedule, plain[0].schedule);
+  const auto kind = [](StitchSchedule s) {
+    s.grid = s.LaunchCluster();
+    s.keep_alike = false;
+    return s.Canonical();
+  };
+  std::set<std::string> kinds;
+  size_t first = 0;
+  while (first < ranked.size() && kinds.insert(kind(ranked[first].schedule)).second) ++first;
+  for (size_t i = first; i < ranked.size(); ++i) {
+    EXPECT_EQ(kinds.count(kind(ranked[i].schedule)), 1u) << i;
+  }
+  EXPECT_LT(first, ranked.size());
+}
+
+TEST(StitchSearch, TightRegistersGiveAnSmMoreBlocks) {
+  const Chain body = FromText("layernorm rows=4096 cols=4096 eps=1e-5 affine=1 dtype=bf16");
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  options.tight_registers = true;
+  const auto most_blocks = [](const std::vector<RankedStitch>& ranked) {
+    std::map<std::string, int> most;
+    for (const RankedStitch& one : ranked) {
+      StitchSchedule s = one.schedule;
+      s.grid = s.blocks_per_sm = 1;
+      int& blocks = most[s.Canonical()];
+      blocks = std::max(blocks, one.schedule.blocks_per_sm);
+    }
+    return most;
+  };
+  const std::vector<RankedStitch> tight = *SearchStitch(body, 4096, H200(), options);
+  ExpectRanked(tight);
+  for (const RankedStitch& one : tight) ExpectLegal(body, 4096, one);
+  const auto estimated = most_blocks(*All(body, 4096)), needed = most_blocks(tight);
+  int more = 0;
+  for (const auto& [schedule, blocks] : estimated) {
+    ASSERT_EQ(needed.count(schedule), 1u);
+    EXPECT_GE(needed.at(schedule), blocks);
+    more += needed.at(schedule) > blocks;
+  }
+  EXPECT_GT(more, 0);
+  const Chain columns = ColumnsThenRows(4096, 1024);
+  ExpectRanked(*SearchStitch(columns, 1, H200(), options));
 }
 
 TEST(SearchStitch, RanksWhatCanBeBuilt) {
