@@ -8,8 +8,16 @@
 namespace sinter {
 namespace {
 
+bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
+  if (a.stitch == nullptr || b.stitch == nullptr) {
+    return a.stitch == b.stitch && a.problem.ToString() == b.problem.ToString();
+  }
+  return a.stitch->operands == b.stitch->operands &&
+         a.stitch->body.CanonicalDigest() == b.stitch->body.CanonicalDigest();
+}
+
 bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
-  return a.spec.family == b.spec.family && ProblemText(a.spec) == ProblemText(b.spec) &&
+  return a.spec.family == b.spec.family && SameProblem(a.spec, b.spec) &&
          a.spec.operands == b.spec.operands;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/status.h"
+#include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
 
 namespace sinter {
@@ -14,27 +15,35 @@ constexpr uint64_t kMaxSets = 16384;
 constexpr uint64_t kUploadBytes = uint64_t{8} << 20;  // at least, in one step
 constexpr size_t kAlignment = 256;
 
-bool IsConstant(const Chain& chain, size_t buffer) {
+// Whether runs that follow one another take another copy of the buffer.
+bool Rotates(const Chain& chain, size_t buffer) {
+  if (chain.MatmulFlops(1) == 0) return true;
   const int i = static_cast<int>(buffer);
   return i < chain.num_inputs() && chain.input_op(i).constant;
 }
 
 }  // namespace
 
-int RotationSets(uint64_t constant_bytes) {
-  const uint64_t sets = kRotationBytes / std::max<uint64_t>(constant_bytes, 1) + 1;
+int RotationSets(uint64_t set_bytes) {
+  const uint64_t sets = kRotationBytes / std::max<uint64_t>(set_bytes, 1) + 1;
   return static_cast<int>(std::min(sets, kMaxSets));
 }
 
 absl::StatusOr<std::unique_ptr<Rotation>> Rotation::Make(Measurer* measurer, const Chain& chain,
                                                          const Verifier& data) {
   std::unique_ptr<Rotation> rotation(new Rotation(measurer));
-  std::string set;  // the constants of one set, each aligned
+  std::string set;  // what rotates of one set, each buffer aligned; outputs are zero
   std::vector<int64_t> offsets(data.pointers().size(), -1);
   for (size_t i = 0; i < offsets.size(); ++i) {
-    if (!IsConstant(chain, i)) continue;
+    if (!Rotates(chain, i)) continue;
     offsets[i] = static_cast<int64_t>(set.size());
-    set += data.inputs()[i];
+    const size_t inputs = data.inputs().size();
+    if (i < inputs) set += data.inputs()[i];
+    if (i >= inputs) {
+      SINTER_ASSIGN_OR_RETURN(const int64_t bytes,
+                              OutputBytes(chain, static_cast<int>(i - inputs), data.rows()));
+      set.resize(set.size() + static_cast<size_t>(bytes));
+    }
     set.resize((set.size() + kAlignment - 1) / kAlignment * kAlignment);
   }
   rotation->sets_.push_back(data.pointers());

@@ -1,5 +1,6 @@
 // Rotation: copies of a chain's constants, so that repeated runs read them from memory as a model's
-// layers do.
+// layers do; of a chain without products, whose inputs and outputs are what it moves, copies of
+// all.
 #ifndef SINTER_SRC_ENGINE_ROTATION_H_
 #define SINTER_SRC_ENGINE_ROTATION_H_
 
@@ -14,9 +15,9 @@
 
 namespace sinter {
 
-// How many sets of `constant_bytes` hold more than any second-level cache here: above 240 MB, four
-// times the largest. Bounded: below 15 KB of constants a chain is launch time and little else.
-int RotationSets(uint64_t constant_bytes);
+// How many sets of `set_bytes` hold more than any second-level cache here: above 240 MB, four times
+// the largest. Bounded: below 15 KB a chain is launch time and little else.
+int RotationSets(uint64_t set_bytes);
 
 // One thread. The verifier, whose data set is the first of the rotation, outlives it.
 class Rotation {

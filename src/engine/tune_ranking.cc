@@ -1,7 +1,7 @@
 #include "src/engine/tune_ranking.h"
 
 #include <algorithm>
-#include <iterator>
+#include <set>
 #include <utility>
 
 #include "src/base/status.h"
@@ -15,13 +15,25 @@ namespace {
 // take this times its time.
 constexpr double kWorthTrying = 1.3;
 
-// Of a dataflow that planning by prediction leaves out.
+// With a kernel that planning by prediction may leave out.
 bool IsForTuning(const Plan& plan) {
   return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
     const Schedule& s = kernel.spec.schedule;
-    return kernel.spec.family == KernelFamily::kChain &&
-           (s.dataflow == Dataflow::kTaskList || s.spatial_gate);
+    return kernel.spec.family == KernelFamily::kStitch ||
+           (kernel.spec.family == KernelFamily::kChain &&
+            (s.dataflow == Dataflow::kTaskList || s.spatial_gate));
   });
+}
+
+// Appends what is for tuning and not in the ranking yet.
+void AddPlans(std::vector<Plan> more, FusionResult* planned) {
+  std::set<Digest> known = {planned->chosen.PlanDigest()};
+  for (const Plan& plan : planned->alternatives) known.insert(plan.PlanDigest());
+  for (Plan& plan : more) {
+    if (IsForTuning(plan) && known.insert(plan.PlanDigest()).second) {
+      planned->alternatives.push_back(std::move(plan));
+    }
+  }
 }
 
 }  // namespace
@@ -37,10 +49,8 @@ absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k
   options.for_tuning = true;
   SINTER_ASSIGN_OR_RETURN(FusionResult more, core.hooks.plan(*request.chain, request.bucket,
                                                              core.ports.model, options));
-  if (IsForTuning(more.chosen)) planned.alternatives.push_back(std::move(more.chosen));
-  std::copy_if(std::make_move_iterator(more.alternatives.begin()),
-               std::make_move_iterator(more.alternatives.end()),
-               std::back_inserter(planned.alternatives), IsForTuning);
+  more.alternatives.insert(more.alternatives.begin(), std::move(more.chosen));
+  AddPlans(std::move(more.alternatives), &planned);
   return planned;
 }
 

@@ -12,8 +12,8 @@
 
 namespace sinter {
 
-// What planning offers, rankings `top_k` deep, and behind it plans with task lists and spatial
-// gates, which planning by prediction leaves out. Counts a search.
+// What planning offers, rankings `top_k` deep, and behind it what planning by prediction leaves
+// out: task lists, spatial gates, more kinds of stitched kernels. Counts a search.
 absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k, EngineCore& core);
 
 // Of a ranking whose first plan is the predicted choice, in its order: the best `top_k`; of each

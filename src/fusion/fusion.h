@@ -16,7 +16,8 @@ namespace sinter {
 struct FusionOptions {
   bool deterministic = false;
   bool allow_cooperative = true;
-  // Also task lists and spatial gates (SearchOptions), for whoever measures before choosing.
+  // For whoever measures before choosing: also task lists and spatial gates, and of stitched
+  // kernels three times as many schedules, of as many kinds as there are (SearchOptions).
   bool for_tuning = false;
   int top_k = 11;
 };

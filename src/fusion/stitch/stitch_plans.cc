@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kRunnersUp = 10;
 constexpr size_t kMostTunedKernels = 16;    // plans of more kernels come with one schedule each
+constexpr int kTunedDepth = 3;              // times as many schedules of a kernel for tuning
 constexpr size_t kMostAbsorbers = 6;        // told in a note
 constexpr size_t kMostRefusedProducts = 3;  // told in an error
 
@@ -66,8 +67,9 @@ class Planner {
  private:
   static SearchOptions SearchOptionsOf(const FusionOptions& options) {
     SearchOptions search;
-    search.top_k = options.top_k;
+    search.top_k = options.top_k * (options.for_tuning ? kTunedDepth : 1);
     search.allow_cooperative = options.allow_cooperative;
+    search.tight_registers = search.kinds_first = options.for_tuning;
     return search;
   }
 
@@ -166,7 +168,7 @@ class Planner {
   // The i-th plan takes the i-th schedule of every kernel's ranking, as in plans of products.
   absl::Status AddPlans(const Partition& partition, std::vector<Plan>* plans) {
     const bool tuned = partition.run_of.size() <= kMostTunedKernels;
-    for (int choice = 0; choice < (tuned ? options_.top_k : 1); ++choice) {
+    for (int choice = 0; choice < (tuned ? search_.top_k : 1); ++choice) {
       SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps, StepsOf(partition, choice));
       SINTER_ASSIGN_OR_RETURN(Plan plan, AssemblePlan(chain_, bucket_, steps));
       plan.name = partition.fused ? "fused" : "unfused";

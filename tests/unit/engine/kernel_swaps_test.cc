@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "src/chain/builder.h"
+#include "src/plan/stitch/spec.h"
+
 namespace sinter {
 namespace {
 
@@ -54,6 +57,33 @@ TEST(KernelSwapsTest, PlansOfOtherCutsGiveNothing) {
   other_operands.kernels[1].spec.operands.push_back({Role::kB1, 4, 0, 0});
   other_rows.bucket = 32;
   EXPECT_TRUE(KernelSwaps(plan, 0, {fewer, other_problem, other_operands, other_rows}, 11).empty());
+}
+
+// A plan of one stitched kernel; it is known by its grid.
+Plan Stitched(BinaryKind kind, int buffer, int grid) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(8)}});
+  EXPECT_TRUE(b.Output(*b.Binary(kind, x, x)).ok());
+  auto spec = std::make_shared<StitchSpec>();
+  spec->body = *b.Finish();
+  spec->operands = {{0, 0}, {buffer, 0}};
+  spec->schedule.grid = grid;
+  Plan plan;
+  plan.bucket = 16;
+  plan.kernels.emplace_back();
+  plan.kernels[0].spec.family = KernelFamily::kStitch;
+  plan.kernels[0].spec.stitch = std::move(spec);
+  return plan;
+}
+
+TEST(KernelSwapsTest, StitchedKernelsOfOtherBodiesOrOperandsGiveNothing) {
+  const Plan plan = Stitched(BinaryKind::kAdd, 1, 1);
+  const std::vector<Plan> ranking = {Stitched(BinaryKind::kMul, 1, 2),
+                                     Stitched(BinaryKind::kAdd, 2, 3),
+                                     Stitched(BinaryKind::kAdd, 1, 4)};
+  const std::vector<Plan> swaps = KernelSwaps(plan, 0, ranking, 11);
+  ASSERT_EQ(swaps.size(), 1u);
+  EXPECT_EQ(swaps[0].kernels[0].spec.stitch->schedule.grid, 4);
 }
 
 TEST(KernelSwapsTest, WorkspaceAndOrderCoverBothPlans) {

@@ -1,0 +1,123 @@
+// Tuning of stitched chains: real planning and code generation, and a device that computes, kernel
+// by kernel, what each spec says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/rotation.h"
+#include "src/fusion/fusion.h"
+#include "src/reference/reference.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+
+constexpr char kNorm[] = "layernorm rows=256 cols=1024 eps=1e-5 affine=1 dtype=bf16";
+
+class StitchTuneTest : public ::testing::Test {
+ protected:
+  StitchTuneTest() {
+    world.chain = ParseProblem(kNorm)->chain;
+    world.plan = PlanChain;
+    world.generate = [this](const KernelSpec& spec, const DeviceModel& model) {
+      absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
+      if (!kernel.ok()) return kernel;
+      const std::string name = ScheduleText(spec) + ProblemText(spec);
+      kernel->recipe.entry = kernel->request.entry = kernel->request.name = name;
+      std::lock_guard<std::mutex> lock(mutex);
+      specs.emplace(name, spec);
+      return kernel;
+    };
+    world.run = [this](const std::string& entry, const BufferList& buffers, int64_t m) {
+      return Run(entry, buffers, m);
+    };
+  }
+
+  absl::Status Run(const std::string& entry, const BufferList& buffers, int64_t m) {
+    const std::shared_ptr<const StitchSpec> spec = [&] {
+      std::lock_guard<std::mutex> lock(mutex);
+      return specs.at(entry).stitch;
+    }();
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    for (size_t i = 0; i < spec->operands.size(); ++i) {
+      const StitchOperand& operand = spec->operands[i];
+      const DevicePtr base =
+          operand.buffer == kWorkspaceBuffer ? buffers.workspace : buffers.pointers[operand.buffer];
+      void* const at = reinterpret_cast<void*>(base + operand.offset_bytes);
+      if (static_cast<int>(i) < spec->body.num_inputs())
+        inputs.push_back(at);
+      else
+        outputs.push_back(at);
+    }
+    return RunReference(spec->body, m, inputs, outputs);
+  }
+
+  FusionResult Planned(bool for_tuning) const {
+    FusionOptions options;
+    options.for_tuning = for_tuning;
+    return PlanChain(world.chain, 256, world.model, options).value();
+  }
+
+  FakeWorld world;
+  std::mutex mutex;
+  std::map<std::string, KernelSpec> specs;  // by name; under mutex
+};
+
+std::set<std::string> FusedSchedules(const FusionResult& planned) {
+  std::set<std::string> schedules;
+  const auto add = [&](const Plan& plan) {
+    if (plan.kernels.size() == 1) schedules.insert(ScheduleText(plan.kernels[0].spec));
+  };
+  add(planned.chosen);
+  for (const Plan& plan : planned.alternatives) add(plan);
+  return schedules;
+}
+
+TEST_F(StitchTuneTest, IsOfferedKindsThatPredictionRanksLow) {
+  const std::set<std::string> ranked = FusedSchedules(Planned(false));
+  const std::set<std::string> offered = FusedSchedules(Planned(true));
+  EXPECT_LE(ranked.size(), 11u);
+  EXPECT_GT(offered.size(), 22u);
+}
+
+TEST_F(StitchTuneTest, TakesTheFastestHoweverLowItRanks) {
+  const FusionResult known = Planned(false);
+  const std::set<std::string> ranked = FusedSchedules(known);
+  const FusionResult offered = Planned(true);
+  std::string fastest;
+  for (const Plan& plan : offered.alternatives) {
+    if (plan.kernels.size() != 1) continue;
+    const KernelSpec& spec = plan.kernels[0].spec;
+    if (ranked.count(ScheduleText(spec)) == 0) fastest = ScheduleText(spec) + ProblemText(spec);
+  }
+  ASSERT_FALSE(fastest.empty());
+  world.times = {{fastest, 5}};
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 256, {}).value();
+  ASSERT_NE(result.entry, nullptr) << result.report;
+  EXPECT_EQ(result.entry->measured_us, 5) << result.report;
+  auto set = std::make_shared<TuningSet>();
+  set->Add(*result.entry);
+  world.tuning = set;
+  const auto prepared = world.MakeEngine()->Prepare(world.chain, 256, {});
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const KernelSpec& taken = (*prepared)->plan().kernels[0].spec;
+  EXPECT_EQ(ScheduleText(taken) + ProblemText(taken), fastest);
+}
+
+// What such a chain moves are its inputs and outputs: they come from memory and go there.
+TEST_F(StitchTuneTest, InputsAndOutputsRotate) {
+  ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 256, {}).ok());
+  EXPECT_EQ(world.calls, RotationSets(2 * 256 * 1024 * 2 + 2 * 1024 * 2));
+}
+
+}  // namespace
+}  // namespace sinter
