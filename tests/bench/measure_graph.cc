@@ -49,6 +49,7 @@ class GraphRun {
     row_.correct = true;
     if (!absl::IsNotFound(prepared_.unfused.status())) Add("unfused", prepared_.unfused);
     Add("chosen", prepared_.best);
+    if (!absl::IsNotFound(prepared_.untuned.status())) Add("untuned", prepared_.untuned);
     const absl::Status status = contestants_.empty() ? absl::OkStatus() : MeasureAll();
     if (!status.ok()) Fail("bench", status);
     Keep();
@@ -183,6 +184,7 @@ class GraphRun {
         return plan.ok() && (*plan)->plan().PlanDigest() == one.plan->plan().PlanDigest();
       };
       if (is(prepared_.unfused)) row_.unfused_us = one.cold_us;
+      if (is(prepared_.untuned)) row_.untuned_us = one.cold_us;
       if (!is(prepared_.best)) continue;
       row_.chosen_us = one.cold_us;
       row_.host_us = one.host_us;
@@ -212,19 +214,25 @@ double UnfusedPredictedUs(const GraphCase& c, const DeviceModel& model) {
 
 }  // namespace
 
-PreparedGraph PrepareGraph(Engine* engine, const GraphCase& c, bool with_unfused) {
+PreparedGraph PrepareGraph(Engine* engine, Engine* untuned, const GraphCase& c, bool with_unfused) {
+  Engine* const rest = untuned == nullptr ? engine : untuned;
   PrepareOptions unfused;
   unfused.choice = PrepareOptions::Choice::kUnfused;
   const auto start = std::chrono::steady_clock::now();
   PlanOr best = engine->Prepare(c.chain, c.m, {});
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-  if (with_unfused) {
-    PlanOr other = engine->Prepare(c.chain, c.m, unfused);
-    const double us = other.ok() ? (*other)->plan().PredictedUs() : 0;
-    return {std::move(best), std::move(other), took.count(), us};
+  PreparedGraph prepared{std::move(best), absl::NotFoundError("not asked for"),
+                         absl::NotFoundError("not asked for"), took.count(), 0};
+  if (untuned != nullptr) prepared.untuned = untuned->Prepare(c.chain, c.m, {});
+  if (!with_unfused) {
+    prepared.unfused_predicted_us = UnfusedPredictedUs(c, engine->ports().model);
+    return prepared;
   }
-  return {std::move(best), absl::NotFoundError("not asked for"), took.count(),
-          UnfusedPredictedUs(c, engine->ports().model)};
+  prepared.unfused = rest->Prepare(c.chain, c.m, unfused);
+  if (prepared.unfused.ok()) {
+    prepared.unfused_predicted_us = (*prepared.unfused)->plan().PredictedUs();
+  }
+  return prepared;
 }
 
 int64_t GraphSets(const GraphCase& c, int kernels) {

@@ -131,6 +131,11 @@ class MeasureGraphTest : public ::testing::Test {
   std::shared_ptr<HostPlan> Plan(const char* name, int kernels) {
     return std::make_shared<HostPlan>(case_.chain, &measurer_, name, kernels);
   }
+  using PlanOr = absl::StatusOr<std::shared_ptr<const PreparedPlan>>;
+  static PreparedGraph Prepared(PlanOr best, PlanOr unfused,
+                                PlanOr untuned = absl::NotFoundError("no set")) {
+    return {std::move(best), std::move(unfused), std::move(untuned), 0, 0};
+  }
   GraphRow Measure(const PreparedGraph& prepared) {
     GraphOptions options;
     options.seeds = 2;
@@ -142,7 +147,7 @@ class MeasureGraphTest : public ::testing::Test {
 };
 
 TEST_F(MeasureGraphTest, ChosenAndUnfusedAreCheckedAndTimedCold) {
-  const GraphRow row = Measure({Plan("stitched", 1), Plan("unfused", 3), 5});
+  const GraphRow row = Measure(Prepared(Plan("stitched", 1), Plan("unfused", 3)));
   EXPECT_TRUE(row.correct) << (row.notes.empty() ? "" : row.notes[0]);
   EXPECT_EQ(row.chosen, "stitched");
   EXPECT_EQ(row.checked, "reference");
@@ -158,9 +163,19 @@ TEST_F(MeasureGraphTest, ChosenAndUnfusedAreCheckedAndTimedCold) {
   EXPECT_EQ(measurer_.timed_calls, GraphSets(case_, 3));
 }
 
+TEST_F(MeasureGraphTest, ThePredictedChoiceIsMeasuredBesideATunedOne) {
+  const GraphRow row =
+      Measure(Prepared(Plan("stitched", 1), Plan("unfused", 3), Plan("predicted", 2)));
+  EXPECT_EQ(row.chosen_us, 10);
+  EXPECT_EQ(row.untuned_us, 20);
+  EXPECT_EQ(row.kernels, 1);
+  const auto both = Plan("stitched", 1);
+  EXPECT_EQ(Measure(Prepared(both, Plan("unfused", 3), both)).untuned_us, 10);
+}
+
 TEST_F(MeasureGraphTest, OnePlanThatIsBothIsMeasuredOnce) {
   const auto plan = Plan("unfused", 2);
-  const GraphRow row = Measure({plan, plan, 0});
+  const GraphRow row = Measure(Prepared(plan, plan));
   EXPECT_TRUE(row.correct);
   EXPECT_EQ(row.chosen_us, 20);
   EXPECT_EQ(row.unfused_us, 20);
@@ -169,7 +184,7 @@ TEST_F(MeasureGraphTest, OnePlanThatIsBothIsMeasuredOnce) {
 TEST_F(MeasureGraphTest, AWrongOutputIsNotTimed) {
   auto bad = Plan("stitched", 1);
   bad->wrong = true;
-  const GraphRow row = Measure({bad, Plan("unfused", 3), 0});
+  const GraphRow row = Measure(Prepared(bad, Plan("unfused", 3)));
   EXPECT_FALSE(row.correct);
   EXPECT_FALSE(row.chosen_us.has_value());
   EXPECT_EQ(row.unfused_us, 30);
@@ -180,20 +195,20 @@ TEST_F(MeasureGraphTest, AWrongOutputIsNotTimed) {
 TEST_F(MeasureGraphTest, WhatIsWrongOnlyInPlaceIsFound) {
   auto bad = Plan("stitched", 1);
   bad->wrong_in_place = true;
-  const GraphRow row = Measure({bad, Plan("unfused", 3), 0});
+  const GraphRow row = Measure(Prepared(bad, Plan("unfused", 3)));
   EXPECT_FALSE(row.correct);
   ASSERT_FALSE(row.notes.empty());
   EXPECT_NE(row.notes[0].find("in place"), std::string::npos) << row.notes[0];
 }
 
 TEST_F(MeasureGraphTest, APlanThatIsMissingIsToldAndTheOtherMeasured) {
-  const GraphRow row =
-      Measure({absl::FailedPreconditionError("op 3 (exp) is in no family"), Plan("unfused", 3), 0});
+  const GraphRow row = Measure(
+      Prepared(absl::FailedPreconditionError("op 3 (exp) is in no family"), Plan("unfused", 3)));
   EXPECT_FALSE(row.correct);
   EXPECT_EQ(row.notes, std::vector<std::string>{"chosen: op 3 (exp) is in no family"});
   EXPECT_EQ(row.unfused_us, 30);
   const absl::Status none = absl::FailedPreconditionError("none");
-  EXPECT_EQ(Measure({none, none, 0}).notes.size(), 2u);
+  EXPECT_EQ(Measure(Prepared(none, none)).notes.size(), 2u);
 }
 
 TEST_F(MeasureGraphTest, SetsRotateOver240MBWithinWhatAGraphHolds) {

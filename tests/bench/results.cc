@@ -68,6 +68,7 @@ void VisitGraphRow(RowType& r, const Visit& visit) {
   visit("unfused_predicted_us", r.unfused_predicted_us);
   visit("chosen_us", r.chosen_us);
   visit("unfused_us", r.unfused_us);
+  visit("untuned_us", r.untuned_us);
   visit("limit_us", r.limit_us);
   visit("host_us", r.host_us);
   visit("prepare_us", r.prepare_us);

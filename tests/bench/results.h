@@ -44,6 +44,7 @@ struct GraphRow {
   double kernels = 0, unfused_kernels = 0;
   std::optional<double> predicted_us, unfused_predicted_us;
   std::optional<double> chosen_us, unfused_us;
+  std::optional<double> untuned_us;  // of the predicted choice, where a tuning set chose
   double limit_us = 0;
   std::optional<double> host_us;  // CPU time of one launch of the chosen plan without a graph
   double prepare_us = 0, rotation_bytes = 0;

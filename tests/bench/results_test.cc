@@ -36,6 +36,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   results.graphs[0].id = "adam";
   results.graphs[0].checked = "reference";
   results.graphs[0].chosen_us = 170.5;
+  results.graphs[0].untuned_us = 180.5;
   results.search.resize(1);
   results.search[0].kind = "rank";
   ASSERT_TRUE(WriteResults(results, file).ok());
@@ -52,6 +53,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   ASSERT_EQ(read->graphs.size(), 1u);
   EXPECT_EQ(read->graphs[0].checked, "reference");
   EXPECT_EQ(read->graphs[0].chosen_us, 170.5);
+  EXPECT_EQ(read->graphs[0].untuned_us, 180.5);
   EXPECT_FALSE(read->graphs[0].unfused_us.has_value());
   EXPECT_THAT(TextOf(file), HasSubstr("\"kind\": \"rank\""));
   EXPECT_THAT(TextOf(file), Not(HasSubstr("\"sweep\"")));

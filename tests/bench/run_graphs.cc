@@ -24,8 +24,8 @@ std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<Gra
   reference::ParallelFor(session->options().compile_threads, static_cast<int64_t>(cases.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
-                             slots[i] = PrepareGraph(session->engine(), cases[i],
-                                                     session->options().only != "fused");
+                             slots[i] = PrepareGraph(session->engine(), session->untuned(),
+                                                     cases[i], session->options().only != "fused");
                            }
                          });
   session->watchdog()->End();
@@ -46,6 +46,8 @@ void PrintGraph(const GraphRow& r) {
       Figure(r.chosen_us).c_str(), Figure(r.unfused_us).c_str(), Figure(r.limit_us).c_str(),
       Figure(r.host_us).c_str(), r.rel_error.value_or(-1), r.max_error.value_or(-1),
       r.checked.c_str(), r.correct ? "ok" : "WRONG");
+  if (r.untuned_us.has_value())
+    std::printf("     by prediction %s\n", Figure(r.untuned_us).c_str());
   for (const std::string& note : r.notes) std::printf("     %s\n", note.c_str());
 }
 

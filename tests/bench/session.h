@@ -31,6 +31,7 @@ class Session {
   const Options& options() const { return options_; }
   const Config& config() const { return config_; }
   Engine* engine() { return engine_.get(); }
+  Engine* untuned() { return untuned_.get(); }  // without the tuning set; null when there is none
   const Ports& ports() const { return engine_->ports(); }
   const std::vector<Case>& cases() const { return cases_; }
   const Peers& peers() const { return peers_; }
