@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/reference/parallel.h"
 
 namespace sinter {
 namespace {
@@ -111,6 +113,37 @@ double ValueAt(const char* from, DType dtype) {
   return 0;
 }
 
+constexpr int64_t kPiece = int64_t{1} << 18;  // elements that one thread reads at a time
+
+// A strided tensor's elements in row-major order.
+struct OutputWalk {
+  const TensorType& type;
+  const std::vector<Stride>& strides;
+  const int64_t m;
+
+  // Elements [begin, end) to the same places of `values`.
+  void Read(const char* bytes, int64_t begin, int64_t end, double* values) const {
+    std::vector<int64_t> index(type.dims.size(), 0);
+    int64_t offset = 0, rest = begin;
+    for (int axis = type.rank() - 1; axis >= 0; --axis) {
+      const int64_t extent = type.dims[axis].At(m);
+      index[axis] = rest % extent;
+      offset += index[axis] * strides[axis].At(m);
+      rest /= extent;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      values[i] = ValueAt(bytes + offset * SizeOf(type.dtype), type.dtype);
+      for (int axis = type.rank() - 1; axis >= 0; --axis) {
+        const int64_t stride = strides[axis].At(m);
+        offset += stride;
+        if (++index[axis] < type.dims[axis].At(m)) break;
+        offset -= stride * type.dims[axis].At(m);
+        index[axis] = 0;
+      }
+    }
+  }
+};
+
 }  // namespace
 
 absl::StatusOr<int64_t> InputBytes(const Chain& chain, int i, int64_t m) {
@@ -146,18 +179,10 @@ absl::StatusOr<std::vector<double>> OutputValues(const Chain& chain, int i, int6
         absl::StrCat("output ", i, " has ", bytes.size(), " bytes, needs ", need));
   }
   std::vector<double> values(static_cast<size_t>(count));
-  std::vector<int64_t> index(type.dims.size(), 0);
-  int64_t offset = 0;
-  for (double& value : values) {
-    value = ValueAt(bytes.data() + offset * SizeOf(type.dtype), type.dtype);
-    for (int axis = type.rank() - 1; axis >= 0; --axis) {
-      const int64_t stride = strides[axis].At(m);
-      offset += stride;
-      if (++index[axis] < type.dims[axis].At(m)) break;
-      offset -= stride * type.dims[axis].At(m);
-      index[axis] = 0;
-    }
-  }
+  const OutputWalk walk{type, strides, m};
+  reference::ParallelFor(
+      static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), count, kPiece,
+      [&](int64_t begin, int64_t end) { walk.Read(bytes.data(), begin, end, values.data()); });
   return values;
 }
 

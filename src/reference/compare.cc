@@ -1,9 +1,13 @@
 #include "src/reference/compare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "src/reference/parallel.h"
 #include "src/reference/tensor.h"
 
 namespace sinter {
@@ -15,13 +19,14 @@ int E4M3Step(double value) {
   return (bits & 0x80) != 0 ? -(bits & 0x7f) : bits;
 }
 
-// Adds up one comparison element by element.
+// Adds up one comparison element by element. `first` is the index of the first one.
 class Measurer {
  public:
-  explicit Measurer(DType dtype) : count_steps_(dtype == DType::kE4M3) {}
+  explicit Measurer(DType dtype, int64_t first = 0)
+      : first_(first), count_steps_(dtype == DType::kE4M3) {}
 
   void Add(double out, double ref) {
-    const int64_t index = count_++;
+    const int64_t index = first_ + count_++;
     if (out == ref && std::isinf(ref)) return;
     const double difference = std::fabs(out - ref);
     if (!std::isfinite(difference)) {
@@ -37,6 +42,20 @@ class Measurer {
       max_ = difference;
       worst_ = index;
     }
+  }
+
+  // The elements behind these.
+  void Join(const Measurer& next) {
+    count_ += next.count_;
+    if (nans_ == 0) first_nan_ = next.first_nan_;
+    nans_ += next.nans_;
+    neighbours_ += next.neighbours_;
+    apart_ += next.apart_;
+    square_error_ += next.square_error_;
+    square_ref_ += next.square_ref_;
+    if (next.worst_ < 0 || (worst_ >= 0 && next.max_ <= max_)) return;
+    max_ = next.max_;
+    worst_ = next.worst_;
   }
 
   ErrorMeasure Result() const {
@@ -59,10 +78,33 @@ class Measurer {
     return size == 0 ? std::numeric_limits<double>::infinity() : error / size;
   }
 
+  const int64_t first_;
   double square_error_ = 0, square_ref_ = 0, max_ = 0;
   int64_t count_ = 0, nans_ = 0, neighbours_ = 0, apart_ = 0, worst_ = -1, first_nan_ = -1;
-  bool count_steps_;
+  const bool count_steps_;
 };
+
+// Pieces of this size are added up side by side, so that sums do not depend on the threads.
+constexpr size_t kPiece = size_t{1} << 18;
+
+// `add(measurer, begin, end)` on all elements.
+template <typename Add>
+ErrorMeasure MeasureInPieces(size_t count, DType dtype, Add&& add) {
+  std::vector<Measurer> pieces;
+  for (size_t first = 0; first == 0 || first < count; first += kPiece) {
+    pieces.emplace_back(dtype, static_cast<int64_t>(first));
+  }
+  reference::ParallelFor(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+                         static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
+                           for (int64_t i = begin; i < end; ++i) {
+                             const size_t first = static_cast<size_t>(i) * kPiece;
+                             add(pieces[static_cast<size_t>(i)], first,
+                                 std::min(count, first + kPiece));
+                           }
+                         });
+  for (size_t i = 1; i < pieces.size(); ++i) pieces[0].Join(pieces[i]);
+  return pieces[0].Result();
+}
 
 }  // namespace
 
@@ -99,11 +141,11 @@ std::string ErrorMeasure::ToString() const {
 }
 
 ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref, DType dtype) {
-  Measurer measurer(dtype);
-  for (size_t i = 0; i < ref.size(); ++i) {
-    measurer.Add(i < out.size() ? out[i] : std::numeric_limits<double>::quiet_NaN(), ref[i]);
-  }
-  return measurer.Result();
+  return MeasureInPieces(ref.size(), dtype, [&](Measurer& measurer, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      measurer.Add(i < out.size() ? out[i] : std::numeric_limits<double>::quiet_NaN(), ref[i]);
+    }
+  });
 }
 
 ErrorMeasure CompareBuffer(const void* out, DType dtype, absl::Span<const double> ref) {
@@ -111,15 +153,15 @@ ErrorMeasure CompareBuffer(const void* out, DType dtype, absl::Span<const double
   reference::View view;
   view.data = out;
   view.storage = reference::StorageOf(dtype);
-  std::vector<double> values(kStep);
-  Measurer measurer(dtype);
-  for (size_t first = 0; first < ref.size(); first += kStep) {
-    const size_t count = std::min(kStep, ref.size() - first);
-    reference::ReadRun(view, static_cast<int64_t>(first), 1, static_cast<int64_t>(count),
-                       values.data());
-    for (size_t i = 0; i < count; ++i) measurer.Add(values[i], ref[first + i]);
-  }
-  return measurer.Result();
+  return MeasureInPieces(ref.size(), dtype, [&](Measurer& measurer, size_t begin, size_t end) {
+    std::vector<double> values(kStep);
+    for (size_t first = begin; first < end; first += kStep) {
+      const size_t count = std::min(kStep, end - first);
+      reference::ReadRun(view, static_cast<int64_t>(first), 1, static_cast<int64_t>(count),
+                         values.data());
+      for (size_t i = 0; i < count; ++i) measurer.Add(values[i], ref[first + i]);
+    }
+  });
 }
 
 }  // namespace sinter

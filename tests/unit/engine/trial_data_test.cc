@@ -69,6 +69,18 @@ TEST(TrialDataTest, OutputsAreReadThroughTheirStrides) {
   EXPECT_EQ(OutputBytes(chain, 0, 2).value(), static_cast<int64_t>(sizeof buffer));
   EXPECT_EQ(OutputValues(chain, 0, 2, bytes).value(), (std::vector<double>{0, 1, 2, 10, 11, 12}));
   EXPECT_FALSE(OutputValues(chain, 0, 3, bytes).ok());
+  // Long ones are read in pieces.
+  const int64_t rows = 200000;
+  std::string many(static_cast<size_t>(OutputBytes(chain, 0, rows).value()), '\0');
+  for (int64_t i = 0; i < rows * 4 - 1; ++i) {
+    const auto value = static_cast<float>(i);
+    std::memcpy(&many[static_cast<size_t>(i) * 4], &value, 4);
+  }
+  const std::vector<double> values = OutputValues(chain, 0, rows, many).value();
+  ASSERT_EQ(values.size(), static_cast<size_t>(rows * 3));
+  for (int64_t i = 0; i < rows * 3; ++i) {
+    ASSERT_EQ(values[static_cast<size_t>(i)], static_cast<double>(i / 3 * 4 + i % 3));
+  }
 }
 
 }  // namespace

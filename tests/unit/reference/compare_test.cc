@@ -48,6 +48,24 @@ TEST(Compare, AZeroReferenceIsMatchedOnlyByZero) {
   EXPECT_TRUE(Compare(V{}, V{}).Within({0, 0}));
 }
 
+TEST(Compare, PiecesOfLongOutputsAddUp) {
+  const size_t count = 600000;
+  std::vector<double> ref(count, 2.0), out = ref;
+  out[100] = 2.5;
+  out[500000] = 1.0;
+  out[599999] = 3.0;
+  const ErrorMeasure measure = Compare(out, ref);
+  EXPECT_EQ(measure.count, static_cast<int64_t>(count));
+  EXPECT_EQ(measure.worst_index, 500000) << "the first of the largest";
+  EXPECT_EQ(measure.max_over_rms, 0.5);
+  EXPECT_NEAR(measure.relative, 1.5 / (2 * std::sqrt(static_cast<double>(count))), 1e-9);
+  out[300000] = out[400000] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Compare(out, ref).nans, 2);
+  EXPECT_EQ(Compare(out, ref).worst_index, 300000);
+  std::vector<float> buffer(out.begin(), out.end());
+  EXPECT_EQ(CompareBuffer(buffer.data(), DType::kF32, ref).worst_index, 300000);
+}
+
 TEST(Compare, ReadsBuffersOfEveryDType) {
   for (DType dtype :
        {DType::kF32, DType::kF16, DType::kBF16, DType::kS32, DType::kPred, DType::kE4M3}) {
