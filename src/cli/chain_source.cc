@@ -1,5 +1,6 @@
 #include "src/cli/chain_source.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -126,6 +127,23 @@ Outcome FixRows(const ChainArgs& args, LoadedChain* chain) {
   return {};
 }
 
+// Whether `args` are nothing but several JSON files.
+bool AreJsonFiles(const ChainArgs& args) {
+  return args.file.empty() && args.id.empty() && args.words.size() > 1 &&
+         std::all_of(args.words.begin(), args.words.end(),
+                     [](const std::string& word) { return IsJson(word) && IsFile(word); });
+}
+
+Outcome FromJsonFiles(const ChainArgs& args, std::vector<LoadedChain>* out) {
+  for (const std::string& path : args.words) {
+    out->emplace_back();
+    SINTER_CLI_TRY(FromJson(path, &out->back()));
+    const Outcome rows = FixRows(args, &out->back());
+    if (!rows.ok()) return {rows.exit, path + ": " + rows.message};
+  }
+  return {};
+}
+
 // The problem file that `args` names without naming a problem in it; "" otherwise.
 std::string WholeFile(const ChainArgs& args) {
   if (!args.id.empty()) return "";
@@ -152,6 +170,7 @@ Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
 }
 
 Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out) {
+  if (AreJsonFiles(args)) return FromJsonFiles(args, out);
   const std::string path = WholeFile(args);
   if (path.empty()) {
     out->emplace_back();

@@ -19,7 +19,8 @@ struct LoadedChain {
 // Reads `args`: with a file, its words or id name a problem in it; one word that is a file is that
 // file, JSON when it ends so; everything else is a line of text.
 Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
-// The same, and every problem of a problem file when none is named. At least one.
+// The same, every problem of a problem file when none is named, and each of several JSON files. At
+// least one.
 Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out);
 Outcome ReadFile(const std::string& path, std::string* out);
 

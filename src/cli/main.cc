@@ -11,8 +11,7 @@ namespace {
 
 constexpr char kChainHelp[] =
     "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
-    "a JSON file, or the id of a "
-    "problem in --file";
+    "a JSON file (tune: or several), or the id of a problem in --file";
 
 void AddDevice(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
@@ -169,7 +168,7 @@ void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
 void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
   CLI::App* warm =
       AddVerb(app, "warm", "prepare a whole workload, and pack it", WarmCommand, chosen);
-  warm->add_option("WORKLOAD", options->chain.words, "a problem file, a JSON file or a chain");
+  warm->add_option("WORKLOAD", options->chain.words, "a problem file, JSON files or a chain");
   AddWorkload(warm, options);
   AddDevice(warm, options);
   warm->add_option("--pack", options->pack, "write what the workload needs into this pack file");

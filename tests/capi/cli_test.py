@@ -244,6 +244,14 @@ class Cli(unittest.TestCase):
         self.fails("cannot be written", "tune", "--base", out, "--out", "/no/such/folder/set")
         self.fails("--margin", "tune", "--margin", "-1", CHAIN)
 
+    def test_several_json_files_are_several_chains(self):
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../bench/problems/stitch")
+        files = [os.path.join(folder, name + ".json") for name in ("dien_gru_cell", "crnn_lstm_cell")]
+        warm = json.loads(self.sinter("warm", "--target", "h200", "--json", *files).stdout)
+        self.assertEqual(warm["plans"], 2)
+        self.fails("needs a GPU", "tune", "--target", "h200", *files, expect=UNAVAILABLE)
+        self.fails("no file is called so", "plan", "--target", "h200", *files)
+
     def test_tune_takes_a_whole_list(self):
         path = os.path.join(self.cache, "list.txt")
         with open(path, "w", encoding="utf-8") as file:
