@@ -161,6 +161,34 @@ SINTER_DEVICE void gather_columns(const Word* mine, Word* part) {
   }
 }
 
+// Of the parts first, first + kStep, .. below `count`, kWidth columns from `column` on, joined:
+// those of a batch are read before any is joined.
+template <class Join, class Word, int kStep, int kColumns, int kWidth>
+SINTER_DEVICE void join_every(const Word* parts, int first, int count, int column,
+                              Word (&joined)[kWidth]) {
+#pragma unroll
+  for (int e = 0; e < kWidth; ++e) joined[e] = Join::empty(Word{});
+#pragma unroll 1
+  for (; first < count; first += kPartsAtOnce * kStep) {
+    Word some[kWidth][kPartsAtOnce + 1];
+#pragma unroll
+    for (int i = 0; i < kPartsAtOnce; ++i) {
+      Word words[kWidth];
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) words[e] = Join::empty(Word{});
+      const int part = first + i * kStep;
+      if (part < count) load_part(words, parts + static_cast<long long>(part) * kColumns + column);
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) some[e][i] = words[e];
+    }
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      some[e][kPartsAtOnce] = joined[e];
+      joined[e] = join_parts<Join, Word>(some[e]);
+    }
+  }
+}
+
 // Joins all parts, each of kBlocks blocks, and puts the results. Blocks share columns out 32 at a
 // time; their warps share the parts. `shared` has kBlock words. All threads, after a grid barrier;
 // the results are there after another.
@@ -171,23 +199,10 @@ SINTER_DEVICE void join_columns(const Word* parts, Word* shared, const Results& 
   const int count = gridDim.x / kBlocks;
   for (int base = blockIdx.x * 32; base < kColumns; base += gridDim.x * 32) {
     const int column = base + lane < kColumns ? base + lane : kColumns - 1;
-    Word joined = Join::empty(Word{});
-#pragma unroll 1
-    for (int first = warp; first < count; first += kPartsAtOnce * kWarps) {
-      Word some[kPartsAtOnce + 1];
-      some[kPartsAtOnce] = joined;
-#pragma unroll
-      for (int i = 0; i < kPartsAtOnce; ++i) {
-        Word words[1] = {Join::empty(Word{})};
-        const int part = first + i * kWarps;
-        if (part < count)
-          load_part(words, parts + static_cast<long long>(part) * kColumns + column);
-        some[i] = words[0];
-      }
-      joined = join_parts<Join, Word>(some);
-    }
+    Word joined[1];
+    join_every<Join, Word, kWarps, kColumns>(parts, warp, count, column, joined);
     __syncthreads();
-    shared[threadIdx.x] = joined;
+    shared[threadIdx.x] = joined[0];
     __syncthreads();
     if (warp == 0 && base + lane < kColumns) {
       results.put(base + lane, join_strided<Join, Word, 32>(shared + lane, kWarps));
@@ -209,28 +224,7 @@ SINTER_DEVICE void join_all_columns(const Word* parts, Word* shared, const Resul
   for (int at = threadIdx.x; at < kPacks * kTurns; at += kBlock) {
     const int turn = at / kPacks, column = at % kPacks * kWidth;
     Word joined[kWidth];
-#pragma unroll
-    for (int e = 0; e < kWidth; ++e) joined[e] = Join::empty(Word{});
-#pragma unroll 1
-    for (int first = turn; first < count; first += kPartsAtOnce * kTurns) {
-      Word some[kWidth][kPartsAtOnce + 1];
-#pragma unroll
-      for (int i = 0; i < kPartsAtOnce; ++i) {
-        Word words[kWidth];
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) words[e] = Join::empty(Word{});
-        const int part = first + i * kTurns;
-        if (part < count)
-          load_part(words, parts + static_cast<long long>(part) * kColumns + column);
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) some[e][i] = words[e];
-      }
-#pragma unroll
-      for (int e = 0; e < kWidth; ++e) {
-        some[e][kPartsAtOnce] = joined[e];
-        joined[e] = join_parts<Join, Word>(some[e]);
-      }
-    }
+    join_every<Join, Word, kTurns, kColumns>(parts, turn, count, column, joined);
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
       if constexpr (kTurns > 1)
