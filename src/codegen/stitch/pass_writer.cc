@@ -251,7 +251,7 @@ absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   emitter_.Add(absl::StrCat(
       split_ == 1 ? "" : absl::StrCat("if (static_cast<int>(threadIdx.x) % ", split_, " == 0) "),
-      next ? absl::Substitute("store_pack<$0, $1>($2 + $3, $4);", to.element, width, to.first,
+      next ? absl::Substitute("leave_pack<$0, $1>($2 + $3, $4);", to.element, width, to.first,
                               where, words)
            : absl::Substitute("$0$1[$2] = $3::stored($4[e]);", emitter_.EachText(), to.first, where,
                               to.element, words)));

@@ -123,6 +123,21 @@ inline void* PeerAddress(uint32_t address) {
   return stitch_host_words::simulator->PeerWord(address & kOffset,
                                                 (address >> stitch_host_words::kRankShift) - 1);
 }
+inline void ptx_st_global_v4_b32(unsigned char* to, uint32_t x, uint32_t y, uint32_t z,
+                                 uint32_t w) {
+  const uint32_t words[] = {x, y, z, w};
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(words) != 0) {
+    stitch_host_words::simulator->Fail("a store of 16 bytes that is not aligned");
+  }
+  std::memcpy(to, words, sizeof(words));
+}
+inline void ptx_st_global_v2_b32(unsigned char* to, uint32_t x, uint32_t y) {
+  const uint32_t words[] = {x, y};
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(words) != 0) {
+    stitch_host_words::simulator->Fail("a store of 8 bytes that is not aligned");
+  }
+  std::memcpy(to, words, sizeof(words));
+}
 inline void ptx_st_shared__cluster_u32(uint32_t address, uint32_t value) {
   std::memcpy(PeerAddress(address), &value, sizeof(value));
 }
