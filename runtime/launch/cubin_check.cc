@@ -36,7 +36,7 @@ absl::Status CheckSections(absl::string_view file, const Elf64_Ehdr& header) {
 
 }  // namespace
 
-absl::Status CheckCubin(absl::string_view cubin) {
+absl::Status CheckModuleImage(absl::string_view cubin) {
   Elf64_Ehdr header;
   if (cubin.size() < sizeof(header)) {
     return Damaged(absl::StrCat(cubin.size(), " bytes are no ELF file"));

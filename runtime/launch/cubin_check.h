@@ -10,7 +10,7 @@ namespace sinter {
 // DATA_LOSS unless `cubin` is a 64-bit little-endian ELF file for the CUDA machine whose header
 // tables and sections lie inside it. cuModuleLoadData takes no length, so a truncated image would
 // be read past its end.
-absl::Status CheckCubin(absl::string_view cubin);
+absl::Status CheckModuleImage(absl::string_view cubin);
 
 }  // namespace sinter
 

@@ -294,7 +294,7 @@ absl::StatusOr<int> Kernel::MaxActiveClusters(const LaunchRecipe& recipe) const 
 absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
     const std::shared_ptr<const Device>& device, absl::string_view cubin,
     const LaunchRecipe& recipe, std::shared_ptr<ReleaseQueue> queue) {
-  absl::Status status = CheckCubin(cubin);
+  absl::Status status = CheckModuleImage(cubin);
   if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));
   status = CheckRecipe(recipe, device->limits());
   if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));

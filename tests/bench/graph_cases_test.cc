@@ -8,11 +8,10 @@
 #include "src/chain/builder.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/composites.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter::bench {
 namespace {
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 std::vector<std::string> IdsOf(const std::vector<GraphCase>& cases) {
   std::vector<std::string> ids;

@@ -5,11 +5,10 @@
 #include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/reference.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter::bench {
 namespace {
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 // y = cast(exp(x)), and with `columns` the sums over the rows too.
 GraphCase ExpCase(int64_t rows, bool columns) {

@@ -13,7 +13,7 @@
 namespace sinter::bench {
 namespace {
 
-constexpr double kStepSeconds = 30;  // of wall time, for the slowest step: reference or timing
+constexpr double kCaseSeconds = 30;  // of wall time, for the slowest step: reference or timing
 constexpr int kManyCalls = 2048, kFewReplays = 5;
 constexpr int kRounds = 3;                 // in which all contestants are timed cold
 constexpr double kLtRelativeBound = 2e-2;  // its C is rounded, and so is the gate's product
@@ -56,7 +56,7 @@ class CaseRun {
  private:
   void Step(absl::string_view what) {
     watchdog_->Begin(absl::StrCat(case_.id, " ", NameOf(case_.view.layout), " ", what),
-                     kStepSeconds);
+                     kCaseSeconds);
   }
   void Note(absl::string_view who, absl::string_view what) {
     row_.notes.push_back(absl::StrCat(who, ": ", what));

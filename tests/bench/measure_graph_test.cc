@@ -11,11 +11,10 @@
 #include "src/engine/trial_data.h"
 #include "src/reference/reference.h"
 #include "tests/bench/chain_data.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter::bench {
 namespace {
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 class HostMeasurer : public Measurer {
  public:

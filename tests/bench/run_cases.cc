@@ -9,7 +9,7 @@ namespace sinter::bench {
 namespace {
 
 constexpr int64_t kFewCheckedRows = 16;
-constexpr int kFewReplays = 7;
+constexpr int kFirstReplays = 7;
 
 void PrintRow(const Row& r, const Peers& peers) {
   const auto peer = peers.find(r.id);
@@ -103,7 +103,7 @@ int RunNeverSlower(Session* session) {
   measuring.fused = false;
   measuring.only_cold = true;
   measuring.check_rows = kFewCheckedRows;
-  measuring.replays = std::min(session->options().replays, kFewReplays);
+  measuring.replays = std::min(session->options().replays, kFirstReplays);
   Wanted wanted;
   wanted.fused = false;
   const bool right = MeasureAll(session, measuring, wanted);

@@ -13,8 +13,8 @@
 namespace sinter::bench {
 namespace {
 
-constexpr double kForever = 1e6;
-constexpr int kReplays = 7;
+constexpr double kNoBudget = 1e6;
+constexpr int kSearchReplays = 7;
 
 using Schedules = std::vector<PlacedSchedule>;
 
@@ -50,8 +50,9 @@ class Study {
     study->row_.legal = static_cast<double>(study->space_.schedules.size());
     study->row_.search_seconds = found->search_us / 1e6;
     const Options& o = session->options();
-    absl::StatusOr<std::unique_ptr<ScheduleRuns>> runs = ScheduleRuns::Make(
-        session->ports(), c, o.compile_threads, std::min(o.replays, kReplays), session->watchdog());
+    absl::StatusOr<std::unique_ptr<ScheduleRuns>> runs =
+        ScheduleRuns::Make(session->ports(), c, o.compile_threads,
+                           std::min(o.replays, kSearchReplays), session->watchdog());
     if (!runs.ok()) return runs.status();
     study->runs_ = *std::move(runs);
     return study;
@@ -64,7 +65,7 @@ class Study {
     const size_t count = std::min(space().size(), static_cast<size_t>(kTop));
     const Seconds seconds;
     const Schedules top(space().begin(), space().begin() + static_cast<int64_t>(count));
-    top_ = runs_->Run(top, "top", kForever);
+    top_ = runs_->Run(top, "top", kNoBudget);
     row_.search_seconds += seconds.Get();
     row_.all_seconds += seconds.Get();
   }
@@ -141,7 +142,7 @@ int Rank(Session* session, const Case& c) {
   for (size_t i : Stratified(times, static_cast<size_t>(o.rank), strata, o.seed)) {
     sample.push_back(study.space()[i]);
   }
-  study.RunSample(sample, kForever);
+  study.RunSample(sample, kNoBudget);
   const SearchRow& row = study.Finish(false);
   std::printf("%s", RankText(row, study.SampleBest()).c_str());
   return row.failed > 0 ? 1 : 0;

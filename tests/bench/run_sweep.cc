@@ -7,7 +7,7 @@
 namespace sinter::bench {
 namespace {
 
-void Print(const SweepRow& r) {
+void PrintSweepRow(const SweepRow& r) {
   std::printf("%-4s %s %-6s %3d predicted %7.2f (%s) measured %s  %s %s\n", r.id.c_str(),
               r.layout.c_str(), r.kind.c_str(), r.rank, r.predicted_us.at("total"), r.bound.c_str(),
               Figure(r.measured_us).c_str(), r.schedule.c_str(), r.note.c_str());
@@ -43,7 +43,7 @@ int RunSweep(Session* session) {
       std::printf("%s: %s\n", c.id.c_str(), std::string(rows.status().message()).c_str());
       return 1;
     }
-    if (!KeepRows(session, *rows, Print)) return 1;
+    if (!KeepRows(session, *rows, PrintSweepRow)) return 1;
   }
   std::printf("%s", CorrelationText(session->results().sweep).c_str());
   return 0;

@@ -19,8 +19,8 @@
 namespace sinter::bench {
 namespace {
 
-constexpr double kStepSeconds = 60;
-constexpr int kManyCalls = 2048, kFewReplays = 3;
+constexpr double kScheduleSeconds = 60;
+constexpr int kScheduleCalls = 2048, kScheduleReplays = 3;
 
 bool Before(const PlacedSchedule& a, const PlacedSchedule& b) {
   const double x = a.ranked.prediction.total_us, y = b.ranked.prediction.total_us;
@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<ScheduleRuns>> ScheduleRuns::Make(const Ports& po
   std::unique_ptr<ScheduleRuns> runs(new ScheduleRuns(ports, c, threads, replays, watchdog));
   runs->problem_ = ProblemOf(c.view, BucketOf(c.m));
   runs->chain_ = std::make_shared<const Chain>(c.chain);
-  watchdog->Begin(absl::StrCat(c.id, " data and reference"), kStepSeconds);
+  watchdog->Begin(absl::StrCat(c.id, " data and reference"), kScheduleSeconds);
   SINTER_ASSIGN_OR_RETURN(runs->data_,
                           ChainData::Make(ports.measurer.get(), c.chain, c.m, 1, true));
   SINTER_ASSIGN_OR_RETURN(runs->expected_, Expected::Make(c, runs->data_->inputs(), 0, 1));
@@ -148,7 +148,7 @@ absl::Status ScheduleRuns::Measure(const Built& built, SweepRow* row) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
   TimingOptions timing{true, false, replays_, case_.Calls()};
-  if (CallsOf(run, timing) > kManyCalls) timing.replays = std::min(replays_, kFewReplays);
+  if (CallsOf(run, timing) > kScheduleCalls) timing.replays = std::min(replays_, kScheduleReplays);
   SINTER_ASSIGN_OR_RETURN(row->measured_us, TimeInGraph(measurer, run, timing));
   return absl::OkStatus();
 }
@@ -162,7 +162,7 @@ std::vector<SweepRow> ScheduleRuns::Run(const std::vector<PlacedSchedule>& sched
   while (queue.Take(&built)) {
     const PlacedSchedule& placed = schedules[built.index];
     SweepRow row = RowOf(case_, kind, placed.rank, placed.ranked);
-    watchdog_->Begin(absl::StrCat(case_.id, " ", row.schedule), kStepSeconds);
+    watchdog_->Begin(absl::StrCat(case_.id, " ", row.schedule), kScheduleSeconds);
     if (!built.plan.ok()) {
       row.note = absl::StrCat("build: ", built.plan.status().message());
     } else if (const absl::Status status = Measure(built, &row); !status.ok()) {

@@ -11,7 +11,7 @@
 namespace sinter::bench {
 namespace {
 
-constexpr double kPrepareSeconds = 240;
+constexpr double kSessionSeconds = 240;
 
 }  // namespace
 
@@ -63,7 +63,7 @@ const std::optional<LtContext>& Session::Lt() {
 std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
   std::vector<std::optional<PreparedCase>> slots(cases_.size());
   const auto start = std::chrono::steady_clock::now();
-  watchdog_.Begin("preparing", kPrepareSeconds);
+  watchdog_.Begin("preparing", kSessionSeconds);
   reference::ParallelFor(options_.compile_threads, static_cast<int64_t>(cases_.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {

@@ -20,7 +20,7 @@
 namespace sinter::bench {
 namespace {
 
-constexpr double kStepSeconds = 60;
+constexpr double kSweepSeconds = 60;
 
 // A plan of the sweep and the kernels of it that are timed alone.
 struct Trial {
@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
     SINTER_RETURN_IF_ERROR(AddUnfused(c, problem, ports.model, options, &trials));
   }
   const auto chain = std::make_shared<const Chain>(c.chain);
-  watchdog->Begin(absl::StrCat(c.id, " compile"), 4 * kStepSeconds);
+  watchdog->Begin(absl::StrCat(c.id, " compile"), 4 * kSweepSeconds);
   reference::ParallelFor(
       options.threads, static_cast<int64_t>(trials.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
@@ -170,13 +170,13 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
           if (built.ok()) trial.loaded = *std::move(built);
         }
       });
-  watchdog->Begin(absl::StrCat(c.id, " data and reference"), kStepSeconds);
+  watchdog->Begin(absl::StrCat(c.id, " data and reference"), kSweepSeconds);
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
                           ChainData::Make(ports.measurer.get(), c.chain, c.m, 1, true));
   SINTER_ASSIGN_OR_RETURN(const Expected expected, Expected::Make(c, data->inputs(), 0, 1));
   std::vector<SweepRow> rows;
   for (Trial& trial : trials) {
-    watchdog->Begin(absl::StrCat(c.id, " ", trial.rows[0].schedule), kStepSeconds);
+    watchdog->Begin(absl::StrCat(c.id, " ", trial.rows[0].schedule), kSweepSeconds);
     if (trial.status.ok()) {
       trial.status = MeasureTrial(ports, c, expected, options, data.get(), &trial);
     }

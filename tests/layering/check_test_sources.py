@@ -6,11 +6,22 @@ Usage: check_test_sources.py ROOT COMPILE_COMMANDS_JSON
 
 import json
 import os
+import re
 import sys
 
 
+def compiled_files(commands):
+    """The files of the commands; for one that SINTER_UNITY wrote, those that it includes."""
+    for command in commands:
+        path = os.path.realpath(os.path.join(command["directory"], command["file"]))
+        yield path
+        if os.path.basename(os.path.dirname(path)) == "Unity":
+            with open(path, encoding="utf-8") as unity:
+                yield from map(os.path.realpath, re.findall(r'^#include "(.*)"$', unity.read(), re.M))
+
+
 def missing_tests(root, commands):
-    built = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in commands}
+    built = set(compiled_files(commands))
     missing = []
     for folder, _, files in os.walk(os.path.join(root, "tests")):
         for name in files:

@@ -21,7 +21,7 @@ using cache_testing::SampleKernelRecord;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 
 struct Tally {
   int tried = 0, refused = 0, wrong = 0, silent = 0;

@@ -21,7 +21,7 @@ using cache_testing::ReadFile;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 constexpr int kRecords = 12;
 
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }

@@ -18,7 +18,7 @@ namespace {
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 constexpr int kShort =
     -1;  // not an errno: reads and writes take half, all else fails with EINTR once
 

@@ -16,7 +16,7 @@ using cache_testing::CountFiles;
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 constexpr int64_t kNfs = 0x6969;
 
 class NfsOps : public FileOps {

@@ -15,7 +15,7 @@ namespace {
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 
 struct Tally {
   int points = 0, misses = 0, wrong = 0, partial = 0, leaks = 0;

@@ -10,6 +10,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter {
 namespace {
@@ -18,8 +19,6 @@ struct Golden {
   const char* name;
   Chain chain;
 };
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 // Every kind of op, attributes away from their defaults, strides, a repeated and an aliasing
 // output.

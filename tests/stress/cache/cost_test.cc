@@ -19,7 +19,7 @@ namespace {
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 constexpr int kRecords = 40;
 constexpr size_t kRecordBytes = 200 << 10;
 

@@ -27,7 +27,7 @@ using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 using Clock = std::chrono::steady_clock;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 constexpr int kProcesses = 8;
 constexpr int kKeys = 200;
 constexpr size_t kRecordBytes = 200 << 10;

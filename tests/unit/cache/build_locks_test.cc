@@ -18,7 +18,7 @@ namespace {
 using cache_testing::TempDir;
 using Clock = std::chrono::steady_clock;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 constexpr int64_t kLong = 20 * 1000 * 1000;
 
 std::shared_ptr<const StoreDirectory> OpenDir(const std::string& root) {

@@ -23,6 +23,8 @@
 namespace sinter {
 namespace cache_testing {
 
+constexpr RecordKind kKernel = RecordKind::kKernel, kPlan = RecordKind::kPlan;
+
 class TempDir {
  public:
   explicit TempDir(const char* base = nullptr) {

@@ -23,8 +23,8 @@ using cache_testing::SamplePlanKey;
 using cache_testing::TempDir;
 using testing::HasSubstr;
 
-constexpr RecordKind kPlan = RecordKind::kPlan;
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
+using cache_testing::kPlan;
 
 class ConformanceTest : public testing::TestWithParam<LocalStoreKind> {
  protected:

@@ -15,8 +15,8 @@ using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
-constexpr RecordKind kPlan = RecordKind::kPlan;
+using cache_testing::kKernel;
+using cache_testing::kPlan;
 
 TEST(ConvertTest, StoresHaveNames) {
   EXPECT_EQ(*LocalStoreKindFromName("tables"), LocalStoreKind::kTables);

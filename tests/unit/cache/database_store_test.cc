@@ -22,7 +22,7 @@ using cache_testing::TempDir;
 using cache_testing::WriteFile;
 using testing::HasSubstr;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 
 class DatabaseStoreTest : public testing::Test {
  protected:

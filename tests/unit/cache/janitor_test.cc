@@ -20,7 +20,7 @@ using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 

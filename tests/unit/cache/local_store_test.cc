@@ -27,8 +27,8 @@ using cache_testing::TombstoneIn;
 using cache_testing::WriteFile;
 using testing::HasSubstr;
 
-constexpr RecordKind kPlan = RecordKind::kPlan;
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
+using cache_testing::kPlan;
 
 LocalStoreOptions OptionsFor(const std::string& root) {
   LocalStoreOptions options;

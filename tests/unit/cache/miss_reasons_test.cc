@@ -16,14 +16,13 @@
 namespace sinter {
 namespace {
 
+using cache_testing::kKernel;
 using cache_testing::PathIn;
 using cache_testing::ReadFile;
 using cache_testing::SampleKernelKey;
 using cache_testing::SampleKernelRecord;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
-
-constexpr RecordKind kKernel = RecordKind::kKernel;
 
 class FailingReads : public FileOps {
  public:

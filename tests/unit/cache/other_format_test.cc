@@ -22,8 +22,8 @@ using cache_testing::SampleKernelRecord;
 using cache_testing::TempDir;
 using testing::HasSubstr;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
-constexpr RecordKind kPlan = RecordKind::kPlan;
+using cache_testing::kKernel;
+using cache_testing::kPlan;
 constexpr int kKeys = 10;
 
 const RecordFormat kOld;

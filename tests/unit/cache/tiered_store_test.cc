@@ -16,8 +16,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr RecordKind kPlan = RecordKind::kPlan;
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
+using cache_testing::kPlan;
 
 class TieredStoreTest : public testing::Test {
  protected:

@@ -24,7 +24,7 @@ using cache_testing::TempDir;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr RecordKind kKernel = RecordKind::kKernel;
+using cache_testing::kKernel;
 
 // ThreadSanitizer refuses new threads in the child of a process that had several.
 #if defined(__SANITIZE_THREAD__)

@@ -6,11 +6,11 @@
 
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter {
 namespace {
 
-Dim C(int64_t v) { return Dim::Constant(v); }
 const Dim kM = Dim::M();
 const double kInf = std::numeric_limits<double>::infinity();
 const double kNaN = std::numeric_limits<double>::quiet_NaN();

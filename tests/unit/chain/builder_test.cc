@@ -5,10 +5,11 @@
 
 #include <limits>
 
+#include "tests/support/constant_dim.h"
+
 namespace sinter {
 namespace {
 
-Dim C(int64_t v) { return Dim::Constant(v); }
 const Dim kM = Dim::M();
 
 class InferenceTest : public ::testing::Test {

@@ -3,11 +3,11 @@
 
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter {
 namespace {
 
-Dim C(int64_t v) { return Dim::Constant(v); }
 const TensorType kRow{DType::kF32, {Dim::M(), C(8)}};
 
 // x - y, its inputs added in either order and under any names.

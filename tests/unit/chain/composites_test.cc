@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/constant_dim.h"
+
 namespace sinter {
 namespace {
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 class CompositesTest : public ::testing::Test {
  protected:

@@ -9,11 +9,10 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter {
 namespace {
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 // All 5 x 2 x 2 x 2 x 2 x 2 x 3 specs.
 std::vector<FfnSpec> AllSpecs() {

@@ -12,11 +12,10 @@
 #include "src/chain/composites.h"
 #include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
+#include "tests/support/constant_dim.h"
 
 namespace sinter {
 namespace {
-
-Dim C(int64_t v) { return Dim::Constant(v); }
 
 ProductsSpec RandomSpec(std::mt19937* random) {
   ProductsSpec spec;

@@ -112,21 +112,21 @@ TEST(RecipeCheck, RefusesWhatTheDeviceCannotRunWithBothNumbers) {
 
 TEST(CubinCheck, AcceptsAWholeImageAndRefusesEveryTruncation) {
   const std::string good = FakeCubin("k");
-  ASSERT_TRUE(CheckCubin(good).ok());
+  ASSERT_TRUE(CheckModuleImage(good).ok());
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_EQ(CheckCubin(good.substr(0, size)).code(), absl::StatusCode::kDataLoss) << size;
+    EXPECT_EQ(CheckModuleImage(good.substr(0, size)).code(), absl::StatusCode::kDataLoss) << size;
   }
 }
 
 TEST(CubinCheck, RefusesOtherFiles) {
-  EXPECT_THAT(Text(CheckCubin("")), HasSubstr("0 bytes"));
-  EXPECT_THAT(Text(CheckCubin(std::string(200, 'x'))), HasSubstr("not an ELF file"));
+  EXPECT_THAT(Text(CheckModuleImage("")), HasSubstr("0 bytes"));
+  EXPECT_THAT(Text(CheckModuleImage(std::string(200, 'x'))), HasSubstr("not an ELF file"));
   std::string x86 = FakeCubin("k");
   x86[18] = 62;
-  EXPECT_THAT(Text(CheckCubin(x86)), HasSubstr("machine 62 is not CUDA"));
+  EXPECT_THAT(Text(CheckModuleImage(x86)), HasSubstr("machine 62 is not CUDA"));
   std::string narrow = FakeCubin("k");
   narrow[4] = 1;
-  EXPECT_THAT(Text(CheckCubin(narrow)), HasSubstr("64-bit"));
+  EXPECT_THAT(Text(CheckModuleImage(narrow)), HasSubstr("64-bit"));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class RealNvrtc : public ::testing::Test {
 TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
   const auto kernel = compiler->Compile(Request(kTrivial));
   ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_TRUE(CheckCubin(kernel->cubin).ok());
+  EXPECT_TRUE(CheckModuleImage(kernel->cubin).ok());
   EXPECT_GT(kernel->registers, 0);
   EXPECT_EQ(kernel->spill_bytes, 0);
   EXPECT_GT(kernel->compile_us, 0);
