@@ -24,6 +24,23 @@ std::vector<OperandBinding> CallersBuffers(const KernelSpec& spec) {
   return buffers;
 }
 
+// Where a stitched kernel's operands lie that are the caller's; the place of others is -1.
+std::vector<int> CallersOperands(const StitchSpec& stitch) {
+  std::vector<int> buffers;
+  for (const StitchOperand& operand : stitch.operands) {
+    buffers.push_back(operand.buffer == kWorkspaceBuffer ? -1 : operand.buffer);
+  }
+  return buffers;
+}
+
+bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
+  if (a.stitch == nullptr || b.stitch == nullptr) {
+    return a.stitch == b.stitch && a.problem == b.problem;
+  }
+  return a.stitch->body == b.stitch->body &&
+         CallersOperands(*a.stitch) == CallersOperands(*b.stitch);
+}
+
 // Whether two plans compute the same from the same buffers, kernel by kernel, however they are
 // scheduled. What lies in the workspace follows from the schedule, and Plan::Decode checked it.
 bool SameWork(const Plan& a, const Plan& b) {
@@ -33,8 +50,8 @@ bool SameWork(const Plan& a, const Plan& b) {
   for (size_t i = 0; i < a.kernels.size(); ++i) {
     const KernelSpec& x = a.kernels[i].spec;
     const KernelSpec& y = b.kernels[i].spec;
-    if (x.family != y.family || !(x.problem == y.problem) ||
-        x.constant_weights != y.constant_weights || CallersBuffers(x) != CallersBuffers(y)) {
+    if (x.family != y.family || !SameProblem(x, y) || x.constant_weights != y.constant_weights ||
+        CallersBuffers(x) != CallersBuffers(y)) {
       return false;
     }
   }

@@ -20,7 +20,8 @@ namespace {
 
 using testing::FakeWorld;
 
-constexpr char kNorm[] = "layernorm rows=256 cols=1024 eps=1e-5 affine=1 dtype=bf16";
+constexpr char kOtherNorm[] = "layernorm rows=32 cols=512 eps=1e-3 affine=1 dtype=bf16";
+constexpr char kNorm[] = "layernorm rows=32 cols=512 eps=1e-5 affine=1 dtype=bf16";
 
 class StitchTuneTest : public ::testing::Test {
  protected:
@@ -64,7 +65,7 @@ class StitchTuneTest : public ::testing::Test {
   FusionResult Planned(bool for_tuning) const {
     FusionOptions options;
     options.for_tuning = for_tuning;
-    return PlanChain(world.chain, 256, world.model, options).value();
+    return PlanChain(world.chain, 32, world.model, options).value();
   }
 
   FakeWorld world;
@@ -101,22 +102,37 @@ TEST_F(StitchTuneTest, TakesTheFastestHoweverLowItRanks) {
   }
   ASSERT_FALSE(fastest.empty());
   world.times = {{fastest, 5}};
-  const TuneResult result = world.MakeEngine()->Tune(world.chain, 256, {}).value();
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 32, {}).value();
   ASSERT_NE(result.entry, nullptr) << result.report;
   EXPECT_EQ(result.entry->measured_us, 5) << result.report;
   auto set = std::make_shared<TuningSet>();
   set->Add(*result.entry);
   world.tuning = set;
-  const auto prepared = world.MakeEngine()->Prepare(world.chain, 256, {});
+  const auto prepared = world.MakeEngine()->Prepare(world.chain, 32, {});
   ASSERT_TRUE(prepared.ok()) << prepared.status();
   const KernelSpec& taken = (*prepared)->plan().kernels[0].spec;
   EXPECT_EQ(ScheduleText(taken) + ProblemText(taken), fastest);
 }
 
+TEST_F(StitchTuneTest, AnEntryOfOtherOpsIsNotTaken) {
+  TuningEntry entry = *world.MakeEngine()->Tune(world.chain, 32, {})->entry;
+  const TuningKey key = entry.key;
+  world.chain = ParseProblem(kOtherNorm)->chain;
+  entry = *world.MakeEngine()->Tune(world.chain, 32, {})->entry;
+  world.chain = ParseProblem(kNorm)->chain;
+  entry.key = key;
+  auto set = std::make_shared<TuningSet>();
+  set->Add(entry);
+  world.tuning = set;
+  const auto prepared = world.MakeEngine()->Prepare(world.chain, 32, {});
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ((*prepared)->plan().kernels[0].spec.stitch->body, world.chain);
+}
+
 // What such a chain moves are its inputs and outputs: they come from memory and go there.
 TEST_F(StitchTuneTest, InputsAndOutputsRotate) {
-  ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 256, {}).ok());
-  EXPECT_EQ(world.calls, RotationSets(2 * 256 * 1024 * 2 + 2 * 1024 * 2));
+  ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 32, {}).ok());
+  EXPECT_EQ(world.calls, RotationSets(2 * 32 * 512 * 2 + 2 * 512 * 2));
 }
 
 }  // namespace
