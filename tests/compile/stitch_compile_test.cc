@@ -1,7 +1,7 @@
 // Kernels of the stitch family through the real NVRTC for sm_90a. The compiler port refuses a
 // kernel that spills or draws a C75xx remark; then the engine takes the next plan, so a few may
 // spill, and are printed. Anything else is a failure. Exits 77 without NVRTC. SINTER_TEST_LONG=1
-// takes the chosen plans of all random graphs, else of the first of them.
+// takes the chosen plans of all random graphs, else of the first of them, and more hand-overs.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -33,6 +33,7 @@ namespace {
 
 constexpr int kThreads = 2;
 constexpr uint64_t kFewGraphs = 30;
+constexpr int kFewHandOvers = 30;
 constexpr int64_t kElements = 1 << 20;  // of a random graph's values: vectors and clusters are used
 constexpr double kMostSpilling = 0.15;  // of kernels: search estimates registers
 
@@ -40,6 +41,8 @@ const char* Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
+
+bool IsLong() { return std::string(Variable("SINTER_TEST_LONG")) == "1"; }
 
 std::unique_ptr<Compiler> MakeCompiler() { return MakeNvrtcCompiler(Variable("SINTER_NVRTC")); }
 
@@ -184,8 +187,7 @@ TEST_F(StitchCompile, TheBestOfMemoryChainsAndRandomGraphs) {
 }
 
 TEST_F(StitchCompile, ChosenPlansOfRandomGraphs) {
-  const bool all = std::string(Variable("SINTER_TEST_LONG")) == "1";
-  const uint64_t graphs = all ? testing::kRandomStitchGraphs : kFewGraphs;
+  const uint64_t graphs = IsLong() ? testing::kRandomStitchGraphs : kFewGraphs;
   for (uint64_t seed = 1; seed <= graphs; ++seed) {
     AddPlan(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));
   }
@@ -207,11 +209,12 @@ TEST_F(StitchCompile, HandOvers) {
   AddHandOvers("attention", testing::PooledAttention(256, 100, 36, false), 3);
   AddHandOvers("product", testing::PooledAttention(256, 100, 36, true), 3);
   AddHandOvers("rope", testing::NormRope(64, 32, 8, 128), 3);
-  for (uint64_t seed = 1; hands_ < 50 && seed <= testing::kRandomStitchGraphs; ++seed) {
+  const int wanted = IsLong() ? 100 : kFewHandOvers;
+  for (uint64_t seed = 1; hands_ < wanted && seed <= testing::kRandomStitchGraphs; ++seed) {
     AddHandOvers(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}),
                  2);
   }
-  EXPECT_GE(hands_, 50);
+  EXPECT_GE(hands_, wanted);
   CompileAll();
 }
 
