@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -181,7 +180,7 @@ absl::StatusOr<std::vector<double>> OutputValues(const Chain& chain, int i, int6
   std::vector<double> values(static_cast<size_t>(count));
   const OutputWalk walk{type, strides, m};
   reference::ParallelFor(
-      static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), count, kPiece,
+      reference::HardwareThreads(), count, kPiece,
       [&](int64_t begin, int64_t end) { walk.Read(bytes.data(), begin, end, values.data()); });
   return values;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -94,8 +93,8 @@ ErrorMeasure MeasureInPieces(size_t count, DType dtype, Add&& add) {
   for (size_t first = 0; first == 0 || first < count; first += kPiece) {
     pieces.emplace_back(dtype, static_cast<int64_t>(first));
   }
-  reference::ParallelFor(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                         static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
+  reference::ParallelFor(reference::HardwareThreads(), static_cast<int64_t>(pieces.size()), 1,
+                         [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
                              const size_t first = static_cast<size_t>(i) * kPiece;
                              add(pieces[static_cast<size_t>(i)], first,

@@ -8,6 +8,10 @@
 
 namespace sinter::reference {
 
+int HardwareThreads() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 void ParallelFor(int threads, int64_t items, int64_t grain,
                  const std::function<void(int64_t, int64_t)>& body) {
   if (items <= 0) return;

@@ -7,6 +7,9 @@
 
 namespace sinter::reference {
 
+// As many as run at once here; at least one.
+int HardwareThreads();
+
 // Calls body(begin, end) on pieces of [0, items) of at most `grain` items, from up to `threads`
 // threads, the caller's among them; returns when all are done. One piece runs inline. Fewer threads
 // are used when the system refuses more.

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/reference/elementwise.h"
 #include "src/reference/evaluator.h"
+#include "src/reference/parallel.h"
 #include "src/reference/rows.h"
 
 namespace sinter {
@@ -63,10 +63,7 @@ absl::Status CheckRows(const Chain& chain, int64_t m, const ReferenceOptions& op
   return absl::OkStatus();
 }
 
-int ThreadCount(int asked) {
-  if (asked > 0) return asked;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
+int ThreadCount(int asked) { return asked > 0 ? asked : reference::HardwareThreads(); }
 
 // `value` to the sink, its row i going to row target[i] (the same row without a target).
 void Store(const Tensor& value, const Sink& sink, const int64_t* target) {
