@@ -8,20 +8,24 @@
 namespace sinter {
 namespace {
 
-bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
-  if (a.stitch == nullptr || b.stitch == nullptr) {
-    return a.stitch == b.stitch && a.problem.ToString() == b.problem.ToString();
-  }
-  return a.stitch->operands == b.stitch->operands &&
-         a.stitch->body.CanonicalDigest() == b.stitch->body.CanonicalDigest();
+bool SameOperands(const KernelSpec& a, const KernelSpec& b) {
+  return a.operands == b.operands &&
+         (a.stitch == nullptr || a.stitch->operands == b.stitch->operands);
 }
 
 bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
   return a.spec.family == b.spec.family && SameProblem(a.spec, b.spec) &&
-         a.spec.operands == b.spec.operands;
+         SameOperands(a.spec, b.spec);
 }
 
 }  // namespace
+
+bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
+  if (a.stitch == nullptr || b.stitch == nullptr) {
+    return a.stitch == b.stitch && a.problem == b.problem;
+  }
+  return a.stitch->body == b.stitch->body;
+}
 
 bool SameCut(const Plan& a, const Plan& b) {
   return a.bucket == b.bucket && a.kernels.size() == b.kernels.size() &&

@@ -9,6 +9,10 @@
 
 namespace sinter {
 
+// Whether both compute the same: of a stitched kernel its body, of others the problem. Operands may
+// lie elsewhere.
+bool SameProblem(const KernelSpec& a, const KernelSpec& b);
+
 // Whether kernel by kernel both compute the same from the same operands, so that any kernel of one
 // may stand in the other.
 bool SameCut(const Plan& a, const Plan& b);

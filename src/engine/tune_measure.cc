@@ -18,9 +18,6 @@ constexpr int kReplays = 15;
 constexpr size_t kShortList = 6;
 constexpr int kRounds = 7;
 constexpr double kTurnUs = 20e3;  // of one plan in one round
-// How far down its ranking a stitched kernel is tried, in times of top_k: predictions of these are
-// the least sure.
-constexpr size_t kStitchDepth = 4;
 // A cut whose best plan takes longer than this times the fastest is not worth its kernels' times.
 constexpr double kNear = 1.15;
 
@@ -98,9 +95,10 @@ absl::Status Tuner::TryKernels(Session& session) {
 absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   if (!session.control.Check("measuring").ok()) return absl::OkStatus();  // what there is decides
   const size_t begin = session.trials.size();
+  // Predictions of stitched kernels are the least sure: all that planning offers is tried.
   const bool stitched = plan.kernels[kernel].spec.family == KernelFamily::kStitch;
-  const size_t limit = static_cast<size_t>(std::max(session.options.top_k, 1)) *
-                       (stitched ? kStitchDepth : size_t{1});
+  const size_t limit =
+      stitched ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
   for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
     const bool tried = std::any_of(
         session.trials.begin(), session.trials.begin() + static_cast<ptrdiff_t>(begin),

@@ -8,6 +8,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/engine/kernel_identity.h"
+#include "src/engine/kernel_swaps.h"
 #include "src/engine/plan_record.h"
 #include "src/plan/plan_text.h"
 
@@ -24,21 +25,12 @@ std::vector<OperandBinding> CallersBuffers(const KernelSpec& spec) {
   return buffers;
 }
 
-// Where a stitched kernel's operands lie that are the caller's; the place of others is -1.
-std::vector<int> CallersOperands(const StitchSpec& stitch) {
+// Of a stitched kernel's operands, the buffer of each; kWorkspaceBuffer's are among them.
+std::vector<int> StitchedBuffers(const KernelSpec& spec) {
   std::vector<int> buffers;
-  for (const StitchOperand& operand : stitch.operands) {
-    buffers.push_back(operand.buffer == kWorkspaceBuffer ? -1 : operand.buffer);
-  }
+  if (spec.stitch == nullptr) return buffers;
+  for (const StitchOperand& operand : spec.stitch->operands) buffers.push_back(operand.buffer);
   return buffers;
-}
-
-bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
-  if (a.stitch == nullptr || b.stitch == nullptr) {
-    return a.stitch == b.stitch && a.problem == b.problem;
-  }
-  return a.stitch->body == b.stitch->body &&
-         CallersOperands(*a.stitch) == CallersOperands(*b.stitch);
 }
 
 // Whether two plans compute the same from the same buffers, kernel by kernel, however they are
@@ -51,7 +43,7 @@ bool SameWork(const Plan& a, const Plan& b) {
     const KernelSpec& x = a.kernels[i].spec;
     const KernelSpec& y = b.kernels[i].spec;
     if (x.family != y.family || !SameProblem(x, y) || x.constant_weights != y.constant_weights ||
-        CallersBuffers(x) != CallersBuffers(y)) {
+        CallersBuffers(x) != CallersBuffers(y) || StitchedBuffers(x) != StitchedBuffers(y)) {
       return false;
     }
   }
