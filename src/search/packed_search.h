@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/digest.h"
+#include "src/search/stitch_cost_model.h"
 #include "src/search/stitch_search.h"
 
 namespace sinter {

@@ -14,6 +14,9 @@
 
 namespace sinter {
 
+// Turns of a pass that keeps nothing whose reads are under way together.
+constexpr int kTurnsAtOnce = 4;
+
 struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
   double again_bytes = 0;                    // read again by later passes, because nothing is kept

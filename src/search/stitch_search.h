@@ -10,7 +10,6 @@
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"
 #include "src/plan/stitch/packing.h"
-#include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
 #include "src/search/search.h"
 
@@ -28,26 +27,6 @@ struct RankedStitch {
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
                                                        const DeviceModel& model,
                                                        const SearchOptions& options);
-
-// FusionStitching's latency-evaluator on this chip's levels: bytes over their bandwidth, waves of
-// units, barriers. FAILED_PRECONDITION when the body cannot be computed with the schedule's owner.
-absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
-                                         int64_t bucket, const DeviceModel& model);
-
-// What a kernel's prediction is made of.
-struct StitchTimes {
-  Prediction alone;
-  double issue_sm_us = 0;  // of one SM that executed all instructions
-  double turn_us = 0;      // of one block
-  double blocks = 0;       // that the work is for
-};
-absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
-                                          int64_t bucket, const DeviceModel& model);
-
-// Kernels that do not depend on each other, of as many threads a block, packed into one launch of
-// `blocks_per_sm`: launched once, bytes and instructions of all, blocks behind one another.
-Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
-                           const DeviceModel& model);
 
 }  // namespace sinter
 

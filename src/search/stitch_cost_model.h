@@ -1,0 +1,45 @@
+// The cost model of the stitch family: FusionStitching's latency-evaluator on this chip's levels,
+// bytes over their bandwidth, instructions, the turns of resident blocks, barriers.
+#ifndef SINTER_SRC_SEARCH_STITCH_COST_MODEL_H_
+#define SINTER_SRC_SEARCH_STITCH_COST_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/plan/plan.h"
+#include "src/plan/stitch/program.h"
+#include "src/plan/stitch/schedule.h"
+#include "src/search/stitch_load.h"
+
+namespace sinter {
+
+// What a kernel's prediction is made of.
+struct StitchTimes {
+  Prediction alone;
+  double issue_sm_us = 0;  // of one SM that executed all instructions
+  double turn_us = 0;      // of one block
+  double blocks = 0;       // that the work is for
+};
+
+// `load`: LoadOf the same schedule. Deterministic, thread-safe, as all here.
+StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program,
+                          const StitchSchedule& schedule, const StitchLoad& load, int64_t bucket,
+                          const DeviceModel& model);
+
+// FAILED_PRECONDITION when the body cannot be computed with the schedule's owner.
+absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
+                                          int64_t bucket, const DeviceModel& model);
+absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
+                                         int64_t bucket, const DeviceModel& model);
+
+// Kernels that do not depend on each other, of as many threads a block, packed into one launch of
+// `blocks_per_sm`: launched once, bytes and instructions of all, blocks behind one another.
+Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
+                           const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_SEARCH_STITCH_COST_MODEL_H_
