@@ -65,7 +65,8 @@ SINTER_API sinter_status sinter_x_reference_run(const sinter_chain* chain, int64
 
 typedef struct sinter_x_check {
   uint32_t struct_size;
-  uint32_t within; /* 1 when both errors are within their bounds and no element is not a number */
+  uint32_t within; /* 1 when both errors are within their bounds, where the maximum of bf16 and f16
+                      counts beyond one rounding step of a value, and no element is not a number */
   double relative; /* |out - ref| / |ref|, Frobenius */
   double max_over_rms;              /* max|out - ref| / rms(ref) */
   double relative_bound, max_bound; /* infinite for e4m3: 0.1 % may be one step off, none more */

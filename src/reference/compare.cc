@@ -18,11 +18,16 @@ int E4M3Step(double value) {
   return (bits & 0x80) != 0 ? -(bits & 0x7f) : bits;
 }
 
+// From a value to its neighbour, at most, over the value.
+double NeighbourStep(DType dtype) {
+  return dtype == DType::kBF16 ? 0x1p-7 : dtype == DType::kF16 ? 0x1p-10 : 0;
+}
+
 // Adds up one comparison element by element. `first` is the index of the first one.
 class Measurer {
  public:
   explicit Measurer(DType dtype, int64_t first = 0)
-      : first_(first), count_steps_(dtype == DType::kE4M3) {}
+      : first_(first), step_(NeighbourStep(dtype)), count_steps_(dtype == DType::kE4M3) {}
 
   void Add(double out, double ref) {
     const int64_t index = first_ + count_++;
@@ -37,8 +42,10 @@ class Measurer {
     }
     square_error_ += difference * difference;
     square_ref_ += ref * ref;
-    if (difference > max_ || worst_ < 0) {
-      max_ = difference;
+    max_ = std::max(max_, difference);
+    const double beyond = std::max(0.0, difference - step_ * std::fabs(ref));
+    if (beyond > beyond_ || worst_ < 0) {
+      beyond_ = beyond;
       worst_ = index;
     }
   }
@@ -52,8 +59,9 @@ class Measurer {
     apart_ += next.apart_;
     square_error_ += next.square_error_;
     square_ref_ += next.square_ref_;
-    if (next.worst_ < 0 || (worst_ >= 0 && next.max_ <= max_)) return;
-    max_ = next.max_;
+    max_ = std::max(max_, next.max_);
+    if (next.worst_ < 0 || (worst_ >= 0 && next.beyond_ <= beyond_)) return;
+    beyond_ = next.beyond_;
     worst_ = next.worst_;
   }
 
@@ -68,6 +76,7 @@ class Measurer {
     const double rms = count_ > 0 ? std::sqrt(square_ref_ / static_cast<double>(count_)) : 0;
     measure.relative = Ratio(std::sqrt(square_error_), std::sqrt(square_ref_));
     measure.max_over_rms = Ratio(max_, rms);
+    measure.beyond_over_rms = Ratio(beyond_, rms);
     return measure;
   }
 
@@ -78,7 +87,8 @@ class Measurer {
   }
 
   const int64_t first_;
-  double square_error_ = 0, square_ref_ = 0, max_ = 0;
+  const double step_;
+  double square_error_ = 0, square_ref_ = 0, max_ = 0, beyond_ = 0;
   int64_t count_ = 0, nans_ = 0, neighbours_ = 0, apart_ = 0, worst_ = -1, first_nan_ = -1;
   const bool count_steps_;
 };
@@ -126,13 +136,16 @@ Bounds BoundsFor(DType dtype) {
 }
 
 bool ErrorMeasure::Within(const Bounds& bounds) const {
-  return nans == 0 && apart == 0 && relative <= bounds.relative && max_over_rms <= bounds.max &&
+  return nans == 0 && apart == 0 && relative <= bounds.relative && beyond_over_rms <= bounds.max &&
          static_cast<double>(neighbours) <= bounds.neighbours * static_cast<double>(count);
 }
 
 std::string ErrorMeasure::ToString() const {
-  std::string text = absl::StrFormat("rel %.3g max/rms %.3g worst at %d of %d", relative,
-                                     max_over_rms, worst_index, count);
+  std::string text = absl::StrFormat("rel %.3g max/rms %.3g", relative, max_over_rms);
+  if (beyond_over_rms != max_over_rms) {
+    absl::StrAppendFormat(&text, " (%.3g beyond a neighbour)", beyond_over_rms);
+  }
+  absl::StrAppendFormat(&text, " worst at %d of %d", worst_index, count);
   if (neighbours > 0) absl::StrAppendFormat(&text, ", %d one step off", neighbours);
   if (apart > 0) absl::StrAppendFormat(&text, ", %d several steps off", apart);
   if (nans > 0) absl::StrAppendFormat(&text, ", %d not finite or mismatched", nans);

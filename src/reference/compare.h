@@ -14,7 +14,7 @@ namespace sinter {
 
 struct Bounds {
   double relative = 0;    // of ErrorMeasure::relative
-  double max = 0;         // of ErrorMeasure::max_over_rms
+  double max = 0;         // of ErrorMeasure::beyond_over_rms
   double neighbours = 0;  // e4m3: share of the elements that may be one step off; none may be more
 };
 // bf16: 5e-3 and 0.05; f16: 1e-3 and 0.008; f32: 1e-5 and 1e-4; integers and pred: exact (0 and 0);
@@ -25,9 +25,14 @@ struct ErrorMeasure {
   double relative =
       0;  // |out - ref| / |ref|, Frobenius; when ref is all zero: 0 if out is too, else infinity
   double max_over_rms = 0;  // max|out - ref| / rms(ref), likewise
+  // max(|out - ref| - step) / rms(ref), steps to a neighbour being 2^-7 of a value of bf16, 2^-10
+  // of f16 and 0 of others: what is held to Bounds::max. A value near the middle of two may be
+  // rounded to either, and where most values are small one step of a large one is many of their
+  // rms.
+  double beyond_over_rms = 0;
   double max_abs = 0;
   int64_t count = 0;
-  int64_t worst_index = -1;  // of max_abs, or of the first not-a-number
+  int64_t worst_index = -1;  // of beyond_over_rms, or of the first not-a-number
   int64_t nans = 0;  // in out where ref has none, or the reverse; infinities that differ count too
   int64_t neighbours = 0;                   // e4m3: elements that are one step from ref's
   int64_t apart = 0;                        // e4m3: elements that are further away

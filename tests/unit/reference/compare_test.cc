@@ -29,6 +29,24 @@ TEST(Compare, MeasuresFrobeniusAndMaximumOverRms) {
   EXPECT_TRUE(e.Within({0.11, 0.2}));
 }
 
+TEST(Compare, ALargeValueMayBeRoundedToEitherNeighbour) {
+  std::vector<double> ref(4096, 0.0), out;
+  ref[7] = 0.75;  // rms 0.0117: a step of bf16 there is 0.33 rms
+  const Bounds bounds = BoundsFor(DType::kBF16);
+  out = ref;
+  out[7] += 0x1p-8;
+  EXPECT_TRUE(Compare(out, ref, DType::kBF16).Within({0.01, bounds.max}));
+  EXPECT_FALSE(Compare(out, ref, DType::kBF16).Within(bounds)) << "the whole is held closer";
+  EXPECT_FALSE(Compare(out, ref, DType::kF32).Within({0.01, bounds.max}));
+  out[7] += 0x1p-8;
+  EXPECT_FALSE(Compare(out, ref, DType::kBF16).Within({0.1, bounds.max})) << "two steps";
+  out = ref;
+  out[9] = 0x1p-8;
+  const ErrorMeasure measure = Compare(out, ref, DType::kBF16);
+  EXPECT_FALSE(measure.Within({0.1, bounds.max})) << "no step of a zero";
+  EXPECT_EQ(measure.worst_index, 9);
+}
+
 TEST(Compare, NotANumberNeverPasses) {
   const Bounds loose{kInf, kInf};
   EXPECT_FALSE(Compare(V{kNaN}, V{1}).Within(loose));
