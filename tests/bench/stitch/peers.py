@@ -85,7 +85,7 @@ def steps_of(case, wanted):
 
 
 class Workers:
-    """Two processes: what a profiler once watched in one of them is slower there ever after."""
+    """Two processes, so that no profiler watches the one that times."""
 
     def __init__(self, command):
         self.timing, self.profiling = Process(command), Process(command)

@@ -7,7 +7,7 @@ import sys
 from results_file import MODES
 
 CHOICES = {"sinter": "best", "unfused": "unfused"}
-# These load JAX's profiler, which slows down every launch of its process from then on.
+# These load JAX and its profiler, which are kept away from what is timed.
 PROFILED = ("xla", "sinter_kernels")
 
 
