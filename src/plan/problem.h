@@ -72,6 +72,13 @@ struct FfnProblem {
 FfnProblem FirstProductOf(const FfnProblem& chain);
 FfnProblem SecondProductOf(const FfnProblem& chain);
 
+constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n, k and l
+
+// OK, or why no schedule of the chain (products == 2) or gemm family (products == 1) can take this
+// problem: dtype, sizes, and the 16-byte rows that tensor maps need (oi: k, and n where it is also
+// the K of a second product, multiples of 8; io: k, n and l).
+absl::Status CheckProblem(const FfnProblem& problem);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_PLAN_PROBLEM_H_

@@ -156,11 +156,6 @@ absl::Status CheckScheduleFields(const FfnProblem& problem, const Schedule& sche
 absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& schedule,
                            const DeviceModel& model);
 
-// OK, or why no schedule of the chain (products == 2) or gemm family (products == 1) can take this
-// problem: dtype, sizes, and the 16-byte rows that tensor maps need (oi: k, and n where it is also
-// the K of a second product, multiples of 8; io: k, n and l).
-absl::Status CheckProblem(const FfnProblem& problem);
-
 // Every kernel's workspace begins with this many bytes for ready flags; C follows, so that it never
 // overlays them.
 constexpr uint64_t kWorkspaceFlagBytes = 64 * 1024;
@@ -169,7 +164,6 @@ constexpr uint64_t kGridBarrierOffset = kWorkspaceFlagBytes - 64;
 // Words before the flags: the launch epoch and a greeting of each block (device library,
 // kernels/l2_exchange.cuh).
 constexpr int64_t kFlagHeaderWords = 256;
-constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n, k and l
 
 }  // namespace sinter
 

@@ -10,22 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/codegen/stitch/scoped_text.h"
+#include "src/codegen/stitch/serial_text.h"
 #include "src/plan/stitch/program.h"
 
 namespace sinter {
-
-// A value in source: a scalar, or a vector of which `name[e]` is one element.
-struct Emitted {
-  std::string name;
-  bool vector = false;
-  int depth = 0;        // of the scope that declares it
-  bool of_unit = true;  // false: the same for every unit
-
-  std::string Each() const { return vector ? name + "[e]" : name; }
-};
-
-// An element (or a vector of elements) of a value.
-using ElementKey = std::pair<ValueId, Position>;
 
 // Where the results of a column reduction lie.
 struct ColumnResults {
@@ -55,22 +44,13 @@ struct Used {
       alike;  // passes where a unit's values meet one that all share
 };
 
-constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
-
-class StitchEmitter {
+class StitchEmitter : public ScopedText {
  public:
   StitchEmitter(const Chain& body, const StitchProgram& program);
+  StitchEmitter(const StitchEmitter&) = delete;
+  StitchEmitter& operator=(const StitchEmitter&) = delete;
 
-  IndexSpace& space() { return space_; }
   IndexVar unit() const { return unit_; }
-
-  // Scopes, from the kernel's down. Text of a closed scope belongs to its parent.
-  void OpenScope(bool branch = false);
-  std::string CloseScope();
-  void Add(int depth, const std::string& line);
-  // To the innermost scope: a line, or text as it stands.
-  void Append(const std::string& text) { scopes_.back().text += text; }
-  void Add(const std::string& line) { Add(static_cast<int>(scopes_.size()) - 1, line); }
 
   // A pass through elements: loop variable `element` counted in vectors of `width`; `number` tells
   // passes apart. Lanes of `split` share each element's own reductions.
@@ -105,52 +85,25 @@ class StitchEmitter {
   absl::StatusOr<Index> HandedAddress(ValueId id, const Position& at, const HandedResult& result);
   // Where element `at` of a tensor with `strides` lies.
   Index Address(const Position& at, const std::vector<Stride>& strides);
-  std::string NewName(const char* prefix);
-  int width() const { return width_; }
-  IndexVar element() const { return element_; }
-  // "SINTER_EACH(8) ".
-  std::string EachText() const;
 
  private:
-  struct Scope {
-    std::string text;
-    std::map<ElementKey, Emitted> known;
-    bool branch = false;
-  };
-
   Position Canonical(const Position& at);
-  const Emitted* Find(const ElementKey& key) const;
-  int LoadDepth(const Index& index) const;
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
-  Emitted Declare(const char* word, const std::string& expression, bool vector, int depth,
-                  bool of_unit);
   bool MovesWithUnit(const Index& index);
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);
-  absl::StatusOr<Emitted> Serial(ValueId id, const Position& at);
-  // In the innermost scope, shared by `lanes`.
-  absl::StatusOr<Emitted> SerialHere(ValueId id, const Position& at, int lanes);
-  // What is reduced, where `k` counts.
-  absl::StatusOr<Emitted> Reduced(ValueId id, const Position& at, IndexVar k);
-  absl::StatusOr<Emitted> Product(ValueId id, const Position& at, const Index& k);
-  // The loop of a reduction of `count` that `lanes` share, and `counter` in it, for `inside`.
-  void OpenSerialLoop(const std::string& counter, int64_t count, int lanes,
-                      const std::string& inside);
   absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Handed(ValueId id, const Position& at, const HandedResult& result);
   void NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key);
 
   const Chain& body_;
   const StitchProgram& program_;
-  IndexSpace space_;
   const IndexVar unit_;
-  IndexVar element_ = -1;
-  int width_ = 1, pass_ = 0, split_ = 1, names_ = 0;
-  bool in_serial_ = false;
   const std::vector<bool> exact_;  // ExactOps
-  std::vector<Scope> scopes_;
+  SerialText serial_;
+  int pass_ = 0;
   std::map<ValueId, std::string> rows_;
   std::map<ValueId, ColumnResults> columns_;
   std::map<ValueId, HandedResult> handed_;  // by earlier passes of the unit
