@@ -2,8 +2,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cache/record/cubin_check.h"
 #include "src/base/codec.h"
+#include "src/base/cubin_check.h"
 #include "src/base/status.h"
 
 namespace sinter {

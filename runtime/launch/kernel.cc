@@ -10,8 +10,8 @@
 #include "runtime/driver/handles.h"
 #include "runtime/driver/scopes.h"
 #include "runtime/launch/binding.h"
-#include "runtime/launch/cubin_check.h"
 #include "runtime/launch/recipe_check.h"
+#include "src/base/cubin_check.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -294,7 +294,7 @@ absl::StatusOr<int> Kernel::MaxActiveClusters(const LaunchRecipe& recipe) const 
 absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
     const std::shared_ptr<const Device>& device, absl::string_view cubin,
     const LaunchRecipe& recipe, std::shared_ptr<ReleaseQueue> queue) {
-  absl::Status status = CheckModuleImage(cubin);
+  absl::Status status = CheckCubin(cubin);
   if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));
   status = CheckRecipe(recipe, device->limits());
   if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));

@@ -16,9 +16,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cache/record/cubin_check.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/cubin_check.h"
 #include "src/chain/problem.h"
 #include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"

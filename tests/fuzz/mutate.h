@@ -1,4 +1,4 @@
-// What the replays of the cache's fuzz targets share: seeded mutations, and one call of the target.
+// What the replays of fuzz targets over bytes share: seeded mutations, and one call of the target.
 #ifndef SINTER_TESTS_FUZZ_MUTATE_H_
 #define SINTER_TESTS_FUZZ_MUTATE_H_
 
@@ -12,11 +12,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace sinter {
 
-// One to four edits behind the first byte, which selects the decoder.
-inline std::string Mutate(std::string bytes, std::mt19937_64* random) {
+// One to four edits behind the first `kept` bytes: one, where the first byte selects the decoder.
+inline std::string Mutate(std::string bytes, std::mt19937_64* random, size_t kept = 1) {
   const int edits = 1 + static_cast<int>((*random)() % 4);
-  for (int i = 0; i < edits && bytes.size() > 1; ++i) {
-    const size_t at = 1 + (*random)() % (bytes.size() - 1);
+  for (int i = 0; i < edits && bytes.size() > kept; ++i) {
+    const size_t at = kept + (*random)() % (bytes.size() - kept);
     switch ((*random)() % 5) {
       case 0:
         bytes[at] = static_cast<char>(bytes[at] ^ (1 << ((*random)() % 8)));

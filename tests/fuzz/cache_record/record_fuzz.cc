@@ -1,12 +1,11 @@
 // Fuzz target over everything that reads cache bytes. The first byte picks the reader: 0 keys, 1
-// envelope and kernel record, 2 table, 3 cubin.
+// envelope and kernel record, 2 table.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 #include "cache/key/key.h"
-#include "cache/record/cubin_check.h"
 #include "cache/record/envelope.h"
 #include "cache/record/kernel_record.h"
 #include "cache/store/local_store.h"
@@ -60,18 +59,15 @@ void ReadTables(absl::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (ReaderOf(data[0], 4)) {
+  switch (ReaderOf(data[0], 3)) {
     case 0:
       ReadKeys(bytes);
       break;
     case 1:
       ReadRecords(bytes);
       break;
-    case 2:
-      ReadTables(bytes);
-      break;
     default:
-      (void)sinter::CheckCubin(bytes);
+      ReadTables(bytes);
   }
   return 0;
 }

@@ -2,7 +2,6 @@
 #ifndef SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
 #define SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
 
-#include <elf.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -19,6 +18,7 @@
 #include "cache/record/kernel_record.h"
 #include "cache/store/directory.h"
 #include "src/base/digest.h"
+#include "tests/support/small_cubin.h"
 
 namespace sinter {
 namespace cache_testing {
@@ -109,52 +109,9 @@ inline int CountFiles(const std::string& folder) {
   return count;
 }
 
-// The smallest ELF that has what a cubin has: code, names, a zero-fill section, one segment.
-inline std::string SmallCubin(size_t code_bytes = 64) {
-  const std::string names("\0.text\0.shstrtab\0.nv.shared\0", 28);
-  const std::string code = RandomBytes(code_bytes, code_bytes);
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_machine = 190;
-  header.e_ehsize = sizeof(header);
-  header.e_phoff = sizeof(header);
-  header.e_phentsize = sizeof(Elf64_Phdr);
-  header.e_phnum = 1;
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = 4;
-  header.e_shstrndx = 2;
-  const uint64_t code_at = sizeof(header) + sizeof(Elf64_Phdr);
-  const uint64_t names_at = code_at + code.size();
-  header.e_shoff = names_at + names.size();
-  Elf64_Phdr segment{};
-  segment.p_type = PT_LOAD;
-  segment.p_offset = code_at;
-  segment.p_filesz = segment.p_memsz = code.size();
-  Elf64_Shdr sections[4] = {};
-  sections[1].sh_name = 1;
-  sections[1].sh_type = SHT_PROGBITS;
-  sections[1].sh_offset = code_at;
-  sections[1].sh_size = code.size();
-  sections[2].sh_name = 7;
-  sections[2].sh_type = SHT_STRTAB;
-  sections[2].sh_offset = names_at;
-  sections[2].sh_size = names.size();
-  sections[3].sh_name = 17;
-  sections[3].sh_type = SHT_NOBITS;
-  sections[3].sh_offset = header.e_shoff;
-  sections[3].sh_size = 1 << 20;
-  std::string out(reinterpret_cast<const char*>(&header), sizeof(header));
-  out.append(reinterpret_cast<const char*>(&segment), sizeof(segment));
-  out += code + names;
-  out.append(reinterpret_cast<const char*>(sections), sizeof(sections));
-  return out;
-}
-
 inline KernelRecord SampleKernelRecord() {
   KernelRecord record;
-  record.cubin = SmallCubin();
+  record.cubin = SmallCubin(RandomBytes(64, 64));
   record.recipe = "recipe bytes";
   record.entry = "sinter_chain_0";
   record.log = "used 168 registers";

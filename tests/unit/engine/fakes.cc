@@ -1,7 +1,5 @@
 #include "tests/unit/engine/fakes.h"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/reference/reference.h"
+#include "tests/support/small_cubin.h"
 
 namespace sinter::testing {
 namespace {
@@ -249,32 +248,6 @@ class FakeStore : public Store {
 };
 
 // ---------------------------------------------------------------- compiler
-// The smallest file that passes for a cubin: a header and two sections, then the source for the
-// fake loader.
-std::string FakeCubin(const std::string& text) {
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_ident[EI_VERSION] = EV_CURRENT;
-  header.e_type = ET_EXEC;
-  header.e_machine = 190;
-  header.e_version = EV_CURRENT;
-  header.e_ehsize = sizeof header;
-  header.e_shoff = sizeof header;
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = 2;
-  header.e_shstrndx = 1;
-  Elf64_Shdr sections[2] = {};
-  sections[1].sh_type = SHT_STRTAB;
-  sections[1].sh_offset = sizeof header + sizeof sections;
-  sections[1].sh_size = 1;
-  std::string cubin(reinterpret_cast<const char*>(&header), sizeof header);
-  cubin.append(reinterpret_cast<const char*>(sections), sizeof sections);
-  cubin.push_back('\0');
-  return cubin + text;
-}
-
 class FakeCompiler : public Compiler {
  public:
   explicit FakeCompiler(FakeWorld* world) : world_(world) {}
@@ -296,7 +269,8 @@ class FakeCompiler : public Compiler {
     }
     CompiledKernel kernel;
     const bool wrong = world_->wrong.count(request.name) > 0;
-    kernel.cubin = FakeCubin(absl::StrCat(request.source, wrong ? "WRONG" : ""));
+    // The source stands for the code: the fake loader looks for words in it.
+    kernel.cubin = SmallCubin(absl::StrCat(request.source, wrong ? "WRONG" : ""));
     kernel.log = "ptxas info";
     kernel.compile_us = 1000.0 * world_->compile_ms;
     kernel.registers = 168;

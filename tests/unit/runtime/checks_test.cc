@@ -1,6 +1,5 @@
 #include <functional>
 
-#include "runtime/launch/cubin_check.h"
 #include "runtime/launch/recipe_check.h"
 #include "runtime/launch/tensor_map.h"
 #include "tests/unit/runtime/fixture.h"
@@ -108,25 +107,6 @@ TEST(RecipeCheck, RefusesWhatTheDeviceCannotRunWithBothNumbers) {
     EXPECT_FALSE(status.ok()) << row.message;
     EXPECT_THAT(Text(status), HasSubstr(row.message));
   }
-}
-
-TEST(CubinCheck, AcceptsAWholeImageAndRefusesEveryTruncation) {
-  const std::string good = FakeCubin("k");
-  ASSERT_TRUE(CheckModuleImage(good).ok());
-  for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_EQ(CheckModuleImage(good.substr(0, size)).code(), absl::StatusCode::kDataLoss) << size;
-  }
-}
-
-TEST(CubinCheck, RefusesOtherFiles) {
-  EXPECT_THAT(Text(CheckModuleImage("")), HasSubstr("0 bytes"));
-  EXPECT_THAT(Text(CheckModuleImage(std::string(200, 'x'))), HasSubstr("not an ELF file"));
-  std::string x86 = FakeCubin("k");
-  x86[18] = 62;
-  EXPECT_THAT(Text(CheckModuleImage(x86)), HasSubstr("machine 62 is not CUDA"));
-  std::string narrow = FakeCubin("k");
-  narrow[4] = 1;
-  EXPECT_THAT(Text(CheckModuleImage(narrow)), HasSubstr("64-bit"));
 }
 
 }  // namespace

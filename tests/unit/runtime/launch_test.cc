@@ -1,3 +1,6 @@
+#include <elf.h>
+
+#include <cstddef>
 #include <thread>
 
 #include "tests/unit/runtime/fixture.h"
@@ -181,8 +184,10 @@ TEST_F(LaunchTest, LoadForcesTheModuleInAndSetsTheFunctionsAttributes) {
 }
 
 TEST_F(LaunchTest, LoadRefusesDamagedImagesBeforeTheDriverSeesThem) {
+  std::string segment = FakeCubin("k");  // one that ends past the file
+  segment[sizeof(Elf64_Ehdr) + offsetof(Elf64_Phdr, p_filesz) + 3] = 1;
   for (const std::string& image :
-       {std::string(), std::string(300, 'x'), FakeCubin("k").substr(0, 100)}) {
+       {std::string(), std::string(300, 'x'), FakeCubin("k").substr(0, 100), segment}) {
     const auto kernel = loader->Load(image, ExampleRecipe());
     EXPECT_EQ(kernel.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(Text(kernel.status()), HasSubstr("kernel 'k'"));

@@ -4,9 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/launch/cubin_check.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/config.h"
+#include "src/base/cubin_check.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -58,7 +58,7 @@ class RealNvrtc : public ::testing::Test {
 TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
   const auto kernel = compiler->Compile(Request(kTrivial));
   ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_TRUE(CheckModuleImage(kernel->cubin).ok());
+  EXPECT_TRUE(CheckCubin(kernel->cubin).ok());
   EXPECT_GT(kernel->registers, 0);
   EXPECT_EQ(kernel->spill_bytes, 0);
   EXPECT_GT(kernel->compile_us, 0);
