@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-import peers
+import results_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "bytes"))
@@ -47,7 +47,7 @@ def derive(row):
     """The row's sums from its steps'."""
     steps = row["steps"]
     moved = lambda step: (step or {}).get("dram_read_bytes", 0) + (step or {}).get("dram_write_bytes", 0) or None
-    compiled = [steps[mode] for mode in peers.MODES if mode in steps]
+    compiled = [steps[mode] for mode in results_file.MODES if mode in steps]
     row["dram_bytes"], row["xla_dram_bytes"] = moved(steps.get("sinter")), moved(steps.get("xla"))
     row["torch_dram_bytes"] = moved(min(compiled, key=lambda step: step["us"], default=None))
 
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--limit", type=float, default=300, help="seconds a contestant may take")
     parser.add_argument("--library", default=None)
     arguments = parser.parse_args()
-    results = peers.Results(arguments.out)
+    results = results_file.Results(arguments.out)
     only = [name for name in arguments.only.split(",") if name]
     for step in arguments.peers.split(","):
         names = [name for name, row in results.rows.items()

@@ -5,13 +5,8 @@ Only peers.py's worker process imports this. Every function takes a Prepared, wh
 
 import collections
 import ctypes
-import glob
-import gzip
-import json
 import math
-import os
 import statistics
-import tempfile
 import time
 
 import numpy
@@ -21,6 +16,7 @@ import sinter_abi
 from dag import SIZES
 from emit_torch import torch_function
 from interpret import JaxFramework, interpret
+from profiled import profile
 
 ROTATION_BYTES = 240e6
 MOST_SETS = 16384
@@ -33,8 +29,6 @@ PEER_SLACK = 10  # on all bounds: others sum in orders and divide with approxima
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s32": torch.int32, "pred": torch.bool}
 if hasattr(torch, "float8_e4m3fn"):
     DTYPES["e4m3"] = torch.float8_e4m3fn
-# Lines of a GPU's plane in a profile that repeat what the streams' lines say.
-DERIVED_LINES = ("XLA", "Steps", "Framework", "Source", "Launch", "Async", "TensorFlow", "Scope", "Module")
 
 
 # ---------------------------------------------------------------- tensors and their check
@@ -121,6 +115,10 @@ class Prepared:
             self._sets = [self.inputs] + [[x.clone() for x in self.inputs] for _ in range(self.count - 1)]
         return self._sets
 
+    def profiled_calls(self):
+        """So many that a profile keeps all their kernels."""
+        return min(self.calls, max(20, 20000 // max(1, len(self.case.graph["ops"]))))
+
     def outputs(self):
         """New output tensors, full of bytes 0xff: not a number in any float."""
         made = []
@@ -180,18 +178,19 @@ def count_kernels(stream, call):
         return None, None
 
 
-def replay_us(graph, calls):
-    """Median microseconds a call."""
-    graph.replay()
-    torch.cuda.synchronize()
+def replay_us(graph, calls, stream):
+    """Median microseconds a call, replayed on the stream that it was captured on."""
     times = []
-    for _ in range(REPLAYS):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
+    with torch.cuda.stream(stream):
         graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3 / calls)
+        torch.cuda.synchronize()
+        for _ in range(REPLAYS):
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) * 1e3 / calls)
     return statistics.median(times)
 
 
@@ -238,7 +237,7 @@ def measure_torch(prepared, mode):
     result["kernels"], result["copies"] = count_kernels(stream, call)
     result["host_us"] = host_us(call, result["kernels"])
     graph, held = captured(stream, call, range(prepared.calls), prepared.count)
-    result["us"] = replay_us(graph, prepared.calls)
+    result["us"] = replay_us(graph, prepared.calls, stream)
     prepared.check(held[-1], PEER_SLACK)
     return result
 
@@ -257,54 +256,6 @@ def from_jax(jax, array):
     if array.dtype in (jax.numpy.float8_e4m3fn, jax.numpy.bool_):
         array = array.astype(jax.numpy.float32)
     return torch.from_dlpack(array)
-
-
-def device_trace(jax, folder):
-    """A profile of the device alone, where this JAX can leave the host out."""
-    try:
-        options = jax.profiler.ProfileOptions()
-        options.host_tracer_level = options.python_tracer_level = 0
-        return jax.profiler.trace(folder, profiler_options=options)
-    except (AttributeError, TypeError):
-        return jax.profiler.trace(folder)
-
-
-def profiled_events(folder):
-    """[(name, microseconds)] of what the GPU's streams ran, from a profile's folder."""
-    found = glob.glob(os.path.join(folder, "**", "*.xplane.pb"), recursive=True)
-    try:
-        from jax.profiler import ProfileData
-        return [event for path in found for event in plane_events(ProfileData.from_file(path))]
-    except ImportError:
-        found = glob.glob(os.path.join(folder, "**", "*.trace.json.gz"), recursive=True)
-        return [event for path in found for event in trace_events(path)]
-
-
-def plane_events(profile):
-    events = []
-    for plane in profile.planes:
-        if "/device:GPU" not in plane.name:
-            continue
-        lines = list(plane.lines)
-        streams = [line for line in lines if line.name.startswith("Stream")]
-        for line in streams or [line for line in lines if not line.name.startswith(DERIVED_LINES)]:
-            events += [(event.name, event.duration_ns / 1e3) for event in line.events]
-    return events
-
-
-def trace_events(path):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        items = json.load(file)["traceEvents"]
-    devices = {i["pid"] for i in items
-               if i.get("name") == "process_name" and "/device:GPU" in i["args"].get("name", "")}
-    streams = {(i["pid"], i["tid"]) for i in items
-               if i.get("name") == "thread_name" and i["pid"] in devices and i["args"]["name"].startswith("Stream")}
-    return [(i["name"], i["dur"]) for i in items if i.get("ph") == "X" and (i["pid"], i["tid"]) in streams]
-
-
-def is_copy(name):
-    name = name.lower()
-    return name.startswith("memcpy") or name.startswith("memset")
 
 
 def xla_call(prepared):
@@ -339,17 +290,7 @@ def measure_xla(prepared):
 
     calls(prepared.count)
     result["wall_us"] = statistics.median(wall() for _ in range(5))
-    profiled = min(prepared.calls, max(20, 20000 // max(1, len(prepared.case.graph["ops"]))))
-    with tempfile.TemporaryDirectory() as folder:
-        with device_trace(jax, folder):
-            calls(profiled)
-            wait()
-        events = profiled_events(folder)
-    if not events:
-        raise RuntimeError("the profile has no events of the GPU; wall_us is %.1f" % result["wall_us"])
-    copies = sum(is_copy(name) for name, _ in events)
-    result["us"] = sum(us for _, us in events) / profiled
-    result["kernels"], result["copies"] = round((len(events) - copies) / profiled), round(copies / profiled)
+    result.update(profile(call, wait, prepared.profiled_calls()))
     result["host_us"] = host_us(call, result["kernels"])
     wait()
     return result
@@ -401,8 +342,15 @@ class Sinter:
         result["kernels"] = result["kernels"] or plan.kernels
         result["host_us"] = host_us(call, result["kernels"])
         graph, held = captured(stream, call, range(prepared.calls), 1)
-        result["us"] = replay_us(graph, prepared.calls)
+        result["us"] = replay_us(graph, prepared.calls, stream)
         prepared.check(held[-1])
+        return result
+
+    def measure_kernels(self, prepared):
+        """The chosen plan as XLA is measured: the sum of its kernels' own time."""
+        call, outputs, plan = self.call(prepared, "best", torch.cuda.Stream())
+        result = {"plan": plan.name, **prepared.check(outputs)}
+        result.update(profile(call, torch.cuda.synchronize, prepared.profiled_calls()))
         return result
 
 

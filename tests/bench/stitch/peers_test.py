@@ -25,6 +25,7 @@ import graphs
 import large
 import peers
 import problems
+import results_file
 import rounding
 import sinter_abi
 from interpret import JaxFramework, NumpyFramework, interpret
@@ -148,7 +149,7 @@ for line in sys.stdin:
     if request["graph"] == "dies": sys.exit(3)
     if request["graph"] == "wrong": print(json.dumps({"error": "output 0 is wrong"}), flush=True)
     else:
-        us = {"sinter": 4, "unfused": 8, "torch": 6, "torch_max": 5, "xla": 10}[request["step"]]
+        us = {"sinter": 4, "unfused": 8, "torch": 6, "torch_max": 5, "xla": 10, "sinter_kernels": 2}[request["step"]]
         result = {"us": us, "kernels": us // 2, "host_us": 1.0, "rel_error": 0.0, "max_error": 0.0, "copies": 0}
         if request["step"] == "xla": result["wall_us"] = 20
         print(json.dumps({"result": result}), flush=True)
@@ -159,10 +160,10 @@ class Supervision(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "out.json")
-        self.process = peers.Process([sys.executable, "-c", FAKE_WORKER])
+        self.workers = peers.Workers([sys.executable, "-c", FAKE_WORKER])
 
     def tearDown(self):
-        self.process.stop()
+        self.workers.stop()
         self.folder.cleanup()
 
     def case(self, name, ops=1):
@@ -174,9 +175,9 @@ class Supervision(unittest.TestCase):
         return problems.Case(name, "group", g.to_dict())
 
     def run_all(self, names, wanted=("sinter", "torch"), limit=20.0, **options):
-        results = peers.Results(self.path)
+        rows = results_file.Results(self.path)
         with contextlib.redirect_stdout(io.StringIO()):
-            complete = peers.supervise([self.case(n) for n in names], list(wanted), self.process, results, limit, **options)
+            complete = peers.supervise([self.case(n) for n in names], list(wanted), self.workers, rows, limit, **options)
         if not os.path.exists(self.path):
             return complete, {}
         with open(self.path, encoding="utf-8") as file:
@@ -200,17 +201,33 @@ class Supervision(unittest.TestCase):
         self.assertAlmostEqual(row["limit_us"], 2 * 4 * 4300 / 4.3e6 + 1.5)
         self.assertEqual([row[key] for key in ("torch_compile_us", "xla_us", "xla_wall_us", "best_peer_us")], [5, 10, 20, 5])
         self.assertEqual([row[key] for key in ("kernels", "torch_kernels", "xla_kernels")], [2, 2, 5])
-        text = "\n".join(peers.summary([row]))
+        text = "\n".join(results_file.summary([row]))
         self.assertIn("better peer / Sinter: geometric mean 1.250", text)
+        self.assertIn("XLA's kernels / Sinter's kernels: geometric mean 5.000", text)
         self.assertIn("kernels / XLA's: geometric mean 0.400", text)
+
+    def test_a_peer_is_compared_by_its_own_measure(self):
+        row = {"torch_compile_us": 6, "sinter_us": 4, "xla_us": 3, "sinter_kernel_us": 2.5}
+        self.assertEqual(results_file.better_peer_ratio(row), 1.2)
+        self.assertEqual(results_file.better_peer_ratio({**row, "xla_us": 5}), 1.5)
+        self.assertEqual(results_file.better_peer_ratio({**row, "xla_us": None}), 1.5)
+        self.assertIsNone(results_file.better_peer_ratio({**row, "sinter_kernel_us": None}))
+        self.assertIsNone(results_file.better_peer_ratio(dict.fromkeys(row)))
+
+    def test_what_is_profiled_has_a_process_of_its_own(self):
+        self.run_all(["good"], ("sinter", "torch"))
+        self.assertIsNone(self.workers.profiling.process)
+        self.run_all(["good"], ("sinter_kernels", "xla"))
+        self.assertIsNotNone(self.workers.profiling.process)
+        self.assertNotEqual(self.workers.profiling.process.pid, self.workers.timing.process.pid)
 
     def test_a_second_run_goes_on_where_the_first_ended(self):
         self.assertEqual(self.run_all(["a", "b"], seconds=0), (False, {}))
         self.assertTrue(self.run_all(["a"])[0])
         before = os.path.getmtime(self.path)
-        self.process.stop()
+        self.workers.stop()
         _, rows = self.run_all(["a"])
-        self.assertIsNone(self.process.process, "nothing was left to run")
+        self.assertIsNone(self.workers.timing.process, "nothing was left to run")
         self.assertEqual((sorted(rows), os.path.getmtime(self.path)), (["a"], before))
 
     def test_what_is_too_large_to_tune_is_left_out(self):
