@@ -22,6 +22,8 @@ bool Rotates(const Chain& chain, size_t buffer) {
   return i < chain.num_inputs() && chain.input_op(i).constant;
 }
 
+uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 }  // namespace
 
 int RotationSets(uint64_t set_bytes) {
@@ -32,45 +34,57 @@ int RotationSets(uint64_t set_bytes) {
 absl::StatusOr<std::unique_ptr<Rotation>> Rotation::Make(Measurer* measurer, const Chain& chain,
                                                          const Verifier& data) {
   std::unique_ptr<Rotation> rotation(new Rotation(measurer));
-  std::string set;  // what rotates of one set, each buffer aligned; outputs are zero
-  std::vector<int64_t> offsets(data.pointers().size(), -1);
-  for (size_t i = 0; i < offsets.size(); ++i) {
+  Layout layout;
+  layout.offsets.assign(data.pointers().size(), -1);
+  layout.num_inputs = data.inputs().size();
+  for (size_t i = 0; i < layout.offsets.size(); ++i) {
     if (!Rotates(chain, i)) continue;
-    offsets[i] = static_cast<int64_t>(set.size());
-    const size_t inputs = data.inputs().size();
-    if (i < inputs) set += data.inputs()[i];
-    if (i >= inputs) {
-      SINTER_ASSIGN_OR_RETURN(const int64_t bytes,
-                              OutputBytes(chain, static_cast<int>(i - inputs), data.rows()));
-      set.resize(set.size() + static_cast<size_t>(bytes));
+    if (i < layout.num_inputs) {
+      layout.offsets[i] = static_cast<int64_t>(layout.inputs.size());
+      layout.inputs += data.inputs()[i];
+      layout.inputs.resize(Aligned(layout.inputs.size()));
+      continue;
     }
-    set.resize((set.size() + kAlignment - 1) / kAlignment * kAlignment);
+    const int output = static_cast<int>(i - layout.num_inputs);
+    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain, output, data.rows()));
+    layout.offsets[i] = static_cast<int64_t>(layout.output_bytes);
+    layout.output_bytes += Aligned(static_cast<uint64_t>(bytes));
   }
   rotation->sets_.push_back(data.pointers());
-  const int more = set.empty() ? 0 : RotationSets(set.size()) - 1;
-  SINTER_RETURN_IF_ERROR(rotation->AddSets(more, set, offsets, data.pointers()));
+  const uint64_t bytes = layout.inputs.size() + layout.output_bytes;
+  SINTER_RETURN_IF_ERROR(rotation->AddSets(bytes == 0 ? 0 : RotationSets(bytes) - 1, layout));
   return rotation;
 }
 
-// All in one allocation, so that thousands of small sets take no more memory than they hold.
-absl::Status Rotation::AddSets(int count, const std::string& set,
-                               const std::vector<int64_t>& offsets,
-                               const std::vector<DevicePtr>& first) {
-  if (count == 0) return absl::OkStatus();
-  const uint64_t total = static_cast<uint64_t>(count) * set.size();
-  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer all, arena_.Allocate(total));
-  std::string block = set;
-  while (block.size() < kUploadBytes && block.size() < total) block += set;
+absl::Status Rotation::UploadInputs(DevicePtr to, uint64_t total, const std::string& inputs) {
+  if (total == 0) return absl::OkStatus();
+  std::string block = inputs;
+  while (block.size() < kUploadBytes && block.size() < total) block += inputs;
   for (uint64_t at = 0; at < total; at += block.size()) {
     const uint64_t bytes = std::min<uint64_t>(block.size(), total - at);
-    SINTER_RETURN_IF_ERROR(measurer_->Upload({all.ptr + at, bytes}, block.data(), bytes));
+    SINTER_RETURN_IF_ERROR(measurer_->Upload({to + at, bytes}, block.data(), bytes));
   }
-  for (int i = 0; i < count; ++i) {
+  return absl::OkStatus();
+}
+
+// All in one allocation, so that thousands of small sets take no more memory than they hold: the
+// inputs of all sets, then their outputs.
+absl::Status Rotation::AddSets(int count, const Layout& layout) {
+  if (count == 0) return absl::OkStatus();
+  const uint64_t input_bytes = layout.inputs.size();
+  const uint64_t all_inputs = static_cast<uint64_t>(count) * input_bytes;
+  SINTER_ASSIGN_OR_RETURN(
+      const DeviceBuffer all,
+      arena_.Allocate(all_inputs + static_cast<uint64_t>(count) * layout.output_bytes));
+  SINTER_RETURN_IF_ERROR(UploadInputs(all.ptr, all_inputs, layout.inputs));
+  const std::vector<DevicePtr> first = sets_.front();
+  for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i) {
     std::vector<DevicePtr> pointers = first;
     for (size_t j = 0; j < pointers.size(); ++j) {
-      if (offsets[j] < 0) continue;
-      pointers[j] =
-          all.ptr + static_cast<uint64_t>(i) * set.size() + static_cast<uint64_t>(offsets[j]);
+      if (layout.offsets[j] < 0) continue;
+      const DevicePtr set = j < layout.num_inputs ? all.ptr + i * input_bytes
+                                                  : all.ptr + all_inputs + i * layout.output_bytes;
+      pointers[j] = set + static_cast<uint64_t>(layout.offsets[j]);
     }
     sets_.push_back(std::move(pointers));
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,9 +32,18 @@ class Rotation {
                                                                      Loader& loader);
 
  private:
+  // What rotates of one set, each buffer aligned. An output needs no contents: each has a buffer of
+  // its own, also where it might share an input's.
+  struct Layout {
+    std::string inputs;
+    uint64_t output_bytes = 0;
+    size_t num_inputs = 0;         // buffers of the chain
+    std::vector<int64_t> offsets;  // of each buffer, among the inputs or outputs; -1: stays
+  };
+
   explicit Rotation(Measurer* measurer) : measurer_(measurer), arena_(measurer) {}
-  absl::Status AddSets(int count, const std::string& set, const std::vector<int64_t>& offsets,
-                       const std::vector<DevicePtr>& first);
+  absl::Status AddSets(int count, const Layout& layout);
+  absl::Status UploadInputs(DevicePtr to, uint64_t total, const std::string& inputs);
 
   Measurer* const measurer_;
   DeviceArena arena_;

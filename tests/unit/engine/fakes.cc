@@ -386,6 +386,7 @@ class FakeMeasurer : public Measurer {
   void Free(DeviceBuffer buffer) override { std::free(reinterpret_cast<void*>(buffer.ptr)); }
   // What is large is a rotation's copies, which no fake kernel reads.
   absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override {
+    world_->uploaded += bytes;
     if (bytes >= (uint64_t{4} << 20)) return absl::OkStatus();
     std::memcpy(reinterpret_cast<void*>(to.ptr), from, bytes);
     return absl::OkStatus();

@@ -101,7 +101,8 @@ struct FakeWorld {
   int most_timings = std::numeric_limits<int>::max();  // more fail
   std::atomic<int> timings{0}, calls{0};               // calls: of the last timing
   std::atomic<int> loads{0}, memsets{0}, ties{0};
-  std::atomic<int> loaded{0};  // kernels that are alive
+  std::atomic<uint64_t> uploaded{0};  // bytes
+  std::atomic<int> loaded{0};         // kernels that are alive
   std::atomic<bool> capturing{false};
   std::mutex mutex;
   std::vector<FakeLaunch> launches;

@@ -83,6 +83,18 @@ std::set<std::string> FusedSchedules(const FusionResult& planned) {
   return schedules;
 }
 
+// The name of a fused kernel that planning by prediction does not offer.
+std::string OfferedToTuningAlone(const FusionResult& known, const FusionResult& offered) {
+  const std::set<std::string> ranked = FusedSchedules(known);
+  std::string name;
+  for (const Plan& plan : offered.alternatives) {
+    if (plan.kernels.size() != 1) continue;
+    const KernelSpec& spec = plan.kernels[0].spec;
+    if (ranked.count(ScheduleText(spec)) == 0) name = ScheduleText(spec) + ProblemText(spec);
+  }
+  return name;
+}
+
 TEST_F(StitchTuneTest, IsOfferedKindsThatPredictionRanksLow) {
   const std::set<std::string> ranked = FusedSchedules(Planned(false));
   const std::set<std::string> offered = FusedSchedules(Planned(true));
@@ -91,15 +103,7 @@ TEST_F(StitchTuneTest, IsOfferedKindsThatPredictionRanksLow) {
 }
 
 TEST_F(StitchTuneTest, TakesTheFastestHoweverLowItRanks) {
-  const FusionResult known = Planned(false);
-  const std::set<std::string> ranked = FusedSchedules(known);
-  const FusionResult offered = Planned(true);
-  std::string fastest;
-  for (const Plan& plan : offered.alternatives) {
-    if (plan.kernels.size() != 1) continue;
-    const KernelSpec& spec = plan.kernels[0].spec;
-    if (ranked.count(ScheduleText(spec)) == 0) fastest = ScheduleText(spec) + ProblemText(spec);
-  }
+  const std::string fastest = OfferedToTuningAlone(Planned(false), Planned(true));
   ASSERT_FALSE(fastest.empty());
   world.times = {{fastest, 5}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 32, {}).value();
@@ -133,6 +137,27 @@ TEST_F(StitchTuneTest, AnEntryOfOtherOpsIsNotTaken) {
 TEST_F(StitchTuneTest, InputsAndOutputsRotate) {
   ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 32, {}).ok());
   EXPECT_EQ(world.calls, RotationSets(2 * 32 * 512 * 2 + 2 * 512 * 2));
+}
+
+TEST_F(StitchTuneTest, OutputsThatRotateAreNotUploaded) {
+  ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 32, {}).ok());
+  constexpr uint64_t kInputBytes = 32 * 512 * 2 + 2 * 512 * 2;
+  EXPECT_EQ(world.uploaded, static_cast<uint64_t>(world.calls) * kInputBytes);
+}
+
+// A plan that ran before left what is right where the next one writes: it must not pass for its.
+TEST_F(StitchTuneTest, OutputsArePoisonedBeforeTheyAreCompared) {
+  const std::string idle = OfferedToTuningAlone(Planned(false), Planned(true));
+  ASSERT_FALSE(idle.empty());
+  int skipped = 0;
+  world.run = [&](const std::string& entry, const BufferList& buffers, int64_t m) {
+    if (entry != idle) return Run(entry, buffers, m);
+    ++skipped;
+    return absl::OkStatus();
+  };
+  const TuneResult result = world.MakeEngine()->Tune(world.chain, 32, {}).value();
+  EXPECT_EQ(skipped, 1) << "checked once, and found wrong before it was timed\n" << result.report;
+  EXPECT_NE(result.report.find("wrong: "), std::string::npos) << result.report;
 }
 
 }  // namespace
