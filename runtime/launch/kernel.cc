@@ -10,26 +10,13 @@
 #include "runtime/driver/handles.h"
 #include "runtime/driver/scopes.h"
 #include "runtime/launch/binding.h"
+#include "runtime/launch/function_check.h"
 #include "runtime/launch/recipe_check.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
-
-size_t SizeOfArg(ArgKind kind) {
-  switch (kind) {
-    case ArgKind::kTensorMap:
-      return sizeof(CUtensorMap);
-    case ArgKind::kPointer:
-      return sizeof(DevicePtr);
-    case ArgKind::kSymbolM:
-    case ArgKind::kInt32:
-    case ArgKind::kFloat32:
-      return 4;
-  }
-  return 0;
-}
 
 // The stack of one launch: argument pointers, and the arguments that depend on M.
 struct Frame {
@@ -104,9 +91,6 @@ class Kernel : public LoadedKernel {
 
  private:
   absl::Status ForceLoad() const;
-  absl::StatusOr<int> Attribute(CUfunction_attribute attribute) const;
-  absl::Status CheckResources(const LaunchRecipe& recipe) const;
-  absl::Status CheckSignature() const;
   absl::Status SetAttributes() const;
   absl::Status CheckCompatible(const LaunchRecipe& recipe) const;
   absl::Status Named(const absl::Status& status) const {
@@ -128,8 +112,7 @@ absl::Status Kernel::Start(const LaunchRecipe& recipe) {
   SINTER_RETURN_IF_ERROR(driver.Check(
       driver->ModuleGetFunction(&function_, module_.get(), entry_.c_str()), "cuModuleGetFunction"));
   SINTER_RETURN_IF_ERROR(ForceLoad());
-  SINTER_RETURN_IF_ERROR(CheckResources(recipe));
-  SINTER_RETURN_IF_ERROR(CheckSignature());
+  SINTER_RETURN_IF_ERROR(CheckFunction(*device_, function_, recipe));
   return SetAttributes();
 }
 
@@ -137,60 +120,8 @@ absl::Status Kernel::Start(const LaunchRecipe& recipe) {
 // synchronise; that use is now.
 absl::Status Kernel::ForceLoad() const {
   const Driver& driver = device_->driver();
-  if (driver->FuncLoad == nullptr) return absl::OkStatus();  // CheckResources touches the function
+  if (driver->FuncLoad == nullptr) return absl::OkStatus();  // CheckFunction touches it
   return driver.Check(driver->FuncLoad(function_), "cuFuncLoad");
-}
-
-absl::StatusOr<int> Kernel::Attribute(CUfunction_attribute attribute) const {
-  const Driver& driver = device_->driver();
-  int value = 0;
-  SINTER_RETURN_IF_ERROR(
-      driver.Check(driver->FuncGetAttribute(&value, attribute, function_), "cuFuncGetAttribute"));
-  return value;
-}
-
-absl::Status Kernel::CheckResources(const LaunchRecipe& recipe) const {
-  SINTER_ASSIGN_OR_RETURN(const int max_threads,
-                          Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-  SINTER_ASSIGN_OR_RETURN(const int static_bytes, Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-  if (ThreadsPerBlock(recipe) > static_cast<uint64_t>(max_threads)) {
-    return absl::FailedPreconditionError(absl::StrCat("threads per block ", ThreadsPerBlock(recipe),
-                                                      " exceeds the kernel's ", max_threads));
-  }
-  const int64_t total = int64_t{recipe.shared_bytes} + static_bytes;
-  if (total > device_->limits().max_shared_bytes) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "shared memory per block in bytes ", recipe.shared_bytes, " dynamic + ", static_bytes,
-        " static exceeds the device's ", device_->limits().max_shared_bytes));
-  }
-  return absl::OkStatus();
-}
-
-// The driver copies as many parameters as the kernel declares: a recipe with fewer would be read
-// past its end.
-absl::Status Kernel::CheckSignature() const {
-  const Driver& driver = device_->driver();
-  if (driver->FuncGetParamInfo == nullptr) return absl::OkStatus();
-  for (size_t i = 0; i <= arg_kinds_.size(); ++i) {
-    size_t offset = 0;
-    size_t size = 0;
-    const CUresult result = driver->FuncGetParamInfo(function_, i, &offset, &size);
-    const bool declared = result == CUDA_SUCCESS;
-    if (!declared && result != CUDA_ERROR_INVALID_VALUE) {
-      return driver.Check(result, "cuFuncGetParamInfo");
-    }
-    if (declared != (i < arg_kinds_.size())) {
-      return absl::InvalidArgumentError(absl::StrCat("the recipe gives ", arg_kinds_.size(),
-                                                     " arguments, the kernel takes ",
-                                                     declared ? "more" : absl::StrCat(i)));
-    }
-    if (declared && size != SizeOfArg(arg_kinds_[i])) {
-      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " has ",
-                                                     SizeOfArg(arg_kinds_[i]),
-                                                     " bytes, the kernel's parameter has ", size));
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status Kernel::SetAttributes() const {

@@ -11,6 +11,7 @@
 #include "src/plan/stitch/pass_walk.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/plan/stitch/slots.h"
+#include "src/search/stitch_extents.h"
 #include "src/search/stitch_load.h"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // What one product of a kernel asks of the chip under a schedule: bytes per memory level, operand
-// reads and tensor work, of the busiest block and of all blocks. No time in here; cost_model.h
+// reads and tensor work, of the busiest block and of all blocks. No time in here; level_times.h
 // turns it into microseconds.
 #ifndef SINTER_SRC_SEARCH_PRODUCT_LOAD_H_
 #define SINTER_SRC_SEARCH_PRODUCT_LOAD_H_

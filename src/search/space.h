@@ -5,7 +5,6 @@
 #define SINTER_SRC_SEARCH_SPACE_H_
 
 #include <functional>
-#include <vector>
 
 #include "src/plan/schedule.h"
 #include "src/search/search.h"
@@ -18,12 +17,6 @@ namespace sinter {
 void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
                     const SearchOptions& options,
                     const std::function<void(const Schedule&)>& visit);
-
-// Column widths that let `groups` groups share `columns` columns of `m_tiles` row tiles evenly: for
-// 1, 2, 3 .. tiles a group, the narrowest width that needs no more; then the widest ones. Multiples
-// of `step` up to `widest`, ascending.
-std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, int step,
-                              int widest);
 
 }  // namespace sinter
 

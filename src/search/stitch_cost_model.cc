@@ -6,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/column_cost.h"
+#include "src/search/stitch_extents.h"
 
 namespace sinter {
 namespace {

@@ -52,15 +52,15 @@ class LoadTable {
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
-  void AddTimes(const StitchProgram& program);
   void AddHands(const StitchSchedule& schedule, StitchLoad& load);
 
   const Chain& body_;
   const StitchProgram& program_;
   const StitchProgram base_;  // that hands nothing over
   const int64_t m_;
-  LoopEvaluations times_;
-  std::map<std::tuple<int, bool, bool, bool>, StitchLoad> counted_;  // by what Counter looks at
+  const LoopEvaluations times_;
+  std::map<std::tuple<int, bool, bool, bool>, StitchLoad>
+      counted_;  // by what LoadOfProgram looks at
   // Where values are handed over: by vector and kept values, of the base and of the program.
   std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;
   int meetings_[2] = {};  // rows meet
@@ -74,18 +74,6 @@ StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchS
 // Shared memory of a block that holds one round of units for later phases; 0: nothing to hold.
 int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
                        const StitchSchedule& schedule, const StitchLoad& load);
-
-// Whether an input is read alike by each of `units`: as large as a unit's `elements`.
-bool IsAlike(const Op& input, int64_t elements, int64_t units);
-
-// Units of work at `m` rows: units with an owner, elements of the largest flat loop without.
-int64_t WorkItems(const StitchProgram& program, int64_t m);
-
-// The widest vector that any access can use: 16 bytes of the narrowest floating operand.
-int WidestVector(const Chain& body);
-
-// Elements of the loop that moves most.
-int64_t MainElements(const StitchProgram& program);
 
 }  // namespace sinter
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/plan/stitch/sizes.h"
+#include "src/search/stitch_extents.h"
 
 namespace sinter {
 namespace {

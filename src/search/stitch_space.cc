@@ -4,6 +4,7 @@
 
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
+#include "src/search/stitch_extents.h"
 #include "src/search/stitch_registers.h"
 
 namespace sinter {

@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/engine/time_in_turns.h"
 #include "tests/bench/check.h"
-#include "tests/bench/runnable.h"
+#include "tests/bench/contestant.h"
 
 namespace sinter::bench {
 namespace {
@@ -17,15 +17,6 @@ constexpr double kCaseSeconds = 30;  // of wall time, for the slowest step: refe
 constexpr int kManyCalls = 2048, kFewReplays = 5;
 constexpr int kRounds = 3;                 // in which all contestants are timed cold
 constexpr double kLtRelativeBound = 2e-2;  // its C is rounded, and so is the gate's product
-
-// One plan of the engine on the case's data.
-struct Contestant {
-  std::string name;
-  std::shared_ptr<const PreparedPlan> plan;
-  Runnable run;
-  std::string output;  // of a checked run
-  std::optional<double> cold_us, hot_us, pdl_us, mj_per_call;
-};
 
 std::optional<double> Larger(std::optional<double> a, double b) {
   return a.has_value() ? std::max(*a, b) : b;
@@ -85,7 +76,7 @@ class CaseRun {
     for (Contestant& one : contestants_) {
       const absl::Status status = TimeTheRest(one);
       if (!status.ok()) Fail(one.name, status);
-      Keep(one);
+      KeepFigures(one, prepared_, options_.deterministic, &row_);
     }
     MeasureHost();
     SINTER_RETURN_IF_ERROR(CheckOtherSeeds());
@@ -109,7 +100,7 @@ class CaseRun {
                        const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared) {
     if (!prepared.ok()) return Note(name, prepared.status().message());
     for (const Contestant& other : contestants_) {
-      if (Same(other, prepared)) return;
+      if (Runs(other, prepared)) return;
     }
     Contestant one;
     one.name = name;
@@ -226,38 +217,10 @@ class CaseRun {
     return absl::DataLossError(absl::StrCat("wrong with seed ", seed, ": ", measure.ToString()));
   }
 
-  void Keep(const Contestant& one) {
-    if (one.name == "fused") {
-      row_.fused_cold_us = one.cold_us;
-      row_.fused_hot_us = one.hot_us;
-      row_.fused_pdl_us = one.pdl_us;
-      row_.fused_mj_per_call = one.mj_per_call;
-    }
-    if (one.name == "unfused") {
-      row_.unfused_cold_us = one.cold_us;
-      row_.unfused_hot_us = one.hot_us;
-      row_.unfused_pdl_us = one.pdl_us;
-      row_.unfused_mj_per_call = one.mj_per_call;
-    }
-    if (options_.deterministic && Same(one, prepared_.deterministic)) {
-      row_.deterministic_cold_us = one.cold_us;
-    }
-    if (Same(one, prepared_.untuned)) row_.untuned_cold_us = one.cold_us;
-    if (!Same(one, prepared_.best)) return;
-    row_.chosen_cold_us = one.cold_us;
-    row_.chosen_pdl_us = one.pdl_us;
-    row_.chosen_mj_per_call = one.mj_per_call;
-  }
-
-  static bool Same(const Contestant& one,
-                   const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared) {
-    return prepared.ok() && (*prepared)->plan().PlanDigest() == one.plan->plan().PlanDigest();
-  }
-
   void MeasureHost() {
     for (const Contestant& one : contestants_) {
       if (!options_.time || options_.only_cold || one.run.sets == 0) continue;
-      if (!Same(one, prepared_.best)) continue;
+      if (!Runs(one, prepared_.best)) continue;
       Step("host time");
       const absl::StatusOr<double> us = HostUs(measurer_, one.run);
       if (us.ok()) row_.host_us = *us;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/fusion/stitch/contraction.h"
 #include "src/fusion/stitch/value_roles.h"
 #include "src/fusion/stitch/vertex_reads.h"
 
@@ -19,8 +20,8 @@ class StitchGraphMaker {
                    bool contract)
       : chain_(chain),
         groups_(groups),
-        contract_(contract),
         roles_(RolesOf(chain, bucket, groups)),
+        contraction_(chain, bucket, roles_, contract),
         through_(roles_.inlined),
         contracted_(chain.ops().size(), false) {
     graph_.chain_ = &chain;
@@ -77,7 +78,7 @@ class StitchGraphMaker {
     const VertexReads reads = group >= 0
                                   ? GroupReads(groups_[static_cast<size_t>(group)])
                                   : ReadsOf(chain_, value, graph_.bucket_, through_, contracted_);
-    if (group < 0 && JoinsReader(value, reads)) {
+    if (group < 0 && contraction_.Joins(value, reads)) {
       contracted_[At(value)] = through_[At(value)] = true;
       return;
     }
@@ -130,43 +131,6 @@ class StitchGraphMaker {
     }
     std::sort(vertex->reads.begin(), vertex->reads.end(),
               [](const StitchRead& a, const StitchRead& b) { return a.tensor < b.tensor; });
-  }
-
-  // Whether `value` is computed with its only reader: one way leads there, nothing is computed
-  // twice but light ops, and what it reads is hardly more to hand over than its result. Without
-  // contraction only a view that must be stored takes along what it shows.
-  bool JoinsReader(ValueId value, const VertexReads& reads) const {
-    const OpClass op_class = ClassOf(chain_, value);
-    if (op_class != OpClass::kLight && op_class != OpClass::kExpensive) return false;
-    if (roles_.stored[At(value)]) return false;
-    const int64_t elements = ElementsOf(chain_.op(value), graph_.bucket_);
-    int64_t most = elements;
-    ValueId reader = value;
-    do {
-      const std::vector<ValueId>& users = roles_.users[At(reader)];
-      if (users.size() != 1) return false;
-      reader = users[0];
-      if (ClassOf(chain_, reader) != OpClass::kReduction) {
-        most = std::max(most, ElementsOf(chain_.op(reader), graph_.bucket_));
-      }
-    } while (roles_.inlined[At(reader)] && !roles_.stored[At(reader)]);
-    const bool stored_view = roles_.inlined[At(reader)];
-    if (stored_view ? !roles_.users[At(reader)].empty() : !contract_) return false;
-    if (roles_.group[At(reader)] >= 0) return false;
-    if (ClassOf(chain_, reader) == OpClass::kProduct) return false;
-    if (op_class == OpClass::kExpensive && most > elements) return false;
-    return 4 * HandOverOf(reads) <= 9 * StoredBytes(value);
-  }
-
-  // Bytes moved to hand the operands to another kernel: inputs are there already.
-  int64_t HandOverOf(const VertexReads& reads) const {
-    int64_t bytes = 0;
-    for (const SourceRead& read : reads.sources) {
-      const bool input = chain_.op(read.source).kind == OpKind::kInput;
-      const int64_t size = SizeOf(roles_.stored_dtype[At(read.source)]);
-      bytes += read.elements * size * (input ? 1 : 2);
-    }
-    return bytes;
   }
 
   void AddEdge(int from, int to) {
@@ -271,8 +235,8 @@ class StitchGraphMaker {
 
   const Chain& chain_;
   const std::vector<OpaqueGroup>& groups_;
-  const bool contract_;
   const ValueRoles roles_;
+  const Contraction contraction_;
   std::vector<bool> through_;                // computed along by whoever reads it
   std::vector<bool> contracted_;             // joined its reader's vertex
   std::vector<int> tensor_of_;               // what a reader of the value reads; -1

@@ -1,12 +1,11 @@
 // The cost model against figures measured on an H200 with an independent kernel of the same
 // dataflow (M = 128, bf16, layout oi, cold weights, plain graph edges), and against properties that
 // any honest model has.
-#include "src/search/cost_model.h"
-
 #include <algorithm>
 #include <cstdio>
 
 #include "gtest/gtest.h"
+#include "src/search/level_times.h"
 #include "src/search/search.h"
 #include "tests/unit/search/problems.h"
 

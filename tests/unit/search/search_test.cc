@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "src/search/space.h"
+#include "src/search/tile_shapes.h"
 #include "tests/unit/search/problems.h"
 
 namespace sinter {

@@ -13,6 +13,7 @@
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/stitch_cost_model.h"
+#include "src/search/stitch_extents.h"
 #include "src/search/stitch_load.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"

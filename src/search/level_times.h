@@ -1,9 +1,10 @@
-// The analytical cost model: levels, how they add up, and the time line of each dataflow. Every
-// constant is a field of DeviceModel. `Predict` (search.h) is its entry.
-#ifndef SINTER_SRC_SEARCH_COST_MODEL_H_
-#define SINTER_SRC_SEARCH_COST_MODEL_H_
+// What one stream of stages takes on each level of the memory hierarchy, and how levels add up.
+// Every constant is a field of DeviceModel.
+#ifndef SINTER_SRC_SEARCH_LEVEL_TIMES_H_
+#define SINTER_SRC_SEARCH_LEVEL_TIMES_H_
 
-#include "src/plan/plan.h"
+#include "src/base/device_model.h"
+#include "src/plan/schedule.h"
 #include "src/search/product_load.h"
 
 namespace sinter {
@@ -24,4 +25,4 @@ double Combine(const LevelTimes& levels);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_SEARCH_COST_MODEL_H_
+#endif  // SINTER_SRC_SEARCH_LEVEL_TIMES_H_

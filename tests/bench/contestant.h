@@ -1,0 +1,35 @@
+// Contestant: one plan of the engine, or cuBLASLt, on the data of a case, and its figures.
+#ifndef SINTER_TESTS_BENCH_CONTESTANT_H_
+#define SINTER_TESTS_BENCH_CONTESTANT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/engine/engine.h"
+#include "tests/bench/prepared_case.h"
+#include "tests/bench/results.h"
+#include "tests/bench/runnable.h"
+
+namespace sinter::bench {
+
+struct Contestant {
+  std::string name;
+  std::shared_ptr<const PreparedPlan> plan;
+  Runnable run;
+  std::string output;  // of a checked run
+  std::optional<double> cold_us, hot_us, pdl_us, mj_per_call;
+};
+
+// Whether it executes what `prepared` does.
+bool Runs(const Contestant& one,
+          const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared);
+
+// Its figures in every field of `row` that tells of its plan. `deterministic`: a plan with a fixed
+// reduction order was asked for.
+void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool deterministic, Row* row);
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_CONTESTANT_H_
