@@ -84,7 +84,7 @@ Tuner::Trial* Tuner::Decide(Session& session) {
     const int best = ChooseMeasured(times, session.options.switch_margin);
     if (best < 0) return nullptr;
     Trial& trial = session.trials[static_cast<size_t>(best)];
-    if (PassesReference(session, trial)) return &trial;
+    if (IsRight(session, trial) && PassesReference(session, trial)) return &trial;
   }
 }
 

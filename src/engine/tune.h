@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_ENGINE_TUNE_H_
 #define SINTER_SRC_ENGINE_TUNE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,12 +27,13 @@ class Tuner {
   Tuner(std::shared_ptr<EngineCore> core, PlanAssembler* assembler)
       : core_(std::move(core)), assembler_(assembler) {}
 
-  // Plans of the ranking are compiled at once, then checked against the unfused plan and timed one
-  // after the other: microseconds per run inside a graph, constants rotating. Then each kernel of
-  // the fastest ones in turn tries the other schedules of its ranking. The fastest of all and the
-  // predicted choice are timed again in turns, under load, which decides. The plan to take is
-  // checked against the reference too; one that is wrong gives way to the next. Kernels that are
-  // right are marked so in the store, wrong ones quarantined. Changes no plan.
+  // Plans of the ranking are compiled at once, then timed one after the other: microseconds per run
+  // inside a graph, constants rotating. Then each kernel of the fastest ones in turn tries the
+  // other schedules of its ranking. The fastest of all and the predicted choice are timed again in
+  // turns, under load, which decides. Whatever is built on is checked against the unfused plan
+  // before, and the plan to take against the reference too; one that is wrong gives way to the
+  // next. Kernels that are right are marked so in the store, wrong ones quarantined. Changes no
+  // plan.
   //
   // The entry is null when no plan could be measured; the report says why. UNAVAILABLE without a
   // GPU, DEADLINE_EXCEEDED when nothing was measured in time, errors of planning.
@@ -46,8 +48,10 @@ class Tuner {
   absl::Status MeasureFrom(Session& session, size_t begin);
   absl::Status TryKernels(Session& session);
   absl::Status TrySwaps(Session& session, Plan plan, size_t kernel);
-  static int BestOfCut(const Session& session, const Plan& cut);
+  const Trial* Fastest(Session& session, const std::function<bool(const Trial&)>& among);
   absl::Status MeasureOne(Session& session, Trial& trial);
+  bool IsRight(Session& session, Trial& trial);
+  std::vector<Trial*> ShortList(Session& session);
   void TimeShortList(Session& session);
   static double DecisiveUs(const Session& session, const Trial& trial);
   absl::StatusOr<double> Time(Session& session, const Trial& trial, int replays);

@@ -35,14 +35,28 @@ absl::StatusOr<double> Tuner::Time(Session& session, const Trial& trial, int rep
 }
 
 absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
-  SINTER_ASSIGN_OR_RETURN(trial.verdict, session.verifier->Check(trial.loaded, session.unfused));
-  assembler_->Record(*trial.loaded, trial.verdict);
-  if (!trial.verdict.right) {
-    return absl::DataLossError(absl::StrCat("wrong: ", trial.verdict.detail));
-  }
   SINTER_ASSIGN_OR_RETURN(trial.measured_us, Time(session, trial, kReplays));
-  trial.state = "ok";
+  trial.state = "not checked";
   return absl::OkStatus();
+}
+
+// Whether a plan that was timed computes what the unfused one does. Checked at most once, and only
+// where something is built on its time: checking a large output takes a thousand times as long as
+// timing it. A plan that is wrong, or cannot be checked, loses its time.
+bool Tuner::IsRight(Session& session, Trial& trial) {
+  if (trial.checked) return trial.measured_us > 0;
+  trial.checked = true;
+  const absl::StatusOr<Verdict> verdict = session.verifier->Check(trial.loaded, session.unfused);
+  if (verdict.ok()) {
+    trial.verdict = *verdict;
+    assembler_->Record(*trial.loaded, *verdict);
+  }
+  const bool right = verdict.ok() && verdict->right;
+  if (!right) trial.measured_us = 0;
+  trial.state = right          ? "ok"
+                : verdict.ok() ? absl::StrCat("wrong: ", verdict->detail)
+                               : std::string(verdict.status().message());
+  return right;
 }
 
 // The trials from `begin` on. The first of all must be measured in time.
@@ -60,33 +74,42 @@ absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
   return absl::OkStatus();
 }
 
-// Index of the fastest trial of that cut; -1 when none has a time.
-int Tuner::BestOfCut(const Session& session, const Plan& cut) {
-  std::vector<double> times;
-  for (const Trial& trial : session.trials) {
-    times.push_back(SameCut(trial.plan, cut) ? trial.measured_us : 0);
+// The fastest right trial of those that `among` takes; null when there is none.
+const Tuner::Trial* Tuner::Fastest(Session& session,
+                                   const std::function<bool(const Trial&)>& among) {
+  for (;;) {
+    std::vector<double> times;
+    for (const Trial& trial : session.trials) {
+      times.push_back(among(trial) ? trial.measured_us : 0);
+    }
+    const int best = ChooseMeasured(times, 0);
+    if (best < 0) return nullptr;
+    Trial& trial = session.trials[static_cast<size_t>(best)];
+    if (IsRight(session, trial)) return &trial;
   }
-  return ChooseMeasured(times, 0);
 }
 
 // Of each cut whose best plan is near the fastest: each kernel in turn takes the fastest of its
 // ranking while the others stay. The i-th plan of a ranking has the i-th schedule of every kernel,
 // so that the best of one kernel was measured beside whatever stood at its rank.
 absl::Status Tuner::TryKernels(Session& session) {
+  const Trial* const fastest = Fastest(session, [](const Trial&) { return true; });
+  if (fastest == nullptr) return absl::OkStatus();
+  const double near_us = kNear * fastest->measured_us;
   std::vector<Plan> cuts;
-  double fastest = 0;
   for (const Trial& trial : session.trials) {
     if (trial.measured_us <= 0) continue;
-    if (fastest <= 0 || trial.measured_us < fastest) fastest = trial.measured_us;
     const bool known = std::any_of(cuts.begin(), cuts.end(),
                                    [&](const Plan& cut) { return SameCut(cut, trial.plan); });
     if (!known) cuts.push_back(trial.plan);
   }
   for (const Plan& cut : cuts) {
     for (size_t kernel = 0; kernel < cut.kernels.size(); ++kernel) {
-      const Trial& best = session.trials[static_cast<size_t>(BestOfCut(session, cut))];
-      if (best.measured_us > kNear * fastest) break;
-      SINTER_RETURN_IF_ERROR(TrySwaps(session, best.plan, kernel));
+      const Trial* const best = Fastest(session, [&](const Trial& trial) {
+        return trial.measured_us <= near_us && SameCut(trial.plan, cut);
+      });
+      if (best == nullptr) break;
+      SINTER_RETURN_IF_ERROR(TrySwaps(session, best->plan, kernel));
     }
   }
   return absl::OkStatus();
@@ -123,19 +146,25 @@ absl::Status Tuner::Measure(Session& session) {
   return absl::OkStatus();
 }
 
-// The fastest, and the predicted choice, in turns. Without a whole round, in time and without an
-// error, the first times decide.
-void Tuner::TimeShortList(Session& session) {
-  std::vector<Trial*> list;
+// The fastest right ones and the predicted choice, if that is right.
+std::vector<Tuner::Trial*> Tuner::ShortList(Session& session) {
+  std::vector<Trial*> timed, list;
   for (Trial& trial : session.trials) {
-    if (trial.measured_us > 0) list.push_back(&trial);
+    if (trial.measured_us > 0) timed.push_back(&trial);
   }
-  std::sort(list.begin(), list.end(),
+  std::sort(timed.begin(), timed.end(),
             [](const Trial* a, const Trial* b) { return a->measured_us < b->measured_us; });
-  list.resize(std::min(list.size(), kShortList));
-  Trial& predicted = session.trials.front();
-  const bool listed = std::find(list.begin(), list.end(), &predicted) != list.end();
-  if (predicted.measured_us > 0 && !listed) list.push_back(&predicted);
+  for (Trial* const trial : timed) {
+    const bool wanted = list.size() < kShortList || trial == &session.trials.front();
+    if (wanted && IsRight(session, *trial)) list.push_back(trial);
+  }
+  return list;
+}
+
+// The short list in turns. Without a whole round, in time and without an error, the first times
+// decide.
+void Tuner::TimeShortList(Session& session) {
+  const std::vector<Trial*> list = ShortList(session);
   const auto time = [&](int i) {
     const Trial& trial = *list[static_cast<size_t>(i)];
     const double replays = kTurnUs / (trial.measured_us * kCalls);

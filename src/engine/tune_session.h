@@ -21,8 +21,9 @@ struct Tuner::Trial {
   LoadedPlanPtr loaded;    // null unless it was built and is resident
   double measured_us = 0;  // 0: not measured
   double in_turns_us = 0;  // 0: not on the short list
+  bool checked = false;
   Verdict verdict;
-  std::string state;  // "ok", or why there is no time
+  std::string state;  // "ok", "not checked", or why there is no time
 };
 
 // One call of Tune. trials[0] is the predicted choice.

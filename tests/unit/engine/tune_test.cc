@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "src/engine/rotation.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -78,6 +79,23 @@ TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
   ASSERT_TRUE(prepared.ok());
   EXPECT_EQ((*prepared)->plan().kernels[0].spec.schedule.stages, 3);
   EXPECT_EQ((*prepared)->plan().kernels[1].spec.schedule.stages, 2);
+}
+
+TEST(TuneTest, OnlyPlansThatSomethingIsBuiltOnAreChecked) {
+  FakeWorld world;
+  world.times = {{"grid", 12}, {"cluster", 50}, {"first", 10}, {"second", 1}};
+  for (int stages = 3; stages <= 9; ++stages) {
+    world.unfused_stages.push_back({stages, 2});
+    world.times[absl::StrCat("first", stages)] = 10 + stages;
+  }
+  world.wrong = {"cluster"};  // far too slow for the short list
+  const auto engine = world.MakeEngine();
+  const TuneResult result = engine->Tune(world.chain, 16, {}).value();
+  EXPECT_THAT(result.report, HasSubstr("not checked"));
+  EXPECT_THAT(result.report, Not(HasSubstr("wrong: ")));
+  EXPECT_EQ(engine->Stats().wrong_kernels, 0u);
+  ASSERT_NE(result.entry, nullptr);
+  EXPECT_EQ(result.entry->measured_us, 10 + 1);
 }
 
 TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
