@@ -213,6 +213,7 @@ class Supervision(unittest.TestCase):
         self.assertEqual(results_file.better_peer_ratio({**row, "xla_us": None}), 1.5)
         self.assertEqual(results_file.better_peer_ratio({**row, "sinter_kernel_us": 9}), 0.75, "kernels take less than their graph")
         self.assertIsNone(results_file.better_peer_ratio({**row, "sinter_kernel_us": None}))
+        self.assertIsNone(results_file.better_peer_ratio({**row, "sinter_us": None}))
         self.assertIsNone(results_file.better_peer_ratio(dict.fromkeys(row)))
 
     def test_what_is_profiled_has_a_process_of_its_own(self):

@@ -63,7 +63,8 @@ def derive(row):
 def kernels_us(row):
     """The time of Sinter's kernels alone. A graph holds them and their launches: where a profiler says that they take longer
     than the graph, it is the profiler's doing, which flushes the instruction caches between large kernels."""
-    return row.get("sinter_kernel_us") and min(row["sinter_kernel_us"], row["sinter_us"])
+    own = row.get("sinter_kernel_us")
+    return own and min(own, row["sinter_us"] or own)
 
 
 def better_peer_ratio(row):
@@ -99,6 +100,8 @@ def summary(rows):
             "limit / Sinter": [r["limit_us"] / r["sinter_us"] for r in some],
             "better peer / Sinter": [r["better_peer_ratio"] for r in some if r.get("better_peer_ratio")],
             "better peer / Sinter in a graph": [r["best_peer_us"] / r["sinter_us"] for r in some if r["best_peer_us"]],
+            "better peer with XLA's launches / Sinter": [min(r["torch_compile_us"], r["xla_wall_us"]) / r["sinter_us"] for r in some
+                                                         if r["torch_compile_us"] and r["xla_wall_us"]],
             "torch.compile / Sinter": [r["torch_compile_us"] / r["sinter_us"] for r in some if r["torch_compile_us"]],
             "XLA's kernels / Sinter's kernels": [r["xla_us"] / kernels_us(r) for r in some if r["xla_us"] and kernels_us(r)],
             "XLA's kernels / Sinter in a graph": [r["xla_us"] / r["sinter_us"] for r in some if r["xla_us"]],
