@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/ceil_div.h"
 #include "src/base/status.h"
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
@@ -22,8 +23,6 @@ bool Rotates(const Chain& chain, size_t buffer) {
   return i < chain.num_inputs() && chain.input_op(i).constant;
 }
 
-uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 }  // namespace
 
 int RotationSets(uint64_t set_bytes) {
@@ -42,13 +41,13 @@ absl::StatusOr<std::unique_ptr<Rotation>> Rotation::Make(Measurer* measurer, con
     if (i < layout.num_inputs) {
       layout.offsets[i] = static_cast<int64_t>(layout.inputs.size());
       layout.inputs += data.inputs()[i];
-      layout.inputs.resize(Aligned(layout.inputs.size()));
+      layout.inputs.resize(RoundUp(layout.inputs.size(), kAlignment));
       continue;
     }
     const int output = static_cast<int>(i - layout.num_inputs);
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain, output, data.rows()));
     layout.offsets[i] = static_cast<int64_t>(layout.output_bytes);
-    layout.output_bytes += Aligned(static_cast<uint64_t>(bytes));
+    layout.output_bytes += RoundUp(bytes, kAlignment);
   }
   rotation->sets_.push_back(data.pointers());
   const uint64_t bytes = layout.inputs.size() + layout.output_bytes;

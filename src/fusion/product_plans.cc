@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 
@@ -15,8 +16,7 @@ constexpr int kRegions = 3;
 
 uint64_t ResultBytes(const ProductsView& view, int64_t bucket, int product) {
   const int64_t columns = view.steps[static_cast<size_t>(product)].n;
-  const auto bytes = static_cast<uint64_t>(bucket * columns * SizeOf(view.dtype));
-  return (bytes + kRegionAlignment - 1) / kRegionAlignment * kRegionAlignment;
+  return RoundUp(bucket * columns * SizeOf(view.dtype), kRegionAlignment);
 }
 
 // Largest result that takes a turn in `region`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/ceil_div.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/program_load.h"
 #include "src/search/stitch_extents.h"
@@ -73,13 +74,13 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
   if (schedule.keep_inputs && program_.owner >= 0) {
-    load.kept_words = (load.unit_bytes + 4 * threads - 1) / (4 * threads);
+    load.kept_words = CeilDiv(load.unit_bytes, 4 * threads);
   }
   if (schedule.keep_alike) {
-    load.kept_words += load.alike * ((MainElements(program_) + threads - 1) / threads);
+    load.kept_words += load.alike * CeilDiv(MainElements(program_), threads);
   }
   if (schedule.keep_values && program_.owner >= 0) {
-    load.kept_words += (MainElements(program_) + threads - 1) / threads;
+    load.kept_words += CeilDiv(MainElements(program_), threads);
   }
   Compose(body_, program_, schedule, m_, load);
   return load;

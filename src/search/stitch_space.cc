@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/stitch_extents.h"
@@ -222,7 +223,7 @@ class StitchEnumerator {
   // As many blocks as there is work for, or as many as fit at once.
   void Grids(StitchSchedule s, int64_t items_per_block) {
     const int64_t items = std::max<int64_t>(1, WorkItems(program_, bucket_));
-    const int64_t wanted = (items + items_per_block - 1) / items_per_block * s.cluster;
+    const int64_t wanted = CeilDiv(items, items_per_block) * s.cluster;
     const int64_t fits = int64_t{model_.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
     if (fits == 0) return;
     for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {

@@ -6,14 +6,11 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/ceil_div.h"
 #include "src/plan/schedule.h"
 
 namespace sinter {
 namespace {
-
-uint64_t RoundUp(uint64_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-}
 
 struct Range {
   uint64_t begin = 0, end = 0;
@@ -62,11 +59,13 @@ WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items) {
     std::vector<Range> taken;
     for (size_t p : placed) {
       if (Apart(items[p], items[i]) || Apart(items[i], items[p])) continue;
-      taken.push_back({layout.offsets[p], layout.offsets[p] + RoundUp(items[p].bytes)});
+      taken.push_back(
+          {layout.offsets[p], layout.offsets[p] + RoundUp(items[p].bytes, kWorkspaceAlignment)});
     }
     std::sort(taken.begin(), taken.end());
-    layout.offsets[i] = BestFit(taken, RoundUp(items[i].bytes));
-    layout.end = std::max(layout.end, layout.offsets[i] + RoundUp(items[i].bytes));
+    layout.offsets[i] = BestFit(taken, RoundUp(items[i].bytes, kWorkspaceAlignment));
+    layout.end =
+        std::max(layout.end, layout.offsets[i] + RoundUp(items[i].bytes, kWorkspaceAlignment));
     placed.push_back(i);
   }
   return layout;

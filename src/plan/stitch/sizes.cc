@@ -50,7 +50,7 @@ int LoopSplit(const StitchSchedule& schedule, const StitchLoop& loop) {
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop) {
   const int64_t turn = int64_t{schedule.unit_threads} / LoopSplit(schedule, loop) *
                        schedule.cluster * LoopVector(body, schedule, loop);
-  return (loop.elements + turn - 1) / turn;
+  return CeilDiv(loop.elements, turn);
 }
 
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase) {
@@ -67,7 +67,7 @@ int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchP
 int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m) {
   const int64_t units = program.units * (program.units_symbolic ? m : 1);
   const int64_t round = int64_t{schedule.grid} / schedule.cluster * schedule.UnitsPerBlock();
-  return (units + round - 1) / round;
+  return CeilDiv(units, round);
 }
 
 int RowSlots(const StitchProgram& program) {
@@ -87,7 +87,7 @@ int64_t HandsOffset(const Chain& body, const StitchProgram& program, const Stitc
   const int64_t warps = s.unit_threads / 32;
   const int64_t words = (warps > 1 ? warps : 0) + (s.cluster > 1 ? s.cluster : 0);
   const int64_t rows = 2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
-  const int64_t group = (rows + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  const int64_t group = RoundUp(rows, kSharedAlignment);
   return s.hold_bytes + group + LayOutColumns(body, program, s).shared_bytes;
 }
 
