@@ -10,6 +10,7 @@
 #include "runtime/nvrtc/compile_log.h"
 #include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/program.h"
+#include "src/base/fork_gate.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -71,6 +72,8 @@ class NvrtcCompiler : public Compiler {
 
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
     SINTER_RETURN_IF_ERROR(CheckRequest(request));
+    const ForkGate::Pass inside = gate_.Enter();
+    if (!inside) return ForkedError();
     SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const NvrtcLibrary> library, Library());
     compiles_.fetch_add(1, std::memory_order_relaxed);
     const auto start = std::chrono::steady_clock::now();
@@ -82,6 +85,8 @@ class NvrtcCompiler : public Compiler {
   }
 
   absl::StatusOr<std::string> ToolchainId() override {
+    const ForkGate::Pass inside = gate_.Enter();
+    if (!inside) return ForkedError();
     SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const NvrtcLibrary> library, Library());
     return library->toolchain_id();
   }
@@ -116,6 +121,14 @@ class NvrtcCompiler : public Compiler {
     return kernel;
   }
 
+  static absl::Status ForkedError() {
+    return absl::UnavailableError(
+        "another thread was using the compiler when this process was forked, and may hold its "
+        "locks "
+        "for ever here: compile before the fork or in the parent; what is in the cache serves");
+  }
+
+  // Behind the gate.
   absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Library() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (library_ == nullptr) {
@@ -127,6 +140,7 @@ class NvrtcCompiler : public Compiler {
 
   const NvrtcOpener open_;
   const std::function<std::string()> peek_;
+  ForkGate gate_;     // NVRTC and the loader that opens it have locks of their own
   std::mutex mutex_;  // guards library_ while it is opened, never a compile
   std::shared_ptr<const NvrtcLibrary> library_;
   std::atomic<bool> loaded_{false};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/build_id.h"
+#include "runtime/nvrtc/builtins.h"
 #include "runtime/nvrtc/library_search.h"
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
@@ -69,7 +70,11 @@ absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> NvrtcLibrary::Open(const std
   int major = 0;
   int minor = 0;
   if (table.Version(&major, &minor) != NVRTC_SUCCESS) return NoCompiler("nvrtcVersion failed");
-  SINTER_ASSIGN_OR_RETURN(const std::string id, FileIdentity(FileOf(table)));
+  const std::string file = FileOf(table);
+  if (absl::Status status = OpenBuiltins(file, major, minor); !status.ok()) {
+    return NoCompiler(status.message());
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::string id, FileIdentity(file));
   return FromTable(table, MakeToolchainId(major, minor, id));
 }
 

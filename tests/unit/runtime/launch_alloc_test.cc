@@ -1,31 +1,11 @@
 // A launch allocates nothing: global operator new is counted here.
-#include <cstdlib>
-#include <new>
-
+#include "tests/support/counted_new.h"
 #include "tests/unit/runtime/fixture.h"
-
-namespace {
-thread_local long t_allocations = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++t_allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  std::abort();
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  ++t_allocations;
-  const std::size_t align = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) return memory;
-  std::abort();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace sinter {
 namespace {
+
+using testing::t_allocations;
 
 TEST(LaunchAllocations, ALaunchAllocatesNothing) {
   FakeDriver fake;
