@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "cache/memory/fork_local.h"
 #include "src/base/digest.h"
+#include "src/base/fork_local.h"
 #include "src/base/ports.h"
 
 namespace sinter {

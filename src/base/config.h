@@ -20,7 +20,7 @@ struct Config {
                                  // $HOME/.cache/sinter; "" = no local tier
   bool cache_enabled = true;     // SINTER_CACHE=off
   std::string cache_store;       // SINTER_CACHE_STORE=tables|leveldb-db; "": tables
-  uint64_t cache_max_bytes = 0;  // SINTER_CACHE_MAX_BYTES; 0: 2 GiB
+  uint64_t cache_max_bytes = 0;  // SINTER_CACHE_MAX_BYTES, a size (byte_size.h); 0: 2 GiB
   bool cache_read_only = false;  // SINTER_CACHE=read-only: the local tier is not written
   bool must_hit = false;         // SINTER_MUST_HIT=1
   bool must_hit_verified =
@@ -39,7 +39,7 @@ struct Config {
   bool allow_unsigned_packs = false;  // SINTER_PACKS_UNSIGNED=1
   // SINTER_DENY_TOOLCHAINS: compilers whose kernels are refused; see ToolchainDenyList::Add.
   std::string deny_toolchains;
-  // SINTER_MODULE_CACHE_BYTES: of cubins kept loaded, in use or not; 0: 1 GiB.
+  // SINTER_MODULE_CACHE_BYTES, a size: of cubins kept loaded, in use or not; 0: 1 GiB.
   uint64_t module_cache_bytes = 0;
   bool deterministic = false;     // SINTER_DETERMINISTIC=1
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the unfused plan at its
@@ -48,7 +48,11 @@ struct Config {
   std::string nvrtc_path;         // SINTER_NVRTC: the only libnvrtc to try; "": the default names
   std::string driver_path;        // SINTER_LIBCUDA: likewise, libcuda
   std::string tuning_set;         // SINTER_TUNING_SET: a tuning set's file; "": none
-  LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=error|warn|info|debug
+  LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=off|error|warn|info|debug
+  bool log_off = false;                  // nothing is logged, whatever the level
+  // What the environment says to no effect: one sentence for each SINTER_* variable that nothing
+  // reads, at most 16 of them.
+  std::vector<std::string> warnings;
 };
 
 // From the process environment. A malformed value is INVALID_ARGUMENT naming the variable, the

@@ -68,6 +68,8 @@ std::string Format(const std::array<T, 5>& values) {
   return absl::StrJoin(values, " ", [](std::string* s, T v) { s->append(Format(v)); });
 }
 
+constexpr size_t kMaxList = 256;  // bytes
+
 bool ParseNumber(absl::string_view text, double* out) { return absl::SimpleAtod(text, out); }
 bool ParseNumber(absl::string_view text, int* out) { return absl::SimpleAtoi(text, out); }
 bool ParseNumber(absl::string_view text, int64_t* out) { return absl::SimpleAtoi(text, out); }
@@ -112,14 +114,17 @@ std::enable_if_t<std::is_arithmetic<T>::value && !std::is_same<T, bool>::value, 
 template <typename T>
 absl::Status Parse(absl::string_view key, absl::string_view text, double low, double high,
                    std::array<T, 5>& out) {
+  constexpr absl::string_view kWanted = "5 numbers, for cluster sizes 1 2 4 8 16";
+  if (text.size() > kMaxList) return BadValue(key, text, kWanted);
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ', absl::SkipWhitespace());
-  if (parts.size() != out.size())
-    return BadValue(key, text, "5 numbers, for cluster sizes 1 2 4 8 16");
+  if (parts.size() != out.size()) return BadValue(key, text, kWanted);
   for (size_t i = 0; i < out.size(); ++i) {
     SINTER_RETURN_IF_ERROR(Parse(key, parts[i], low, high, out[i]));
   }
   return absl::OkStatus();
 }
+
+constexpr size_t kMaxKeys = 256;  // of a text: several times those that there are
 
 using KeyedValues = std::vector<std::pair<absl::string_view, absl::string_view>>;
 
@@ -134,6 +139,10 @@ absl::StatusOr<KeyedValues> SplitLines(absl::string_view text) {
     if (equals == absl::string_view::npos) {
       return absl::InvalidArgumentError(
           absl::StrCat("device model: line ", number, " is not of the form key = value"));
+    }
+    if (values.size() == kMaxKeys) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device model: line ", number, ": has more than ", kMaxKeys, " keys"));
     }
     const absl::string_view key = absl::StripTrailingAsciiWhitespace(line.substr(0, equals));
     for (const auto& earlier : values) {

@@ -36,10 +36,10 @@ struct Dim {
 
 std::string ToString(Dim dim);  // "128" or "M"
 
-// The M buckets of plans: the smallest of 1 8 16 32 48 64 96 128 192 256 384 512 640 768 896 1024
-// 1280 1536 1792 2048 2560 3072 3584 4096 5120 6144 7168 8192 that is >= m; 8192 above. The one
-// definition, used by planning, tuning, serving and keys alike. From 512 on a bucket is at most a
-// quarter above the last: a schedule that divides the top well divides what is far below it badly.
+// The M buckets of plans: the smallest of the table in dtype.cc, which sinter.h repeats, that is
+// >= m; the largest above. The one definition, used by planning, tuning, serving and keys alike.
+// From 128 on a bucket is at most a quarter above the last: a schedule that divides the top well
+// divides what is far below it badly.
 int64_t BucketOf(int64_t m);
 constexpr int64_t kLargestBucket = 8192;
 

@@ -28,9 +28,8 @@ absl::Status CheckAccess(const struct stat& st, const std::string& path, KeyFile
   const auto refuse = [&](absl::string_view why) {
     return absl::PermissionDeniedError(absl::StrCat("key file ", path, ": ", why));
   };
-  if (!S_ISREG(st.st_mode)) return refuse("not a regular file");
-  if (st.st_uid != geteuid() && st.st_uid != 0) return refuse("owned by another user");
-  if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) return refuse("writable by group or others");
+  const absl::Status trusted = CheckTrustedFile(st);
+  if (!trusted.ok()) return refuse(trusted.message());
   if (kind == KeyFileKind::kSecret && (st.st_mode & S_IRWXO) != 0) {
     return refuse("readable by others; chmod o-rwx it");
   }
@@ -51,6 +50,17 @@ absl::StatusOr<std::string> ReadOpen(int fd, const std::string& path, KeyFileKin
 }
 
 }  // namespace
+
+absl::Status CheckTrustedFile(const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError("not a regular file");
+  if (info.st_uid != geteuid() && info.st_uid != 0) {
+    return absl::PermissionDeniedError("owned by another user");
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return absl::PermissionDeniedError("writable by group or others");
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -2,6 +2,8 @@
 #ifndef SINTER_SRC_BASE_KEY_FILE_H_
 #define SINTER_SRC_BASE_KEY_FILE_H_
 
+#include <sys/stat.h>
+
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,6 +14,10 @@ enum class KeyFileKind {
   kSecret,  // others may neither read nor write it, the group may not write it
   kPublic,  // neither group nor others may write it
 };
+
+// OK when an open file's owner is we or root, and neither group nor others may write it: what it
+// says was said by who may. PERMISSION_DENIED with the reason, without the path.
+absl::Status CheckTrustedFile(const struct stat& info);
 
 // The whole file, at most 64 KiB. Its owner must be we or root. PERMISSION_DENIED, NOT_FOUND,
 // INVALID_ARGUMENT (empty or too large), UNAVAILABLE; the message names the path, never the

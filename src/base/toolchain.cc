@@ -1,6 +1,8 @@
 #include "src/base/toolchain.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -49,10 +51,20 @@ absl::Status ToolchainDenyList::Add(absl::string_view entries) {
     }
     fresh.push_back(absl::AsciiStrToLower(entry));
   }
-  std::lock_guard<std::mutex> lock(mutex_);
-  entries_.insert(entries_.end(), fresh.begin(), fresh.end());
-  any_.store(!entries_.empty(), std::memory_order_release);
+  if (fresh.empty()) return absl::OkStatus();
+  auto addition = std::make_unique<Addition>();
+  addition->entries = std::move(fresh);
+  addition->before = newest_.load(std::memory_order_relaxed);
+  while (!newest_.compare_exchange_weak(addition->before, addition.get(), std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+  addition.release();
   return absl::OkStatus();
+}
+
+ToolchainDenyList::~ToolchainDenyList() {
+  const Addition* addition = newest_.load(std::memory_order_acquire);
+  while (addition != nullptr) delete std::exchange(addition, addition->before);
 }
 
 std::string ToolchainDenyList::Match(absl::string_view toolchain_id) const {
@@ -60,11 +72,13 @@ std::string ToolchainDenyList::Match(absl::string_view toolchain_id) const {
   const std::vector<absl::string_view> parts =
       absl::StrSplit(toolchain_id, absl::MaxSplits('-', 1));
   if (parts.size() != 2) return std::string();
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (const std::string& entry : entries_) {
-    const bool match =
-        IsVersion(entry) ? parts[0] == entry : absl::StartsWithIgnoreCase(parts[1], entry);
-    if (match) return entry;
+  for (const Addition* addition = newest_.load(std::memory_order_acquire); addition != nullptr;
+       addition = addition->before) {
+    for (const std::string& entry : addition->entries) {
+      const bool match =
+          IsVersion(entry) ? parts[0] == entry : absl::StartsWithIgnoreCase(parts[1], entry);
+      if (match) return entry;
+    }
   }
   return std::string();
 }

@@ -3,7 +3,6 @@
 #define SINTER_SRC_BASE_TOOLCHAIN_H_
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,10 +15,14 @@ namespace sinter {
 // file. Compiler::ToolchainId() has this form, and kernel keys hold it.
 std::string MakeToolchainId(int major, int minor, absl::string_view identity);
 
-// Compilers whose kernels are refused. Thread-safe; only ever grows.
+// Compilers whose kernels are refused. Thread-safe; only ever grows. Takes no lock, so that the
+// child of a fork refuses what its parent refused, whatever the parent was doing.
 class ToolchainDenyList {
  public:
   ToolchainDenyList() = default;
+  ~ToolchainDenyList();
+  ToolchainDenyList(const ToolchainDenyList&) = delete;
+  ToolchainDenyList& operator=(const ToolchainDenyList&) = delete;
 
   // Adds `entries`, separated by commas, blanks around them ignored: an NVRTC version, "13.0", or
   // the first 8 or more hex digits of an identity, "sha256:" before it if it has that.
@@ -30,12 +33,15 @@ class ToolchainDenyList {
   // under none.
   std::string Match(absl::string_view toolchain_id) const;
 
-  bool empty() const { return !any_.load(std::memory_order_acquire); }
+  bool empty() const { return newest_.load(std::memory_order_acquire) == nullptr; }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> entries_;  // guarded by mutex_
-  std::atomic<bool> any_{false};      // spares a look-up the lock
+  // What one call added; constant once it is in the list.
+  struct Addition {
+    std::vector<std::string> entries;
+    const Addition* before = nullptr;
+  };
+  std::atomic<const Addition*> newest_{nullptr};
 };
 
 }  // namespace sinter

@@ -22,7 +22,8 @@ class ConfigTest : public ::testing::Test {
          {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_DETERMINISTIC",
           "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
           "SINTER_TUNING_SET", "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
-          "XDG_CACHE_HOME", "HOME"}) {
+          "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES", "SINTER_CAHCE", "XDG_CACHE_HOME",
+          "HOME"}) {
       unsetenv(name);
     }
   }
@@ -102,8 +103,10 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
       {"SINTER_DETERMINISTIC", "2", "SINTER_DETERMINISTIC=\"2\""},
       {"SINTER_VERIFY", " 1", "SINTER_VERIFY=\" 1\""},
       {"SINTER_DENY_TOOLCHAINS", "13", "SINTER_DENY_TOOLCHAINS: denied toolchain \"13\""},
-      {"SINTER_MODULE_CACHE_BYTES", "1G", "SINTER_MODULE_CACHE_BYTES=\"1G\" is not a number"},
-      {"SINTER_LOG", "WARN", "is not one of: error warn info debug"},
+      {"SINTER_MODULE_CACHE_BYTES", "1X", "SINTER_MODULE_CACHE_BYTES=\"1X\" is no size such as"},
+      {"SINTER_CACHE_MAX_BYTES", "-1", "SINTER_CACHE_MAX_BYTES=\"-1\" is no size such as"},
+      {"SINTER_CACHE_MAX_BYTES", "99999999T", "is more than 2^64 - 1 bytes"},
+      {"SINTER_LOG", "WARN", "is not one of: off error warn info debug"},
   };
   for (const auto& row : kRows) {
     SetUp();
@@ -112,6 +115,29 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.name;
     EXPECT_THAT(std::string(status.message()), HasSubstr(row.message));
   }
+}
+
+TEST_F(ConfigTest, SizesHaveUnits) {
+  Set("SINTER_CACHE_MAX_BYTES", "2GiB");
+  Set("SINTER_MODULE_CACHE_BYTES", "512M");
+  const Config config = ConfigFromEnvironment().value();
+  EXPECT_EQ(config.cache_max_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(config.module_cache_bytes, uint64_t{512} << 20);
+}
+
+TEST_F(ConfigTest, TheLogCanBeTurnedOff) {
+  EXPECT_FALSE(ConfigFromEnvironment()->log_off);
+  Set("SINTER_LOG", "off");
+  EXPECT_TRUE(ConfigFromEnvironment()->log_off);
+}
+
+TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
+  EXPECT_THAT(ConfigFromEnvironment()->warnings, ::testing::IsEmpty());
+  Set("SINTER_CACHE_MAXBYTES", "1");
+  Set("SINTER_CAHCE", "");  // as good as unset
+  EXPECT_THAT(ConfigFromEnvironment()->warnings,
+              ::testing::ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "
+                                     "did you mean SINTER_CACHE_MAX_BYTES?"));
 }
 
 TEST_F(ConfigTest, FlagsCanBeSetToZero) {

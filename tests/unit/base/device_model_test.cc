@@ -133,6 +133,13 @@ TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
   }
 }
 
+TEST(DeviceModel, BoundsTheKeysOfAText) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += absl::StrCat("k", i, " = 1\n");
+  EXPECT_EQ(DeviceModel::FromText(text).status().message(),
+            "device model: line 257: has more than 256 keys");
+}
+
 TEST(DeviceModel, ArbitraryBytesNeverCrash) {
   const std::string text = H200().ToText();
   for (size_t at = 0; at < text.size(); ++at) {

@@ -1,6 +1,6 @@
 // A value behind a mutex that stays usable in the child of a fork.
-#ifndef SINTER_CACHE_MEMORY_FORK_LOCAL_H_
-#define SINTER_CACHE_MEMORY_FORK_LOCAL_H_
+#ifndef SINTER_SRC_BASE_FORK_LOCAL_H_
+#define SINTER_SRC_BASE_FORK_LOCAL_H_
 
 #include <sched.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ class ForkLocal {
   ForkLocal() : cell_(new Cell(getpid())) {}
   ~ForkLocal() {
     Cell* cell = cell_.load();
-    if (kKeep || cell->owner.load() == getpid()) delete cell;
+    if (cell->owner.load() == getpid() || (kKeep && IsFree(cell))) delete cell;
   }
   ForkLocal(const ForkLocal&) = delete;
   ForkLocal& operator=(const ForkLocal&) = delete;
@@ -68,10 +68,15 @@ class ForkLocal {
     }
   }
 
+  static bool IsFree(Cell* cell) {
+    if (!cell->mutex.try_lock()) return false;
+    cell->mutex.unlock();
+    return true;
+  }
+
   // In a child, by its one thread that got here first.
   Cell* TakeOver(Cell* cell, pid_t self) {
-    if (kKeep && cell->mutex.try_lock()) {
-      cell->mutex.unlock();
+    if (kKeep && IsFree(cell)) {
       cell->owner.store(self, std::memory_order_release);
       return cell;
     }
@@ -85,4 +90,4 @@ class ForkLocal {
 
 }  // namespace sinter
 
-#endif  // SINTER_CACHE_MEMORY_FORK_LOCAL_H_
+#endif  // SINTER_SRC_BASE_FORK_LOCAL_H_
