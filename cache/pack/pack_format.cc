@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "cache/store/table_blocks.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 
@@ -13,9 +14,12 @@ constexpr char kManifestMagic[] = "SNTRPMF\n";
 constexpr char kTailMagic[] = "SNTRPAK\n";
 constexpr uint64_t kMagicSize = 8;
 constexpr uint64_t kLeastEntryBytes = 2 + 32 + 8 + 32 + 8;
-constexpr uint64_t kBlockTrailerBytes = 5;          // compression type, CRC32C
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // so that no sum overflows
 constexpr uint64_t kMostPackedRecord = uint64_t{256} << 20;
+// Bounds of a table's bytes behind its data blocks. Each record adds at most kMostIndexBytes: the
+// index entry's key, handle, lengths and restart point. The rest, such as the footer, is there
+// once.
+constexpr uint64_t kMostIndexBytes = 64, kMostRestBytes = 128;
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("pack: ", what));
@@ -45,7 +49,7 @@ absl::Status ReadEntry(ByteReader* in, PackEntry* entry) {
     return Bad(absl::StrCat("manifest: kind ", kind));
   }
   if (verified > 1) return Bad(absl::StrCat("manifest: verified ", verified));
-  if (entry->bytes <= kBlockTrailerBytes || entry->bytes > kMostPackedRecord) {
+  if (entry->bytes <= kBlockTrailerSize || entry->bytes > kMostPackedRecord) {
     return Bad(absl::StrCat("manifest: a block of ", entry->bytes, " bytes"));
   }
   entry->kind = static_cast<RecordKind>(kind);
@@ -67,18 +71,6 @@ absl::Status ReadEntries(ByteReader* in, uint64_t count, std::vector<PackEntry>*
     offset += entry.bytes;
   }
   return absl::OkStatus();
-}
-
-// A varint in its only shortest form; false at damage.
-bool TakeVarint(absl::string_view* in, uint64_t* out) {
-  *out = 0;
-  for (size_t i = 0; i < 5 && !in->empty(); ++i) {
-    const auto byte = static_cast<uint8_t>(in->front());
-    in->remove_prefix(1);
-    *out |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-    if ((byte & 0x80) == 0) return i == 0 || byte != 0;
-  }
-  return false;
 }
 
 }  // namespace
@@ -129,6 +121,10 @@ absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes) {
   if (!in.ok() || manifest.rest_bytes > kMostBytes) return Bad("manifest: head");
   SINTER_RETURN_IF_ERROR(ReadEntries(&in, count, &manifest.entries));
   if (!in.AtEnd()) return Bad("manifest: bytes are left over");
+  if (manifest.rest_bytes > kMostRestBytes + count * kMostIndexBytes) {
+    return Bad(absl::StrCat("manifest: an index of ", manifest.rest_bytes, " bytes for ", count,
+                            " records"));
+  }
   return manifest;
 }
 
@@ -169,22 +165,21 @@ std::string SignedMessage(const Digest& manifest) {
 
 absl::StatusOr<absl::string_view> EnvelopeOfBlock(absl::string_view block,
                                                   absl::string_view user_key) {
-  uint64_t shared = 0, key_size = 0, value_size = 0;
-  if (!TakeVarint(&block, &shared) || !TakeVarint(&block, &key_size) ||
-      !TakeVarint(&block, &value_size) || shared != 0 || key_size > block.size()) {
+  EntryLengths lengths;
+  if (!TakeLengths(&block, &lengths) || lengths.shared != 0 || lengths.key > block.size()) {
     return Bad("block entry");
   }
-  if (block.substr(0, key_size) != user_key) return Bad("block holds another key");
-  block.remove_prefix(key_size);
-  if (value_size > block.size()) return Bad("block value passes the end");
-  ByteReader restarts(block.substr(value_size));
+  if (block.substr(0, lengths.key) != user_key) return Bad("block holds another key");
+  block.remove_prefix(lengths.key);
+  if (lengths.value > block.size()) return Bad("block value passes the end");
+  ByteReader restarts(block.substr(lengths.value));
   const uint32_t restart = restarts.U32(), count = restarts.U32();
   const uint8_t compression = restarts.U8();
   restarts.U32();  // CRC32C
   if (!restarts.AtEnd() || restart != 0 || count != 1 || compression != 0) {
     return Bad("block holds more than one entry");
   }
-  return block.substr(0, value_size);
+  return block.substr(0, lengths.value);
 }
 
 }  // namespace sinter

@@ -33,14 +33,14 @@ absl::StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path) {
   if (path.empty()) return std::vector<PublicKey>();
   SINTER_ASSIGN_OR_RETURN(const std::string pem, ReadKeyFile(path, KeyFileKind::kPublic));
   auto keys = PublicKeysFromPem(pem);
-  return keys.ok() ? std::move(keys) : Annotate(keys.status(), path);
+  return keys.ok() ? std::move(keys) : Annotate(keys.status(), absl::StrCat("key file ", path));
 }
 
 absl::StatusOr<SigningKey> ReadSigningKey(const std::string& path) {
   SINTER_ASSIGN_OR_RETURN(std::string pem, ReadKeyFile(path, KeyFileKind::kSecret));
   auto key = SigningKey::FromPem(pem);
   for (char& c : pem) *const_cast<volatile char*>(&c) = '\0';
-  if (!key.ok()) return Annotate(key.status(), path);
+  if (!key.ok()) return Annotate(key.status(), absl::StrCat("key file ", path));
   return key;
 }
 

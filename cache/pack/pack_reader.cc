@@ -14,6 +14,13 @@
 namespace sinter {
 namespace {
 
+// What would take a refused pack, for whoever calls: the command's option, the variable. The C
+// interface's fields are called after these.
+constexpr absl::string_view kTakeUnsigned =
+    "--unsigned (SINTER_PACKS_UNSIGNED=1) takes it whoever made it";
+constexpr absl::string_view kTrustAKey =
+    "--pack-keys FILE (SINTER_PACK_KEYS) names the public keys of who may sign";
+
 absl::Status AtPath(const absl::Status& status, const std::string& path) {
   return status.ok() ? status : Annotate(status, path);
 }
@@ -82,11 +89,12 @@ absl::Status PackReader::CheckSignatures(const PackOptions& options, const PackT
   }
   if (!signers_.empty() || options.allow_unsigned) return absl::OkStatus();
   if (bytes.empty()) {
-    return absl::PermissionDeniedError(
-        "pack: it is not signed, and unsigned packs are not allowed");
+    return absl::PermissionDeniedError(absl::StrCat(
+        "pack: it is not signed, and unsigned packs are not allowed; ", kTakeUnsigned));
   }
-  return absl::PermissionDeniedError(
-      absl::StrCat("pack: signed by none of the ", options.keys.size(), " trusted keys"));
+  return absl::PermissionDeniedError(absl::StrCat("pack: signed by none of the ",
+                                                  options.keys.size(), " trusted keys; ",
+                                                  kTrustAKey, ", ", kTakeUnsigned));
 }
 
 absl::StatusOr<SharedBytes> PackReader::ReadAt(uint64_t offset, uint64_t size) const {

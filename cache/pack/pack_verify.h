@@ -1,5 +1,5 @@
-// Reads all of a pack and compares it with its manifest, and the table with what LevelDB finds in
-// it.
+// Reads all of a pack and compares it with its manifest, and the manifest with what a reader of
+// LevelDB tables would find by the table's index.
 #ifndef SINTER_CACHE_PACK_PACK_VERIFY_H_
 #define SINTER_CACHE_PACK_PACK_VERIFY_H_
 

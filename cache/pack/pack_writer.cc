@@ -117,6 +117,18 @@ absl::StatusOr<PackReport> WriteTo(const PackWriteOptions& options, FileOps* ops
   return report;
 }
 
+EnvelopeSource WantedOf(const PackWriteOptions& options, const EnvelopeSource& source) {
+  return [&options, &source](const PackItem& item) -> absl::StatusOr<std::string> {
+    absl::StatusOr<std::string> envelope = source(item);
+    if (!envelope.ok()) return envelope;
+    const EnvelopeVerdict verdict = ReadEnvelope(*envelope);
+    if (!verdict.ok || options.wanted(item.kind, verdict.envelope.key, verdict.envelope.payload)) {
+      return envelope;  // unsound ones are found out behind
+    }
+    return absl::NotFoundError("record is not wanted");
+  };
+}
+
 void SortUnique(std::vector<PackItem>* items) {
   const auto less = [](const PackItem& a, const PackItem& b) {
     if (a.kind != b.kind) return a.kind == RecordKind::kKernel;
@@ -129,38 +141,55 @@ void SortUnique(std::vector<PackItem>* items) {
   items->erase(std::unique(items->begin(), items->end(), equal), items->end());
 }
 
-// Removes a file that did not get its name, however its writing ended.
+// Removes a file of `folder` that did not get its name, however its writing ended.
 class TempFile {
  public:
-  TempFile(FileOps* ops, const std::string& path) : ops_(ops), path_(path) {}
+  TempFile(FileOps* ops, int folder, const std::string& name)
+      : ops_(ops), folder_(folder), name_(name) {}
   ~TempFile() {
-    if (!named_) ops_->UnlinkAt(AT_FDCWD, path_.c_str());
+    if (!named_) ops_->UnlinkAt(folder_, name_.c_str());
   }
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
   absl::Status Rename(const std::string& to) {
-    named_ = ops_->RenameAt(AT_FDCWD, path_.c_str(), to.c_str(), 0) == 0;
+    named_ = ops_->RenameAt(folder_, name_.c_str(), to.c_str(), 0) == 0;
     return named_ ? absl::OkStatus() : ErrnoStatus(errno, "rename", to);
   }
 
  private:
   FileOps* const ops_;
-  const std::string& path_;
+  const int folder_;
+  const std::string& name_;
   bool named_ = false;
 };
+
+// The folder is opened once: whoever swaps it meanwhile gets neither the file nor its removal.
+absl::StatusOr<Fd> OpenFolderOf(FileOps* ops, const std::string& path, std::string* name) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  *name = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (name->empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": is no file"));
+  Fd fd(ops, ops->OpenAt(AT_FDCWD, folder.c_str(), O_PATH | O_DIRECTORY, 0));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", folder);
+  return fd;
+}
 
 absl::StatusOr<PackReport> WriteAndRename(const PackWriteOptions& options, FileOps* ops,
                                           const std::vector<PackItem>& items,
                                           const EnvelopeSource& source) {
   const std::string name = RandomName();
   if (name.empty()) return absl::UnavailableError("no random source for a file name");
-  const std::string temp = absl::StrCat(options.path, ".tmp-", name);
-  Fd fd(ops, ops->OpenAt(AT_FDCWD, temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644));
-  if (!fd.valid()) return ErrnoStatus(errno, "create", temp);
-  TempFile file(ops, temp);
+  std::string last;
+  SINTER_ASSIGN_OR_RETURN(const Fd folder, OpenFolderOf(ops, options.path, &last));
+  const std::string temp = absl::StrCat(last, ".tmp-", name);
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  Fd fd(ops, ops->OpenAt(folder.get(), temp.c_str(), flags, 0644));
+  if (!fd.valid()) return ErrnoStatus(errno, "create", absl::StrCat(options.path, ".tmp-", name));
+  TempFile file(ops, folder.get(), temp);
   SINTER_ASSIGN_OR_RETURN(const PackReport report, WriteTo(options, ops, fd.get(), items, source));
   fd = Fd();  // closed before it gets its name
-  SINTER_RETURN_IF_ERROR(file.Rename(options.path));
+  const absl::Status named = file.Rename(last);
+  if (!named.ok()) return Annotate(named, options.path);
   return report;
 }
 
@@ -172,7 +201,8 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
   FileOps* ops = options.ops != nullptr ? options.ops.get() : &real;
   try {
     SortUnique(&items);
-    return WriteAndRename(options, ops, items, source);
+    if (options.wanted == nullptr) return WriteAndRename(options, ops, items, source);
+    return WriteAndRename(options, ops, items, WantedOf(options, source));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("pack: out of memory");
   }

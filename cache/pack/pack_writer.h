@@ -26,11 +26,13 @@ struct PackWriteOptions {
   std::string producer;                // said in the manifest
   const SigningKey* signer = nullptr;  // null: unsigned; borrowed for the call
   std::shared_ptr<FileOps> ops;        // null: the real system calls
+  // Whether a sound record is to be packed; null: every one.
+  std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)> wanted;
 };
 
 struct PackReport {
   uint64_t plans = 0, kernels = 0, bytes = 0;
-  uint64_t skipped = 0;  // items that were gone, or no longer sound, when it was their turn
+  uint64_t skipped = 0;  // items that were gone, unsound or not wanted when it was their turn
 };
 
 // The encoded envelope of one item; NOT_FOUND skips it, any other error ends the writing.

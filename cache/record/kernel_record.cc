@@ -1,5 +1,7 @@
 #include "cache/record/kernel_record.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
@@ -36,6 +38,7 @@ std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& f
   out.Bytes(record.verification.device);
   out.U64(record.verification.seed);
   out.F64(record.verification.error);
+  out.Raw(record.key.View());
   out.Bytes(record.entry);
   out.U32(record.registers);
   out.U32(record.spill_bytes);
@@ -55,6 +58,8 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
   record.verification.device = std::string(in.Bytes());
   record.verification.seed = in.U64();
   record.verification.error = in.F64();
+  const absl::string_view key = in.Raw(record.key.bytes.size());
+  if (in.ok()) std::copy(key.begin(), key.end(), record.key.bytes.begin());
   record.entry = std::string(in.Bytes());
   record.registers = in.U32();
   record.spill_bytes = in.U32();

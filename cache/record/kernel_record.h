@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/record/record_format.h"
+#include "src/base/digest.h"
 
 namespace sinter {
 
@@ -23,6 +24,7 @@ struct Verification {
 };
 
 struct KernelRecord {
+  Digest key;  // SHA-256 of the key bytes of what was compiled
   std::string cubin;
   std::string recipe;  // LaunchRecipe::Encode()
   std::string entry;   // extern "C" kernel name

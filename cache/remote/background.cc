@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace sinter {
@@ -16,7 +16,7 @@ bool Background::Push(uint64_t bytes, std::function<void()> job) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       thread_ = std::thread([this] { Run(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for one
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!thread_.joinable()) return false;
@@ -35,7 +35,10 @@ void Background::Run() {
     if (jobs_.empty()) return;
     const std::function<void()> run = std::move(jobs_.front().run);
     lock.unlock();
-    run();
+    try {
+      run();
+    } catch (...) {  // dropped: all that is done here can be done without
+    }
     lock.lock();
     if (!jobs_.empty()) {
       bytes_ -= jobs_.front().bytes;

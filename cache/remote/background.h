@@ -21,7 +21,8 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // False, without having taken the job, when the queue is full or closed. Jobs must not throw.
+  // False, without having taken the job, when the queue is full or closed. A job that throws is
+  // dropped.
   bool Push(uint64_t bytes, std::function<void()> job);
   // Once all that was pushed before is done, or `limit` passed (false).
   bool Flush(std::chrono::milliseconds limit);

@@ -36,7 +36,6 @@ absl::Status Late(absl::string_view what) {
 void RespConnection::Close() {
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
-  in_.clear();
 }
 
 absl::Status RespConnection::Wait(short events, Deadline deadline, short* ready) const {
@@ -78,23 +77,17 @@ absl::Status RespConnection::Connect(const SocketAddress& to, Deadline deadline)
 }
 
 absl::Status RespConnection::LogIn(Deadline deadline) {
-  std::string commands;
-  size_t count = 0;
+  RespCall call;
   if (!password_.empty()) {
     if (address_.user.empty()) {
-      AppendCommand({"AUTH", password_}, &commands);
+      call.Add({"AUTH", password_});
     } else {
-      AppendCommand({"AUTH", address_.user, password_}, &commands);
+      call.Add({"AUTH", address_.user, password_});
     }
-    ++count;
   }
-  if (address_.database != 0) {
-    AppendCommand({"SELECT", absl::StrCat(address_.database)}, &commands);
-    ++count;
-  }
-  if (count == 0) return absl::OkStatus();
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies,
-                          Exchange(commands, count, deadline));
+  if (address_.database != 0) call.Add({"SELECT", absl::StrCat(address_.database)});
+  if (call.count == 0) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Exchange(call, deadline));
   for (const RespValue& reply : replies) {
     // The words of the error are left out: a server may repeat what it was sent.
     if (reply.type == RespValue::Type::kError) {
@@ -111,55 +104,33 @@ absl::Status RespConnection::WriteSome(const std::string& commands, size_t* sent
   return absl::OkStatus();
 }
 
-absl::Status RespConnection::ReadSome() {
-  const size_t before = in_.size();
-  in_.resize(before + kReadBytes);
-  const ssize_t n = recv(fd_, &in_[before], kReadBytes, 0);
-  in_.resize(before + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+absl::Status RespConnection::ReadSome(RespBatch* batch) {
+  const ssize_t n = recv(fd_, batch->Room(kReadBytes), kReadBytes, 0);
+  const int error = errno;
+  SINTER_RETURN_IF_ERROR(batch->Received(static_cast<size_t>(std::max<ssize_t>(n, 0))));
   if (n == 0) return absl::UnavailableError("remote: the server closed the connection");
-  if (n < 0 && errno != EAGAIN && errno != EINTR) return Trouble("receive", errno);
+  if (n < 0 && error != EAGAIN && error != EINTR) return Trouble("receive", error);
   return absl::OkStatus();
 }
 
-absl::Status RespConnection::TakeReplies(size_t count, std::vector<RespValue>* replies) {
-  size_t at = 0;
-  while (replies->size() < count && at < in_.size()) {
-    size_t used = 0;
-    RespValue reply;
-    const RespState state = ParseResp(absl::string_view(in_).substr(at), &used, &reply);
-    if (state == RespState::kBad) return absl::UnavailableError("remote: the answer is no RESP2");
-    if (state == RespState::kMore) break;
-    at += used;
-    replies->push_back(std::move(reply));
-  }
-  in_.erase(0, at);
-  if (replies->size() == count && !in_.empty()) {
-    return absl::UnavailableError("remote: the server said more than it was asked");
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<RespValue>> RespConnection::Exchange(const std::string& commands,
-                                                                size_t count, Deadline deadline) {
-  std::vector<RespValue> replies;
+absl::StatusOr<std::vector<RespValue>> RespConnection::Exchange(const RespCall& call,
+                                                                Deadline deadline) {
+  RespBatch batch(call.count, call.each, call.all);
   size_t sent = 0;
-  while (replies.size() < count) {
+  while (!batch.done()) {
     short ready = 0;
-    const bool sending = sent < commands.size();
+    const bool sending = sent < call.commands.size();
     SINTER_RETURN_IF_ERROR(
         Wait(static_cast<short>(sending ? POLLIN | POLLOUT : POLLIN), deadline, &ready));
-    if (sending && (ready & POLLOUT) != 0) SINTER_RETURN_IF_ERROR(WriteSome(commands, &sent));
-    if ((ready & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      SINTER_RETURN_IF_ERROR(ReadSome());
-      SINTER_RETURN_IF_ERROR(TakeReplies(count, &replies));
-    }
+    if (sending && (ready & POLLOUT) != 0) SINTER_RETURN_IF_ERROR(WriteSome(call.commands, &sent));
+    if ((ready & (POLLIN | POLLHUP | POLLERR)) != 0) SINTER_RETURN_IF_ERROR(ReadSome(&batch));
   }
-  return replies;
+  return batch.Take();
 }
 
 absl::StatusOr<std::vector<RespValue>> RespConnection::Call(const SocketAddress& to,
-                                                            const std::string& commands,
-                                                            size_t count, Deadline deadline) {
+                                                            const RespCall& call,
+                                                            Deadline deadline) {
   absl::Status opened;
   if (fd_ < 0) {
     opened = Connect(to, deadline);
@@ -169,7 +140,7 @@ absl::StatusOr<std::vector<RespValue>> RespConnection::Call(const SocketAddress&
     Close();
     return opened;
   }
-  absl::StatusOr<std::vector<RespValue>> replies = Exchange(commands, count, deadline);
+  absl::StatusOr<std::vector<RespValue>> replies = Exchange(call, deadline);
   if (!replies.ok()) Close();
   return replies;
 }

@@ -3,12 +3,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cache/remote/sealed_value.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
 
 using Type = RespValue::Type;
+
+constexpr uint64_t kRespHeadBytes = 32;  // of a bulk string, and what ends it
+constexpr uint64_t kMostMembersBytes = uint64_t{16} << 20;
 
 // Releases a lease only if the token still holds it.
 constexpr char kReleaseScript[] =
@@ -25,14 +29,13 @@ absl::Status Unexpected(const RespValue& reply, absl::string_view command) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<RespValue>> RedisBackend::Call(const std::string& commands, size_t count,
-                                                          Deadline deadline) {
+absl::StatusOr<std::vector<RespValue>> RedisBackend::Call(const RespCall& call, Deadline deadline) {
   SocketAddress to;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     to = to_;
   }
-  return connection_.Call(to, commands, count, deadline);
+  return connection_.Call(to, call, deadline);
 }
 
 void RedisBackend::Resolve() {
@@ -44,10 +47,12 @@ void RedisBackend::Resolve() {
 
 absl::StatusOr<std::vector<absl::optional<std::string>>> RedisBackend::GetMany(
     const std::vector<std::string>& names, Deadline deadline) {
-  std::string commands;
-  for (const std::string& name : names) AppendCommand({"GET", name}, &commands);
+  RespCall call;
+  for (const std::string& name : names) call.Add({"GET", name});
+  call.each = RespLimits{kMaxRemoteValueBytes + kRespHeadBytes, 1};
+  call.all = RespLimits{2 * kMaxRemoteValueBytes, names.size()};
   std::vector<RespValue> replies;
-  SINTER_ASSIGN_OR_RETURN(replies, Call(commands, names.size(), deadline));
+  SINTER_ASSIGN_OR_RETURN(replies, Call(call, deadline));
   std::vector<absl::optional<std::string>> values;
   for (RespValue& reply : replies) {
     values.emplace_back();
@@ -60,14 +65,14 @@ absl::StatusOr<std::vector<absl::optional<std::string>>> RedisBackend::GetMany(
 
 absl::Status RedisBackend::Put(const std::string& name, const std::string& value, int64_t ttl_s,
                                bool replace, Deadline deadline) {
-  std::string commands;
+  RespCall call;
   const std::string ttl = absl::StrCat(ttl_s);
   if (replace) {
-    AppendCommand({"SET", name, value, "EX", ttl}, &commands);
+    call.Add({"SET", name, value, "EX", ttl});
   } else {
-    AppendCommand({"SET", name, value, "EX", ttl, "NX"}, &commands);
+    call.Add({"SET", name, value, "EX", ttl, "NX"});
   }
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(commands, 1, deadline));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(call, deadline));
   const bool stays = !replace && replies[0].type == Type::kNil;
   const bool stored = replies[0].type == Type::kString && replies[0].text == "OK";
   return stays || stored ? absl::OkStatus() : Unexpected(replies[0], "SET");
@@ -75,9 +80,9 @@ absl::Status RedisBackend::Put(const std::string& name, const std::string& value
 
 absl::StatusOr<bool> RedisBackend::TryLease(const std::string& name, const std::string& token,
                                             int64_t ttl_ms, Deadline deadline) {
-  std::string commands;
-  AppendCommand({"SET", name, token, "NX", "PX", absl::StrCat(ttl_ms)}, &commands);
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(commands, 1, deadline));
+  RespCall call;
+  call.Add({"SET", name, token, "NX", "PX", absl::StrCat(ttl_ms)});
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(call, deadline));
   if (replies[0].type == Type::kNil) return false;
   if (replies[0].type == Type::kString && replies[0].text == "OK") return true;
   return Unexpected(replies[0], "SET");
@@ -85,18 +90,18 @@ absl::StatusOr<bool> RedisBackend::TryLease(const std::string& name, const std::
 
 absl::Status RedisBackend::Release(const std::string& name, const std::string& token,
                                    Deadline deadline) {
-  std::string commands;
-  AppendCommand({"EVAL", kReleaseScript, "1", name, token}, &commands);
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(commands, 1, deadline));
+  RespCall call;
+  call.Add({"EVAL", kReleaseScript, "1", name, token});
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(call, deadline));
   return replies[0].type == Type::kInteger ? absl::OkStatus() : Unexpected(replies[0], "EVAL");
 }
 
 absl::Status RedisBackend::AddMember(const std::string& set, const std::string& member,
                                      int64_t ttl_s, Deadline deadline) {
-  std::string commands;
-  AppendCommand({"SADD", set, member}, &commands);
-  AppendCommand({"EXPIRE", set, absl::StrCat(ttl_s)}, &commands);
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(commands, 2, deadline));
+  RespCall call;
+  call.Add({"SADD", set, member});
+  call.Add({"EXPIRE", set, absl::StrCat(ttl_s)});
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(call, deadline));
   for (const RespValue& reply : replies) {
     if (reply.type != Type::kInteger) return Unexpected(reply, "SADD");
   }
@@ -105,10 +110,11 @@ absl::Status RedisBackend::AddMember(const std::string& set, const std::string& 
 
 absl::StatusOr<std::vector<std::string>> RedisBackend::Members(const std::string& set,
                                                                Deadline deadline) {
-  std::string commands;
-  AppendCommand({"SMEMBERS", set}, &commands);
+  RespCall call;
+  call.Add({"SMEMBERS", set});
+  call.each = call.all = RespLimits{kMostMembersBytes, kMaxRespItems};
   std::vector<RespValue> replies;
-  SINTER_ASSIGN_OR_RETURN(replies, Call(commands, 1, deadline));
+  SINTER_ASSIGN_OR_RETURN(replies, Call(call, deadline));
   if (replies[0].type != Type::kArray) return Unexpected(replies[0], "SMEMBERS");
   std::vector<std::string> members;
   for (RespValue& item : replies[0].items) {

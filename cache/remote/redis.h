@@ -32,8 +32,7 @@ class RedisBackend : public RemoteBackend {
   void Resolve() override;
 
  private:
-  absl::StatusOr<std::vector<RespValue>> Call(const std::string& commands, size_t count,
-                                              Deadline deadline);
+  absl::StatusOr<std::vector<RespValue>> Call(const RespCall& call, Deadline deadline);
 
   const RemoteAddress address_;
   std::mutex mutex_;

@@ -37,7 +37,8 @@ std::string RemoteTier::Impl::TryLease(RecordKind kind, const Digest& digest, De
     if (steady_clock::now() + pause >= until) return std::string();
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPoll);
-    const auto value = Ask(Name(kind, digest), steady_clock::now() + options_.get_budget);
+    const auto value =
+        Ask(Name(kind, digest), std::min(until, steady_clock::now() + options_.get_budget));
     if (value.ok() || !absl::IsNotFound(value.status())) return std::string();
   }
 }
@@ -45,11 +46,14 @@ std::string RemoteTier::Impl::TryLease(RecordKind kind, const Digest& digest, De
 void RemoteTier::Impl::ReleaseLater(RecordKind kind, const Digest& digest,
                                     const std::string& token) {
   if (!Mine()) return;
-  background_.Push(0, [this, name = LeaseName(options_.name_space, kind, digest), token] {
-    (void)InBackground([&](RemoteBackend* backend, Deadline deadline) {
-      return backend->Release(name, token, deadline);
+  try {
+    background_.Push(0, [this, name = LeaseName(options_.name_space, kind, digest), token] {
+      (void)InBackground([&](RemoteBackend* backend, Deadline deadline) {
+        return backend->Release(name, token, deadline);
+      });
     });
-  });
+  } catch (const std::bad_alloc&) {  // its time ends it
+  }
 }
 
 std::shared_ptr<void> RemoteTier::Lease(RecordKind kind, const Digest& digest, int64_t budget_us) {

@@ -8,6 +8,10 @@ std::string RemoteName(absl::string_view name_space, RecordKind kind, const Dige
   return absl::StrCat(name_space, ":v1:", MemberName(kind, digest));
 }
 
+std::string WithdrawnName(absl::string_view name_space, RecordKind kind, const Digest& digest) {
+  return absl::StrCat(name_space, ":v1:withdrawn:", MemberName(kind, digest));
+}
+
 std::string LeaseName(absl::string_view name_space, RecordKind kind, const Digest& digest) {
   return absl::StrCat(name_space, ":v1:lease:", MemberName(kind, digest));
 }

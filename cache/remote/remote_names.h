@@ -12,6 +12,8 @@ namespace sinter {
 
 // "<name_space>:v1:k:<hex>": how a record is called there.
 std::string RemoteName(absl::string_view name_space, RecordKind kind, const Digest& digest);
+// "<name_space>:v1:withdrawn:k:<hex>": that it was found wrong.
+std::string WithdrawnName(absl::string_view name_space, RecordKind kind, const Digest& digest);
 // "<name_space>:v1:lease:k:<hex>".
 std::string LeaseName(absl::string_view name_space, RecordKind kind, const Digest& digest);
 // "<name_space>:v1:group:<group>".

@@ -4,6 +4,7 @@
 
 #include "cache/remote/remote_tier_impl.h"
 #include "cache/remote/sealed_value.h"
+#include "cache/remote/withdrawal.h"
 
 namespace sinter {
 namespace {
@@ -50,6 +51,7 @@ bool RemoteTier::Impl::TakeBatch(const std::vector<std::pair<RecordKind, Digest>
                                  const RecordSink& sink) {
   std::vector<std::string> names;
   for (const auto& [kind, digest] : batch) names.push_back(Name(kind, digest));
+  for (const auto& [kind, digest] : batch) names.push_back(MarkName(kind, digest));
   std::vector<absl::optional<std::string>> values;
   const absl::Status got = InBackground([&](RemoteBackend* backend, Deadline deadline) {
     auto found = backend->GetMany(names, deadline);
@@ -57,8 +59,15 @@ bool RemoteTier::Impl::TakeBatch(const std::vector<std::pair<RecordKind, Digest>
     return found.status();
   });
   if (!got.ok()) return false;
-  for (size_t i = 0; i < batch.size() && i < values.size() && !stopping_; ++i) {
-    if (values[i].has_value()) Take(batch[i].first, batch[i].second, names[i], *values[i], sink);
+  values.resize(names.size());
+  for (size_t i = 0; i < batch.size() && !stopping_; ++i) {
+    const auto& [kind, digest] = batch[i];
+    const absl::optional<std::string>&value = values[i], &mark = values[batch.size() + i];
+    if (mark.has_value()) {
+      Tell(kind, digest, JudgeMark(names[batch.size() + i], *mark));
+    } else if (value.has_value() && value->size() <= kMaxRemoteValueBytes) {
+      Take(kind, digest, names[i], *value, sink);
+    }
   }
   return !stopping_;
 }
@@ -66,6 +75,10 @@ bool RemoteTier::Impl::TakeBatch(const std::vector<std::pair<RecordKind, Digest>
 void RemoteTier::Impl::Take(RecordKind kind, const Digest& digest, const std::string& name,
                             const std::string& value, const RecordSink& sink) {
   const auto bytes = OpenValue(options_.secret, name, value);
+  std::string withdrawn;
+  if (bytes.ok() && IsWithdrawal(*bytes, &withdrawn)) {
+    return Tell(kind, digest, Withdrawn(withdrawn));
+  }
   const EnvelopeVerdict own = bytes.ok() ? ReadEnvelope(*bytes) : EnvelopeVerdict();
   const bool sound = own.ok && Sha256(own.envelope.key) == digest &&
                      ReadEnvelopeFor(*bytes, kind, own.envelope.key).ok;

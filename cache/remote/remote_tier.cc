@@ -10,6 +10,7 @@
 #include "cache/record/kernel_record.h"
 #include "cache/remote/remote_tier_impl.h"
 #include "cache/remote/sealed_value.h"
+#include "cache/remote/withdrawal.h"
 
 namespace sinter {
 namespace {
@@ -58,24 +59,33 @@ absl::StatusOr<std::string> RemoteTier::Impl::Ask(const std::string& name, Deadl
   auto values =
       Asking(deadline, [&](RemoteBackend* backend) { return backend->GetMany({name}, deadline); });
   if (!values.ok()) return values.status();
-  if (values->size() != 1 || !values->front().has_value()) {
-    Count(&absent_);
-    return absl::NotFoundError("absent");
-  }
-  return *std::move(values->front());
+  if (values->size() != 1 || !values->front().has_value()) return absl::NotFoundError("absent");
+  if (values->front()->size() <= kMaxRemoteValueBytes) return *std::move(values->front());
+  return absl::UnavailableError(absl::StrCat("remote: a value of ", values->front()->size(),
+                                             " bytes, at most ", kMaxRemoteValueBytes));
 }
 
+// Whether the record was withdrawn is asked for one that would be a hit alone: a miss costs one
+// question.
 Lookup RemoteTier::Impl::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
+  const Deadline deadline = steady_clock::now() + options_.get_budget;
   const std::string name = Name(kind, digest);
-  absl::StatusOr<std::string> value = Ask(name, steady_clock::now() + options_.get_budget);
-  if (absl::IsNotFound(value.status())) return Lookup::Miss(MissReason::kAbsent, "");
-  if (!value.ok()) {
-    return Lookup::Miss(MissReason::kRemoteDown, std::string(value.status().message()));
+  absl::StatusOr<std::string> value = Ask(name, deadline);
+  if (absl::IsNotFound(value.status())) {
+    Count(&absent_);
+    return Lookup::Miss(MissReason::kAbsent, "");
   }
+  if (!value.ok()) return Down(value.status());
+  std::string why;
   const auto envelope = OpenValue(options_.secret, name, *value);
   if (!envelope.ok()) return Refused(name, std::string(envelope.status().message()));
+  if (IsWithdrawal(*envelope, &why)) return Withdrawn(why);
   const EnvelopeVerdict verdict = ReadEnvelopeFor(*envelope, kind, key);
   if (!verdict.ok) return Refused(name, verdict.detail);
+  const std::string mark = MarkName(kind, digest);
+  const absl::StatusOr<std::string> found = Ask(mark, deadline);
+  if (found.ok()) return JudgeMark(mark, *found);
+  if (!absl::IsNotFound(found.status())) return Down(found.status());
   Count(&hits_);
   Lookup hit;
   hit.hit = true;
@@ -122,6 +132,10 @@ void RemoteTier::Impl::PublishNow(RecordKind kind, absl::string_view key, const 
   envelope.payload = payload;
   const std::string name = Name(kind, digest);
   const std::string value = SealValue(options_.secret, name, EncodeEnvelope(envelope));
+  if (value.size() > kMaxRemoteValueBytes || IsMarked(kind, digest)) {
+    Count(&dropped_);
+    return;
+  }
   Store(name, value, envelope.verified || IsBad(name), MemberName(kind, digest));
 }
 
@@ -155,6 +169,7 @@ RemoteStats RemoteTier::Impl::stats() const {
   out.errors = errors_;
   out.refused = refused_;
   out.skipped = skipped_;
+  out.withdrawn = withdrawn_;
   out.leases = leases_;
   out.lease_waits = lease_waits_;
   out.opened = breaker_.times_opened();

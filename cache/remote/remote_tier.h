@@ -40,15 +40,19 @@ struct RemoteOptions {
 
 struct RemoteStats {
   uint64_t hits = 0, absent = 0, puts = 0, dropped = 0, prefetched = 0;
-  uint64_t errors = 0;   // failed or late answers
-  uint64_t refused = 0;  // values that did not hold: HMAC, envelope, key
-  uint64_t skipped = 0;  // questions not asked because the breaker was open
+  uint64_t errors = 0;     // failed or late answers
+  uint64_t refused = 0;    // values that did not hold: HMAC, envelope, key
+  uint64_t skipped = 0;    // questions not asked because the breaker was open
+  uint64_t withdrawn = 0;  // withdrawals made and met
   uint64_t leases = 0, lease_waits = 0;
   uint64_t opened = 0;  // times the breaker opened
 };
 
 // A record that was found without being asked for.
 using RecordSink = std::function<void(const Digest& digest, const Envelope& envelope)>;
+// A record that the fleet withdrew, seen without being asked for.
+using WithdrawnSink =
+    std::function<void(RecordKind kind, const Digest& digest, absl::string_view why)>;
 
 // Thread-safe. Two backends: one for callers' questions, one for the thread. In the child of a fork
 // it answers kRemoteDown and does nothing: connections and thread are the parent's.
@@ -60,11 +64,20 @@ class RemoteTier {
   RemoteTier(const RemoteTier&) = delete;
   RemoteTier& operator=(const RemoteTier&) = delete;
 
-  // Within get_budget. A hit passed the HMAC and the one verifier.
+  // Before anything else is called. From then on `sink` is called from the thread, and not after
+  // Stop.
+  void OnWithdrawn(WithdrawnSink sink);
+
+  // Within get_budget. A hit passed the HMAC and the one verifier. kQuarantined: the fleet withdrew
+  // the record. The caller remembers that: a server that forgets it, or brings back an older value,
+  // cannot be told from one that never knew.
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest);
   // Queues; does nothing for a reader.
   void Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                absl::string_view payload);
+  // Queues: the record is served to nobody from then on, and no publisher puts it back. Does
+  // nothing for a reader.
+  void Withdraw(RecordKind kind, const Digest& digest, absl::string_view why);
   // Single flight in the fleet: returns once this machine holds the key's lease, or another one
   // published it, or the lesser of `budget_us` and lease_wait passed. Null: not held. Readers and
   // an open breaker do not wait.

@@ -1,6 +1,6 @@
 // What RemoteTier is made of: the guarded ways to its two backends, and what it does over them. Its
 // parts are defined in remote_tier.cc (looking up, publishing), remote_lease.cc,
-// remote_prefetch.cc.
+// remote_prefetch.cc, remote_withdraw.cc.
 #ifndef SINTER_CACHE_REMOTE_REMOTE_TIER_IMPL_H_
 #define SINTER_CACHE_REMOTE_REMOTE_TIER_IMPL_H_
 
@@ -40,6 +40,8 @@ class RemoteTier::Impl {
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest);
   void Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                absl::string_view payload);
+  void Withdraw(RecordKind kind, const Digest& digest, absl::string_view why);
+  void OnWithdrawn(WithdrawnSink sink) { on_withdrawn_ = std::move(sink); }
   // The token of the lease, or "".
   std::string TryLease(RecordKind kind, const Digest& digest, Deadline until);
   void ReleaseLater(RecordKind kind, const Digest& digest, const std::string& token);
@@ -104,7 +106,21 @@ class RemoteTier::Impl {
     return Reported([&] { return call(background_backend_.get(), deadline); });
   }
 
+  // NOT_FOUND when it is absent.
   absl::StatusOr<std::string> Ask(const std::string& name, Deadline deadline);
+  std::string MarkName(RecordKind kind, const Digest& digest) const {
+    return WithdrawnName(options_.name_space, kind, digest);
+  }
+  Lookup Withdrawn(absl::string_view why);
+  // What lies under a mark's name: the record was withdrawn, or is not believed.
+  Lookup JudgeMark(const std::string& name, absl::string_view value);
+  static Lookup Down(const absl::Status& status) {
+    return Lookup::Miss(MissReason::kRemoteDown, std::string(status.message()));
+  }
+  void WithdrawNow(RecordKind kind, const Digest& digest, const std::string& why);
+  void Tell(RecordKind kind, const Digest& digest, const Lookup& withdrawn);
+  // Asked in the background: whether there is a mark. Tells the sink.
+  bool IsMarked(RecordKind kind, const Digest& digest);
   Lookup Refused(const std::string& name, std::string why);
   void PublishNow(RecordKind kind, absl::string_view key, const Digest& digest,
                   absl::string_view payload);
@@ -126,9 +142,10 @@ class RemoteTier::Impl {
   CircuitBreaker breaker_;
   std::mutex bad_mutex_;
   std::set<std::string> bad_;  // names whose value did not hold; guarded by bad_mutex_
+  WithdrawnSink on_withdrawn_;
   std::atomic<bool> stopping_{false};
   Counter hits_{0}, absent_{0}, puts_{0}, dropped_{0}, prefetched_{0}, errors_{0}, refused_{0},
-      skipped_{0}, leases_{0}, lease_waits_{0};
+      skipped_{0}, withdrawn_{0}, leases_{0}, lease_waits_{0};
   Background background_;  // last: its jobs use all of the above
 };
 

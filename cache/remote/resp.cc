@@ -8,14 +8,14 @@
 namespace sinter {
 namespace {
 
-// Invariant: at_ <= in_.size(); items_ counts the values begun.
+// Invariant: at_ <= in_.size() and at_ <= limits_.bytes; items_ counts the values begun.
 class Parser {
  public:
-  explicit Parser(absl::string_view in) : in_(in) {}
-  size_t used() const { return at_; }
+  Parser(absl::string_view in, const RespLimits& limits) : in_(in), limits_(limits) {}
+  RespSize used() const { return RespSize{at_, items_}; }
 
   RespState Value(int depth, RespValue* out) {
-    if (depth > kMaxRespDepth || ++items_ > kMaxRespItems) return RespState::kBad;
+    if (depth > kMaxRespDepth || ++items_ > limits_.items) return RespState::kBad;
     absl::string_view line;
     const RespState state = Line(&line);
     if (state != RespState::kDone) return state;
@@ -56,11 +56,11 @@ class Parser {
   }
 
   RespState Line(absl::string_view* line) {
-    const size_t limit = std::min<size_t>(in_.size(), at_ + kMaxRespLineBytes + 2);
+    const uint64_t most = std::min(at_ + kMaxRespLineBytes + 2, limits_.bytes);
+    const auto limit = static_cast<size_t>(std::min<uint64_t>(in_.size(), most));
     const size_t end = in_.substr(0, limit).find("\r\n", at_);
     if (end == absl::string_view::npos) {
-      return limit < in_.size() || limit == at_ + kMaxRespLineBytes + 2 ? RespState::kBad
-                                                                        : RespState::kMore;
+      return limit < in_.size() || limit == most ? RespState::kBad : RespState::kMore;
     }
     *line = in_.substr(at_, end - at_);
     at_ = end + 2;
@@ -69,11 +69,11 @@ class Parser {
 
   RespState Bulk(absl::string_view text, RespValue* out) {
     int64_t size = 0;
-    if (!Number(text, &size) || size < -1 || size > static_cast<int64_t>(kMaxRespBulkBytes)) {
-      return RespState::kBad;
-    }
+    if (!Number(text, &size) || size < -1) return RespState::kBad;
     if (size == -1) return RespState::kDone;  // nil
     const auto bytes = static_cast<size_t>(size);
+    const uint64_t left = limits_.bytes - at_;
+    if (left < 2 || bytes > left - 2) return RespState::kBad;
     const size_t there = in_.size() - at_;
     if (there < bytes + 2) {
       // What ends it is checked as soon as it is there.
@@ -88,10 +88,9 @@ class Parser {
 
   RespState Array(int depth, absl::string_view text, RespValue* out) {
     int64_t count = 0;
-    if (!Number(text, &count) || count < -1 || count > static_cast<int64_t>(kMaxRespItems)) {
-      return RespState::kBad;
-    }
+    if (!Number(text, &count) || count < -1) return RespState::kBad;
     if (count == -1) return RespState::kDone;  // nil
+    if (static_cast<uint64_t>(count) > limits_.items - items_) return RespState::kBad;
     out->type = RespValue::Type::kArray;
     for (int64_t i = 0; i < count; ++i) {
       out->items.emplace_back();
@@ -102,14 +101,16 @@ class Parser {
   }
 
   const absl::string_view in_;
+  const RespLimits limits_;
   size_t at_ = 0;
   uint64_t items_ = 0;
 };
 
 }  // namespace
 
-RespState ParseResp(absl::string_view in, size_t* used, RespValue* out) {
-  Parser parser(in);
+RespState ParseResp(absl::string_view in, const RespLimits& limits, RespSize* used,
+                    RespValue* out) {
+  Parser parser(in, limits);
   *out = RespValue();
   const RespState state = parser.Value(0, out);
   if (state == RespState::kDone) *used = parser.used();

@@ -4,10 +4,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "cache/store/table.h"
+#include "cache/store/database_check.h"
+#include "cache/store/table_map.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -31,6 +34,20 @@ leveldb::Status ReadAt(FileOps* ops, int fd, uint64_t offset, size_t n, leveldb:
   *result = got < 0 ? leveldb::Slice() : leveldb::Slice(scratch, static_cast<size_t>(got));
   if (got < 0) return ErrorOf(errno, name);
   return leveldb::Status::OK();
+}
+
+// LevelDB is built without exceptions: none passes through it.
+template <typename Check>
+leveldb::Status Guarded(const std::string& name, const Check& check) {
+  try {
+    const absl::Status status = check();
+    if (status.ok()) return leveldb::Status::OK();
+    const std::string why(status.message());
+    return absl::IsDataLoss(status) ? leveldb::Status::Corruption(name, why)
+                                    : leveldb::Status::IOError(name, why);
+  } catch (const std::bad_alloc&) {
+    return leveldb::Status::IOError("out of memory");
+  }
 }
 
 class Sequential : public leveldb::SequentialFile {
@@ -67,6 +84,30 @@ class RandomAccess : public leveldb::RandomAccessFile {
   FileOps* ops_;
   Fd fd_;
   std::string name_;
+};
+
+// A table: LevelDB is given its footer and its blocks, each whole and walked before, and nothing
+// else, whatever a handle or the manifest says.
+class TableFile : public leveldb::RandomAccessFile {
+ public:
+  TableFile(FileOps* ops, Fd fd, std::string name, TableMap map)
+      : ops_(ops), fd_(std::move(fd)), name_(std::move(name)), map_(std::move(map)) {}
+  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
+                       char* scratch) const override {
+    const leveldb::Status read = ReadAt(ops_, fd_.get(), offset, n, result, scratch, name_);
+    if (!read.ok()) return read;
+    const leveldb::Status sound = Guarded(name_, [&] {
+      return map_.CheckPart(offset, absl::string_view(result->data(), result->size()));
+    });
+    if (!sound.ok()) *result = leveldb::Slice();
+    return sound;
+  }
+
+ private:
+  FileOps* ops_;
+  Fd fd_;
+  std::string name_;
+  TableMap map_;
 };
 
 class Writable : public leveldb::WritableFile {
@@ -165,19 +206,15 @@ leveldb::Status DatabaseEnv::NewRandomAccessFile(const std::string& name,
   uint64_t size = 0;
   const leveldb::Status opened = OpenForReading(name, &fd, &size);
   if (!opened.ok()) return opened;
-  if (IsTableName(name)) {
-    char scratch[kTableFooterBytes];
-    leveldb::Slice footer;
-    const uint64_t at = size < kTableFooterBytes ? 0 : size - kTableFooterBytes;
-    const leveldb::Status read =
-        ReadAt(dir_->ops(), fd.get(), at, kTableFooterBytes, &footer, scratch, name);
-    if (!read.ok()) return read;
-    const absl::Status sound =
-        CheckTableFooter(absl::string_view(footer.data(), footer.size()), size);
-    if (!sound.ok()) return leveldb::Status::Corruption(name, std::string(sound.message()));
+  if (!IsTableName(name)) {
+    *file = new RandomAccess(dir_->ops(), std::move(fd), name);
+    return leveldb::Status::OK();
   }
-  *file = new RandomAccess(dir_->ops(), std::move(fd), name);
-  return leveldb::Status::OK();
+  return Guarded(name, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(TableMap map, ReadTableMap(dir_->ops(), fd.get(), size, name));
+    *file = new TableFile(dir_->ops(), std::move(fd), name, std::move(map));
+    return absl::OkStatus();
+  });
 }
 
 leveldb::Status DatabaseEnv::OpenForWriting(const std::string& name, int flags,

@@ -2,8 +2,8 @@
 //
 // Differs from LevelDB's own Env where that one is dangerous here. Files are read, never mapped:
 // one that shrinks is an error, not a signal. A file's owner and mode are judged when it is opened.
-// A table's footer, which has no checksum, is judged before LevelDB allocates what it names. LOCK
-// is held by an open-file-description lock: it excludes a second opener of the same process and of
+// LevelDB gets a table's block only after TableMap has checked it (table_map.h). An
+// open-file-description lock holds LOCK: it excludes a second opener of the same process and of
 // another copy of the library too, however they spell the path, and no close() elsewhere drops it.
 #ifndef SINTER_CACHE_STORE_DATABASE_ENV_H_
 #define SINTER_CACHE_STORE_DATABASE_ENV_H_

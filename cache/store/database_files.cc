@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cache/store/database_check.h"
 #include "cache/store/quarantine.h"
 #include "src/base/status.h"
 
@@ -31,20 +32,38 @@ absl::Status CheckFile(const StoreDirectory& dir, const std::string& name) {
   return CheckOwner(st, path);
 }
 
-absl::Status CheckCurrent(const StoreDirectory& dir, const std::vector<std::string>& names) {
+// The manifest that CURRENT names.
+absl::StatusOr<std::string> CurrentManifest(const StoreDirectory& dir,
+                                            const std::vector<std::string>& names) {
   const auto file = ReadWholeFile(dir.ops(), dir.fd(), PathOf("CURRENT"), kMaxCurrentBytes);
   SINTER_RETURN_IF_ERROR(file.status());
   absl::string_view manifest = file->bytes;
   const bool sound = absl::ConsumeSuffix(&manifest, "\n") &&
                      absl::StartsWith(manifest, "MANIFEST-") &&
                      std::find(names.begin(), names.end(), std::string(manifest)) != names.end();
-  return sound ? absl::OkStatus() : absl::DataLossError("db/CURRENT names no manifest");
+  if (sound) return std::string(manifest);
+  return absl::DataLossError("db/CURRENT names no manifest");
 }
 
+// A name that LevelDB gives.
+bool IsDatabaseName(absl::string_view name) {
+  for (const char* known : {"CURRENT", "LOCK", "LOG", "LOG.old"}) {
+    if (name == known) return true;
+  }
+  bool ended = absl::ConsumePrefix(&name, "MANIFEST-");
+  for (const char* suffix : {".ldb", ".sst", ".log", ".dbtmp"}) {
+    ended = ended || absl::ConsumeSuffix(&name, suffix);
+  }
+  return ended && !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+}
+
+// A database that was put aside. A file in it that LevelDB did not make stays, and so does the
+// folder then.
 void RemoveFolder(const StoreDirectory& dir, const std::string& folder) {
   std::vector<std::string> names;
   (void)dir.ops()->List(dir.fd(), folder.c_str(), &names);
   for (const std::string& name : names) {
+    if (!IsDatabaseName(name)) continue;
     dir.ops()->UnlinkAt(dir.fd(), absl::StrCat(folder, "/", name).c_str());
   }
   dir.ops()->RmdirAt(dir.fd(), folder.c_str());
@@ -69,8 +88,9 @@ absl::Status CheckDatabaseFolder(const StoreDirectory& dir) {
     current = current || name == "CURRENT";
     data = data || absl::EndsWith(name, ".ldb") || absl::EndsWith(name, ".log");
   }
-  if (current) return CheckCurrent(dir, names);
-  return data ? absl::DataLossError("db/CURRENT is missing") : absl::OkStatus();
+  if (!current) return data ? absl::DataLossError("db/CURRENT is missing") : absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const std::string manifest, CurrentManifest(dir, names));
+  return CheckDatabaseFiles(dir, manifest, names);
 }
 
 absl::Status MoveDatabaseAside(const StoreDirectory& dir) {

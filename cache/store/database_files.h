@@ -11,7 +11,8 @@ namespace sinter {
 constexpr char kDatabaseFolder[] = "db";
 constexpr char kDatabaseLock[] = "db.lock";
 
-// OK when LevelDB may open the folder: it is empty, or CURRENT names one of its manifests. LevelDB
+// OK when LevelDB may open the folder: it is empty, or CURRENT names one of its manifests, and that
+// one, its tables and the logs hold nothing that LevelDB must not see (database_check.h). LevelDB
 // itself takes a folder without CURRENT for a new one and deletes what is in it, and follows
 // CURRENT wherever it points. DATA_LOSS when it must be put aside first, PERMISSION_DENIED when a
 // file belongs to somebody else, UNAVAILABLE. Makes the folder. The caller holds the database's

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "cache/store/database_files.h"
 #include "cache/store/database_handle.h"
 #include "cache/store/database_store.h"
@@ -70,6 +71,8 @@ absl::Status DatabaseStore::Open() {
   if (absl::IsDataLoss(status)) {
     handle_.reset();
     SINTER_RETURN_IF_ERROR(MoveDatabaseAside(*dir_));
+    options_.log.Log(LogLevel::kWarn, absl::StrCat("cache: the database was put aside, to ",
+                                                   dir_->root(), "/v1/bad: ", status.message()));
     moved_aside_.fetch_add(1, std::memory_order_relaxed);
     status = OpenChecked();
   }

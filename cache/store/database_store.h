@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "cache/store/directory.h"
 #include "cache/store/record_store.h"
+#include "src/base/log.h"
 
 namespace leveldb {
 class WriteBatch;
@@ -36,6 +37,7 @@ struct DatabaseStoreOptions {
   std::vector<std::string> lock_folders;  // see DirectoryOptions
   std::shared_ptr<FileOps> ops;           // null: the real system calls
   RecordFormat format;
+  LogSink log;  // one warning for a database that was put aside
 };
 
 // Guards around leveldb::DB, each against a loss that was seen:
@@ -68,6 +70,7 @@ class DatabaseStore : public RecordStore {
   bool Evict(const StoredEntry& entry) override;
   uint64_t RemoveOrphans(int64_t) override { return 0; }  // LevelDB removes its own
   std::shared_ptr<void> LockJanitor() const override;
+  absl::Status CheckFolder() override;
   void Evicted() override;  // rewrites the tables without what was evicted
   uint64_t moved_aside() const override { return moved_aside_.load(std::memory_order_relaxed); }
 

@@ -80,6 +80,11 @@ bool DatabaseStore::Evict(const StoredEntry& entry) {
   return Forget(name);
 }
 
+absl::Status DatabaseStore::CheckFolder() {
+  SINTER_RETURN_IF_ERROR(Refusal());
+  return CheckOurs(*dir_);
+}
+
 std::shared_ptr<void> DatabaseStore::LockJanitor() const {
   return Refusal().ok() ? std::make_shared<int>(0) : nullptr;  // no other process is in here
 }

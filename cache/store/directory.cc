@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -96,7 +98,61 @@ absl::StatusOr<Fd> OpenTrusted(FileOps* ops, int dir, const std::string& path, i
   return fd;
 }
 
+// A folder below v1: OK when there is none.
+absl::Status CheckBelow(FileOps* ops, int v1, const std::string& path) {
+  const Fd fd(ops, ops->OpenAt(v1, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
+  if (!fd.valid() && errno == ENOENT) return absl::OkStatus();
+  const std::string shown = absl::StrCat(kVersionFolder, "/", path);
+  if (!fd.valid() && (errno == ELOOP || errno == ENOTDIR)) {
+    return absl::PermissionDeniedError(absl::StrCat(shown, ": is a link, or no folder"));
+  }
+  if (!fd.valid()) return NotUsable(ErrnoStatus(errno, "open", shown));
+  struct stat st;
+  if (ops->Stat(fd.get(), &st) != 0) return NotUsable(ErrnoStatus(errno, "stat", shown));
+  return CheckOwner(st, shown);
+}
+
+constexpr const char* kTopFolders[] = {"obj", "plan", kBadFolder, "db"};
+
+bool IsFanName(const std::string& name) {
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return name.size() == 2 && is_hex(name[0]) && is_hex(name[1]);
+}
+
+absl::Status CheckFanOut(const StoreDirectory& dir, const std::string& top) {
+  std::vector<std::string> fans;
+  if (dir.ops()->List(dir.fd(), top.c_str(), &fans) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "list", top);
+  }
+  for (const std::string& fan : fans) {
+    const std::string path = absl::StrCat(top, "/", fan);
+    if (!IsFanName(fan)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(dir.root(), "/", kVersionFolder, "/", path, " is not of this library"));
+    }
+    SINTER_RETURN_IF_ERROR(CheckBelow(dir.ops(), dir.fd(), path));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckOurs(const StoreDirectory& dir) {
+  std::vector<std::string> names;
+  if (dir.ops()->List(dir.fd(), ".", &names) != 0) return ErrnoStatus(errno, "list", dir.root());
+  for (const std::string& name : names) {
+    const bool folder =
+        std::find(std::begin(kTopFolders), std::end(kTopFolders), name) != std::end(kTopFolders);
+    if (folder) {
+      SINTER_RETURN_IF_ERROR(CheckBelow(dir.ops(), dir.fd(), name));
+    } else if (name != kLocksPath && name != "db.lock") {
+      return absl::FailedPreconditionError(
+          absl::StrCat(dir.root(), "/", kVersionFolder, "/", name, " is not of this library"));
+    }
+  }
+  SINTER_RETURN_IF_ERROR(CheckFanOut(dir, TopFolder(RecordKind::kPlan)));
+  return CheckFanOut(dir, TopFolder(RecordKind::kKernel));
+}
 
 absl::StatusOr<std::shared_ptr<const StoreDirectory>> StoreDirectory::Open(
     std::shared_ptr<FileOps> ops, const DirectoryOptions& wanted) {
@@ -117,6 +173,9 @@ absl::StatusOr<std::shared_ptr<const StoreDirectory>> StoreDirectory::Open(
     return NotUsable(ErrnoStatus(errno, "mkdir", absl::StrCat(root, "/", kVersionFolder)));
   }
   SINTER_ASSIGN_OR_RETURN(Fd v1, OpenTrusted(ops.get(), root_fd.get(), kVersionFolder, O_NOFOLLOW));
+  for (const char* folder : kTopFolders) {
+    SINTER_RETURN_IF_ERROR(CheckBelow(ops.get(), v1.get(), folder));
+  }
   int64_t magic = 0;
   const bool on_network = ops->FileSystemType(v1.get(), &magic) == 0 && IsNetworkFileSystem(magic);
   return std::shared_ptr<const StoreDirectory>(

@@ -34,10 +34,11 @@ struct DirectoryOptions {
 class StoreDirectory {
  public:
   // Creates what is missing with mode 0700. Trust is sshd's: PERMISSION_DENIED when somebody else
-  // could have written the folder or put another one in its place, that is unless the root, v1 and
-  // every folder above them, as the path spells them and as they really lie, is owned by us or root
-  // and writable by neither group nor others. Above the root a folder may be writable if it is
-  // sticky. UNAVAILABLE when it cannot be made or opened.
+  // could have written the folder or put another one in its place, that is unless the root, v1, the
+  // folders in it and every folder above them, as the path spells them and as they really lie, is
+  // owned by us or root and writable by neither group nor others; one in v1 that is a link is
+  // refused too. Above the root a folder may be writable if it is sticky. UNAVAILABLE when it
+  // cannot be made or opened.
   static absl::StatusOr<std::shared_ptr<const StoreDirectory>> Open(
       std::shared_ptr<FileOps> ops, const DirectoryOptions& options);
   static absl::StatusOr<std::shared_ptr<const StoreDirectory>> Open(std::shared_ptr<FileOps> ops,
@@ -78,6 +79,11 @@ constexpr char kBadFolder[] = "bad";
 absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, RecordKind kind);
 // The record that a path of that list names by its digits; false for any other file.
 bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest);
+
+// OK when the folder holds what the library makes and nothing else: names, real folders, judged as
+// the root is. FAILED_PRECONDITION naming what is not ours; PERMISSION_DENIED for a folder that is
+// a link, or that somebody else may write. For who is about to remove all of it.
+absl::Status CheckOurs(const StoreDirectory& dir);
 
 // Makes `path` (one or more levels below v1), mode 0700. OK when it is there.
 absl::Status MakeFolders(const StoreDirectory& dir, const std::string& path);

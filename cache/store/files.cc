@@ -31,6 +31,63 @@ int OpenBeneath(int dir, const char* path, int flags, mode_t mode) {
   return static_cast<int>(syscall(SYS_openat2, dir, path, &how, sizeof(how)));
 }
 
+class OwnFd {
+ public:
+  explicit OwnFd(int fd) : fd_(fd) {}
+  ~OwnFd() {
+    const int error = errno;  // of what was done with it
+    if (fd_ >= 0) close(fd_);
+    errno = error;
+  }
+  OwnFd(const OwnFd&) = delete;
+  OwnFd& operator=(const OwnFd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+// A folder that is no link (ELOOP).
+int OpenRealFolder(int dir, const char* name) {
+  const int fd = openat(dir, name, kFolderFlags);
+  struct stat st;
+  if (fd >= 0 || errno != ENOTDIR) return fd;
+  const bool link = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+  errno = link ? ELOOP : ENOTDIR;
+  return -1;
+}
+
+// The same for a folder in which something is to be changed: EACCES for one that somebody else may
+// write.
+int OpenJudged(int dir, const char* name) {
+  const int fd = OpenRealFolder(dir, name);
+  struct stat st;
+  if (fd < 0 || (fstat(fd, &st) == 0 && CheckOwner(st, name).ok())) return fd;
+  close(fd);
+  errno = EACCES;
+  return -1;
+}
+
+// Calls `act(folder, name)` for the last name of `path` and the folder that holds it, opened name
+// by name below `dir` without following a link; judged, if something is to be changed there. A path
+// that no descriptor anchors is the caller's own and taken as it is. -1 with errno, or what `act`
+// returns.
+template <typename Act>
+int InFolder(int dir, const char* path, bool changes, const Act& act) {
+  if (dir == AT_FDCWD || path[0] == '/') return act(dir, path);
+  const char* slash = strchr(path, '/');
+  if (slash == nullptr) return act(dir, path);
+  const std::string first(path, slash);
+  if (first.empty() || first == "." || first == "..") {
+    errno = EINVAL;
+    return -1;
+  }
+  const OwnFd folder(changes ? OpenJudged(dir, first.c_str()) : OpenRealFolder(dir, first.c_str()));
+  return folder.get() < 0 ? -1 : InFolder(folder.get(), slash + 1, changes, act);
+}
+
 struct flock ByteRange(int16_t type, off_t offset) {
   struct flock range {};
   range.l_type = type;
@@ -44,11 +101,21 @@ struct flock ByteRange(int16_t type, off_t offset) {
 
 int FileOps::OpenAt(int dir, const char* path, int flags, mode_t mode) {
   flags |= O_CLOEXEC;
-  if (dir != AT_FDCWD && path[0] != '/' && strcmp(path, "..") != 0) {
+  if (dir == AT_FDCWD || path[0] == '/' || strcmp(path, "..") == 0) {
+    return openat(dir, path, flags, mode);
+  }
+  const bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT) != 0;
+  if (!writes) {
     const int fd = OpenBeneath(dir, path, flags, mode);
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return fd;
   }
-  return openat(dir, path, flags, mode);
+  // A link is refused, but for the one that O_PATH opens itself.
+  const int last = flags | ((flags & O_PATH) != 0 ? 0 : O_NOFOLLOW);
+  return InFolder(dir, path, writes, [&](int folder, const char* name) {
+    if ((flags & O_TMPFILE) != O_TMPFILE) return openat(folder, name, last, mode);
+    const OwnFd made_in(OpenJudged(folder, name));  // of an unnamed file the path is the folder
+    return made_in.get() < 0 ? -1 : openat(made_in.get(), ".", flags, mode);
+  });
 }
 int FileOps::Close(int fd) { return close(fd); }
 int FileOps::Stat(int fd, struct stat* out) { return fstat(fd, out); }
@@ -62,21 +129,44 @@ ssize_t FileOps::Write(int fd, const void* from, size_t size) { return write(fd,
 int FileOps::Sync(int fd) { return fdatasync(fd); }
 int FileOps::LinkFd(int fd, int dir, const char* path) {
   const std::string self = absl::StrCat("/proc/self/fd/", fd);
-  return linkat(AT_FDCWD, self.c_str(), dir, path, AT_SYMLINK_FOLLOW);
+  return InFolder(dir, path, true, [&](int folder, const char* name) {
+    return linkat(AT_FDCWD, self.c_str(), folder, name, AT_SYMLINK_FOLLOW);
+  });
 }
 int FileOps::LinkAt(int dir, const char* from, const char* to) {
-  return linkat(dir, from, dir, to, 0);
+  return InFolder(dir, from, true, [&](int from_folder, const char* from_name) {
+    return InFolder(dir, to, true, [&](int to_folder, const char* to_name) {
+      return linkat(from_folder, from_name, to_folder, to_name, 0);
+    });
+  });
 }
 int FileOps::RenameAt(int dir, const char* from, const char* to, unsigned flags) {
-  if (flags == 0) return renameat(dir, from, dir, to);
-  return static_cast<int>(syscall(SYS_renameat2, dir, from, dir, to, flags));
+  return InFolder(dir, from, true, [&](int from_folder, const char* from_name) {
+    return InFolder(dir, to, true, [&](int to_folder, const char* to_name) {
+      if (flags == 0) return renameat(from_folder, from_name, to_folder, to_name);
+      return static_cast<int>(
+          syscall(SYS_renameat2, from_folder, from_name, to_folder, to_name, flags));
+    });
+  });
 }
-int FileOps::UnlinkAt(int dir, const char* path) { return unlinkat(dir, path, 0); }
-int FileOps::MkdirAt(int dir, const char* path, mode_t mode) { return mkdirat(dir, path, mode); }
-int FileOps::RmdirAt(int dir, const char* path) { return unlinkat(dir, path, AT_REMOVEDIR); }
+int FileOps::UnlinkAt(int dir, const char* path) {
+  return InFolder(dir, path, true,
+                  [](int folder, const char* name) { return unlinkat(folder, name, 0); });
+}
+int FileOps::MkdirAt(int dir, const char* path, mode_t mode) {
+  return InFolder(dir, path, true,
+                  [&](int folder, const char* name) { return mkdirat(folder, name, mode); });
+}
+int FileOps::RmdirAt(int dir, const char* path) {
+  return InFolder(dir, path, true, [](int folder, const char* name) {
+    return unlinkat(folder, name, AT_REMOVEDIR);
+  });
+}
 int FileOps::TouchAt(int dir, const char* path) {
   const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  return utimensat(dir, path, times, AT_SYMLINK_NOFOLLOW);
+  return InFolder(dir, path, true, [&](int folder, const char* name) {
+    return utimensat(folder, name, times, AT_SYMLINK_NOFOLLOW);
+  });
 }
 int FileOps::List(int dir, const char* path, std::vector<std::string>* names) {
   const int fd = OpenAt(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);

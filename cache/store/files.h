@@ -19,8 +19,10 @@
 namespace sinter {
 
 // System calls as they are: -1 and errno on failure. Thread-safe. Descriptors are always
-// close-on-exec. Below a folder's descriptor OpenAt follows no link, and leaves the folder only by
-// the path "..", which is its parent.
+// close-on-exec. Below a folder's descriptor no call that opens or changes something follows a
+// link, and only OpenAt leaves the folder, by the path "..", which is its parent. What changes
+// something opens each folder on the way and refuses one that somebody else may write (EACCES).
+// Lists and StatAt change nothing: StatAt may be led astray by a link in the middle of a path.
 class FileOps {
  public:
   virtual ~FileOps() = default;

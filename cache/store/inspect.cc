@@ -1,11 +1,10 @@
 #include "cache/store/inspect.h"
 
 #include <algorithm>
-#include <memory>
+#include <map>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cache/record/envelope.h"
 #include "cache/store/directory.h"
 #include "cache/store/local_store.h"
 #include "src/base/status.h"
@@ -21,56 +20,81 @@ void Note(LocalReport* report, absl::string_view path, absl::string_view cause) 
   }
 }
 
-void InspectRecord(const StoreDirectory& dir, RecordKind kind, const std::string& path,
-                   LocalReport* report) {
-  const auto file = ReadWholeFile(dir.ops(), dir.fd(), path, kMaxRecordFileBytes);
-  if (!file.ok()) {
-    ++report->unsound;
-    Note(report, path, file.status().message());
-    return;
-  }
-  report->bytes += file->bytes.size();
-  Digest digest;
-  (void)DigestOfPath(path, ".ldb", &digest);  // a name that is no digest names no record
-  const EnvelopeVerdict verdict = ReadRecordFile(file->bytes, kind, digest);
-  if (!verdict.ok && verdict.reason == MissReason::kOtherFormat) {
-    ++report->other_format;
-  } else if (!verdict.ok) {
-    ++report->unsound;
-    Note(report, path, verdict.detail);
-  } else if (kind == RecordKind::kKernel) {
-    ++report->kernels;
-    if (verdict.envelope.verified) ++report->verified_kernels;
-  } else {
-    ++report->plans;
-  }
-}
-
-void InspectFile(const StoreDirectory& dir, RecordKind kind, const std::string& path,
-                 LocalReport* report) {
-  if (absl::EndsWith(path, ".ldb")) {
-    InspectRecord(dir, kind, path, report);
-  } else if (absl::EndsWith(path, ".bad")) {
+RecordVisitor Counting(LocalReport* report) {
+  RecordVisitor visitor;
+  visitor.record = [report](const Digest&, const Envelope& envelope) {
+    const bool kernel = envelope.kind == RecordKind::kKernel;
+    ++(kernel ? report->kernels : report->plans);
+    if (kernel && envelope.verified) ++report->verified_kernels;
+    return absl::OkStatus();
+  };
+  visitor.tombstone = [report](RecordKind kind, const Digest& digest, absl::string_view why) {
     ++report->quarantined;
-    const auto why = ReadWholeFile(dir.ops(), dir.fd(), path, 4096);
-    Note(report, path, why.ok() ? why->bytes.view() : why.status().message());
-  } else {
-    ++report->temporary;
-  }
+    Note(report, TombstonePath(kind, digest), why);
+    return absl::OkStatus();
+  };
+  visitor.unsound = [report](absl::string_view name, absl::string_view cause) {
+    ++report->unsound;
+    Note(report, name, cause);
+    return absl::OkStatus();
+  };
+  visitor.other_format = [report](RecordKind, const Digest&, absl::string_view) {
+    ++report->other_format;
+    return absl::OkStatus();
+  };
+  return visitor;
 }
 
 }  // namespace
 
-absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root) {
-  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const StoreDirectory> dir,
-                          StoreDirectory::Open(std::make_shared<FileOps>(), root));
+absl::StatusOr<LocalReport> InspectStore(RecordStore* store) {
   LocalReport report;
-  for (const RecordKind kind : {RecordKind::kPlan, RecordKind::kKernel}) {
-    absl::StatusOr<std::vector<std::string>> paths = ListFanOut(*dir, kind);
-    if (!paths.ok()) continue;
-    std::sort(paths->begin(), paths->end());
-    for (const std::string& path : *paths) InspectFile(*dir, kind, path, &report);
+  SINTER_RETURN_IF_ERROR(store->ForEach(Counting(&report)));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<StoredEntry> entries, store->List());
+  for (const StoredEntry& entry : entries) report.bytes += entry.bytes;
+  report.temporary = store->CountOrphans();
+  std::sort(report.findings.begin(), report.findings.end());
+  return report;
+}
+
+absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root) {
+  LocalStoreOptions options;
+  options.root = root;
+  LocalStore store(std::move(options));
+  return InspectStore(&store);
+}
+
+absl::Status ListStore(RecordStore* store, const ListedRecord& visit) {
+  SINTER_ASSIGN_OR_RETURN(std::vector<StoredEntry> entries, store->List());
+  using Name = std::pair<RecordKind, Digest>;
+  std::map<Name, const StoredEntry*> unread;
+  for (const StoredEntry& entry : entries) unread[Name(entry.kind, entry.digest)] = &entry;
+  RecordVisitor visitor;
+  visitor.record = [&](const Digest& digest, const Envelope& envelope) {
+    const auto it = unread.find(Name(envelope.kind, digest));
+    if (it == unread.end()) return absl::OkStatus();
+    visit(*it->second, &envelope);
+    unread.erase(it);
+    return absl::OkStatus();
+  };
+  SINTER_RETURN_IF_ERROR(store->ForEach(visitor));
+  for (const auto& [name, entry] : unread) visit(*entry, nullptr);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClearReport> ClearStore(RecordStore* store, bool dry_run) {
+  SINTER_RETURN_IF_ERROR(store->CheckFolder());
+  SINTER_ASSIGN_OR_RETURN(const std::vector<StoredEntry> entries, store->List());
+  ClearReport report;
+  for (const StoredEntry& entry : entries) {
+    if (!dry_run && !store->Evict(entry)) {
+      ++report.failed;
+      continue;
+    }
+    ++report.records;
+    report.bytes += entry.bytes;
   }
+  if (!dry_run && report.records > 0) store->Evicted();
   return report;
 }
 

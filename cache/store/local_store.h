@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "cache/memory/fork_local.h"
 #include "cache/record/envelope.h"
 #include "cache/store/directory.h"
 #include "cache/store/record_store.h"
 #include "src/base/digest.h"
+#include "src/base/fork_local.h"
 #include "src/base/ports.h"
 
 namespace sinter {
@@ -57,6 +57,8 @@ class LocalStore : public RecordStore {
   absl::StatusOr<std::vector<StoredEntry>> List() override;
   bool Evict(const StoredEntry& entry) override;
   uint64_t RemoveOrphans(int64_t min_age_s) override;
+  uint64_t CountOrphans() override;
+  absl::Status CheckFolder() override;
   std::shared_ptr<void> LockJanitor() const override;
 
   uint64_t moved_aside() const override { return moved_aside_.load(std::memory_order_relaxed); }

@@ -44,6 +44,18 @@ absl::Status VisitRecord(const StoreDirectory& dir, RecordKind kind, const Diges
   return visitor.record ? visitor.record(digest, verdict.envelope) : absl::OkStatus();
 }
 
+std::vector<std::string> Orphans(const StoreDirectory& dir) {
+  std::vector<std::string> orphans;
+  for (const RecordKind kind : kKinds) {
+    const auto paths = ListFanOut(dir, kind);
+    if (!paths.ok()) continue;
+    for (const std::string& path : *paths) {
+      if (absl::StrContains(path, absl::StrCat("/", kTempPrefix))) orphans.push_back(path);
+    }
+  }
+  return orphans;
+}
+
 }  // namespace
 
 absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
@@ -56,7 +68,11 @@ absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
     SINTER_RETURN_IF_ERROR(paths.status());
     for (const std::string& path : *paths) {
       Digest digest;
-      if (!DigestOfPath(path, ".ldb", &digest)) continue;
+      if (!absl::EndsWith(path, ".ldb")) continue;
+      if (!DigestOfPath(path, ".ldb", &digest)) {
+        SINTER_RETURN_IF_ERROR(VisitUnsound(visitor, path, "its name is no record's"));
+        continue;
+      }
       SINTER_RETURN_IF_ERROR(VisitRecord(*dir, kind, digest, path, format(), visitor));
     }
   }
@@ -99,18 +115,24 @@ uint64_t LocalStore::RemoveOrphans(int64_t min_age_s) {
   if (dir == nullptr) return 0;
   const int64_t now = static_cast<int64_t>(time(nullptr));
   uint64_t removed = 0;
-  for (const RecordKind kind : kKinds) {
-    const auto paths = ListFanOut(*dir, kind);
-    if (!paths.ok()) continue;
-    for (const std::string& path : *paths) {
-      if (!absl::StrContains(path, absl::StrCat("/", kTempPrefix))) continue;
-      struct stat st;
-      if (dir->ops()->StatAt(dir->fd(), path.c_str(), &st) != 0) continue;
-      if (now - static_cast<int64_t>(st.st_mtim.tv_sec) < min_age_s) continue;
-      if (dir->ops()->UnlinkAt(dir->fd(), path.c_str()) == 0) ++removed;
-    }
+  for (const std::string& path : Orphans(*dir)) {
+    struct stat st;
+    if (dir->ops()->StatAt(dir->fd(), path.c_str(), &st) != 0) continue;
+    if (now - static_cast<int64_t>(st.st_mtim.tv_sec) < min_age_s) continue;
+    if (dir->ops()->UnlinkAt(dir->fd(), path.c_str()) == 0) ++removed;
   }
   return removed;
+}
+
+uint64_t LocalStore::CountOrphans() {
+  const DirectoryPtr dir = Directory();
+  return dir == nullptr ? 0 : Orphans(*dir).size();
+}
+
+absl::Status LocalStore::CheckFolder() {
+  SINTER_RETURN_IF_ERROR(usable_);
+  const DirectoryPtr dir = Directory();
+  return dir == nullptr ? NoFolder() : CheckOurs(*dir);
 }
 
 }  // namespace sinter

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "cache/store/publish.h"
 #include "src/base/status.h"
 
@@ -29,11 +30,19 @@ struct BadFile {
   struct timespec time {};
 };
 
+// What BadPath makes; nothing else is ever removed there.
+bool IsBadName(absl::string_view name) {
+  const bool kind = absl::ConsumePrefix(&name, "k-") || absl::ConsumePrefix(&name, "p-");
+  return kind && absl::ConsumeSuffix(&name, ".ldb") && name.size() == 64 + 1 + 32 &&
+         name[64] == '.' && name.find_first_not_of("0123456789abcdef.") == name.npos;
+}
+
 std::vector<BadFile> ListBad(const StoreDirectory& dir) {
   std::vector<BadFile> files;
   std::vector<std::string> names;
   (void)dir.ops()->List(dir.fd(), kBadFolder, &names);
   for (const std::string& name : names) {
+    if (!IsBadName(name)) continue;
     BadFile file;
     file.path = absl::StrCat(kBadFolder, "/", name);
     struct stat st;

@@ -101,6 +101,10 @@ class RecordStore {
   virtual uint64_t RemoveOrphans(int64_t min_age_s) = 0;
   virtual std::shared_ptr<void> LockJanitor() const = 0;
   virtual void Evicted() {}
+  // What killed writers left.
+  virtual uint64_t CountOrphans() { return 0; }
+  // Whether all of the folder may be removed, as CheckOurs.
+  virtual absl::Status CheckFolder() = 0;
 
   // Damaged records (of a database: databases) that were put away.
   virtual uint64_t moved_aside() const = 0;

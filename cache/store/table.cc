@@ -23,28 +23,10 @@ absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("table: ", what));
 }
 
-// A varint of at most `max_bytes` bytes in its only shortest form; false at damage.
-bool TakeVarint(absl::string_view* in, size_t max_bytes, uint64_t* out) {
-  *out = 0;
-  for (size_t i = 0; i < max_bytes && !in->empty(); ++i) {
-    const auto byte = static_cast<uint8_t>(in->front());
-    in->remove_prefix(1);
-    *out |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-    if ((byte & 0x80) == 0) return i == 0 || byte != 0;
-  }
-  return false;
-}
-
-bool TakeHandle(absl::string_view* in, BlockSpan* out) {
-  return TakeVarint(in, 10, &out->offset) && TakeVarint(in, 10, &out->size);
-}
-
 // The block's contents if it lies wholly before the footer and is uncompressed.
 absl::StatusOr<absl::string_view> BlockAt(absl::string_view file, const BlockSpan& span,
                                           absl::string_view what) {
-  const uint64_t end = file.size() - kFooterSize;
-  if (span.offset > end || span.size > end - span.offset ||
-      kBlockTrailerSize > end - span.offset - span.size) {
+  if (!EndsBy(span, file.size() - kFooterSize)) {
     return Bad(absl::StrCat(what, " block passes the end"));
   }
   if (file[span.offset + span.size] != kNoCompression)
@@ -56,19 +38,17 @@ struct BlockEntry {
   absl::string_view key, value;
 };
 
-// The entry of a block of exactly one. Layout: shared = 0, key size, value size, key, value, then
-// one restart point at 0.
+// The entry of a block of exactly one, behind which stands one restart point at 0.
 absl::StatusOr<BlockEntry> OnlyEntry(absl::string_view block, absl::string_view what) {
-  uint64_t shared = 0, key_size = 0, value_size = 0;
-  if (!TakeVarint(&block, 5, &shared) || !TakeVarint(&block, 5, &key_size) ||
-      !TakeVarint(&block, 5, &value_size) || shared != 0 || key_size > block.size() ||
-      value_size > block.size() - key_size) {
+  EntryLengths lengths;
+  if (!TakeLengths(&block, &lengths) || lengths.shared != 0 || lengths.key > block.size() ||
+      lengths.value > block.size() - lengths.key) {
     return Bad(absl::StrCat(what, " entry"));
   }
   BlockEntry entry;
-  entry.key = block.substr(0, key_size);
-  entry.value = block.substr(key_size, value_size);
-  ByteReader restarts(block.substr(key_size + value_size));
+  entry.key = block.substr(0, lengths.key);
+  entry.value = block.substr(lengths.key, lengths.value);
+  ByteReader restarts(block.substr(lengths.key + lengths.value));
   const uint32_t restart = restarts.U32(), count = restarts.U32();
   if (!restarts.AtEnd() || restart != 0 || count != 1) {
     return Bad(absl::StrCat(what, " holds more than one entry"));
@@ -84,25 +64,6 @@ absl::Status CheckMetaBlock(absl::string_view file, const BlockSpan& span) {
   return got == kMetaBlock ? absl::OkStatus() : Bad("meta block differs");
 }
 
-struct Footer {
-  BlockSpan meta, index;
-};
-
-// The two blocks that `footer`, exactly one footer, names; they may lie anywhere.
-absl::StatusOr<Footer> ParseFooter(absl::string_view footer) {
-  if (footer.size() != kFooterSize) return Bad(absl::StrCat(footer.size(), " bytes"));
-  if (ByteReader(footer.substr(kFooterSize - 8)).U64() != kTableMagic) return Bad("magic differs");
-  Footer parsed;
-  if (!TakeHandle(&footer, &parsed.meta) || !TakeHandle(&footer, &parsed.index)) {
-    return Bad("footer handles");
-  }
-  while (footer.size() > 8) {
-    if (footer.front() != '\0') return Bad("footer padding");
-    footer.remove_prefix(1);
-  }
-  return parsed;
-}
-
 struct Layout {
   BlockSpan data, index;
   BlockEntry index_entry;
@@ -112,7 +73,8 @@ struct Layout {
 // adjoining and nothing else. No checksum is asked yet.
 absl::StatusOr<Layout> ReadLayout(absl::string_view file) {
   if (file.size() < kFooterSize) return Bad(absl::StrCat(file.size(), " bytes"));
-  SINTER_ASSIGN_OR_RETURN(const Footer footer, ParseFooter(file.substr(file.size() - kFooterSize)));
+  SINTER_ASSIGN_OR_RETURN(const TableFooter footer,
+                          ReadFooter(file.substr(file.size() - kFooterSize), file.size()));
   SINTER_RETURN_IF_ERROR(CheckMetaBlock(file, footer.meta));
   Layout layout;
   layout.index = footer.index;
@@ -131,11 +93,9 @@ absl::StatusOr<Layout> ReadLayout(absl::string_view file) {
   return layout;
 }
 
-// `span` was found to lie inside `file`. The checksum covers the contents and the type byte.
+// `span` was found to lie inside `file`.
 absl::Status CheckCrc(absl::string_view file, const BlockSpan& span, absl::string_view what) {
-  const uint32_t want = ByteReader(file.substr(span.offset + span.size + 1, 4)).U32();
-  const uint32_t got = MaskCrc(Crc32c(file.substr(span.offset, span.size + 1)));
-  return got == want ? absl::OkStatus() : Bad(absl::StrCat(what, " block: crc differs"));
+  return CheckBlockCrc(file.substr(span.offset, span.size + kBlockTrailerSize), what);
 }
 
 absl::StatusOr<TableEntry> ReadChecked(absl::string_view file) {
@@ -158,18 +118,6 @@ absl::StatusOr<TableEntry> ReadChecked(absl::string_view file) {
 
 std::string TableUserKey(RecordKind kind, const Digest& digest) {
   return absl::StrCat(kind == RecordKind::kKernel ? "k/" : "p/", digest.View());
-}
-
-absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes) {
-  SINTER_ASSIGN_OR_RETURN(const Footer parsed, ParseFooter(footer));
-  for (const BlockSpan& span : {parsed.meta, parsed.index}) {
-    const uint64_t end = file_bytes - kFooterSize;
-    if (span.offset > end || span.size > end - span.offset ||
-        kBlockTrailerSize > end - span.offset - span.size) {
-      return Bad("a block of the footer passes the end");
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value) {

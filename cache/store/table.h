@@ -30,10 +30,6 @@ absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_
 absl::StatusOr<std::string> BuildTable(absl::string_view user_key, uint64_t value_bytes,
                                        const std::function<void(std::string*)>& append);
 
-// A table's footer, its last bytes, has no checksum. OK only if the blocks that it names lie inside
-// a file of `file_bytes`: LevelDB allocates what it says. `footer` is untrusted.
-absl::Status CheckTableFooter(absl::string_view footer, uint64_t file_bytes);
-
 struct TableEntry {
   absl::string_view user_key, value;  // borrowed from the file
 };

@@ -1,5 +1,8 @@
 #include "cache/store/table_blocks.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "cache/store/crc32c.h"
 #include "src/base/codec.h"
 
@@ -8,8 +11,7 @@ namespace {
 
 constexpr absl::string_view kOneRestart("\0\0\0\0\1\0\0\0", 8);  // at 0; one of them
 
-// An entry but for its value. Layout: bytes shared with the key before, bytes of its own, bytes of
-// the value, key, value.
+// An entry but for its value: EntryLengths, key, value.
 void PutKey(absl::string_view key, uint64_t value_bytes, std::string* out) {
   PutVarint(0, out);
   PutVarint(key.size(), out);
@@ -65,6 +67,70 @@ void PutFooter(const BlockSpan& meta, const BlockSpan& index, std::string* out) 
   ByteWriter magic;
   magic.U64(kTableMagic);
   out->append(magic.str());
+}
+
+bool TakeVarint(absl::string_view* in, size_t max_bytes, uint64_t* out) {
+  *out = 0;
+  for (size_t i = 0; i < max_bytes && !in->empty(); ++i) {
+    const auto byte = static_cast<uint8_t>(in->front());
+    in->remove_prefix(1);
+    if (i == 9 && byte > 1) return false;  // a 65th bit
+    *out |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if ((byte & 0x80) == 0) return i == 0 || byte != 0;
+  }
+  return false;
+}
+
+bool TakeHandle(absl::string_view* in, BlockSpan* out) {
+  return TakeVarint(in, 10, &out->offset) && TakeVarint(in, 10, &out->size);
+}
+
+bool TakeLengths(absl::string_view* in, EntryLengths* out) {
+  return TakeVarint(in, 5, &out->shared) && TakeVarint(in, 5, &out->key) &&
+         TakeVarint(in, 5, &out->value);
+}
+
+bool EndsBy(const BlockSpan& span, uint64_t end) {
+  return span.offset <= end && span.size <= end - span.offset &&
+         kBlockTrailerSize <= end - span.offset - span.size;
+}
+
+absl::StatusOr<TableFooter> ReadFooter(absl::string_view footer, uint64_t file_bytes) {
+  const auto bad = [](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("table: ", what));
+  };
+  if (footer.size() != kTableFooterBytes || file_bytes < kTableFooterBytes) {
+    return bad(absl::StrCat(std::min<uint64_t>(footer.size(), file_bytes), " bytes"));
+  }
+  if (ByteReader(footer.substr(kTableFooterBytes - 8)).U64() != kTableMagic) {
+    return bad("magic differs");
+  }
+  TableFooter parsed;
+  if (!TakeHandle(&footer, &parsed.meta) || !TakeHandle(&footer, &parsed.index)) {
+    return bad("footer handles");
+  }
+  while (footer.size() > 8) {
+    if (footer.front() != '\0') return bad("footer padding");
+    footer.remove_prefix(1);
+  }
+  const uint64_t end = file_bytes - kTableFooterBytes;
+  if (!EndsBy(parsed.meta, end) || !EndsBy(parsed.index, end)) {
+    return bad("a block of the footer passes the end");
+  }
+  return parsed;
+}
+
+absl::Status CheckBlockCrc(absl::string_view block, absl::string_view what) {
+  if (block.size() < kBlockTrailerSize) {
+    return absl::DataLossError(absl::StrCat("table: ", what, " block ends early"));
+  }
+  const size_t covered = block.size() - 4;  // the contents and the type byte
+  if (block[covered - 1] != kNoCompression) {
+    return absl::DataLossError(absl::StrCat("table: ", what, " block type"));
+  }
+  const uint32_t want = ByteReader(block.substr(covered)).U32();
+  if (MaskCrc(Crc32c(block.substr(0, covered))) == want) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("table: ", what, " block: crc differs"));
 }
 
 }  // namespace sinter

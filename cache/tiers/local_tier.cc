@@ -7,6 +7,7 @@
 #include "cache/janitor/janitor.h"
 #include "cache/store/database_store.h"
 #include "cache/store/local_store.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -48,13 +49,21 @@ void LocalTier::OpenStore() {
   database.sync = options_.sync;
   database.ops = options_.ops;
   database.format = options_.format;
+  database.log = options_.log;
   database_ = std::make_unique<DatabaseStore>(std::move(database));
   const absl::Status& opened = database_->usable();
   if (opened.ok()) return;
+  configured_ = Annotate(opened, "cache: the store is leveldb-db");
   if (absl::IsAborted(opened)) lock_refused_.fetch_add(1, std::memory_order_relaxed);
   options_.log.Log(LogLevel::kWarn,
                    absl::StrCat("cache: sealed tables instead of leveldb-db: ", opened.message()));
   database_.reset();
+}
+
+absl::Status LocalTier::configured() const {
+  const bool child = database_ != nullptr && !database_->mine();
+  if (!child) return configured_;
+  return absl::UnavailableError("cache: the store is leveldb-db, and the parent's, after a fork");
 }
 
 // In the child of a fork the database is the parent's, and the child uses tables.

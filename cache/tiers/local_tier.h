@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "cache/memory/fork_local.h"
 #include "cache/store/record_store.h"
 #include "cache/tiers/tiers.h"
 #include "cache/tiers/write_behind.h"
+#include "src/base/fork_local.h"
 
 namespace sinter {
 
@@ -30,6 +30,9 @@ class LocalTier {
 
   // OK, or why there is no local tier.
   const absl::Status& usable() const { return usable_; }
+
+  // OK when the store that was asked for is the one in use, else why another one stands in for it.
+  absl::Status configured() const;
 
   // What waits to be written is found too.
   Lookup Get(const Id& id, absl::string_view key);
@@ -63,6 +66,7 @@ class LocalTier {
 
   const TierOptions options_;
   absl::Status usable_;
+  absl::Status configured_;
   std::unique_ptr<RecordStore> database_;  // null: not asked for, or refused
   std::unique_ptr<RecordStore> tables_;
   ForkLocal<Waiting> waiting_;

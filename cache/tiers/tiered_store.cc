@@ -21,12 +21,20 @@ Tiers::~Tiers() {
 Tiers::Tiers(const TierOptions& options)
     : log_(options.log),
       read_only_(options.read_only),
+      kind_(options.local_kind),
       packs_(options.packs),
       packs_refused_(options.packs_refused),
       memory_(options.memory_bytes),
       remote_(options.remote) {
   OpenLocal(options);
-  if (remote_ != nullptr) StartPrefetch();
+  if (remote_ == nullptr) return;
+  remote_->OnWithdrawn([this](RecordKind kind, const Digest& digest, absl::string_view why) {
+    try {
+      (void)PutAway(Id(kind, digest), why);
+    } catch (const std::bad_alloc&) {  // it is met again
+    }
+  });
+  StartPrefetch();
 }
 
 // What is there already is not asked for.
@@ -142,6 +150,10 @@ Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
     Keep(id, key, lookup.payload);
     return lookup;
   }
+  if (lookup.reason == MissReason::kQuarantined) {
+    (void)PutAway(id, lookup.detail);  // for good, whatever the server says tomorrow
+    return lookup;
+  }
   const bool nothing_said = worst.reason == MissReason::kAbsent || worst.reason == off_reason_;
   return nothing_said ? lookup : worst;
 }
@@ -199,14 +211,18 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
   }
 }
 
+absl::Status Tiers::PutAway(const Id& id, absl::string_view why) {
+  (*quarantined_.Lock())[id] = std::string(why);
+  memory_.Erase(id);
+  return local_ == nullptr || read_only_ ? absl::OkStatus() : local_->Quarantine(id, why);
+}
+
 void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) {
   const Id id(kind, Sha256(key));
   Count(&quarantines_);
-  (*quarantined_.Lock())[id] = std::string(why);
-  memory_.Erase(id);
+  const absl::Status status = PutAway(id, why);
   log_.Log(LogLevel::kWarn, absl::StrCat("cache: quarantined ", id.second.Hex(), ": ", why));
-  if (local_ == nullptr || read_only_) return;
-  const absl::Status status = local_->Quarantine(id, why);
+  if (remote_ != nullptr) remote_->Withdraw(kind, id.second, why);
   if (!status.ok()) {
     log_.Log(LogLevel::kWarn,
              absl::StrCat("cache: quarantine holds in this process only: ", status.message()));

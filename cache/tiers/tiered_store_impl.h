@@ -35,6 +35,9 @@ class Tiers : public TieredStore {
   absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) override;
   absl::StatusOr<ImportReport> Import(const PackReader& pack) override;
   absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) override;
+  absl::StatusOr<LocalReport> Inspect() override;
+  absl::Status ListLocal(const ListedRecord& visit) override;
+  absl::StatusOr<ClearReport> Clear(bool dry_run) override;
 
  private:
   using Counter = std::atomic<uint64_t>;
@@ -46,7 +49,11 @@ class Tiers : public TieredStore {
   void StartPrefetch();
   bool WorthKeeping(absl::string_view payload) const;
   void Keep(const Id& id, absl::string_view key, absl::string_view payload);
+  // Remembers, here and in the local tier, that a record was found wrong; what went wrong doing so.
+  absl::Status PutAway(const Id& id, absl::string_view why);
   void CountHit(const Id& id, absl::string_view tier);
+  // The store that was asked for, and not what stands in for it.
+  absl::StatusOr<RecordStore*> Configured() const;
   absl::StatusOr<RecordStore*> Writable() const;
   // Whether this process has put the key away; whether any has, by a tombstone.
   bool IsQuarantinedHere(const Id& id, std::string* why) const;
@@ -55,6 +62,7 @@ class Tiers : public TieredStore {
 
   const LogSink log_;
   const bool read_only_;
+  const LocalStoreKind kind_;
   const PackList packs_;
   const uint64_t packs_refused_;
   MemoryCache memory_;

@@ -54,6 +54,12 @@ class TieredStore : public Store {
   virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
   // Now, to `max_bytes`. UNAVAILABLE likewise.
   virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
+  // As inspect.h says. All that looks after the local tier acts on the store that was asked for, or
+  // says why it cannot: never on the tables that stand in for a database (ABORTED while another
+  // process owns it, FAILED_PRECONDITION for one that may only be read). Each flushes first.
+  virtual absl::StatusOr<LocalReport> Inspect() = 0;
+  virtual absl::Status ListLocal(const ListedRecord& visit) = 0;
+  virtual absl::StatusOr<ClearReport> Clear(bool dry_run) = 0;
 };
 
 // Never fails: an unusable folder means memory only, with one warning. A database that another

@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace sinter {
@@ -45,8 +45,8 @@ bool WriteBehind::Start(States* states, State* state) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     state->thread = std::thread(Run, states);
-  } catch (const std::system_error&) {
-    // No thread: nothing is accepted.
+  } catch (const std::exception&) {
+    // No thread, or no memory for one: nothing is accepted.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return state->thread.joinable();
@@ -60,7 +60,10 @@ void WriteBehind::Run(States* states) {
     const uint64_t bytes = state->jobs.front().bytes;
     std::function<void()> run = std::move(state->jobs.front().run);
     state.lock().unlock();
-    run();
+    try {
+      run();
+    } catch (...) {  // dropped: what is not written is a miss later
+    }
     run = nullptr;  // what the job held is released before anybody hears that it is done
     state.lock().lock();
     state->jobs.pop_front();

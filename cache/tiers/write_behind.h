@@ -9,14 +9,14 @@
 #include <memory>
 #include <thread>
 
-#include "cache/memory/fork_local.h"
+#include "src/base/fork_local.h"
 
 namespace sinter {
 
 // Thread-safe. The thread starts with the first job and has all signals blocked. The queue is
 // bounded: what does not fit is refused. Destroying it does all that was accepted. In the child of
-// a fork the queue is empty (the parent does its jobs) and works anew. Jobs must not throw and must
-// not call into the same WriteBehind.
+// a fork the queue is empty (the parent does its jobs) and works anew. A job that throws is
+// dropped; none may call into the same WriteBehind.
 class WriteBehind {
  public:
   WriteBehind(uint64_t max_bytes, uint64_t max_jobs) : max_bytes_(max_bytes), max_jobs_(max_jobs) {}

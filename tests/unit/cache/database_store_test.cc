@@ -172,6 +172,20 @@ TEST_F(DatabaseStoreTest, WithoutItsCurrentFileItIsPutAsideNotDeleted) {
   EXPECT_GT(kept, 60000u);
 }
 
+TEST_F(DatabaseStoreTest, OfADatabaseThatWasPutAsideOnlyItsOwnFilesAreRemoved) {
+  Fill();
+  const std::string aside = root_ + "/v1/bad/db-before";
+  ASSERT_TRUE(std::filesystem::create_directories(aside));
+  ASSERT_EQ(chmod((root_ + "/v1/bad").c_str(), 0700), 0);
+  for (const char* name : {"/notes.txt", "/000004.ldb", "/MANIFEST-000003", "/CURRENT"}) {
+    WriteFile(aside + name, "bytes");
+  }
+  ASSERT_EQ(unlink((db_ + "/CURRENT").c_str()), 0);
+  ASSERT_TRUE(Open()->usable().ok());
+  EXPECT_EQ(cache_testing::CountFiles(aside), 1);
+  EXPECT_EQ(ReadFile(aside + "/notes.txt"), "bytes");
+}
+
 TEST_F(DatabaseStoreTest, ACurrentFileThatNamesNoManifestIsNotFollowed) {
   for (const std::string& text :
        {std::string("../../../../etc/passwd\n"), std::string("MANIFEST-999999\n"), std::string(),

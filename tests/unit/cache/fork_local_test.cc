@@ -1,4 +1,4 @@
-#include "cache/memory/fork_local.h"
+#include "src/base/fork_local.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

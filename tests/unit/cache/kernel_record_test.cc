@@ -17,6 +17,7 @@ TEST(KernelRecordTest, ReadsBackEveryField) {
   KernelRecord record = SampleKernelRecord();
   record.spill_bytes = 4;
   record.compile_us = 81234.5;
+  record.key = Sha256("a key");
   record.verification = {"NVIDIA H200", 17, 0.0025};
   const auto back = DecodeKernelRecord(EncodeKernelRecord(record));
   ASSERT_TRUE(back.ok()) << back.status();
@@ -27,6 +28,7 @@ TEST(KernelRecordTest, ReadsBackEveryField) {
   EXPECT_EQ(back->registers, 168u);
   EXPECT_EQ(back->spill_bytes, 4u);
   EXPECT_EQ(back->compile_us, 81234.5);
+  EXPECT_EQ(back->key, record.key);
   EXPECT_EQ(back->verification, record.verification);
 }
 
@@ -46,7 +48,7 @@ TEST(KernelRecordTest, RefusesTruncationsTailsAndOtherVersions) {
   std::string other = good;
   other[8] = 9;
   EXPECT_THAT(std::string(DecodeKernelRecord(other).status().message()),
-              HasSubstr("version 9, want 2"));
+              HasSubstr("version 9, want 3"));
   for (const double us : {-1.0, 1e300, std::nan("")}) {
     KernelRecord endless = SampleKernelRecord();
     endless.compile_us = us;

@@ -266,7 +266,7 @@ TEST(LocalStoreTest, WorksInAForkedChild) {
 // A read-only folder serves hits; root ignores modes, so the child drops to an ordinary user when
 // it is root.
 TEST(LocalStoreTest, AReadOnlyFolderServesHitsAndFailsPuts) {
-  TempDir temp;
+  TempDir temp("/tmp");  // which another user reaches; the build folder may lie in root's home
   {
     LocalStore store(OptionsFor(temp / "root"));
     ASSERT_TRUE(Put(&store, kPlan, "k", "v").ok());

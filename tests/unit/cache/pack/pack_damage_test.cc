@@ -4,6 +4,8 @@
 #include <random>
 
 #include "cache/pack/pack_verify.h"
+#include "cache/store/table.h"
+#include "src/base/codec.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
@@ -193,6 +195,87 @@ TEST_F(PackDamageTest, FailingReadsAreMisses) {
     }
   }
   EXPECT_GT(failed, 40);
+}
+
+// An index whose hashes are all right: what its handles, keys and restart points say is believed by
+// nobody. The same pack, with its own index sealed again, is accepted.
+TEST_F(PackDamageTest, AnIndexSealedAnewIsBoundedBeforeItIsFollowed) {
+  const PackTail tail = *DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
+  const PackManifest manifest =
+      *DecodeManifest(good_.substr(tail.table_bytes, tail.manifest_bytes));
+  const std::string blocks = good_.substr(0, manifest.BlockBytes());
+  const auto key = [&](size_t i) {
+    return TableUserKey(manifest.entries[i].kind, manifest.entries[i].digest);
+  };
+  const auto own = [&](size_t i) {
+    return BlockSpan{manifest.entries[i].offset, manifest.entries[i].bytes - kBlockTrailerSize};
+  };
+  struct Case {
+    const char* name;
+    BlockSpan last_handle;
+    std::string last_key;
+    std::vector<uint32_t> more_restarts;
+    BlockSpan index;  // of the footer; 0: as it is
+  };
+  const size_t last = manifest.entries.size() - 1;
+  const BlockSpan right = own(last);
+  const std::string right_key = key(last);
+  const uint64_t huge = ~uint64_t{0} - 1;
+  const Case cases[] = {
+      {"as it was", right, right_key, {}, {}},
+      {"a handle of 2^64 - 2", {right.offset, huge}, right_key, {}, {}},
+      {"a handle that wraps", {huge, right.size}, right_key, {}, {}},
+      {"a handle of another block", own(0), right_key, {}, {}},
+      {"a handle one byte short", {right.offset, right.size - 1}, right_key, {}, {}},
+      {"a key below its block's", right, key(0), {}, {}},
+      {"a restart point past the end", right, right_key, {0xffffff00u}, {}},
+      {"a restart point inside an entry", right, right_key, {3}, {}},
+      {"an index of 2^64 - 2", right, right_key, {}, {0, huge}},
+      {"an index that wraps", right, right_key, {}, {huge, 8}},
+  };
+  for (const Case& c : cases) {
+    std::string rest(kMetaBlock), handle;
+    ByteWriter restarts;
+    const uint64_t at = rest.size();
+    for (size_t i = 0; i <= last; ++i) {
+      restarts.U32(static_cast<uint32_t>(rest.size() - at));
+      handle.clear();
+      PutHandle(i == last ? c.last_handle : own(i), &handle);
+      PutEntry(i == last ? c.last_key : key(i), handle, &rest);
+    }
+    for (const uint32_t restart : c.more_restarts) restarts.U32(restart);
+    restarts.U32(static_cast<uint32_t>(last + 1 + c.more_restarts.size()));
+    rest += restarts.str();
+    BlockSpan index = SealBlock(at, &rest);
+    index.offset += blocks.size();
+    const bool moved = c.index.size != 0;
+    PutFooter({blocks.size(), kMetaBlock.size() - kBlockTrailerSize}, moved ? c.index : index,
+              &rest);
+    PackManifest forged = manifest;
+    forged.rest_bytes = rest.size();
+    forged.rest = Sha256(rest);
+    const std::string sealed = EncodeManifest(forged);
+    PackTail end;
+    end.table_bytes = blocks.size() + rest.size();
+    end.manifest_bytes = sealed.size();
+    end.manifest = Sha256(sealed);
+    options_.keys.clear();
+    options_.allow_unsigned = true;
+    options_.ops = std::make_shared<StringFile>(blocks + rest + sealed + EncodeTail(end));
+    const auto pack = PackReader::Open(options_);
+    ASSERT_TRUE(pack.ok()) << c.name << pack.status();
+    const PackFindings findings = VerifyPack(**pack);
+    EXPECT_EQ(findings.ok(), absl::string_view(c.name) == "as it was")
+        << c.name << (findings.findings.empty() ? "" : findings.findings[0]);
+  }
+}
+
+// Of an index that would be gigabytes nothing is read.
+TEST_F(PackDamageTest, AnIndexTooLargeForItsRecordsIsRefused) {
+  const PackTail tail = *DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
+  PackManifest manifest = *DecodeManifest(good_.substr(tail.table_bytes, tail.manifest_bytes));
+  manifest.rest_bytes = uint64_t{1} << 40;
+  EXPECT_TRUE(absl::IsDataLoss(DecodeManifest(EncodeManifest(manifest)).status()));
 }
 
 }  // namespace

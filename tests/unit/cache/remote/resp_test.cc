@@ -32,16 +32,16 @@ TEST(RespTest, ReadsEveryKindOfReply) {
       {"*1\r\n*1\r\n$-1\r\n", Type::kArray, "", 0, 1},
   };
   for (const Case& c : cases) {
-    size_t used = 0;
+    RespSize used;
     RespValue value;
-    ASSERT_EQ(ParseResp(c.bytes + "+next\r\n", &used, &value), RespState::kDone) << c.bytes;
-    EXPECT_EQ(used, c.bytes.size());
+    ASSERT_EQ(ParseResp(c.bytes + "+next\r\n", {}, &used, &value), RespState::kDone) << c.bytes;
+    EXPECT_EQ(used.bytes, c.bytes.size());
     EXPECT_EQ(value.type, c.type);
     EXPECT_EQ(value.text, c.text);
     EXPECT_EQ(value.integer, c.integer);
     EXPECT_EQ(value.items.size(), c.items);
     for (size_t n = 0; n < c.bytes.size(); ++n) {
-      EXPECT_EQ(ParseResp(c.bytes.substr(0, n), &used, &value), RespState::kMore)
+      EXPECT_EQ(ParseResp(c.bytes.substr(0, n), {}, &used, &value), RespState::kMore)
           << c.bytes << " cut at " << n;
     }
   }
@@ -57,7 +57,7 @@ TEST(RespTest, RefusesWhatIsNone) {
       "$5x\r\n",
       "$ 5\r\n",
       "$99999999999999999999\r\n",
-      absl::StrCat("$", kMaxRespBulkBytes + 1, "\r\n"),
+      absl::StrCat("$", kMaxRespBytes, "\r\n"),
       absl::StrCat("*", kMaxRespItems + 1, "\r\n"),
       "$3\r\nabcd\r\n",
       ":\r\n",
@@ -66,19 +66,20 @@ TEST(RespTest, RefusesWhatIsNone) {
       std::string(kMaxRespLineBytes + 10, '+'),
   };
   for (const std::string& bytes : bad) {
-    size_t used = 0;
+    RespSize used;
     RespValue value;
-    EXPECT_EQ(ParseResp(bytes, &used, &value), RespState::kBad) << bytes.substr(0, 40);
+    EXPECT_EQ(ParseResp(bytes, {}, &used, &value), RespState::kBad) << bytes.substr(0, 40);
   }
 }
 
 TEST(RespTest, AHugePromiseAllocatesNothing) {
-  size_t used = 0;
+  RespSize used;
   RespValue value;
-  EXPECT_EQ(ParseResp(absl::StrCat("$", kMaxRespBulkBytes, "\r\nabc"), &used, &value),
+  EXPECT_EQ(ParseResp(absl::StrCat("$", kMaxRespBytes - 64, "\r\nabc"), {}, &used, &value),
             RespState::kMore);
   EXPECT_TRUE(value.text.empty());
-  EXPECT_EQ(ParseResp(absl::StrCat("*", kMaxRespItems, "\r\n"), &used, &value), RespState::kMore);
+  EXPECT_EQ(ParseResp(absl::StrCat("*", kMaxRespItems - 1, "\r\n"), {}, &used, &value),
+            RespState::kMore);
   EXPECT_LE(value.items.size(), 1u);
 }
 

@@ -1,0 +1,54 @@
+// Fuzz target over what a Redis answers to a call of several commands: how many, how it is cut and
+// what it may take are the first three bytes, the rest is what the server sends.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "cache/remote/resp_batch.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+struct Held {
+  uint64_t bytes = 0, items = 0;
+};
+
+void Add(const sinter::RespValue& value, Held* held) {
+  held->bytes += value.text.size();
+  ++held->items;
+  for (const sinter::RespValue& item : value.items) Add(item, held);
+}
+
+// The same answer to whoever reads it in steps of `step`: replies, or none.
+size_t Feed(sinter::RespBatch* batch, absl::string_view bytes, size_t step,
+            const sinter::RespLimits& each) {
+  while (!bytes.empty() && !batch->done()) {
+    const size_t n = std::min(step, bytes.size());
+    std::copy_n(bytes.data(), n, batch->Room(n));
+    if (!batch->Received(n).ok()) return 0;
+    Require(batch->waiting() <= each.bytes + step);
+    bytes.remove_prefix(n);
+  }
+  return batch->done() ? 1 : 0;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 3) return 0;
+  const size_t count = 1 + data[0] % 8, step = 1 + data[1];
+  const sinter::RespLimits each{uint64_t{16} << (data[2] % 8), 1u + (data[2] >> 3)};
+  const sinter::RespLimits all{2 * each.bytes, 2 * each.items};
+  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 3, size - 3);
+  sinter::RespBatch batch(count, each, all);
+  if (Feed(&batch, bytes, step, each) == 0) return 0;
+  Held held;
+  for (const sinter::RespValue& reply : batch.Take()) Add(reply, &held);
+  Require(held.bytes <= all.bytes && held.items <= all.items);
+  Require(held.items >= count);
+  return 0;
+}
