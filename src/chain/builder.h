@@ -40,8 +40,7 @@ class ChainBuilder {
   absl::StatusOr<ValueId> Scalar(double value, DType dtype = DType::kF32);
   // result[..., i, ...] = i along `axis`; dtype s32 or f32.
   absl::StatusOr<ValueId> Iota(const std::vector<Dim>& dims, int axis, DType dtype);
-  // [batch..., m, k] x [batch..., k, n]; batch dims equal or absent in one operand. Floating, both
-  // of one dtype.
+  // [batch..., m, k] x [batch..., k, n]; batch dims equal or absent in one operand. Both floating.
   absl::StatusOr<ValueId> Matmul(ValueId a, ValueId b, bool transpose_a = false,
                                  bool transpose_b = false);
   absl::StatusOr<ValueId> Unary(UnaryKind kind, ValueId a);

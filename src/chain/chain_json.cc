@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/json_object.h"
+#include "src/chain/json_stream.h"
 #include "src/chain/replay.h"
 
 namespace sinter {
@@ -18,8 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxText = size_t{64} << 20;
-constexpr int kMaxDepth = 8;
+constexpr size_t kMaxOperands = 64;
 
 template <typename... Args>
 absl::Status Bad(const Args&... args) {
@@ -89,140 +89,182 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
   }
 }
 
-absl::Status CheckId(const JsonObject& in, ValueId expected) {
-  SINTER_ASSIGN_OR_RETURN(int64_t id, in.Integer("id"));
-  if (id == expected) return absl::OkStatus();
-  return Bad(in.At("id"), ": is ", id, ", must be ", expected);
-}
-
-absl::Status ReadInput(const Json& json, const std::string& path, ChainBuilder& builder) {
-  const JsonObject in(json, path);
-  SINTER_RETURN_IF_ERROR(in.CheckKeys({"id", "name", "dtype", "dims", "strides", "constant"}));
-  SINTER_RETURN_IF_ERROR(CheckId(in, builder.size()));
+// Elements as they are written, before a builder has seen them: the file's arrays come in any
+// order.
+struct WrittenInput {
+  int64_t id = 0;
   TensorType type;
   InputOptions options;
-  SINTER_ASSIGN_OR_RETURN(type.dtype, in.Type("dtype"));
-  SINTER_ASSIGN_OR_RETURN(type.dims, in.Dims("dims"));
-  SINTER_ASSIGN_OR_RETURN(options.strides, in.Strides("strides"));
-  SINTER_ASSIGN_OR_RETURN(options.constant, in.Flag("constant"));
-  if (in.Has("name")) {
-    SINTER_ASSIGN_OR_RETURN(options.name, in.Text("name"));
-  }
-  absl::Status status = builder.Input(type, options).status();
-  return status.ok() ? status : Annotate(status, path);
-}
+};
 
-absl::Status AddSlice(const JsonObject& in, const Op& op, ChainBuilder& builder) {
-  SINTER_ASSIGN_OR_RETURN(std::vector<Dim> limits, in.Dims("limits"));
-  return builder.Slice(op.operands.empty() ? -1 : op.operands[0], op.starts, limits, op.steps)
-      .status();
-}
-
-absl::Status ReadOp(const Json& json, const std::string& path, ChainBuilder& builder) {
-  const JsonObject in(json, path);
+struct WrittenOp {
+  int64_t id = 0;
   Op op;
-  if (!json.is_object()) return in.CheckKeys({});
-  SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseOpKind, "op", &op.kind));
-  if (op.kind == OpKind::kInput) return Bad(in.At("op"), ": an input belongs into inputs");
-  SINTER_RETURN_IF_ERROR(in.CheckKeys(KeysOf(op.kind)));
-  SINTER_RETURN_IF_ERROR(CheckId(in, builder.size()));
-  if (in.Has("in")) {
-    SINTER_ASSIGN_OR_RETURN(std::vector<int64_t> ids, in.Integers<int64_t>("in", 64));
-    for (int64_t id : ids) op.operands.push_back(JsonObject::Narrow(id));
-  }
-  SINTER_ASSIGN_OR_RETURN(op.type.dtype, in.Type("dtype"));
-  SINTER_ASSIGN_OR_RETURN(op.type.dims, in.Dims("dims"));
-  SINTER_RETURN_IF_ERROR(ReadAttributes(in, &op));
-  absl::Status status;
-  if (op.kind == OpKind::kSlice) {
-    // The step of a slice of one element is free, so limits are read, not derived.
-    status = AddSlice(in, op, builder);
-  } else {
-    status = Replay(builder, op, false).status();
-  }
-  if (!status.ok()) return Annotate(status, path);
-  const TensorType& type = builder.TypeOf(builder.size() - 1);
-  if (type == op.type) return absl::OkStatus();
-  return Bad(path, ": type is ", ToString(op.type), ", must be ", ToString(type));
-}
+  bool has_dtype = false, has_dims = false;
+  std::vector<Dim> limits;  // of a slice: the step of one element is free, so they do not follow
+};
 
-absl::Status ReadOutput(const Json& json, const std::string& path, ChainBuilder& builder) {
-  const JsonObject in(json, path);
-  SINTER_RETURN_IF_ERROR(in.CheckKeys({"value", "strides", "alias"}));
+struct WrittenOutput {
+  int64_t value = 0;
   OutputOptions options;
-  SINTER_ASSIGN_OR_RETURN(int64_t value, in.Integer("value"));
-  SINTER_ASSIGN_OR_RETURN(options.strides, in.Strides("strides"));
-  if (in.Has("alias")) {
-    SINTER_ASSIGN_OR_RETURN(int64_t alias, in.Integer("alias"));
-    options.alias = alias == -1 ? -2 : JsonObject::Narrow(alias);  // -1 would mean none
-  }
-  return builder.Output(JsonObject::Narrow(value), options);
+};
+
+// What does not follow from the operands.
+bool NeedsDType(OpKind kind) {
+  return kind == OpKind::kScalar || kind == OpKind::kIota || kind == OpKind::kCast;
+}
+bool NeedsDims(OpKind kind) {
+  return kind == OpKind::kIota || kind == OpKind::kBroadcast || kind == OpKind::kReshape;
 }
 
-using ReadElement = absl::Status (*)(const Json&, const std::string&, ChainBuilder&);
-
-absl::Status ReadArray(const JsonObject& top, const char* key, ReadElement read,
-                       ChainBuilder& builder) {
-  SINTER_ASSIGN_OR_RETURN(const Json* array, top.Array(key, size_t{1} << 16));
-  for (size_t i = 0; i < array->size(); ++i) {
-    SINTER_RETURN_IF_ERROR(read((*array)[i], absl::StrCat(key, "[", i, "]"), builder));
+absl::Status ReadInput(const JsonObject& in, WrittenInput* input) {
+  SINTER_RETURN_IF_ERROR(in.CheckKeys({"id", "name", "dtype", "dims", "strides", "constant"}));
+  SINTER_ASSIGN_OR_RETURN(input->id, in.Integer("id"));
+  SINTER_ASSIGN_OR_RETURN(input->type.dtype, in.Type("dtype"));
+  SINTER_ASSIGN_OR_RETURN(input->type.dims, in.Dims("dims"));
+  SINTER_ASSIGN_OR_RETURN(input->options.strides, in.Strides("strides"));
+  SINTER_ASSIGN_OR_RETURN(input->options.constant, in.Flag("constant"));
+  if (in.Has("name")) {
+    SINTER_ASSIGN_OR_RETURN(input->options.name, in.Text("name"));
   }
   return absl::OkStatus();
 }
 
-// Deep nesting and repeated keys are found while parsing: the parser itself accepts both.
-absl::StatusOr<Json> ParseText(absl::string_view text) {
-  if (text.size() > kMaxText) {
-    return Bad("json: has ", text.size(), " bytes, must have at most ", kMaxText);
+absl::Status ReadType(const JsonObject& in, WrittenOp* written) {
+  Op& op = written->op;
+  written->has_dtype = in.Has("dtype");
+  written->has_dims = in.Has("dims");
+  if (written->has_dtype || NeedsDType(op.kind)) {
+    SINTER_ASSIGN_OR_RETURN(op.type.dtype, in.Type("dtype"));
   }
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-      continue;
-    }
-    in_string = c == '"';
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > kMaxDepth) return Bad("json: nested deeper than ", kMaxDepth, " at byte ", i);
+  if (written->has_dims || NeedsDims(op.kind)) {
+    SINTER_ASSIGN_OR_RETURN(op.type.dims, in.Dims("dims"));
   }
-  std::vector<std::set<std::string>> keys;
-  bool repeats = false;
-  std::string repeated;
-  const Json::parser_callback_t watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second) {
-      repeats = true;
-      repeated = JsonObject::Printable(parsed.get<std::string>());
-    }
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Bad("json: not valid JSON");
-  if (repeats) return Bad("json: key ", repeated, " is given twice in one object");
-  return json;
+  return absl::OkStatus();
 }
+
+absl::Status ReadOp(const JsonObject& in, WrittenOp* written) {
+  Op& op = written->op;
+  SINTER_RETURN_IF_ERROR(in.CheckObject());
+  SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseOpKind, "op", &op.kind));
+  if (op.kind == OpKind::kInput) return Bad(in.At("op"), ": an input belongs into inputs");
+  SINTER_RETURN_IF_ERROR(in.CheckKeys(KeysOf(op.kind)));
+  SINTER_ASSIGN_OR_RETURN(written->id, in.Integer("id"));
+  if (in.Has("in")) {
+    SINTER_ASSIGN_OR_RETURN(std::vector<int64_t> ids, in.Integers<int64_t>("in", kMaxOperands));
+    for (int64_t id : ids) op.operands.push_back(JsonObject::Narrow(id));
+  }
+  SINTER_RETURN_IF_ERROR(ReadType(in, written));
+  SINTER_RETURN_IF_ERROR(ReadAttributes(in, &op));
+  if (op.kind == OpKind::kSlice) {
+    SINTER_ASSIGN_OR_RETURN(written->limits, in.Dims("limits"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadOutput(const JsonObject& in, WrittenOutput* output) {
+  SINTER_RETURN_IF_ERROR(in.CheckKeys({"value", "strides", "alias"}));
+  SINTER_ASSIGN_OR_RETURN(output->value, in.Integer("value"));
+  SINTER_ASSIGN_OR_RETURN(output->options.strides, in.Strides("strides"));
+  if (in.Has("alias")) {
+    SINTER_ASSIGN_OR_RETURN(int64_t alias, in.Integer("alias"));
+    output->options.alias = alias == -1 ? -2 : JsonObject::Narrow(alias);  // -1 would mean none
+  }
+  return absl::OkStatus();
+}
+
+// The file, element by element.
+class Reader : public JsonConsumer {
+ public:
+  absl::StatusOr<bool> TakesArray(const std::string& key) override {
+    seen_.insert(key);
+    if (key == "schema") return false;
+    if (key == "inputs" || key == "ops" || key == "outputs") return true;
+    return Bad(PrintableJson(key), ": unknown key");
+  }
+
+  absl::Status Scalar(const std::string&, const Json& value) override {
+    SINTER_ASSIGN_OR_RETURN(const int64_t schema, JsonObject::IntegerAt(value, "schema"));
+    if (schema == kChainJsonSchema) return absl::OkStatus();
+    return Bad("schema: is ", schema, ", must be ", kChainJsonSchema);
+  }
+
+  absl::Status Element(const std::string& key, size_t index, const Json& element) override {
+    const JsonObject in(element, absl::StrCat(key, "[", index, "]"));
+    if (key == "inputs") return ReadInput(in, &inputs_.emplace_back());
+    if (key == "ops") return ReadOp(in, &ops_.emplace_back());
+    return ReadOutput(in, &outputs_.emplace_back());
+  }
+
+  absl::StatusOr<Chain> Build() {
+    for (const char* key : {"schema", "inputs", "ops", "outputs"}) {
+      if (seen_.count(key) == 0) return Bad(key, ": missing");
+    }
+    SINTER_RETURN_IF_ERROR(AddInputs());
+    SINTER_RETURN_IF_ERROR(AddOps());
+    for (const WrittenOutput& output : outputs_) {
+      SINTER_RETURN_IF_ERROR(builder_.Output(JsonObject::Narrow(output.value), output.options));
+    }
+    return builder_.Finish();
+  }
+
+ private:
+  absl::Status CheckId(const std::string& path, int64_t id) const {
+    if (id == builder_.size()) return absl::OkStatus();
+    return Bad(path, ".id: is ", id, ", must be ", builder_.size());
+  }
+
+  absl::Status AddInputs() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const std::string path = absl::StrCat("inputs[", i, "]");
+      SINTER_RETURN_IF_ERROR(CheckId(path, inputs_[i].id));
+      const absl::Status status = builder_.Input(inputs_[i].type, inputs_[i].options).status();
+      if (!status.ok()) return Annotate(status, path);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOps() {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      const std::string path = absl::StrCat("ops[", i, "]");
+      SINTER_RETURN_IF_ERROR(CheckId(path, ops_[i].id));
+      const absl::Status status = Add(ops_[i]);
+      if (!status.ok()) return Annotate(status, path);
+      SINTER_RETURN_IF_ERROR(CheckType(path, ops_[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const WrittenOp& written) {
+    const Op& op = written.op;
+    if (op.kind != OpKind::kSlice) return Replay(builder_, op, false).status();
+    const ValueId from = op.operands.empty() ? -1 : op.operands[0];
+    return builder_.Slice(from, op.starts, written.limits, op.steps).status();
+  }
+
+  // What is given of the type of the op just added is what follows.
+  absl::Status CheckType(const std::string& path, const WrittenOp& written) const {
+    const TensorType& type = builder_.TypeOf(builder_.size() - 1);
+    TensorType given = type;
+    if (written.has_dtype) given.dtype = written.op.type.dtype;
+    if (written.has_dims) given.dims = written.op.type.dims;
+    if (given == type) return absl::OkStatus();
+    return Bad(path, ": type is ", ToString(given), ", must be ", ToString(type));
+  }
+
+  std::set<std::string> seen_;
+  std::vector<WrittenInput> inputs_;
+  std::vector<WrittenOp> ops_;
+  std::vector<WrittenOutput> outputs_;
+  ChainBuilder builder_;
+};
 
 }  // namespace
 
 absl::StatusOr<Chain> ChainFromJson(absl::string_view text) {
-  SINTER_ASSIGN_OR_RETURN(const Json json, ParseText(text));
-  const JsonObject top(json, "");
-  SINTER_RETURN_IF_ERROR(top.CheckKeys({"schema", "inputs", "ops", "outputs"}));
-  SINTER_ASSIGN_OR_RETURN(int64_t schema, top.Integer("schema"));
-  if (schema != kChainJsonSchema) {
-    return Bad("schema: is ", schema, ", must be ", kChainJsonSchema);
-  }
-  ChainBuilder builder;
-  SINTER_RETURN_IF_ERROR(ReadArray(top, "inputs", &ReadInput, builder));
-  SINTER_RETURN_IF_ERROR(ReadArray(top, "ops", &ReadOp, builder));
-  SINTER_RETURN_IF_ERROR(ReadArray(top, "outputs", &ReadOutput, builder));
-  return builder.Finish();
+  Reader reader;
+  SINTER_RETURN_IF_ERROR(StreamJson(text, JsonBounds(), &reader));
+  return reader.Build();
 }
 
 }  // namespace sinter

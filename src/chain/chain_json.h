@@ -1,4 +1,4 @@
-// JSON of any chain, both ways. Schema: README.md of this folder.
+// JSON of any chain, both ways. Schema: docs/chains.md.
 #ifndef SINTER_SRC_CHAIN_CHAIN_JSON_H_
 #define SINTER_SRC_CHAIN_CHAIN_JSON_H_
 

@@ -1,6 +1,8 @@
 // Activations, normalisations, recurrent cells.
 #include "src/chain/composites.h"
 
+#include <cmath>
+
 #include "src/base/status.h"
 #include "src/chain/expander.h"
 
@@ -52,8 +54,17 @@ int64_t CheckParts(Expander& e, absl::string_view field, ValueId x, int64_t part
   return -1;
 }
 
+constexpr double kZeroInF32 = 0x1p-150;  // the largest number that rounds to 0
+
 void CheckEps(Expander& e, double eps) {
-  if (!(eps >= 0 && eps <= 1)) e.Fail(absl::StrCat("eps is ", eps, ", must be in [0, 1]"));
+  if (eps > kZeroInF32 && eps <= 1) return;
+  e.Fail(absl::StrCat("eps is ", eps, ", must be more than 0 in f32 and at most 1"));
+}
+
+void CheckScale(Expander& e, double scale) {
+  if (std::fabs(scale) <= kZeroInF32) {
+    e.Fail(absl::StrCat("scale is ", scale, ", must not be 0 in f32"));
+  }
 }
 
 // value * gamma + beta, each of which may be absent.
@@ -115,6 +126,7 @@ absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double 
                                    ValueId mask) {
   Expander e(b, "softmax");
   e.Check("x", x);
+  CheckScale(e, scale);
   axis = CheckAxis(e, x, axis);
   ValueId z = e.Widen(x);
   if (scale != 1.0) z = e.Mul(e.Scalar(scale), z);

@@ -1,5 +1,5 @@
-// Composites: named groups of primitives, expanded as they are added. Exact formulas: README.md of
-// this folder.
+// Composites: named groups of primitives, expanded as they are added. Exact formulas:
+// docs/chains.md.
 #ifndef SINTER_SRC_CHAIN_COMPOSITES_H_
 #define SINTER_SRC_CHAIN_COMPOSITES_H_
 
@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "src/chain/activation.h"
 #include "src/chain/builder.h"
+#include "src/chain/defaults.h"
 
 namespace sinter {
 
@@ -26,11 +27,12 @@ absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up);  // silu(gate) * up
 
 // softmax(scale * x + mask) along `axis` (negative counts from the end); mask kNoValue or
-// broadcastable to x.
-absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double scale = 1.0,
+// broadcastable to x; scale is not 0 in f32.
+absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis,
+                                   double scale = kDefaultSoftmaxScale.value,
                                    ValueId mask = kNoValue);
 // (x - mean) * rsqrt(var + eps) * gamma + beta over the last axis, biased variance; gamma, beta
-// [last] or kNoValue.
+// [last] or kNoValue; eps is in (0, 1] in f32.
 absl::StatusOr<ValueId> AddLayerNorm(ChainBuilder& b, ValueId x, double eps,
                                      ValueId gamma = kNoValue, ValueId beta = kNoValue);
 // x * rsqrt(mean(x^2) + eps) * gamma over the last axis.
@@ -66,7 +68,7 @@ struct GatedFfnOperands {
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout);
 
-// Whole chains with their own inputs, in the order of the README. One output.
+// Whole chains with their own inputs, in the order of docs/chains.md. One output.
 struct FfnSpec {
   bool gated = false;
   int products = 2;  // 1: act(A W1 + b1), or the gate-up pair when gated

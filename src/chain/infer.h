@@ -15,6 +15,9 @@ namespace sinter {
 // dtype known, rank <= kMaxRank, extents in [1, kMaxExtent], at most kMaxElements without M.
 absl::Status CheckType(const TensorType& type);
 
+// `axis` is one of a tensor of `rank` axes.
+absl::Status CheckAxis(int axis, int rank);
+
 // `strides` with empty filled in as contiguous and those of extent-1 axes made canonical. Inputs:
 // each in [0, 2^40]; outputs additionally must not overlap for any M >= 1.
 enum class StrideUse { kInput, kOutput };

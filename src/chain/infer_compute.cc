@@ -45,9 +45,7 @@ absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
   if (type.dtype != DType::kS32 && type.dtype != DType::kF32) {
     return Bad("dtype is ", NameOf(type.dtype), ", must be s32 or f32");
   }
-  if (axis < 0 || axis >= type.rank()) {
-    return Bad("axis is ", axis, ", must be in [0, ", type.rank() - 1, "]");
-  }
+  SINTER_RETURN_IF_ERROR(CheckAxis(axis, type.rank()));
   return type;
 }
 
@@ -145,9 +143,7 @@ absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                kind == ReduceKind::kMean ? "" : " or s32");
   }
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] < 0 || axes[i] >= a.rank()) {
-      return Bad("axis is ", axes[i], ", must be in [0, ", a.rank() - 1, "]");
-    }
+    SINTER_RETURN_IF_ERROR(CheckAxis(axes[i], a.rank()));
     if (i > 0 && axes[i] == axes[i - 1]) return Bad("axis ", axes[i], " is given twice");
   }
   const bool sums = kind == ReduceKind::kSum || kind == ReduceKind::kMean;

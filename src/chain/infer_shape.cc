@@ -1,6 +1,7 @@
 // Result types of the ops that only move elements.
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/bound_text.h"
 #include "src/chain/infer.h"
 
 namespace sinter {
@@ -35,7 +36,7 @@ std::string Name(const Elements& e) {
 
 absl::Status CheckSliceAxis(size_t axis, Dim extent, int64_t start, Dim limit, int64_t step) {
   if (step < 1 || step > kMaxExtent) {
-    return Bad("step ", axis, " is ", step, ", must be in [1, ", kMaxExtent, "]");
+    return Bad("step ", axis, " is ", step, ", must be in [1, ", BoundText(kMaxExtent), "]");
   }
   if (extent.symbolic) {
     if (start == 0 && limit.symbolic && step == 1) return absl::OkStatus();
@@ -76,9 +77,7 @@ absl::StatusOr<TensorType> InferTranspose(const TensorType& a,
   TensorType result{a.dtype, {}};
   std::vector<bool> seen(permutation.size(), false);
   for (int32_t axis : permutation) {
-    if (axis < 0 || axis >= a.rank()) {
-      return Bad("axis is ", axis, ", must be in [0, ", a.rank() - 1, "]");
-    }
+    SINTER_RETURN_IF_ERROR(CheckAxis(axis, a.rank()));
     if (seen[axis]) return Bad("axis ", axis, " is given twice");
     seen[axis] = true;
     result.dims.push_back(a.dims[axis]);
@@ -114,9 +113,7 @@ absl::StatusOr<TensorType> InferSlice(const TensorType& a, const std::vector<int
 
 absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, int axis) {
   TensorType result = operands[0];
-  if (axis < 0 || axis >= result.rank()) {
-    return Bad("axis is ", axis, ", must be in [0, ", result.rank() - 1, "]");
-  }
+  SINTER_RETURN_IF_ERROR(CheckAxis(axis, result.rank()));
   int64_t extent = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
     TensorType expected = operands[0];

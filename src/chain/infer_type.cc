@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/bound_text.h"
 #include "src/chain/infer.h"
 
 namespace sinter {
@@ -20,7 +21,8 @@ absl::Status Bad(const Args&... args) {
 
 absl::Status CheckStride(size_t axis, Stride stride) {
   if (stride.value < 0 || stride.value > kMaxStride) {
-    return Bad("stride ", axis, " is ", stride.value, ", must be in [0, ", kMaxStride, "]");
+    return Bad("stride ", axis, " is ", stride.value, ", must be in [0, ", BoundText(kMaxStride),
+               "]");
   }
   if (stride.m_power < 0 || stride.m_power >= kMaxRank) {
     return Bad("power of M in stride ", axis, " is ", stride.m_power, ", must be in [0, ",
@@ -80,15 +82,22 @@ absl::Status CheckType(const TensorType& type) {
     if (type.dims[i].symbolic) continue;
     const int64_t extent = type.dims[i].value;
     if (extent < 1 || extent > kMaxExtent) {
-      return Bad("dimension ", i, " is ", extent, ", must be in [1, ", kMaxExtent, "] or M");
+      return Bad("dimension ", i, " is ", extent, ", must be in [1, ", BoundText(kMaxExtent),
+                 "] or M");
     }
     if (count > kMaxElements / extent) {
       return Bad("elements of ", ToString(absl::MakeConstSpan(type.dims)), " are more than ",
-                 kMaxElements);
+                 BoundText(kMaxElements));
     }
     count *= extent;
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckAxis(int axis, int rank) {
+  if (axis >= 0 && axis < rank) return absl::OkStatus();
+  if (rank == 0) return Bad("axis is ", axis, ", a tensor of rank 0 has none");
+  return Bad("axis is ", axis, ", must be in [0, ", rank - 1, "]");
 }
 
 absl::StatusOr<std::vector<Stride>> ResolveStrides(absl::Span<const Dim> dims,
@@ -117,7 +126,7 @@ absl::StatusOr<double> RoundScalar(double value, DType dtype) {
   }
   if (dtype == DType::kS32) {
     if (value != std::floor(value) || std::fabs(value) > 2147483648.0 || value == 2147483648.0) {
-      return Bad("value is ", value, ", must be an integer in [-2147483648, 2147483647] for s32");
+      return Bad("value is ", value, ", must be an integer in [-2^31, 2^31 - 1] for s32");
     }
     return value + 0.0;
   }

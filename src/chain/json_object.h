@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "src/base/status.h"
+#include "src/chain/json_stream.h"
 #include "src/chain/tensor_type.h"
 
 namespace sinter {
@@ -27,28 +28,34 @@ class JsonObject {
   static int32_t Narrow(int64_t v) {
     return static_cast<int32_t>(std::clamp<int64_t>(v, INT32_MIN, INT32_MAX));
   }
-  static std::string Printable(const std::string& text) {
-    std::string result = text.substr(0, 40);
-    for (char& c : result) {
-      if (c < ' ' || c > '~') c = '?';
+
+  static absl::StatusOr<int64_t> IntegerAt(const nlohmann::json& value, const std::string& where) {
+    constexpr int64_t kLimit = int64_t{1} << 53;
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(kLimit)) {
+      return static_cast<int64_t>(value.get<uint64_t>());
     }
-    return result;
+    if (value.is_number_integer() && !value.is_number_unsigned() &&
+        value.get<int64_t>() >= -kLimit) {
+      return value.get<int64_t>();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(where, ": must be an integer of at most 2^53"));
   }
 
   JsonObject(const nlohmann::json& json, std::string path) : json_(json), path_(std::move(path)) {}
 
-  std::string At(absl::string_view key) const {
-    return path_.empty() ? std::string(key) : absl::StrCat(path_, ".", key);
-  }
+  std::string At(absl::string_view key) const { return absl::StrCat(path_, ".", key); }
   bool Has(const char* key) const { return json_.contains(key); }
 
+  absl::Status CheckObject() const {
+    if (json_.is_object()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": must be an object"));
+  }
   absl::Status CheckKeys(const std::set<std::string>& allowed) const {
-    if (!json_.is_object())
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_.empty() ? "json" : path_, ": must be an object"));
+    SINTER_RETURN_IF_ERROR(CheckObject());
     for (auto it = json_.begin(); it != json_.end(); ++it) {
       if (allowed.count(it.key()) == 0)
-        return absl::InvalidArgumentError(absl::StrCat(At(Printable(it.key())), ": unknown key"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(At(PrintableJson(it.key())), ": unknown key"));
     }
     return absl::OkStatus();
   }
@@ -131,7 +138,7 @@ class JsonObject {
     absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          At(key), ": is ", Printable(name), ", must be f32, f16, bf16, s32, pred or e4m3"));
+          At(key), ": is ", PrintableJson(name), ", must be f32, f16, bf16, s32, pred or e4m3"));
     }
     return dtype;
   }
@@ -139,7 +146,7 @@ class JsonObject {
   absl::Status ReadKind(absl::StatusOr<Kind> (*parse)(absl::string_view), const char* key,
                         Kind* out) const {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
-    absl::StatusOr<Kind> kind = parse(Printable(name));
+    absl::StatusOr<Kind> kind = parse(PrintableJson(name));
     if (!kind.ok())
       return absl::InvalidArgumentError(absl::StrCat(At(key), ": ", kind.status().message()));
     *out = *kind;
@@ -147,17 +154,6 @@ class JsonObject {
   }
 
  private:
-  static absl::StatusOr<int64_t> IntegerAt(const nlohmann::json& value, const std::string& where) {
-    constexpr int64_t kLimit = int64_t{1} << 53;
-    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(kLimit)) {
-      return static_cast<int64_t>(value.get<uint64_t>());
-    }
-    if (value.is_number_integer() && !value.is_number_unsigned() &&
-        value.get<int64_t>() >= -kLimit) {
-      return value.get<int64_t>();
-    }
-    return absl::InvalidArgumentError(absl::StrCat(where, ": must be an integer of at most 2^53"));
-  }
   // An integer, "M", "8*M" or "8*M^2".
   static absl::StatusOr<Stride> StrideAt(const nlohmann::json& value, const std::string& where) {
     if (!value.is_string()) {

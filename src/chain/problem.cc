@@ -13,12 +13,16 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
+#include "src/chain/bound_text.h"
 #include "src/chain/problem_kinds.h"
 
 namespace sinter {
 namespace {
 
 constexpr size_t kMaxLine = 4096;
+constexpr size_t kMaxText = size_t{64} << 20;
+constexpr size_t kMaxProblems = 16384;  // of one text
+constexpr size_t kMaxOps = 1 << 20;     // of all of its chains
 constexpr size_t kMaxId = 64;
 constexpr size_t kShown = 40;  // characters of a bad word that an error repeats
 
@@ -67,8 +71,8 @@ absl::StatusOr<std::string> CanonicalInteger(const FieldSpec& field, absl::strin
                                              int64_t low, absl::string_view or_else) {
   int64_t value = 0;
   if (!ParseInteger(text, &value) || value < low || value > kMaxExtent) {
-    return Bad(field.key, " is ", Shown(text), ", must be an integer in [", low, ", ", kMaxExtent,
-               "]", or_else);
+    return Bad(field.key, " is ", Shown(text), ", must be an integer in [", low, ", ",
+               BoundText(kMaxExtent), "]", or_else);
   }
   return absl::StrCat(value);
 }
@@ -109,10 +113,15 @@ absl::StatusOr<std::string> CanonicalList(const FieldSpec& field, absl::string_v
     if (!value.ok()) return value.status();
     item = *std::move(value);
   }
-  const bool equal =
-      std::count(items.begin(), items.end(), items[0]) == static_cast<std::ptrdiff_t>(items.size());
-  if (equal && field.type != FieldType::kExtents) return items[0];
   return absl::StrJoin(items, ",");
+}
+
+// As the canonical line has it. Done after the chain was made, which counts the items.
+std::string Shortened(const FieldSpec& field, const std::string& value) {
+  if (field.type != FieldType::kFlags && field.type != FieldType::kNames) return value;
+  const std::vector<absl::string_view> items = absl::StrSplit(value, ',');
+  const auto same = std::count(items.begin(), items.end(), items[0]);
+  return same == static_cast<std::ptrdiff_t>(items.size()) ? std::string(items[0]) : value;
 }
 
 absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_view text) {
@@ -168,9 +177,13 @@ absl::StatusOr<std::map<std::string, std::string>> SplitFields(
   return given;
 }
 
+constexpr absl::string_view kBlanks = " \t\r\v\f";
+
+// Without its comment.
+absl::string_view Code(absl::string_view line) { return line.substr(0, line.find('#')); }
+
 std::vector<absl::string_view> Words(absl::string_view line) {
-  line = line.substr(0, line.find('#'));
-  return absl::StrSplit(line, absl::ByAnyChar(" \t\r\v\f"), absl::SkipEmpty());
+  return absl::StrSplit(Code(line), absl::ByAnyChar(kBlanks), absl::SkipEmpty());
 }
 
 absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) {
@@ -204,7 +217,7 @@ absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) 
       problem.m = m;
     }
     values.Set(field.key, *value);
-    problem.fields.emplace_back(field.key, *value);
+    problem.fields.emplace_back(field.key, Shortened(field, *value));
   }
   absl::StatusOr<Chain> chain = kind.make(values);
   if (!chain.ok()) return Annotate(chain.status(), kind.name);
@@ -225,17 +238,28 @@ absl::StatusOr<Problem> ParseProblem(absl::string_view line) {
 }
 
 absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text) {
+  if (text.size() > kMaxText) {
+    return Bad("the text has ", text.size(), " bytes, must have at most ", kMaxText);
+  }
   std::vector<Problem> problems;
   std::set<std::string> ids;
   int number = 0;
+  size_t ops = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
-    if (Words(line).empty()) continue;
-    absl::StatusOr<Problem> problem = ParseProblem(line);
+    if (Code(line).find_first_not_of(kBlanks) == absl::string_view::npos) continue;
     const std::string where = absl::StrCat("line ", number);
+    if (problems.size() == kMaxProblems) {
+      return Bad(where, ": a list has at most ", kMaxProblems, " problems");
+    }
+    absl::StatusOr<Problem> problem = ParseProblem(line);
     if (!problem.ok()) return Annotate(problem.status(), where);
     if (!problem->id.empty() && !ids.insert(problem->id).second) {
       return Bad(where, ": id ", problem->id, " is given twice");
+    }
+    ops += problem->chain.ops().size();
+    if (ops > kMaxOps) {
+      return Bad(where, ": the problems of a list have together at most ", kMaxOps, " ops");
     }
     problems.push_back(*std::move(problem));
   }

@@ -1,5 +1,5 @@
 // Problem: a chain and the M to run it with, as one line of text. Grammar and definitions:
-// README.md of this folder.
+// docs/chains.md.
 #ifndef SINTER_SRC_CHAIN_PROBLEM_H_
 #define SINTER_SRC_CHAIN_PROBLEM_H_
 
@@ -28,12 +28,17 @@ struct Problem {
 // One line, comment allowed. INVALID_ARGUMENT names key, value and what is allowed.
 absl::StatusOr<Problem> ParseProblem(absl::string_view line);
 // Many lines; blank and comment lines are skipped; an error names the line. Ids that are given must
-// differ.
+// differ. At most 64 MiB, 16384 problems and 2^20 ops in all their chains.
 absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text);
 // The canonical line: "S8 gated_ffn m=128 n=3072 ...". ParseProblem(WriteProblem(p)) equals p.
 std::string WriteProblem(const Problem& problem);
 // Kinds that the text form knows, sorted.
 std::vector<std::string> ProblemKinds();
+// What a kind computes, its inputs and its keys with their bounds and defaults, for people: made
+// from what ParseProblem reads by. INVALID_ARGUMENT names the kinds.
+absl::StatusOr<std::string> ProblemHelp(absl::string_view kind);
+// Every kind with what it computes, one a line.
+std::string ProblemHelp();
 
 }  // namespace sinter
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
+#include "src/chain/defaults.h"
 
 namespace sinter {
 namespace {
@@ -223,29 +224,42 @@ absl::StatusOr<Chain> MakeGruCell(const FieldValues& v) {
   return c.Finish(AddGruCell(c.b(), xg, hg, h));
 }
 
-const FieldSpec kM{"m", FieldType::kRows, nullptr}, kRows{"rows", FieldType::kRows, nullptr};
-const FieldSpec kN{"n", FieldType::kExtent, nullptr}, kK{"k", FieldType::kExtent, nullptr};
-const FieldSpec kL{"l", FieldType::kExtent, nullptr}, kCols{"cols", FieldType::kExtent, nullptr};
-const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr};
-const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr};
-const FieldSpec kDim{"dim", FieldType::kExtent, nullptr};
-const FieldSpec kAct{"act", FieldType::kName, nullptr, kActs};
-const FieldSpec kOptionalAct{"act", FieldType::kName, "identity", kActs};
-const FieldSpec kLayout{"layout", FieldType::kName, "oi", "oi io"};
-const FieldSpec kDType{"dtype", FieldType::kName, "bf16", kDTypes};
-const FieldSpec kBias1{"bias1", FieldType::kFlag, "0"}, kBias2{"bias2", FieldType::kFlag, "0"};
-const FieldSpec kWidths{"n", FieldType::kExtents, nullptr};
-const FieldSpec kActList{"act", FieldType::kNames, "identity", kActs};
-const FieldSpec kGatedList{"gated", FieldType::kFlags, "0"};
-const FieldSpec kBiasList{"bias", FieldType::kFlags, "0"};
-const FieldSpec kAffine{"affine", FieldType::kFlag, "1"};
-const FieldSpec kLayerEps{"eps", FieldType::kNumber, "1e-05"};
-const FieldSpec kRmsEps{"eps", FieldType::kNumber, "1e-06"};
-const FieldSpec kScale{"scale", FieldType::kNumber, "1"};
-const FieldSpec kMask{"mask", FieldType::kName, "full", "full row"};
-const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "tanh erf"};
-const FieldSpec kForm{"form", FieldType::kName, "tanh", "tanh erf"};
-const FieldSpec kOutputs{"outputs", FieldType::kName, "2", "1 2"};
+const FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
+const FieldSpec kRows{"rows", FieldType::kRows, nullptr, "rows of x"};
+const FieldSpec kN{"n", FieldType::kExtent, nullptr, "columns of the first product"};
+const FieldSpec kK{"k", FieldType::kExtent, nullptr, "columns of a"};
+const FieldSpec kL{"l", FieldType::kExtent, nullptr, "columns of the second product"};
+const FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"};
+const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr, "width of the state"};
+const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr, "heads of a row"};
+const FieldSpec kDim{"dim", FieldType::kExtent, nullptr, "width of a head, even"};
+const FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActs};
+const FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text, "activation", kActs};
+const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
+                        "of weights: oi is [out, in] (nn.Linear), io is [in, out]", "oi io"};
+const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypes};
+const FieldSpec kBias1{"bias1", FieldType::kFlag, "0", "whether the first product has one"};
+const FieldSpec kBias2{"bias2", FieldType::kFlag, "0", "whether the second product has one"};
+const FieldSpec kWidths{"n", FieldType::kExtents, nullptr,
+                        "columns of each product, one item a product"};
+const FieldSpec kActList{"act", FieldType::kNames, kDefaultActivation.text,
+                         "activation, an item a product or one for all", kActs};
+const FieldSpec kGatedList{"gated", FieldType::kFlags, "0",
+                           "whether gated, an item a product or one for all"};
+const FieldSpec kBiasList{"bias", FieldType::kFlags, "0",
+                          "whether biased, an item a product or one for all"};
+const FieldSpec kAffine{"affine", FieldType::kFlag, "1", "whether weights follow"};
+const FieldSpec kLayerEps{"eps", FieldType::kNumber, kDefaultLayerNormEps.text,
+                          "added to the variance"};
+const FieldSpec kRmsEps{"eps", FieldType::kNumber, kDefaultRmsNormEps.text,
+                        "added to the mean square"};
+const FieldSpec kScale{"scale", FieldType::kNumber, kDefaultSoftmaxScale.text, "factor of x"};
+const FieldSpec kMask{"mask", FieldType::kName, "full", "full: [rows, cols], row: [cols]",
+                      "full row"};
+const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
+const FieldSpec kForm{"form", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
+const FieldSpec kOutputs{"outputs", FieldType::kName, "2", "2: the sum x + r is given out too",
+                         "1 2"};
 
 }  // namespace
 
@@ -267,25 +281,83 @@ std::vector<KindSpec> KindSpecs() {
   return {
       {"bias_gelu_residual_layernorm",
        {kRows, kCols, kGelu, kLayerEps, kDType},
-       MakeBiasGeluResidualLayerNorm},
-      {"gate_up", {kM, kN, kK, kAct, kLayout, kDType, kBias1}, MakeFfn<true, 1>},
-      {"gated_ffn", {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2}, MakeFfn<true, 2>},
-      {"gelu", {kRows, kCols, kForm, kDType}, MakeGelu},
-      {"gemm_chain", {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2}, MakeFfn<false, 2>},
-      {"gru_cell", {kRows, kHidden, kDType}, MakeGruCell},
-      {"layernorm", {kRows, kCols, kLayerEps, kAffine, kDType}, MakeLayerNorm},
-      {"lstm_cell", {kRows, kHidden, kDType}, MakeLstmCell},
-      {"masked_softmax", {kRows, kCols, kScale, kMask, kDType}, MakeMaskedSoftmax},
-      {"matmul", {kM, kN, kK, kOptionalAct, kLayout, kDType, kBias1}, MakeFfn<false, 1>},
+       MakeBiasGeluResidualLayerNorm,
+       "layer norm of gelu(x + b) + r",
+       "x[rows,cols] b*[cols] r[rows,cols] gamma*[cols] beta*[cols]"},
+      {"gate_up",
+       {kM, kN, kK, kAct, kLayout, kDType, kBias1},
+       MakeFfn<true, 1>,
+       "act(a Wg + bg) * (a Wu + bu)",
+       "a[m,k] w_gate*[n,k] w_up*[n,k], with bias1 b_gate*[n] b_up*[n]"},
+      {"gated_ffn",
+       {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2},
+       MakeFfn<true, 2>,
+       "C Wd + b2 with C = act(a Wg + bg) * (a Wu + bu)",
+       "a[m,k] w_gate*[n,k] w_up*[n,k], with bias1 b_gate*[n] b_up*[n], w_down*[l,n], with bias2 "
+       "b2*[l]"},
+      {"gelu", {kRows, kCols, kForm, kDType}, MakeGelu, "gelu(x)", "x[rows,cols]"},
+      {"gemm_chain",
+       {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2},
+       MakeFfn<false, 2>,
+       "C W2 + b2 with C = act(a W1 + b1)",
+       "a[m,k] w1*[n,k], with bias1 b1*[n], w2*[l,n], with bias2 b2*[l]"},
+      {"gru_cell",
+       {kRows, kHidden, kDType},
+       MakeGruCell,
+       "(1 - z) n + z h with r = s(x0 + h0), z = s(x1 + h1), n = tanh(x2 + r h2)",
+       "xg[rows,3 hidden] hg[rows,3 hidden] h[rows,hidden]"},
+      {"layernorm",
+       {kRows, kCols, kLayerEps, kAffine, kDType},
+       MakeLayerNorm,
+       "(x - mean) / sqrt(variance + eps) * gamma + beta over the columns",
+       "x[rows,cols], with affine gamma*[cols] beta*[cols]"},
+      {"lstm_cell",
+       {kRows, kHidden, kDType},
+       MakeLstmCell,
+       "h' = s(o) tanh(c') and c' = s(f) c + s(i) tanh(j), slices i f j o",
+       "gates[rows,4 hidden] c[rows,hidden]"},
+      {"masked_softmax",
+       {kRows, kCols, kScale, kMask, kDType},
+       MakeMaskedSoftmax,
+       "softmax(scale x + mask) over the columns",
+       "x[rows,cols], mask[rows,cols] or mask[cols]"},
+      {"matmul",
+       {kM, kN, kK, kOptionalAct, kLayout, kDType, kBias1},
+       MakeFfn<false, 1>,
+       "act(a W1 + b1)",
+       "a[m,k] w1*[n,k], with bias1 b1*[n]"},
       {"products",
        {kM, kK, kWidths, kActList, kGatedList, kBiasList, kLayout, kDType},
-       MakeProducts},
-      {"residual_rmsnorm", {kRows, kCols, kRmsEps, kOutputs, kDType}, MakeResidualRmsNorm},
-      {"rmsnorm", {kRows, kCols, kRmsEps, kAffine, kDType}, MakeRmsNorm},
-      {"rope", {kRows, kHeads, kDim, kDType}, MakeRope},
-      {"silu", {kRows, kCols, kDType}, MakeSilu},
-      {"softmax", {kRows, kCols, kScale, kDType}, MakeSoftmax},
-      {"swiglu", {kRows, kCols, kDType}, MakeSwiglu},
+       MakeProducts,
+       "a sequence of products, each act(X W + b) or act(X Wg + bg) * (X Wu + bu) of the one "
+       "before",
+       "a[m,k], then of each product w* or w_gate* w_up*, and b*[n] or b_gate*[n] b_up*[n]"},
+      {"residual_rmsnorm",
+       {kRows, kCols, kRmsEps, kOutputs, kDType},
+       MakeResidualRmsNorm,
+       "RMS norm of x + r",
+       "x[rows,cols] r[rows,cols] gamma*[cols]"},
+      {"rmsnorm",
+       {kRows, kCols, kRmsEps, kAffine, kDType},
+       MakeRmsNorm,
+       "x / sqrt(mean(x x) + eps) * gamma over the columns",
+       "x[rows,cols], with affine gamma*[cols]"},
+      {"rope",
+       {kRows, kHeads, kDim, kDType},
+       MakeRope,
+       "rotary embedding: (t1 cos - t2 sin, t2 cos + t1 sin), t1 and t2 the halves of a head",
+       "x[rows,heads,dim] cos[rows,dim/2] sin[rows,dim/2], the last two f32"},
+      {"silu", {kRows, kCols, kDType}, MakeSilu, "x sigmoid(x)", "x[rows,cols]"},
+      {"softmax",
+       {kRows, kCols, kScale, kDType},
+       MakeSoftmax,
+       "softmax(scale x) over the columns",
+       "x[rows,cols]"},
+      {"swiglu",
+       {kRows, kCols, kDType},
+       MakeSwiglu,
+       "silu(left half) * right half",
+       "x[rows,2 cols]"},
   };
 }
 

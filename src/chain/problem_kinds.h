@@ -1,5 +1,5 @@
-// The kinds of the text form: their keys and the chains that they stand for. Definitions: README.md
-// of this folder.
+// The kinds of the text form: their keys and the chains that they stand for. Definitions:
+// docs/chains.md.
 #ifndef SINTER_SRC_CHAIN_PROBLEM_KINDS_H_
 #define SINTER_SRC_CHAIN_PROBLEM_KINDS_H_
 
@@ -34,6 +34,7 @@ struct FieldSpec {
   const char* key;
   FieldType type;
   const char* fallback;      // nullptr: the key is required
+  const char* about;         // for people, a few words
   const char* choices = "";  // kName, kNames: separated by one space
 };
 
@@ -55,6 +56,9 @@ struct KindSpec {
   const char* name;
   std::vector<FieldSpec> fields;
   absl::StatusOr<Chain> (*make)(const FieldValues& values);
+  // For people: what it computes, and its inputs in order; '*' marks constant ones.
+  const char* about;
+  const char* inputs;
 };
 
 // Sorted by name.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/chain/bound_text.h"
 
 namespace sinter {
 namespace {
@@ -11,7 +12,8 @@ constexpr Wide kMaxCount = (Wide{1} << 62) - 1;
 
 absl::Status CheckM(int64_t m) {
   if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("m is ", m, ", must be in [0, ", kMaxExtent, "]"));
+  return absl::OutOfRangeError(
+      absl::StrCat("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]"));
 }
 
 std::string ToString(Stride stride) {

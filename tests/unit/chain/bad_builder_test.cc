@@ -41,7 +41,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {C(2), C(-1)}}).status();
      },
-     "op 7 (input): dimension 1 is -1, must be in [1, 2147483647] or M"},
+     "op 7 (input): dimension 1 is -1, must be in [1, 2^31 - 1] or M"},
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {C(1), C(1), C(1), C(1), C(1), C(1), C(1)}}).status();
      },
@@ -49,7 +49,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {C(1 << 20), C(1 << 20), C(2)}}).status();
      },
-     "op 7 (input): elements of [1048576,1048576,2] are more than 1099511627776"},
+     "op 7 (input): elements of [1048576,1048576,2] are more than 2^40"},
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, 0}}, ""}).status();
      },
@@ -57,7 +57,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {kM, C(4)}}, {false, {{-4, 0}, {1, 0}}, ""}).status();
      },
-     "op 7 (input): stride 0 is -4, must be in [0, 1099511627776]"},
+     "op 7 (input): stride 0 is -4, must be in [0, 2^40]"},
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, 0}, {1, 9}}, ""}).status();
      },
@@ -73,9 +73,9 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Scalar(-kInf, DType::kE4M3).status(); },
      "op 7 (scalar): value is -inf, too large for e4m3"},
     {[](ChainBuilder& b) { return b.Scalar(0.5, DType::kS32).status(); },
-     "op 7 (scalar): value is 0.5, must be an integer in [-2147483648, 2147483647] for s32"},
+     "op 7 (scalar): value is 0.5, must be an integer in [-2^31, 2^31 - 1] for s32"},
     {[](ChainBuilder& b) { return b.Scalar(2147483648.0, DType::kS32).status(); },
-     "op 7 (scalar): value is 2.14748e+09, must be an integer in [-2147483648, 2147483647] for "
+     "op 7 (scalar): value is 2.14748e+09, must be an integer in [-2^31, 2^31 - 1] for "
      "s32"},
     {[](ChainBuilder& b) { return b.Scalar(2, DType::kPred).status(); },
      "op 7 (scalar): value is 2, must be 0 or 1 for pred"},
@@ -92,7 +92,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Iota({kM, C(0)}, 0, DType::kS32).status();
      },
-     "op 7 (iota): dimension 1 is 0, must be in [1, 2147483647] or M"},
+     "op 7 (iota): dimension 1 is 0, must be in [1, 2^31 - 1] or M"},
     {[](ChainBuilder& b) { return b.Matmul(0, 1).status(); },
      "op 7 (matmul): k of a is 8, k of b is 4"},
     {[](ChainBuilder& b) { return b.Matmul(0, 9).status(); },
@@ -156,7 +156,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Broadcast(4, {kM, C(0)}).status();
      },
-     "op 7 (broadcast): dimension 1 is 0, must be in [1, 2147483647] or M"},
+     "op 7 (broadcast): dimension 1 is 0, must be in [1, 2^31 - 1] or M"},
     {[](ChainBuilder& b) { return b.Transpose(0, {0}).status(); },
      "op 7 (transpose): permutation has 1 axes, rank of a is 2"},
     {[](ChainBuilder& b) {
@@ -212,7 +212,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Slice(0, {0, 0}, {kM, C(4)}, {1, 0}).status();
      },
-     "op 7 (slice): step 1 is 0, must be in [1, 2147483647]"},
+     "op 7 (slice): step 1 is 0, must be in [1, 2^31 - 1]"},
     {[](ChainBuilder& b) { return b.Concat({}, 0).status(); },
      "op 7 (concat): operands are 0, must be in [1, 64]"},
     {[](ChainBuilder& b) {
@@ -235,6 +235,14 @@ const BadCall kBadCalls[] = {
      "op 7 (reduce): axes are empty, at least one is needed"},
     {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {2}).status(); },
      "op 7 (reduce): axis is 2, must be in [0, 1]"},
+    {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 6, {0}).status(); },
+     "op 7 (reduce): axis is 0, a tensor of rank 0 has none"},
+    {[](ChainBuilder& b) {
+       return b.Concat({6, 6}, 0).status();
+     },
+     "op 7 (concat): axis is 0, a tensor of rank 0 has none"},
+    {[](ChainBuilder& b) { return b.Iota({}, -1, DType::kS32).status(); },
+     "op 7 (iota): axis is -1, a tensor of rank 0 has none"},
     {[](ChainBuilder& b) {
        return b.Reduce(ReduceKind::kSum, 0, {1, 1}).status();
      },
@@ -280,14 +288,16 @@ const BadCall kBadCalls[] = {
      "op 7 (softmax): op 8 (broadcast): dimension 0 of a is 4, must be 1 or M for dims [M,8]"},
     {[](ChainBuilder& b) { return AddSoftmax(b, 2, 3).status(); },
      "op 7 (softmax): axis is 3, must be in [-2, 1]"},
+    {[](ChainBuilder& b) { return AddSoftmax(b, 0, -1, 0).status(); },
+     "op 7 (softmax): scale is 0, must not be 0 in f32"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 0, -1).status(); },
-     "op 7 (layernorm): eps is -1, must be in [0, 1]"},
+     "op 7 (layernorm): eps is -1, must be more than 0 in f32 and at most 1"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 0, 1e-5, 5).status(); },
      "op 7 (layernorm): op 17 (broadcast): rank of the result is 2, must be at least that of a, 3"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 6, 1e-5).status(); },
      "op 7 (layernorm): rank of x is 0, must be at least 1"},
     {[](ChainBuilder& b) { return AddRmsNorm(b, 0, kNaN).status(); },
-     "op 7 (rmsnorm): eps is nan, must be in [0, 1]"},
+     "op 7 (rmsnorm): eps is nan, must be more than 0 in f32 and at most 1"},
     {[](ChainBuilder& b) { return AddRmsNorm(b, 0, 1e-6, 20).status(); },
      "op 7 (rmsnorm): gamma is value 20, which does not exist"},
     {[](ChainBuilder& b) { return AddRope(b, 5, 0, 0).status(); },
@@ -408,7 +418,7 @@ TEST(MakeFfnChain, RefusesBadSpecs) {
   spec.bias2 = false;
   spec.n = 0;
   EXPECT_EQ(MakeFfnChain(spec).status().message(),
-            "op 1 (input): dimension 0 is 0, must be in [1, 2147483647] or M");
+            "op 1 (input): dimension 0 is 0, must be in [1, 2^31 - 1] or M");
 }
 
 }  // namespace

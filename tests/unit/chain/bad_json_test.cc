@@ -14,9 +14,15 @@ struct BadInput {
 // clang-format off
 const BadInput kBadInputs[] = {
     {R"x()x",
-     R"x(json: not valid JSON)x"},
+     R"x(json: line 1, column 1: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal)x"},
     {R"x({)x",
-     R"x(json: not valid JSON)x"},
+     R"x(json: line 1, column 2: syntax error while parsing object key - unexpected end of input; expected string literal)x"},
+    {"{\"schema\": 1,\n \"inputs\": [\n  {\"id\": 0,, \"dtype\": \"f32\"}]}",
+     R"x(json: line 3, column 12: syntax error while parsing object key - unexpected ','; expected string literal)x"},
+    {R"x({"schema":1}})x",
+     R"x(json: line 1, column 13: syntax error while parsing value - unexpected '}'; expected end of input)x"},
+    {R"x({"schema":1e999})x",
+     R"x(json: line 1, column 15: number overflow parsing '1e999')x"},
     {R"x([1])x",
      R"x(json: must be an object)x"},
     {R"x({"schema":1})x",
@@ -28,7 +34,15 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":"1","inputs":[],"ops":[],"outputs":[]})x",
      R"x(schema: must be an integer of at most 2^53)x"},
     {R"x({"schema":1,"schema":1,"inputs":[],"ops":[],"outputs":[]})x",
-     R"x(json: key schema is given twice in one object)x"},
+     R"x(json: line 1, column 20: key schema is given twice in one object)x"},
+    {"{\"schema\":1,\n\"inputs\":[{\"id\":0,\n \"id\":0}]}",
+     R"x(json: line 3, column 5: key id is given twice in one object)x"},
+    {R"x(7)x",
+     R"x(json: must be an object)x"},
+    {R"x({"schema":{},"inputs":[],"ops":[],"outputs":[]})x",
+     R"x(schema: must be an integer of at most 2^53)x"},
+    {R"x({"schema":[1],"inputs":[],"ops":[],"outputs":[]})x",
+     R"x(schema: must be an integer of at most 2^53)x"},
     {R"x({"schema":1,"inputs":[],"ops":[],"outputs":[],"extra":0})x",
      R"x(extra: unknown key)x"},
     {R"x({"schema":1,"inputs":{},"ops":[],"outputs":[]})x",
@@ -36,7 +50,7 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":1,"inputs":[],"ops":[],"outputs":[]})x",
      R"x(the chain has no output)x"},
     {R"x({"schema":1,"inputs":[[[[[[[[[]]]]]]]]],"ops":[],"outputs":[]})x",
-     R"x(json: nested deeper than 8 at byte 28)x"},
+     R"x(json: line 1, column 29: nested deeper than 8)x"},
     {R"x({"schema":1,"inputs":[7],"ops":[],"outputs":[]})x",
      R"x(inputs[0]: must be an object)x"},
     {R"x({"schema":1,"inputs":[{"id":1,"dtype":"f32","dims":[2]}],"ops":[],"outputs":[]})x",
@@ -52,7 +66,7 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2.5]}],"ops":[],"outputs":[]})x",
      R"x(inputs[0].dims[0]: must be an integer or "M")x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[0]}],"ops":[],"outputs":[]})x",
-     R"x(inputs[0]: op 0 (input): dimension 0 is 0, must be in [1, 2147483647] or M)x"},
+     R"x(inputs[0]: op 0 (input): dimension 0 is 0, must be in [1, 2^31 - 1] or M)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[18446744073709551615]}],"ops":[],"outputs":[]})x",
      R"x(inputs[0].dims[0]: must be an integer of at most 2^53)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[1,1,1,1,1,1,1]}],"ops":[],"outputs":[]})x",
@@ -60,7 +74,7 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"strides":["2*N"]}],"ops":[],"outputs":[]})x",
      R"x(inputs[0].strides[0]: must be an integer or like "8*M")x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"strides":[-1]}],"ops":[],"outputs":[]})x",
-     R"x(inputs[0]: op 0 (input): stride 0 is -1, must be in [0, 1099511627776])x"},
+     R"x(inputs[0]: op 0 (input): stride 0 is -1, must be in [0, 2^40])x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"constant":1}],"ops":[],"outputs":[]})x",
      R"x(inputs[0].constant: must be true or false)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"color":"red"}],"ops":[],"outputs":[]})x",
@@ -85,6 +99,14 @@ const BadInput kBadInputs[] = {
      R"x(ops[0]: op 1 (exp): operands are 2, must be 1)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp","dtype":"f32","dims":[3]}],"outputs":[]})x",
      R"x(ops[0]: type is f32[3], must be f32[2])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp","dims":[3]}],"outputs":[]})x",
+     R"x(ops[0]: type is f32[3], must be f32[2])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp","dtype":"f16"}],"outputs":[]})x",
+     R"x(ops[0]: type is f16[2], must be f32[2])x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"cast","in":[0]}],"outputs":[]})x",
+     R"x(ops[0].dtype: missing)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"broadcast","in":[0],"dtype":"f32"}],"outputs":[]})x",
+     R"x(ops[0].dims: missing)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp","axis":0,"dtype":"f32","dims":[2]}],"outputs":[]})x",
      R"x(ops[0].axis: unknown key)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"matmul","in":[0,0],"transpose_a":1,"dtype":"f32","dims":[2]}],"outputs":[]})x",
@@ -105,6 +127,24 @@ TEST(Json, RefusesBadInputWithItsMessage) {
     const absl::Status status = ChainFromJson(bad.input).status();
     EXPECT_EQ(status.message(), bad.message) << bad.input;
   }
+}
+
+// Values, elements, strings and bytes are bounded before they are kept.
+TEST(Json, RefusesWhatNoChainNeeds) {
+  const auto message = [](const std::string& text) {
+    return std::string(ChainFromJson(text).status().message());
+  };
+  std::string values, elements = R"({"schema":1,"inputs":[)";
+  for (int i = 0; i < 2000; ++i) values += "1,";
+  EXPECT_EQ(message(R"({"schema":1,"inputs":[{"id":[)" + values + "1]}]}"),
+            "inputs[0]: has more than 1024 values");
+  const std::string input = R"({"id":0,"dtype":"f32","dims":[]})";
+  for (int i = 0; i < 65536; ++i) elements += input + ",";
+  EXPECT_EQ(message(elements + input + "]}"), "inputs: has more than 65536 elements");
+  EXPECT_EQ(message(R"({"schema":1,"inputs":[{"name":")" + std::string(5000, 'a') + "\"}]}"),
+            "json: line 1, column 5032: a string has 5000 bytes, must have at most 4096");
+  EXPECT_EQ(message(std::string((64 << 20) + 1, ' ')),
+            "json: has 67108865 bytes, must have at most 67108864");
 }
 
 TEST(Json, RefusesEveryPrefixOfAGoodFile) {

@@ -20,23 +20,23 @@ const BadInput kBadInputs[] = {
     {R"x(gemm_chain m=128 n=512 k=32 l=256)x",
      R"x(gemm_chain: key act is missing)x"},
     {R"x(gemm_chain m=-1 n=512 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: m is -1, must be an integer in [0, 2147483647] or M)x"},
+     R"x(gemm_chain: m is -1, must be an integer in [0, 2^31 - 1] or M)x"},
     {R"x(gemm_chain m=1.5 n=512 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: m is 1.5, must be an integer in [0, 2147483647] or M)x"},
+     R"x(gemm_chain: m is 1.5, must be an integer in [0, 2^31 - 1] or M)x"},
     {R"x(gemm_chain m=m n=512 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: m is m, must be an integer in [0, 2147483647] or M)x"},
+     R"x(gemm_chain: m is m, must be an integer in [0, 2^31 - 1] or M)x"},
     {R"x(gemm_chain m=2147483648 n=512 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: m is 2147483648, must be an integer in [0, 2147483647] or M)x"},
+     R"x(gemm_chain: m is 2147483648, must be an integer in [0, 2^31 - 1] or M)x"},
     {R"x(gemm_chain m= n=512 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: m is , must be an integer in [0, 2147483647] or M)x"},
+     R"x(gemm_chain: m is , must be an integer in [0, 2^31 - 1] or M)x"},
     {R"x(gemm_chain m=128 n=0 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: n is 0, must be an integer in [1, 2147483647])x"},
+     R"x(gemm_chain: n is 0, must be an integer in [1, 2^31 - 1])x"},
     {R"x(gemm_chain m=128 n=M k=32 l=256 act=relu)x",
-     R"x(gemm_chain: n is M, must be an integer in [1, 2147483647])x"},
+     R"x(gemm_chain: n is M, must be an integer in [1, 2^31 - 1])x"},
     {R"x(gemm_chain m=128 n=99999999999999999999 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: n is 99999999999999999999, must be an integer in [1, 2147483647])x"},
+     R"x(gemm_chain: n is 99999999999999999999, must be an integer in [1, 2^31 - 1])x"},
     {R"x(gemm_chain m=128 n=+5 k=32 l=256 act=relu)x",
-     R"x(gemm_chain: n is +5, must be an integer in [1, 2147483647])x"},
+     R"x(gemm_chain: n is +5, must be an integer in [1, 2^31 - 1])x"},
     {R"x(gemm_chain m=128 n=512 k=32 l=256 act=gelu)x",
      R"x(gemm_chain: act is gelu, must be one of identity relu gelu_tanh gelu_erf silu)x"},
     {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu layout=xx)x",
@@ -54,7 +54,7 @@ const BadInput kBadInputs[] = {
     {R"x(gemm_chain m=128 n=512 k=32 l=256 act=relu extra)x",
      R"x(gemm_chain: word is extra, must be key=value)x"},
     {R"x(gemm_chain m=128 n=2147483647 k=2147483647 l=256 act=relu)x",
-     R"x(gemm_chain: op 1 (input): elements of [2147483647,2147483647] are more than 1099511627776)x"},
+     R"x(gemm_chain: op 1 (input): elements of [2147483647,2147483647] are more than 2^40)x"},
     {R"x(G1 G2 gemm_chain m=128)x",
      R"x(kind is G2, must be one of bias_gelu_residual_layernorm gate_up gated_ffn gelu gemm_chain gru_cell layernorm lstm_cell masked_softmax matmul products residual_rmsnorm rmsnorm rope silu softmax swiglu)x"},
     {R"x(G/1 gemm_chain m=128 n=512 k=32 l=256 act=relu)x",
@@ -66,7 +66,13 @@ const BadInput kBadInputs[] = {
     {R"x(layernorm rows=8 cols=1024 eps=1e-5x)x",
      R"x(layernorm: eps is 1e-5x, must be a finite number)x"},
     {R"x(layernorm rows=8 cols=1024 eps=-1)x",
-     R"x(layernorm: op 3 (layernorm): eps is -1, must be in [0, 1])x"},
+     R"x(layernorm: op 3 (layernorm): eps is -1, must be more than 0 in f32 and at most 1)x"},
+    {R"x(layernorm rows=8 cols=1024 eps=0)x",
+     R"x(layernorm: op 3 (layernorm): eps is 0, must be more than 0 in f32 and at most 1)x"},
+    {R"x(rmsnorm rows=8 cols=1024 eps=1e-50)x",
+     R"x(rmsnorm: op 2 (rmsnorm): eps is 1e-50, must be more than 0 in f32 and at most 1)x"},
+    {R"x(softmax rows=8 cols=16 scale=-0)x",
+     R"x(softmax: op 1 (softmax): scale is -0, must not be 0 in f32)x"},
     {R"x(layernorm rows=8 cols=1024 affine=yes)x",
      R"x(layernorm: affine is yes, must be 0 or 1)x"},
     {R"x(layernorm rows=8)x",
@@ -82,15 +88,15 @@ const BadInput kBadInputs[] = {
     {R"x(rope rows=8 heads=2 dim=5)x",
      R"x(rope: op 5 (rope): x is bf16[M,2,5], its last dimension must be a multiple of 2)x"},
     {R"x(swiglu rows=8 cols=2000000000)x",
-     R"x(swiglu: op 0 (input): dimension 1 is 4000000000, must be in [1, 2147483647] or M)x"},
+     R"x(swiglu: op 0 (input): dimension 1 is 4000000000, must be in [1, 2^31 - 1] or M)x"},
     {R"x(matmul m=8 n=8 k=8 l=8)x",
      R"x(matmul: key is l, must be one of m n k act layout dtype bias1)x"},
     {R"x(gate_up m=8 n=8 k=8 act=relu bias2=1)x",
      R"x(gate_up: key is bias2, must be one of m n k act layout dtype bias1)x"},
     {R"x(products m=8 k=8 n=8,x)x",
-     R"x(products: n is x, must be an integer in [1, 2147483647])x"},
+     R"x(products: n is x, must be an integer in [1, 2^31 - 1])x"},
     {R"x(products m=8 k=8 n=8,,8)x",
-     R"x(products: n is , must be an integer in [1, 2147483647])x"},
+     R"x(products: n is , must be an integer in [1, 2^31 - 1])x"},
     {R"x(products m=8 k=8 n=8,8,8 act=relu,identity)x",
      R"x(products: act has 2 items, n has 3: must be one, or as many)x"},
     {R"x(products m=8 k=8 n=8 gated=1,0)x",
@@ -137,6 +143,22 @@ TEST(TextForm, NamesTheLineOfAnError) {
             "line 3: softmax: key cols is missing");
   EXPECT_EQ(ParseProblems("A softmax rows=1 cols=2\n\nA silu rows=1 cols=2").status().message(),
             "line 3: id A is given twice");
+}
+
+TEST(TextForm, BoundsTheProblemsOfAList) {
+  std::string lines;
+  for (int i = 0; i <= 16384; ++i) lines += "silu rows=1 cols=2\n";
+  EXPECT_EQ(ParseProblems(lines).status().message(),
+            "line 16385: a list has at most 16384 problems");
+  std::string widths = "8";
+  for (int i = 1; i < 64; ++i) widths += ",8";
+  const std::string line = "products m=8 k=8 act=gelu_tanh gated=1 bias=1 n=" + widths + "\n";
+  const size_t ops = ParseProblem(line)->chain.ops().size();
+  std::string chains;
+  for (size_t i = 0; i <= (1 << 20) / ops; ++i) chains += line;
+  EXPECT_EQ(ParseProblems(chains).status().message(),
+            absl::StrCat("line ", (1 << 20) / ops + 1,
+                         ": the problems of a list have together at most 1048576 ops"));
 }
 
 }  // namespace

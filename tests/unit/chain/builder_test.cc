@@ -88,7 +88,7 @@ TEST(TensorType, BytesSpanTheLastElement) {
   EXPECT_EQ(*BufferBytes(type, {{16, 0}, {1, 0}}, 4), 2 * (3 * 16 + 7 + 1));
   EXPECT_EQ(*BufferBytes(type, {{0, 0}, {1, 0}}, 4), 16);
   EXPECT_EQ(*BufferBytes(type, ContiguousStrides(type.dims), 0), 0);
-  EXPECT_EQ(ElementCount(type.dims, -1).status().message(), "m is -1, must be in [0, 2147483647]");
+  EXPECT_EQ(ElementCount(type.dims, -1).status().message(), "m is -1, must be in [0, 2^31 - 1]");
   EXPECT_FALSE(ElementCount({kM, kM, kM}, kMaxExtent).ok());
   EXPECT_FALSE(BufferBytes(type, {{int64_t{1} << 40, 4}, {1, 0}}, kMaxExtent).ok());
 }
