@@ -20,6 +20,8 @@ struct OpRead {
   int op = -1;                            // of the kernel, by its place in KernelFusion::ops
   int tensor = -1;                        // when op is -1: of KernelFusion::reads
   Composition by = Composition::kThread;  // meaningful for an op
+  std::vector<std::string> through = {};  // what the reader computes on the way, from the source
+                                          // on: "cast f32", "broadcast", "slice"
 };
 
 struct OpPicture {
@@ -45,8 +47,17 @@ struct HandPicture {
   int instead = -1;    // of the kernel's hands: whose slot it takes, that is dead by then
 };
 
+// What a stitch kernel's predicted time adds up from: `together_us` of what overlaps, and
+// `fixed_us`.
+struct FusionTimes {
+  bool known = false;  // the cost model says what the plan says
+  double issue_us = 0, latency_us = 0, together_us = 0, fixed_us = 0;
+};
+
 struct KernelFusion {
   std::vector<OpPicture> ops;  // of a stitch kernel: what is not a view, in order
+  int inlined = 0;  // its other ops, views and constants above all, which readers compute
+  FusionTimes times;
   std::vector<TensorPicture> reads, writes;
   // What no hand-over connects, packed into one kernel: groups of parts that are alike but for
   // extents, each part its ops.
@@ -92,9 +103,10 @@ std::string KernelFusionText(const KernelFusion& fusion);
 // Which kernels are not one and why; "" when nothing is handed over.
 std::string ApartText(const FusionPicture& picture);
 
-// {"saved_bytes", "equal_kernels", "kernels": [{"ops", "reads", "writes", "parts", "edges",
-// "border_bytes", "saved_bytes", where there are any "hands"}], "not_fused": [{"from", "to",
-// "bytes", "why"}]}.
+// {"saved_bytes", "equal_kernels", "kernels": [{"ops", "inlined", "reads", "writes", "parts",
+// "edges", "border_bytes", "saved_bytes", where they are known "times", where there are any
+// "hands"}], "not_fused": [{"from", "to", "bytes", "why"}]}. A read of an op has "through" where it
+// goes through views.
 std::string FusionJson(const FusionPicture& picture);
 
 // One kernel's graph of ops, below one another by depth; returns the height taken.

@@ -1,5 +1,6 @@
 // A fusion picture as JSON. The field names are a format: see fusion_picture.h.
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/plan/fusion_picture.h"
 
@@ -13,11 +14,10 @@ std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 Json OpJson(const OpPicture& op) {
   Json reads = Json::array();
   for (const OpRead& read : op.reads) {
-    if (read.op < 0) {
-      reads.push_back({{"tensor", read.tensor}});
-    } else {
-      reads.push_back({{"op", read.op}, {"composition", Str(NameOf(read.by))}});
-    }
+    Json one = read.op < 0 ? Json{{"tensor", read.tensor}}
+                           : Json{{"op", read.op}, {"composition", Str(NameOf(read.by))}};
+    if (!read.through.empty()) one["through"] = read.through;
+    reads.push_back(std::move(one));
   }
   return {{"name", op.name},
           {"type", op.type},
@@ -44,12 +44,19 @@ Json KernelJson(const KernelFusion& fusion) {
     edges[Str(NameOf(Composition(i)))] = fusion.edges[static_cast<size_t>(i)];
   }
   Json json = {{"ops", ops},
+               {"inlined", fusion.inlined},
                {"reads", TensorsJson(fusion.reads, true)},
                {"writes", TensorsJson(fusion.writes, false)},
                {"parts", parts},
                {"edges", edges},
                {"border_bytes", fusion.border_bytes},
                {"saved_bytes", fusion.saved_bytes}};
+  if (fusion.times.known) {
+    json["times"] = {{"issue_us", fusion.times.issue_us},
+                     {"latency_us", fusion.times.latency_us},
+                     {"together_us", fusion.times.together_us},
+                     {"fixed_us", fusion.times.fixed_us}};
+  }
   for (const HandPicture& hand : fusion.hands) {
     json["hands"].push_back({{"value", hand.value},
                              {"bytes", hand.bytes},

@@ -17,8 +17,10 @@ constexpr size_t kShownReasons = 40;
 std::string Bytes(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
 
 std::string ReadText(const KernelFusion& fusion, const OpRead& read) {
-  if (read.op < 0) return fusion.reads[static_cast<size_t>(read.tensor)].place;
-  return absl::StrCat("%", read.op, " ", NameOf(read.by));
+  const std::string views =
+      read.through.empty() ? "" : absl::StrCat(" (", absl::StrJoin(read.through, ", "), ")");
+  if (read.op < 0) return fusion.reads[static_cast<size_t>(read.tensor)].place + views;
+  return absl::StrCat("%", read.op, views, " ", NameOf(read.by));
 }
 
 std::string OpLine(const KernelFusion& fusion, int index) {
@@ -93,6 +95,8 @@ std::string KernelFusionText(const KernelFusion& fusion) {
   const int parts = fusion.PartCount();
   std::string text = absl::StrCat(
       "  fused      ", fusion.ops.size(), fusion.ops.size() == 1 ? " op" : " ops",
+      fusion.inlined > 0 ? absl::StrCat(" and ", fusion.inlined, " that their readers compute")
+                         : "",
       parts > 1 ? " in " : "", parts > 1 ? absl::StrCat(parts, " packed parts") : "", "; ",
       EdgesText(fusion), "\n  bytes      ", Bytes(fusion.border_bytes), " at the border, ",
       Bytes(fusion.saved_bytes), " saved by fusion\n", HandsText(fusion));

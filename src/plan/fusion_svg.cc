@@ -1,89 +1,72 @@
 // The ops of a stitch kernel, below one another by depth, and what each hand-over goes through.
 #include <algorithm>
-#include <map>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/plan/fusion_picture.h"
-#include "src/plan/picture_svg.h"
+#include "src/plan/op_layout.h"
 #include "src/plan/units.h"
 
 namespace sinter {
 namespace {
 
-constexpr double kWidth = 164, kHeight = 46, kGapX = 26, kGapY = 34;  // of an op and around it
-constexpr size_t kShownOps = 96;                                      // of one part
-constexpr size_t kTinyColumns = 32;                                   // characters in an op's box
-constexpr int kRow = static_cast<int>((kDrawingWidth + kGapX) / (kWidth + kGapX));
+constexpr size_t kShownOps = 96;  // of one part
+constexpr double kInset = 6;      // of words in a box
 
-std::string Cut(std::string text) {
-  if (text.size() > kTinyColumns) text = text.substr(0, kTinyColumns - 2) + "..";
-  return text;
+// `text` in at most `width` pixels.
+std::string Cut(std::string text, absl::string_view style, double width) {
+  if (TextWidth(text, style) <= width) return text;
+  while (!text.empty() && TextWidth(text + "..", style) > width) text.pop_back();
+  return text + "..";
+}
+
+std::string WithViews(absl::string_view source, const OpRead& read) {
+  if (read.through.empty()) return std::string(source);
+  return absl::StrCat(source, " (", absl::StrJoin(read.through, ", "), ")");
 }
 
 // The first of parts that are alike.
 class PartDrawing {
  public:
   PartDrawing(const KernelFusion& fusion, const std::vector<int>& ops, Point at)
-      : fusion_(fusion), shown_(ops.begin(), ops.begin() + std::min(ops.size(), kShownOps)) {
-    Place(at);
-  }
+      : fusion_(fusion),
+        shown_(ops.begin(), ops.begin() + std::min(ops.size(), kShownOps)),
+        layout_(LayOutOps(fusion, shown_)),
+        at_(at) {}
 
   double Draw(Svg* svg) const {
-    for (int i : shown_) DrawEdges(i, svg);
+    for (const OpEdge& edge : layout_.edges) DrawEdge(edge, svg);
     for (int i : shown_) DrawOp(i, svg);
-    return height_;
+    return layout_.height + kBelow;
   }
 
  private:
-  // Ops of one depth side by side, as many as fit; deeper ones below.
-  void Place(Point at) {
-    std::map<int, int> depth;
-    std::map<int, std::vector<int>> rows;
-    for (int i : shown_) {
-      int own = 0;
-      for (const OpRead& read : fusion_.ops[static_cast<size_t>(i)].reads) {
-        if (read.op >= 0) own = std::max(own, depth[read.op] + 1);
-      }
-      depth[i] = own;
-      rows[own].push_back(i);
-    }
-    double y = at.y;
-    for (const auto& [own, ops] : rows) {
-      for (size_t n = 0; n < ops.size(); ++n) {
-        const int column = static_cast<int>(n) % kRow;
-        if (n > 0 && column == 0) y += kHeight + kGapY / 2;
-        boxes_[ops[n]] = {at.x + column * (kWidth + kGapX), y, kWidth, kHeight};
-      }
-      y += kHeight + kGapY;
-    }
-    height_ = y - at.y;
-  }
+  static constexpr double kBelow = 34;
 
-  void DrawEdges(int i, Svg* svg) const {
-    const OpPicture& op = fusion_.ops[static_cast<size_t>(i)];
-    const Box& to = boxes_.at(i);
-    const auto slots = static_cast<double>(op.reads.size());
-    double slot = 0.5;
-    for (const OpRead& read : op.reads) {
-      const Point end{to.x + to.width * slot / slots, to.y};
-      slot += 1;
-      if (read.op < 0) continue;
-      const Box& from = boxes_.at(read.op);
-      const std::string style = absl::StrCat("via via-", NameOf(read.by));
-      svg->Line({from.MiddleX(), from.Bottom()}, {end.x, end.y - 10}, style);
-      svg->Line({end.x, end.y - 10}, end, style);
-      svg->Text({end.x + 3, end.y - 3}, NameOf(read.by), "tiny");
-    }
+  void DrawEdge(const OpEdge& edge, Svg* svg) const {
+    const OpPicture& op = fusion_.ops[static_cast<size_t>(edge.to)];
+    const OpRead& read = op.reads[static_cast<size_t>(edge.read)];
+    std::vector<Point> path = edge.path;
+    for (Point& point : path) point = {point.x + at_.x, point.y + at_.y};
+    svg->Lines(path, absl::StrCat("via via-", NameOf(read.by)));
+    const double room =
+        layout_.boxes.at(edge.to).width / static_cast<double>(op.reads.size()) - 2 * kInset;
+    svg->Text({path.back().x + 3, path.back().y - 3},
+              Cut(WithViews(NameOf(read.by), read), "tiny", room), "tiny");
   }
 
   void DrawOp(int i, Svg* svg) const {
     const OpPicture& op = fusion_.ops[static_cast<size_t>(i)];
-    const Box& box = boxes_.at(i);
+    Box box = layout_.boxes.at(i);
+    box.x += at_.x;
+    box.y += at_.y;
     svg->Rectangle(box, absl::StartsWith(op.name, "reduce") ? "op reduces" : "op", 4);
-    svg->Text({box.x + 6, box.y + 14}, Cut(absl::StrCat("%", i, " ", op.name)), "strong");
-    svg->Text({box.x + 6, box.y + 26}, Cut(op.type), "tiny");
-    svg->Text({box.x + 6, box.y + 38}, Cut(EndsOf(op)), "tiny");
+    const double x = box.x + kInset, room = box.width - 2 * kInset;
+    svg->Text({x, box.y + 14}, Cut(absl::StrCat("%", i, " ", op.name), "strong", room), "strong");
+    svg->Text({x, box.y + 26}, Cut(op.type, "tiny", room), "tiny");
+    svg->Text({x, box.y + 38}, Cut(EndsOf(op), "tiny", room), "tiny");
   }
 
   std::string EndsOf(const OpPicture& op) const {
@@ -91,7 +74,7 @@ class PartDrawing {
     for (const OpRead& read : op.reads) {
       if (read.op >= 0) continue;
       absl::StrAppend(&text, text.empty() ? "" : " ",
-                      fusion_.reads[static_cast<size_t>(read.tensor)].place);
+                      WithViews(fusion_.reads[static_cast<size_t>(read.tensor)].place, read));
     }
     for (int out : op.writes) {
       absl::StrAppend(&text, " > ", fusion_.writes[static_cast<size_t>(out)].place);
@@ -105,8 +88,8 @@ class PartDrawing {
 
   const KernelFusion& fusion_;
   const std::vector<int> shown_;
-  std::map<int, Box> boxes_;
-  double height_ = 0;
+  const OpLayout layout_;
+  const Point at_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "src/plan/plan.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "src/base/codec.h"
 #include "src/plan/spec_codec.h"
 
@@ -43,7 +45,10 @@ bool KernelSpec::operator==(const KernelSpec& o) const {
 }
 
 std::string ProblemText(const KernelSpec& spec) {
-  if (spec.stitch == nullptr) return spec.problem.ToString();
+  if (spec.stitch == nullptr) {
+    const std::string text = spec.problem.ToString();
+    return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
+  }
   const Chain& body = spec.stitch->body;
   return absl::StrCat(body.ops().size() - static_cast<size_t>(body.num_inputs()), " ops, ",
                       body.num_inputs(), " inputs, ", body.num_outputs(), " outputs");
@@ -61,6 +66,13 @@ double Plan::PredictedUs() const {
   double total = 0;
   for (const PlannedKernel& kernel : kernels) total += kernel.prediction.total_us;
   return total;
+}
+
+bool Plan::UsesM() const {
+  return std::any_of(kernels.begin(), kernels.end(), [](const PlannedKernel& kernel) {
+    if (kernel.spec.stitch == nullptr) return !kernel.spec.constant_rows;
+    return kernel.spec.stitch->body.UsesM();
+  });
 }
 
 Digest Plan::PlanDigest() const {

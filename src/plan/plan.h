@@ -105,6 +105,8 @@ struct Plan {
   std::vector<Candidate> runners_up;
 
   double PredictedUs() const;
+  // Whether a kernel's rows are M: false of a chain whose extents are all constants.
+  bool UsesM() const;
   std::string ToText() const;  // one screen
   std::string ToJson() const;
   std::string Encode() const;                                   // the payload of a plan record

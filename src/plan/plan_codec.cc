@@ -8,6 +8,7 @@
 #include "src/base/status.h"
 #include "src/plan/plan.h"
 #include "src/plan/spec_codec.h"
+#include "src/plan/stitch/body_work.h"
 
 namespace sinter {
 namespace {
@@ -42,9 +43,9 @@ absl::StatusOr<std::string> ReadText(ByteReader& r) {
   return std::string(text);
 }
 
-absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r) {
+absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r, StitchBudget* budget) {
   PlannedKernel kernel;
-  SINTER_ASSIGN_OR_RETURN(kernel.spec, ReadSpec(r));
+  SINTER_ASSIGN_OR_RETURN(kernel.spec, ReadSpec(r, budget));
   absl::Status status;
   ForEachFigure(kernel.prediction, [&](double& v) {
     absl::StatusOr<double> figure = ReadFigure(r);
@@ -63,8 +64,9 @@ absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r) {
 absl::Status ReadKernels(ByteReader& r, Plan& plan) {
   const uint32_t count = r.U32();
   if (count < 1 || count > kMaxKernels) return Lost(absl::StrCat(count, " kernels"));
+  StitchBudget budget;
   for (uint32_t i = 0; i < count; i++) {
-    SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r));
+    SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r, &budget));
     const bool rows_of_launch = kernel.spec.stitch == nullptr && !kernel.spec.constant_rows;
     if (rows_of_launch && kernel.spec.problem.bucket != plan.bucket)
       return Lost("a kernel of another bucket");

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "src/plan/picture_svg.h"
 #include "src/plan/plan_svg_parts.h"
 #include "src/plan/plan_text.h"
@@ -18,6 +20,23 @@ struct Level {
   const char* name;
   double us;
 };
+
+std::vector<Level> ProductLevels(const Prediction& p) {
+  return {{"hbm", p.hbm_us},       {"l2", p.l2_us},         {"intake", p.intake_us},
+          {"shared", p.shared_us}, {"tensor", p.tensor_us}, {"dsm", p.dsm_us},
+          {"fixed", p.fixed_us}};
+}
+
+// What overlaps, what it takes together, and what is beside it.
+std::vector<Level> StitchLevels(const Prediction& p, const FusionTimes& times) {
+  std::vector<Level> levels = {{"hbm", p.hbm_us}};
+  if (p.l2_us > 0) levels.push_back({"l2", p.l2_us});
+  if (times.known) levels.push_back({"issue", times.issue_us});
+  if (times.known) levels.push_back({"latency", times.latency_us});
+  levels.push_back({"together", p.total_us - p.fixed_us});
+  levels.push_back({"fixed", p.fixed_us});
+  return levels;
+}
 
 void DrawLevel(const Level& level, double longest, bool bound, Point at, Svg* svg) {
   const double part = longest > 0 ? std::clamp(level.us / longest, 0.0, 1.0) : 0;
@@ -38,7 +57,7 @@ double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg)
   y += DrawProducts(picture, {at.x, y}, svg);
   y += DrawCluster(picture, {at.x, y}, svg);
   y += DrawLaunch(picture, {at.x, y}, svg);
-  return y + DrawLevels(kernel, {at.x, y}, svg) - at.y;
+  return y + DrawLevels(kernel, FusionTimes(), {at.x, y}, svg) - at.y;
 }
 
 double DrawLegend(Point at, Svg* svg) {
@@ -67,7 +86,8 @@ double DrawLegend(Point at, Svg* svg) {
 
 std::string PlanTitle(const Plan& plan) {
   const double measured = MeasuredUs(plan);
-  return absl::StrFormat("%s plan, m <= %d: predicted %.2f us%s", plan.name, plan.bucket,
+  return absl::StrFormat("%s plan, %s: predicted %.2f us%s", plan.name,
+                         plan.UsesM() ? absl::StrCat("m <= ", plan.bucket) : "without M",
                          plan.PredictedUs(),
                          measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");
 }
@@ -93,43 +113,43 @@ double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, P
   return 62;
 }
 
-double DrawLevels(const PlannedKernel& kernel, Point at, Svg* svg) {
+double DrawLevels(const PlannedKernel& kernel, const FusionTimes& times, Point at, Svg* svg) {
   const Prediction& p = kernel.prediction;
-  const Level levels[] = {{"hbm", p.hbm_us},       {"l2", p.l2_us},         {"intake", p.intake_us},
-                          {"shared", p.shared_us}, {"tensor", p.tensor_us}, {"dsm", p.dsm_us},
-                          {"fixed", p.fixed_us}};
+  const std::vector<Level> levels =
+      kernel.spec.stitch == nullptr ? ProductLevels(p) : StitchLevels(p, times);
   double longest = 0, y = at.y + 20;
   for (const Level& level : levels) longest = std::max(longest, level.us);
-  svg->Text({at.x, at.y + 12},
-            absl::StrFormat("predicted time of each level; together %.2f us%s", p.total_us,
-                            kernel.measured_us > 0
-                                ? absl::StrFormat(", measured %.2f us", kernel.measured_us)
-                                : ", not measured"),
-            "h3");
+  svg->Text(
+      {at.x, at.y + 12},
+      absl::StrFormat(
+          "predicted time of each level; %s%.2f us%s",
+          kernel.spec.stitch == nullptr ? "in all " : "together + fixed = ", p.total_us,
+          kernel.measured_us > 0 ? absl::StrFormat(", measured %.2f us", kernel.measured_us) : ""),
+      "h3");
   for (const Level& level : levels) {
-    // The stitch family's model knows fewer levels.
-    if (kernel.spec.stitch != nullptr && level.us == 0) continue;
-    const bool bound = level.name == (p.bound == "latency" ? "fixed" : p.bound);
+    // A product that waits does so in what is fixed.
+    const bool fixed = kernel.spec.stitch == nullptr && p.bound == "latency";
+    const bool bound = level.name == (fixed ? "fixed" : p.bound);
     DrawLevel(level, longest, bound, {at.x, y}, svg);
     y += kLevelHeight;
   }
   return y - at.y + 4;
 }
 
-double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg) {
-  constexpr size_t kColumns = 190;  // of the smaller type
+double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg,
+                 double width) {
   double y = at.y;
-  while (!text.empty()) {
-    size_t end = text.size();
-    if (end > kColumns) {
-      end = text.rfind(' ', kColumns);
-      if (end == absl::string_view::npos || end == 0) end = kColumns;
-    }
-    svg->Text({at.x, y + 11}, text.substr(0, end), style);
-    text.remove_prefix(end);
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  std::string line;
+  const auto flush = [&] {
+    svg->Text({at.x, y + 11}, line, style);
+    line.clear();
     y += 15;
+  };
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (!line.empty() && TextWidth(absl::StrCat(line, " ", word), style) > width) flush();
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
   }
+  if (!line.empty()) flush();
   return y - at.y;
 }
 
@@ -141,12 +161,13 @@ std::string PlanSvg(const Plan& plan, const FusionPicture& picture) {
     // Drawn twice: the panel lies below what it holds, and its height is known only then.
     Svg unseen;
     const double height = DrawKernel(i, plan.kernels[i], {0, 0}, &unseen) + 2 * kPad;
-    svg.Rectangle({kMargin, y, kDrawingWidth + 2 * kPad, height}, "panel", 8);
+    const double width = std::max(kDrawingWidth, unseen.Right());
+    svg.Rectangle({kMargin, y, width + 2 * kPad, height}, "panel", 8);
     DrawKernel(i, plan.kernels[i], {kMargin + kPad, y + kPad}, &svg);
     y += height + kPad;
   }
   y += DrawLegend({kMargin, y}, &svg);
-  return svg.Document(2 * (kMargin + kPad) + kDrawingWidth, y + kMargin / 2, PlanTitle(plan));
+  return svg.Document(svg.Right() + kMargin, y + kMargin / 2, PlanTitle(plan));
 }
 
 }  // namespace sinter

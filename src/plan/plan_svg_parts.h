@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/plan/fusion_picture.h"
+#include "src/plan/picture_svg.h"
 #include "src/plan/plan.h"
 #include "src/plan/svg.h"
 
@@ -17,9 +18,11 @@ std::string PlanTitle(const Plan& plan);
 double DrawPlanHead(const Plan& plan, Point at, Svg* svg);
 // `numbers`: which kernels of the plan these are.
 double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, Point at, Svg* svg);
-double DrawLevels(const PlannedKernel& kernel, Point at, Svg* svg);
-// Text in lines as wide as a drawing; nothing for "".
-double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg);
+// `times`: of a stitch kernel.
+double DrawLevels(const PlannedKernel& kernel, const FusionTimes& times, Point at, Svg* svg);
+// Text in lines of at most `width`, longer words excepted; nothing for "".
+double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg,
+                 double width = kDrawingWidth);
 
 // Precondition: the picture is the plan's.
 std::string StitchPlanSvg(const Plan& plan, const FusionPicture& picture);

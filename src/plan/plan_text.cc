@@ -1,6 +1,9 @@
 #include "src/plan/plan_text.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,6 +15,7 @@ namespace sinter {
 namespace {
 
 constexpr size_t kShownRunnersUp = 3;
+constexpr size_t kShownSchedules = 4;  // of a candidate
 
 std::string BindingText(const OperandBinding& b) {
   std::string text(NameOf(b.role));
@@ -74,9 +78,10 @@ void AppendKernel(size_t index, const PlannedKernel& kernel, std::string* out) {
 std::string PlanHeadText(const Plan& plan) {
   const size_t kernels = plan.kernels.size();
   return absl::StrFormat(
-      "plan %s  m<=%d  %d kernel%s  predicted %.2f us  workspace %d B  order: %s\ndigest %s\n",
-      plan.name, plan.bucket, kernels, kernels == 1 ? "" : "s", plan.PredictedUs(),
-      plan.workspace_bytes, plan.fixed_order ? "fixed" : "free", plan.PlanDigest().Hex());
+      "plan %s  %s  %d kernel%s  predicted %.2f us  workspace %d B  order: %s\ndigest %s\n",
+      plan.name, plan.UsesM() ? absl::StrCat("m<=", plan.bucket) : "without M", kernels,
+      kernels == 1 ? "" : "s", plan.PredictedUs(), plan.workspace_bytes,
+      plan.fixed_order ? "fixed" : "free", plan.PlanDigest().Hex());
 }
 
 std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {
@@ -88,9 +93,22 @@ std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {
 }
 
 std::string NameInList(const Plan& plan) {
-  std::string name = plan.name;
+  std::vector<std::pair<std::string, int>> schedules;  // in the order of their first kernel
+  std::map<std::string, size_t> known;
   for (const PlannedKernel& kernel : plan.kernels) {
-    absl::StrAppend(&name, " [", ScheduleText(kernel.spec), "]");
+    const std::string text = ScheduleText(kernel.spec);
+    const auto [at, fresh] = known.try_emplace(text, schedules.size());
+    if (fresh) schedules.emplace_back(text, 0);
+    ++schedules[at->second].second;
+  }
+  std::string name = plan.name;
+  if (plan.kernels.size() > 2) absl::StrAppend(&name, ", ", plan.kernels.size(), " kernels:");
+  for (size_t i = 0; i < std::min(schedules.size(), kShownSchedules); i++) {
+    const auto& [text, count] = schedules[i];
+    absl::StrAppend(&name, count > 1 ? absl::StrCat(" ", count, " x") : "", " [", text, "]");
+  }
+  if (schedules.size() > kShownSchedules) {
+    absl::StrAppend(&name, " and ", schedules.size() - kShownSchedules, " other schedules");
   }
   return name;
 }

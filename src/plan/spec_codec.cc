@@ -72,10 +72,10 @@ absl::Status ReadBindings(ByteReader& r, KernelSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r) {
+absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget) {
   KernelSpec spec;
   spec.family = KernelFamily::kStitch;
-  SINTER_ASSIGN_OR_RETURN(StitchSpec stitch, ReadStitch(r));
+  SINTER_ASSIGN_OR_RETURN(StitchSpec stitch, ReadStitch(r, budget));
   spec.stitch = std::make_shared<const StitchSpec>(std::move(stitch));
   spec.workspace_flags_offset = r.U64();
   if (!r.ok()) return Lost("truncated");
@@ -144,12 +144,12 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
   WriteFlags(spec, w);
 }
 
-absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r) {
+absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget) {
   KernelSpec spec;
   const uint32_t family = r.U32();
   if (!IsFamily(family)) return Lost(absl::StrCat("family ", family, " is not 1 to 3"));
   spec.family = static_cast<KernelFamily>(family);
-  if (spec.family == KernelFamily::kStitch) return ReadStitchSpec(r);
+  if (spec.family == KernelFamily::kStitch) return ReadStitchSpec(r, budget);
   SINTER_ASSIGN_OR_RETURN(spec.problem, ReadProblem(r));
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));

@@ -15,8 +15,9 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& writer);
 
 // Trusts nothing: enums, sizes and bindings are checked, and the problem and the schedule fit each
 // other (CheckScheduleFields), so that SizesOf and codegen see only values within bounds. DATA_LOSS
-// otherwise.
-absl::StatusOr<KernelSpec> ReadSpec(ByteReader& reader);
+// otherwise, also where a stitched kernel would take more work to follow than `budget` (may be
+// null) has left.
+absl::StatusOr<KernelSpec> ReadSpec(ByteReader& reader, StitchBudget* budget = nullptr);
 
 }  // namespace sinter
 

@@ -17,6 +17,7 @@ namespace {
 constexpr double kLine = 15, kLane = 9;
 constexpr size_t kShownTensors = 12, kShownReasons = 12, kShownRunnersUp = 3;
 constexpr size_t kMostArcs = 80;
+constexpr double kLeastWidth = 700;  // of a panel: the legend's
 
 std::string Bytes(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
 
@@ -27,19 +28,25 @@ class StitchDrawing {
 
   std::string Run() {
     PlaceArcs();
+    // Drawn twice: panels lie below what they hold, and how large that is, is known only then.
+    std::vector<double> heights;
+    double width = kLeastWidth;
+    for (size_t group = 0; group < picture_.equal.size(); ++group) {
+      Svg unseen;
+      heights.push_back(DrawGroup(group, {0, 0}, &unseen) + 2 * kPad);
+      width = std::max(width, unseen.Right() + 2 * kPad);
+    }
+    prose_width_ = Left() + width - kMargin;
     double y = kMargin + DrawPlanHead(plan_, {kMargin, kMargin}, &svg_) + DrawSummary();
     for (size_t group = 0; group < picture_.equal.size(); ++group) {
-      // Drawn twice: the panel lies below what it holds, and its height is known only then.
-      Svg unseen;
-      const double height = DrawGroup(group, {0, 0}, &unseen) + 2 * kPad;
-      svg_.Rectangle({Left(), y, kDrawingWidth + 2 * kPad, height}, "panel", 8);
+      svg_.Rectangle({Left(), y, width, heights[group]}, "panel", 8);
       DrawGroup(group, {Left() + kPad, y + kPad}, &svg_);
-      panels_.push_back({Left(), y, kDrawingWidth, height});
-      y += height + kPad;
+      panels_.push_back({Left(), y, width, heights[group]});
+      y += heights[group] + kPad;
     }
     DrawArcs();
     y += DrawRunnersUp(y) + DrawCompositions({kMargin, y}) + kMargin;
-    return svg_.Document(Left() + kDrawingWidth + 2 * kPad + kMargin, y, PlanTitle(plan_));
+    return svg_.Document(svg_.Right() + kMargin, y, PlanTitle(plan_));
   }
 
  private:
@@ -90,7 +97,8 @@ class StitchDrawing {
                            different < kernels ? absl::StrCat(", ", different, " different") : "",
                            "; ", Bytes(picture_.saved_bytes), " saved by fusion"),
               "strong");
-    return kLine + 16 + DrawLines(plan_.note, {kMargin, top + 6 + kLine}, "small", &svg_);
+    return kLine + 16 +
+           DrawLines(plan_.note, {kMargin, top + 6 + kLine}, "small", &svg_, prose_width_);
   }
 
   double DrawGroup(size_t group, Point at, Svg* svg) const {
@@ -105,7 +113,7 @@ class StitchDrawing {
     y += 10;
     y += DrawFusion(fusion, {at.x, y}, svg);
     y += DrawTensors("writes", fusion.writes, {at.x, y}, svg);
-    return y + DrawLevels(kernel, {at.x, y + 6}, svg) + 6 - at.y;
+    return y + DrawLevels(kernel, fusion.times, {at.x, y + 6}, svg) + 6 - at.y;
   }
 
   static double DrawTimes(size_t count, const PlannedKernel& kernel, const KernelFusion& fusion,
@@ -115,9 +123,9 @@ class StitchDrawing {
     if (count > 1) {
       absl::StrAppendFormat(&text, " each, %.2f us together", us * static_cast<double>(count));
     }
-    absl::StrAppend(&text, kernel.measured_us > 0
-                               ? absl::StrFormat(", measured %.2f us", kernel.measured_us)
-                               : ", not measured");
+    if (kernel.measured_us > 0) {
+      absl::StrAppendFormat(&text, ", measured %.2f us", kernel.measured_us);
+    }
     absl::StrAppend(&text, "; ", Bytes(fusion.border_bytes), " at the border, ",
                     Bytes(fusion.saved_bytes), " saved by fusion");
     svg->Text({at.x, at.y + 8}, text, "strong");
@@ -161,7 +169,7 @@ class StitchDrawing {
     for (size_t i = 0; i < std::min(plan_.runners_up.size(), kShownRunnersUp); ++i) {
       const Candidate& c = plan_.runners_up[i];
       height += DrawLines(absl::StrCat("not chosen: ", c.name, ": ", c.why_not),
-                          {kMargin, y + height}, "small", &svg_);
+                          {kMargin, y + height}, "small", &svg_, prose_width_);
     }
     runners_height_ = height + 8;
     return runners_height_;
@@ -191,6 +199,7 @@ class StitchDrawing {
   std::vector<Arc> arcs_;
   std::vector<Box> panels_;  // by group
   double lanes_ = 0, runners_height_ = 0;
+  double prose_width_ = 0;  // of text outside the panels
 };
 
 }  // namespace

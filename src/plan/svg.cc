@@ -1,7 +1,10 @@
 #include "src/plan/svg.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace sinter {
@@ -24,7 +27,7 @@ text{font-family:Inter,Helvetica,Arial,sans-serif;font-size:12px;fill:#1f2933}
 .onchip{stroke:#2f855a;fill:#2f855a}.l2bar{fill:#e9d8fd;stroke:#6b46c1}
 .level{fill:#90cdf4}.bound{fill:#e53e3e}.axis{stroke:#cbd2d9}
 .op{fill:#ffffff;stroke:#627d98}.reduces{fill:#e9d8fd}.apart{fill:#9b2c2c}
-.via{stroke-width:1.3}.via-thread{stroke:#9fb3c8}.via-warp{stroke:#2f855a}.via-block{stroke:#dd6b20}
+.via{stroke-width:1.3;fill:none}.via-thread{stroke:#9fb3c8}.via-warp{stroke:#2f855a}.via-block{stroke:#dd6b20}
 .via-cluster{stroke:#6b46c1}.via-grid{stroke:#e53e3e}
 .line{stroke-width:1.4;fill:none}.thick{stroke-width:5;fill:none}
 )css";
@@ -120,7 +123,27 @@ std::string XmlEscape(absl::string_view text) {
   return out;
 }
 
+double TextWidth(absl::string_view text, absl::string_view style) {
+  constexpr absl::string_view kNarrow = " !'(),./:;I[]`fijlrt|";
+  constexpr absl::string_view kWide = "%@GMOQWmw";
+  constexpr double kSafety = 1.2;  // fonts that stand in for it, DejaVu Sans the widest
+  const double size = absl::StrContains(style, "tiny")    ? 9
+                      : absl::StrContains(style, "small") ? 11
+                      : absl::StrContains(style, "h1")    ? 20
+                      : absl::StrContains(style, "h2")    ? 15
+                                                          : 12;
+  double ems = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xc0) == 0x80) continue;  // of a character that began before
+    const bool narrow = absl::StrContains(kNarrow, c), wide = absl::StrContains(kWide, c);
+    ems += byte >= 0x80 ? 1 : narrow ? 0.31 : wide ? 0.86 : absl::ascii_isupper(byte) ? 0.68 : 0.56;
+  }
+  return ems * size * kSafety;
+}
+
 void Svg::Rectangle(const Box& box, absl::string_view style, double radius) {
+  Reach(box.Right());
   absl::StrAppend(&body_, "<rect", Attribute("x", box.x), Attribute("y", box.y),
                   Attribute("width", box.width), Attribute("height", box.height),
                   radius > 0 ? Attribute("rx", radius) : std::string(), Style(style), "/>\n");
@@ -130,22 +153,36 @@ void Svg::Text(Point at, absl::string_view text, absl::string_view style, Anchor
   const char* where = anchor == Anchor::kMiddle ? " text-anchor=\"middle\""
                       : anchor == Anchor::kEnd  ? " text-anchor=\"end\""
                                                 : "";
+  const double width = TextWidth(text, style);
+  Reach(at.x + (anchor == Anchor::kStart ? width : anchor == Anchor::kMiddle ? width / 2 : 0));
   absl::StrAppend(&body_, "<text", Attribute("x", at.x), Attribute("y", at.y), Style(style), where,
                   ">", XmlEscape(text), "</text>\n");
 }
 
 void Svg::Line(Point from, Point to, absl::string_view style) {
+  Reach(std::max(from.x, to.x));
   absl::StrAppend(&body_, "<line", Attribute("x1", from.x), Attribute("y1", from.y),
                   Attribute("x2", to.x), Attribute("y2", to.y), Style(style), "/>\n");
 }
 
+void Svg::Lines(const std::vector<Point>& points, absl::string_view style) {
+  absl::StrAppend(&body_, "<polyline points=\"");
+  for (size_t i = 0; i < points.size(); i++) {
+    Reach(points[i].x);
+    absl::StrAppend(&body_, i > 0 ? " " : "", Number(points[i].x), ",", Number(points[i].y));
+  }
+  absl::StrAppend(&body_, "\"", Style(style), "/>\n");
+}
+
 void Svg::Arrow(Point from, Point to, absl::string_view style) {
+  Reach(std::max(from.x, to.x));
   absl::StrAppend(&body_, "<line", Attribute("x1", from.x), Attribute("y1", from.y),
                   Attribute("x2", to.x), Attribute("y2", to.y), Style(absl::StrCat("line ", style)),
                   " style=\"fill:none\"", Head(style), "/>\n");
 }
 
 void Svg::Arc(Point from, Point to, double lift, absl::string_view style) {
+  Reach(std::max(from.x, to.x));
   absl::StrAppend(&body_, "<path d=\"M", Number(from.x), " ", Number(from.y), "C", Number(from.x),
                   " ", Number(from.y - lift), " ", Number(to.x), " ", Number(to.y - lift), " ",
                   Number(to.x), " ", Number(to.y), "\"", Style(absl::StrCat("line ", style)),

@@ -4,6 +4,7 @@
 #define SINTER_SRC_PLAN_SVG_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -26,6 +27,9 @@ struct Box {
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
+// Pixels that `text` takes in `style`, a little more rather than less.
+double TextWidth(absl::string_view text, absl::string_view style);
+
 // Coordinates are pixels, y down. `style` is one or more class names. Text is escaped here.
 class Svg {
  public:
@@ -33,16 +37,24 @@ class Svg {
   void Text(Point at, absl::string_view text, absl::string_view style,
             Anchor anchor = Anchor::kStart);
   void Line(Point from, Point to, absl::string_view style);
+  // One line through all points.
+  void Lines(const std::vector<Point>& points, absl::string_view style);
   // A line with a head.
   void Arrow(Point from, Point to, absl::string_view style);
   // A curve with a head: leaves `from` and reaches `to` from above, `lift` pixels higher.
   void Arc(Point from, Point to, double lift, absl::string_view style);
 
+  // The right end of what is furthest right.
+  double Right() const { return right_; }
+
   // The document so far, `width` by `height`, on a white ground. `title` is for readers aloud.
   std::string Document(double width, double height, absl::string_view title) const;
 
  private:
+  void Reach(double x) { right_ = x > right_ ? x : right_; }
+
   std::string body_;
+  double right_ = 0;
 };
 
 }  // namespace sinter

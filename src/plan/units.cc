@@ -3,15 +3,15 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {
 
 // Three significant digits without an exponent; whole numbers as such.
 std::string ThreeDigits(double value) {
-  if (value >= 100 || value == std::floor(value)) return absl::StrFormat("%.0f", value);
-  return absl::StrFormat(value >= 10 ? "%.1f" : "%.2f", value);
+  if (value >= 100 || value == std::floor(value)) return FormatText("%.0f", value);
+  return value >= 10 ? FormatText("%.1f", value) : FormatText("%.2f", value);
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ constexpr int kUnitDepth = 1, kElementDepth = 2;
 
 class Counter {
  public:
-  Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop, bool units)
-      : body_(body), program_(program), units_(units) {
+  Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop, bool units,
+          Pace* pace)
+      : body_(body), program_(program), units_(units), pace_(pace) {
     unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth);
     element_ = space_.AddLoop("i", loop.symbolic ? 0 : loop.elements, kElementDepth);
     turns_.assign(kElementDepth + 1, 1);
@@ -57,6 +58,7 @@ class Counter {
   }
 
   void Visit(ValueId id, const Position& at) {
+    Step(pace_);
     if (IsHandedOver(id)) return;
     Position place;  // as source spells it; what is pulled further is not
     for (const Index& index : at) place.push_back(space_.Canonical(index));
@@ -107,6 +109,7 @@ class Counter {
   const Chain& body_;
   const StitchProgram& program_;
   const bool units_;
+  Pace* const pace_;
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
   std::vector<double> turns_;  // by depth: for one element, those of the loops around included
@@ -126,8 +129,8 @@ double Evaluations::AccessesOf(ValueId input, int vector) const {
 }
 
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
-                          bool units) {
-  Counter counter(body, program, loop, units);
+                          bool units, Pace* pace) {
+  Counter counter(body, program, loop, units, pace);
   for (const StitchRoot& root : loop.roots) {
     // A reduction that is stored is there already.
     const ReduceUse use = program.uses[static_cast<size_t>(root.value)];

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/stitch/program.h"
 
@@ -23,8 +24,9 @@ struct Evaluations {
 };
 
 // What several ops read at one place is computed once. `units`: the loop is over units' elements.
+// `pace` (may be null) takes a step a visit.
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
-                          bool units);
+                          bool units, Pace* pace = nullptr);
 
 }  // namespace sinter
 

@@ -188,28 +188,38 @@ class Settler {
                 loops.end());
   }
 
-  // Whoever reads an input comes before whoever stores into its buffer.
+  // Whoever reads an input comes before whoever stores into its buffer; else the order stays.
   absl::Status Order(bool flat, StitchLoop& loop) {
-    std::vector<const Reads*> reads;
-    for (const StitchRoot& root : loop.roots) {
-      SINTER_ASSIGN_OR_RETURN(const Reads* of, reader_.ReadsOf(root, flat));
-      reads.push_back(of);
+    const std::vector<StitchRoot>& roots = loop.roots;
+    std::map<ValueId, size_t> store_of;  // by input whose buffer it takes
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (SharedInput(roots[i]) >= 0) store_of[SharedInput(roots[i])] = i;
+    }
+    std::vector<std::vector<size_t>> before(roots.size());  // by reader: stores that wait for it
+    std::vector<int> waits_for(roots.size());
+    for (size_t i = 0; i < roots.size(); ++i) {
+      SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(roots[i], flat));
+      for (const auto& [input, places] : *reads) {
+        const auto store = store_of.find(input);
+        if (store == store_of.end() || store->second == i) continue;
+        before[i].push_back(store->second);
+        ++waits_for[store->second];
+      }
+    }
+    std::set<size_t> ready;
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (waits_for[i] == 0) ready.insert(i);
     }
     std::vector<StitchRoot> ordered;
-    std::vector<bool> placed(loop.roots.size());
-    const auto waits = [&](size_t i) {
-      for (size_t j = 0; j < placed.size(); ++j) {
-        if (j != i && !placed[j] && reads[j]->count(SharedInput(loop.roots[i])) > 0) return true;
+    while (!ready.empty()) {
+      const size_t next = *ready.begin();
+      ready.erase(ready.begin());
+      ordered.push_back(roots[next]);
+      for (const size_t store : before[next]) {
+        if (--waits_for[store] == 0) ready.insert(store);
       }
-      return false;
-    };
-    while (ordered.size() < loop.roots.size()) {
-      size_t next = 0;
-      while (next < placed.size() && (placed[next] || waits(next))) ++next;
-      if (next == placed.size()) return Refuse(loop.roots.back());
-      placed[next] = true;
-      ordered.push_back(loop.roots[next]);
     }
+    if (ordered.size() < roots.size()) return Refuse(roots.back());
     loop.roots = std::move(ordered);
     return absl::OkStatus();
   }

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace sinter {
+namespace {
+
+constexpr int64_t kMostTerms = int64_t{1} << 40;  // that are counted: each level may double them
+
+}  // namespace
 
 Index Index::Of(IndexVar var) {
   Index index;
@@ -58,10 +63,12 @@ IndexVar IndexSpace::AddLoop(const std::string& name, int64_t extent, int depth)
 }
 
 std::vector<Index> IndexSpace::Box(IndexVar loop, const std::vector<int64_t>& dims) {
-  for (const BoxDims& box : boxes_) {
-    if (box.loop != loop || box.dims != dims) continue;
+  const auto [known, fresh] = box_of_.try_emplace({loop, dims}, boxes_.size());
+  if (!fresh) {
     std::vector<Index> position;
-    for (IndexVar var : box.vars) position.push_back(var < 0 ? Index() : Index::Of(var));
+    for (IndexVar var : boxes_[known->second].vars) {
+      position.push_back(var < 0 ? Index() : Index::Of(var));
+    }
     return position;
   }
   BoxDims box{loop, dims, {}};
@@ -94,6 +101,7 @@ IndexVar IndexSpace::Intern(Var::Kind kind, const Index& of, int64_t divisor) {
   const int64_t largest = Largest(of);
   var.extent = kind == Var::kRemainder ? divisor : largest < 0 ? 0 : largest / divisor + 1;
   var.depth = Depth(of);
+  var.terms = std::min(kMostTerms, 1 + TermsOf(of));
   vars_.push_back(std::move(var));
   return interned_[key] = static_cast<IndexVar>(vars_.size()) - 1;
 }
@@ -106,6 +114,12 @@ int64_t IndexSpace::Largest(const Index& index) const {
     largest += factor * (vars_[var].extent - 1);
   }
   return largest;
+}
+
+int64_t IndexSpace::TermsOf(const Index& index) const {
+  int64_t terms = 0;
+  for (const auto& [var, factor] : index.terms()) terms += vars_[var].terms;
+  return terms;
 }
 
 int IndexSpace::Depth(const Index& index) const {

@@ -56,6 +56,7 @@ class IndexSpace {
     int64_t divisor = 1;    // kQuotient, kRemainder
     int64_t extent = 0;     // values are below it; 0: unbounded (rows M)
     int depth = 0;          // of the loop that changes it; the deepest of what it is made of
+    int64_t terms = 1;      // of its text
     std::string name;       // kLoop: its name in source
     int box = -1, dim = 0;  // kDim
   };
@@ -71,6 +72,9 @@ class IndexSpace {
   Index Canonical(const Index& index);
   Index Quotient(const Index& index, int64_t divisor);
   Index Remainder(const Index& index, int64_t divisor);
+  // Terms of its text, quotients and remainders spelled out: what walks of it, and its source,
+  // cost.
+  int64_t TermsOf(const Index& index) const;
   // The deepest loop that changes it; 0 for a constant.
   int Depth(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
@@ -96,6 +100,7 @@ class IndexSpace {
 
   std::vector<Var> vars_;
   std::vector<BoxDims> boxes_;
+  std::map<std::pair<IndexVar, std::vector<int64_t>>, size_t> box_of_;  // by loop and dims
   std::map<std::tuple<int, Index, int64_t>, IndexVar> interned_;
 };
 

@@ -16,11 +16,19 @@ namespace {
 class Walk {
  public:
   Walk(const Chain& body, const StitchProgram& program, const RootLoop& loop,
-       const std::map<ValueId, int>& column_phases, IndexSpace& space)
-      : body_(body), program_(program), loop_(loop), columns_(column_phases), space_(space) {}
+       const std::map<ValueId, int>& column_phases, IndexSpace& space, BodyWork& work)
+      : body_(body),
+        program_(program),
+        loop_(loop),
+        columns_(column_phases),
+        space_(space),
+        work_(work) {
+    work_.BeginRoot();
+  }
 
   absl::Status Visit(ValueId id, const Position& at) {
-    if (!seen_.insert({id, at}).second) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(const BodyWork::Entered entered, work_.Enter(id, at, space_));
+    if (!entered.fresh()) return absl::OkStatus();
     const Op& op = body_.op(id);
     switch (ReadOfHanded(body_, program_, id, at, loop_, space_)) {
       case HandRead::kTaken:
@@ -43,6 +51,8 @@ class Walk {
         return VisitReduce(id, op, at);
       case OpKind::kMatmul:
         return VisitProduct(id, op, at);
+      case OpKind::kConcat:
+        return VisitConcat(op, at);
       default:
         for (size_t i = 0; i < op.operands.size(); ++i) {
           SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
@@ -54,9 +64,19 @@ class Walk {
   const Needs& needs() const { return needs_; }
 
  private:
+  absl::Status VisitConcat(const Op& op, const Position& at) {
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const BodyWork::Scope side(&work_);
+      SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status VisitProduct(ValueId id, const Op& op, const Position& at) {
     if (!IsFineGrained(body_, op)) return RefuseOp(id, op, "products have kernels of their own");
-    const Index k = Index::Of(space_.AddLoop("k", ReducedElements(body_, op), 3));
+    const int64_t factors = ReducedElements(body_, op);
+    const BodyWork::Scope loop(&work_, factors);
+    const Index k = Index::Of(space_.AddLoop("k", factors, 3));
     for (size_t i = 0; i < op.operands.size(); ++i) {
       SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullFactor(body_, op, i, at, k)));
     }
@@ -85,6 +105,7 @@ class Walk {
                           ? "is read by other units than its own"
                           : "is too long for one thread and not over whole rows");
     }
+    const BodyWork::Scope loop(&work_, count);
     const IndexVar k = space_.AddLoop("k", count, 3);
     return Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
   }
@@ -94,7 +115,7 @@ class Walk {
   const RootLoop loop_;
   const std::map<ValueId, int>& columns_;
   IndexSpace& space_;
-  std::set<std::pair<ValueId, Position>> seen_;
+  BodyWork& work_;
   Needs needs_;
 };
 
@@ -102,8 +123,9 @@ class Walk {
 
 absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
                               const StitchRoot& root, const Position& at, const RootLoop& loop,
-                              const std::map<ValueId, int>& columns, IndexSpace& space) {
-  Walk walk(body, program, loop, columns, space);
+                              const std::map<ValueId, int>& columns, IndexSpace& space,
+                              BodyWork& work) {
+  Walk walk(body, program, loop, columns, space, work);
   SINTER_RETURN_IF_ERROR(walk.Visit(WalkedValue(body, root), at));
   return walk.needs();
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/plan/stitch/body_work.h"
 #include "src/plan/stitch/program.h"
 
 namespace sinter {
@@ -27,10 +28,11 @@ struct RootLoop {
 };
 
 // `columns`: the phases of column reductions. FAILED_PRECONDITION naming the op that the root
-// cannot reach.
+// cannot reach, or with which `work` passes a bound.
 absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
                               const StitchRoot& root, const Position& at, const RootLoop& loop,
-                              const std::map<ValueId, int>& columns, IndexSpace& space);
+                              const std::map<ValueId, int>& columns, IndexSpace& space,
+                              BodyWork& work);
 
 // FAILED_PRECONDITION: "op 3 (matmul): why".
 absl::Status RefuseOp(ValueId id, const Op& op, absl::string_view why);

@@ -10,6 +10,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
+#include "src/plan/stitch/body_work.h"
 #include "src/plan/stitch/program.h"
 
 namespace sinter {
@@ -208,28 +209,40 @@ StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts) {
   return launch;
 }
 
-absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule) {
+absl::Status CheckPartFields(const StitchSchedule& schedule) {
   if (schedule.LaunchCluster() > 1) return Refuse("a part meets a cluster");
   if (!schedule.handed.empty()) return Refuse("a part hands values over");
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, schedule.owner));
+  return absl::OkStatus();
+}
+
+absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule, StitchBudget* budget) {
+  SINTER_RETURN_IF_ERROR(CheckPartFields(schedule));
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, {}, budget));
   return program.phases.size() > 1 ? Refuse("a part meets the grid") : absl::OkStatus();
 }
 
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
-                        const std::vector<StitchPart>& parts) {
+                        const std::vector<StitchPart>& parts, StitchBudget* budget) {
   if (parts.size() < 2 || parts.size() > kMostParts) {
     return Refuse(absl::StrCat(parts.size(), " parts, must be 2..", kMostParts));
   }
   SINTER_RETURN_IF_ERROR(CheckOutputs(body, parts));
   if (!(PackedSchedule(parts) == schedule)) return Refuse("the launch is not that of the parts");
-  const std::vector<bool> in_place = InputsInPlace(body);
-  std::map<int, int> readers;  // of inputs whose places outputs take
   for (const StitchPart& part : parts) {
     if (part.schedule.block_threads != schedule.block_threads) {
       return Refuse("parts of different threads a block");
     }
+    SINTER_RETURN_IF_ERROR(CheckPartFields(part.schedule));
+    const size_t ops = NeededOps(body, part.outputs).size();
+    if (ops <= static_cast<size_t>(kMostBodyOps)) continue;
+    return Refuse(absl::StrCat("a part of ", ops, " ops, at most ", kMostBodyOps, " are computed"));
+  }
+  const std::vector<bool> in_place = InputsInPlace(body);
+  std::map<int, int> readers;  // of inputs whose places outputs take
+  for (const StitchPart& part : parts) {
     SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(body, part.outputs));
-    SINTER_RETURN_IF_ERROR(CheckPart(own.body, part.schedule));
+    SINTER_RETURN_IF_ERROR(CheckPart(own.body, part.schedule, budget));
     std::set<int> touched(own.inputs.begin(), own.inputs.end());
     for (int output : part.outputs) {
       touched.insert(body.outputs()[static_cast<size_t>(output)].alias_input);

@@ -14,6 +14,8 @@
 
 namespace sinter {
 
+struct StitchBudget;  // body_work.h
+
 constexpr int kMostParts = 128;
 
 struct StitchPart {
@@ -41,15 +43,21 @@ std::vector<std::vector<int>> IndependentOutputs(const Chain& body);
 // sum of their blocks. Precondition: there is a part.
 StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts);
 
+// What CheckPart asks of the schedule alone.
+absl::Status CheckPartFields(const StitchSchedule& schedule);
+
 // FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one
 // program of one phase, no clusters, so that they know nothing of each other; nothing handed over,
 // whose slots would be laid out for one part alone.
-absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule);
+// `budget` may be null.
+absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule,
+                       StitchBudget* budget = nullptr);
 
 // FAILED_PRECONDITION unless the parts give every output once, `schedule` is their launch,
 // CheckPart takes each of them, and none reads an input whose place another's output takes.
+// What is cheap is checked first. `budget` may be null.
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
-                        const std::vector<StitchPart>& parts);
+                        const std::vector<StitchPart>& parts, StitchBudget* budget = nullptr);
 
 // "packing 60 parts: 58 x (vec 4 chunks 2), (unit 32 vec 8 keep)".
 std::string PartsText(const std::vector<StitchPart>& parts);

@@ -14,8 +14,8 @@ namespace {
 class Walker {
  public:
   Walker(const Chain& body, const StitchProgram& program, const StitchPhase& phase, size_t loop,
-         int width)
-      : body_(body), program_(program), loop_(phase.loops[loop]), width_(width) {
+         int width, Pace* pace)
+      : body_(body), program_(program), loop_(phase.loops[loop]), width_(width), pace_(pace) {
     walk_.unit = walk_.space.AddLoop("u", program.units_symbolic ? 0 : program.units, /*depth=*/1);
     walk_.element = walk_.space.AddLoop("i", loop_.elements, 2);
     for (const StitchHand& hand : phase.hands) {
@@ -77,6 +77,7 @@ class Walker {
   }
 
   void Visit(ValueId id, const Position& at) {
+    Step(pace_);
     const Position place = Canonical(at);
     const auto [touch, fresh] = walk_.touches.try_emplace({id, place});
     if (!fresh) return;
@@ -135,6 +136,7 @@ class Walker {
   const StitchProgram& program_;
   const StitchLoop& loop_;
   const int width_;
+  Pace* const pace_;
   std::set<ValueId> made_;  // by earlier passes
   std::vector<Serial> serials_;
   PassWalk walk_;
@@ -143,8 +145,8 @@ class Walker {
 }  // namespace
 
 PassWalk WalkPass(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
-                  size_t loop, int width) {
-  return Walker(body, program, phase, loop, width).Walk();
+                  size_t loop, int width, Pace* pace) {
+  return Walker(body, program, phase, loop, width, pace).Walk();
 }
 
 }  // namespace sinter

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "src/base/keep_going.h"
 #include "src/plan/stitch/program.h"
 
 namespace sinter {
@@ -24,9 +25,10 @@ struct PassWalk {
   std::map<std::pair<ValueId, Position>, PassTouch> touches;
 };
 
-// `loop` is one of the phase's loops over units; its threads take `width` elements at once.
+// `loop` is one of the phase's loops over units; its threads take `width` elements at once. `pace`
+// (may be null) takes a step a visit.
 PassWalk WalkPass(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
-                  size_t loop, int width);
+                  size_t loop, int width, Pace* pace = nullptr);
 
 }  // namespace sinter
 

@@ -17,7 +17,8 @@ constexpr int kMostPhases = 4;
 
 class Builder {
  public:
-  Builder(const Chain& body, StitchProgram& program) : body_(body), program_(program) {
+  Builder(const Chain& body, StitchProgram& program, StitchBudget* budget)
+      : body_(body), program_(program), work_(body, budget) {
     unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, 1);
     element_ = space_.AddLoop("i", 0, 2);
   }
@@ -27,13 +28,14 @@ class Builder {
     SINTER_RETURN_IF_ERROR(CheckHanded());
     int phases = 1;
     for (const auto& [id, phase] : column_phases_) phases = std::max(phases, phase + 1);
-    for (const int phase : store_phases_) phases = std::max(phases, phase + 1);
+    for (const Placed& store : store_needs_) phases = std::max(phases, store.phase + 1);
     if (phases > kMostPhases) {
       return absl::FailedPreconditionError(
           absl::StrCat("needs ", phases, " phases, at most ", kMostPhases, " are made"));
     }
     program_.phases.resize(static_cast<size_t>(phases));
     for (int phase = 0; phase < phases; ++phase) AddPhase(phase);
+    program_.visits = work_.visits();
     return absl::OkStatus();
   }
 
@@ -61,8 +63,8 @@ class Builder {
       // A reduction that no unit can hold may still be done serially where it is read.
       absl::StatusOr<Needs> needs = NeedsOf(root, true);
       if (!needs.ok()) return needs.status();
-      needs_[root.value] = *needs;
-      if (use == ReduceUse::kColumn) column_phases_[root.value] = PhaseOf(*needs);
+      const Placed& placed = SetNeeds(root.value, *std::move(needs));
+      if (use == ReduceUse::kColumn) column_phases_[root.value] = placed.phase;
     }
     for (int i = 0; i < body_.num_outputs(); ++i) {
       const StitchRoot root{StitchRoot::kStore, body_.outputs()[static_cast<size_t>(i)].value, i};
@@ -70,8 +72,7 @@ class Builder {
       absl::StatusOr<Needs> needs = NeedsOf(root, cut);
       SINTER_RETURN_IF_ERROR(needs.status());
       store_cut_.push_back(cut);
-      store_phases_.push_back(PhaseOf(*needs));
-      store_needs_.push_back(*std::move(needs));
+      store_needs_.push_back(Place(*std::move(needs)));
     }
     return absl::OkStatus();
   }
@@ -79,8 +80,11 @@ class Builder {
   // Whatever is handed over is taken by somebody.
   absl::Status CheckHanded() const {
     std::set<ValueId> taken;
-    for (const auto& [id, needs] : needs_) taken.insert(needs.subs.begin(), needs.subs.end());
-    for (const Needs& needs : store_needs_) taken.insert(needs.subs.begin(), needs.subs.end());
+    const auto take = [&](const Needs& needs) {
+      taken.insert(needs.subs.begin(), needs.subs.end());
+    };
+    for (const auto& [id, placed] : needs_) take(placed.needs);
+    for (const Placed& store : store_needs_) take(store.needs);
     for (const ValueId id : program_.handed) {
       if (taken.count(id) > 0) continue;
       return RefuseOp(id, body_.op(id), "is handed over and read at no other element of its unit");
@@ -108,20 +112,30 @@ class Builder {
       at = PositionIn(dims, element_, space_);
     }
     const RootLoop loop{cut ? unit_ : -1, element_, LoopOf(root, cut).elements};
-    return sinter::NeedsOf(body_, program_, root, at, loop, column_phases_, space_);
+    return sinter::NeedsOf(body_, program_, root, at, loop, column_phases_, space_, work_);
   }
 
-  // The rows that a root reads may read columns in turn.
-  int PhaseOf(const Needs& needs) const {
-    int phase = needs.phase;
-    for (ValueId row : needs.subs) phase = std::max(phase, PhaseOf(needs_.at(row)));
-    return phase;
+  // What a root needs, and so where it is computed.
+  struct Placed {
+    Needs needs;
+    int phase = 0, level = 0;
+  };
+
+  // The rows that a root reads may read columns in turn. They have been placed.
+  Placed Place(Needs needs) const {
+    Placed placed;
+    placed.phase = needs.phase;
+    for (const ValueId row : needs.subs) {
+      const Placed& read = needs_.at(row);
+      placed.phase = std::max(placed.phase, read.phase);
+      placed.level = std::max(placed.level, read.level + 1);
+    }
+    placed.needs = std::move(needs);
+    return placed;
   }
 
-  int LevelOf(const Needs& needs) const {
-    int level = 0;
-    for (ValueId row : needs.subs) level = std::max(level, LevelOf(needs_.at(row)) + 1);
-    return level;
+  const Placed& SetNeeds(ValueId value, Needs needs) {
+    return needs_[value] = Place(std::move(needs));
   }
 
   void AddPhase(int phase) {
@@ -133,8 +147,8 @@ class Builder {
       const ValueId mean = moment == moments_.end() ? -1 : moment->second;
       AddRoot(phase, {StitchRoot::kColumn, column, -1, mean}, needs_.at(column), true, rows);
     }
-    for (size_t i = 0; i < store_phases_.size(); ++i) {
-      if (store_phases_[i] != phase) continue;
+    for (size_t i = 0; i < store_needs_.size(); ++i) {
+      if (store_needs_[i].phase != phase) continue;
       const StitchRoot root{StitchRoot::kStore, body_.outputs()[i].value, static_cast<int>(i)};
       AddRoot(phase, root, store_needs_[i], store_cut_[i], rows);
     }
@@ -149,7 +163,9 @@ class Builder {
   }
 
   // With the sub-roots of its unit that it reads, each once a phase.
-  void AddRoot(int phase, StitchRoot root, const Needs& needs, bool cut, std::set<ValueId>& rows) {
+  void AddRoot(int phase, StitchRoot root, const Placed& placed, bool cut,
+               std::set<ValueId>& rows) {
+    const Needs& needs = placed.needs;
     for (ValueId row : needs.subs) {
       if (!rows.insert(row).second) continue;
       AddRoot(phase, {KindOf(row), row, -1}, needs_.at(row), true, rows);
@@ -158,7 +174,7 @@ class Builder {
     reads.insert(needs.own.begin(), needs.own.end());
     root.reads.assign(reads.begin(), reads.end());
     StitchLoop loop = LoopOf(root, cut);
-    loop.level = LevelOf(needs);
+    loop.level = placed.level;
     StitchPhase& to = program_.phases[static_cast<size_t>(phase)];
     std::vector<StitchLoop>& loops = cut ? to.loops : to.flat;
     for (StitchLoop& other : loops) {
@@ -190,19 +206,19 @@ class Builder {
   StitchProgram& program_;
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
-  std::map<ValueId, Needs> needs_;  // of reductions
+  BodyWork work_;
+  std::map<ValueId, Placed> needs_;  // of reductions
   std::map<ValueId, int> column_phases_;
   std::map<ValueId, ValueId> moments_;  // with their means
   std::set<ValueId> means_;             // that are made along with a moment
-  std::vector<Needs> store_needs_;
-  std::vector<int> store_phases_;
+  std::vector<Placed> store_needs_;
   std::vector<bool> store_cut_;
 };
 
 }  // namespace
 
-absl::Status MakePhases(const Chain& body, StitchProgram& program) {
-  return Builder(body, program).Run();
+absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget* budget) {
+  return Builder(body, program, budget).Run();
 }
 
 }  // namespace sinter

@@ -4,14 +4,16 @@
 #define SINTER_SRC_PLAN_STITCH_PHASES_H_
 
 #include "absl/status/status.h"
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/stitch/program.h"
 
 namespace sinter {
 
 // Of a program whose owner, uses and handed-over values are known. FAILED_PRECONDITION naming the
-// op that cannot be computed so.
-absl::Status MakePhases(const Chain& body, StitchProgram& program);
+// op that cannot be computed so, or with which a bound of body_work.h is passed. `budget` may be
+// null.
+absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget* budget);
 
 }  // namespace sinter
 

@@ -59,16 +59,19 @@ const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
 }
 
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
-                                                const std::vector<ValueId>& handed) {
+                                                const std::vector<ValueId>& handed,
+                                                StitchBudget* budget) {
+  Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
+  SINTER_RETURN_IF_ERROR(CheckBodyOps(body));
   SINTER_RETURN_IF_ERROR(CheckRows(body));
   StitchProgram program;
   SINTER_RETURN_IF_ERROR(SetOwner(body, owner, program));
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
   SINTER_RETURN_IF_ERROR(SetHanded(body, handed, program));
-  SINTER_RETURN_IF_ERROR(MakePhases(body, program));
+  SINTER_RETURN_IF_ERROR(MakePhases(body, program, budget));
   SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
   MarkSerial(body, program);
-  for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase);
+  for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase, PaceOf(budget));
   return program;
 }
 

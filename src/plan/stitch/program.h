@@ -15,11 +15,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/stitch/reduce_use.h"
 #include "src/plan/stitch/unit_cut.h"
 
 namespace sinter {
+
+struct StitchBudget;  // body_work.h
 
 struct StitchRoot {
   enum Kind : uint8_t { kStore, kRow, kColumn, kSegment, kHand } kind = kStore;
@@ -60,16 +63,19 @@ struct StitchProgram {
   bool units_symbolic = false;
   std::vector<ReduceUse> uses;      // by op
   std::vector<StitchPhase> phases;  // a grid barrier between two
+  int64_t visits = 0;               // of the walk that made it (body_work.h)
 };
 
 // What a root's loop walks: the stored or handed-over value, or a reduction's operand.
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
 
-// `handed`: values that units hand over, ascending. FAILED_PRECONDITION naming the op that cannot
-// be computed so.
+// `handed`: values that units hand over, ascending. `budget`: of the plan that it is made for; may
+// be null. FAILED_PRECONDITION naming the op that cannot be computed so, or with which a bound of
+// body_work.h is passed.
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
-                                                const std::vector<ValueId>& handed = {});
+                                                const std::vector<ValueId>& handed = {},
+                                                StitchBudget* budget = nullptr);
 
 }  // namespace sinter
 

@@ -93,17 +93,24 @@ Index PlaceOf(const Position& at, const std::vector<int64_t>& strides) {
   return place;
 }
 
+// Of a phase's loops, each made when it is first asked for.
+using PassWalks = std::map<size_t, PassWalk>;
+
 // Whether readers get rows of another length sooner out of the banks.
 bool IsTurned(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
-              const StitchHand& hand) {
+              const StitchHand& hand, PassWalks& walks, Pace* pace) {
   const std::vector<Dim>& dims = body.op(hand.value).type.dims;
   if (RowOf(program, dims) == 0) return false;
   const int64_t bytes = SizeOf(HandedType(body, hand.value));
   double plain = 0, padded = 0;
   for (size_t loop = hand.made + 1; loop <= hand.last; ++loop) {
-    PassWalk walk = WalkPass(body, program, phase, loop, 1);
-    for (const auto& [key, touch] : walk.touches) {
-      if (key.first != hand.value || !touch.taken) continue;
+    const auto [known, fresh] = walks.try_emplace(loop);
+    PassWalk& walk = known->second;
+    if (fresh) walk = WalkPass(body, program, phase, loop, 1, pace);
+    for (auto at = walk.touches.lower_bound({hand.value, {}});
+         at != walk.touches.end() && at->first.first == hand.value; ++at) {
+      const PassTouch& touch = at->second;
+      if (!touch.taken) continue;
       for (const int64_t pad : {int64_t{0}, std::max<int64_t>(1, 4 / bytes)}) {
         const Index place = PlaceOf(touch.place, StridesOf(program, dims, pad));
         const auto cycles = BankCycles(walk.space, place, walk.element, 1, bytes).cycles;
@@ -116,13 +123,14 @@ bool IsTurned(const Chain& body, const StitchProgram& program, const StitchPhase
 
 }  // namespace
 
-void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& phase) {
+void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& phase, Pace* pace) {
   phase.hands = FindHands(phase);
   if (phase.hands.empty()) return;
   const Dominance tree(phase);
+  PassWalks walks;
   std::vector<const StitchHand*> latest;  // of each slot
   for (StitchHand& hand : phase.hands) {
-    hand.turned = IsTurned(body, program, phase, hand);
+    hand.turned = IsTurned(body, program, phase, hand, walks, pace);
     const auto dead = [&](const StitchHand* old) { return old->last < hand.made; };
     auto free = std::find_if(latest.begin(), latest.end(), [&](const StitchHand* old) {
       return dead(old) && tree.Over(hand.value, old->value);

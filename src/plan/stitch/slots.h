@@ -17,7 +17,7 @@
 namespace sinter {
 
 // Sets the phase's hands.
-void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& phase);
+void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& phase, Pace* pace);
 
 // In front of which loops of the phase the threads of a group meet: so that what was left is there,
 // and so that nobody reads what takes the place of it any more. `rows_meet`: they have met behind

@@ -28,13 +28,13 @@ absl::StatusOr<StitchOperand> ReadOperand(ByteReader& r) {
   return StitchOperand{static_cast<int>(buffer), offset};
 }
 
-absl::Status CheckOwner(const StitchSpec& spec) {
+absl::Status CheckOwner(const StitchSpec& spec, StitchBudget* budget) {
   if (!spec.parts.empty()) {
-    const absl::Status packed = CheckParts(spec.body, spec.schedule, spec.parts);
+    const absl::Status packed = CheckParts(spec.body, spec.schedule, spec.parts, budget);
     return packed.ok() ? packed : Lost(packed.message());
   }
   const absl::StatusOr<StitchProgram> program =
-      MakeStitchProgram(spec.body, spec.schedule.owner, spec.schedule.handed);
+      MakeStitchProgram(spec.body, spec.schedule.owner, spec.schedule.handed, budget);
   return program.ok() ? absl::OkStatus() : Lost(program.status().message());
 }
 
@@ -77,7 +77,7 @@ void WriteStitch(const StitchSpec& spec, ByteWriter& w) {
   if (!spec.parts.empty()) WriteParts(spec.parts, w);
 }
 
-absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r) {
+absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r, StitchBudget* budget) {
   StitchSpec spec;
   absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
   if (!body.ok()) return Lost(body.status().message());
@@ -95,7 +95,7 @@ absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r) {
   if (word != operands) {
     SINTER_ASSIGN_OR_RETURN(spec.parts, ReadParts(r));
   }
-  SINTER_RETURN_IF_ERROR(CheckOwner(spec));
+  SINTER_RETURN_IF_ERROR(CheckOwner(spec, budget));
   return spec;
 }
 

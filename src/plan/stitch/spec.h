@@ -42,8 +42,9 @@ struct StitchSpec {
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule);
 
 void WriteStitch(const StitchSpec& spec, ByteWriter& writer);
-// Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage.
-absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader);
+// Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage, or where the body would
+// take more work than a kernel may (body_work.h) or than `budget` (may be null) has left.
+absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader, StitchBudget* budget = nullptr);
 
 }  // namespace sinter
 

@@ -1,26 +1,18 @@
 // Golden forms of a plan: a changed form is a changed format.
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "gtest/gtest.h"
 #include "src/plan/plan.h"
+#include "tests/support/golden_file.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
 namespace {
 
-std::string ReadGolden(const std::string& name) {
-  std::ifstream in("tests/golden/plan/" + name);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 TEST(PlanText, MatchesTheGoldenFiles) {
-  EXPECT_EQ(SampleFusedPlan().ToText(), ReadGolden("fused.txt"));
-  EXPECT_EQ(SampleUnfusedPlan().ToText(), ReadGolden("unfused.txt"));
-  EXPECT_EQ(SampleFusedPlan().ToJson() + "\n", ReadGolden("fused.json"));
+  testing::ExpectGoldenFile("tests/golden/plan/fused.txt", SampleFusedPlan().ToText());
+  testing::ExpectGoldenFile("tests/golden/plan/unfused.txt", SampleUnfusedPlan().ToText());
+  testing::ExpectGoldenFile("tests/golden/plan/fused.json", SampleFusedPlan().ToJson() + "\n");
 }
 
 TEST(PlanText, StaysOnOneScreen) {
