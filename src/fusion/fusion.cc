@@ -113,28 +113,37 @@ FusionResult Choose(std::vector<Plan> plans, const Rankings& rankings, int produ
   return result;
 }
 
-}  // namespace
-
-absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
-                                       const FusionOptions& options) {
-  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-  if (!view.ok()) return PlanStitch(chain, bucket, model, options);
-  const absl::Status strides = CheckStrides(*view);
+absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const ProductsView& view,
+                                          int64_t bucket, const DeviceModel& model,
+                                          const FusionOptions& options, Pace* pace) {
+  const absl::Status strides = CheckStrides(view);
   if (!strides.ok()) return NoLegalPlan(strides.message());
   SearchOptions search;
   search.top_k = options.top_k;
   search.allow_cooperative = options.allow_cooperative;
   search.task_lists = search.spatial_gates = options.for_tuning;
-  const absl::StatusOr<Rankings> rankings = Rankings::Make(*view, bucket, model, search);
+  search.pace = pace;
+  const absl::StatusOr<Rankings> rankings = Rankings::Make(view, bucket, model, search);
   if (!rankings.ok()) return NoLegalPlan(rankings.status().message());
   std::vector<Plan> plans;
   for (const Segmentation& segments :
-       Candidates(*rankings, view->size(), static_cast<size_t>(options.top_k))) {
-    AddPlans(*view, chain.num_inputs(), bucket, *rankings, segments, &plans);
+       Candidates(*rankings, view.size(), static_cast<size_t>(options.top_k))) {
+    AddPlans(view, chain.num_inputs(), bucket, *rankings, segments, &plans);
   }
   // Every schedule of both families adds in a fixed order, so options.deterministic excludes
   // nothing.
-  return Choose(std::move(plans), *rankings, view->size(), model);
+  return Choose(std::move(plans), *rankings, view.size(), model);
+}
+
+}  // namespace
+
+absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                       const FusionOptions& options) {
+  return Stoppable(options.keep_going, [&](Pace* pace) {
+    const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
+    return view.ok() ? PlanProducts(chain, *view, bucket, model, options, pace)
+                     : PlanStitch(chain, bucket, model, options, pace);
+  });
 }
 
 }  // namespace sinter

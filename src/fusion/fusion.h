@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"
 #include "src/search/search.h"
@@ -20,6 +21,8 @@ struct FusionOptions {
   // kernels three times as many schedules, of as many kinds as there are (SearchOptions).
   bool for_tuning = false;
   int top_k = 11;
+  // Asked within milliseconds of work, and obeyed. Null: nobody. No part of what is planned.
+  const KeepGoing* keep_going = nullptr;
 };
 
 struct FusionResult {
@@ -29,8 +32,8 @@ struct FusionResult {
   uint64_t considered = 0, legal = 0;
 };
 
-// kNoLegalPlan naming the op that no kernel family takes. Deterministic: equal canonical bytes give
-// equal plans.
+// kNoLegalPlan naming the op that no kernel family takes; what options.keep_going said when it said
+// no. Deterministic: equal canonical bytes give equal plans.
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options);
 

@@ -45,12 +45,13 @@ bool AnyGains(const std::vector<ScoredPattern>& candidates) {
 }  // namespace
 
 std::vector<PatternSet> BeamSearch(const StitchGraph& graph, const PatternReduction& candidates,
-                                   const std::vector<ScoredPattern>& virtual_candidates,
-                                   int width) {
+                                   const std::vector<ScoredPattern>& virtual_candidates, int width,
+                                   Pace* pace) {
   std::vector<PatternSet> beam = {PatternSet(graph)};
   const auto limit = static_cast<size_t>(width);
   if (AnyGains(virtual_candidates)) Step(virtual_candidates, limit, &beam);
   for (int v = 0; v < graph.size(); ++v) {
+    Ask(pace);
     if (AnyGains(candidates.Of(v))) Step(candidates.Of(v), limit, &beam);
   }
   return beam;

@@ -13,10 +13,11 @@ constexpr int kBeamWidth = 3;  // the paper's
 
 // Visits the virtual producer's candidates, then the vertices from producers to consumers; tries to
 // append each candidate of each to each plan where it neither overlaps nor makes a cycle; keeps the
-// `width` plans of the highest accumulated f. Best first; of equal f the one found first. (arXiv
-// 2009.10924, section 5.3.)
+// `width` plans of the highest accumulated f. Best first; of equal f the one found first. `pace`
+// may be null. (arXiv 2009.10924, section 5.3.)
 std::vector<PatternSet> BeamSearch(const StitchGraph& graph, const PatternReduction& candidates,
-                                   const std::vector<ScoredPattern>& virtual_candidates, int width);
+                                   const std::vector<ScoredPattern>& virtual_candidates, int width,
+                                   Pace* pace = nullptr);
 
 }  // namespace sinter
 

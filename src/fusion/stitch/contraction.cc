@@ -3,11 +3,18 @@
 #include <algorithm>
 
 namespace sinter {
+namespace {
+
+// Of one vertex: what follows one another in it is followed in one kernel (kMostBodyDepth).
+constexpr size_t kMostContracted = 512;
+
+}  // namespace
 
 bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
   const OpClass op_class = ClassOf(chain_, value);
   if (op_class != OpClass::kLight && op_class != OpClass::kExpensive) return false;
   if (roles_.stored[static_cast<size_t>(value)]) return false;
+  if (reads.along.size() >= kMostContracted) return false;
   const int64_t elements = ElementsOf(chain_.op(value), bucket_);
   int64_t most = elements;
   ValueId reader = value;

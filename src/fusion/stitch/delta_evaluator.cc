@@ -187,6 +187,7 @@ DeltaTime DeltaEvaluator::TimeOf(const NodeSet& vertices) {
   ++evaluations_;
   DeltaTime time;
   const std::vector<int> members = vertices.ToVector();
+  Step(options_.pace, static_cast<int64_t>(members.size()));
   for (int v : members) {
     const auto at = static_cast<size_t>(v);
     parent_[at] = v;
@@ -214,6 +215,9 @@ NodeSet DeltaEvaluator::BeforeFirstBarrier(const NodeSet& vertices) {
   return first;
 }
 
+// Sets of vertices are made, joined and compared for every score that is asked for.
+void DeltaEvaluator::StepOverSet() { Step(options_.pace, 1 + graph_.size() / 16); }
+
 bool DeltaEvaluator::IsLegal(const StitchPattern& pattern) { return Score(pattern) > kIllegal; }
 
 double DeltaEvaluator::ScoreOf(const StitchPattern& pattern) {
@@ -235,12 +239,14 @@ double DeltaEvaluator::ScoreOf(const StitchPattern& pattern) {
 }
 
 double DeltaEvaluator::Score(const NodeSet& vertices) {
+  StepOverSet();
   const auto known = scores_.find(vertices);
   if (known != scores_.end()) return known->second;
   return Score(StitchPattern::Of(graph_, vertices.ToVector()));
 }
 
 double DeltaEvaluator::Score(const StitchPattern& pattern) {
+  StepOverSet();
   const auto known = scores_.find(pattern.vertices());
   if (known != scores_.end()) return known->second;
   const double score = ScoreOf(pattern);

@@ -3,10 +3,11 @@
 #define SINTER_SRC_FUSION_STITCH_DELTA_EVALUATOR_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "src/base/device_model.h"
+#include "src/base/keep_going.h"
 #include "src/fusion/stitch/pattern.h"
 
 namespace sinter {
@@ -16,6 +17,7 @@ struct DeltaOptions {
   int max_values = 400;           // ops of one pattern: compilers take a minute for 500
   int max_reducing_values = 160;  // of one with reductions: beyond, registers spill
   int max_operands = 500;         // pointers of one kernel: 4,000 bytes of its arguments
+  Pace* pace = nullptr;           // stepped by the vertices that are looked at
 
   int MostValues(bool reduces) const { return reduces ? max_reducing_values : max_values; }
 };
@@ -84,12 +86,13 @@ class DeltaEvaluator {
   void AddInputs(DeltaTime* time);
   void AddParallelism(const std::vector<int>& members, DeltaTime* time);
   double ScoreOf(const StitchPattern& pattern);
+  void StepOverSet();
 
   const StitchGraph& graph_;
   const DeviceModel model_;
   const DeltaOptions options_;
   std::vector<double> alone_us_;
-  absl::flat_hash_map<NodeSet, double> scores_;
+  std::unordered_map<NodeSet, double, NodeSet::Hash> scores_;
   int64_t evaluations_ = 0;
   // Scratch of one evaluation, by vertex and by tensor.
   std::vector<int> parent_, phase_, done_;

@@ -1,6 +1,7 @@
 #include "src/fusion/stitch/explain_fusion.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "src/fusion/stitch/kernel_story.h"
 #include "src/fusion/stitch/plan_tensors.h"
 #include "src/fusion/stitch/search_costs.h"
+#include "src/search/stitch_cost_model.h"
 
 namespace sinter {
 namespace {
@@ -185,6 +187,23 @@ std::vector<ApartKernels> Apart(const Plan& plan, const PlanTensors& tensors,
   return list;
 }
 
+// Nothing where the model says otherwise than the plan, as of a plan that another version made.
+FusionTimes TimesOf(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model) {
+  constexpr double kRounding = 1e-9;
+  FusionTimes times;
+  if (kernel.spec.stitch == nullptr) return times;
+  StitchOverlap overlap;
+  const absl::StatusOr<Prediction> again = AccountOf(*kernel.spec.stitch, bucket, model, &overlap);
+  const double total = kernel.prediction.total_us;
+  times.known = again.ok() && std::abs(again->total_us - total) <= kRounding * total;
+  if (!times.known) return times;
+  times.issue_us = overlap.issue_us;
+  times.latency_us = overlap.latency_us;
+  times.together_us = overlap.together_us;
+  times.fixed_us = again->fixed_us;
+  return times;
+}
+
 }  // namespace
 
 FusionPicture ExplainFusion(const Plan& plan, const DeviceModel& model) {
@@ -195,6 +214,7 @@ FusionPicture ExplainFusion(const Plan& plan, const DeviceModel& model) {
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     stitched |= plan.kernels[i].spec.stitch != nullptr;
     picture.kernels.push_back(StoryOf(plan, static_cast<int>(i), tensors));
+    picture.kernels.back().times = TimesOf(plan.kernels[i], plan.bucket, model);
     picture.saved_bytes += picture.kernels.back().saved_bytes;
   }
   if (!stitched) return {};

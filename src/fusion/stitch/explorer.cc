@@ -24,18 +24,21 @@ std::vector<PatternSet> ExploreFusion(const StitchGraph& graph, const DeviceMode
                                       const ExploreOptions& options) {
   DeltaEvaluator evaluator(graph, model, options.delta);
   PatternReduction reduction(&evaluator, options.patterns_a_vertex);
-  std::vector<PatternSet> starts = BeamSearch(graph, reduction, {}, options.beam_width);
+  std::vector<PatternSet> starts =
+      BeamSearch(graph, reduction, {}, options.beam_width, options.delta.pace);
   if (options.remote) {
     const std::vector<ScoredPattern> remote = RemoteFusion(graph, &reduction);
     // What the virtual producer fuses is taken first and never given back: without it the beam ends
     // elsewhere.
     starts.resize(1, PatternSet(graph));
-    for (PatternSet& plan : BeamSearch(graph, reduction, remote, options.beam_width)) {
+    for (PatternSet& plan :
+         BeamSearch(graph, reduction, remote, options.beam_width, options.delta.pace)) {
       starts.push_back(std::move(plan));
     }
   }
   std::vector<PatternSet> plans;
   for (PatternSet& plan : starts) {
+    Ask(options.delta.pace);
     JoinNeighbours(&evaluator, &plan);
     MoveParts(&evaluator, options.remote, options.move_budget, &plan);
     if (options.remote) PackLevels(&evaluator, &plan);

@@ -45,7 +45,9 @@ class Chooser {
 
   // The kernels of `vertices`: one, or those of its parts where that is refused or slower.
   absl::StatusOr<Kernels> Settle(const NodeSet& vertices) {
+    Ask(evaluator_->options().pace);
     absl::StatusOr<CostedKernel> whole = latency_->Evaluate(graph_, vertices);
+    if (absl::IsResourceExhausted(whole.status())) return whole.status();
     if (vertices.size() == 1) {
       if (!whole.ok()) return RefusalOf(vertices, whole.status());
       return Kernels{*std::move(whole)};
@@ -174,7 +176,6 @@ absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const Patt
                                             LatencyEvaluator* latency, bool join, bool pack) {
   ChosenKernels chosen;
   Chooser chooser(graph, evaluator, latency, join, &chosen);
-  const int max_operands = evaluator->options().max_operands;
   for (const StitchPattern& pattern : plan.InOrder()) {
     if (pattern.vertices().Intersects(groups)) {
       chooser.Add({pattern.vertices(), nullptr, 0, false});
@@ -183,7 +184,7 @@ absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const Patt
     }
   }
   if (pack) {
-    KernelPacker(graph, latency, max_operands).Pack(&chosen.kernels);
+    KernelPacker(graph, latency, evaluator->options()).Pack(&chosen.kernels);
     chosen.us = 0;
     for (const CostedKernel& kernel : chosen.kernels) chosen.us += kernel.us;
   }

@@ -35,6 +35,7 @@ std::optional<CostedKernel> KernelJoiner::Try(const NodeSet& both) {
   if (both.size() > kMostVertices || tries_ == kMostTries) return std::nullopt;
   if (!evaluator_->IsLegal(StitchPattern::Of(graph_, both.ToVector()))) return std::nullopt;
   ++tries_;
+  Ask(evaluator_->options().pace);
   absl::StatusOr<CostedKernel> kernel = latency_->Evaluate(graph_, both);
   if (!kernel.ok()) return std::nullopt;
   return *std::move(kernel);

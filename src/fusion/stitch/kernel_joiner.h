@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "src/fusion/stitch/delta_evaluator.h"
 #include "src/fusion/stitch/latency_evaluator.h"
 
@@ -41,7 +41,8 @@ class KernelJoiner {
   const StitchGraph& graph_;
   DeltaEvaluator* evaluator_;
   LatencyEvaluator* latency_;
-  absl::flat_hash_map<NodeSet, std::optional<CostedKernel>> known_;  // by what is joined
+  std::unordered_map<NodeSet, std::optional<CostedKernel>, NodeSet::Hash>
+      known_;  // by what is joined
   int tries_ = 0;
 };
 

@@ -26,9 +26,12 @@ bool KernelPacker::Depend(const NodeSet& a, const NodeSet& b) const {
 
 KernelPacker::Kernels KernelPacker::Packed(const Kernels& kernels, size_t a, size_t b) {
   const CostedKernel &first = kernels[a], &second = kernels[b];
+  Step(options_.pace);
   if (first.body == nullptr || second.body == nullptr || tries_ == kMostTries) return {};
-  if (OperandsOf(*first.body) + OperandsOf(*second.body) > max_operands_) return {};
+  if (OperandsOf(*first.body) + OperandsOf(*second.body) > options_.max_operands) return {};
+  Step(options_.pace, graph_.size() / 64 * (1 + second.vertices.size()));
   if (Depend(first.vertices, second.vertices)) return {};
+  Ask(options_.pace);
   NodeSet both = first.vertices;
   both.Unite(second.vertices);
   ++tries_;

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "src/fusion/stitch/delta_evaluator.h"
 #include "src/fusion/stitch/latency_evaluator.h"
 
 namespace sinter {
@@ -13,8 +14,9 @@ class KernelPacker {
  public:
   static constexpr int kMostTries = 48;  // packed kernels that one packer looks at
 
-  KernelPacker(const StitchGraph& graph, LatencyEvaluator* latency, int max_operands)
-      : graph_(graph), latency_(latency), max_operands_(max_operands) {}
+  // Of `options`, the operands of a kernel and the pace count.
+  KernelPacker(const StitchGraph& graph, LatencyEvaluator* latency, const DeltaOptions& options)
+      : graph_(graph), latency_(latency), options_(options) {}
 
   // Packs kernels of which none needs another, first ones first, where that is predicted to be
   // faster, and long texts of what is independent where that is not slower. `kernels` are in an
@@ -33,7 +35,7 @@ class KernelPacker {
 
   const StitchGraph& graph_;
   LatencyEvaluator* latency_;
-  const int max_operands_;
+  const DeltaOptions options_;
   int tries_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "src/fusion/stitch/kernel_story.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -11,6 +12,8 @@
 
 namespace sinter {
 namespace {
+
+constexpr size_t kShownWay = 6;  // ops between a value and who reads it
 
 std::string LabelOf(const Op& op) {
   switch (op.kind) {
@@ -32,6 +35,7 @@ class Teller {
 
   void Tell() {
     for (int v = 0; v < graph_.size(); ++v) AddOp(v);
+    CountInlined();
     AddWrites();
     AddSharedInputs();
     AddParts();
@@ -40,6 +44,31 @@ class Teller {
 
  private:
   OpPicture& op(int i) { return out_.ops[static_cast<size_t>(i)]; }
+
+  // What a vertex computes between each value that it reads and its result, from the value on. One
+  // that is read in several ways has that of the latest op.
+  using Ways = std::map<ValueId, std::vector<std::string>, std::greater<ValueId>>;
+  Ways WaysTo(ValueId root) const {
+    Ways open{{root, {}}}, sources;
+    while (!open.empty()) {
+      const auto [value, way] = *open.begin();  // users before operands
+      open.erase(open.begin());
+      const Op& op = spec_.body.op(value);
+      if (value != root && (op.kind == OpKind::kInput || !graph_.IsInlined(value))) {
+        sources.emplace(value, way);
+        continue;
+      }
+      std::vector<std::string> longer = way;
+      if (value != root && longer.size() < kShownWay) longer.insert(longer.begin(), LabelOf(op));
+      for (ValueId operand : op.operands) open.try_emplace(operand, longer);
+    }
+    return sources;
+  }
+
+  void CountInlined() {
+    for (const Op& op : spec_.body.ops()) out_.inlined += op.kind != OpKind::kInput;
+    out_.inlined -= static_cast<int>(out_.ops.size());
+  }
 
   // Vertices come after what they read.
   void AddOp(int v) {
@@ -50,16 +79,20 @@ class Teller {
     picture.name = LabelOf(root);
     picture.type = ToString(root.type);
     if (!result.stored && !result.consumers.empty()) picture.saved_bytes = result.bytes;
+    const Ways ways = WaysTo(vertex.root());
     for (const StitchRead& read : vertex.reads) {
       const StitchTensor& tensor = graph_.tensor(read.tensor);
+      const auto way = ways.find(tensor.value);
+      std::vector<std::string> through;
+      if (way != ways.end()) through = way->second;
       if (tensor.vertex < 0) {
         const int input = spec_.body.op(tensor.value).input;
-        picture.reads.push_back({-1, input, Composition::kThread});
+        picture.reads.push_back({-1, input, Composition::kThread, through});
         input_bytes_[input] += read.bytes;
         continue;
       }
       const Composition by = compositions_[static_cast<size_t>(tensor.value)];
-      picture.reads.push_back({tensor.vertex, -1, by});
+      picture.reads.push_back({tensor.vertex, -1, by, through});
       ++out_.edges[static_cast<size_t>(by)];
       op(tensor.vertex).saved_bytes += read.bytes;
     }

@@ -11,7 +11,7 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph
   SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph, vertices));
   const Digest digest = body.body.CanonicalDigest();
   absl::StatusOr<CostedKernel> kernel = Evaluate(vertices, std::move(body), digest);
-  if (kernel.ok()) return kernel;
+  if (kernel.ok() || absl::IsResourceExhausted(kernel.status())) return kernel;
   SINTER_ASSIGN_OR_RETURN(StitchBody turned, ExtractBody(graph, vertices, true));
   const Digest other = turned.body.CanonicalDigest();
   if (other == digest) return kernel;
@@ -31,7 +31,9 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices,
   SINTER_RETURN_IF_ERROR(CheckBodyLength(body.body));
   auto known = known_.find(digest);
   if (known == known_.end()) {
-    known = known_.emplace(digest, costs_->LatencyUs(body.body)).first;
+    absl::StatusOr<double> us = costs_->LatencyUs(body.body);
+    if (absl::IsResourceExhausted(us.status())) return us.status();  // says nothing of the body
+    known = known_.emplace(digest, std::move(us)).first;
   }
   if (!known->second.ok()) return known->second.status();
   return CostedKernel{vertices, std::make_shared<const StitchBody>(std::move(body)), *known->second,

@@ -78,10 +78,16 @@ class NodeSet {
     }
     return false;
   }
-  template <typename H>
-  friend H AbslHashValue(H h, const NodeSet& s) {
-    return H::combine(std::move(h), s.words_);
-  }
+  struct Hash {
+    size_t operator()(const NodeSet& s) const {
+      uint64_t hash = 0;
+      for (const uint64_t word : s.words_) {
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+      }
+      return hash;
+    }
+  };
 
  private:
   static size_t Word(int i) { return static_cast<size_t>(i) / 64; }

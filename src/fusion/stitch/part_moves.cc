@@ -156,6 +156,7 @@ class Mover {
   }
 
   bool Apply(const Move& move) {
+    Ask(evaluator_->options().pace);
     PatternSet next = plan_;
     for (const NodeSet& gone : move.gone) {
       const int index = next.PatternOf(gone.First());

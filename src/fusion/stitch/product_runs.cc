@@ -22,12 +22,13 @@ bool IsComputed(OpClass op_class) {
 
 class Finder {
  public:
-  Finder(const Chain& chain, int64_t bucket)
+  Finder(const Chain& chain, int64_t bucket, Pace* pace)
       : chain_(chain),
         linear_(chain),
         builder_(chain, bucket),
         users_(chain.ops().size()),
-        claimed_(chain.ops().size(), false) {
+        claimed_(chain.ops().size(), false),
+        pace_(pace) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
     }
@@ -140,6 +141,7 @@ class Finder {
   }
 
   absl::StatusOr<ProductRun> Try(ValueId product, const Values& members, ValueId end) const {
+    Step(pace_, static_cast<int64_t>(kMostValues));
     const Op& op = chain_.op(product);
     const ValueId weight = WeightAt(op.operands[1]);
     if (weight < 0) return absl::InvalidArgumentError("its second operand is no input");
@@ -188,6 +190,7 @@ class Finder {
   // Behind the run that computes its rows for nobody else, or a run of its own.
   void Append(ProductRun run) {
     for (ProductRun& before : result_.runs) {
+      Step(pace_);
       absl::StatusOr<ProductRun> both = Join(before, run);
       if (!both.ok()) continue;
       builder_.Note(*both);
@@ -205,6 +208,7 @@ class Finder {
       return absl::NotFoundError("not its rows");
     }
     members.insert(before.group.values.begin(), before.group.values.end());
+    Ask(pace_);
     const ValueId a = before.inputs[static_cast<size_t>(before.view.a)];
     SINTER_ASSIGN_OR_RETURN(ProductRun both,
                             builder_.Build(members, a, run.group.dtype, run.group.end));
@@ -219,13 +223,14 @@ class Finder {
   RunBuilder builder_;
   std::vector<std::set<ValueId>> users_;
   std::vector<bool> claimed_;
+  Pace* const pace_;
   ProductRuns result_;
 };
 
 }  // namespace
 
-ProductRuns FindProductRuns(const Chain& chain, int64_t bucket) {
-  return Finder(chain, bucket).Run();
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace) {
+  return Finder(chain, bucket, pace).Run();
 }
 
 std::string AbsorbedBy(const ProductRun& run) {

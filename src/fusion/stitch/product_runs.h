@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/chain/products_view.h"
 #include "src/fusion/stitch/stitch_graph.h"
@@ -36,8 +37,9 @@ struct ProductRuns {
 // what another kernel computes, of the weights' dtype. A result may take the place of the residual
 // in memory, never of what other blocks read. Then products follow one another in a run when nobody
 // else reads what they hand over. A result is handed over in the dtype of the weights, rounded at
-// most once; one that the chain gives out in another dtype is in no run. Deterministic.
-ProductRuns FindProductRuns(const Chain& chain, int64_t bucket);
+// most once; one that the chain gives out in another dtype is in no run. `pace` may be null.
+// Deterministic.
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr);
 
 // "op 12: gated pair + silu, product + residual" for the note of a plan: what the products of a run
 // have absorbed.

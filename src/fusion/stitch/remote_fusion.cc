@@ -84,6 +84,7 @@ class NeighbourJoiner {
   }
 
   void TryJoin(const Join& join) {
+    Step(evaluator_->options().pace, graph_.size() / 4);
     const int i = plan_.PatternOf(join.a), j = plan_.PatternOf(join.b);
     const ScoredPattern both = Both(i, j);
     if (plan_.MakesCycle(both.pattern, {i, j})) return;

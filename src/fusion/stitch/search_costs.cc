@@ -7,6 +7,7 @@
 namespace sinter {
 
 absl::StatusOr<double> SearchCosts::LatencyUs(const Chain& body) {
+  Ask(options_.pace);
   ++bodies_;
   SINTER_ASSIGN_OR_RETURN(std::vector<RankedStitch> ranked,
                           SearchStitch(body, bucket_, model_, options_));
@@ -18,6 +19,7 @@ absl::StatusOr<double> SearchCosts::LatencyUs(const Chain& body) {
 
 absl::StatusOr<double> SearchCosts::PackedUs(const Chain& body) {
   ++bodies_;
+  Ask(options_.pace);
   std::vector<RankedStitch> packings = packed_.Of(body);
   if (packings.empty()) return absl::FailedPreconditionError("no parts that can be packed");
   const double us = packings.front().prediction.total_us;

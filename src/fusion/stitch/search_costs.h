@@ -8,6 +8,7 @@
 
 #include "src/base/device_model.h"
 #include "src/fusion/stitch/latency_evaluator.h"
+#include "src/plan/stitch/body_work.h"
 #include "src/search/packed_search.h"
 #include "src/search/stitch_search.h"
 
@@ -17,7 +18,12 @@ namespace sinter {
 class SearchCosts : public StitchCosts {
  public:
   SearchCosts(int64_t bucket, const DeviceModel& model, const SearchOptions& options)
-      : bucket_(bucket), model_(model), options_(options), packed_(bucket, model) {}
+      : bucket_(bucket), model_(model), options_(options), packed_(bucket, model, &budget_) {
+    options_.budget = &budget_;
+    RenewBudget();
+  }
+  SearchCosts(const SearchCosts&) = delete;
+  SearchCosts& operator=(const SearchCosts&) = delete;
 
   absl::StatusOr<double> LatencyUs(const Chain& body) override;
   absl::StatusOr<double> PackedUs(const Chain& body) override;
@@ -26,11 +32,15 @@ class SearchCosts : public StitchCosts {
     return (packed ? packings_ : rankings_).at(body.CanonicalDigest());
   }
   int bodies() const { return bodies_; }
+  // Bodies are searched until a budget is spent, then refused with RESOURCE_EXHAUSTED. Gives
+  // another one.
+  void RenewBudget() { budget_ = StitchBudget{kMostPlannedVisits, options_.pace}; }
 
  private:
   const int64_t bucket_;
   const DeviceModel model_;
-  const SearchOptions options_;
+  SearchOptions options_;
+  StitchBudget budget_;
   PackedSearch packed_;
   std::map<Digest, std::vector<RankedStitch>> rankings_, packings_;
   int bodies_ = 0;

@@ -17,11 +17,12 @@ namespace sinter {
 class StitchGraphMaker {
  public:
   StitchGraphMaker(const Chain& chain, int64_t bucket, const std::vector<OpaqueGroup>& groups,
-                   bool contract)
+                   const StitchGraphOptions& options, bool contract)
       : chain_(chain),
         groups_(groups),
         roles_(RolesOf(chain, bucket, groups)),
         contraction_(chain, bucket, roles_, contract),
+        pace_(options.pace),
         through_(roles_.inlined),
         contracted_(chain.ops().size(), false) {
     graph_.chain_ = &chain;
@@ -37,6 +38,9 @@ class StitchGraphMaker {
     AddInputTensors();
     for (ValueId value = 0; value < static_cast<ValueId>(chain_.ops().size()); ++value) {
       if (roles_.vertex[At(value)]) AddVertex(value);
+      if (read_visits_ <= StitchGraph::kMaxReadVisits) continue;
+      endless_ = value;
+      return true;
     }
     AddTensorEdges();
     AddAliasEdges();
@@ -45,6 +49,8 @@ class StitchGraphMaker {
     return true;
   }
 
+  // The op with which kMaxReadVisits was passed; -1: none, the graph is whole.
+  ValueId endless() const { return endless_; }
   StitchGraph Take() { return std::move(graph_); }
 
  private:
@@ -78,6 +84,8 @@ class StitchGraphMaker {
     const VertexReads reads = group >= 0
                                   ? GroupReads(groups_[static_cast<size_t>(group)])
                                   : ReadsOf(chain_, value, graph_.bucket_, through_, contracted_);
+    Step(pace_, static_cast<int64_t>(1 + reads.sources.size() + reads.along.size()));
+    read_visits_ += reads.visits;
     if (group < 0 && contraction_.Joins(value, reads)) {
       contracted_[At(value)] = through_[At(value)] = true;
       return;
@@ -237,11 +245,14 @@ class StitchGraphMaker {
   const std::vector<OpaqueGroup>& groups_;
   const ValueRoles roles_;
   const Contraction contraction_;
+  Pace* const pace_;
   std::vector<bool> through_;                // computed along by whoever reads it
   std::vector<bool> contracted_;             // joined its reader's vertex
   std::vector<int> tensor_of_;               // what a reader of the value reads; -1
   std::map<ValueId, int> stored_tensor_of_;  // what a vertex stores
   StitchGraph graph_;
+  int64_t read_visits_ = 0;
+  ValueId endless_ = -1;
 };
 
 namespace {
@@ -263,8 +274,13 @@ absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket
                                               const std::vector<OpaqueGroup>& groups,
                                               const StitchGraphOptions& options) {
   for (const bool contract : {options.contract, false}) {
-    StitchGraphMaker maker(chain, bucket, groups, contract);
+    StitchGraphMaker maker(chain, bucket, groups, options, contract);
     if (!maker.Run()) continue;
+    if (maker.endless() >= 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "op ", maker.endless(), " (", NameOf(chain.op(maker.endless())),
+          "): the chain's ops are read through more than ", kMaxReadVisits, " views of others"));
+    }
     StitchGraph graph = maker.Take();
     if (graph.size() <= kMaxVertices) return graph;
     return absl::FailedPreconditionError(absl::StrCat("the chain has ", graph.size(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/fusion/stitch/node_set.h"
 #include "src/fusion/stitch/op_class.h"
@@ -61,6 +62,7 @@ struct StitchGraphOptions {
   // Whether an op with one reader, in whose kernel it costs nothing, joins its vertex from the
   // start. Never done where its operands would be more bytes to hand over than its result.
   bool contract = true;
+  Pace* pace = nullptr;  // stepped by the ops that are looked at
 };
 
 // Which values are vertices:
@@ -80,9 +82,11 @@ class StitchGraph {
   static constexpr int64_t kTinyBytes = 32 * 1024;
   static constexpr int kTinyOps = 8;
   static constexpr int kMaxVertices = 8192;  // reachability takes their square in bits, twice
+  static constexpr int64_t kMaxReadVisits = 1 << 24;  // of values that vertices are read through
 
   // FAILED_PRECONDITION naming an output that shares a buffer with an input which is read after it,
-  // or the number of vertices when it is above kMaxVertices.
+  // or the number of vertices when it is above kMaxVertices, or the op with which kMaxReadVisits is
+  // passed.
   static absl::StatusOr<StitchGraph> Make(const Chain& chain, int64_t bucket,
                                           const std::vector<OpaqueGroup>& groups,
                                           const StitchGraphOptions& options);

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/plan_assembly.h"
 #include "src/fusion/stitch/product_runs.h"
 #include "src/fusion/stitch/run_rankings.h"
 #include "src/fusion/stitch/search_costs.h"
+#include "src/plan/plan_text.h"
+#include "src/search/loss_reason.h"
 
 namespace sinter {
 namespace {
@@ -35,13 +37,13 @@ struct Partition {
 class Planner {
  public:
   Planner(const Chain& chain, int64_t bucket, const DeviceModel& model,
-          const FusionOptions& options)
+          const FusionOptions& options, Pace* pace)
       : chain_(chain),
         bucket_(bucket),
         model_(model),
         options_(options),
-        search_(SearchOptionsOf(options)),
-        products_(FindProductRuns(chain, bucket)),
+        search_(SearchOptionsOf(options, pace)),
+        products_(FindProductRuns(chain, bucket, pace)),
         costs_(bucket, model, search_),
         latency_(&costs_),
         rankings_(model, search_) {
@@ -65,8 +67,9 @@ class Planner {
   }
 
  private:
-  static SearchOptions SearchOptionsOf(const FusionOptions& options) {
+  static SearchOptions SearchOptionsOf(const FusionOptions& options, Pace* pace) {
     SearchOptions search;
+    search.pace = pace;
     search.top_k = options.top_k * (options.for_tuning ? kTunedDepth : 1);
     search.allow_cooperative = options.allow_cooperative;
     search.tight_registers = search.kinds_first = options.for_tuning;
@@ -74,7 +77,9 @@ class Planner {
   }
 
   absl::StatusOr<StitchGraph> MakeGraph(bool contract) const {
+    Ask(search_.pace);
     StitchGraphOptions options;
+    options.pace = search_.pace;
     options.contract = contract;
     return StitchGraph::Make(chain_, bucket_, groups_, options);
   }
@@ -114,8 +119,10 @@ class Planner {
   // The explorer's plans, as far as kernels take them.
   absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
+    costs_.RenewBudget();
     ExploreOptions explore;
     explore.delta.allow_cooperative = options_.allow_cooperative;
+    explore.delta.pace = search_.pace;
     DeltaEvaluator evaluator(graph, model_, explore.delta);
     absl::Status why;
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
@@ -139,7 +146,10 @@ class Planner {
 
   absl::Status AddUnfused(std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
-    DeltaEvaluator evaluator(graph, model_, {});
+    costs_.RenewBudget();  // there is always an unfused plan, whatever the others took
+    DeltaOptions delta;
+    delta.pace = search_.pace;
+    DeltaEvaluator evaluator(graph, model_, delta);
     SINTER_ASSIGN_OR_RETURN(Partition partition,
                             Settle(graph, PatternSet(graph), &evaluator, true, false));
     partitions->push_back(std::move(partition));
@@ -169,8 +179,11 @@ class Planner {
   absl::Status AddPlans(const Partition& partition, std::vector<Plan>* plans) {
     const bool tuned = partition.run_of.size() <= kMostTunedKernels;
     for (int choice = 0; choice < (tuned ? search_.top_k : 1); ++choice) {
+      Ask(search_.pace);
       SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps, StepsOf(partition, choice));
+      Ask(search_.pace);
       SINTER_ASSIGN_OR_RETURN(Plan plan, AssemblePlan(chain_, bucket_, steps));
+      Ask(search_.pace);
       plan.name = partition.fused ? "fused" : "unfused";
       plan.note = NoteOf(partition, steps);
       const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
@@ -240,10 +253,7 @@ class Planner {
     if (order.size() > kRunnersUp) order.resize(kRunnersUp);
     for (const Plan* plan : order) {
       result->chosen.runners_up.push_back(
-          {absl::StrCat(plan->name, ", ", Count(static_cast<int>(plan->kernels.size()))),
-           plan->PredictedUs(),
-           absl::StrFormat("predicted %.2f us more",
-                           plan->PredictedUs() - result->chosen.PredictedUs())});
+          {NameInList(*plan), plan->PredictedUs(), WhyGraphNotChosen(*plan, result->chosen)});
     }
   }
 
@@ -263,8 +273,9 @@ class Planner {
 }  // namespace
 
 absl::StatusOr<FusionResult> PlanStitch(const Chain& chain, int64_t bucket,
-                                        const DeviceModel& model, const FusionOptions& options) {
-  absl::StatusOr<FusionResult> result = Planner(chain, bucket, model, options).Run();
+                                        const DeviceModel& model, const FusionOptions& options,
+                                        Pace* pace) {
+  absl::StatusOr<FusionResult> result = Planner(chain, bucket, model, options, pace).Run();
   if (result.ok()) return result;
   return MakeError(ErrorCode::kNoLegalPlan,
                    absl::StrCat("no kernel family takes this chain: ", result.status().message()));

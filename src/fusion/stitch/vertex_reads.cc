@@ -42,6 +42,7 @@ VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
   while (!needs.empty()) {
     const auto [value, need] = *needs.begin();
     needs.erase(needs.begin());
+    ++result.visits;
     const Op& op = chain.op(value);
     const bool source =
         op.kind == OpKind::kInput || (value != root && !through[static_cast<size_t>(value)]);

@@ -18,6 +18,7 @@ struct SourceRead {
 struct VertexReads {
   std::vector<SourceRead> sources;  // descending
   std::vector<ValueId> along;       // values computed along that `listed` names, descending
+  int64_t visits = 0;               // of values on the way
 };
 
 // Walks from `root` down through every value that is `through` (views, inlined and contracted

@@ -110,16 +110,14 @@ TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
   }
 }
 
-// Halves that change places again and again.
+// A value and what is made of it side by side, again and again.
 Chain ManyConcatenations(int times) {
   testing::Graph g;
   ValueId x = g.In(DType::kF32, {64, 96});
   for (int i = 0; i < times; ++i) {
-    const ValueId low = *g.builder().Slice(x, {0, 0}, {Dim::Constant(64), Dim::Constant(48)});
-    const ValueId high = *g.builder().Slice(x, {0, 48}, {Dim::Constant(64), Dim::Constant(96)});
-    x = *g.builder().Concat({g.Un(UnaryKind::kExp, high), low}, 1);
+    for (int step = 0; step < 3; ++step) x = g.Un(UnaryKind::kTanh, x);
+    g.Out(*g.builder().Concat({x, g.Un(UnaryKind::kExp, x)}, 1));
   }
-  g.Out(x);
   return g.Finish();
 }
 
@@ -220,7 +218,7 @@ TEST(ExplainFusion, EveryFormSaysTheSame) {
       if (count == 0) continue;
       EXPECT_THAT(text, HasSubstr(std::to_string(count) + " " + name));
       EXPECT_THAT(svg, HasSubstr("class=\"via via-" + name + "\""));
-      EXPECT_THAT(svg, HasSubstr(">" + name + "</text>"));
+      EXPECT_THAT(svg, HasSubstr(">" + name));
     }
   }
   for (const auto& pair : json["not_fused"]) {

@@ -1,0 +1,324 @@
+#include "src/fusion/fit/meaning.h"
+
+#include <string>
+#include <utility>
+
+#include "src/base/codec.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/fusion/fit/refusal.h"
+#include "src/fusion/product_plans.h"
+#include "src/fusion/stitch/body.h"
+
+namespace sinter {
+namespace {
+
+// A chain that is a sequence of products as the one run that it is.
+ProductRun RunOf(const Chain& chain, ProductsView view, int64_t bucket) {
+  ProductRun run;
+  run.chain = chain;
+  for (int i = 0; i < chain.num_inputs(); ++i) run.inputs.push_back(chain.input(i));
+  run.group.end = chain.outputs()[0].value;
+  run.group.dtype = view.dtype;
+  run.view = std::move(view);
+  run.rows = bucket;
+  return run;
+}
+
+}  // namespace
+
+ChainMeaning::ChainMeaning(const Chain& chain, int64_t bucket) : chain_(chain), classes_(chain) {
+  absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
+  alone_ = view.ok();
+  if (alone_) {
+    runs_.push_back(RunOf(chain, *std::move(view), bucket));
+  } else {
+    runs_ = FindProductRuns(chain, bucket).runs;
+  }
+  for (const ProductRun& run : runs_) NameResults(run);
+}
+
+const std::vector<std::pair<int, int>>& ChainMeaning::ProductsOf(int weight) const {
+  const auto found = by_weight_.find(weight);
+  return found == by_weight_.end() ? none_ : found->second;
+}
+
+ValueClasses::Class ChainMeaning::InputOf(const ProductRun& run, int input) {
+  const ValueId value = run.inputs[static_cast<size_t>(input)];
+  return classes_.Stored(classes_.Of(value), run.chain.input_op(input).type.dtype);
+}
+
+// What runs hand over inside is no value of the chain: it is rounded as kernels do it.
+void ChainMeaning::NameResults(const ProductRun& run) {
+  const int number = static_cast<int>(results_.size());
+  std::vector<ValueClasses::Class> results;
+  for (int i = 0; i < run.view.size(); ++i) {
+    const ProductStep& step = run.view.steps[static_cast<size_t>(i)];
+    const ValueId weight = run.inputs[static_cast<size_t>(step.w)];
+    by_weight_[chain_.op(weight).input].push_back({number, i});
+    if (i + 1 == run.view.size()) {
+      results.push_back(classes_.Stored(classes_.Of(run.group.end), run.group.dtype));
+      continue;
+    }
+    ByteWriter w;
+    w.Raw("product");
+    w.I64(i == 0 ? InputOf(run, run.view.a) : results.back());
+    w.Raw(ProblemOf(run.view, Segment{i, 1}, run.rows).Canonical());
+    for (const int input : {step.w, step.w_up, step.b, step.b_up, step.residual, step.factor}) {
+      w.I64(input < 0 ? -1 : InputOf(run, input));
+    }
+    results.push_back(
+        classes_.OfOther(w.str(), {run.view.dtype, {run.view.m, Dim::Constant(step.n)}}));
+  }
+  results_.push_back(std::move(results));
+}
+
+// Products [segment.begin, segment.end()) of a run.
+struct Meaning::Part {
+  int number = 0;
+  const ProductRun* run = nullptr;
+  Segment segment;
+  Class result = -1;
+
+  bool last() const { return segment.end() == run->view.size(); }
+};
+
+absl::Status Meaning::Add(const KernelSpec& spec) {
+  return spec.stitch != nullptr ? AddStitch(*spec.stitch) : AddProducts(spec);
+}
+
+absl::Status Meaning::AddProducts(const KernelSpec& spec) {
+  int weight = kWorkspaceBuffer;
+  for (const OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kW1) weight = operand.buffer;
+  }
+  absl::Status why = RefuseFit("no product of the chain multiplies by buffer ", weight);
+  for (const auto& [number, product] : of_->ProductsOf(weight)) {
+    Part part{number, &of_->runs()[static_cast<size_t>(number)], {product, spec.problem.products}};
+    if (part.segment.end() > part.run->view.size()) continue;
+    part.result = of_->ResultOf(number, part.segment.end() - 1);
+    why = CheckPart(spec, part);
+    if (!why.ok()) continue;
+    for (const OperandBinding& operand : spec.operands) {
+      if (operand.role != Role::kOut) continue;
+      if (operand.buffer != kWorkspaceBuffer) {
+        stored_[static_cast<size_t>(operand.buffer - chain_.num_inputs())] = true;
+      } else {
+        workspace_[operand.offset_bytes] = {part.result, of_->classes().TypeOf(part.result)};
+      }
+    }
+    return absl::OkStatus();
+  }
+  return why;
+}
+
+absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const {
+  const ProductsView& view = part.run->view;
+  if (part.segment.count == 2 && !CanPair(view, part.segment.begin)) {
+    return RefuseFit("products ", part.segment.begin, " and ", part.segment.begin + 1,
+                     " of a run are no pair");
+  }
+  const FfnProblem problem = ProblemOf(view, part.segment, part.run->rows);
+  if (!(spec.problem == problem)) {
+    return RefuseFit("it computes \"", spec.problem.ToString(), "\", the chain asks for \"",
+                     problem.ToString(), "\"");
+  }
+  if (spec.constant_weights != view.weights_constant) {
+    return RefuseFit("constant_weights ", spec.constant_weights, ", the chain's are ",
+                     view.weights_constant);
+  }
+  const bool constant_rows = !of_->RowsOfLaunch(*part.run);
+  if (spec.constant_rows != constant_rows) {
+    return RefuseFit("constant_rows ", spec.constant_rows, ", the chain's are ", constant_rows);
+  }
+  if (spec.workspace_flags_offset != 0) {
+    return RefuseFit("workspace_flags_offset ", spec.workspace_flags_offset, ", must be 0");
+  }
+  return CheckOperands(spec, part);
+}
+
+// Against what planning binds for the same products and the same schedule.
+absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) const {
+  const ProductRun& run = *part.run;
+  const int inputs = run.chain.num_inputs();
+  const Plan bound =
+      MakePlan(run.view, inputs, run.rows, {part.segment}, {RankedSchedule{spec.schedule, {}}});
+  const std::vector<OperandBinding>& wants = bound.kernels.front().spec.operands;
+  if (spec.family != bound.kernels.front().spec.family) {
+    return RefuseFit("family ", NameOf(spec.family));
+  }
+  if (spec.operands.size() != wants.size()) {
+    return RefuseFit(spec.operands.size(), " operands, must be ", wants.size());
+  }
+  for (size_t i = 0; i < wants.size(); ++i) {
+    const OperandBinding &has = spec.operands[i], &want = wants[i];
+    if (has.role != want.role) {
+      return RefuseFit("operand ", i, " is ", NameOf(has.role), ", must be ", NameOf(want.role));
+    }
+    if (has.row_stride != want.row_stride) {
+      return RefuseFit(NameOf(has.role), ": row stride ", has.row_stride, ", must be ",
+                       want.row_stride);
+    }
+    if (want.role == Role::kC || want.role == Role::kParts) {
+      if (has.buffer == kWorkspaceBuffer) continue;
+      return RefuseFit(NameOf(has.role), " lies in buffer ", has.buffer, ", not in the workspace");
+    }
+    if (want.role == Role::kOut) {
+      SINTER_RETURN_IF_ERROR(CheckStored(has, part));
+    } else if (want.buffer == kWorkspaceBuffer) {
+      const Class rows = of_->ResultOf(part.number, part.segment.begin - 1);
+      SINTER_RETURN_IF_ERROR(CheckHeld(has, rows, -1, of_->classes().TypeOf(rows)));
+    } else {
+      SINTER_RETURN_IF_ERROR(CheckHeld(has, of_->InputOf(run, want.buffer),
+                                       run.inputs[static_cast<size_t>(want.buffer)],
+                                       run.chain.input_op(want.buffer).type));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether `value` lies where `operand` says. `of`: the value of the chain that it is, or -1.
+absl::Status Meaning::CheckHeld(const OperandBinding& operand, Class value, ValueId of,
+                                const TensorType& type) const {
+  const bool input = of >= 0 && chain_.op(of).kind == OpKind::kInput;
+  const int output = of >= 0 ? OutputOf(chain_, of) : -1;
+  if (input || output >= 0) {
+    const int want = input ? chain_.op(of).input : chain_.num_inputs() + output;
+    if (operand.buffer != want || operand.offset_bytes != 0) {
+      return RefuseFit(NameOf(operand.role), " is read at ", operand.offset_bytes, " of buffer ",
+                       operand.buffer, ", lies at 0 of buffer ", want);
+    }
+    if (!input && !stored_[static_cast<size_t>(output)]) {
+      return RefuseFit(NameOf(operand.role), " is read from output ", output,
+                       ", which no earlier kernel stored");
+    }
+    return absl::OkStatus();
+  }
+  const auto held = workspace_.find(operand.offset_bytes);
+  if (operand.buffer == kWorkspaceBuffer && held != workspace_.end() &&
+      held->second.value == value && held->second.type == type) {
+    return absl::OkStatus();
+  }
+  return RefuseFit(NameOf(operand.role), " is read at ", operand.offset_bytes, " of buffer ",
+                   operand.buffer, ", where another value lies");
+}
+
+absl::Status Meaning::CheckStored(const OperandBinding& operand, const Part& part) const {
+  const int output = part.last() ? OutputOf(chain_, part.run->group.end) : -1;
+  const int want = output >= 0 ? chain_.num_inputs() + output : kWorkspaceBuffer;
+  if (operand.buffer != want || (output >= 0 && operand.offset_bytes != 0)) {
+    return RefuseFit("out is stored at ", operand.offset_bytes, " of buffer ", operand.buffer,
+                     ", belongs into buffer ", want);
+  }
+  if (output >= 0 && stored_[static_cast<size_t>(output)]) {
+    return RefuseFit("output ", output, " is stored twice");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Meaning::AddStitch(const StitchSpec& stitch) {
+  const Chain& body = stitch.body;
+  std::vector<Class> inputs;
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(const Class value, ClassOfInput(stitch, i));
+    inputs.push_back(value);
+  }
+  const std::vector<Class> values = of_->classes().OfBody(body, inputs);
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const ValueId value = body.outputs()[static_cast<size_t>(i)].value;
+    SINTER_RETURN_IF_ERROR(Store(stitch, i, values[static_cast<size_t>(value)]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Meaning::Class> Meaning::ClassOfInput(const StitchSpec& stitch, int input) const {
+  const StitchOperand& operand = stitch.operands[static_cast<size_t>(input)];
+  const Op& op = stitch.body.input_op(input);
+  const int inputs = chain_.num_inputs();
+  const auto differs = [&](absl::string_view what) {
+    return RefuseFit("input ", input, " is read at ", operand.offset_bytes, " of buffer ",
+                     operand.buffer, ": ", what);
+  };
+  if (operand.buffer == kWorkspaceBuffer) {
+    const auto held = workspace_.find(operand.offset_bytes);
+    if (held == workspace_.end()) return differs("no tensor begins there");
+    if (held->second.type != op.type || op.strides != ContiguousStrides(op.type.dims)) {
+      return differs("another type lies there");
+    }
+    if (op.constant) return differs("it is no constant");
+    return held->second.value;
+  }
+  if (operand.offset_bytes != 0) return differs("it begins at 0");
+  if (operand.buffer < inputs) {
+    const Op& of = chain_.input_op(operand.buffer);
+    if (of.type != op.type || of.strides != op.strides) return differs("another type lies there");
+    if (op.constant && !of.constant) return differs("it is no constant");
+    return of_->classes().Of(chain_.input(operand.buffer));
+  }
+  const int output = operand.buffer - inputs;
+  if (output >= chain_.num_outputs()) return differs("there is none");
+  const ChainOutput& of = chain_.outputs()[static_cast<size_t>(output)];
+  if (!stored_[static_cast<size_t>(output)]) return differs("no earlier kernel stored it");
+  if (chain_.output_type(output) != op.type || of.strides != op.strides) {
+    return differs("another type lies there");
+  }
+  if (op.constant) return differs("it is no constant");
+  return of_->classes().Of(of.value);
+}
+
+absl::Status Meaning::Store(const StitchSpec& stitch, int output, Class value) {
+  const StitchOperand& operand =
+      stitch.operands[static_cast<size_t>(stitch.body.num_inputs() + output)];
+  if (operand.buffer != kWorkspaceBuffer) return StoreOutput(stitch, output, value);
+  const ChainOutput& own = stitch.body.outputs()[static_cast<size_t>(output)];
+  const TensorType& type = stitch.body.output_type(output);
+  if (own.strides != ContiguousStrides(type.dims) || own.alias_input >= 0) {
+    return RefuseFit("output ", output, " is not contiguous in a place of its own");
+  }
+  workspace_[operand.offset_bytes] = {value, type};
+  return absl::OkStatus();
+}
+
+absl::Status Meaning::StoreOutput(const StitchSpec& stitch, int output, Class value) {
+  const StitchOperand& operand =
+      stitch.operands[static_cast<size_t>(stitch.body.num_inputs() + output)];
+  const int of = operand.buffer - chain_.num_inputs();
+  if (of < 0 || of >= chain_.num_outputs() || operand.offset_bytes != 0) {
+    return RefuseFit("output ", output, " is stored at ", operand.offset_bytes, " of buffer ",
+                     operand.buffer, ", which is no output");
+  }
+  const ChainOutput& want = chain_.outputs()[static_cast<size_t>(of)];
+  if (stored_[static_cast<size_t>(of)]) return RefuseFit("output ", of, " is stored twice");
+  if (stitch.body.output_type(output) != chain_.output_type(of) ||
+      stitch.body.outputs()[static_cast<size_t>(output)].strides != want.strides) {
+    return RefuseFit("output ", of, " is stored as another type");
+  }
+  if (value != of_->classes().Of(want.value)) {
+    return RefuseFit("output ", of, " is not what the chain computes");
+  }
+  SINTER_RETURN_IF_ERROR(CheckAlias(stitch, output, want.alias_input));
+  stored_[static_cast<size_t>(of)] = true;
+  return absl::OkStatus();
+}
+
+// A kernel that reads the input whose buffer its output takes knows that it does: generated code
+// then stores an element when nobody reads it any more. `alias`: of the chain.
+absl::Status Meaning::CheckAlias(const StitchSpec& stitch, int output, int alias) const {
+  const int own = stitch.body.outputs()[static_cast<size_t>(output)].alias_input;
+  for (int i = 0; i < stitch.body.num_inputs(); ++i) {
+    const bool same = alias >= 0 && stitch.operands[static_cast<size_t>(i)].buffer == alias;
+    if (same == (own == i)) continue;
+    return RefuseFit("output ", output, same ? " does not say that it" : " says that it",
+                     " takes the place of input ", i);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Meaning::Finish() const {
+  for (size_t i = 0; i < stored_.size(); ++i) {
+    if (!stored_[i]) return RefuseFit("no kernel stores output ", i);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

@@ -1,0 +1,60 @@
+// PlanFit: whether a plan that was not made in this process may run for a chain.
+#ifndef SINTER_SRC_FUSION_FIT_PLAN_FIT_H_
+#define SINTER_SRC_FUSION_FIT_PLAN_FIT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+class ChainMeaning;
+
+// What was asked for, beside chain, bucket and chip.
+struct FitRequest {
+  bool deterministic = false;
+  bool allow_cooperative = true;
+};
+
+// Judges plans of one chain at one bucket on one chip. Chain and model outlive it. Not thread-safe.
+class PlanFit {
+ public:
+  PlanFit(const Chain& chain, int64_t bucket, const DeviceModel& model,
+          const FitRequest& request = {});
+  ~PlanFit();
+  PlanFit(const PlanFit&) = delete;
+  PlanFit& operator=(const PlanFit&) = delete;
+
+  // OK, or FAILED_PRECONDITION that names the kernel, the operand, the value and the bound. A plan
+  // that is OK touches the chain's buffers and its workspace alone, whatever rows a launch has, and
+  // computes the chain: README.md beside this file lists what that means and which test holds it.
+  // Precondition: Plan::Decode made `plan`, or planning did.
+  absl::Status Check(const Plan& plan) const;
+
+ private:
+  absl::Status CheckHead(const Plan& plan) const;
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  const DeviceModel& model_;
+  const FitRequest request_;
+  const std::unique_ptr<ChainMeaning> meaning_;
+};
+
+// PlanFit::Check of one PlanFit, for who takes it as a function.
+using PlanJudge = std::function<absl::Status(const Plan&)>;
+PlanJudge MakePlanJudge(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                        const FitRequest& request);
+
+// The same of one plan.
+absl::Status CheckPlanFits(const Plan& plan, const Chain& chain, int64_t bucket,
+                           const DeviceModel& model, const FitRequest& request = {});
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_FIT_PLAN_FIT_H_

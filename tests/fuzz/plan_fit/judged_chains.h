@@ -1,0 +1,25 @@
+// The chains that plans of this target are for: the first byte of an input says which.
+#ifndef SINTER_TESTS_FUZZ_PLAN_FIT_JUDGED_CHAINS_H_
+#define SINTER_TESTS_FUZZ_PLAN_FIT_JUDGED_CHAINS_H_
+
+#include <cstdint>
+
+namespace sinter {
+
+struct JudgedChain {
+  const char* line;
+  int64_t bucket;
+};
+constexpr JudgedChain kJudgedChains[] = {
+    {"gemm_chain m=64 n=256 k=128 l=128 act=relu layout=oi dtype=bf16", 64},
+    {"gated_ffn m=16 n=256 k=128 l=128 act=silu layout=io dtype=f16", 16},
+    {"products m=48 k=128 n=128,192,64 act=relu,silu,identity bias=1 layout=oi dtype=bf16", 48},
+    {"gemm_chain m=64 n=4096 k=1024 l=1024 act=gelu_tanh layout=oi dtype=bf16", 64},
+    {"residual_rmsnorm rows=M cols=64", 8},
+    {"lstm_cell rows=M hidden=24", 32},
+    {"softmax rows=M cols=200 scale=0.125", 1},
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_FUZZ_PLAN_FIT_JUDGED_CHAINS_H_

@@ -1,0 +1,78 @@
+// Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
+// some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: a plan of each kind of each chain.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/device_model.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/fusion.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/plan_fit/judged_chains.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kCorpus[] = "tests/fuzz/plan_fit/corpus";  // the test runs in the root of the tree
+constexpr size_t kPlansOfAChain = 3;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteCorpus() {
+  const DeviceModel model = *BuiltinModel("h200");
+  for (size_t i = 0; i < std::size(kJudgedChains); ++i) {
+    const Chain chain = ParseProblem(kJudgedChains[i].line)->chain;
+    FusionResult result = *PlanChain(chain, kJudgedChains[i].bucket, model, {});
+    result.alternatives.insert(result.alternatives.begin(), result.chosen);
+    std::map<std::string, Plan> kinds;
+    for (Plan& plan : result.alternatives) {
+      plan.runners_up.clear();
+      plan.note.clear();
+      const KernelSpec& first = plan.kernels[0].spec;
+      const std::string kind = absl::StrCat(
+          plan.kernels.size(), first.stitch == nullptr ? NameOf(first.schedule.dataflow) : "");
+      if (kinds.size() < kPlansOfAChain) kinds.emplace(kind, std::move(plan));
+    }
+    int number = 0;
+    for (const auto& [kind, plan] : kinds) {
+      std::ofstream(absl::StrCat(kCorpus, "/chain", i, "-", number++), std::ios::binary)
+          << static_cast<char>(i) << plan.Encode();
+    }
+  }
+}
+
+TEST(PlanFitFuzzTest, TheCorpusAndMutationsAreHandled) {
+  if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
+  const DeviceModel model = *BuiltinModel("h200");
+  std::mt19937_64 random(5);
+  int files = 0, fit = 0, executions = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
+    const std::string seed = ReadFile(file.path());
+    Replay(seed);
+    ++files;
+    const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
+    const Chain chain = ParseProblem(of.line)->chain;
+    const absl::StatusOr<Plan> plan = Plan::Decode(seed.substr(1));
+    fit += plan.ok() && CheckPlanFits(*plan, chain, of.bucket, model).ok();
+    for (int i = 0; i < 1000; ++i, ++executions) Replay(Mutate(seed, &random));
+  }
+  EXPECT_GE(files, 7);
+  EXPECT_GE(fit, 7);  // so that what fits was followed
+  std::cout << "plan fit fuzz: executions " << executions << ", " << fit << " of " << files
+            << " files fit, deaths 0\n";
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,136 @@
+// Planning asks whether it is still wanted, at short intervals, and stops when it is not.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "src/base/keep_going.h"
+#include "src/fusion/fusion.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::Graph;
+using testing::H200;
+
+// Of this thread: other processes' load is not counted.
+double CpuMs() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
+}
+
+// Notes the longest time between two asks; says no at the `refusal`-th.
+class Watch : public KeepGoing {
+ public:
+  explicit Watch(int64_t refusal) : refusal_(refusal), last_(CpuMs()) {}
+  absl::Status Check() const override {
+    Note();
+    return ++asks < refusal_ ? absl::OkStatus() : absl::DeadlineExceededError("late");
+  }
+  void Note() const {
+    longest_ms = std::max(longest_ms, CpuMs() - last_);
+    last_ = CpuMs();
+  }
+  mutable int64_t asks = 0;
+  mutable double longest_ms = 0;
+
+ private:
+  const int64_t refusal_;
+  mutable double last_;
+};
+
+constexpr int64_t kNever = int64_t{1} << 60;
+
+Chain Mesh(int steps, int width) {
+  Graph g;
+  std::vector<ValueId> row;
+  for (int i = 0; i < width; ++i) row.push_back(g.In(DType::kF32, {64, 64}));
+  for (int step = 0; step < steps; ++step) {
+    std::vector<ValueId> next;
+    for (size_t i = 0; i < row.size(); ++i)
+      next.push_back(g.Add(row[i], row[(i + 1) % row.size()]));
+    row = next;
+  }
+  for (const ValueId value : row) g.Out(value);
+  return g.Finish();
+}
+
+Chain Unary(int ops) {
+  Graph g;
+  ValueId value = g.In(DType::kF32, {64, 64});
+  for (int i = 0; i < ops; ++i) value = g.Un(UnaryKind::kNeg, value);
+  g.Out(value);
+  return g.Finish();
+}
+
+// Rows less their sum, again and again: each level reads the one below twice.
+Chain Deep(int levels) {
+  Graph g;
+  ValueId value = g.In(DType::kF32, {64, 64});
+  for (int i = 0; i < levels; ++i) {
+    value = g.Sub(value, g.Spread(g.Reduce(ReduceKind::kSum, value, 1), value));
+  }
+  g.Out(value);
+  return g.Finish();
+}
+
+std::vector<int64_t> Sizes(int count) {
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < count; ++i) sizes.push_back(int64_t{768} << (i % 12));
+  return sizes;
+}
+
+struct Case {
+  const char* name;
+  Chain chain;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  cases.push_back({"adam over 60 tensors", testing::AdamOver(Sizes(60))});
+  cases.push_back({"transformer glue", testing::TransformerGlue(10, 128, 1024)});
+  cases.push_back({"mesh", Mesh(100, 10)});
+  cases.push_back({"unary", Unary(3000)});
+  cases.push_back({"deep", Deep(14)});
+  return cases;
+}
+
+absl::StatusOr<FusionResult> PlanWith(const Chain& chain, const KeepGoing* port) {
+  FusionOptions options;
+  options.keep_going = port;
+  return PlanChain(chain, 1, H200(), options);
+}
+
+TEST(StopTest, NoLargeGraphIsPlannedForLongWithoutAsking) {
+  for (const Case& one : Cases()) {
+    const Watch watch(kNever);
+    ASSERT_TRUE(PlanWith(one.chain, &watch).ok()) << one.name;
+    watch.Note();
+    EXPECT_GT(watch.asks, 2) << one.name;
+    EXPECT_LT(watch.longest_ms, 50) << one.name;  // half of what a caller is promised
+  }
+}
+
+TEST(StopTest, PlanningStopsWhereverItIsAndTheNextTimeItGoesThrough) {
+  for (const Case& one : Cases()) {
+    const Watch all(kNever);
+    const absl::StatusOr<FusionResult> planned = PlanWith(one.chain, &all);
+    ASSERT_TRUE(planned.ok()) << one.name;
+    for (int64_t at = 1; at <= all.asks; at = at * 10 + 7) {
+      const Watch watch(at);
+      EXPECT_EQ(PlanWith(one.chain, &watch).status(), absl::DeadlineExceededError("late"))
+          << one.name << ", ask " << at;
+      EXPECT_EQ(watch.asks, at) << one.name;
+    }
+    const Watch last(all.asks);
+    EXPECT_FALSE(PlanWith(one.chain, &last).ok()) << one.name;
+    EXPECT_EQ(PlanWith(one.chain, nullptr)->chosen.PlanDigest(), planned->chosen.PlanDigest());
+  }
+}
+
+}  // namespace
+}  // namespace sinter
