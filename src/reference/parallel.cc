@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -19,21 +19,27 @@ void ParallelFor(int threads, int64_t items, int64_t grain,
   const int64_t pieces = (items + grain - 1) / grain;
   if (threads <= 1 || pieces == 1) return body(0, items);
   std::atomic<int64_t> next{0};
-  const auto work = [&] {
-    for (int64_t piece = next++; piece < pieces; piece = next++) {
-      body(piece * grain, std::min(items, (piece + 1) * grain));
+  std::atomic<bool> failed{false};
+  std::exception_ptr thrown;  // set by the one that set `failed`
+  const auto work = [&]() noexcept {
+    try {
+      for (int64_t piece = next++; piece < pieces; piece = next++) {
+        body(piece * grain, std::min(items, (piece + 1) * grain));
+      }
+    } catch (...) {
+      next = pieces;
+      if (!failed.exchange(true)) thrown = std::current_exception();
     }
   };
   std::vector<std::thread> helpers;
-  for (int64_t i = 1; i < std::min<int64_t>(threads, pieces); ++i) {
-    try {
-      helpers.emplace_back(work);
-    } catch (const std::system_error&) {
-      break;
-    }
+  try {
+    for (int64_t i = 1; i < std::min<int64_t>(threads, pieces); ++i) helpers.emplace_back(work);
+  } catch (const std::exception&) {
+    // Too few threads: slower, not wrong.
   }
   work();
   for (std::thread& helper : helpers) helper.join();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 }  // namespace sinter::reference

@@ -154,4 +154,22 @@ std::vector<LevelCost> LevelsOf(const PlannedKernel& kernel, const DeviceModel& 
   return levels;
 }
 
+std::vector<LevelCost> StitchLevelsOf(const PlannedKernel& kernel, const FusionTimes& times,
+                                      const DeviceModel& model) {
+  const Prediction& p = kernel.prediction;
+  std::vector<LevelCost> levels = {HbmCost(p, model)};
+  if (p.l2_us > 0) levels.push_back(L2Cost(p, model));
+  if (times.known) {
+    levels.push_back({"issue", times.issue_us, "instructions", "", "clock_mhz"});
+    levels.push_back({"latency", times.latency_us, "first reads, joins, turns of blocks", "",
+                      "sm_intake_bytes_per_us cluster_barrier_us"});
+  }
+  for (LevelCost& level : levels) level.bound = level.level == p.bound;
+  const char* overlap = times.known ? "the above, which overlap" : "bytes, instructions and waits";
+  levels.push_back({"together", p.total_us - p.fixed_us, overlap, "", ""});
+  levels.push_back({"fixed", p.fixed_us, "launch, and what no other block hides", "",
+                    "launch_us grid_barrier_us"});
+  return levels;
+}
+
 }  // namespace sinter

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
+#include "src/plan/fusion_picture.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -49,8 +50,13 @@ struct LevelCost {
   bool bound = false;          // the largest of all
 };
 
-// One entry a level, in the order of LevelTerms().
+// Of a product: one entry a level, in the order of LevelTerms().
 std::vector<LevelCost> LevelsOf(const PlannedKernel& kernel, const DeviceModel& model);
+// Of a stitch kernel, whose times `fusion` knows: hbm and l2, which move one behind the other,
+// issue and latency; then "together", what these take as they overlap, and "fixed". The last two
+// add up to the prediction. Where `fusion` does not know them: what the prediction holds.
+std::vector<LevelCost> StitchLevelsOf(const PlannedKernel& kernel, const FusionTimes& times,
+                                      const DeviceModel& model);
 
 // "bandwidth", "the stages' own cost", "the latency of the ring".
 absl::string_view NameOf(KernelFacts::Intake intake);

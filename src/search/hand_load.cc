@@ -5,6 +5,7 @@
 
 #include "src/plan/stitch/along.h"
 #include "src/plan/stitch/bank_cycles.h"
+#include "src/plan/stitch/body_work.h"
 #include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/hand_over.h"
 #include "src/plan/stitch/op_cost.h"
@@ -28,10 +29,12 @@ constexpr size_t kMostAlone = 2;     // values that are tried alone
 
 class Counter {
  public:
-  Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule)
+  Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+          Pace* pace)
       : body_(body),
         program_(program),
         schedule_(schedule),
+        pace_(pace),
         exact_(ExactOps(body)),
         layout_(program.handed.empty() ? HandLayout() : LayOutHands(body, program, schedule)) {}
 
@@ -51,9 +54,10 @@ class Counter {
     const StitchLoop& loop = of.loops[number];
     const int width = LoopVector(body_, schedule_, loop);
     const double vectors = static_cast<double>(loop.elements) / width;
-    PassWalk walk = WalkPass(body_, program_, of, number, width);
+    PassWalk walk = WalkPass(body_, program_, of, number, width, pace_);
     std::set<ValueId> computed;
     for (const auto& [key, touch] : walk.touches) {
+      Step(pace_);
       if (touch.trips == 0) continue;
       double issue = 0;
       if (touch.taken) {
@@ -114,6 +118,7 @@ class Counter {
   const Chain& body_;
   const StitchProgram& program_;
   const StitchSchedule& schedule_;
+  Pace* const pace_;
   const std::vector<bool> exact_;
   const HandLayout layout_;
   std::set<ValueId> computed_;  // by earlier passes of the phase
@@ -123,14 +128,14 @@ class Counter {
 // What a unit computes of each value, and what one element of it costs.
 class Repeats {
  public:
-  Repeats(const Chain& body, const StitchProgram& program)
+  Repeats(const Chain& body, const StitchProgram& program, Pace* pace)
       : body_(body), program_(program), exact_(ExactOps(body)), trips_(body.ops().size()) {
     StitchSchedule widest;
     widest.vector = WidestVector(body);
     for (const StitchPhase& phase : program.phases) {
       for (size_t i = 0; i < phase.loops.size(); ++i) {
         const int width = LoopVector(body, widest, phase.loops[i]);
-        for (const auto& [key, touch] : WalkPass(body, program, phase, i, width).touches) {
+        for (const auto& [key, touch] : WalkPass(body, program, phase, i, width, pace).touches) {
           if (touch.taken) continue;
           trips_[static_cast<size_t>(key.first)] += touch.trips;
           total_ += touch.trips * OwnCost(key.first);
@@ -193,12 +198,13 @@ class Repeats {
 };
 
 // Programs that hand over one value more than `program`, the dearest first.
-std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& program,
-                                       size_t most) {
-  Repeats repeats(body, program);
+std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& program, size_t most,
+                                       StitchBudget* budget) {
+  Repeats repeats(body, program, PaceOf(budget));
   std::vector<std::pair<double, ValueId>> dearest;
   for (size_t i = 0; i < body.ops().size(); ++i) {
     const auto id = static_cast<ValueId>(i);
+    Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
     if (std::binary_search(program.handed.begin(), program.handed.end(), id)) continue;
     const double gain = repeats.Gain(id);
     if (gain > 0) dearest.push_back({-gain, id});
@@ -210,7 +216,7 @@ std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& p
     std::vector<ValueId> handed = program.handed;
     handed.push_back(id);
     std::sort(handed.begin(), handed.end());
-    absl::StatusOr<StitchProgram> made = MakeStitchProgram(body, program.owner, handed);
+    absl::StatusOr<StitchProgram> made = MakeStitchProgram(body, program.owner, handed, budget);
     if (made.ok()) with.push_back(*std::move(made));
   }
   return with;
@@ -218,8 +224,9 @@ std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& p
 
 }  // namespace
 
-UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule) {
-  return Counter(body, program, schedule).Count();
+UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                Pace* pace) {
+  return Counter(body, program, schedule, pace).Count();
 }
 
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {
@@ -242,12 +249,14 @@ int MeetingsOf(const StitchProgram& program, bool rows_meet) {
   return meetings;
 }
 
-std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base) {
+std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,
+                                              StitchBudget* budget) {
   std::vector<std::vector<ValueId>> choices;
-  const std::vector<StitchProgram> alone = WithOneMore(body, base, kMostAlone);
+  const std::vector<StitchProgram> alone = WithOneMore(body, base, kMostAlone, budget);
   for (const StitchProgram& one : alone) choices.push_back(one.handed);
   if (alone.empty()) return choices;
-  for (const StitchProgram& two : WithOneMore(body, alone[0], 1)) choices.push_back(two.handed);
+  for (const StitchProgram& two : WithOneMore(body, alone[0], 1, budget))
+    choices.push_back(two.handed);
   return choices;
 }
 

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/keep_going.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
 
 namespace sinter {
 
+struct StitchBudget;
 struct StitchLoad;
 
 // What a unit's threads do together, counted element by element.
@@ -19,7 +21,8 @@ struct UnitWork {
   double shared_cycles = 0;  // of warps
 };
 // Depends on the schedule's vector and on whether it keeps values.
-UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule);
+UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                Pace* pace);
 
 // `load` is that of the program that hands nothing over, whose units do `before`, and becomes that
 // of one whose units, `units` of them, do `after`.
@@ -30,8 +33,9 @@ int MeetingsOf(const StitchProgram& program, bool rows_meet);
 
 // Sets of values worth handing over, by what is computed less: the dearest two alone, the dearest
 // with what is then the dearest. Empty: nothing is computed for several readers that costs more
-// than to leave and take it.
-std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base);
+// than to leave and take it, or `budget` (may be null) is spent.
+std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,
+                                              StitchBudget* budget = nullptr);
 
 }  // namespace sinter
 

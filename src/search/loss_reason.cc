@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "src/base/format.h"
 #include "src/plan/picture.h"
 #include "src/plan/units.h"
 #include "src/search/cost_report.h"
@@ -204,18 +204,76 @@ std::vector<Growth> Growths(const PlanFacts& other, const PlanFacts& chosen) {
   return grown;
 }
 
+// Equal bytes take longer where fewer SMs move them.
+std::string BytesBySms(double other, double chosen) {
+  const std::string moved = AmountText(other, "B");
+  return moved == AmountText(chosen, "B") ? moved + " by fewer SMs" : Bytes(other, chosen);
+}
+
+// What a graph's kernels take together. Each takes `fixed`, and beside it what overlaps: at least
+// its bytes, and what instructions and waits add to them.
+struct GraphTimes {
+  double hbm = 0, l2 = 0, fixed = 0, rest = 0;
+  double hbm_bytes = 0, l2_bytes = 0;
+  size_t kernels = 0;
+};
+
+GraphTimes TimesOfGraph(const Plan& plan) {
+  GraphTimes sum;
+  sum.kernels = plan.kernels.size();
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const Prediction& p = kernel.prediction;
+    sum.hbm += p.hbm_us;
+    sum.l2 += p.l2_us;
+    sum.fixed += p.fixed_us;
+    sum.rest += p.total_us - p.fixed_us - p.hbm_us - p.l2_us;
+    sum.hbm_bytes += p.hbm_bytes;
+    sum.l2_bytes += p.l2_bytes;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model) {
   const double behind = other.PredictedUs() - chosen.PredictedUs();
   if (!(behind > 0)) return "predicted equal, later in order";
   const PlanFacts a = FactsOf(other, model), b = FactsOf(chosen, model);
-  std::string text = absl::StrFormat("predicted %.2f us slower", behind);
+  std::string text = FormatText("predicted %.2f us slower", behind);
   const std::vector<Growth> grown = Growths(a, b);
   if (grown.empty()) return absl::StrCat(text, ": less is loaded while C is handed over");
   for (size_t i = 0; i < grown.size(); i++) {
-    absl::StrAppendFormat(&text, "%s %s +%.2f us (%s)", i == 0 ? ":" : ",", grown[i].level,
-                          grown[i].us, Reason(grown[i].level, a, b));
+    absl::StrAppend(&text, i == 0 ? ": " : ", ", grown[i].level,
+                    FormatText(" +%.2f us (", grown[i].us), Reason(grown[i].level, a, b), ")");
+  }
+  return text;
+}
+
+std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen) {
+  const double behind = other.PredictedUs() - chosen.PredictedUs();
+  if (!(behind > 0)) return "predicted equal, later in order";
+  if (behind < kNothing) return "predicted less than 0.01 us slower";
+  const GraphTimes a = TimesOfGraph(other), b = TimesOfGraph(chosen);
+  struct Part {
+    const char* level;
+    double us;
+    std::string why;
+  };
+  const std::string kernels = absl::StrCat(a.kernels, a.kernels == 1 ? " kernel" : " kernels");
+  std::vector<Part> parts = {
+      {"fixed", a.fixed - b.fixed,
+       a.kernels == b.kernels ? "" : Instead("", kernels, absl::StrCat(b.kernels))},
+      {"hbm", a.hbm - b.hbm, BytesBySms(a.hbm_bytes, b.hbm_bytes)},
+      {"l2", a.l2 - b.l2, BytesBySms(a.l2_bytes, b.l2_bytes)},
+      {"instructions and waits", a.rest - b.rest, ""}};
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& x, const Part& y) { return x.us > y.us; });
+  std::string text = FormatText("predicted %.2f us slower", behind);
+  for (size_t i = 0; i < kReasons; i++) {
+    const Part& part = parts[i];
+    if (part.us <= kNothing || part.us < kWorthNaming * parts[0].us) break;
+    absl::StrAppend(&text, i == 0 ? ": " : ", ", part.level, FormatText(" +%.2f us", part.us),
+                    part.why.empty() ? "" : absl::StrCat(" (", part.why, ")"));
   }
   return text;
 }

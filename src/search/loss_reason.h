@@ -14,6 +14,11 @@ namespace sinter {
 // overlap, so their differences need not add up to the first. One line. Deterministic.
 std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model);
 
+// The same of plans with stitch kernels: "predicted 12.60 us slower: fixed +6.82 us (12 kernels,
+// chosen 1), hbm +0.29 us (995 kB, chosen 147 kB)". What levels do not say is "instructions and
+// waits".
+std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_SEARCH_LOSS_REASON_H_

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "src/plan/stitch/body_work.h"
 
 namespace sinter {
 namespace {
@@ -56,13 +57,20 @@ const std::vector<RankedStitch>& PackedSearch::RankingOf(const Chain& body) {
   SearchOptions options;
   options.top_k = std::numeric_limits<int>::max();
   options.allow_cooperative = false;
+  options.budget = budget_;
+  options.pace = PaceOf(budget_);
   const absl::StatusOr<std::vector<RankedStitch>> ranked =
       SearchStitch(body, bucket_, model_, options);
   if (!ranked.ok()) return at->second;
   std::set<std::string> known;
+  std::map<ValueId, bool> one_phase;  // by owner: what a part asks of its program
   for (const RankedStitch& one : *ranked) {
     if (!known.insert(WithGrid(one.schedule, 1).Canonical()).second) continue;
-    if (CheckPart(body, one.schedule).ok()) at->second.push_back(one);
+    Ask(PaceOf(budget_));
+    if (!CheckPartFields(one.schedule).ok()) continue;
+    const auto [phase, fresh_owner] = one_phase.try_emplace(one.schedule.owner);
+    if (fresh_owner) phase->second = CheckPart(body, one.schedule).ok();
+    if (phase->second) at->second.push_back(one);
   }
   return at->second;
 }
@@ -97,7 +105,9 @@ const StitchTimes* PackedSearch::TimesOf(const Chain& body, const StitchSchedule
   const auto key = std::make_pair(body.CanonicalDigest(), schedule.Canonical());
   auto known = times_.find(key);
   if (known == times_.end()) {
-    const absl::StatusOr<StitchTimes> times = TimesOfStitch(body, schedule, bucket_, model_);
+    Ask(PaceOf(budget_));
+    const absl::StatusOr<StitchTimes> times =
+        TimesOfStitch(body, schedule, bucket_, model_, budget_);
     if (!times.ok()) return nullptr;
     known = times_.emplace(key, *times).first;
   }
@@ -146,10 +156,12 @@ bool PackedSearch::Pack(const std::vector<Class>& classes, int threads, int resi
 }
 
 std::vector<RankedStitch> PackedSearch::Of(const Chain& body) {
+  Ask(PaceOf(budget_));
   const std::vector<std::vector<int>> groups = IndependentOutputs(body);
   if (groups.size() < 2 || groups.size() > kMostParts) return {};
   std::vector<Part> parts;
   for (const std::vector<int>& outputs : groups) {
+    Ask(PaceOf(budget_));
     absl::StatusOr<PartBody> part = ExtractPart(body, outputs);
     if (!part.ok()) return {};
     parts.push_back({outputs, std::move(part->body)});
@@ -172,6 +184,7 @@ std::vector<RankedStitch> PackedSearch::Of(const Chain& body) {
   std::vector<RankedStitch> packings;
   for (const int threads : {128, 256, 512, 1024}) {
     for (const int resident : {1, 2, 3, 4, 6, 8, 12, 16}) {
+      Ask(PaceOf(budget_));
       RankedStitch packed;
       if (Pack(classes, threads, resident, &packed)) packings.push_back(std::move(packed));
     }
@@ -180,7 +193,10 @@ std::vector<RankedStitch> PackedSearch::Of(const Chain& body) {
                    [](const RankedStitch& a, const RankedStitch& b) {
                      return a.prediction.total_us < b.prediction.total_us;
                    });
-  const auto same = [](const RankedStitch& a, const RankedStitch& b) { return a.parts == b.parts; };
+  const auto same = [this](const RankedStitch& a, const RankedStitch& b) {
+    Ask(PaceOf(budget_));
+    return a.parts == b.parts;
+  };
   packings.erase(std::unique(packings.begin(), packings.end(), same), packings.end());
   if (packings.size() > kMostPacked) packings.resize(kMostPacked);
   return packings;

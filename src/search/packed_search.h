@@ -18,7 +18,9 @@ namespace sinter {
 // Keeps the ranking of every part that it met: bodies of one chain share them. Not thread-safe.
 class PackedSearch {
  public:
-  PackedSearch(int64_t bucket, const DeviceModel& model) : bucket_(bucket), model_(model) {}
+  // `budget` may be null; once it is spent there are no packings.
+  PackedSearch(int64_t bucket, const DeviceModel& model, StitchBudget* budget = nullptr)
+      : bucket_(bucket), model_(model), budget_(budget) {}
 
   // Packings of `body`, best first; none where nothing in it is independent, where a part has no
   // schedule that goes with others, or where its texts would be long. Parts that are alike but for
@@ -49,6 +51,7 @@ class PackedSearch {
 
   const int64_t bucket_;
   const DeviceModel model_;
+  StitchBudget* const budget_;
   std::map<Digest, std::vector<RankedStitch>> rankings_;
   std::map<std::pair<Digest, std::string>, StitchTimes> times_;
 };

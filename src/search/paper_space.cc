@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-
 namespace sinter {
 namespace {
 
@@ -164,21 +161,5 @@ uint64_t PaperSpace::Count() const {
 }
 
 void PaperSpace::ForEach(const std::function<void(const PaperPoint&)>& visit) const { Walk(visit); }
-
-std::string PaperCountTable(const DeviceModel& model) {
-  const PaperProblem gpt{256, 16384, 4096, 4096};
-  const struct {
-    const char* step;
-    double paper;
-  } rows[] = {{"raw", 2.75e13},   {"rule 1", 1.14e8}, {"rule 2", 2.47e7},
-              {"rule 3", 1.44e7}, {"rule 4", 9.62e6}, {"rule 5", 1.15e6}};
-  std::string text = "after     counted           paper\n";
-  for (int rule = 0; rule <= 5; rule++) {
-    const RuleSet rules = rule == 0 ? RuleSet::None() : RuleSet::UpTo(rule);
-    absl::StrAppendFormat(&text, "%-8s %15d  %10.2e\n", rows[rule].step,
-                          PaperSpace(gpt, model, rules).Count(), rows[rule].paper);
-  }
-  return text;
-}
 
 }  // namespace sinter

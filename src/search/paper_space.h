@@ -94,9 +94,6 @@ class PaperSpace {
   std::vector<LoopSchedule> loops_;
 };
 
-// The counts after rules 0, 1, .., 5 beside the paper's for GPT-6.7B with M = 256, as a table.
-std::string PaperCountTable(const DeviceModel& model);
-
 }  // namespace sinter
 
 #endif  // SINTER_SRC_SEARCH_PAPER_SPACE_H_

@@ -25,22 +25,18 @@ std::string Bar(double us, double longest) {
 
 std::string LevelLine(const LevelCost& level, double longest) {
   std::string line =
-      absl::StrFormat("  %-7s %8.2f |%s| %-22s %s", level.level, level.us, Bar(level.us, longest),
+      absl::StrFormat("  %-8s %7.2f |%s| %-22s %s", level.level, level.us, Bar(level.us, longest),
                       level.amount, level.rate.empty() ? "" : absl::StrCat("at ", level.rate));
   line.resize(line.find_last_not_of(' ') + 1);
   if (level.bound) absl::StrAppend(&line, "  <- bound");
   return line + "\n";
 }
 
-std::string LevelTable(const PlannedKernel& kernel, const DeviceModel& model) {
-  const std::vector<LevelCost> levels = LevelsOf(kernel, model);
+std::string LevelTable(const std::vector<LevelCost>& levels) {
   double longest = 0;
   for (const LevelCost& level : levels) longest = std::max(longest, level.us);
-  std::string text = absl::StrFormat("  %-7s %8s\n", "level", "us");
-  for (const LevelCost& level : levels) {
-    // The stitch family's model knows fewer levels.
-    if (kernel.spec.stitch == nullptr || level.us > 0) text += LevelLine(level, longest);
-  }
+  std::string text = absl::StrFormat("  %-8s %7s\n", "level", "us");
+  for (const LevelCost& level : levels) text += LevelLine(level, longest);
   return text;
 }
 
@@ -60,9 +56,9 @@ std::string Wrapped(absl::string_view text, size_t indent) {
 }  // namespace
 
 std::string MeasuredText(double predicted_us, double measured_us) {
-  std::string text = absl::StrFormat("predicted %.2f us, ", predicted_us);
-  if (!(measured_us > 0)) return text + "not measured (sinter tune measures)";
-  absl::StrAppendFormat(&text, "measured %.2f us", measured_us);
+  std::string text = absl::StrFormat("predicted %.2f us", predicted_us);
+  if (!(measured_us > 0)) return text + " (sinter tune measures it)";
+  absl::StrAppendFormat(&text, ", measured %.2f us", measured_us);
   if (!(predicted_us > 0)) return text;
   const double more = 100 * (measured_us / predicted_us - 1);
   absl::StrAppendFormat(&text, ": %.1f %% %s than predicted", std::abs(more),
@@ -81,9 +77,12 @@ std::string KernelReport(size_t index, const PlannedKernel& kernel, const Device
   }
   if (fusion != nullptr) text += KernelFusionText(*fusion);
   const Prediction& p = kernel.prediction;
-  absl::StrAppend(&text, LevelTable(kernel, model), "  ",
-                  MeasuredText(p.total_us, kernel.measured_us), "; bound by ",
-                  p.bound.empty() ? "nothing" : p.bound, "\n");
+  const bool stitch = spec.stitch != nullptr;
+  const FusionTimes times = fusion == nullptr ? FusionTimes() : fusion->times;
+  absl::StrAppend(
+      &text, LevelTable(stitch ? StitchLevelsOf(kernel, times, model) : LevelsOf(kernel, model)),
+      "  ", stitch ? "together + fixed: " : "", MeasuredText(p.total_us, kernel.measured_us),
+      "; bound by ", p.bound.empty() ? "nothing" : p.bound, "\n");
   return text;
 }
 
@@ -100,9 +99,8 @@ std::string RunnersUpReport(const std::vector<Candidate>& runners_up) {
 
 std::string ConstantsReport(const DeviceModel& model) {
   constexpr size_t kSourceColumn = 40;
-  std::string text =
-      absl::StrCat("constants of the device model ", model.name,
-                   model.measured ? " (measured)" : " (scaled, never measured)", ":\n");
+  std::string text = absl::StrCat("constants of the device model ", model.name,
+                                  model.measured ? "" : " (scaled from another chip's)", ":\n");
   const std::string head = HeadNoteOf(model);
   if (!head.empty()) absl::StrAppend(&text, "  ", Wrapped(head, 2));
   for (const ModelNote& note : NotesOf(model)) {

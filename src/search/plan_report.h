@@ -18,7 +18,8 @@ namespace sinter {
 std::string KernelReport(size_t index, const PlannedKernel& kernel, const DeviceModel& model,
                          const KernelFusion* fusion = nullptr);
 
-// "predicted 11.50 us, measured 12.10 us: 5.2 % more than predicted", or what measures it.
+// "predicted 11.50 us, measured 12.10 us: 5.2 % more than predicted". Without a measurement: what
+// takes one; never "not measured", so that one screen does not say both of its parts.
 std::string MeasuredText(double predicted_us, double measured_us);
 
 // The candidates, one after another; "" for none.
@@ -28,8 +29,9 @@ std::string RunnersUpReport(const std::vector<Candidate>& runners_up);
 std::string ConstantsReport(const DeviceModel& model);
 
 // {"schema": 1, "kernels": [{"title", "formulas", "launch", "shared", "products", "hand_overs",
-// "intermediate_bytes" (a level, its bytes of C), "levels"}], "runners_up", "fusion" (FusionJson;
-// of plans with stitch kernels), "model": {"name", "measured", "constants"}}.
+// "intermediate_bytes" (a level, its bytes of C), "levels" (of a stitch kernel StitchLevelsOf's)}],
+// "runners_up", "fusion" (FusionJson; of plans with stitch kernels), "model": {"name", "measured",
+// "constants"}}.
 std::string ReportJson(const Plan& plan, const DeviceModel& model,
                        const FusionPicture& picture = {});
 

@@ -65,7 +65,7 @@ Json SplitJson(const KernelSpec& spec) {
   return split;
 }
 
-Json KernelJson(const PlannedKernel& kernel, const DeviceModel& model) {
+Json KernelJson(const PlannedKernel& kernel, const DeviceModel& model, const FusionTimes& times) {
   const KernelSpec& spec = kernel.spec;
   Json out = Json::object();
   if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
@@ -73,7 +73,11 @@ Json KernelJson(const PlannedKernel& kernel, const DeviceModel& model) {
     if (spec.problem.products == 2) out["intermediate_bytes"] = SplitJson(spec);
   }
   Json levels = Json::array();
-  for (const LevelCost& level : LevelsOf(kernel, model)) levels.push_back(LevelJson(level));
+  for (const LevelCost& level : kernel.spec.stitch == nullptr
+                                    ? LevelsOf(kernel, model)
+                                    : StitchLevelsOf(kernel, times, model)) {
+    levels.push_back(LevelJson(level));
+  }
   out["levels"] = levels;
   out["predicted_us"] = kernel.prediction.total_us;
   out["measured_us"] = kernel.measured_us;
@@ -92,7 +96,10 @@ Json ModelJson(const DeviceModel& model) {
 
 std::string ReportJson(const Plan& plan, const DeviceModel& model, const FusionPicture& picture) {
   Json kernels = Json::array(), losers = Json::array();
-  for (const PlannedKernel& kernel : plan.kernels) kernels.push_back(KernelJson(kernel, model));
+  for (size_t i = 0; i < plan.kernels.size(); i++) {
+    const FusionTimes times = i < picture.kernels.size() ? picture.kernels[i].times : FusionTimes();
+    kernels.push_back(KernelJson(plan.kernels[i], model, times));
+  }
   for (const Candidate& c : plan.runners_up) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }

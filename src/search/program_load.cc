@@ -192,14 +192,14 @@ class LoadCounter {
 
 }  // namespace
 
-LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program) {
+LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace) {
   LoopEvaluations times;
   for (const StitchPhase& phase : program.phases) {
     for (const StitchLoop& loop : phase.loops) {
-      times[&loop] = EvaluationsOf(body, program, loop, true);
+      times[&loop] = EvaluationsOf(body, program, loop, true, pace);
     }
     for (const StitchLoop& loop : phase.flat) {
-      times[&loop] = EvaluationsOf(body, program, loop, false);
+      times[&loop] = EvaluationsOf(body, program, loop, false, pace);
     }
   }
   return times;

@@ -11,8 +11,8 @@
 
 namespace sinter {
 
-// How often values are asked for in each loop; valid as long as `program`.
-LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program);
+// How often values are asked for in each loop; valid as long as `program`. `pace` may be null.
+LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace);
 
 // At `m` rows. Of the schedule, its vector and what it keeps count; `times`: EvaluationsOfLoops.
 StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,

@@ -51,6 +51,7 @@ absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const De
   TopK top(static_cast<size_t>(options.top_k));
   absl::Status last_refusal;
   EnumerateSpace(problem, model, options, [&](const Schedule& s) {
+    Step(options.pace);
     result.considered++;
     const absl::Status legal = CheckSchedule(problem, s, model);
     if (!legal.ok()) {

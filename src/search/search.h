@@ -8,9 +8,12 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
+#include "src/base/keep_going.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
+
+struct StitchBudget;  // plan/stitch/body_work.h
 
 struct SearchOptions {
   int top_k = 11;                 // kept schedules, best first
@@ -24,7 +27,9 @@ struct SearchOptions {
   // Of stitched kernels, for tuning and benches. Also more blocks an SM than estimated registers
   // leave room for, down to what is kept: some spill, others gain what no estimate can promise.
   bool tight_registers = false;
-  bool kinds_first = false;  // the best of each kind in front (stitch_kinds.h)
+  bool kinds_first = false;        // the best of each kind in front (stitch_kinds.h)
+  Pace* pace = nullptr;            // stepped by what is visited: WorkStopped comes from there
+  StitchBudget* budget = nullptr;  // what stitched kernels may cost to plan; null: unbounded
 };
 
 struct RankedSchedule {

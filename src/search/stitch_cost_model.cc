@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/base/status.h"
 #include "src/plan/stitch/sizes.h"
@@ -163,16 +164,19 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const
                (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
-  p.total_us = p.fixed_us + Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
+  const double together = Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
+  p.total_us = p.fixed_us + together;
+  times.overlap = {moved, issue, turns, together};
   const double longest = std::max({moved, issue, turns});
   p.bound = turns == longest ? "latency" : issue == longest ? "issue" : "hbm";
   return times;
 }
 
 absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
-                                          int64_t bucket, const DeviceModel& model) {
+                                          int64_t bucket, const DeviceModel& model,
+                                          StitchBudget* budget) {
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                          MakeStitchProgram(body, schedule.owner, schedule.handed));
+                          MakeStitchProgram(body, schedule.owner, schedule.handed, budget));
   return TimesOfStitch(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket,
                        model);
 }
@@ -184,7 +188,7 @@ absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule
 }
 
 Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
-                           const DeviceModel& model) {
+                           const DeviceModel& model, StitchOverlap* overlap) {
   Prediction p;
   double blocks = 0, issue = 0, turns = 0, longest = 0, beside = 0, l2_bytes = 0;
   for (const StitchTimes& part : parts) {
@@ -204,10 +208,30 @@ Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per
   // The last blocks begin when there is room.
   const double waves = blocks <= resident ? longest : turns / resident + longest;
   const double moved = p.hbm_us + p.l2_us;
-  p.total_us = p.fixed_us + Norm(moved, issue / busy, waves);
+  const double together = Norm(moved, issue / busy, waves);
+  p.total_us = p.fixed_us + together;
+  if (overlap != nullptr) *overlap = {moved, issue / busy, waves, together};
   const double most = std::max({moved, issue / busy, waves});
   p.bound = waves == most ? "latency" : moved == most ? "hbm" : "issue";
   return p;
+}
+
+absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
+                                     const DeviceModel& model, StitchOverlap* overlap) {
+  if (spec.parts.empty()) {
+    SINTER_ASSIGN_OR_RETURN(const StitchTimes times,
+                            TimesOfStitch(spec.body, spec.schedule, bucket, model));
+    *overlap = times.overlap;
+    return times.alone;
+  }
+  std::vector<StitchTimes> parts;
+  for (const StitchPart& part : spec.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(StitchTimes times,
+                            TimesOfStitch(own.body, part.schedule, bucket, model));
+    parts.push_back(std::move(times));
+  }
+  return PredictTogether(parts, spec.schedule.blocks_per_sm, model, overlap);
 }
 
 }  // namespace sinter

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "src/base/ceil_div.h"
+#include "src/plan/stitch/body_work.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/program_load.h"
 #include "src/search/stitch_extents.h"
@@ -29,6 +31,16 @@ void Compose(const Chain& body, const StitchProgram& program, const StitchSchedu
   }
 }
 
+// The same program that hands nothing over.
+StitchProgram BaseOf(const Chain& body, const StitchProgram& program, Pace* pace) {
+  if (program.handed.empty()) return StitchProgram();
+  StitchBudget unbounded;
+  unbounded.visits = std::numeric_limits<int64_t>::max();
+  unbounded.pace = pace;
+  // Outputs in place may need hand-overs: then the program is its own base.
+  return MakeStitchProgram(body, program.owner, {}, &unbounded).value_or(StitchProgram(program));
+}
+
 }  // namespace
 
 int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
@@ -39,22 +51,21 @@ int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
          LoopVector(body, schedule, main) * schedule.block_threads;
 }
 
-LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m)
+LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m, Pace* pace)
     : body_(body),
       program_(program),
-      // Outputs in place may need hand-overs: then the program is its own base.
-      base_(program.handed.empty()
-                ? StitchProgram()
-                : MakeStitchProgram(body, program.owner).value_or(StitchProgram(program))),
+      base_(BaseOf(body, program, pace)),
       m_(m),
-      times_(EvaluationsOfLoops(body, program.handed.empty() ? program : base_)),
+      pace_(pace),
+      times_(EvaluationsOfLoops(body, program.handed.empty() ? program : base_, pace)),
       meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
       serial_depth_(SerialDepthOf(body, program)) {}
 
 void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
   const auto [works, fresh] = works_.try_emplace({schedule.vector, schedule.keep_values});
   if (fresh) {
-    works->second = {WorkOf(body_, base_, schedule), WorkOf(body_, program_, schedule)};
+    works->second = {WorkOf(body_, base_, schedule, pace_),
+                     WorkOf(body_, program_, schedule, pace_)};
   }
   const auto units = static_cast<double>(WorkItems(program_, m_));
   AddHandOver(works->second.first, works->second.second, units, load);
@@ -63,6 +74,7 @@ void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
 StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   const auto [at, fresh] = counted_.try_emplace(
       {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
+  if (fresh) Step(pace_, static_cast<int64_t>(body_.ops().size()));
   if (fresh && program_.handed.empty()) {
     at->second = LoadOfProgram(body_, program_, schedule, m_, times_);
   } else if (fresh) {

@@ -45,10 +45,10 @@ struct StitchLoad {
 using LoopEvaluations = std::map<const StitchLoop*, Evaluations>;
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
-// most in common, which is counted once. Body and program must outlive it. Not thread-safe.
+// most in common, which is counted once. Body, program and `pace` must outlive it. Not thread-safe.
 class LoadTable {
  public:
-  LoadTable(const Chain& body, const StitchProgram& program, int64_t m);
+  LoadTable(const Chain& body, const StitchProgram& program, int64_t m, Pace* pace = nullptr);
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
@@ -58,6 +58,7 @@ class LoadTable {
   const StitchProgram& program_;
   const StitchProgram base_;  // that hands nothing over
   const int64_t m_;
+  Pace* const pace_;
   const LoopEvaluations times_;
   std::map<std::tuple<int, bool, bool, bool>, StitchLoad>
       counted_;  // by what LoadOfProgram looks at

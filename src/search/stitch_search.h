@@ -23,7 +23,8 @@ struct RankedStitch {
 };
 
 // Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION
-// naming the op that keeps the body out of one kernel. Deterministic, thread-safe.
+// naming the op that keeps the body out of one kernel; RESOURCE_EXHAUSTED once options.budget is
+// spent. Deterministic, thread-safe.
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
                                                        const DeviceModel& model,
                                                        const SearchOptions& options);

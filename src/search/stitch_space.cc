@@ -50,7 +50,7 @@ class StitchEnumerator {
         visit_(visit),
         registers_(body, program, bucket),
         serial_(LongestShared(body, program)),
-        loads_(body, program, bucket) {}
+        loads_(body, program, bucket, options.pace) {}
 
   void Run() {
     if (program_.phases.size() > 1 && !options_.allow_cooperative) return;

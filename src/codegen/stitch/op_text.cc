@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {
@@ -78,10 +78,10 @@ const char* JoinName(ReduceKind kind) {
 
 std::string FloatText(double value) {
   const float f = static_cast<float>(value);
-  if (std::isfinite(f)) return absl::StrFormat("%af", static_cast<double>(f));
+  if (std::isfinite(f)) return FormatText("%af", static_cast<double>(f));
   uint32_t bits;
   std::memcpy(&bits, &f, sizeof bits);
-  return absl::StrFormat("__uint_as_float(0x%08xu)", bits);
+  return FormatText("__uint_as_float(0x%08xu)", bits);
 }
 
 std::string ScalarText(const Op& scalar) {

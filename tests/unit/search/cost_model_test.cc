@@ -2,7 +2,6 @@
 // dataflow (M = 128, bf16, layout oi, cold weights, plain graph edges), and against properties that
 // any honest model has.
 #include <algorithm>
-#include <cstdio>
 
 #include "gtest/gtest.h"
 #include "src/search/level_times.h"
@@ -80,86 +79,12 @@ TEST(CostModel, PredictsTheMeasuredGridExchangeWithinAQuarter) {
     const Schedule s = ScheduleOf(m);
     ASSERT_TRUE(CheckSchedule(m.problem, s, model).ok()) << CheckSchedule(m.problem, s, model);
     const Prediction p = Predict(m.problem, s, model);
-    std::printf(
-        "%-3s predicted %6.2f measured %6.2f ratio %.2f  hbm %.1f l2 %.1f intake %.1f shared %.1f "
-        "tensor %.1f dsm %.1f fixed %.1f bound %s\n",
-        m.id, p.total_us, m.us, p.total_us / m.us, p.hbm_us, p.l2_us, p.intake_us, p.shared_us,
-        p.tensor_us, p.dsm_us, p.fixed_us, p.bound.c_str());
     EXPECT_GT(p.total_us, 0.75 * m.us) << m.id;
     EXPECT_LT(p.total_us, 1.25 * m.us) << m.id;
     predicted.push_back(p.total_us);
     measured.push_back(m.us);
   }
   EXPECT_GT(RankCorrelation(predicted, measured), 0.9);
-}
-
-// Movement-only probes of the cluster exchange (part of the bytes, no arithmetic): the model lies
-// above them, not far. below.
-TEST(CostModel, ClusterExchangeLiesNearTheMovementProbes) {
-  struct Row {
-    const char* id;
-    FfnProblem problem;
-    int block_m, cluster;
-    double us;
-  };
-  const Row rows[] = {{"G1", Ffn(false, 512, 32, 256), 16, 4, 2.62},
-                      {"G3", Ffn(false, 512, 416, 256), 16, 8, 3.20},
-                      {"G7", Ffn(false, 768, 768, 768), 16, 8, 3.94},
-                      {"G10", Ffn(false, 1536, 384, 384), 32, 16, 5.48}};
-  const DeviceModel model = *BuiltinModel("h200");
-  for (const Row& row : rows) {
-    Schedule s;
-    s.dataflow = Dataflow::kClusterExchange;
-    s.block_m = row.block_m;
-    s.warpgroups_m = 1;
-    s.block_k = 128;
-    s.cluster = row.cluster;
-    s.grid = 128 / row.block_m * row.cluster;
-    s.first = {static_cast<int>((row.problem.n / row.cluster + 7) / 8 * 8), 1};
-    s.second = {static_cast<int>((row.problem.l / row.cluster + 7) / 8 * 8), 1};
-    s.stages = 8;
-    while (s.stages > 2 && !CheckSchedule(row.problem, s, model).ok()) s.stages--;
-    ASSERT_TRUE(CheckSchedule(row.problem, s, model).ok()) << CheckSchedule(row.problem, s, model);
-    const Prediction p = Predict(row.problem, s, model);
-    std::printf(
-        "%-3s predicted %5.2f movement alone measured %5.2f  intake %.2f dsm %.2f fixed %.2f\n",
-        row.id, p.total_us, row.us, p.intake_us, p.dsm_us, p.fixed_us);
-    EXPECT_GT(p.total_us, 0.8 * row.us) << row.id;
-    EXPECT_LT(p.total_us, 2.0 * row.us) << row.id;
-  }
-}
-
-// Clusters that share M tiles, measured on an H200 (M = 128, cold, plain edges).
-TEST(CostModel, PredictsClustersThatShareMTiles) {
-  struct Row {
-    const char* id;
-    FfnProblem problem;
-    int block_m, cluster, clusters_n, stages, first, second;
-    double us;
-  };
-  const Row rows[] = {{"G4", Ffn(false, 3072, 768, 768), 64, 4, 12, 4, 64, 192, 10.49},
-                      {"G9", Ffn(false, 2048, 512, 512), 64, 2, 16, 3, 64, 256, 9.02},
-                      {"G10", Ffn(false, 1536, 384, 384), 32, 2, 12, 4, 64, 192, 7.13},
-                      {"S8", Ffn(true, 3072, 1024, 1024), 64, 4, 12, 3, 64, 256, 14.41}};
-  const DeviceModel model = *BuiltinModel("h200");
-  for (const Row& row : rows) {
-    Schedule s;
-    s.dataflow = Dataflow::kClusterExchange;
-    s.block_m = row.block_m;
-    s.warpgroups_m = 1;
-    s.block_k = 128;
-    s.stages = row.stages;
-    s.cluster = row.cluster;
-    s.clusters_n = row.clusters_n;
-    s.grid = 128 / row.block_m * row.clusters_n * row.cluster;
-    s.first = {row.first, 1};
-    s.second = {row.second, 1};
-    ASSERT_TRUE(CheckSchedule(row.problem, s, model).ok()) << CheckSchedule(row.problem, s, model);
-    const Prediction p = Predict(row.problem, s, model);
-    std::printf("%-3s predicted %5.2f measured %5.2f\n", row.id, p.total_us, row.us);
-    EXPECT_GT(p.total_us, 0.9 * row.us) << row.id;
-    EXPECT_LT(p.total_us, 1.1 * row.us) << row.id;
-  }
 }
 
 TEST(CostModel, CombineIsAtLeastTheLargestLevelAndAtMostHalfMore) {

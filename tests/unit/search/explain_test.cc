@@ -101,6 +101,33 @@ TEST(WhyNotChosen, ATieAndABalanceAreSaidAsSuch) {
             "predicted 0.50 us slower: less is loaded while C is handed over");
 }
 
+TEST(WhyGraphNotChosen, NamesLevelsKernelsAndBytes) {
+  const auto graph = [](size_t kernels, double hbm, double bytes, double fixed, double total) {
+    Plan plan;
+    for (size_t i = 0; i < kernels; ++i) {
+      PlannedKernel kernel;
+      kernel.prediction.hbm_us = hbm;
+      kernel.prediction.hbm_bytes = bytes;
+      kernel.prediction.fixed_us = fixed;
+      kernel.prediction.total_us = total;
+      plan.kernels.push_back(kernel);
+    }
+    return plan;
+  };
+  const Plan chosen = graph(1, 1, 2e6, 0.6, 2);
+  EXPECT_EQ(
+      WhyGraphNotChosen(graph(4, 1, 2e6, 0.6, 2), chosen),
+      "predicted 6.00 us slower: hbm +3.00 us (8 MB, chosen 2 MB), fixed +1.80 us (4 kernels, "
+      "chosen 1)");
+  EXPECT_EQ(WhyGraphNotChosen(graph(1, 1.5, 2e6, 0.6, 2.5), chosen),
+            "predicted 0.50 us slower: hbm +0.50 us (2 MB by fewer SMs)");
+  EXPECT_EQ(WhyGraphNotChosen(graph(1, 1, 2e6, 0.6, 2.25), chosen),
+            "predicted 0.25 us slower: instructions and waits +0.25 us");
+  EXPECT_EQ(WhyGraphNotChosen(chosen, chosen), "predicted equal, later in order");
+  EXPECT_EQ(WhyGraphNotChosen(graph(1, 1, 2e6, 0.6, 2.001), chosen),
+            "predicted less than 0.01 us slower");
+}
+
 TEST(WhyNotChosen, NeverCrashesOnWhatCannotBeSized) {
   Schedule none;
   none.block_m = none.block_k = none.stages = none.grid = none.cluster = 0;
@@ -167,7 +194,7 @@ std::string SourceOf(const DeviceModel& model, const std::string& key) {
 TEST(ModelNotes, QuoteTheModelFilesComments) {
   EXPECT_THAT(SourceOf(H200(), "hbm_bytes_per_us"), HasSubstr("cp.async.bulk read stream"));
   EXPECT_EQ(SourceOf(*BuiltinModel("h100"), "stage_us"), "as the model says at its head");
-  EXPECT_THAT(HeadNoteOf(*BuiltinModel("h100")), HasSubstr("Not measured"));
+  EXPECT_THAT(HeadNoteOf(*BuiltinModel("h100")), HasSubstr("Of no card: figures of the h200"));
 }
 
 TEST(ModelNotes, SayWhereAValueIsNotTheBuiltInOne) {
@@ -184,7 +211,7 @@ TEST(MeasuredText, SetsPredictedBesideMeasured) {
             "predicted 10.00 us, measured 10.50 us: 5.0 % more than predicted");
   EXPECT_EQ(MeasuredText(10, 9),
             "predicted 10.00 us, measured 9.00 us: 10.0 % less than predicted");
-  EXPECT_THAT(MeasuredText(10, 0), HasSubstr("not measured"));
+  EXPECT_EQ(MeasuredText(10, 0), "predicted 10.00 us (sinter tune measures it)");
 }
 
 TEST(KernelReport, ShowsDrawingLevelsAndBound) {

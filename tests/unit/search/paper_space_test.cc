@@ -2,7 +2,6 @@
 #include "src/search/paper_space.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "gtest/gtest.h"
@@ -34,7 +33,6 @@ TEST(PaperSpace, HasTheFortyOneSchedulesOfTableIV) {
 }
 
 TEST(PaperSpace, CountsThePublishedSpaceRuleByRule) {
-  std::printf("%s", PaperCountTable(*BuiltinModel("h200")).c_str());
   EXPECT_EQ(Count(kGpt, RuleSet::None()), 27514634240000u);  // paper: 2.75e13
   EXPECT_EQ(Count(kGpt, RuleSet::UpTo(1)), 114159375u);      // paper: 1.14e8
   EXPECT_EQ(Count(kGpt, RuleSet::UpTo(2)), 25571700u);       // paper: 2.47e7
