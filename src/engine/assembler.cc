@@ -110,14 +110,10 @@ absl::StatusOr<std::vector<BuiltKernelPtr>> PlanAssembler::BuildKernels(
 
 LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
                                         std::vector<BuiltKernelPtr> kernels) const {
-  auto loaded = std::make_shared<LoadedPlan>();
+  std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(chain), std::move(plan));
   loaded->owner = core_;
-  loaded->chain = std::move(chain);
-  loaded->plan = std::move(plan);
-  loaded->chosen_digest = loaded->plan.PlanDigest();
   loaded->kernels = std::move(kernels);
   loaded->lease = LeaseOf(core_.get(), loaded->kernels);
-  loaded->fixed_rows = FixedRowsOf(*loaded->chain);
   for (size_t i = 0; i < loaded->kernels.size(); ++i) {
     loaded->plan.kernels[i].kernel_digest = Sha256(loaded->kernels[i]->key);
   }
@@ -197,15 +193,22 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVaria
 absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
   absl::Status first_error;
   bool unfused_only = false;
+  std::string denied;  // said once: as an error, or in the log where another variant runs
   for (const PlanVariant& variant : record.variants) {
     if (!Wanted(variant.plan, walk.options.choice)) continue;
     if (unfused_only && !IsUnfused(variant.plan)) continue;
     const absl::Status status = TryVariant(record, variant, walk);
+    if (status.ok() && !denied.empty()) core_->log.Log(LogLevel::kWarn, denied);
     if (status.ok() || IsFinal(status)) return status;
     walk.failed.push_back(
         {variant.plan.name, variant.plan.PredictedUs(), std::string(status.message())});
-    core_->log.Log(LogLevel::kWarn,
-                   absl::StrCat("plan '", variant.plan.name, "' does not run: ", status.message()));
+    const std::string why =
+        absl::StrCat("plan '", variant.plan.name, "' does not run: ", status.message());
+    if (!IsDeniedToolchain(status)) {
+      core_->log.Log(LogLevel::kWarn, why);
+    } else if (denied.empty()) {
+      denied = why;
+    }
     first_error.Update(Annotate(status, absl::StrCat("plan '", variant.plan.name, "'")));
     if (walk.not_resident) return first_error;
     unfused_only |= IsQuarantined(status);

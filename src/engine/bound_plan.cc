@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/bound_text.h"
 #include "src/engine/workspace.h"
-#include "src/plan/stitch/program.h"
 
 namespace sinter {
 namespace {
@@ -37,18 +37,6 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
     }
   }
   return absl::OkStatus();
-}
-
-// Whether a kernel reduces over M, so that rows cannot be taken piece by piece.
-bool MixesRows(const Plan& plan) {
-  for (const PlannedKernel& kernel : plan.kernels) {
-    if (kernel.spec.stitch == nullptr) continue;
-    const StitchSpec& stitch = *kernel.spec.stitch;
-    const absl::StatusOr<StitchProgram> program =
-        MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
-    if (program.ok() && program->units_symbolic && program->phases.size() > 1) return true;
-  }
-  return false;
 }
 
 absl::Status EnqueuePiece(const BoundPlan& bound, StreamHandle stream, int64_t rows, int64_t offset,
@@ -84,12 +72,9 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
 
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
   if (plan.fixed_rows >= 0) return absl::OkStatus();
-  if (m >= 0 && m <= plan.plan.bucket) return absl::OkStatus();
-  const bool open = plan.plan.bucket == kLargestBucket &&
-                    (RowsAtOnce(plan.plan) == kMaxExtent || !MixesRows(plan.plan));
-  if (m >= 0 && m <= kMaxExtent && open) return absl::OkStatus();
+  if (m >= 0 && m <= plan.rows.most) return absl::OkStatus();
   return absl::OutOfRangeError(
-      absl::StrCat("m is ", m, ", this plan takes 0..", open ? kMaxExtent : plan.plan.bucket));
+      absl::StrCat("m is ", m, ", must be in [0, ", BoundText(plan.rows.most), "] for this plan"));
 }
 
 int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
@@ -99,7 +84,7 @@ int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
 
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
   const int64_t rows = bound.plan->fixed_rows >= 0 ? bound.plan->fixed_rows : m;
-  const int64_t at_once = RowsAtOnce(bound.plan->plan);
+  const int64_t at_once = bound.plan->rows.at_once;
   for (int64_t offset = 0; offset < rows; offset += at_once) {
     const int64_t piece = std::min(at_once, rows - offset);
     SINTER_RETURN_IF_ERROR(EnqueuePiece(bound, stream, piece, offset, pdl_edge));

@@ -4,6 +4,7 @@
 #define SINTER_SRC_ENGINE_CACHE_TOOLS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "src/base/digest.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
+#include "src/engine/record_story.h"
 
 namespace sinter {
 
@@ -20,6 +22,8 @@ struct ExportRequest {
   std::string path;
   std::string signing_key;  // PEM file of an Ed25519 private key; "": the pack is not signed
   bool used_only = false;   // only what the context was asked for
+  // Whether a record is what its key says (Engine::CheckStored); others are left out.
+  std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)> wanted;
 };
 struct ExportResult {
   uint64_t plans = 0, kernels = 0, bytes = 0, skipped = 0;
@@ -38,6 +42,7 @@ struct PackRecord {
   uint64_t bytes = 0;
   bool verified = false;
   std::string arch;
+  RecordStory story;
 };
 struct PackDescription {
   std::string path, producer;
@@ -49,7 +54,37 @@ struct PackDescription {
   std::vector<std::string> findings;
 };
 
-// Thread-safe. Every call blocks for as long as the disk takes.
+// What the local tier holds, counted.
+struct CacheReport {
+  std::string store;  // "tables", "leveldb-db"
+  uint64_t plans = 0, kernels = 0, verified_kernels = 0, other_format = 0, bytes = 0, unsound = 0,
+           quarantined = 0, temporary = 0;
+  std::vector<std::string> findings;
+};
+// One record of the local tier.
+struct CacheRecord {
+  RecordKind kind = RecordKind::kPlan;
+  Digest key;
+  uint64_t bytes = 0;
+  int64_t last_use_unix_s = 0;
+  bool sound = false;  // a lookup of this version would take it; else what follows is not known
+  bool verified = false;
+  int64_t created_unix_s = 0;
+  std::string arch, producer;
+  RecordStory story;
+};
+struct CacheListing {
+  std::string store;
+  std::vector<CacheRecord> records;  // plans before kernels, then by key
+};
+struct ClearResult {
+  std::string store;
+  uint64_t records = 0, bytes = 0, failed = 0;
+};
+
+// Thread-safe. Every call blocks for as long as the disk takes. What looks after the local tier
+// acts on the store that is configured, or says why it cannot: ABORTED while another process owns
+// a database, PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local tier.
 class CacheTools {
  public:
   virtual ~CacheTools() = default;
@@ -58,6 +93,10 @@ class CacheTools {
   virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;
   virtual absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) = 0;
   virtual absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) = 0;
+  virtual absl::StatusOr<CacheReport> Inspect() = 0;
+  virtual absl::StatusOr<CacheListing> List() = 0;
+  // Every record; tombstones stay. FAILED_PRECONDITION for a folder with files of somebody else.
+  virtual absl::StatusOr<ClearResult> Clear(bool dry_run) = 0;
   virtual void Flush() = 0;
 };
 

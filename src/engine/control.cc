@@ -35,6 +35,8 @@ absl::Status BuildControl::Check(absl::string_view stage) const {
   return absl::OkStatus();
 }
 
+absl::Status BuildControl::Check() const { return Check("it was done"); }
+
 absl::Status BuildControl::Enter(absl::string_view stage, double fraction) const {
   SINTER_RETURN_IF_ERROR(Check(stage));
   if (progress_) progress_(stage, fraction);

@@ -1,5 +1,5 @@
-// BuildControl: how long a slow call may go on. Asked between stages; a stage that has begun is
-// finished.
+// BuildControl: how long a slow call may go on. Asked between stages, and inside planning at every
+// millisecond or so of work; a call of the compiler or of the driver that has begun is finished.
 #ifndef SINTER_SRC_ENGINE_CONTROL_H_
 #define SINTER_SRC_ENGINE_CONTROL_H_
 
@@ -10,12 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "src/base/keep_going.h"
 
 namespace sinter {
 
 // One slow call's deadline, cancel flag and progress callback. Immutable, so any thread of the call
 // may ask it. The cancel flag and whatever the callback refers to outlive the call.
-class BuildControl {
+class BuildControl : public KeepGoing {
  public:
   using Clock = std::chrono::steady_clock;
   using ProgressCallback = std::function<void(absl::string_view stage, double fraction)>;
@@ -24,6 +25,8 @@ class BuildControl {
   // `deadline_us` counts from now; 0: none.
   BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress);
 
+  // For work inside a stage: "deadline passed before it was done".
+  absl::Status Check() const override;
   // CANCELLED or DEADLINE_EXCEEDED naming the stage that would have come next.
   absl::Status Check(absl::string_view stage) const;
   // Check, then the callback.

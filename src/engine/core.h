@@ -16,6 +16,7 @@
 #include "src/engine/engine.h"
 #include "src/engine/module_cache.h"
 #include "src/engine/tuning_set.h"
+#include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/fusion_picture.h"
 
@@ -29,6 +30,9 @@ struct PlanningHooks {
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
   std::function<FusionPicture(const Plan&, const DeviceModel&)> explain;  // unset: no picture
+  // A judge of plans that were not made in this process (PlanFit); chain and model outlive it.
+  // Unset: none of them fits.
+  std::function<PlanJudge(const Chain&, int64_t bucket, const DeviceModel&, const FitRequest&)> fit;
   Digest device_library;
   RecordFormat format;  // tests stand in for another version of the library
 };
@@ -50,6 +54,13 @@ struct EngineCore {
   // What is told of the fusion of `plan`; empty without the hook.
   FusionPicture PictureOf(const Plan& plan) const {
     return hooks.explain ? hooks.explain(plan, ports.model) : FusionPicture();
+  }
+  // A judge of plans for `chain` on the chip of `model`; both outlive it.
+  PlanJudge JudgeOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                    const FitRequest& request) const {
+    if (hooks.fit) return hooks.fit(chain, bucket, model, request);
+    return
+        [](const Plan&) { return absl::FailedPreconditionError("plans cannot be checked here"); };
   }
   const Digest tuning_digest;  // of ports.tuning; all zero without a set
   Counters counters;

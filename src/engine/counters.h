@@ -13,6 +13,7 @@ struct Counters {
   std::atomic<uint64_t> kernels_compiled{0}, kernel_hits{0}, kernels_loaded{0};
   std::atomic<uint64_t> launches{0}, waits{0}, wrong_kernels{0}, non_resident_fallbacks{0};
   std::atomic<uint64_t> tuned_plans{0}, tuned_refused{0};
+  std::atomic<uint64_t> refused_records{0};  // found, and not what their keys say
   std::atomic<uint64_t> search_ns{0}, compile_ns{0};
   std::atomic<uint64_t> denied{0};            // look-ups of kernels of a denied toolchain
   std::atomic<uint64_t> compile_saved_ns{0};  // of kernels that came from the cache

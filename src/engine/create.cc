@@ -12,6 +12,7 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
   PlanningHooks hooks;
   hooks.plan = PlanChain;
   hooks.explain = ExplainFusion;
+  hooks.fit = MakePlanJudge;
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };

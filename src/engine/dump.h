@@ -1,5 +1,5 @@
 // Dump: what the engine made, as files for people (SINTER_DUMP). Never fails a call: trouble is one
-// warning.
+// warning. Folders are made private; no link is followed, nothing overwritten that no dump wrote.
 #ifndef SINTER_SRC_ENGINE_DUMP_H_
 #define SINTER_SRC_ENGINE_DUMP_H_
 

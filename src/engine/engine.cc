@@ -6,10 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
+#include "src/chain/bound_text.h"
 #include "src/engine/assembler.h"
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
 #include "src/engine/prepared_plan.h"
+#include "src/engine/record_check.h"
 #include "src/engine/serial_measurer.h"
 #include "src/engine/tune.h"
 
@@ -18,7 +20,8 @@ namespace {
 
 absl::Status CheckM(int64_t m) {
   if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("m is ", m, ", must be 0..", kMaxExtent));
+  return absl::OutOfRangeError(
+      absl::StrCat("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]"));
 }
 
 // What tells two loaded plans of one plan key apart.
@@ -91,6 +94,7 @@ class EngineImpl : public Engine {
     stats.modules_unloaded = modules.unloaded;
     stats.store = core_->ports.store->Stats();
     stats.store.misses[static_cast<int>(MissReason::kOtherToolchain)] += c.denied;
+    stats.store.misses[static_cast<int>(MissReason::kDamaged)] += c.refused_records;
     return stats;
   }
 
@@ -99,6 +103,11 @@ class EngineImpl : public Engine {
   }
 
   const Ports& ports() const override { return core_->ports; }
+
+  absl::Status CheckStored(RecordKind kind, absl::string_view key,
+                           absl::string_view payload) const override {
+    return CheckStoredRecord(kind, key, payload, *core_);
+  }
 
   absl::Status RefuseDuringCapture(StreamHandle stream) const override {
     if (core_->ports.loader == nullptr) return absl::OkStatus();

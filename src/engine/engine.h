@@ -139,6 +139,11 @@ class Engine {
   // that are held live on. INVALID_ARGUMENT as ToolchainDenyList::Add.
   virtual absl::Status DenyToolchains(absl::string_view entries) = 0;
   virtual const Ports& ports() const = 0;
+  // OK when a record of any tier is what its key says, as far as looking for it would check: a plan
+  // fits its chain, a kernel is of its key. Else why not; FAILED_PRECONDITION also for what another
+  // library version or another device model is to judge. Slow: nothing is remembered.
+  virtual absl::Status CheckStored(RecordKind kind, absl::string_view key,
+                                   absl::string_view payload) const = 0;
   // FAILED_PRECONDITION-like kStreamCapturing when `stream` captures; OK for null streams without
   // capture and without a GPU.
   virtual absl::Status RefuseDuringCapture(StreamHandle stream) const = 0;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "src/base/format.h"
 #include "src/plan/plan_svg.h"
 #include "src/plan/plan_text.h"
 #include "src/plan/units.h"
@@ -17,11 +17,11 @@ namespace {
 std::string KernelLine(const LoadedPlan& plan, const std::vector<int>& equal) {
   const auto i = static_cast<size_t>(equal.front());
   const BuiltKernel& kernel = *plan.kernels[i];
-  std::string line = absl::StrFormat(
-      "  kernel %s: %s %s", KernelNumbers(equal),
-      plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16),
-      kernel.origin == "compiled" ? absl::StrFormat("compiled in %.0f ms", kernel.compile_us / 1e3)
-                                  : absl::StrCat("from the cache (", kernel.origin, ")"));
+  std::string line = FormatText("  kernel %s: %s %s", KernelNumbers(equal),
+                                plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16),
+                                kernel.origin == "compiled"
+                                    ? FormatText("compiled in %.0f ms", kernel.compile_us / 1e3)
+                                    : absl::StrCat("from the cache (", kernel.origin, ")"));
   if (kernel.registers > 0) absl::StrAppend(&line, ", ", kernel.registers, " registers");
   absl::StrAppend(&line, kernel.verified ? ", verified" : ", not verified", "\n");
   return line;

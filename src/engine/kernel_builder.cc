@@ -10,11 +10,13 @@
 #include "src/engine/build_lock.h"
 #include "src/engine/dump.h"
 #include "src/engine/keys.h"
+#include "src/engine/record_check.h"
 
 namespace sinter {
 namespace {
 
 constexpr char kQuarantinedUrl[] = "sinter/quarantined";
+constexpr char kDeniedUrl[] = "sinter/denied-toolchain";
 constexpr size_t kKeptLogBytes = 4096;
 
 absl::Status NotVerifiedError(absl::string_view key) {
@@ -28,8 +30,10 @@ bool IsOfDriver(const Verification& verification, const std::string& driver) {
   return verification.verified() && absl::EndsWith(verification.device, driver);
 }
 
-KernelRecord MakeRecord(const GeneratedKernel& generated, CompiledKernel compiled) {
+KernelRecord MakeRecord(absl::string_view key, const GeneratedKernel& generated,
+                        CompiledKernel compiled) {
   KernelRecord record;
+  record.key = Sha256(key);
   record.cubin = std::move(compiled.cubin);
   record.recipe = generated.recipe.Encode();
   record.entry = generated.recipe.entry;
@@ -51,6 +55,17 @@ absl::Status QuarantinedError(absl::string_view key, absl::string_view why) {
 
 bool IsQuarantined(const absl::Status& status) {
   return status.GetPayload(kQuarantinedUrl).has_value();
+}
+
+absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry) {
+  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+      "toolchain ", toolchain, " is denied (\"", entry, "\"): no kernel is compiled with it"));
+  status.SetPayload(kDeniedUrl, absl::Cord("1"));
+  return status;
+}
+
+bool IsDeniedToolchain(const absl::Status& status) {
+  return status.GetPayload(kDeniedUrl).has_value();
 }
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const std::string& key,
@@ -75,6 +90,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   const std::string wrong = WhyQuarantined(key);
   if (!wrong.empty()) return QuarantinedError(key, wrong);
   if (BuiltKernelPtr live = FindLive(key)) return live;
+  SINTER_RETURN_IF_ERROR(control.Check("looking up a kernel"));
   const Lookup found = LookUp(key);
   if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
   if (!found.hit && found.reason == MissReason::kQuarantined) {
@@ -110,15 +126,13 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec, cons
                                                     bool look_again, const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
-  if (toolchain != ToolchainOfKey(key)) {
-    SINTER_ASSIGN_OR_RETURN(const std::string own_key, KernelKeyBytes(spec, toolchain, *core_));
-    return Get(spec, own_key, /*must_hit=*/false, control);
-  }
+  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
+                          core_->hooks.generate(spec, core_->ports.model));
+  // What is compiled is stored under the key that it has, whatever a record says.
+  const std::string own_key = KernelKeyOf(spec, generated, toolchain, *core_);
+  if (own_key != key) return Get(spec, own_key, /*must_hit=*/false, control);
   const std::string denied = core_->denied.Match(toolchain);
-  if (!denied.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "toolchain ", toolchain, " is denied (\"", denied, "\"): no kernel is compiled with it"));
-  }
+  if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
                           AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control));
   if (look_again) {
@@ -126,7 +140,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec, cons
     if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
-  return Compile(spec, key);
+  return Compile(generated, key);
 }
 
 absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel& generated,
@@ -145,13 +159,11 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
   return compiled;
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSpec& spec,
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& generated,
                                                       const std::string& key) {
-  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
-                          core_->hooks.generate(spec, core_->ports.model));
   SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(generated, key));
   const double compile_us = compiled.compile_us;
-  const KernelRecord record = MakeRecord(generated, std::move(compiled));
+  const KernelRecord record = MakeRecord(key, generated, std::move(compiled));
   // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
   SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
                           Load(key, record, generated.recipe, "compiled", compile_us));
@@ -164,13 +176,15 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSpec& spec,
 
 BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& found) {
   if (!found.hit) {
-    LogMiss(core_->log, "kernel", key, found);
+    // Of a denied toolchain every kernel misses; whoever then may not compile gets it as an error.
+    if (core_->denied.Match(ToolchainOfKey(key)).empty()) LogMiss(core_->log, "kernel", key, found);
     return nullptr;
   }
   double compile_us = 0;
   absl::StatusOr<BuiltKernelPtr> kernel = [&]() -> absl::StatusOr<BuiltKernelPtr> {
     SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
                             DecodeKernelRecord(found.payload, core_->hooks.format));
+    SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));
     SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchRecipe::Decode(record.recipe));
     if (recipe.entry != record.entry) {
       return absl::DataLossError("kernel record: entry differs from its recipe's");
@@ -184,6 +198,7 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& fo
                                                std::memory_order_relaxed);
     return *std::move(kernel);
   }
+  core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key),
                                                " is built again: ", kernel.status().message()));
   return nullptr;
@@ -225,10 +240,7 @@ void KernelBuilder::MarkVerified(const BuiltKernel& kernel, const Verification& 
 }
 
 void KernelBuilder::Quarantine(const BuiltKernel& kernel, absl::string_view why) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    quarantined_[kernel.key] = std::string(why);
-  }
+  (*quarantined_.Lock())[kernel.key] = std::string(why);
   live_.Erase(kernel.key);
   core_->modules.Forget(kernel.key);
   core_->ports.store->Quarantine(RecordKind::kKernel, kernel.key, why);
@@ -239,14 +251,13 @@ void KernelBuilder::Quarantine(const BuiltKernel& kernel, absl::string_view why)
 
 bool KernelBuilder::IsRefused(const BuiltKernel& kernel) const {
   if (!core_->denied.Match(kernel.toolchain).empty()) return true;
-  std::lock_guard<std::mutex> lock(mutex_);
-  return quarantined_.contains(kernel.key);
+  return quarantined_.Lock()->count(kernel.key) > 0;
 }
 
 std::string KernelBuilder::WhyQuarantined(const std::string& key) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto entry = quarantined_.find(key);
-  return entry == quarantined_.end() ? std::string() : entry->second;
+  const auto quarantined = quarantined_.Lock();
+  const auto entry = quarantined->find(key);
+  return entry == quarantined->end() ? std::string() : entry->second;
 }
 
 }  // namespace sinter

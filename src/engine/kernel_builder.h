@@ -5,12 +5,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "cache/record/kernel_record.h"
+#include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/single_flight.h"
@@ -42,10 +42,11 @@ class KernelBuilder {
   // `core` outlives the builder.
   explicit KernelBuilder(EngineCore* core) : core_(core) {}
 
-  // The kernel of `spec`, whose key is `key`. If the compiler of this machine is not the one that
-  // `key` names and the kernel must be built, it is built under its own key: see BuiltKernel::key.
-  // kCacheMiss with `must_hit`, UNAVAILABLE without a compiler, kCompileFailed, CANCELLED,
-  // DEADLINE_EXCEEDED, or an error for which IsQuarantined holds.
+  // The kernel of `spec`, whose key is said to be `key`: CheckKernelKey holds. If the kernel must
+  // be built and its key, made anew, is another one (another compiler, other sources), it is built
+  // and stored under that: see BuiltKernel::key. kCacheMiss with `must_hit`, UNAVAILABLE without a
+  // compiler, kCompileFailed, CANCELLED, DEADLINE_EXCEEDED, or an error for which IsQuarantined
+  // holds.
   absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const std::string& key, bool must_hit,
                                      const BuildControl& control);
 
@@ -62,7 +63,7 @@ class KernelBuilder {
                                           bool must_hit, const BuildControl& control);
   absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const std::string& key,
                                        bool look_again, const BuildControl& control);
-  absl::StatusOr<BuiltKernelPtr> Compile(const KernelSpec& spec, const std::string& key);
+  absl::StatusOr<BuiltKernelPtr> Compile(const GeneratedKernel& generated, const std::string& key);
   absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
                                              const std::string& key);
   // The store's answer, unless the key's toolchain is denied: then a kOtherToolchain miss.
@@ -79,14 +80,16 @@ class KernelBuilder {
   EngineCore* const core_;
   SingleFlight<BuiltKernelPtr> flights_;
   WeakCache<BuiltKernel> live_;
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<std::string, std::string>
-      quarantined_;  // key -> why; this process's own, guarded by mutex_
+  // Key -> why; this process's own, and its parent's up to the fork.
+  mutable ForkLocal<std::unordered_map<std::string, std::string>> quarantined_;
 };
 
 // Whether an error of KernelBuilder::Get says that the kernel was found wrong before.
 bool IsQuarantined(const absl::Status& status);
 absl::Status QuarantinedError(absl::string_view key, absl::string_view why);
+// That the compiler may not compile: the same for every kernel.
+bool IsDeniedToolchain(const absl::Status& status);
+absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry);
 
 }  // namespace sinter
 

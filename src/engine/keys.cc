@@ -1,7 +1,9 @@
 #include "src/engine/keys.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
@@ -27,6 +29,9 @@ uint32_t PlanFormat(const RecordFormat& format) {
   return kPlanRecordVersion | format.kernel << 8 | format.envelope << 16;
 }
 
+// The digests of source and recipe, behind the spec.
+constexpr size_t kKeyDigestBytes = 2 * sizeof(Digest::bytes);
+
 std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
   ByteWriter w;
   WriteSpec(spec, w);
@@ -42,14 +47,24 @@ uint64_t FlagsOf(const PlanRequest& request) {
          (request.allow_cooperative ? 0 : kFlagNoCooperative);
 }
 
+PlanRequest RequestOfFlags(uint64_t flags) {
+  PlanRequest request;
+  request.deterministic = (flags & kFlagDeterministic) != 0;
+  request.allow_cooperative = (flags & kFlagNoCooperative) == 0;
+  return request;
+}
+
+std::string LibraryVersionOf(const EngineCore& core) {
+  return absl::StrCat(SINTER_ENGINE_VERSION, "+", core.hooks.device_library.Hex().substr(0, 16));
+}
+
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   PlanKey key;
   key.format_version = PlanFormat(core.hooks.format);
   key.chain = request.chain->CanonicalBytes();
   key.bucket = request.bucket;
   key.device_model = core.ports.model.ModelDigest();
-  key.library_version =
-      absl::StrCat(SINTER_ENGINE_VERSION, "+", core.hooks.device_library.Hex().substr(0, 16));
+  key.library_version = LibraryVersionOf(core);
   key.search_version = kSearchVersion;
   key.flags = FlagsOf(request);
   key.tuning_set = core.tuning_digest;
@@ -58,16 +73,60 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
 
 absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
                                            const EngineCore& core) {
-  SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, core.hooks.generate(spec, core.ports.model));
+  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel kernel,
+                          core.hooks.generate(spec, core.ports.model));
+  return KernelKeyOf(spec, kernel, toolchain_id, core);
+}
+
+std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
+                        absl::string_view toolchain_id, const EngineCore& core) {
   KernelKey key;
   key.format_version = KernelFormat(core.hooks.format);
   key.sub_dag = SubDagBytes(spec, kernel);
   key.schedule = ScheduleBytes(spec);
   key.device_library = core.hooks.device_library;
   key.arch = kernel.request.arch;
-  key.options = std::move(kernel.request.options);
+  key.options = kernel.request.options;
   key.toolchain_id = std::string(toolchain_id);
   return EncodeKey(key);
+}
+
+absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec,
+                            absl::string_view toolchain_id, absl::string_view arch,
+                            const EngineCore& core) {
+  SINTER_ASSIGN_OR_RETURN(const KernelKey key, DecodeKernelKey(bytes));
+  ByteWriter w;
+  WriteSpec(spec, w);
+  const auto differs = [](absl::string_view field) {
+    return absl::DataLossError(absl::StrCat("kernel key: its ", field, " is another kernel's"));
+  };
+  if (key.sub_dag.size() != w.str().size() + kKeyDigestBytes ||
+      !absl::StartsWith(key.sub_dag, w.str())) {
+    return differs("spec");
+  }
+  if (key.schedule != ScheduleBytes(spec)) return differs("schedule");
+  if (key.format_version != KernelFormat(core.hooks.format)) return differs("format");
+  if (key.device_library != core.hooks.device_library) return differs("device library");
+  if (key.arch != arch) return differs("arch");
+  if (key.toolchain_id != toolchain_id) return differs("toolchain");
+  return absl::OkStatus();
+}
+
+Digest RecipeOfKey(absl::string_view bytes) {
+  const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
+  Digest digest;
+  if (!key.ok() || key->sub_dag.size() < kKeyDigestBytes) return digest;
+  std::copy(key->sub_dag.end() - static_cast<ptrdiff_t>(digest.bytes.size()), key->sub_dag.end(),
+            digest.bytes.begin());
+  return digest;
+}
+
+absl::StatusOr<KernelSpec> SpecOfKey(const KernelKey& key) {
+  ByteReader r(key.sub_dag);
+  SINTER_ASSIGN_OR_RETURN(KernelSpec spec, ReadSpec(r));
+  r.Raw(kKeyDigestBytes);
+  SINTER_RETURN_IF_ERROR(r.Finish("kernel key"));
+  return spec;
 }
 
 std::string ToolchainOfKey(absl::string_view kernel_key) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cache/key/key.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
@@ -23,8 +24,13 @@ struct PlanRequest {
   bool allow_cooperative = true;  // false after the driver's residency check failed
 };
 
+// The library_version field of this library's plan keys.
+std::string LibraryVersionOf(const EngineCore& core);
+
 // The flags of a plan key: 1 deterministic, 2 no waiting across blocks.
 uint64_t FlagsOf(const PlanRequest& request);
+// A request's flags by those of its key; nothing else of it.
+PlanRequest RequestOfFlags(uint64_t flags);
 
 // The library version carries the digest of the device library, so that a development build with
 // other kernels never takes plans of another build.
@@ -35,6 +41,21 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 // one version.
 absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
                                            const EngineCore& core);
+// The same when the kernel was generated already.
+std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
+                        absl::string_view toolchain_id, const EngineCore& core);
+
+// For keys that were not made in this process. OK when `key` may be the key of `spec`: everything
+// in it but the digests of source and recipe, which only code generation knows, is what it must be.
+// DATA_LOSS naming the field otherwise.
+absl::Status CheckKernelKey(absl::string_view key, const KernelSpec& spec,
+                            absl::string_view toolchain_id, absl::string_view arch,
+                            const EngineCore& core);
+// The digest of the recipe that a key names; all zero when it is none.
+Digest RecipeOfKey(absl::string_view key);
+
+// The spec that a kernel key stands for. DATA_LOSS unless there is one.
+absl::StatusOr<KernelSpec> SpecOfKey(const KernelKey& key);
 
 // The toolchain id inside kernel key bytes; "" when they are none.
 std::string ToolchainOfKey(absl::string_view kernel_key);

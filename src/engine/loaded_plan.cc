@@ -1,9 +1,33 @@
 #include "src/engine/loaded_plan.h"
 
+#include <utility>
+
 #include "src/base/codec.h"
 #include "src/chain/products_view.h"
+#include "src/plan/stitch/program.h"
 
 namespace sinter {
+namespace {
+
+// Whether a kernel reduces over M, so that rows cannot be taken piece by piece.
+bool MixesRows(const Plan& plan) {
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.spec.stitch == nullptr) continue;
+    const StitchSpec& stitch = *kernel.spec.stitch;
+    const absl::StatusOr<StitchProgram> program =
+        MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
+    if (program.ok() && program->units_symbolic && program->phases.size() > 1) return true;
+  }
+  return false;
+}
+
+RowLimits RowLimitsOf(const Plan& plan) {
+  const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.stitch != nullptr;
+  const bool open = plan.bucket == kLargestBucket && (any || !MixesRows(plan));
+  return {any ? kMaxExtent : kLargestBucket, open ? kMaxExtent : plan.bucket};
+}
+
+}  // namespace
 
 Digest AgreedDigest(const LoadedPlan& plan) {
   if (plan.tuning_digest == Digest()) return plan.chosen_digest;
@@ -14,15 +38,20 @@ Digest AgreedDigest(const LoadedPlan& plan) {
   return Sha256(w.str());
 }
 
-int64_t RowsAtOnce(const Plan& plan) {
-  const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.stitch != nullptr;
-  return any ? kMaxExtent : kLargestBucket;
-}
-
 int64_t FixedRowsOf(const Chain& chain) {
   if (chain.UsesM()) return -1;
   const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
   return view.ok() ? view->m.value : 1;  // other kernels know their own extents
+}
+
+std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->fixed_rows = FixedRowsOf(*chain);
+  loaded->rows = RowLimitsOf(plan);
+  loaded->chosen_digest = plan.PlanDigest();
+  loaded->chain = std::move(chain);
+  loaded->plan = std::move(plan);
+  return loaded;
 }
 
 }  // namespace sinter

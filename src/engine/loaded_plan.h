@@ -21,7 +21,16 @@ struct PassedOver {
   std::string why;  // "predicted slower", or what failed
 };
 
-// Immutable; shared by all prepared plans of equal chains. Buffers are in canonical order here.
+// Rows that launches of a plan take.
+struct RowLimits {
+  // In one pass through the plan's kernels: a single stitch kernel walks any number; the rows of
+  // others lie in tensor maps and in a workspace made for the plan's bucket.
+  int64_t at_once = 0;
+  int64_t most = 0;  // in all passes of a launch
+};
+
+// Made by NewLoadedPlan alone, immutable once its maker shares it. Shared by all prepared plans of
+// equal chains. Buffers are in canonical order here.
 struct LoadedPlan {
   std::shared_ptr<const void>
       owner;  // the engine's core; first, so that kernels unload before its ports go
@@ -32,6 +41,7 @@ struct LoadedPlan {
   Digest chosen_digest;  // PlanDigest of what planning chose; differs from plan's after a fallback
   std::vector<BuiltKernelPtr> kernels;  // one per kernel of the plan
   int64_t fixed_rows = -1;              // rows of a chain without M; -1: the launch says
+  RowLimits rows;
 
   uint64_t saved_ns_per_pass = 0;  // that the unfused plan would take longer
 
@@ -44,13 +54,13 @@ struct LoadedPlan {
 };
 using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
 
+// With what chain and plan say of it; no kernels yet. Reads the programs of stitch kernels, so that
+// no launch has to.
+std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan);
+
 // What ranks compare: the chosen plan, and the tuning set that it was chosen with. Without a set
 // the plan's own digest.
 Digest AgreedDigest(const LoadedPlan& plan);
-
-// Rows that one pass through the plan's kernels takes: a single stitch kernel walks any number; the
-// rows of others lie in tensor maps and in a workspace made for the plan's bucket.
-int64_t RowsAtOnce(const Plan& plan);
 
 // LoadedPlan::fixed_rows of a chain.
 int64_t FixedRowsOf(const Chain& chain);

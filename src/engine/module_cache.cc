@@ -5,71 +5,69 @@
 
 namespace sinter {
 
-void ModuleCache::Take(Order::iterator entry, Order* doomed) {
-  by_key_.erase(entry->key);
-  bytes_ -= entry->bytes;
-  ++unloaded_;
-  doomed->splice(doomed->end(), order_, entry);
+void ModuleCache::Table::Use(const std::string& key) {
+  const auto found = by_key.find(key);
+  if (found != by_key.end()) order.splice(order.begin(), order, found->second);
+}
+
+void ModuleCache::Table::Take(Order::iterator entry, Order* doomed) {
+  by_key.erase(entry->key);
+  bytes -= entry->bytes;
+  ++unloaded;
+  doomed->splice(doomed->end(), order, entry);
 }
 
 // A use count of one cannot grow but through this table's own weak references, whose finders then
 // hold the module themselves: dropping it here is right either way.
-void ModuleCache::MakeRoom(Order* doomed) {
-  auto entry = order_.end();
-  while (bytes_ > max_bytes_ && entry != order_.begin()) {
+void ModuleCache::MakeRoom(Table* table, Order* doomed) {
+  auto entry = table->order.end();
+  while (table->bytes > max_bytes_ && entry != table->order.begin()) {
     const auto current = --entry;
     if (current->module.use_count() > 1) continue;
     ++entry;
-    Take(current, doomed);
+    table->Take(current, doomed);
   }
 }
 
 void ModuleCache::Add(const std::string& key, Module module, uint64_t bytes) {
   Order doomed;
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto old = by_key_.find(key);
-  if (old != by_key_.end()) Take(old->second, &doomed);
-  order_.push_front({key, std::move(module), bytes});
-  by_key_[key] = order_.begin();
-  bytes_ += bytes;
-  MakeRoom(&doomed);
+  const auto table = table_.Lock();
+  const auto old = table->by_key.find(key);
+  if (old != table->by_key.end()) table->Take(old->second, &doomed);
+  table->order.push_front({key, std::move(module), bytes});
+  table->by_key[key] = table->order.begin();
+  table->bytes += bytes;
+  MakeRoom(&*table, &doomed);
 }
 
-void ModuleCache::Touch(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = by_key_.find(key);
-  if (found != by_key_.end()) order_.splice(order_.begin(), order_, found->second);
-}
+void ModuleCache::Touch(const std::string& key) { table_.Lock()->Use(key); }
 
 void ModuleCache::Released(const std::vector<std::string>& keys) {
   Order doomed;
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (const std::string& key : keys) {
-    const auto found = by_key_.find(key);
-    if (found != by_key_.end()) order_.splice(order_.begin(), order_, found->second);
-  }
-  MakeRoom(&doomed);
+  const auto table = table_.Lock();
+  for (const std::string& key : keys) table->Use(key);
+  MakeRoom(&*table, &doomed);
 }
 
 void ModuleCache::Forget(const std::string& key) {
   Order doomed;
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = by_key_.find(key);
-  if (found != by_key_.end()) Take(found->second, &doomed);
+  const auto table = table_.Lock();
+  const auto found = table->by_key.find(key);
+  if (found != table->by_key.end()) table->Take(found->second, &doomed);
 }
 
 void ModuleCache::Clear() {
   Order doomed;
-  std::lock_guard<std::mutex> lock(mutex_);
-  by_key_.clear();
-  bytes_ = 0;
-  unloaded_ += order_.size();
-  doomed.swap(order_);
+  const auto table = table_.Lock();
+  table->by_key.clear();
+  table->bytes = 0;
+  table->unloaded += table->order.size();
+  doomed.swap(table->order);
 }
 
 ModuleStats ModuleCache::Stats() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return {by_key_.size(), bytes_, unloaded_};
+  const auto table = table_.Lock();
+  return {table->by_key.size(), table->bytes, table->unloaded};
 }
 
 }  // namespace sinter

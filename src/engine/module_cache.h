@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "src/base/fork_local.h"
 
 namespace sinter {
 
@@ -21,9 +21,9 @@ struct ModuleStats {
 };
 
 // Modules in order of their last use. While all together pass the cap, the longest unused of those
-// that nobody else holds go; what is in use stays, whatever it takes. Thread-safe. A module is let
-// go outside the lock, on the thread of the call that made room: never in a CUDA callback, as long
-// as no call here is.
+// that nobody else holds go; what is in use stays, whatever it takes. Thread-safe; the child of a
+// fork starts anew where another thread was inside. A module is let go outside the lock, on the
+// thread of the call that made room: never in a CUDA callback, as long as no call here is.
 class ModuleCache {
  public:
   using Module = std::shared_ptr<const void>;
@@ -52,15 +52,20 @@ class ModuleCache {
   };
   using Order = std::list<Entry>;  // the last used first
 
-  // Moves what must go to `doomed`, to be destroyed after the lock. mutex_ is held.
-  void MakeRoom(Order* doomed);
-  void Take(Order::iterator entry, Order* doomed);
+  struct Table {
+    Order order;
+    std::unordered_map<std::string, Order::iterator> by_key;
+    uint64_t bytes = 0, unloaded = 0;
+
+    void Use(const std::string& key);  // it comes first
+    void Take(Order::iterator entry, Order* doomed);
+  };
+
+  // Moves what must go to `doomed`, to be destroyed after the lock.
+  void MakeRoom(Table* table, Order* doomed);
 
   const uint64_t max_bytes_;
-  mutable std::mutex mutex_;  // guards what follows
-  Order order_;
-  absl::flat_hash_map<std::string, Order::iterator> by_key_;
-  uint64_t bytes_ = 0, unloaded_ = 0;
+  mutable ForkLocal<Table> table_;
 };
 
 }  // namespace sinter

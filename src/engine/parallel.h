@@ -12,12 +12,20 @@
 namespace sinter {
 
 // Calls `step(0) .. step(count - 1)`, on at most one thread per hardware thread, this one included;
-// returns when all are done. Steps must not throw. If no thread can be started, this one does all
+// returns when all are done. A step that throws ends the work: steps under way are finished, none
+// begins, and what was thrown first is thrown here. If no thread can be started, this one does all
 // the work.
 inline void ForEachIndex(int count, const std::function<void(int)>& step) {
   std::atomic<int> next{0};
-  const auto work = [&] {
-    for (int i = next.fetch_add(1); i < count; i = next.fetch_add(1)) step(i);
+  std::atomic<bool> failed{false};
+  std::exception_ptr thrown;  // set by the one that set `failed`
+  const auto work = [&]() noexcept {
+    try {
+      for (int i = next.fetch_add(1); i < count; i = next.fetch_add(1)) step(i);
+    } catch (...) {
+      next = count;
+      if (!failed.exchange(true)) thrown = std::current_exception();
+    }
   };
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::thread> threads;
@@ -29,6 +37,7 @@ inline void ForEachIndex(int count, const std::function<void(int)>& step) {
   }
   work();
   for (std::thread& thread : threads) thread.join();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 }  // namespace sinter

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/build_lock.h"
+#include "src/engine/record_check.h"
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
@@ -24,15 +25,18 @@ absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, bool must
 absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, const std::string& key,
                                                 bool must_hit, const BuildControl& control) {
   Store& store = *core_->ports.store;
-  const Lookup found = store.Get(RecordKind::kPlan, key);
-  std::shared_ptr<const PlanRecord> record = FromStore(key, found);
+  Lookup found = store.Get(RecordKind::kPlan, key);
+  std::shared_ptr<const PlanRecord> record = FromStore(request, key, &found);
   if (record == nullptr && must_hit) {
     return MustHitError("plan", RecordKind::kPlan, key, found, &store);
   }
   if (record == nullptr) {
     SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
                             AwaitBuildLock(store, RecordKind::kPlan, key, control));
-    if (!found.hit) record = FromStore(key, store.Get(RecordKind::kPlan, key));
+    if (!found.hit) {
+      Lookup again = store.Get(RecordKind::kPlan, key);
+      record = FromStore(request, key, &again);
+    }
     if (record == nullptr) return Search(request, key, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
@@ -40,8 +44,10 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
   return FoundPlan{std::move(record), true};
 }
 
-absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request) {
+absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
+                                                    const BuildControl& control) {
   FusionOptions options;
+  options.keep_going = &control;
   options.deterministic = request.deterministic;
   options.allow_cooperative = request.allow_cooperative;
   const auto start = std::chrono::steady_clock::now();
@@ -57,27 +63,30 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request) 
 absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const std::string& key,
                                               const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Enter("search", 0.1));
-  SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request));
+  SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request, control));
   TuningOutcome tuning = ApplyTuning(request, *core_, &result);
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
+  record->chain = request.chain->CanonicalDigest();
+  record->bucket = request.bucket;
   record->tuned = tuning.taken;
   record->tuning = std::move(tuning.words);
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
-  SINTER_RETURN_IF_ERROR(FillKeys(*record));
+  SINTER_RETURN_IF_ERROR(FillKeys(*record, control));
   core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*record));
   return FoundPlan{std::move(record), false};
 }
 
 // A variant whose source cannot be generated is dropped: nothing could build it later either. The
 // chosen plan's failure is the next variant's chance, so order is kept.
-absl::Status PlanBuilder::FillKeys(PlanRecord& record) const {
+absl::Status PlanBuilder::FillKeys(PlanRecord& record, const BuildControl& control) const {
   std::vector<PlanVariant> kept;
   absl::Status first_error;
   for (PlanVariant& variant : record.variants) {
     variant.kernel_keys.clear();
     absl::Status status;
     for (PlannedKernel& kernel : variant.plan.kernels) {
+      SINTER_RETURN_IF_ERROR(control.Check("the sources were generated"));
       absl::StatusOr<std::string> key = KernelKeyBytes(kernel.spec, record.toolchain_id, *core_);
       status.Update(key.status());
       if (!key.ok()) break;
@@ -97,42 +106,64 @@ absl::Status PlanBuilder::FillKeys(PlanRecord& record) const {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const PlanRecord> PlanBuilder::FromStore(const std::string& key,
-                                                         const Lookup& found) {
-  if (found.hit) {
-    absl::StatusOr<PlanRecord> record = DecodePlanRecord(found.payload);
-    if (record.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
-    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key),
-                                                 " is made again: ", record.status().message()));
-  } else {
-    LogMiss(core_->log, "plan", key, found);
+std::shared_ptr<const PlanRecord> PlanBuilder::FromStore(const PlanRequest& request,
+                                                         const std::string& key, Lookup* found) {
+  if (!found->hit) {
+    LogMiss(core_->log, "plan", key, *found);
+    return nullptr;
   }
+  absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload);
+  const absl::Status status =
+      record.ok() ? CheckPlanRecord(*record, request, core_->ports.model, *core_) : record.status();
+  if (status.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
+  core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
+  core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key), " from ", found->tier,
+                                               " is made again: ", status.message()));
+  found->detail = std::string(status.message());
   return nullptr;
 }
 
 bool PlanBuilder::CompilerExchanged(const PlanRecord& record) {
-  std::call_once(peeked_, [this] { build_id_ = core_->ports.compiler->PeekBuildId(); });
-  return !build_id_.empty() && !absl::StrContains(record.toolchain_id, build_id_);
+  const std::string build_id = BuildId();
+  return !build_id.empty() && !absl::StrContains(record.toolchain_id, build_id);
+}
+
+// Threads that ask at the same time may all look.
+std::string PlanBuilder::BuildId() {
+  {
+    const auto known = build_id_.Lock();
+    if (known->has_value()) return **known;
+  }
+  std::string build_id = core_->ports.compiler->PeekBuildId();
+  *build_id_.Lock() = build_id;
+  return build_id;
 }
 
 std::shared_ptr<const PlanRecord> PlanBuilder::Renewed(const std::string& key,
                                                        const PlanRecord& record) {
-  auto renewed = std::make_shared<PlanRecord>(record);
   const absl::StatusOr<std::string> toolchain = core_->ports.compiler->ToolchainId();
-  // A compiler that may not compile leaves the record as it is: its kernels may be there.
-  const bool denied = toolchain.ok() && !core_->denied.Match(*toolchain).empty();
-  if (toolchain.ok() && !denied && *toolchain != record.toolchain_id) {
-    renewed->toolchain_id = *toolchain;
-    if (FillKeys(*renewed).ok()) {
-      core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*renewed));
-      return renewed;
-    }
+  std::shared_ptr<const PlanRecord> renewed;
+  if (toolchain.ok() && *toolchain != record.toolchain_id) {
+    renewed = Refilled(key, record, *toolchain);
   }
-  return std::make_shared<PlanRecord>(record);
+  return renewed != nullptr ? renewed : std::make_shared<const PlanRecord>(record);
+}
+
+// A compiler that may not compile leaves the record as it is: its kernels may be there.
+std::shared_ptr<const PlanRecord> PlanBuilder::Refilled(const std::string& key,
+                                                        const PlanRecord& record,
+                                                        const std::string& toolchain) {
+  if (!core_->denied.Match(toolchain).empty()) return nullptr;
+  auto renewed = std::make_shared<PlanRecord>(record);
+  renewed->toolchain_id = toolchain;
+  if (!FillKeys(*renewed, BuildControl()).ok()) return nullptr;
+  core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*renewed));
+  return renewed;
 }
 
 void PlanBuilder::Renew(const PlanRequest& request, const PlanRecord& record) {
-  Renewed(PlanKeyBytes(request, *core_), record);
+  const absl::StatusOr<std::string> toolchain = core_->ports.compiler->ToolchainId();
+  if (toolchain.ok()) Refilled(PlanKeyBytes(request, *core_), record, *toolchain);
 }
 
 }  // namespace sinter

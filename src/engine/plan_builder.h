@@ -3,10 +3,11 @@
 #define SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
@@ -42,17 +43,23 @@ class PlanBuilder {
                                      bool must_hit, const BuildControl& control);
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
                                    const BuildControl& control);
-  absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request);
-  // Null when the lookup missed or its record cannot be used.
-  std::shared_ptr<const PlanRecord> FromStore(const std::string& key, const Lookup& found);
+  absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);
+  // Null when the lookup missed or its record cannot be used, which is logged, counted and said in
+  // found->detail.
+  std::shared_ptr<const PlanRecord> FromStore(const PlanRequest& request, const std::string& key,
+                                              Lookup* found);
+  // With keys for `toolchain`; null when that cannot be.
+  std::shared_ptr<const PlanRecord> Refilled(const std::string& key, const PlanRecord& record,
+                                             const std::string& toolchain);
   std::shared_ptr<const PlanRecord> Renewed(const std::string& key, const PlanRecord& record);
-  absl::Status FillKeys(PlanRecord& record) const;
+  absl::Status FillKeys(PlanRecord& record, const BuildControl& control) const;
+  std::string BuildId();
   bool CompilerExchanged(const PlanRecord& record);
 
   EngineCore* const core_;
   SingleFlight<FoundPlan> flights_;
-  std::once_flag peeked_;
-  std::string build_id_;  // of the compiler's file; set once through peeked_
+  ForkLocal<absl::optional<std::string>>
+      build_id_;  // of the compiler's file, once it was peeked at
 };
 
 }  // namespace sinter

@@ -72,6 +72,8 @@ PlanRecord MakePlanRecord(FusionResult result) {
 std::string EncodePlanRecord(const PlanRecord& record) {
   ByteWriter w;
   w.U32(kPlanRecordVersion);
+  w.Raw(record.chain.View());
+  w.I64(record.bucket);
   w.Bytes(record.toolchain_id);
   w.U64(record.considered);
   w.U64(record.legal);
@@ -90,6 +92,9 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload) {
   ByteReader r(payload);
   const uint32_t version = r.U32();
   PlanRecord record;
+  const absl::string_view chain = r.Raw(record.chain.bytes.size());
+  if (r.ok()) std::copy(chain.begin(), chain.end(), record.chain.bytes.begin());
+  record.bucket = r.I64();
   record.toolchain_id = std::string(r.Bytes());
   record.considered = r.U64();
   record.legal = r.U64();

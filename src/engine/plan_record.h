@@ -14,9 +14,9 @@
 
 namespace sinter {
 
-// Layout: u32 version, toolchain id, u64 considered, u64 legal, u8 tuned, tuning, u32 variants;
-// each: plan bytes, u32 keys, the keys.
-constexpr uint32_t kPlanRecordVersion = 2;
+// Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
+// tuning, u32 variants; each: plan bytes, u32 keys, the keys.
+constexpr uint32_t kPlanRecordVersion = 3;
 
 struct PlanVariant {
   Plan plan;                             // kernel_digest of each kernel is the digest of its key
@@ -26,6 +26,8 @@ struct PlanVariant {
 // Invariants: variants is not empty; variants[0] is the chosen plan; the unfused plan is among
 // them.
 struct PlanRecord {
+  Digest chain;  // canonical, that the plans are for
+  int64_t bucket = 0;
   std::string toolchain_id;  // that the kernel keys name
   uint64_t considered = 0, legal = 0;
   bool tuned = false;  // the tuning set named the chosen plan

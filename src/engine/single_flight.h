@@ -1,19 +1,19 @@
 // SingleFlight: one builder per key in this process; whoever else wants the key waits for its
-// result.
+// result. In the child of a fork nothing is under way: the parent's builders are not there.
 #ifndef SINTER_SRC_ENGINE_SINGLE_FLIGHT_H_
 #define SINTER_SRC_ENGINE_SINGLE_FLIGHT_H_
 
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
+#include "src/base/fork_local.h"
 #include "src/base/status.h"
 #include "src/engine/control.h"
 
@@ -32,8 +32,8 @@ absl::StatusOr<Value> OwnCopy(const absl::StatusOr<Value>& result) {
   return copy;
 }
 
-// Thread-safe. The mutex is never held while a build runs.
-// Invariant: a key is in flights_ exactly while one thread builds it.
+// Thread-safe. The table is never locked while a build runs.
+// Invariant: a key is in the table exactly while one thread of this process builds it.
 template <typename Value>
 class SingleFlight {
  public:
@@ -41,8 +41,9 @@ class SingleFlight {
 
   // Runs `build` unless another thread is building `key`; then waits for that thread's result,
   // failure included. A failure is forgotten with its flight, so a later call tries again. A
-  // builder that gave up by its own deadline or cancel flag says nothing about the key: one of the
-  // waiters takes over. `waited` (may be null) becomes true if this call waited for another.
+  // builder that gave up by its own deadline or cancel flag, or that an exception ended, says
+  // nothing about the key: one of the waiters takes over. `waited` (may be null) becomes true if
+  // this call waited for another.
   absl::StatusOr<Value> Do(const std::string& key, const BuildControl& control, const Build& build,
                            bool* waited = nullptr) {
     for (;;) {
@@ -57,9 +58,10 @@ class SingleFlight {
  private:
   struct Flight {
     std::condition_variable landed;
-    bool done = false;  // guarded by mutex_; result is constant once it is set
-    absl::StatusOr<Value> result = absl::InternalError("the builder of this key vanished");
+    bool done = false;  // guarded by the table's lock; result is constant once it is set
+    absl::StatusOr<Value> result = absl::CancelledError("an exception ended the build");
   };
+  using Table = std::unordered_map<std::string, std::shared_ptr<Flight>>;
 
   static bool GaveUp(const absl::StatusOr<Value>& result) {
     return absl::IsCancelled(result.status()) || absl::IsDeadlineExceeded(result.status());
@@ -67,45 +69,52 @@ class SingleFlight {
 
   // True: the caller is the builder.
   bool Board(const std::string& key, std::shared_ptr<Flight>* flight) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto [entry, inserted] = flights_.try_emplace(key);
-    if (inserted) entry->second = std::make_shared<Flight>();
-    *flight = entry->second;
-    return inserted;
+    const auto table = flights_.Lock();
+    const auto known = table->find(key);
+    if (known != table->end()) {
+      *flight = known->second;
+      return false;
+    }
+    *flight = std::make_shared<Flight>();
+    table->emplace(key, *flight);
+    return true;
   }
 
-  // Lands the flight on every path out of the build, an exception included.
+  // Lands the flight on every path out of the build, an exception included. A thread that forked in
+  // the middle of its build lands it in the child as well, where nobody waits for it: there its key
+  // may be another flight's, and the waiters that the condition variable remembers do not exist.
   struct Landing {
     SingleFlight* self;
     const std::string& key;
-    Flight& flight;
+    const std::shared_ptr<Flight>& flight;
     ~Landing() {
-      std::lock_guard<std::mutex> lock(self->mutex_);
-      flight.done = true;
-      self->flights_.erase(key);
-      flight.landed.notify_all();
+      const auto table = self->flights_.Lock();
+      const auto entry = table->find(key);
+      if (entry == table->end() || entry->second != flight) return;
+      flight->done = true;
+      table->erase(entry);
+      flight->landed.notify_all();
     }
   };
 
   absl::StatusOr<Value> Fly(const std::string& key, const std::shared_ptr<Flight>& flight,
                             const Build& build) {
-    Landing landing{this, key, *flight};
+    Landing landing{this, key, flight};
     absl::StatusOr<Value> result = build();
     flight->result = OwnCopy(result);
     return result;
   }
 
   absl::Status Wait(Flight& flight, const BuildControl& control) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    auto table = flights_.Lock();
     while (!flight.done) {
       SINTER_RETURN_IF_ERROR(control.Check("another thread finished building"));
-      flight.landed.wait_until(lock, control.NextPoll());
+      flight.landed.wait_until(table.lock(), control.NextPoll());
     }
     return absl::OkStatus();
   }
 
-  std::mutex mutex_;
-  absl::flat_hash_map<std::string, std::shared_ptr<Flight>> flights_;
+  ForkLocal<Table, /*kKeep=*/false> flights_;
 };
 
 }  // namespace sinter

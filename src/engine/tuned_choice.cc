@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "src/base/format.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/engine/kernel_identity.h"
@@ -85,11 +85,10 @@ absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const Plan
 }
 
 std::string InWords(const TuningEntry& entry) {
-  return absl::StrFormat(
-      "measured %.2f us on %s%s", entry.measured_us, entry.device,
-      entry.untuned_us > 0
-          ? absl::StrFormat(", the predicted choice %.2f us then", entry.untuned_us)
-          : std::string());
+  return FormatText("measured %.2f us on %s%s", entry.measured_us, entry.device,
+                    entry.untuned_us > 0
+                        ? FormatText(", the predicted choice %.2f us then", entry.untuned_us)
+                        : std::string());
 }
 
 void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
@@ -156,7 +155,8 @@ absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& re
   if (FindPlan(planned, [&](const Plan& p) { return SameWork(p, *plan); }) == nullptr) {
     return Unusable("its kernels are not this chain's");
   }
-  if (request.deterministic && !plan->fixed_order) return Unusable("its order is free");
+  SINTER_RETURN_IF_ERROR(core.JudgeOf(*request.chain, request.bucket, core.ports.model,
+                                      {request.deterministic, request.allow_cooperative})(*plan));
   SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, request, core));
   const Digest digest = plan->PlanDigest();
   const Plan* same = FindPlan(planned, [&](const Plan& p) { return p.PlanDigest() == digest; });

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/key_file.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 
@@ -49,7 +50,8 @@ absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path) {
   if (file.fd() < 0) return SystemError(path, "cannot be opened");
   struct stat info {};
   if (fstat(file.fd(), &info) != 0) return SystemError(path, "cannot be read");
-  if (!S_ISREG(info.st_mode)) return Refused(path, "not a regular file");
+  const absl::Status trusted = CheckTrustedFile(info);
+  if (!trusted.ok()) return Refused(path, trusted.message());
   const uint64_t bytes = static_cast<uint64_t>(info.st_size);
   if (bytes > kMaxTuningFile) {
     return Refused(path, absl::StrCat(bytes, " bytes, must be at most ", kMaxTuningFile));

@@ -14,7 +14,8 @@ namespace sinter {
 constexpr uint64_t kMaxTuningFile = uint64_t{64} << 20;  // bytes
 
 // INVALID_ARGUMENT with the path and the reason when the file is missing, unreadable, no regular
-// file, above kMaxTuningFile, damaged, or of another format: whoever names a set wants that set.
+// file, owned by another user than we or root, writable by group or others, above kMaxTuningFile,
+// damaged, or of another format: whoever names a set wants that set.
 absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path);
 
 // A new file beside `path`, then renamed over it: a reader sees the old set or the new one.

@@ -1,4 +1,5 @@
 // The text form of a tuning set.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -65,13 +66,11 @@ std::string Body(const std::map<TuningKey, TuningEntry>& entries) {
 // Reads the lines between head and digest. Every method leaves the first error in `status`.
 class Reader {
  public:
-  explicit Reader(absl::string_view body) {
-    for (const absl::string_view line : absl::StrSplit(body, '\n')) lines_.push_back(line);
-    if (!lines_.empty() && lines_.back().empty()) lines_.pop_back();
-  }
-  bool More() const { return status_.ok() && at_ < lines_.size(); }
+  // Line by line: a text of line ends alone is not worth a list of them.
+  explicit Reader(absl::string_view body) : rest_(body) {}
+  bool More() const { return status_.ok() && !rest_.empty(); }
   bool NextIs(absl::string_view key) const {
-    return More() && absl::StartsWith(lines_[at_], absl::StrCat(key, " "));
+    return More() && absl::StartsWith(rest_, absl::StrCat(key, " "));
   }
   const absl::Status& status() const { return status_; }
 
@@ -83,12 +82,14 @@ class Reader {
   // The rest of the next line, which must begin with `key` and a blank.
   absl::string_view Field(absl::string_view key) {
     if (!status_.ok()) return "";
-    line_ = at_ + 1;
+    ++line_;
     if (!NextIs(key)) {
       Fail(absl::StrCat("expected \"", absl::StripAsciiWhitespace(key), " ..\""));
       return "";
     }
-    return lines_[at_++].substr(key.size() + 1);
+    const absl::string_view line = rest_.substr(0, rest_.find('\n'));
+    rest_.remove_prefix(std::min(rest_.size(), line.size() + 1));
+    return line.substr(key.size() + 1);
   }
 
   std::string Text(absl::string_view key) {
@@ -138,9 +139,8 @@ class Reader {
   }
 
  private:
-  std::vector<absl::string_view> lines_;
-  size_t at_ = 0;    // the next line
-  size_t line_ = 1;  // the last one asked for, from 1
+  absl::string_view rest_;  // behind the last line taken
+  size_t line_ = 0;         // the last one asked for, from 1
   absl::Status status_;
 };
 

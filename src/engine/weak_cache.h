@@ -4,45 +4,46 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
+#include "src/base/fork_local.h"
 
 namespace sinter {
 
-// Thread-safe. Dead entries are swept whenever the table has doubled, so its size stays within
-// twice the living ones.
+// Thread-safe, and usable in the child of a fork. Dead entries are swept whenever the table has
+// doubled, so its size stays within twice the living ones.
 template <typename T>
 class WeakCache {
  public:
   std::shared_ptr<const T> Find(const std::string& key) const {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto entry = entries_.find(key);
-    return entry == entries_.end() ? nullptr : entry->second.lock();
+    const auto table = table_.Lock();
+    const auto entry = table->entries.find(key);
+    return entry == table->entries.end() ? nullptr : entry->second.lock();
   }
 
   void Insert(const std::string& key, const std::shared_ptr<const T>& value) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    entries_[key] = value;
-    if (entries_.size() < sweep_at_) return;
-    for (auto it = entries_.begin(); it != entries_.end();) {
+    const auto table = table_.Lock();
+    auto& entries = table->entries;
+    entries[key] = value;
+    if (entries.size() < table->sweep_at) return;
+    for (auto it = entries.begin(); it != entries.end();) {
       const auto current = it++;
-      if (current->second.expired()) entries_.erase(current);
+      if (current->second.expired()) entries.erase(current);
     }
-    sweep_at_ = std::max<size_t>(kFirstSweep, 2 * entries_.size());
+    table->sweep_at = std::max<size_t>(kFirstSweep, 2 * entries.size());
   }
 
-  void Erase(const std::string& key) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    entries_.erase(key);
-  }
+  void Erase(const std::string& key) { table_.Lock()->entries.erase(key); }
 
  private:
   static constexpr size_t kFirstSweep = 64;
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<std::string, std::weak_ptr<const T>> entries_;
-  size_t sweep_at_ = kFirstSweep;
+  struct Table {
+    std::unordered_map<std::string, std::weak_ptr<const T>> entries;
+    size_t sweep_at = kFirstSweep;
+  };
+
+  mutable ForkLocal<Table> table_;
 };
 
 }  // namespace sinter

@@ -11,6 +11,7 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "runtime/query/device_query.h"
 #include "runtime/query/model_choice.h"
+#include "src/base/nearest.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/engine.h"
@@ -19,10 +20,22 @@
 namespace sinter {
 namespace {
 
+// What code generation writes instructions for.
+constexpr absl::string_view kGeneratedArch = "sm_90a";
+
 // A built-in model's name, or the text of a model file, which always assigns something.
 absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
-  if (absl::StrContains(target, "=")) return DeviceModel::FromText(target);
-  return BuiltinModel(target);
+  if (!absl::StrContains(target, "=")) {
+    absl::StatusOr<DeviceModel> model = BuiltinModel(target);
+    const std::string nearest = model.ok() ? "" : Nearest(target, BuiltinModelNames());
+    if (nearest.empty()) return model;
+    return absl::Status(model.status().code(), absl::StrCat(model.status().message(),
+                                                            "; did you mean \"", nearest, "\"?"));
+  }
+  SINTER_ASSIGN_OR_RETURN(DeviceModel model, DeviceModel::FromText(target));
+  if (model.arch == kGeneratedArch) return model;
+  return absl::InvalidArgumentError(absl::StrCat("device model ", model.name, ": arch = \"",
+                                                 model.arch, "\", must be ", kGeneratedArch));
 }
 
 // Records for another chip or another library are of no use to prefetch.
@@ -66,7 +79,9 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
     ports.tuning = std::make_shared<const TuningSet>(std::move(set));
   }
   if (!target.empty()) {
-    SINTER_ASSIGN_OR_RETURN(ports.model, TargetModel(target));
+    absl::StatusOr<DeviceModel> model = TargetModel(target);
+    if (!model.ok()) return Annotate(model.status(), "target");
+    ports.model = *std::move(model);
     ports.no_gpu_reason = absl::StrCat("no GPU: the context is for the target '", ports.model.name,
                                        "', which prepares but cannot launch");
   } else if (ordinal >= 0) {

@@ -1,6 +1,7 @@
 // WireCache: where the engine is plugged into the tiers of the cache.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -34,13 +35,15 @@ std::string Producer() { return absl::StrCat("sinter ", SINTER_ENGINE_VERSION); 
 
 class TierTools : public CacheTools {
  public:
-  TierTools(TieredStore* store, std::vector<PublicKey> keys, bool allow_unsigned)
-      : store_(store), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
+  TierTools(TieredStore* store, LocalStoreKind kind, std::vector<PublicKey> keys,
+            bool allow_unsigned)
+      : store_(store), kind_(kind), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
 
   absl::StatusOr<ExportResult> Export(const ExportRequest& request) override {
     PackWriteOptions options;
     options.path = request.path;
     options.producer = Producer();
+    options.wanted = request.wanted;
     if (request.signing_key.empty()) return ToResult(store_->Export(options, request.used_only));
     SINTER_ASSIGN_OR_RETURN(const SigningKey key, ReadSigningKey(request.signing_key));
     options.signer = &key;
@@ -64,7 +67,8 @@ class TierTools : public CacheTools {
       out.signed_by.push_back(absl::BytesToHexString(key.View()));
     }
     for (const PackEntry& entry : pack->manifest().entries) {
-      out.records.push_back({entry.kind, entry.digest, entry.bytes, entry.verified, entry.arch});
+      out.records.push_back({entry.kind, entry.digest, entry.bytes, entry.verified, entry.arch,
+                             StoryOfKey(entry.kind, pack->PeekKey(entry))});
     }
     if (!read_all) return out;
     PackFindings findings = VerifyPack(*pack);
@@ -79,9 +83,55 @@ class TierTools : public CacheTools {
                       report.evicted, report.evicted_bytes, report.orphans};
   }
 
+  absl::StatusOr<CacheReport> Inspect() override {
+    SINTER_ASSIGN_OR_RETURN(LocalReport found, store_->Inspect());
+    return CacheReport{StoreName(),        found.plans,
+                       found.kernels,      found.verified_kernels,
+                       found.other_format, found.bytes,
+                       found.unsound,      found.quarantined,
+                       found.temporary,    std::move(found.findings)};
+  }
+
+  absl::StatusOr<CacheListing> List() override {
+    CacheListing listing;
+    listing.store = StoreName();
+    SINTER_RETURN_IF_ERROR(
+        store_->ListLocal([&](const StoredEntry& entry, const Envelope* envelope) {
+          listing.records.push_back(ToRecord(entry, envelope));
+        }));
+    std::sort(listing.records.begin(), listing.records.end(),
+              [](const CacheRecord& a, const CacheRecord& b) {
+                return a.kind != b.kind ? a.kind == RecordKind::kPlan : a.key < b.key;
+              });
+    return listing;
+  }
+
+  absl::StatusOr<ClearResult> Clear(bool dry_run) override {
+    SINTER_ASSIGN_OR_RETURN(const ClearReport report, store_->Clear(dry_run));
+    return ClearResult{StoreName(), report.records, report.bytes, report.failed};
+  }
+
   void Flush() override { store_->Flush(); }
 
  private:
+  std::string StoreName() const { return std::string(NameOf(kind_)); }
+
+  static CacheRecord ToRecord(const StoredEntry& entry, const Envelope* envelope) {
+    CacheRecord record;
+    record.kind = entry.kind;
+    record.key = entry.digest;
+    record.bytes = entry.bytes;
+    record.last_use_unix_s = entry.last_use_unix_s;
+    if (envelope == nullptr) return record;
+    record.sound = true;
+    record.verified = envelope->verified;
+    record.created_unix_s = envelope->created_unix_s;
+    record.arch = envelope->arch;
+    record.producer = envelope->producer;
+    record.story = StoryOfKey(entry.kind, envelope->key);
+    return record;
+  }
+
   static absl::StatusOr<ExportResult> ToResult(const absl::StatusOr<PackReport>& report) {
     if (!report.ok()) return report.status();
     return ExportResult{report->plans, report->kernels, report->bytes, report->skipped};
@@ -96,6 +146,7 @@ class TierTools : public CacheTools {
   }
 
   TieredStore* const store_;
+  const LocalStoreKind kind_;
   const std::vector<PublicKey> keys_;
   const bool allow_unsigned_;
 };
@@ -199,8 +250,8 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
   }
   std::unique_ptr<TieredStore> store = MakeTieredStore(options);
   WiredCache wired;
-  wired.tools =
-      std::make_shared<TierTools>(store.get(), std::move(keys), config.allow_unsigned_packs);
+  wired.tools = std::make_shared<TierTools>(store.get(), options.local_kind, std::move(keys),
+                                            config.allow_unsigned_packs);
   wired.store = std::move(store);
   return wired;
 }

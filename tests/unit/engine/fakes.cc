@@ -314,7 +314,7 @@ class FakeKernel : public LoadedKernel {
 
   absl::Status Launch(const BoundKernel& bound, StreamHandle, int64_t m, int64_t row_offset,
                       bool pdl_edge) const override {
-    {
+    if (world_->record_launches) {
       std::lock_guard<std::mutex> lock(world_->mutex);
       world_->launches.push_back({entry_, m, row_offset, pdl_edge});
     }
@@ -465,7 +465,7 @@ std::vector<std::string> FakeDisk::Keys(RecordKind kind) {
   return keys;
 }
 
-std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
+Ports FakeWorld::MakePorts() {
   Ports ports;
   ports.store = std::make_unique<FakeStore>(disk);
   ports.compiler = std::make_unique<FakeCompiler>(this);
@@ -479,6 +479,10 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   } else {
     ports.no_gpu_reason = "no GPU: on order";
   }
+  return ports;
+}
+
+std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   PlanningHooks hooks;
   hooks.plan = plan;
   if (!plan) {
@@ -491,13 +495,14 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
       return FakeGenerate(*this, spec);
     };
   }
+  hooks.fit = MakePlanJudge;
   hooks.device_library = Sha256(device_library);
   hooks.format = format;
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);
     log.emplace_back(line);
   });
-  return CreateEngine(std::move(ports), config, sink, std::move(hooks));
+  return CreateEngine(MakePorts(), config, sink, std::move(hooks));
 }
 
 FakeBuffers::FakeBuffers(const std::vector<int64_t>& bytes) {

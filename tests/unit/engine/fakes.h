@@ -94,6 +94,7 @@ struct FakeWorld {
   std::string driver = "CUDA 13.0";
   int resident_clusters = 16;
   bool compute = true;          // launches run the reference
+  bool record_launches = true;  // false: `launches` stays empty, and a launch allocates nothing
   std::set<std::string> wrong;  // request names whose kernels write garbage
   // Microseconds of a run of the kernels so named, added up; 11.5 for a run of others alone.
   std::map<std::string, double> times;
@@ -109,6 +110,7 @@ struct FakeWorld {
   std::vector<std::shared_ptr<const void>> graph;  // what captures keep alive; under mutex
   std::map<std::string, int> compiled;             // by request name
 
+  Ports MakePorts();  // for one engine, or for what works without one
   std::shared_ptr<Engine> MakeEngine(const Config& config = Config());
   std::vector<std::string> log;  // under mutex
 };

@@ -1,7 +1,10 @@
 #include "src/engine/single_flight.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -123,6 +126,45 @@ TEST(SingleFlightTest, AnExceptionLandsTheFlight) {
                        []() -> absl::StatusOr<int> { throw std::runtime_error("out of memory"); }),
       std::runtime_error);
   EXPECT_EQ(flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(3); }).value(), 3);
+}
+
+// Another may have the memory that the builder lacked.
+TEST(SingleFlightTest, AWaiterTakesOverFromABuilderThatThrew) {
+  Flight flights;
+  std::atomic<bool> inside{false}, waiting{false};
+  std::thread builder([&] {
+    EXPECT_THROW((void)flights.Do("k", BuildControl(),
+                                  [&]() -> absl::StatusOr<int> {
+                                    inside = true;
+                                    while (!waiting) Sleep(1);
+                                    Sleep(20);
+                                    throw std::bad_alloc();
+                                  }),
+                 std::bad_alloc);
+  });
+  while (!inside) Sleep(1);
+  waiting = true;
+  EXPECT_EQ(flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(5); }).value(), 5);
+  builder.join();
+}
+
+// The child forks in the middle of a build of its own, and lands it: the parent's flight is not
+// there.
+TEST(SingleFlightTest, AChildBuildsWhatItsParentIsBuilding) {
+  Flight flights;
+  int end = -1;
+  const auto result = flights.Do("k", BuildControl(), [&]() -> absl::StatusOr<int> {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      const auto own = flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(2); });
+      _exit(own.ok() ? *own : 1);
+    }
+    waitpid(child, &end, 0);
+    return 7;
+  });
+  EXPECT_EQ(result.value(), 7);
+  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 2) << end;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 using testing::FakeWorld;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 void Exchange(FakeWorld& world) {
   world.toolchain = "nvrtc-13.1-bbbb";
@@ -88,6 +89,16 @@ TEST(DeniedToolchainTest, ItsKernelsAreMissesAndItCompilesNothing) {
   // Nothing was removed: without the list the kernel serves.
   EXPECT_TRUE(world.MakeEngine(Denying("12.9"))->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(world.compiles, 1);
+}
+
+// However many plans and kernels fail for it: the error says it, the log does not repeat it.
+TEST(DeniedToolchainTest, IsSaidOnce) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  world.log.clear();
+  const auto engine = world.MakeEngine(Denying("13.0"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine->Prepare(world.chain, 16, {}).status()));
+  for (const std::string& line : world.log) EXPECT_THAT(line, Not(HasSubstr("denied")));
 }
 
 TEST(DeniedToolchainTest, AnotherCompilerBuildsTheKernelAnewOnce) {

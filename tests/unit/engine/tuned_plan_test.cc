@@ -255,8 +255,8 @@ TEST(TunedPlanTest, EightThreadsWithContextsOfTheirOwnAgree) {
 #ifndef SINTER_NO_FORK
 // Each reads the file for itself, as ranks do; half of them have caches of their own.
 TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
-  char path[] = "/tmp/sinter-ranks-XXXXXX";
-  const int file = mkstemp(path);
+  std::string path = ::testing::TempDir() + "sinter-ranks-XXXXXX";
+  const int file = mkstemp(&path[0]);
   ASSERT_GE(file, 0);
   close(file);
   ASSERT_TRUE(WriteTuningFile(*ClusterSet(), path).ok());
@@ -291,7 +291,7 @@ TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
   }
   close(pipes[0]);
   close(pipes[1]);
-  unlink(path);
+  unlink(path.c_str());
 }
 #endif
 

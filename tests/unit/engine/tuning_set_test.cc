@@ -174,8 +174,8 @@ TEST(TuningSetTest, ACostModelsFiguresAreNoPartOfTheChip) {
 class TuningFileTest : public ::testing::Test {
  protected:
   TuningFileTest() {
-    char path[] = "/tmp/sinter-tuning-XXXXXX";
-    folder_ = mkdtemp(path);
+    folder_ = ::testing::TempDir() + "sinter-tuning-XXXXXX";
+    EXPECT_NE(mkdtemp(&folder_[0]), nullptr);
   }
   ~TuningFileTest() override { std::filesystem::remove_all(folder_); }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
@@ -187,6 +187,20 @@ class TuningFileTest : public ::testing::Test {
   }
   std::string folder_;
 };
+
+TEST_F(TuningFileTest, AFileThatOthersMayWriteIsRefused) {
+  const std::string path = Path("set.txt");
+  ASSERT_TRUE(WriteTuningFile(SetOf({Entry("a")}), path).ok());
+  for (const mode_t mode : {0664, 0646, 0666}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_THAT(Refusal(path), HasSubstr("writable by group or others")) << mode;
+  }
+  ASSERT_EQ(chmod(path.c_str(), 0444), 0);
+  EXPECT_TRUE(ReadTuningFile(path).ok());
+  if (geteuid() != 0) return;  // only root gives files away
+  ASSERT_EQ(chown(path.c_str(), 1, 1), 0);
+  EXPECT_THAT(Refusal(path), HasSubstr("owned by another user"));
+}
 
 TEST_F(TuningFileTest, AFileReadsBackAndIsReplacedWhole) {
   const std::string path = Path("set.txt");

@@ -10,8 +10,11 @@
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
+#include "src/engine/keys.h"
+#include "src/engine/plan_record.h"
 #include "src/engine/tuned_choice.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/small_cubin.h"
 
 namespace sinter {
 namespace {
@@ -31,6 +34,94 @@ std::shared_ptr<Engine> TargetEngine(const Config& config) {
   return Engine::Create(std::move(ports), config, LogSink());
 }
 
+PlanningHooks RealHooks() {
+  PlanningHooks hooks;
+  hooks.plan = PlanChain;
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    return Generate(spec, model);
+  };
+  hooks.fit = MakePlanJudge;
+  hooks.device_library = DeviceLibraryDigest();
+  return hooks;
+}
+
+// Compiles to the least that passes for a cubin, without a compiler.
+class SmallCompiler : public Compiler {
+ public:
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+    CompiledKernel kernel;
+    kernel.cubin = SmallCubin(request.source);
+    return kernel;
+  }
+  absl::StatusOr<std::string> ToolchainId() override { return std::string("small-1"); }
+  bool Loaded() const override { return true; }
+  uint64_t Compiles() const override { return 0; }
+};
+
+std::shared_ptr<Engine> SmallEngine(const Config& config) {
+  Ports ports = MakePorts(config, -1, "h200", LogSink()).value();
+  ports.compiler = std::make_unique<SmallCompiler>();
+  return Engine::Create(std::move(ports), config, LogSink());
+}
+
+// What `sinter warm --pack` and `sinter cache export` do.
+ExportResult ExportFrom(Engine& engine, const std::string& path, bool used_only) {
+  ExportRequest request;
+  request.path = path;
+  request.used_only = used_only;
+  request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
+    return engine.CheckStored(kind, key, payload).ok();
+  };
+  return engine.ports().cache_tools->Export(request).value();
+}
+
+// Changes the plan record under `key` in the engine's store.
+void Falsify(Engine& engine, const std::string& key) {
+  Store& store = *engine.ports().store;
+  PlanRecord record = DecodePlanRecord(store.Get(RecordKind::kPlan, key).payload).value();
+  record.variants.front().plan.workspace_bytes = uint64_t{1} << 48;
+  store.Put(RecordKind::kPlan, key, EncodePlanRecord(record));
+  engine.ports().cache_tools->Flush();
+}
+
+TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
+  const Config config = ConfigIn("wiring_seal");
+  const Problem problem =
+      ParseProblem("gemm_chain m=16 n=512 k=256 l=256 act=relu layout=oi dtype=bf16").value();
+  const std::string pack = config.cache_dir + "/all.pack";
+  const auto first = SmallEngine(config);
+  const uint64_t kernels = first->Prepare(problem.chain, 16, {}).value()->plan().kernels.size();
+  const ExportResult sound = ExportFrom(*first, pack, false);
+  EXPECT_EQ(sound.plans, 1u);
+  EXPECT_EQ(sound.kernels, kernels);
+  EXPECT_EQ(sound.skipped, 0u);
+
+  PlanRequest request;
+  request.chain = &problem.chain;
+  request.bucket = 16;
+  const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
+                        LogSink(), RealHooks());
+  Falsify(*first, PlanKeyBytes(request, core));
+  const ExportResult lying = ExportFrom(*SmallEngine(config), pack, false);
+  EXPECT_EQ(lying.plans, 0u);
+  EXPECT_EQ(lying.skipped, 1u);
+
+  // `warm` makes the plan again and packs that.
+  const auto warm = SmallEngine(config);
+  ASSERT_TRUE(warm->Prepare(problem.chain, 16, {}).ok());
+  EXPECT_EQ(warm->Stats().searched, 1u);
+  const ExportResult mended = ExportFrom(*warm, pack, true);
+  EXPECT_EQ(mended.plans, 1u);
+  EXPECT_EQ(mended.kernels, kernels);
+  // As does who cannot write the folder: what lies there is left out.
+  Falsify(*warm, PlanKeyBytes(request, core));
+  Config reader = config;
+  reader.cache_read_only = true;
+  const auto reading = SmallEngine(reader);
+  ASSERT_TRUE(reading->Prepare(problem.chain, 16, {}).ok());
+  EXPECT_EQ(ExportFrom(*reading, pack, true).plans, 0u);
+}
+
 TEST(WiringTest, ATargetIsABuiltInNameOrAModelsText) {
   const Config config = ConfigIn("wiring_target");
   const Ports named = MakePorts(config, -1, "h200", LogSink()).value();
@@ -43,6 +134,16 @@ TEST(WiringTest, ATargetIsABuiltInNameOrAModelsText) {
   EXPECT_EQ(text.model.ModelDigest(), named.model.ModelDigest());
 }
 
+TEST(WiringTest, AModelOfAnotherArchIsRefusedByName) {
+  const Config config = ConfigIn("wiring_arch");
+  DeviceModel model = BuiltinModel("h200").value();
+  model.name = "b200";
+  model.arch = "sm_100a";
+  const absl::Status status = MakePorts(config, -1, model.ToText(), LogSink()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "target: device model b200: arch = \"sm_100a\", must be sm_90a");
+}
+
 TEST(WiringTest, BadTargetsAreRefused) {
   const Config config = ConfigIn("wiring_bad");
   EXPECT_FALSE(MakePorts(config, -1, "b200", LogSink()).ok());
@@ -52,13 +153,13 @@ TEST(WiringTest, BadTargetsAreRefused) {
 
 TEST(WiringTest, ADriverThatIsNotThereIsUnavailable) {
   Config config = ConfigIn("wiring_driver");
-  config.driver_path = "/nonexistent/libcuda.so.1";
+  config.driver_path = "/dev/null/libcuda.so.1";
   EXPECT_TRUE(absl::IsUnavailable(MakePorts(config, 0, "", LogSink()).status()));
 }
 
 TEST(WiringTest, WithoutACompilerAMissIsUnavailable) {
   Config config = ConfigIn("wiring_compiler");
-  config.nvrtc_path = "/nonexistent/libnvrtc.so";
+  config.nvrtc_path = "/dev/null/libnvrtc.so";
   const auto engine = TargetEngine(config);
   const Problem problem =
       ParseProblem("gemm_chain m=16 n=256 k=256 l=256 act=relu layout=oi dtype=bf16").value();
@@ -68,14 +169,8 @@ TEST(WiringTest, WithoutACompilerAMissIsUnavailable) {
 // With the real planner, checks and code generator: whatever tuning may measure can be recorded and
 // taken again.
 TEST(WiringTest, EveryPlanOfARankingCanBecomeATuningEntry) {
-  PlanningHooks hooks;
-  hooks.plan = PlanChain;
-  hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
-    return Generate(spec, model);
-  };
-  hooks.device_library = DeviceLibraryDigest();
   Ports ports = MakePorts(ConfigIn("wiring_entries"), -1, "h200", LogSink()).value();
-  const EngineCore core(std::move(ports), Config(), LogSink(), std::move(hooks));
+  const EngineCore core(std::move(ports), Config(), LogSink(), RealHooks());
   for (const char* line : {"gated_ffn m=16 n=512 k=256 l=256 act=silu layout=oi dtype=bf16",
                            "gemm_chain m=128 n=768 k=768 l=768 act=relu layout=io dtype=f16"}) {
     const Problem problem = ParseProblem(line).value();

@@ -1,0 +1,132 @@
+#include "src/engine/record_story.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cache/key/key.h"
+#include "src/base/device_model.h"
+#include "src/chain/products_view.h"
+#include "src/engine/keys.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kShownKinds = 5, kShownTensors = 3, kShownProducts = 6;
+
+template <typename T, typename Text>
+std::string ListText(const std::vector<T>& list, size_t most, const char* separator, Text&& text) {
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(list.size(), most); ++i) shown.push_back(text(list[i]));
+  if (list.size() > most) shown.push_back(absl::StrCat("..", list.size() - most, " more"));
+  return absl::StrJoin(shown, separator);
+}
+
+std::string ProductsStory(const ProductsView& view) {
+  const ProductStep& first = view.steps.front();
+  const bool pair =
+      view.size() == 2 && !view.steps[1].gated && view.steps[1].act == Activation::kIdentity;
+  std::string text;
+  if (view.size() == 1 || pair) {
+    const char* one = first.gated ? "gate_up" : "matmul";
+    text =
+        absl::StrCat(!pair         ? one
+                     : first.gated ? "gated_ffn"
+                                   : "gemm_chain",
+                     " n=", first.n, " k=", first.k,
+                     pair ? absl::StrCat(" l=", view.steps[1].n) : "", " act=", NameOf(first.act));
+  } else {
+    const auto columns = [](const ProductStep& step) { return absl::StrCat(step.n); };
+    const auto acts = [](const ProductStep& step) {
+      return absl::StrCat(step.gated ? "gated " : "", NameOf(step.act));
+    };
+    text = absl::StrCat("products k=", first.k,
+                        " n=", ListText(view.steps, kShownProducts, ",", columns),
+                        " act=", ListText(view.steps, kShownProducts, ",", acts));
+  }
+  const auto any = [&](auto has) { return std::any_of(view.steps.begin(), view.steps.end(), has); };
+  if (any([](const ProductStep& step) { return step.bias(); })) text += " biased";
+  if (any([](const ProductStep& step) { return step.has_residual(); })) text += " residual";
+  if (any([](const ProductStep& step) { return step.has_factor() || step.scale != 1; })) {
+    text += " scaled";
+  }
+  return absl::StrCat(text, " layout=", NameOf(view.layout), " dtype=", NameOf(view.dtype));
+}
+
+std::string OpsStory(const Chain& chain) {
+  std::map<std::string, int> counts;
+  int ops = 0;
+  for (const Op& op : chain.ops()) {
+    if (op.kind == OpKind::kInput) continue;
+    ++counts[std::string(NameOf(op))];
+    ++ops;
+  }
+  std::vector<std::pair<std::string, int>> kinds(counts.begin(), counts.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> inputs, outputs;
+  for (int i = 0; i < chain.num_inputs(); ++i) inputs.push_back(ToString(chain.input_op(i).type));
+  for (int i = 0; i < chain.num_outputs(); ++i) outputs.push_back(ToString(chain.output_type(i)));
+  const auto itself = [](const std::string& text) { return text; };
+  const auto counted = [](const std::pair<std::string, int>& kind) {
+    return kind.second == 1 ? kind.first : absl::StrCat(kind.second, " ", kind.first);
+  };
+  return absl::StrCat(ops,
+                      ops == 1 ? " op: " : " ops: ", ListText(kinds, kShownKinds, ", ", counted),
+                      " of ", ListText(inputs, kShownTensors, " ", itself), " to ",
+                      ListText(outputs, kShownTensors, " ", itself));
+}
+
+std::string ModelName(const Digest& digest) {
+  for (const std::string& name : BuiltinModelNames()) {
+    const absl::StatusOr<DeviceModel> model = BuiltinModel(name);
+    if (model.ok() && model->ModelDigest() == digest) return name;
+  }
+  return absl::StrCat("model ", digest.Hex().substr(0, 8));
+}
+
+RecordStory PlanStory(absl::string_view bytes) {
+  RecordStory story;
+  const absl::StatusOr<PlanKey> key = DecodePlanKey(bytes);
+  if (!key.ok()) return story;
+  story.device = ModelName(key->device_model);
+  const absl::StatusOr<Chain> chain = ChainFromCanonicalBytes(key->chain);
+  if (!chain.ok()) return story;
+  story.what = ChainStory(*chain);
+  story.uses_m = chain->UsesM();
+  story.bucket = key->bucket;
+  if (key->tuning_set != Digest()) {
+    absl::StrAppend(&story.what, ", tuning set ", key->tuning_set.Hex().substr(0, 8));
+  }
+  return story;
+}
+
+RecordStory KernelStory(absl::string_view bytes) {
+  RecordStory story;
+  const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
+  if (!key.ok()) return story;
+  story.device = key->arch;
+  const absl::StatusOr<KernelSpec> spec = SpecOfKey(*key);
+  if (!spec.ok()) return story;
+  const std::string what =
+      spec->stitch == nullptr ? ProblemText(*spec) : ChainStory(spec->stitch->body);
+  story.what = absl::StrCat(NameOf(spec->family), ": ", what, " [", ScheduleText(*spec), "]");
+  return story;
+}
+
+}  // namespace
+
+std::string ChainStory(const Chain& chain) {
+  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
+  return view.ok() ? ProductsStory(*view) : OpsStory(chain);
+}
+
+RecordStory StoryOfKey(RecordKind kind, absl::string_view key) {
+  return kind == RecordKind::kPlan ? PlanStory(key) : KernelStory(key);
+}
+
+}  // namespace sinter

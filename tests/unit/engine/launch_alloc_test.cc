@@ -1,0 +1,86 @@
+// A launch allocates nothing in the engine, whatever its plan is made of and however many rows it
+// takes: global operator new is counted here. The driver's side:
+// tests/unit/runtime/launch_alloc_test.cc.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/fusion/fusion.h"
+#include "tests/support/counted_new.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using testing::t_allocations;
+
+constexpr int64_t kRows[] = {1, 100, kLargestBucket, kLargestBucket + 1, 3 * kLargestBucket + 5};
+
+// rmsnorm(x), then two products, then a softmax of each row.
+Chain Mixture() {
+  ChainBuilder builder;
+  const TensorType rows{DType::kBF16, {Dim::M(), Dim::Constant(512)}};
+  const ValueId x = *builder.Input(rows);
+  ValueId value = *AddRmsNorm(builder, x, 1e-6);
+  for (int i = 0; i < 2; ++i) {
+    InputOptions constant;
+    constant.constant = true;
+    const ValueId w =
+        *builder.Input({DType::kBF16, {Dim::Constant(512), Dim::Constant(512)}}, constant);
+    value = *AddLinear(builder, value, w, kNoValue, Layout::kOI);
+  }
+  value = *AddSoftmax(builder, value, 1);
+  EXPECT_TRUE(builder.Output(value).ok());
+  return *builder.Finish();
+}
+
+void ExpectNoAllocations(const Chain& chain, bool products, bool stitched) {
+  FakeWorld world;
+  world.chain = chain;
+  world.plan = PlanChain;
+  world.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    return Generate(spec, model);
+  };
+  world.record_launches = world.compute = false;
+  const std::shared_ptr<Engine> engine = world.MakeEngine();
+  const auto plan = engine->Prepare(chain, kLargestBucket, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  bool has_products = false, has_stitched = false;
+  for (const PlannedKernel& kernel : (*plan)->plan().kernels) {
+    (kernel.spec.stitch == nullptr ? has_products : has_stitched) = true;
+  }
+  EXPECT_EQ(has_products, products);
+  EXPECT_EQ(has_stitched, stitched);
+  const std::vector<DevicePtr> buffers(
+      static_cast<size_t>(chain.num_inputs() + chain.num_outputs()), 4096);
+  const auto bound = (*plan)->Bind(buffers, 1 << 20);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  for (const int64_t m : kRows) {
+    const long before = t_allocations;
+    const absl::Status status = (*plan)->Launch(**bound, nullptr, m, true);
+    EXPECT_EQ(t_allocations - before, 0) << m << " rows";
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(LaunchAllocations, OfProducts) {
+  ExpectNoAllocations(
+      ParseProblem("gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16")->chain, true,
+      false);
+}
+
+TEST(LaunchAllocations, OfStitchedKernels) {
+  ExpectNoAllocations(ParseProblem("residual_rmsnorm rows=M cols=1024 eps=1e-6")->chain, false,
+                      true);
+}
+
+TEST(LaunchAllocations, OfBoth) { ExpectNoAllocations(Mixture(), true, true); }
+
+}  // namespace
+}  // namespace sinter

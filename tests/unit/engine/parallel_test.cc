@@ -1,0 +1,39 @@
+#include "src/engine/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <new>
+
+#include "src/reference/parallel.h"
+
+namespace sinter {
+namespace {
+
+TEST(ParallelTest, WhatAThreadThrowsReachesTheCaller) {
+  for (int at = 0; at < 16; ++at) {
+    std::atomic<int> begun{0};
+    EXPECT_THROW(ForEachIndex(16,
+                              [&](int i) {
+                                ++begun;
+                                if (i == at) throw std::bad_alloc();
+                              }),
+                 std::bad_alloc);
+    EXPECT_LE(begun, 16);
+  }
+}
+
+TEST(ParallelTest, WhenAllThrowOneIsTold) {
+  EXPECT_THROW(ForEachIndex(64, [](int) { throw std::bad_alloc(); }), std::bad_alloc);
+  std::atomic<int> done{0};
+  ForEachIndex(64, [&](int) { ++done; });
+  EXPECT_EQ(done, 64);
+}
+
+TEST(ParallelTest, TheReferencesThreadsTellTooWhatTheyThrow) {
+  EXPECT_THROW(reference::ParallelFor(4, 1000, 1, [](int64_t, int64_t) { throw std::bad_alloc(); }),
+               std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace sinter
