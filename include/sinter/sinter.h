@@ -13,10 +13,10 @@
  * `sinter_error** error`: NULL, or a place for an owned error that the caller releases; it is left
  * alone on success. No thread-local state.
  *  - On failure out-parameters are left alone, unless said otherwise.
- *  - Option structs begin with `struct_size`. A smaller size than the library's leaves the missing
- * tail at its defaults; a larger one is accepted if the extra bytes are zero. Zero always means the
- * default, so a zeroed struct with its size set (SINTER_INIT) is valid, and so is a NULL pointer to
- * options. Unknown flag bits are SINTER_INVALID_ARGUMENT.
+ *  - Option structs begin with `struct_size`, 8 to 4096. A smaller size than the library's leaves
+ * the missing tail at its defaults; a larger one is accepted if the extra bytes are zero. Zero
+ * always means the default, so a zeroed struct with its size set (SINTER_INIT) is valid, and so is
+ * a NULL pointer to options. Unknown flag bits are SINTER_INVALID_ARGUMENT.
  *  - Everything given to a call is copied; nothing is kept after it returns, unless said otherwise.
  *  - Text comes out by the two-call pattern: `capacity` bytes at `buffer` (NULL when 0) receive as
  * much as fits, always NUL-terminated when capacity > 0; `*required` receives the full size with
@@ -255,7 +255,7 @@ typedef struct sinter_context_options {
   uint32_t struct_size;
   uint32_t flags;             /* none yet */
   int32_t device;             /* GPU ordinal of the driver; ignored with a target */
-  sinter_log_level log_level; /* SINTER_LOG=error|warn|info|debug */
+  sinter_log_level log_level; /* SINTER_LOG=off|error|warn|info|debug */
   const char* target;    /* NULL: use `device`. "h200", "h100" or a model's text: prepare for it, no
                             GPU used */
   const char* cache_dir; /* SINTER_CACHE_DIR, else $XDG_CACHE_HOME/sinter, else $HOME/.cache/sinter;
@@ -275,7 +275,8 @@ typedef struct sinter_context_options {
   sinter_log_callback log; /* NULL: standard error */
   uintptr_t log_user_data;
   const char* tuning_set; /* SINTER_TUNING_SET: file of a tuning set; "": none. Read once, here;
-                             without one no plan is chosen by measurement */
+                             without one no plan is chosen by measurement. Its owner is we or
+                             root, and neither group nor others may write it */
   /* SINTER_PACKS, separated by ':': pack files, looked up in this order after cache_dir. Not NULL:
    * these `pack_count`, which may be 0. A pack that cannot be used is one warning, and the rest
    * serve. */
@@ -288,8 +289,8 @@ typedef struct sinter_context_options {
   sinter_switch cache_read_only; /* SINTER_CACHE=read-only: look cache_dir up, never write it */
   const char* cache_store;       /* SINTER_CACHE_STORE: "tables", for any number of processes, or
                                     "leveldb-db", for one that owns it */
-  uint64_t cache_max_bytes; /* SINTER_CACHE_MAX_BYTES: cap of cache_dir; 0: 2 GiB. What was longest
-                               unused goes first */
+  uint64_t cache_max_bytes; /* SINTER_CACHE_MAX_BYTES=2GiB: cap of cache_dir; 0: 2 GiB. What was
+                               longest unused goes first */
   const char* remote;       /* SINTER_REMOTE: redis://[user@]host[:port][/db] or
                                redis+unix:///path, asked for what all else lacks; "": none */
   const char* remote_name_space;    /* SINTER_REMOTE_NAMESPACE, else "sinter": the trust domain */
@@ -381,8 +382,9 @@ SINTER_API sinter_status sinter_context_get_stats(const sinter_context* context,
 /* ---------------------------------------------------------------- Chain
  * Every add checks its operands at once and returns the new value in *out_value; a failed add
  * leaves the chain as it was. Errors name the op's index from 0 (op i made value i + 1), its kind,
- * the field, the value and the bound. Shapes are written outermost first. `dims`: `rank` extents, 0
- * to 6 of them, each >= 0 or SINTER_DIM_M. Adds are thread-compatible. All since 0.1. */
+ * the field, the value and the bound. A chain has at most 65536 ops and 1024 outputs. Shapes are
+ * written outermost first. `dims`: `rank` extents, 0 to 6 of them, each 1 to 2^31 - 1 or
+ * SINTER_DIM_M; at most 2^40 elements, M not counted. Adds are thread-compatible. All since 0.1. */
 
 /* An empty chain. It belongs to no context: one chain may be prepared in many. Thread-safe. */
 SINTER_API sinter_status sinter_chain_create(sinter_chain** out_chain, sinter_error** error);
@@ -395,10 +397,11 @@ enum { SINTER_INPUT_CONSTANT = 1 };
 typedef struct sinter_input_options {
   uint32_t struct_size;
   uint32_t flags;
-  const char* name;       /* for messages only; NULL: none */
-  const int64_t* strides; /* `rank` strides in elements; NULL: contiguous; 0 repeats an element */
-  const int32_t*
-      stride_m_powers; /* `rank` powers: the stride is strides[i] * M^power; NULL: all 0 */
+  const char* name;       /* for messages only, at most 128 bytes of printable ASCII; NULL: none */
+  const int64_t* strides; /* `rank` strides in elements, each 0 to 2^40; NULL: contiguous; 0 repeats
+                             an element */
+  const int32_t* stride_m_powers; /* `rank` powers, each 0 to 5: the stride is strides[i] * M^power;
+                                     NULL: all 0 */
 } sinter_input_options;
 /* A tensor that the caller supplies. Buffers are later given in the order of these calls. */
 SINTER_API sinter_status sinter_chain_add_input(sinter_chain* chain, sinter_dtype dtype,
@@ -509,7 +512,7 @@ SINTER_API sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_va
 typedef struct sinter_norm_options {
   uint32_t struct_size;
   uint32_t flags;     /* none yet */
-  double eps;         /* 0 means 1e-5 */
+  double eps;         /* 0 means 1e-5 in a layernorm, 1e-6 in an rmsnorm; at most 1 */
   sinter_value gamma; /* [last axis]; SINTER_NO_VALUE: none */
   sinter_value beta;  /* [last axis], layernorm only; SINTER_NO_VALUE: none */
 } sinter_norm_options;
@@ -626,8 +629,9 @@ SINTER_API sinter_status sinter_chain_get_buffer(const sinter_chain* chain, uint
 /* ---------------------------------------------------------------- Prepare
  * The slow part: plan key, cache tiers, and on a miss search, code generation, compile and publish;
  * then the kernels are loaded. A plan serves every m up to its bucket: the smallest of 1 8 16 32 48
- * 64 96 128 192 256 384 512 640 768 896 1024 1280 1536 1792 2048 2560 3072 3584 4096 5120 6144
- * 7168 8192 that is >= m; above 8192 the largest bucket loops. All since 0.1. */
+ * 64 96 128 160 192 224 256 320 384 448 512 576 640 704 768 832 896 960 1024 1152 1280 1408 1536
+ * 1664 1792 1920 2048 2304 2560 2816 3072 3328 3584 3840 4096 4608 5120 5632 6144 6656 7168 7680
+ * 8192 that is >= m; above 8192 the largest bucket loops. All since 0.1. */
 
 /* Ends calls that were given it. Thread-safe. */
 SINTER_API sinter_status sinter_cancel_create(sinter_cancel** out_cancel, sinter_error** error);
@@ -664,11 +668,11 @@ typedef struct sinter_prepare_options {
       threads; /* sinter_prepare_many: at most so many at once; 0: one per processor, at most 16 */
 } sinter_prepare_options;
 
-/* A plan for `chain` (finished) serving m rows; m >= 0, ignored when the chain has no M. Equal
- * chains share one plan. Blocks. Errors beside those of the options: SINTER_ERROR_NO_LEGAL_PLAN,
- * SINTER_ERROR_COMPILE_FAILED, SINTER_UNAVAILABLE (a miss without a run-time compiler),
- * SINTER_ERROR_DRIVER. A damaged, locked or unwritable cache is never an error. Thread-safe: one
- * thread builds a key, others wait for it. */
+/* A plan for `chain` (finished) serving m rows, 0 to 2^31 - 1; m is ignored when the chain has no
+ * M. Equal chains share one plan. Blocks. Errors beside those of the options:
+ * SINTER_ERROR_NO_LEGAL_PLAN, SINTER_ERROR_COMPILE_FAILED, SINTER_UNAVAILABLE (a miss without a
+ * run-time compiler), SINTER_ERROR_DRIVER. A damaged, locked or unwritable cache is never an error.
+ * Thread-safe: one thread builds a key, others wait for it. */
 SINTER_API sinter_status sinter_prepare(sinter_context* context, const sinter_chain* chain,
                                         int64_t m, const sinter_prepare_options* options,
                                         sinter_plan** out_plan, sinter_error** error);

@@ -20,6 +20,21 @@ SINTER_API const char* sinter_x_text_get(const sinter_x_text* text);
 /* Bytes without the NUL. */
 SINTER_API uint64_t sinter_x_text_size(const sinter_x_text* text);
 
+/* `text` as a terminal or a log may show it: control characters, marks that turn the direction of
+ * text and bytes that are no UTF-8 escaped, line ends and tabs blanks, or left alone with the flag.
+ * Errors and log messages are so already. Thread-safe. */
+#define SINTER_X_PRINTABLE_LINES 1u
+SINTER_API sinter_status sinter_x_printable(const char* text, uint32_t flags,
+                                            sinter_x_text** out_text, sinter_error** error);
+/* "500000000", "500MB", "2GiB", "64k": a size as the environment variables take it. Alone or before
+ * iB, k M G T are powers of 1024, before B powers of 1000. Thread-safe. */
+SINTER_API sinter_status sinter_x_parse_bytes(const char* text, uint64_t* out_bytes,
+                                              sinter_error** error);
+/* Of `known`, one a line, the word that `word` was probably meant to be; "" for none. Thread-safe.
+ */
+SINTER_API sinter_status sinter_x_nearest(const char* word, const char* known,
+                                          sinter_x_text** out_word, sinter_error** error);
+
 /* ---------------------------------------------------------------- Chains as text and JSON */
 
 /* A chain from one line: "[id] kind key=value ..", '#' comments. `*out_m` (may be NULL) receives
@@ -39,6 +54,10 @@ SINTER_API sinter_status sinter_x_problems_list(const char* text, sinter_x_text*
                                                 sinter_error** error);
 /* The kinds that the text form knows, one per line. Thread-safe. */
 SINTER_API sinter_status sinter_x_problem_kinds(sinter_x_text** out_kinds, sinter_error** error);
+/* A kind's keys with their bounds and defaults, for people; `kind` NULL: every kind with what it
+ * computes, one a line. SINTER_INVALID_ARGUMENT names the kinds. Thread-safe. */
+SINTER_API sinter_status sinter_x_problem_help(const char* kind, sinter_x_text** out_text,
+                                               sinter_error** error);
 /* Any chain as JSON, both ways. `chain` finished; the result of _from_json is. Thread-safe. */
 SINTER_API sinter_status sinter_x_chain_from_json(const char* json, sinter_chain** out_chain,
                                                   sinter_error** error);
@@ -133,11 +152,31 @@ SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_
 /* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */
 SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* context);
 
-/* Reads and checks every record of the local tier, changes nothing: {"dir", "plans", "kernels",
- * "verified_kernels", "bytes", "unsound", "quarantined", "temporary", "findings": [..]}.
- * SINTER_UNAVAILABLE without a local tier. Thread-safe. */
+/* The functions that look after the local tier act on the store that is configured ("tables" or
+ * "leveldb-db"), never on one that stands in for it: SINTER_ABORTED while another process owns the
+ * database, SINTER_PERMISSION_DENIED for a folder that was refused, SINTER_UNAVAILABLE without a
+ * local tier. What waits to be written is written first. Thread-safe. */
+
+/* Reads and checks every record of the local tier, changes nothing: {"dir", "store", "plans",
+ * "kernels", "verified_kernels", "other_format", "bytes", "unsound", "quarantined", "temporary",
+ * "findings": [..]}. */
 SINTER_API sinter_status sinter_x_cache_inspect(const sinter_context* context,
                                                 sinter_x_text** out_json, sinter_error** error);
+/* Every record: {"dir", "store", "records": [{"kind", "key", "bytes", "last_use", "sound",
+ * "verified", "created", "arch", "producer", "what", "device", "m" where the chain uses it}]},
+ * times in seconds of 1970. "sound" false: a lookup would not take it, and what follows is not
+ * known. "what" is a plan's chain, or what a kernel computes and how; "device" a plan's model, a
+ * kernel's arch. Reads every record. */
+SINTER_API sinter_status sinter_x_cache_list(const sinter_context* context,
+                                             sinter_x_text** out_json, sinter_error** error);
+/* Removes every record of the local tier; what was quarantined stays so: {"dir", "store",
+ * "removed", "records", "bytes", "failed"}. With SINTER_X_CLEAR_DRY_RUN it says what it would
+ * remove. SINTER_FAILED_PRECONDITION, with nothing removed, for a folder that holds what is not the
+ * library's; SINTER_PERMISSION_DENIED for one with links, or that others may write. Follows no
+ * link. */
+enum { SINTER_X_CLEAR_DRY_RUN = 1 };
+SINTER_API sinter_status sinter_x_cache_clear(sinter_context* context, uint32_t flags,
+                                              sinter_x_text** out_json, sinter_error** error);
 
 /* ---------------------------------------------------------------- A remote store of one's own
  * What the built-in Redis client does, as functions. Values are opaque; the library signs them
@@ -191,6 +230,8 @@ typedef struct sinter_x_export_options {
 } sinter_x_export_options;
 /* What the local tier and the context's packs hold, as one pack at `path`, which is replaced
  * atomically: {"path", "plans", "kernels", "bytes", "skipped"}. Equal records make an equal file.
+ * Skipped is what is damaged, and what this library cannot vouch for: a plan that does not fit its
+ * chain, a kernel of another key, plans of other library versions.
  * SINTER_NOT_FOUND, SINTER_PERMISSION_DENIED, SINTER_INVALID_ARGUMENT: the key file.
  * SINTER_UNAVAILABLE: the disk. */
 SINTER_API sinter_status sinter_x_cache_export(sinter_context* context, const char* path,
@@ -247,6 +288,16 @@ SINTER_API sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_tex
 /* Generated CUDA C++ of one kernel. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
                                                   sinter_x_text** out_source, sinter_error** error);
+/* FlashFuser's own search (arXiv 2512.12949) of a chain of two products at `m` rows: how many
+ * points its space has after each rule, beside the paper's for GPT-6.7B with M = 256; the best
+ * `top_k` (0: 11) by the slowest level of its Algorithm 1, and where that places what lies between
+ * the products. As text, or as JSON when `json` is not 0. SINTER_INVALID_ARGUMENT when the chain is
+ * no two products or an extent is no multiple of 16; SINTER_RESOURCE_EXHAUSTED when the space is
+ * too large. Thread-safe. */
+SINTER_API sinter_status sinter_x_paper_search(const sinter_context* context,
+                                               const sinter_chain* chain, int64_t m, uint32_t top_k,
+                                               int32_t json, sinter_x_text** out_text,
+                                               sinter_error** error);
 /* sinter_tune with its report, which also comes with SINTER_FAILED_PRECONDITION. Thread-safe. */
 SINTER_API sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain,
                                        int64_t m, const sinter_tune_options* options,

@@ -1,5 +1,7 @@
 #include "src/capi/adder.h"
 
+#include "src/chain/bound_text.h"
+
 namespace sinter::capi {
 namespace {
 
@@ -50,7 +52,8 @@ std::vector<Dim> Adder::Dims(absl::string_view field, uint32_t rank, const int64
   std::vector<Dim> result;
   for (uint32_t i = 0; i < rank; ++i) {
     Require(dims[i] >= SINTER_DIM_M,
-            absl::StrCat(field, "[", i, "] is ", dims[i], ", must be >= 0 or SINTER_DIM_M"));
+            absl::StrCat(field, "[", i, "] is ", dims[i], ", must be in [1, ",
+                         BoundText(kMaxExtent), "] or SINTER_DIM_M"));
     result.push_back(dims[i] == SINTER_DIM_M ? Dim::M() : Dim::Constant(dims[i]));
   }
   return result;

@@ -1,6 +1,7 @@
 // sinter_chain_add_*: the composites.
 #include "src/capi/adder.h"
 #include "src/chain/composites.h"
+#include "src/chain/defaults.h"
 
 namespace capi = sinter::capi;
 using sinter::ValueId;
@@ -17,10 +18,17 @@ sinter::Activation ActivationOf(capi::Adder& add, sinter_activation value) {
 sinter::Layout LayoutOf(capi::Adder& add, sinter_layout value) {
   add.Require(value >= 0 && value <= SINTER_LAYOUT_IO,
               absl::StrCat("layout is ", value, ", must be SINTER_LAYOUT_OI or SINTER_LAYOUT_IO"));
+  if (value == 0) return sinter::kDefaultLayout.value;
   return value == SINTER_LAYOUT_IO ? sinter::Layout::kIO : sinter::Layout::kOI;
 }
 
-double EpsOf(const sinter_norm_options& options) { return options.eps == 0 ? 1e-5 : options.eps; }
+// A number of an options struct: 0 means the default.
+double NumberOf(double value, const sinter::Default<double>& otherwise) {
+  return value == 0 ? otherwise.value : value;
+}
+
+static_assert(static_cast<sinter_activation>(sinter::kDefaultActivation.value) == 0,
+              "the field is the activation itself, so its 0 must be the default");
 
 }  // namespace
 
@@ -54,7 +62,7 @@ sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int3
     add.Keep(capi::CheckReserved(given.reserved, "softmax"));
     const ValueId vx = add.Operand("x", x), mask = add.OptionalOperand("mask", given.mask);
     SINTER_RETURN_IF_ERROR(add.status());
-    const double scale = given.scale == 0 ? 1.0 : given.scale;
+    const double scale = NumberOf(given.scale, sinter::kDefaultSoftmaxScale);
     return sinter::AddSoftmax(add.builder(), vx, axis, scale, mask);
   });
 }
@@ -67,7 +75,8 @@ sinter_status sinter_chain_add_layernorm(sinter_chain* chain, sinter_value x,
     const ValueId vx = add.Operand("x", x), gamma = add.OptionalOperand("gamma", given.gamma);
     const ValueId beta = add.OptionalOperand("beta", given.beta);
     SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddLayerNorm(add.builder(), vx, EpsOf(given), gamma, beta);
+    return sinter::AddLayerNorm(add.builder(), vx,
+                                NumberOf(given.eps, sinter::kDefaultLayerNormEps), gamma, beta);
   });
 }
 
@@ -79,7 +88,8 @@ sinter_status sinter_chain_add_rmsnorm(sinter_chain* chain, sinter_value x,
     add.Require(given.beta == SINTER_NO_VALUE, "beta is given: rmsnorm has none");
     const ValueId vx = add.Operand("x", x), gamma = add.OptionalOperand("gamma", given.gamma);
     SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddRmsNorm(add.builder(), vx, EpsOf(given), gamma);
+    return sinter::AddRmsNorm(add.builder(), vx, NumberOf(given.eps, sinter::kDefaultRmsNormEps),
+                              gamma);
   });
 }
 

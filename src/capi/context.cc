@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "src/base/config.h"
+#include "src/base/printable.h"
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
 #include "src/capi/create_context.h"
@@ -78,12 +79,15 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   return config;
 }
 
-LogSink MakeSink(const sinter_context_options& options, LogLevel level) {
-  if (options.log_level == SINTER_LOG_OFF) return LogSink();
+// The one way out for messages: what they repeat of files, records and servers is made printable.
+LogSink MakeSink(const sinter_context_options& options, const Config& config) {
+  const bool off = options.log_level == SINTER_LOG_DEFAULT ? config.log_off
+                                                           : options.log_level == SINTER_LOG_OFF;
+  if (off) return LogSink();
   const sinter_log_callback callback = options.log;
   const uintptr_t user_data = options.log_user_data;
-  return LogSink(level, [callback, user_data](LogLevel at, absl::string_view message) {
-    const std::string line(message);
+  return LogSink(config.log_level, [callback, user_data](LogLevel at, absl::string_view message) {
+    const std::string line = Printable(message);
     if (callback != nullptr) {
       callback(user_data, static_cast<sinter_log_level>(at), line.c_str());
     } else {
@@ -105,10 +109,11 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   auto context = std::make_unique<sinter_context>();
   SINTER_ASSIGN_OR_RETURN(context->config, MakeConfig(options));
   context->config.remote_backend = std::move(remote);
-  const LogSink sink = MakeSink(options, context->config.log_level);
+  const LogSink sink = MakeSink(options, context->config);
   const int ordinal = target.empty() ? options.device : -1;
   SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(context->config, ordinal, target, sink));
   context->engine = Engine::Create(std::move(ports), context->config, sink);
+  for (const std::string& warning : context->config.warnings) sink.Log(LogLevel::kWarn, warning);
   context->config.remote_backend = nullptr;  // the tiers hold it
   return context.release();
 }

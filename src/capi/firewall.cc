@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "src/base/printable.h"
 #include "src/capi/objects.h"
 
 namespace sinter::capi {
@@ -11,7 +12,7 @@ namespace {
 std::unique_ptr<sinter_error> MakeErrorObject(const absl::Status& status) {
   auto object = std::make_unique<sinter_error>();
   object->code = StatusNumber(status);
-  object->message = std::string(status.message());
+  object->message = Printable(status.message());
   object->driver_result = DriverResultOf(status);
   std::string storage;
   object->compile_log = std::string(CompileLogOf(status, &storage));
@@ -39,8 +40,8 @@ sinter_status ReportThrown(bool out_of_memory, const char* what, sinter_error** 
     auto object = std::make_unique<sinter_error>();
     object->code = code;
     object->message = out_of_memory ? "out of memory"
-                                    : std::string("unexpected exception: ") +
-                                          (what != nullptr ? what : "not a std::exception");
+                                    : Printable(std::string("unexpected exception: ") +
+                                                (what != nullptr ? what : "not a std::exception"));
     *error = object.release();
   } catch (...) {  // as above
   }

@@ -13,6 +13,7 @@
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
 #include "src/base/config.h"
+#include "src/base/fork_local.h"
 #include "src/capi/handle.h"
 #include "src/chain/builder.h"
 #include "src/engine/engine.h"
@@ -55,8 +56,8 @@ struct sinter_cancel : sinter::capi::Handle<sinter_cancel> {
   static constexpr uint32_t kMagic = 0x5343616e;
   static constexpr char kTypeName[] = "sinter_cancel";
   std::atomic<bool> requested{false};
-  std::mutex mutex;
-  std::vector<std::weak_ptr<std::atomic<bool>>> followers;  // guarded by mutex; set by a request
+  // Set by a request.
+  sinter::ForkLocal<std::vector<std::weak_ptr<std::atomic<bool>>>> followers;
 };
 
 struct sinter_error : sinter::capi::Handle<sinter_error> {

@@ -1,6 +1,7 @@
 // sinter_pending: a prepare on a thread of its own.
+#include <unistd.h>
+
 #include <condition_variable>
-#include <system_error>
 #include <thread>
 
 #include "src/capi/firewall.h"
@@ -52,15 +53,21 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
   static constexpr uint32_t kMagic = 0x5350656e;
   static constexpr char kTypeName[] = "sinter_pending";
   std::shared_ptr<capi::PendingState> state = std::make_shared<capi::PendingState>();
-  std::thread thread;
+  std::unique_ptr<std::thread> thread = std::make_unique<std::thread>();
+  const pid_t owner = getpid();
+
+  // In the child of a fork the thread does not exist: it can be neither joined nor waited for.
+  bool IsOwn() const { return getpid() == owner; }
 
   ~sinter_pending() {
     *state->cancel = true;
-    if (!thread.joinable()) return;
-    if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();  // released from its own progress callback: it cannot wait for itself
+    if (!thread->joinable()) return;
+    if (!IsOwn()) {
+      (void)thread.release();  // left alone, as the thread's own share of `state` is
+    } else if (thread->get_id() == std::this_thread::get_id()) {
+      thread->detach();  // released from its own progress callback: it cannot wait for itself
     } else {
-      thread.join();
+      thread->join();
     }
   }
 };
@@ -80,9 +87,9 @@ absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sint
   RetainHandle(context);
   RetainHandle(chain);
   try {
-    pending->thread = std::thread(
+    *pending->thread = std::thread(
         [state, context, chain, m, settings] { RunPrepare(state, context, chain, m, settings); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for one
     ReleaseHandle(context);
     ReleaseHandle(chain);
     return absl::ResourceExhaustedError("prepare: no thread could be started");
@@ -90,7 +97,12 @@ absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sint
   return pending.release();
 }
 
-absl::Status WaitFor(PendingState& state, int64_t timeout_us) {
+absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
+  if (!pending.IsOwn()) {
+    return absl::FailedPreconditionError(
+        "the prepare is the parent's, after a fork: prepare again here");
+  }
+  PendingState& state = *pending.state;
   std::unique_lock<std::mutex> lock(state.mutex);
   const auto done = [&] { return state.done; };
   if (timeout_us < 0) {
@@ -121,7 +133,7 @@ void sinter_pending_retain(const sinter_pending* pending) { capi::RetainHandle(p
 void sinter_pending_release(const sinter_pending* pending) { capi::ReleaseHandle(pending); }
 
 int32_t sinter_pending_poll(const sinter_pending* pending) {
-  if (!capi::IsLive(pending)) return 1;
+  if (!capi::IsLive(pending) || !pending->IsOwn()) return 1;
   std::lock_guard<std::mutex> lock(pending->state->mutex);
   return pending->state->done ? 1 : 0;
 }
@@ -132,7 +144,7 @@ sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_
   const sinter_status waited = capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(pending, "pending"));
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_plan, "out_plan"));
-    SINTER_RETURN_IF_ERROR(capi::WaitFor(*pending->state, timeout_us));
+    SINTER_RETURN_IF_ERROR(capi::WaitFor(*pending, timeout_us));
     prepared = pending->state->code;
     return absl::OkStatus();
   });

@@ -1,6 +1,7 @@
 // sinter_plan and sinter_binding: what is known of a plan, bind, launch.
 #include <cstring>
 
+#include "src/base/printable.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
@@ -70,7 +71,8 @@ sinter_status sinter_plan_explain(const sinter_plan* plan, size_t capacity, char
                                   size_t* required, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return capi::CopyText(plan->prepared->Explain(), capacity, buffer, required);
+    return capi::CopyText(sinter::PrintableLines(plan->prepared->Explain()), capacity, buffer,
+                          required);
   });
 }
 

@@ -95,9 +95,9 @@ absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Ch
 
 absl::Status Follow(sinter_cancel* cancel, const std::shared_ptr<std::atomic<bool>>& flag) {
   SINTER_RETURN_IF_ERROR(Check(cancel, "cancel"));
-  std::lock_guard<std::mutex> lock(cancel->mutex);
+  const auto followers = cancel->followers.Lock();
   if (cancel->requested) *flag = true;
-  auto& all = cancel->followers;
+  auto& all = *followers;
   all.erase(std::remove_if(all.begin(), all.end(), [](const auto& f) { return f.expired(); }),
             all.end());
   all.push_back(flag);
@@ -121,11 +121,14 @@ void sinter_cancel_release(const sinter_cancel* cancel) { capi::ReleaseHandle(ca
 
 void sinter_cancel_request(sinter_cancel* cancel) {
   if (!capi::IsLive(cancel)) return;
-  std::lock_guard<std::mutex> lock(cancel->mutex);
   cancel->requested = true;
-  for (const auto& follower : cancel->followers) {
-    if (const auto flag = follower.lock()) *flag = true;
-  }
+  capi::GuardOr(0, [&] {
+    const auto followers = cancel->followers.Lock();
+    for (const auto& follower : *followers) {
+      if (const auto flag = follower.lock()) *flag = true;
+    }
+    return 0;
+  });
 }
 
 sinter_status sinter_prepare(sinter_context* context, const sinter_chain* chain, int64_t m,

@@ -109,6 +109,13 @@ absl::StatusOr<std::vector<const Chain*>> ReadChains(uint32_t count,
   return result;
 }
 
+// Where memory was out, so was the memory to say so.
+absl::Status Said(const absl::Status& status) {
+  if (!status.message().empty()) return status;
+  return absl::Status(status.code(),
+                      absl::IsResourceExhausted(status) ? "out of memory" : "unexpected exception");
+}
+
 absl::Status PrepareMany(const sinter_context* context, uint32_t count,
                          const sinter_chain* const* chains, const int64_t* ms,
                          const sinter_prepare_options* options, sinter_plan** out_plans,
@@ -125,7 +132,7 @@ absl::Status PrepareMany(const sinter_context* context, uint32_t count,
   absl::Status first;
   for (uint32_t i = 0; i < count; ++i) {
     const absl::Status& status = batch.StatusOf(i);
-    if (first.ok() && !status.ok()) first = Annotate(status, absl::StrCat("chains[", i, "]"));
+    if (first.ok() && !status.ok()) first = Annotate(Said(status), absl::StrCat("chains[", i, "]"));
     if (out_statuses != nullptr) out_statuses[i] = StatusNumber(status);
     out_plans[i] = batch.TakePlan(i);
   }

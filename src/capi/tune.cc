@@ -1,5 +1,6 @@
 #include "src/capi/tune.h"
 
+#include "src/base/printable.h"
 #include "src/capi/firewall.h"
 #include "src/capi/prepare.h"
 #include "src/capi/structs.h"
@@ -94,7 +95,7 @@ sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain, 
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_report, "out_report"));
     SINTER_ASSIGN_OR_RETURN(auto result, capi::Tune(context, chain, m, options));
-    *out_report = capi::NewText(result.report);
+    *out_report = capi::NewText(sinter::PrintableLines(result.report));
     return capi::CheckMeasured(result);
   });
 }

@@ -2,7 +2,6 @@
 #include "nlohmann/json.hpp"
 #include "src/capi/structs.h"
 #include "src/capi/text.h"
-#include "src/engine/cache_report.h"
 #include "src/engine/cache_tools.h"
 
 namespace capi = sinter::capi;
@@ -18,6 +17,7 @@ std::string Dump(const Json& object) {
 
 std::string ReportJson(const Config& config, const CacheReport& report) {
   const Json object = {{"dir", config.cache_dir},
+                       {"store", report.store},
                        {"plans", report.plans},
                        {"kernels", report.kernels},
                        {"verified_kernels", report.verified_kernels},
@@ -37,6 +37,60 @@ absl::StatusOr<CacheTools*> Tools(const sinter_context* context) {
   return absl::UnavailableError("the context's cache has no tools");
 }
 
+// Of a context that has a local tier.
+absl::StatusOr<CacheTools*> LocalTools(const sinter_context* context) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
+  if (context->config.cache_enabled && !context->config.cache_dir.empty()) return tools;
+  return absl::UnavailableError("there is no local cache: it is turned off or has no folder");
+}
+
+absl::StatusOr<std::string> Inspect(const sinter_context* context) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(context));
+  SINTER_ASSIGN_OR_RETURN(const CacheReport report, tools->Inspect());
+  return ReportJson(context->config, report);
+}
+
+// What the record is, behind what it is called.
+void AddStory(const RecordStory& story, Json* record) {
+  (*record)["what"] = story.what;
+  (*record)["device"] = story.device;
+  if (story.uses_m) (*record)["m"] = story.bucket;
+}
+
+absl::StatusOr<std::string> List(const sinter_context* context) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(context));
+  SINTER_ASSIGN_OR_RETURN(const CacheListing listing, tools->List());
+  Json records = Json::array();
+  for (const CacheRecord& record : listing.records) {
+    records.push_back({{"kind", record.kind == RecordKind::kKernel ? "kernel" : "plan"},
+                       {"key", record.key.Hex()},
+                       {"bytes", record.bytes},
+                       {"last_use", record.last_use_unix_s},
+                       {"sound", record.sound},
+                       {"verified", record.verified},
+                       {"created", record.created_unix_s},
+                       {"arch", record.arch},
+                       {"producer", record.producer}});
+    AddStory(record.story, &records.back());
+  }
+  return Dump({{"dir", context->config.cache_dir},
+               {"store", listing.store},
+               {"records", std::move(records)}});
+}
+
+absl::StatusOr<std::string> Clear(const sinter_context* context, uint32_t flags) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(context));
+  SINTER_RETURN_IF_ERROR(CheckFlags(flags, SINTER_X_CLEAR_DRY_RUN, "clear"));
+  const bool dry_run = (flags & SINTER_X_CLEAR_DRY_RUN) != 0;
+  SINTER_ASSIGN_OR_RETURN(const ClearResult result, tools->Clear(dry_run));
+  return Dump({{"dir", context->config.cache_dir},
+               {"store", result.store},
+               {"removed", !dry_run},
+               {"records", result.records},
+               {"bytes", result.bytes},
+               {"failed", result.failed}});
+}
+
 absl::StatusOr<std::string> Export(const sinter_context* context, const char* path,
                                    const sinter_x_export_options* given) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
@@ -47,6 +101,9 @@ absl::StatusOr<std::string> Export(const sinter_context* context, const char* pa
   request.path = path;
   request.used_only = (options.flags & SINTER_X_EXPORT_USED) != 0;
   if (options.signing_key != nullptr) request.signing_key = options.signing_key;
+  request.wanted = [context](RecordKind kind, absl::string_view key, absl::string_view payload) {
+    return context->engine->CheckStored(kind, key, payload).ok();
+  };
   SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
   return Dump({{"path", request.path},
                {"plans", result.plans},
@@ -74,6 +131,7 @@ Json PackJson(const PackDescription& pack) {
                        {"bytes", record.bytes},
                        {"verified", record.verified},
                        {"arch", record.arch}});
+    AddStory(record.story, &records.back());
   }
   return {
       {"path", pack.path},       {"producer", pack.producer},    {"created", pack.created_unix_s},
@@ -125,11 +183,17 @@ extern "C" {
 
 sinter_status sinter_x_cache_inspect(const sinter_context* context, sinter_x_text** out_json,
                                      sinter_error** error) {
-  return capi::GiveText(out_json, error, [&]() -> absl::StatusOr<std::string> {
-    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    SINTER_ASSIGN_OR_RETURN(const auto report, sinter::InspectCache(context->config));
-    return capi::ReportJson(context->config, report);
-  });
+  return capi::GiveText(out_json, error, [&] { return capi::Inspect(context); });
+}
+
+sinter_status sinter_x_cache_list(const sinter_context* context, sinter_x_text** out_json,
+                                  sinter_error** error) {
+  return capi::GiveText(out_json, error, [&] { return capi::List(context); });
+}
+
+sinter_status sinter_x_cache_clear(sinter_context* context, uint32_t flags,
+                                   sinter_x_text** out_json, sinter_error** error) {
+  return capi::GiveText(out_json, error, [&] { return capi::Clear(context, flags); });
 }
 
 sinter_status sinter_x_cache_export(sinter_context* context, const char* path,

@@ -32,8 +32,11 @@ absl::StatusOr<Problem> FindProblem(const char* text, absl::string_view id) {
     if (problem.id == id) return std::move(problem);
     if (!problem.id.empty()) ids.push_back(problem.id);
   }
+  if (problems.empty()) return absl::NotFoundError("the text holds no problem");
   return absl::NotFoundError(
-      absl::StrCat("no problem is called \"", id, "\"; there are ", absl::StrJoin(ids, " ")));
+      absl::StrCat("no problem is called \"", id, "\"; ",
+                   ids.empty() ? absl::StrCat("none of the ", problems.size(), " has an id")
+                               : absl::StrCat("there are ", absl::StrJoin(ids, " "))));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "src/base/printable.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/text.h"
@@ -113,7 +114,7 @@ sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out
                                     sinter_error** error) {
   return capi::GiveText(out_text, error, [&]() -> Text {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return plan->prepared->Summary();
+    return sinter::PrintableLines(plan->prepared->Summary());
   });
 }
 

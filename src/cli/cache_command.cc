@@ -1,9 +1,7 @@
-// sinter cache: the folder of the local tier. One file is one record; removing one is a miss later.
+// sinter cache: what the local tier holds, and packs. A record that is removed is a miss later.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
-#include <vector>
+#include <ctime>
 
 #include "src/cli/commands.h"
 #include "src/cli/pack_file.h"
@@ -12,48 +10,16 @@
 namespace sinter::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Record {
-  fs::path path;
-  std::string kind;    // "plan", "kernel"
-  std::string digest;  // of its key
-  uint64_t bytes = 0;
-};
-
 Outcome CacheDir(const Options& options, Session* session, std::string* dir) {
   DeviceArgs args = options.device;
-  if (args.target.empty()) args.target = "h200";  // the folder is the same with and without a GPU
+  if (!args.target_given) args.target = "h200";  // the folder is the same with and without a GPU
+  args.target_given = true;
   SINTER_CLI_TRY(OpenSession(args, session));
   *dir = sinter_x_context_get_cache_dir(session->context.get());
   return dir->empty() ? Usage(
                             "there is no cache folder: it is turned off, or neither "
                             "SINTER_CACHE_DIR nor HOME is set; give --cache-dir")
                       : Outcome{};
-}
-
-void Walk(const fs::path& folder, const std::string& kind, std::vector<Record>* out) {
-  std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(folder, error);
-       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_regular_file(ignored) || it->is_symlink(ignored)) continue;
-    if (it->path().extension() != ".ldb") continue;
-    const std::string parent = it->path().parent_path().filename().string();
-    out->push_back({it->path(), kind, parent + it->path().stem().string(),
-                    static_cast<uint64_t>(it->file_size(ignored))});
-  }
-}
-
-// The layout of a cache folder: its README.
-std::vector<Record> Records(const std::string& dir) {
-  std::vector<Record> records;
-  Walk(fs::path(dir) / "v1" / "plan", "plan", &records);
-  Walk(fs::path(dir) / "v1" / "obj", "kernel", &records);
-  std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
-    return a.kind != b.kind ? a.kind > b.kind : a.digest < b.digest;
-  });
-  return records;
 }
 
 std::string Human(uint64_t bytes) {
@@ -68,30 +34,62 @@ std::string Human(uint64_t bytes) {
   return text;
 }
 
-void PrintJson(const Json& json) {
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
-Outcome Inspect(const Options& options, Json* json) {
+// What `call(sinter_context*, sinter_x_text**, sinter_error**)` says of the cache folder.
+template <typename Call>
+Outcome AskLibrary(const Options& options, const Call& call, Json* json) {
   Session session;
   std::string dir, text;
   SINTER_CLI_TRY(CacheDir(options, &session, &dir));
   SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_inspect(session.context.get(), out, error);
+    return call(session.context.get(), out, error);
   }));
   *json = Json::parse(text, nullptr, false);
   return json->is_discarded() ? Failure("the library's cache report is not JSON") : Outcome{};
+}
+
+Outcome Inspect(const Options& options, Json* json) {
+  return AskLibrary(options, sinter_x_cache_inspect, json);
 }
 
 void PrintCounts(const Json& report) {
   const auto count = [&](const char* key) {
     return static_cast<unsigned long long>(report.value(key, uint64_t{0}));
   };
-  std::printf("%s: %llu plans, %llu kernels (%llu verified), %s\n", report.value("dir", "").c_str(),
-              count("plans"), count("kernels"), count("verified_kernels"),
-              Human(count("bytes")).c_str());
+  std::printf("%s: %llu plans, %llu kernels (%llu verified), %s\n",
+              PrintableAt(report, "dir").c_str(), count("plans"), count("kernels"),
+              count("verified_kernels"), Human(count("bytes")).c_str());
   std::printf("other format %llu, unsound %llu, quarantined %llu, temporary %llu\n",
               count("other_format"), count("unsound"), count("quarantined"), count("temporary"));
+}
+
+// "3 min": in the largest unit of which there are two or more.
+std::string Age(int64_t seconds) {
+  const struct {
+    int64_t seconds;
+    const char* name;
+  } kUnits[] = {{86400, "d"}, {3600, "h"}, {60, "min"}};
+  for (const auto& unit : kUnits) {
+    if (seconds >= 2 * unit.seconds)
+      return std::to_string(seconds / unit.seconds) + " " + unit.name;
+  }
+  return std::to_string(std::max<int64_t>(0, seconds)) + " s";
+}
+
+// One line: what it is called (16 digits, as in logs), rows, device, age, size, what it is.
+void PrintRecord(const Json& record, int64_t created) {
+  const std::string rows = record.contains("m") ? "m<=" + record["m"].dump() : "";
+  const bool kernel = record.value("kind", "") == "kernel";
+  const bool sound = record.value("sound", true);
+  const char* verified = !sound                            ? "unsound or of another version"
+                         : !kernel                         ? ""
+                         : record.value("verified", false) ? ", verified"
+                                                           : ", not verified";
+  std::printf("%-6s %s  %-7s %-7s %6s %10s  %s%s\n", PrintableAt(record, "kind").c_str(),
+              PrintableAt(record, "key").substr(0, 16).c_str(), rows.c_str(),
+              PrintableAt(record, "device").c_str(),
+              (created > 0 ? Age(std::time(nullptr) - created) : "").c_str(),
+              Human(record.value("bytes", uint64_t{0})).c_str(),
+              PrintableAt(record, "what").c_str(), verified);
 }
 
 Outcome ListPack(const Options& options) {
@@ -99,12 +97,7 @@ Outcome ListPack(const Options& options) {
   SINTER_CLI_TRY(InspectPack(options, /*read_all=*/false, &pack));
   if (options.json) PrintJson(pack);
   if (options.json) return {};
-  for (const Json& record : pack["records"]) {
-    std::printf("%-6s %s %10s%s%s%s\n", record.value("kind", "").c_str(),
-                record.value("key", "").c_str(), Human(record.value("bytes", uint64_t{0})).c_str(),
-                record.value("arch", "").empty() ? "" : " ", record.value("arch", "").c_str(),
-                record.value("verified", false) ? " verified" : "");
-  }
+  for (const Json& record : pack["records"]) PrintRecord(record, pack.value("created", int64_t{0}));
   return {};
 }
 
@@ -128,33 +121,27 @@ Outcome VerifyPack(const Options& options) {
     PrintJson(pack);
   } else {
     for (const Json& finding : pack["findings"]) {
-      std::printf("%s\n", finding.get<std::string>().c_str());
+      std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
     }
     PrintPack(pack);
   }
   const uint64_t unsound = pack.value("unsound", uint64_t{0});
-  return unsound == 0 ? Outcome{}
-                      : Failure(std::to_string(unsound) + " parts of the pack are unsound");
+  if (unsound == 0) return {};
+  return Documented(Failure(std::to_string(unsound) + " parts of the pack are unsound"),
+                    options.json);
 }
 
 }  // namespace
 
 Outcome CacheListCommand(const Options& options) {
   if (!options.pack.empty()) return ListPack(options);
-  Session session;
-  std::string dir;
-  SINTER_CLI_TRY(CacheDir(options, &session, &dir));
-  Json json = {{"dir", dir}, {"records", Json::array()}};
-  for (const Record& record : Records(dir)) {
-    if (!options.json) {
-      std::printf("%-6s %s %10s\n", record.kind.c_str(), record.digest.c_str(),
-                  Human(record.bytes).c_str());
-    }
-    json["records"].push_back(
-        {{"kind", record.kind}, {"key", record.digest}, {"bytes", record.bytes}});
-  }
+  Json json;
+  SINTER_CLI_TRY(AskLibrary(options, sinter_x_cache_list, &json));
   if (options.json) PrintJson(json);
-  if (!options.json && json["records"].empty()) std::printf("%s is empty\n", dir.c_str());
+  if (options.json) return {};
+  for (const Json& record : json["records"])
+    PrintRecord(record, record.value("created", int64_t{0}));
+  if (json["records"].empty()) std::printf("%s is empty\n", PrintableAt(json, "dir").c_str());
   return {};
 }
 
@@ -179,40 +166,40 @@ Outcome CacheVerifyCommand(const Options& options) {
     PrintJson(report);
   } else {
     for (const Json& finding : report["findings"]) {
-      std::printf("%s\n", finding.get<std::string>().c_str());
+      std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
     }
     PrintCounts(report);
   }
   const uint64_t unsound = report.value("unsound", uint64_t{0});
-  return unsound == 0 ? Outcome{}
-                      : Failure(std::to_string(unsound) +
-                                " records are unsound; each is a miss "
-                                "until it is built again");
+  if (unsound == 0) return {};
+  return Documented(Failure(std::to_string(unsound) +
+                            " records are unsound; each is a miss until it is built again"),
+                    options.json);
 }
 
 Outcome CacheClearCommand(const Options& options) {
-  Session session;
-  std::string dir;
-  SINTER_CLI_TRY(CacheDir(options, &session, &dir));
-  uint64_t count = 0, bytes = 0, failed = 0;
-  for (const Record& record : Records(dir)) {
-    std::error_code error;
-    if (options.yes && !fs::remove(record.path, error)) {
-      ++failed;
-      continue;
-    }
-    ++count;
-    bytes += record.bytes;
-  }
+  Json json;
+  const uint32_t flags = options.yes ? 0 : SINTER_X_CLEAR_DRY_RUN;
+  SINTER_CLI_TRY(AskLibrary(
+      options,
+      [&](sinter_context* context, sinter_x_text** out, sinter_error** error) {
+        return sinter_x_cache_clear(context, flags, out, error);
+      },
+      &json));
+  const uint64_t failed = json.value("failed", uint64_t{0});
   if (options.json) {
-    PrintJson({{"dir", dir}, {"removed", options.yes}, {"records", count}, {"bytes", bytes}});
+    json.erase("failed");
+    PrintJson(json);
   } else {
-    std::printf("%s: %s %llu records, %s%s\n", dir.c_str(),
-                options.yes ? "removed" : "would remove", static_cast<unsigned long long>(count),
-                Human(bytes).c_str(), options.yes ? "" : "; --yes does it");
+    std::printf("%s: %s %llu records, %s%s\n", PrintableAt(json, "dir").c_str(),
+                options.yes ? "removed" : "would remove",
+                static_cast<unsigned long long>(json.value("records", uint64_t{0})),
+                Human(json.value("bytes", uint64_t{0})).c_str(),
+                options.yes ? "" : "; --yes does it");
   }
-  return failed == 0 ? Outcome{}
-                     : Failure(std::to_string(failed) + " records could not be removed");
+  if (failed == 0) return {};
+  return Documented(Failure(std::to_string(failed) + " records could not be removed"),
+                    options.json);
 }
 
 }  // namespace sinter::cli

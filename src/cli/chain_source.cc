@@ -1,8 +1,10 @@
 #include "src/cli/chain_source.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -11,10 +13,12 @@
 namespace sinter::cli {
 namespace {
 
-bool IsFile(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
+constexpr size_t kMostFileBytes = size_t{64} << 20;
+
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using FilePtr = std::unique_ptr<std::FILE, FileCloser>;
 
 bool IsJson(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
 
@@ -52,13 +56,14 @@ std::vector<std::string> IdsOf(const std::string& canonical, const std::string& 
   return ids;
 }
 
-Outcome ProblemIds(const std::string& text, std::vector<std::string>* ids) {
+Outcome ProblemIds(const std::string& text, std::vector<std::string>* ids, bool* any) {
   std::string canonical, kinds;
   SINTER_CLI_TRY(AbiText(&canonical, [&](sinter_x_text** lines, sinter_error** error) {
     return sinter_x_problems_list(text.c_str(), lines, error);
   }));
   SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
   *ids = IdsOf(canonical, kinds);
+  *any = !canonical.empty();
   return {};
 }
 
@@ -66,8 +71,11 @@ Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain
   std::string file;
   SINTER_CLI_TRY(ReadFile(path, &file));
   std::vector<std::string> ids;
-  Outcome listed = ProblemIds(file, &ids);
+  bool any = false;
+  const Outcome listed = ProblemIds(file, &ids, &any);
   if (!listed.ok()) return {listed.exit, path + ": " + listed.message};
+  if (!any) return Usage(path + " holds no problem");
+  if (ids.empty()) return Usage(path + ": none of its problems has an id, a word before the kind");
   if (id.empty()) return Usage(path + ": which problem? give one of " + Join(ids, " "));
   sinter_chain* chain = nullptr;
   sinter_x_text* line = nullptr;
@@ -78,6 +86,11 @@ Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain
   out->chain.reset(chain);
   out->text = std::string(sinter_x_text_get(TextPtr(line).get())) + "\n";
   return {};
+}
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
 }
 
 Outcome FromText(const std::string& words, LoadedChain* out) {
@@ -92,7 +105,10 @@ Outcome FromText(const std::string& words, LoadedChain* out) {
     const std::string first = words.substr(0, words.find(' '));
     const std::string hint = DidYouMean(first, Lines(kinds));
     const bool lone = words.find('=') == std::string::npos;
-    return {parsed.exit, parsed.message + (lone ? " (and no file is called so)" : "") +
+    return {parsed.exit, parsed.message +
+                             (!lone             ? ""
+                              : IsFolder(words) ? " (a folder is called so)"
+                                                : " (and no file is called so)") +
                              (hint.find('"' + first + '"') == std::string::npos ? hint : "")};
   }
   out->chain.reset(chain);
@@ -104,6 +120,10 @@ Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
   const std::string words = Join(args.words, " ");
   if (!args.file.empty()) {
     if (!args.id.empty() && !words.empty()) return Usage("--id and CHAIN name two problems");
+    if (IsJson(args.file) && !(args.id + words).empty()) {
+      return Usage("\"" + args.id + words + "\" names a problem, but " + args.file +
+                   " is one chain in JSON");
+    }
     return IsJson(args.file) ? FromJson(args.file, out)
                              : FromProblems(args.file, args.id.empty() ? words : args.id, out);
   }
@@ -114,7 +134,16 @@ Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
         "or --file PROBLEMS ID");
   }
   if (args.words.size() == 1 && IsFile(words)) {
+    if (IsJson(words) && !args.id.empty()) {
+      return Usage("--id names a problem, but " + words + " is one chain in JSON");
+    }
     return IsJson(words) ? FromJson(words, out) : FromProblems(words, args.id, out);
+  }
+  if (args.words.size() > 1 && IsFile(args.words[0])) {
+    return Usage("\"" + args.words[0] + "\" is a file, and \"" + args.words[1] +
+                 "\" follows it: give the file alone" +
+                 (IsJson(args.words[0]) ? "" : ", --file " + args.words[0] + " ID,") +
+                 " or the line alone");
   }
   if (!args.id.empty()) return Usage("--id needs a problem file; there is no file " + words);
   return FromText(words, out);
@@ -125,6 +154,18 @@ Outcome FixRows(const ChainArgs& args, LoadedChain* chain) {
   if (!sinter_chain_uses_m(chain->chain.get())) chain->m = 1;
   if (chain->m < 0) return Usage("the chain leaves m open: give --m ROWS");
   return {};
+}
+
+bool AnyUsesM(const std::vector<LoadedChain>& chains) {
+  return std::any_of(chains.begin(), chains.end(), [](const LoadedChain& chain) {
+    return sinter_chain_uses_m(chain.chain.get()) != 0;
+  });
+}
+
+Outcome CheckRowsAreUsed(const ChainArgs& args, bool uses_m) {
+  if (args.m < 0 || uses_m) return {};
+  return Usage("--m is " + std::to_string(args.m) +
+               ", but no extent of the chain is M: it has the rows that it has");
 }
 
 // Whether `args` are nothing but several JSON files.
@@ -152,30 +193,8 @@ std::string WholeFile(const ChainArgs& args) {
                                                                                    : "";
 }
 
-}  // namespace
-
-Outcome ReadFile(const std::string& path, std::string* out) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Usage("cannot read " + path);
-  *out = text.str();
-  if (out->find('\0') != std::string::npos) return Usage(path + " is not a text file");
-  return {};
-}
-
-Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
-  SINTER_CLI_TRY(LoadAny(args, out));
-  return FixRows(args, out);
-}
-
-Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out) {
-  if (AreJsonFiles(args)) return FromJsonFiles(args, out);
-  const std::string path = WholeFile(args);
-  if (path.empty()) {
-    out->emplace_back();
-    return LoadChain(args, &out->back());
-  }
+Outcome FromWholeFile(const std::string& path, const ChainArgs& args,
+                      std::vector<LoadedChain>* out) {
   std::string file, canonical;
   SINTER_CLI_TRY(ReadFile(path, &file));
   const Outcome listed = AbiText(&canonical, [&](sinter_x_text** lines, sinter_error** error) {
@@ -189,6 +208,49 @@ Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out) {
     if (!rows.ok()) return {rows.exit, path + ": " + line + ": " + rows.message};
   }
   return out->empty() ? Usage(path + " holds no problem") : Outcome{};
+}
+
+}  // namespace
+
+bool IsFile(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+Outcome ReadFile(const std::string& path, std::string* out) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return Usage(path + " is a folder, not a file");
+  const FilePtr file(std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr) return Usage("cannot read " + path + ": " + std::strerror(errno));
+  out->clear();
+  char part[1 << 16];
+  for (size_t n; (n = std::fread(part, 1, sizeof(part), file.get())) > 0;) {
+    out->append(part, n);
+    if (out->size() > kMostFileBytes) return Usage(path + " has more than 64 MiB");
+  }
+  if (std::ferror(file.get())) return Usage("cannot read " + path + ": " + std::strerror(errno));
+  if (out->find('\0') != std::string::npos) return Usage(path + " is not a text file");
+  return {};
+}
+
+Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
+  SINTER_CLI_TRY(LoadAny(args, out));
+  SINTER_CLI_TRY(CheckRowsAreUsed(args, sinter_chain_uses_m(out->chain.get()) != 0));
+  return FixRows(args, out);
+}
+
+Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out) {
+  if (AreJsonFiles(args)) {
+    SINTER_CLI_TRY(FromJsonFiles(args, out));
+    return CheckRowsAreUsed(args, AnyUsesM(*out));
+  }
+  const std::string path = WholeFile(args);
+  if (path.empty()) {
+    out->emplace_back();
+    return LoadChain(args, &out->back());
+  }
+  SINTER_CLI_TRY(FromWholeFile(path, args, out));
+  return CheckRowsAreUsed(args, AnyUsesM(*out));
 }
 
 }  // namespace sinter::cli

@@ -17,11 +17,16 @@ struct LoadedChain {
 };
 
 // Reads `args`: with a file, its words or id name a problem in it; one word that is a file is that
-// file, JSON when it ends so; everything else is a line of text.
+// file, JSON when it ends so; everything else is a line of text. Rows for a chain without M are an
+// error, of several chains when none has it.
 Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
 // The same, every problem of a problem file when none is named, and each of several JSON files. At
 // least one.
 Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out);
+
+bool IsFile(const std::string& path);
+// Text of at most 64 MiB; a folder, an unreadable or a binary file is a usage error with the
+// reason.
 Outcome ReadFile(const std::string& path, std::string* out);
 
 }  // namespace sinter::cli

@@ -9,6 +9,7 @@ namespace sinter::cli {
 
 Outcome RunCommand(const Options& options);
 Outcome PlanCommand(const Options& options);
+Outcome SearchCommand(const Options& options);
 Outcome TuneCommand(const Options& options);
 Outcome DeviceCommand(const Options& options);
 Outcome CacheListCommand(const Options& options);

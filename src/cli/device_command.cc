@@ -31,10 +31,11 @@ Outcome DeviceCommand(const Options& options) {
     std::printf("%s", text.c_str());
     return {};
   }
-  std::printf("device: %s\n", session.device.c_str());
+  std::printf("device: %s\n", Printable(session.device).c_str());
   const std::string no_gpu = NoGpuLine(session);
-  if (!no_gpu.empty()) std::printf("no GPU: %s\n", session.no_gpu.c_str());
-  std::printf("cache:  %s\n\n%s", sinter_x_context_get_cache_dir(session.context.get()),
+  if (!no_gpu.empty()) std::printf("no GPU: %s\n", Printable(session.no_gpu).c_str());
+  std::printf("cache:  %s\n\n%s",
+              Printable(sinter_x_context_get_cache_dir(session.context.get())).c_str(),
               text.c_str());
   return {};
 }
@@ -45,7 +46,7 @@ Outcome VersionCommand(const Options& options) {
     return {};
   }
   const Json json = {{"version", sinter_version()}, {"build", sinter_build_info()}};
-  std::printf("%s\n", json.dump(2).c_str());
+  PrintJson(json);
   return {};
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
+
+#include "src/cli/memory.h"
 
 namespace sinter::cli {
 namespace {
@@ -85,6 +88,15 @@ void FillRandom(const sinter_tensor_info& info, Random random, std::string* buff
   }
 }
 
+// Asked for more than it has, an operating system may say yes, and end the process later.
+Outcome CheckFits(uint64_t bytes) {
+  const uint64_t free = FreeMemory();
+  if (free == 0 || bytes <= free) return {};
+  return {kUnavailable, "the chain's operands take " + std::to_string(bytes >> 20) +
+                            " MiB, and this machine has " + std::to_string(free >> 20) +
+                            " MiB of memory free"};
+}
+
 }  // namespace
 
 std::vector<const void*> HostData::InputPointers() const {
@@ -106,6 +118,7 @@ std::vector<const void*> HostData::ConstOutputPointers() const {
 }
 
 Outcome MakeHostData(const LoadedChain& chain, uint64_t seed, HostData* out) {
+  uint64_t bytes = 0;
   out->inputs = sinter_chain_get_input_count(chain.chain.get());
   const uint32_t count = out->inputs + sinter_chain_get_output_count(chain.chain.get());
   for (uint32_t i = 0; i < count; ++i) {
@@ -113,6 +126,8 @@ Outcome MakeHostData(const LoadedChain& chain, uint64_t seed, HostData* out) {
     SINTER_CLI_TRY(Abi([&](sinter_error** error) {
       return sinter_chain_get_buffer(chain.chain.get(), i, chain.m, &info, error);
     }));
+    bytes = info.bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + info.bytes;
+    SINTER_CLI_TRY(CheckFits(bytes));
     out->infos.push_back(info);
     out->buffers.emplace_back(info.bytes, '\xff');
     if (i < out->inputs) FillRandom(info, Random(seed * 1000 + i), &out->buffers.back());

@@ -4,6 +4,10 @@
 
 #include "CLI/CLI.hpp"
 #include "src/cli/commands.h"
+#include "src/cli/ending.h"
+#include "src/cli/help.h"
+#include "src/cli/limits.h"
+#include "src/cli/print.h"
 #include "src/cli/suggest.h"
 
 namespace sinter::cli {
@@ -15,9 +19,16 @@ constexpr char kChainHelp[] =
 
 void AddDevice(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
-  app->add_option("--device", args.device, "GPU ordinal; default 0")->check(CLI::NonNegativeNumber);
-  app->add_option("--target", args.target,
-                  "prepare for a model and use no GPU: h200, h100, or the path of a model file");
+  CLI::Option* device = app->add_option("--device", args.device, "GPU ordinal; default 0")
+                            ->check(Integer(0, INT32_MAX));
+  app->add_option_function<std::string>(
+         "--target",
+         [&args](const std::string& target) {
+           args.target = target;
+           args.target_given = true;
+         },
+         "prepare for a model and use no GPU: h200, h100, or the path of a model file")
+      ->excludes(device);
   app->add_option_function<std::string>(
       "--cache-dir",
       [&args](const std::string& dir) {
@@ -49,15 +60,19 @@ void AddChain(CLI::App* app, Options* options) {
   app->add_option("--file", args.file, "problem file (one chain a line) or JSON file");
   app->add_option("--id", args.id, "problem in the file");
   app->add_option("-m,--m", args.m, "rows to run; default the chain's")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+      ->check(Integer(0, kMostRows));
+  app->add_flag("--deterministic", options->prepare.deterministic, "fixed reduction order");
+}
+
+// Of verbs that prepare the one plan that they are asked for.
+void AddPrepare(CLI::App* app, Options* options) {
   PrepareArgs& prepare = options->prepare;
   app->add_option("--choice", prepare.choice, "best, fused or unfused")
       ->check(CLI::IsMember({"best", "fused", "unfused"}));
-  app->add_flag("--deterministic", prepare.deterministic, "fixed reduction order");
   app->add_flag("--must-hit", prepare.must_hit, "a cache miss is an error");
   app->add_flag("--verify", prepare.verify, "check new kernels against the unfused plan");
-  app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take")
-      ->check(CLI::NonNegativeNumber);
+  app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take; 0: no limit")
+      ->check(Number(0, kMostSeconds));
 }
 
 using Verb = Outcome (*)(const Options&);
@@ -72,37 +87,55 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::App* run =
       AddVerb(app, "run", "prepare a chain, run it, check it, time it", RunCommand, chosen);
   AddChain(run, options);
+  AddPrepare(run, options);
   AddDevice(run, options);
-  run->add_option("--seed", options->seed, "of the random inputs");
+  run->add_option("--seed", options->seed, "of the random inputs")->check(Integer(0, UINT64_MAX));
   run->add_flag("--no-time", options->no_time, "check only");
   run->add_flag("--no-reference", options->no_reference,
                 "without a GPU: do not run the reference executor");
   CLI::App* plan =
       AddVerb(app, "plan", "prepare a chain and explain its plan", PlanCommand, chosen);
   AddChain(plan, options);
+  AddPrepare(plan, options);
   AddDevice(plan, options);
-  plan->add_flag("--source", options->source, "print the generated source instead");
+  CLI::Option* source =
+      plan->add_flag("--source", options->source, "print the generated source instead")
+          ->excludes("--json");
   plan->add_option("--svg", options->svg, "draw the plan into this file as well");
-  plan->add_option("--kernel", options->kernel, "only this kernel's source")
-      ->check(CLI::NonNegativeNumber);
+  plan->add_option("--kernel", options->kernel, "with --source: only this kernel's")
+      ->check(Integer(0, INT32_MAX))
+      ->needs(source);
   CLI::App* tune =
       AddVerb(app, "tune", "measure the best-ranked candidates on the GPU, write a tuning set",
               TuneCommand, chosen);
   AddChain(tune, options);
   AddDevice(tune, options);
   tune->add_option("--budget", options->budget_s,
-                   "seconds a chain; what was measured by then decides")
-      ->check(CLI::NonNegativeNumber);
+                   "seconds a chain; what was measured by then decides; 0: no limit")
+      ->check(Number(0, kMostSeconds));
   tune->add_option("--top-k", options->top_k, "candidates to measure; default 11")
-      ->check(CLI::PositiveNumber);
+      ->check(Integer(1, INT32_MAX));
   tune->add_option("--margin", options->margin,
                    "a measured choice must beat the predicted one by this fraction; default 0.02")
-      ->check(CLI::Range(0.0, 10.0));
+      ->check(Number(0, 10));
   tune->add_option("--out", options->out,
                    "tuning set to write; without CHAIN and --file the merged --base files");
   tune->add_option("--base", options->base, "tuning set to extend, left as it is; may be repeated")
       ->allow_extra_args(false);
   tune->add_flag("--keep", options->keep, "do not measure what --base has and can still be used");
+}
+
+void AddSearch(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* search =
+      AddVerb(app, "search", "count and rank the space that FlashFuser's paper describes",
+              SearchCommand, chosen);
+  AddChain(search, options);
+  AddDevice(search, options);
+  search
+      ->add_flag("--paper", options->paper, "the paper's space; `sinter plan` shows what is built")
+      ->required();
+  search->add_option("--top-k", options->top_k, "points to print; default 11")
+      ->check(Integer(1, 1000));
 }
 
 // Rows to prepare for, and how.
@@ -112,37 +145,49 @@ void AddWorkload(CLI::App* app, Options* options) {
   app->add_option("-m,--m", options->rows,
                   "rows, separated by commas; default what each chain says")
       ->delimiter(',')
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+      ->allow_extra_args(false)  // a chain may follow
+      ->check(Integer(0, kMostRows));
   app->add_flag("--deterministic", options->prepare.deterministic, "fixed reduction order");
-  app->add_option("--sign", options->sign,
-                  "PEM file of the Ed25519 private key that signs the pack");
+}
+
+CLI::Option* AddSign(CLI::App* app, Options* options) {
+  return app->add_option("--sign", options->sign,
+                         "PEM file of the Ed25519 private key that signs the pack");
+}
+
+// Verbs that need neither a GPU nor a compiler: what is not there is a path that they were given.
+template <Verb kVerb>
+Outcome OnFiles(const Options& options) {
+  Outcome outcome = kVerb(options);
+  if (outcome.exit == kUnavailable) outcome.exit = kUsage;
+  return outcome;
 }
 
 void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
-  CLI::App* exported =
-      AddVerb(cache, "export", "write the records into one pack file", CacheExportCommand, chosen);
+  CLI::App* exported = AddVerb(cache, "export", "write the records into one pack file",
+                               OnFiles<CacheExportCommand>, chosen);
   AddDevice(exported, options);
   exported->add_option("PACK", options->pack, "file to write")->required();
   exported->add_option("CHAIN", options->chain.words, "only what this chain's plan needs");
   AddWorkload(exported, options);
-  CLI::App* imported =
-      AddVerb(cache, "import", "take a pack's records into the cache", CacheImportCommand, chosen);
+  AddSign(exported, options);
+  CLI::App* imported = AddVerb(cache, "import", "take a pack's records into the cache",
+                               OnFiles<CacheImportCommand>, chosen);
   AddDevice(imported, options);
   imported->add_option("PACK", options->pack, "file to read")->required();
   CLI::App* convert = AddVerb(cache, "convert", "move the records into the other kind of store",
-                              CacheConvertCommand, chosen);
+                              OnFiles<CacheConvertCommand>, chosen);
   AddDevice(convert, options);
   convert->add_option("--to", options->to, "tables or leveldb-db")
       ->required()
       ->check(CLI::IsMember({"tables", "leveldb-db"}));
   convert->add_flag("--keep", options->keep, "copy; leave the other store as it is");
   CLI::App* trim =
-      AddVerb(cache, "trim", "remove what was longest unused", CacheTrimCommand, chosen);
+      AddVerb(cache, "trim", "remove what was longest unused", OnFiles<CacheTrimCommand>, chosen);
   AddDevice(trim, options);
   trim->add_option("--max", options->max_bytes, "bytes to keep: 500MB, 2GiB")
       ->required()
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::PositiveNumber);
+      ->transform(Bytes());
 }
 
 void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
@@ -151,16 +196,17 @@ void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
   const struct {
     const char *name, *help;
     Verb verb;
-  } looks[] = {{"ls", "list the records", CacheListCommand},
-               {"stat", "count records and bytes", CacheStatCommand},
-               {"verify", "read and check every record", CacheVerifyCommand}};
+  } looks[] = {{"ls", "list the records", OnFiles<CacheListCommand>},
+               {"stat", "count records and bytes", OnFiles<CacheStatCommand>},
+               {"verify", "read and check every record", OnFiles<CacheVerifyCommand>}};
   for (const auto& look : looks) {
     CLI::App* sub = AddVerb(cache, look.name, look.help, look.verb, chosen);
     AddDevice(sub, options);
     sub->add_option("PACK", options->pack, "a pack file instead of the cache folder");
   }
   AddPackVerbs(cache, options, chosen);
-  CLI::App* clear = AddVerb(cache, "clear", "remove every record", CacheClearCommand, chosen);
+  CLI::App* clear =
+      AddVerb(cache, "clear", "remove every record", OnFiles<CacheClearCommand>, chosen);
   AddDevice(clear, options);
   clear->add_flag("--yes", options->yes, "do it, not only say what it would remove");
 }
@@ -171,10 +217,12 @@ void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
   warm->add_option("WORKLOAD", options->chain.words, "a problem file, JSON files or a chain");
   AddWorkload(warm, options);
   AddDevice(warm, options);
-  warm->add_option("--pack", options->pack, "write what the workload needs into this pack file");
+  CLI::Option* pack = warm->add_option("--pack", options->pack,
+                                       "write what the workload needs into this pack file");
+  AddSign(warm, options)->needs(pack);
   warm->add_option("--jobs", options->jobs,
                    "plans at once; default one a processor, fewer if memory is short")
-      ->check(CLI::Range(1, 256));
+      ->check(Integer(1, 256));
 }
 
 void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
@@ -184,6 +232,9 @@ void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
   AddCacheVerbs(app, options, chosen);
   CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
   version->add_flag("--json", options->json, "print one JSON document");
+  CLI::App* help =
+      AddVerb(app, "help", "explain a command, or a kind of chain and its keys", nullptr, chosen);
+  help->add_option("TOPIC", options->topics, "a command (cache ls) or a kind (gemm_chain)");
 }
 
 // The verbs given, innermost last.
@@ -223,37 +274,29 @@ std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
          " (commands: " + Join(known, ", ") + ")";
 }
 
-int Fail(const std::string& message, int exit) {
-  std::string line = message;
-  for (char& c : line) {
-    if (c == '\n') c = ' ';
-  }
-  std::fprintf(stderr, "sinter: %s\n", line.c_str());
-  return exit;
-}
-
-int Main(int argc, char** argv) {
+Outcome Main(int argc, char** argv) {
   Options options;
   Verb verb = nullptr;
   CLI::App app("Fuses chains of GPU operators into few kernels at run time.", "sinter");
   app.require_subcommand(1);
+  app.footer(HelpFooter);
   app.set_version_flag("--version", std::string(sinter_build_info()));
   AddChainVerbs(&app, &options, &verb);
+  AddSearch(&app, &options, &verb);
   AddWarm(&app, &options, &verb);
   AddOtherVerbs(&app, &options, &verb);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    app.exit(success);
+    return {};
   } catch (const CLI::ParseError& error) {
-    return Fail(Complain(app, error), kUsage);
+    return Usage(Complain(app, error));
   }
-  const Outcome outcome = verb(options);
-  std::fflush(stdout);
-  return outcome.ok() ? kDone : Fail(outcome.message, outcome.exit);
+  return verb == nullptr ? Help(&app, options.topics) : verb(options);
 }
 
 }  // namespace
 }  // namespace sinter::cli
 
-int main(int argc, char** argv) { return sinter::cli::Main(argc, argv); }
+int main(int argc, char** argv) { return sinter::cli::RunToTheEnd(sinter::cli::Main, argc, argv); }

@@ -11,8 +11,9 @@ namespace sinter::cli {
 // Which context to open.
 struct DeviceArgs {
   int device = 0;
-  std::string target;     // "" = the GPU, else the built-in h200 model
-  std::string cache_dir;  // "" = the environment's
+  std::string target;         // a model's name or file
+  bool target_given = false;  // else the GPU, or without one the built-in h200 model
+  std::string cache_dir;      // "" = the environment's
   bool cache_dir_given = false;
   std::string tuning_set;  // file; "" = none
   bool tuning_set_given = false;
@@ -49,6 +50,7 @@ struct Options {
   bool no_reference = false;
   // plan
   bool source = false;
+  bool paper = false;
   int kernel = -1;
   std::string svg;  // file to draw into
   // tune
@@ -68,6 +70,8 @@ struct Options {
   uint64_t max_bytes = 0;     // to trim to
   std::vector<int64_t> rows;  // each chain with M is prepared for each; empty: as its line says
   uint32_t jobs = 0;          // 0 = as many as fit
+  // help
+  std::vector<std::string> topics;
 };
 
 }  // namespace sinter::cli

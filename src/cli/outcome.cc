@@ -10,28 +10,21 @@ int ExitOf(sinter_status status) {
     case SINTER_INVALID_ARGUMENT:
     case SINTER_NOT_FOUND:
     case SINTER_OUT_OF_RANGE:
+    case SINTER_FAILED_PRECONDITION:  // of a chain, a pack, a compiler that was denied
       return kUsage;
     case SINTER_UNAVAILABLE:
-    case SINTER_FAILED_PRECONDITION:
+    case SINTER_RESOURCE_EXHAUSTED:
       return kUnavailable;
     default:
       return kFailed;
   }
 }
 
-// Messages are one line; whatever a driver or compiler put into one, a terminal sees one line.
-std::string OneLine(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return text;
-}
-
 }  // namespace
 
 Outcome FromStatus(sinter_status status, sinter_error* error) {
   if (status == SINTER_OK) return {};
-  Outcome outcome{ExitOf(status), OneLine(sinter_error_get_message(error))};
+  Outcome outcome{ExitOf(status), sinter_error_get_message(error), status};
   if (outcome.message.empty()) outcome.message = sinter_status_name(status);
   if (status >= 100) {
     outcome.message = std::string(sinter_status_name(status)) + ": " + outcome.message;

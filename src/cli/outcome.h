@@ -11,17 +11,26 @@ namespace sinter::cli {
 
 // Exit statuses, part of the command's contract.
 constexpr int kDone = 0;
-constexpr int kFailed = 1;       // ran and failed: a wrong result, a driver error, a refused kernel
-constexpr int kUsage = 2;        // the command line, a chain or a file was not understood
-constexpr int kUnavailable = 3;  // something is missing on this machine: a GPU, a run-time compiler
+constexpr int kFailed = 1;  // ran and failed: a wrong result, a driver error, a refused kernel
+constexpr int kUsage = 2;   // the command line, a chain or a file was not understood or asks for
+                            // what cannot be
+constexpr int kUnavailable =
+    3;  // something is missing on this machine: a GPU, a run-time compiler, memory
 
 struct Outcome {
   int exit = kDone;
   std::string message;
+  sinter_status status = SINTER_OK;  // behind it, where the library said it
+  bool documented = false;           // a JSON document that tells of it was printed
   bool ok() const { return exit == kDone; }
 };
 
 inline Outcome Usage(std::string message) { return {kUsage, std::move(message)}; }
+// After its document was printed, where `json` asked for one.
+inline Outcome Documented(Outcome outcome, bool json) {
+  outcome.documented = json;
+  return outcome;
+}
 inline Outcome Failure(std::string message) { return {kFailed, std::move(message)}; }
 
 // From a status and its error, which is released.

@@ -11,15 +11,12 @@ namespace {
 
 Outcome Open(const Options& options, Session* session) {
   DeviceArgs args = options.device;
-  if (args.target.empty()) args.target = "h200";  // records are the same with and without a GPU
+  if (!args.target_given) args.target = "h200";  // records are the same with and without a GPU
+  args.target_given = true;
   return OpenSession(args, session);
 }
 
 unsigned long long Count(const Json& json, const char* key) { return json.value(key, uint64_t{0}); }
-
-void PrintJson(const Json& json) {
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-}
 
 // Runs `call(sinter_x_text**, sinter_error**)`, which reports in JSON.
 template <typename Call>
@@ -44,9 +41,9 @@ Outcome InspectPack(const Options& options, bool read_all, Json* report) {
 void PrintPack(const Json& pack) {
   const Json& signers = pack["signed_by"];
   std::printf("%s: %llu plans, %llu kernels (%llu verified), %llu bytes, by %s, %s\n",
-              pack.value("path", "").c_str(), Count(pack, "plans"), Count(pack, "kernels"),
+              PrintableAt(pack, "path").c_str(), Count(pack, "plans"), Count(pack, "kernels"),
               Count(pack, "verified_kernels"), Count(pack, "bytes"),
-              pack.value("producer", "").c_str(),
+              PrintableAt(pack, "producer").c_str(),
               signers.empty() ? "signed by nobody trusted"
                               : ("signed by " + signers[0].get<std::string>()).c_str());
 }
@@ -55,6 +52,12 @@ Outcome CacheExportCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(Open(options, &session));
   const bool some = !options.chain.words.empty() || !options.chain.file.empty();
+  if (!some &&
+      (!options.rows.empty() || !options.chain.id.empty() || options.prepare.deterministic)) {
+    return Usage(
+        "--m, --id and --deterministic need a chain or --file: without one every record "
+        "is written");
+  }
   if (some) {
     Workload workload;
     SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
@@ -71,7 +74,7 @@ Outcome CacheExportCommand(const Options& options) {
   if (options.json) {
     PrintJson(report);
   } else {
-    std::printf("%s: %llu plans, %llu kernels, %llu bytes%s\n", options.pack.c_str(),
+    std::printf("%s: %llu plans, %llu kernels, %llu bytes%s\n", Printable(options.pack).c_str(),
                 Count(report, "plans"), Count(report, "kernels"), Count(report, "bytes"),
                 options.sign.empty() ? ", not signed" : "");
   }
@@ -91,10 +94,10 @@ Outcome CacheImportCommand(const Options& options) {
     std::printf("%llu records stored, %llu refused\n", Count(report, "stored"),
                 Count(report, "refused"));
   }
-  return Count(report, "refused") == 0
-             ? Outcome{}
-             : Failure(std::to_string(Count(report, "refused")) +
-                       " records are damaged, or quarantined in the folder");
+  if (Count(report, "refused") == 0) return {};
+  return Documented(Failure(std::to_string(Count(report, "refused")) +
+                            " records are damaged, or quarantined in the folder"),
+                    options.json);
 }
 
 Outcome CacheConvertCommand(const Options& options) {
@@ -120,8 +123,10 @@ Outcome CacheConvertCommand(const Options& options) {
         Count(report, "removed"), Count(report, "unsound"));
   }
   if (Count(report, "failed") == 0) return {};
-  return Failure(std::to_string(Count(report, "failed")) +
-                 " records could not be stored; first: " + report.value("first_failure", ""));
+  return Documented(
+      Failure(std::to_string(Count(report, "failed")) +
+              " records could not be stored; first: " + report.value("first_failure", "")),
+      options.json);
 }
 
 Outcome CacheTrimCommand(const Options& options) {

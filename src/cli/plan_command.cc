@@ -20,7 +20,7 @@ Outcome PrintSource(const sinter_plan* plan, int kernel) {
   return {};
 }
 
-Outcome PrintJson(const Session& session, const LoadedChain& chain, const Prepared& prepared) {
+Outcome PrintPlanJson(const Session& session, const LoadedChain& chain, const Prepared& prepared) {
   std::string text, chain_text, explanation;
   SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_plan_to_json(prepared.plan.get(), out, error);
@@ -42,7 +42,7 @@ Outcome PrintJson(const Session& session, const LoadedChain& chain, const Prepar
                      {"search_us", prepared.search_us},
                      {"compile_us", prepared.compile_us},
                      {"counters", CountersJson(StatsOf(session))}};
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  PrintJson(json);
   return {};
 }
 
@@ -69,7 +69,7 @@ Outcome PlanCommand(const Options& options) {
   SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
   if (!options.svg.empty()) SINTER_CLI_TRY(WriteSvg(prepared.plan.get(), options.svg));
   if (options.source) return PrintSource(prepared.plan.get(), options.kernel);
-  if (options.json) return PrintJson(session, chain, prepared);
+  if (options.json) return PrintPlanJson(session, chain, prepared);
   std::string explained;
   SINTER_CLI_TRY(Explain(prepared.plan.get(), &explained));
   std::printf("%s\n%s", chain.text.c_str(), explained.c_str());

@@ -10,6 +10,13 @@
 
 namespace sinter::cli {
 
+// Columns of the terminal behind standard error, 80 where it does not say. Terminals change in
+// size: asked for each line.
+int TerminalColumns();
+// `text`, ASCII, in at most `columns`: its middle gives way to "..", so that how far it is and what
+// it does now both stay.
+std::string Fitted(const std::string& text, int columns);
+
 // Writes to standard error, and only when that is a terminal. The line is wiped at the end.
 class Progress {
  public:
@@ -18,7 +25,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void Show(const std::string& stage, double fraction);
+  // "37 % bar stage": where the terminal is too narrow, the stage is shortened.
+  void Show(const std::string& bar, const std::string& stage, double fraction);
   // As a sinter_progress_callback; user_data is the Progress.
   static void Callback(uintptr_t user_data, const char* stage, double fraction);
   uintptr_t user_data() { return reinterpret_cast<uintptr_t>(this); }

@@ -92,7 +92,7 @@ double RootMeanSquare(const sinter_tensor_info& info, const std::string& bytes);
 Outcome ExecuteOnHost(const LoadedChain& chain, const Options& options, HostData* data,
                       Json* json) {
   Progress progress;
-  progress.Show("reference", 0);
+  progress.Show("", "reference", 0);
   const auto inputs = data->InputPointers();
   const auto outputs = data->OutputPointers();
   const auto start = std::chrono::steady_clock::now();
@@ -167,7 +167,8 @@ Outcome Execute(const Session& session, const LoadedChain& chain, const Options&
   SINTER_CLI_TRY(MakeHostData(chain, options.seed, &data));
   if (!on_device) return ExecuteOnHost(chain, options, &data, json);
   if (!options.json)
-    std::printf("on %s, m = %lld\n", session.device.c_str(), static_cast<long long>(chain.m));
+    std::printf("on %s, m = %lld\n", Printable(session.device).c_str(),
+                static_cast<long long>(chain.m));
   return ExecuteOnDevice(session, chain, options, std::move(prepared), &data, json);
 }
 
@@ -210,11 +211,11 @@ Outcome RunCommand(const Options& options) {
   json["counters"] = CountersJson(StatsOf(session));
   if (!executed.ok()) json["error"] = executed.message;
   if (options.json) {
-    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    PrintJson(json);
   } else {
     std::printf("%s\n", CountersText(StatsOf(session)).c_str());
   }
-  return executed;
+  return Documented(executed, options.json);
 }
 
 }  // namespace sinter::cli

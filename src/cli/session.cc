@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/cli/progress.h"
-#include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {
@@ -45,18 +44,30 @@ Outcome Describe(Session* session) {
   return {};
 }
 
-Outcome CreateTarget(const DeviceArgs& args, ContextPtr* out) {
-  std::string target = args.target;
-  if (target.find('/') != std::string::npos) SINTER_CLI_TRY(ReadFile(args.target, &target));
-  Outcome created = Create(args, target, out);
-  if (created.ok()) return created;
+bool IsModelName(const std::string& word) {
   std::string names;
-  SINTER_CLI_TRY(AbiText(&names, sinter_x_model_names));
-  std::vector<std::string> known;
-  for (size_t at = 0, end; (end = names.find('\n', at)) != std::string::npos; at = end + 1) {
-    known.push_back(names.substr(at, end - at));
-  }
-  return {created.exit, "--target: " + created.message + DidYouMean(args.target, known)};
+  const bool listed = AbiText(&names, sinter_x_model_names).ok();
+  return listed && ("\n" + names).find("\n" + word + "\n") != std::string::npos;
+}
+
+// The name of a built-in model as it is, a file as its text.
+Outcome ResolveTarget(const std::string& target, std::string* out) {
+  if (target.empty())
+    return Usage("--target: \"\" names no device model: give h200, h100 or a model file");
+  *out = target;
+  const bool path = target.find('/') != std::string::npos || IsFile(target);
+  if (!path || IsModelName(target)) return {};
+  const Outcome read = ReadFile(target, out);
+  if (!read.ok()) return {read.exit, "--target: " + read.message};
+  if (out->find('=') != std::string::npos) return {};
+  return Usage("--target: " + target + " has no line \"key = value\": it is no device model " +
+               "(sinter device --model prints one)");
+}
+
+Outcome CreateTarget(const DeviceArgs& args, ContextPtr* out) {
+  std::string target;
+  SINTER_CLI_TRY(ResolveTarget(args.target, &target));
+  return Create(args, target, out);
 }
 
 Outcome ToChoice(const std::string& name, sinter_choice* out) {
@@ -74,13 +85,14 @@ Outcome ToChoice(const std::string& name, sinter_choice* out) {
 }  // namespace
 
 Outcome OpenSession(const DeviceArgs& args, Session* out) {
-  if (!args.target.empty()) {
+  if (args.target_given) {
     SINTER_CLI_TRY(CreateTarget(args, &out->context));
     return Describe(out);
   }
-  Outcome gpu = Create(args, "", &out->context);
+  const Outcome gpu = Create(args, "", &out->context);
   if (gpu.ok()) return Describe(out);
-  if (gpu.exit != kUnavailable) return gpu;
+  // A GPU of another generation is none either.
+  if (gpu.exit != kUnavailable && gpu.status != SINTER_FAILED_PRECONDITION) return gpu;
   out->no_gpu = gpu.message;
   out->fell_back = true;
   SINTER_CLI_TRY(Create(args, kDefaultTarget, &out->context));

@@ -4,14 +4,12 @@
 
 #include <string>
 
-#include "nlohmann/json.hpp"
 #include "src/cli/chain_source.h"
 #include "src/cli/handles.h"
 #include "src/cli/options.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
-
-using Json = nlohmann::ordered_json;
 
 struct Session {
   ContextPtr context;

@@ -7,8 +7,6 @@
 
 namespace sinter::cli {
 
-// Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`.
-int EditDistance(const std::string& a, const std::string& b);
 // The nearest of `known`; "" when none is near enough to be meant.
 std::string Nearest(const std::string& word, const std::vector<std::string>& known);
 // "; did you mean \"run\"?" or "".

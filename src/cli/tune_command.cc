@@ -42,7 +42,7 @@ void PrintSet(const Options& options, const sinter_tuning_set* set) {
     return;
   }
   const Json json = SetJson(options, set);
-  std::printf("%s: %llu entries, digest %s\n", options.out.c_str(),
+  std::printf("%s: %llu entries, digest %s\n", Printable(options.out).c_str(),
               static_cast<unsigned long long>(sinter_tuning_set_get_count(set)),
               json["digest"].get<std::string>().c_str());
 }
@@ -71,7 +71,7 @@ Outcome MergeOnly(const Options& options) {
   SINTER_CLI_TRY(OpenSet(options, &set));
   SINTER_CLI_TRY(WriteSet(options, set.get()));
   if (options.json) {
-    std::printf("%s\n", Json{{"set", SetJson(options, set.get())}}.dump(2).c_str());
+    PrintJson(Json{{"set", SetJson(options, set.get())}});
   } else {
     PrintSet(options, set.get());
   }
@@ -106,7 +106,14 @@ Outcome TuneAll(const Options& options, const Session& session,
 Outcome TuneCommand(const Options& options) {
   if (options.keep && options.base.empty()) return Usage("--keep needs --base FILE");
   const bool nothing = options.chain.words.empty() && options.chain.file.empty();
-  if (nothing && !options.out.empty() && !options.base.empty()) return MergeOnly(options);
+  if (nothing && !options.out.empty() && !options.base.empty()) {
+    const bool of_a_chain = options.chain.m >= 0 || !options.chain.id.empty() || options.keep ||
+                            options.top_k > 0 || options.budget_s > 0;
+    if (!of_a_chain) return MergeOnly(options);
+    return Usage(
+        "without a chain the --base sets are merged into --out: --m, --id, --keep, "
+        "--top-k and --budget would do nothing");
+  }
   std::vector<LoadedChain> chains;
   SINTER_CLI_TRY(LoadChains(options.chain, &chains));
   TuningSetPtr set;
@@ -126,8 +133,8 @@ Outcome TuneCommand(const Options& options) {
                      {"chains", list},
                      {"set", SetJson(options, set.get())},
                      {"counters", CountersJson(StatsOf(session))}};
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-  return outcome;
+  PrintJson(json);
+  return Documented(outcome, true);
 }
 
 }  // namespace sinter::cli

@@ -12,7 +12,8 @@ namespace {
 
 void Print(const Workload& workload, const WarmResult& warm, const Json& pack) {
   for (const Failed& failed : warm.failed) {
-    std::fprintf(stderr, "sinter: %s: %s\n", failed.chain.c_str(), failed.status.c_str());
+    std::fprintf(stderr, "sinter: %s: %s\n", Printable(failed.chain).c_str(),
+                 failed.status.c_str());
   }
   std::printf(
       "%zu of %zu plans prepared in %.1f s with %u at once: searched %llu, compiled %llu, "
@@ -23,8 +24,7 @@ void Print(const Workload& workload, const WarmResult& warm, const Json& pack) {
       static_cast<unsigned long long>(warm.stats.plan_hits),
       static_cast<unsigned long long>(warm.stats.kernel_hits));
   if (pack.is_null()) return;
-  std::printf("%s: %llu plans, %llu kernels, %llu bytes\n",
-              pack.value("path", std::string()).c_str(),
+  std::printf("%s: %llu plans, %llu kernels, %llu bytes\n", PrintableAt(pack, "path").c_str(),
               static_cast<unsigned long long>(pack.value("plans", uint64_t{0})),
               static_cast<unsigned long long>(pack.value("kernels", uint64_t{0})),
               static_cast<unsigned long long>(pack.value("bytes", uint64_t{0})));
@@ -60,17 +60,16 @@ Outcome WarmCommand(const Options& options) {
     SINTER_CLI_TRY(ExportPack(session, options.pack, options.sign, /*used_only=*/true, &pack));
   }
   if (options.json) {
-    std::printf(
-        "%s\n",
-        ToJson(workload, warm, pack).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    PrintJson(ToJson(workload, warm, pack));
   } else {
     Print(workload, warm, pack);
   }
   if (warm.failed.empty()) return {};
-  return {warm.failed.front().exit,
-          std::to_string(warm.failed.size()) + " of " + std::to_string(workload.items.size()) +
-              " plans could not be prepared; first: " + warm.failed.front().chain + ": " +
-              warm.message};
+  return Documented({warm.failed.front().exit, std::to_string(warm.failed.size()) + " of " +
+                                                   std::to_string(workload.items.size()) +
+                                                   " plans could not be prepared; first: " +
+                                                   warm.failed.front().chain + ": " + warm.message},
+                    options.json);
 }
 
 }  // namespace sinter::cli

@@ -1,5 +1,6 @@
 #include "src/cli/workload.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "src/cli/progress.h"
@@ -7,13 +8,14 @@
 namespace sinter::cli {
 namespace {
 
-// The bar of a batch: the library's stage begins with "done/all".
+// The bar of a batch: the library's stage begins with "done/all". On a narrow terminal it is short,
+// so that the words beside it stay.
 void ShowBar(uintptr_t user_data, const char* stage, double fraction) {
-  constexpr int kWidth = 24;
-  const int full = static_cast<int>(fraction * kWidth);
+  const int width = std::clamp(TerminalColumns() / 3, 4, 24);
+  const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width);
   std::string bar = "[" + std::string(static_cast<size_t>(full), '#') +
-                    std::string(static_cast<size_t>(kWidth - full), '.') + "] ";
-  reinterpret_cast<Progress*>(user_data)->Show(bar + stage, fraction);
+                    std::string(static_cast<size_t>(width - full), '.') + "] ";
+  reinterpret_cast<Progress*>(user_data)->Show(bar, stage, fraction);
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -58,8 +58,8 @@ bool Ok(Call&& call) {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    char path[] = "/tmp/sinter-capi-XXXXXX";
-    path_ = mkdtemp(path);
+    path_ = testing::TempDir() + "sinter-capi-XXXXXX";
+    EXPECT_NE(mkdtemp(&path_[0]), nullptr);
   }
   ~ScratchFolder() {
     std::error_code ignored;

@@ -122,7 +122,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_input(c, 1, 2, nullptr, nullptr, &out, e); }},
       {"op 3 (input): rank is 7, must be at most 6",
        [&](auto e) { return sinter_chain_add_input(c, 1, 7, seven, nullptr, &out, e); }},
-      {"op 3 (input): dims[0] is -7, must be >= 0 or SINTER_DIM_M",
+      {"op 3 (input): dims[0] is -7, must be in [1, 2^31 - 1] or SINTER_DIM_M",
        [&](auto e) { return sinter_chain_add_input(c, 1, 1, bad_dims, nullptr, &out, e); }},
       {"op 3 (unary): kind is 0, must be a SINTER_UNARY_* in [1, 16]",
        [&](auto e) { return sinter_chain_add_unary(c, 0, a, &out, e); }},

@@ -72,25 +72,25 @@ class Packs(unittest.TestCase):
         self.assertEqual((again["counters"]["searched"], again["counters"]["compiled"]), (0, 0))
         # Elsewhere, without a compiler.
         packs = ("--use-pack", self.pack, "--pack-keys", self.public)
-        served = self.warm(*packs, cache="elsewhere", nvrtc="/nonexistent")
+        served = self.warm(*packs, cache="elsewhere", nvrtc="/dev/null")
         self.assertEqual(served["failed"], [])
         self.assertEqual(served["counters"]["compiled"], 0)
         self.assertFalse(served["counters"]["nvrtc_loaded"])
         # By the environment alone.
-        self.warm(cache="elsewhere", nvrtc="/nonexistent", SINTER_PACKS="/no/such.pack:" + self.pack,
+        self.warm(cache="elsewhere", nvrtc="/dev/null", SINTER_PACKS="/no/such.pack:" + self.pack,
                   SINTER_PACK_KEYS=self.public)
         # Without the key, without the pack: nobody can build it.
         self.sinter("warm", self.workload, "--m", "8", "--target", "h200", "--use-pack", self.pack, cache="third",
-                    nvrtc="/nonexistent", expect=UNAVAILABLE)
+                    nvrtc="/dev/null", expect=UNAVAILABLE)
         miss = self.sinter("plan", "--target", "h200", "--must-hit", *packs,
                            "gemm_chain m=500 n=320 k=64 l=64 act=relu layout=oi dtype=bf16", cache="third",
-                           nvrtc="/nonexistent", expect=FAILED)
+                           nvrtc="/dev/null", expect=FAILED)
         self.assertIn("CACHE_MISS", miss.stderr)
         self.assertIn("absent; nearest of 4 plans is", miss.stderr)
         self.assertRegex(miss.stderr, "in %s: bucket is (8|64), want 512" % re.escape(self.pack))
         verified = self.sinter("plan", "--target", "h200", *packs,
                                "gemm_chain m=8 n=320 k=64 l=64 act=relu layout=oi dtype=bf16", cache="third",
-                               nvrtc="/nonexistent", expect=FAILED, SINTER_MUST_HIT="verified")
+                               nvrtc="/dev/null", expect=FAILED, SINTER_MUST_HIT="verified")
         self.assertIn("was never checked on a GPU", verified.stderr)
 
     # A terminal in place of stderr, and a process that is killed in the middle.
@@ -161,6 +161,13 @@ class Packs(unittest.TestCase):
         self.assertEqual(trimmed["evicted"], stored["stored"])
         refused = self.sinter("cache", "stat", self.pack, expect=FAILED)
         self.assertIn("signed by none of the 0 trusted keys", refused.stderr)
+        for option in ("--pack-keys", "SINTER_PACK_KEYS", "--unsigned", "SINTER_PACKS_UNSIGNED=1"):
+            self.assertIn(option, refused.stderr)
+        self.sinter("cache", "export", one, "--m", "8", "--file", self.workload, "--id", "first")
+        unsigned = self.sinter("cache", "stat", one, *keys, expect=FAILED)
+        self.assertIn("--unsigned (SINTER_PACKS_UNSIGNED=1) takes it", unsigned.stderr)
+        self.sinter("cache", "stat", one, "--unsigned", *keys)
+        self.sinter("cache", "export", one, "--file", self.workload, "--id", "first", "--m", "8", "--sign", self.secret)
         with open(one, "r+b") as file:
             file.seek(200)
             byte = file.read(1)
@@ -171,13 +178,46 @@ class Packs(unittest.TestCase):
         readable = self.sinter("cache", "export", one, "--sign", self.secret, expect=FAILED)
         self.assertIn("readable by others", readable.stderr)
 
+    def test_every_verb_looks_after_the_store_that_is_configured(self):
+        self.warm()
+        held = json.loads(self.sinter("cache", "stat", "--json").stdout)
+        count = held["plans"] + held["kernels"]
+        self.assertEqual(held["store"], "tables")
+        database = {"SINTER_CACHE_STORE": "leveldb-db"}
+        self.assertIn("is empty", self.sinter("cache", "ls", **database).stdout)
+        self.sinter("cache", "convert", "--to", "leveldb-db", "--keep")
+        for verb in ("stat", "verify"):
+            report = json.loads(self.sinter("cache", verb, "--json", **database).stdout)
+            self.assertEqual((report["store"], report["plans"] + report["kernels"]), ("leveldb-db", count))
+        listed = json.loads(self.sinter("cache", "ls", "--json", **database).stdout)["records"]
+        self.assertEqual(len(listed), count)
+        self.assertTrue(all(record["sound"] and record["producer"] for record in listed))
+        self.assertIn("would remove %d records" % count, self.sinter("cache", "clear", **database).stdout)
+        self.assertIn("removed %d records" % count, self.sinter("cache", "clear", "--yes", **database).stdout)
+        self.assertIn("is empty", self.sinter("cache", "ls", **database).stdout)
+        other = json.loads(self.sinter("cache", "stat", "--json").stdout)
+        self.assertEqual(other["plans"] + other["kernels"], count)
+
+    def test_clear_follows_no_link(self):
+        self.warm()
+        victims = os.path.join(self.folder, "victims")
+        obj = os.path.join(self.folder, "cache", "v1", "obj")
+        os.rename(obj, victims)
+        os.symlink(victims, obj)
+        before = sorted(os.walk(victims))
+        for mode in (0o700, 0o777):
+            os.chmod(os.path.join(self.folder, "cache"), mode)
+            refused = self.sinter("cache", "clear", "--yes", expect=FAILED)
+            self.assertIn("is a link" if mode == 0o700 else "writable by", refused.stderr)
+        self.assertEqual(sorted(os.walk(victims)), before)
+
     def test_records_move_to_a_database_and_back(self):
         self.warm()
         before = json.loads(self.sinter("cache", "stat", "--json").stdout)
         count = before["plans"] + before["kernels"]
         there = json.loads(self.sinter("cache", "convert", "--to", "leveldb-db", "--json").stdout)
         self.assertEqual((there["records"], there["removed"], there["failed"]), (count, count, 0))
-        served = self.warm("--use-pack", "/none", SINTER_CACHE_STORE="leveldb-db", nvrtc="/nonexistent")
+        served = self.warm("--use-pack", "/dev/null/none", SINTER_CACHE_STORE="leveldb-db", nvrtc="/dev/null")
         self.assertEqual((served["failed"], served["counters"]["compiled"]), ([], 0))
         back = json.loads(self.sinter("cache", "convert", "--to", "tables", "--keep", "--json").stdout)
         self.assertEqual((back["records"], back["removed"]), (count, 0))
@@ -190,7 +230,7 @@ class Packs(unittest.TestCase):
         before = self.sinter("cache", "ls").stdout
         self.warm("--deterministic", SINTER_CACHE="read-only")
         self.assertEqual(self.sinter("cache", "ls").stdout, before)
-        self.assertIn("read-only", self.sinter("cache", "trim", "--max", "1", expect=UNAVAILABLE,
+        self.assertIn("read-only", self.sinter("cache", "trim", "--max", "1", expect=USAGE,
                                                SINTER_CACHE="read-only").stderr)
 
 

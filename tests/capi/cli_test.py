@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """The sinter command from outside: output, errors, JSON, exit statuses. Usage: cli_test.py SINTER SOURCE."""
 
+import fcntl
 import hashlib
 import json
 import os
+import pty
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -22,18 +27,23 @@ class Cli(unittest.TestCase):
         self.cache = tempfile.mkdtemp(prefix="sinter-cli-")
         self.addCleanup(shutil.rmtree, self.cache, ignore_errors=True)
 
-    def sinter(self, *arguments, expect=DONE):
+    def sinter(self, *arguments, expect=DONE, **variables):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SINTER_") or k == "SINTER_NVRTC"}
         environment["SINTER_CACHE_DIR"] = self.cache
+        environment.update(variables)
         result = subprocess.run([SINTER, *arguments], env=environment, capture_output=True, text=True, timeout=60)
         if result.returncode == UNAVAILABLE and expect == DONE:
             self.skipTest(result.stderr.strip())
-        self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+        if expect is not None:
+            self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
         return result
 
-    def fails(self, message, *arguments, expect=USAGE):
-        result = self.sinter(*arguments, expect=expect)
-        self.assertEqual(result.stdout, "")
+    def fails(self, message, *arguments, expect=USAGE, **variables):
+        result = self.sinter(*arguments, expect=expect, **variables)
+        if "--json" in arguments:
+            self.assertIn(message, json.loads(result.stdout)["error"]["message"])
+        else:
+            self.assertEqual(result.stdout, "")
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr.startswith("sinter: "), result.stderr)
         self.assertIn(message, result.stderr)
@@ -115,7 +125,7 @@ class Cli(unittest.TestCase):
         lines = self.sinter("plan", "--target", "h200", CHAIN).stdout.splitlines()
         text = "\n".join(lines)
         for part in ("C = relu(A W1)", "E = C W2", "+---v---", "shared memory ", "ring ", "<- bound",
-                     "not measured (sinter tune measures)", "bound by", "searched", "hbm_bytes_per_us",
+                     "(sinter tune measures it)", "bound by", "searched", "hbm_bytes_per_us",
                      "cp.async.bulk read stream"):
             self.assertIn(part, text)
         self.assertNotIn("not taken", text)
@@ -123,6 +133,34 @@ class Cli(unittest.TestCase):
         self.assertEqual(len(losers), 10, text)
         self.assertEqual(text.count("\nnot chosen:"), 1)
         self.assertLess(lines.index("not chosen:"), 64, "the plan itself is more than a screen")
+
+    # Of a stitched kernel: what overlaps and what does not add up to the prediction.
+    def test_plan_of_a_stitched_kernel_adds_up(self):
+        graph = os.path.join(PROBLEMS, "stitch", "dien_gru_cell.json")
+        text = self.sinter("plan", "--target", "h200", graph).stdout
+        self.assertIn("plan fused  without M  1 kernel", text)
+        self.assertNotIn("m<=", text)
+        self.assertIn("(cast f32, slice)", text)
+        for line in ("softmax rows=128 cols=4096", graph):
+            text = self.sinter("plan", "--target", "h200", line).stdout
+            self.assertNotIn("not measured", text)
+            us = {name: float(value) for name, value in
+                  re.findall(r"^  (hbm|l2|issue|latency|together|fixed) +([0-9.]+) \|", text, re.M)}
+            self.assertEqual(sorted(us.keys() - {"l2"}), ["fixed", "hbm", "issue", "latency", "together"])
+            total = float(re.search(r"together \+ fixed: predicted ([0-9.]+) us", text).group(1))
+            self.assertAlmostEqual(us["together"] + us["fixed"], total, delta=0.011)
+            parts = us["hbm"] + us.get("l2", 0), us["issue"], us["latency"]
+            self.assertAlmostEqual(us["together"], sum(part ** 4 for part in parts) ** 0.25, delta=0.02 + us["together"] * 0.05)
+            self.assertEqual(text.count("<- bound"), 1)
+            losers = re.findall(r"^ +\d+ +[0-9.]+ us  (.*\n(?: {17}.*\n)+)", text, re.M)
+            self.assertEqual(len(losers), 10)
+            for loser in losers:
+                self.assertRegex(loser, r"\[.*block \d+")
+                self.assertRegex(loser, r"slower: |predicted equal|less than 0.01 us slower")
+        self.assertIn("%0 (broadcast) block", self.sinter("plan", "--target", "h200", "softmax rows=128 cols=4096").stdout)
+        json_levels = json.loads(self.sinter("plan", "--target", "h200", "--json", graph).stdout)["explanation"]["kernels"][0]
+        us = {level["level"]: level["us"] for level in json_levels["levels"]}
+        self.assertAlmostEqual(us["together"] + us["fixed"], json_levels["predicted_us"])
 
     def test_plan_json_carries_the_explanation(self):
         plan = json.loads(self.sinter("plan", "--target", "h200", "--json", CHAIN).stdout)["explanation"]
@@ -136,6 +174,15 @@ class Cli(unittest.TestCase):
         self.assertEqual(len(set(names)), len(names))
         self.assertTrue(all(constant["source"] for constant in plan["model"]["constants"]))
 
+    def test_search_reports_the_papers_space(self):
+        line = "gemm_chain m=256 n=16384 k=4096 l=4096 act=relu"
+        text = self.sinter("search", line, "--paper", "--target", "h200").stdout
+        for count in ("27514634240000   2.75e+13", "114159375   1.14e+08", "1544245   1.15e+06"):
+            self.assertIn(count, text)
+        report = json.loads(self.sinter("search", line, "--paper", "--top-k", "3", "--target", "h200", "--json").stdout)
+        self.assertEqual(len(report["best"]), 3)
+        self.assertEqual(report["rules"][5]["points"], report["survivors"])
+
     def test_plan_draws_svg(self):
         path = os.path.join(self.cache, "plan.svg")
         for choice in ("fused", "unfused"):
@@ -145,7 +192,7 @@ class Cli(unittest.TestCase):
             words = " ".join(root.itertext())
             for part in (choice + " plan", "E = C W2", "consumer warpgroups", "the bound", "ring stage"):
                 self.assertIn(part, words)
-        self.fails("cannot write", "plan", "--target", "h200", "--svg", "/no/such/folder/plan.svg", CHAIN, expect=FAILED)
+        self.fails("cannot write", "plan", "--target", "h200", "--svg", "/dev/null/plan.svg", CHAIN, expect=FAILED)
 
     def test_must_hit_fails_cold_and_serves_warm(self):
         cold = self.sinter("run", "--target", "h200", "--must-hit", CHAIN, expect=FAILED)
@@ -158,6 +205,14 @@ class Cli(unittest.TestCase):
         self.sinter("plan", "--target", "h200", CHAIN)
         records = json.loads(self.sinter("cache", "ls", "--json").stdout)["records"]
         self.assertEqual(records[0]["kind"], "plan")
+        self.assertEqual(records[0]["what"], "gemm_chain n=256 k=64 l=64 act=relu layout=oi dtype=bf16")
+        self.assertEqual((records[0]["m"], records[0]["device"]), (32, "h200"))
+        self.assertTrue(all(record["kind"] == "kernel" and record["device"] == "sm_90a" for record in records[1:]))
+        self.assertTrue(all(re.match(r"(chain|gemm): \w+ m<=32 .*\[.*\]$", record["what"]) for record in records[1:]), records)
+        lines = self.sinter("cache", "ls").stdout.splitlines()
+        self.assertEqual(len(lines), len(records))
+        self.assertRegex(lines[0], r"^plan   [0-9a-f]{16}  m<=32 +h200 +\d+ s +[0-9.]+ \w+  gemm_chain n=256")
+        self.assertRegex(lines[1], r"^kernel [0-9a-f]{16} .*, not verified$")
         stat = json.loads(self.sinter("cache", "stat", "--json").stdout)
         self.assertEqual(stat["plans"] + stat["kernels"], len(records))
         self.assertEqual(stat["unsound"], 0)
@@ -176,6 +231,14 @@ class Cli(unittest.TestCase):
         self.assertIn("would remove %d records" % len(records), self.sinter("cache", "clear").stdout)
         self.assertIn("removed %d records" % len(records), self.sinter("cache", "clear", "--yes").stdout)
         self.assertIn("is empty", self.sinter("cache", "ls").stdout)
+
+    def test_cache_ls_lists_the_store_that_is_configured(self):
+        for store in ("tables", "leveldb-db"):
+            environment = {"SINTER_CACHE_STORE": store, "SINTER_CACHE_DIR": os.path.join(self.cache, store)}
+            self.sinter("plan", "--target", "h200", CHAIN, **environment)
+            records = json.loads(self.sinter("cache", "ls", "--json", **environment).stdout)["records"]
+            self.assertGreater(len(records), 1, store)
+            self.assertTrue(all(record["what"] and record["created"] > 0 for record in records), records)
 
     def tuning_set(self, name, body=""):
         """A set's file as the library writes it."""
@@ -241,7 +304,7 @@ class Cli(unittest.TestCase):
         self.fails("--keep needs --base", "tune", "--keep", CHAIN)
         self.fails("no chain given", "tune", "--out", out)
         self.fails("cannot be opened", "tune", "--base", "/no/such/set", "--out", out)
-        self.fails("cannot be written", "tune", "--base", out, "--out", "/no/such/folder/set")
+        self.fails("cannot be written", "tune", "--base", out, "--out", "/dev/null/set")
         self.fails("--margin", "tune", "--margin", "-1", CHAIN)
 
     def test_several_json_files_are_several_chains(self):
@@ -250,7 +313,7 @@ class Cli(unittest.TestCase):
         warm = json.loads(self.sinter("warm", "--target", "h200", "--json", *files).stdout)
         self.assertEqual(warm["plans"], 2)
         self.fails("needs a GPU", "tune", "--target", "h200", *files, expect=UNAVAILABLE)
-        self.fails("no file is called so", "plan", "--target", "h200", *files)
+        self.fails('dien_gru_cell.json" is a file, and "', "plan", "--target", "h200", *files)
 
     def test_tune_takes_a_whole_list(self):
         path = os.path.join(self.cache, "list.txt")
@@ -269,7 +332,7 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.sinter("--version").stdout.startswith("sinter 0."))
 
     def test_errors_are_one_line_that_helps(self):
-        self.fails("a command is needed: run, plan, tune, warm, device, cache, version")
+        self.fails("a command is needed: run, plan, tune, search, warm, device, cache, version, help")
         self.fails('unknown command "rnu"; did you mean "run"?', "rnu")
         self.fails('unknown option "--jsn"; did you mean "--json"?', "run", "--jsn")
         self.fails('unexpected argument "extra"', "version", "extra")
@@ -282,6 +345,175 @@ class Cli(unittest.TestCase):
         self.fails("--choice", "plan", "--choice", "quick", CHAIN)
         self.fails("cache: a command is needed", "cache")
         self.fails("--m", "run", "-m", "-3", CHAIN)
+
+    def write(self, name, text):
+        path = os.path.join(self.cache, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_a_target_is_a_model_or_refused(self):
+        model = self.sinter("device", "--target", "h200", "--model").stdout
+        good = self.write("good.model", model)
+        self.assertIn("device: h200", self.sinter("device", "--target", good).stdout)
+        self.fails('"" names no device model', "device", "--target", "")
+        self.fails(self.cache + "/ is a folder, not a file", "device", "--target", self.cache + "/")
+        self.fails("cannot read /no/such/model: No such file", "device", "--target", "/no/such/model")
+        for text in ("", "h200\n"):
+            path = self.write("empty.model", text)
+            self.fails(path + ' has no line "key = value"', "device", "--target", path)
+        other = self.write("other.model", model.replace("arch = sm_90a", "arch = sm_100a"))
+        self.fails('device model h200: arch = "sm_100a", must be sm_90a', "plan", "--target", other, CHAIN)
+        self.fails("--device excludes --target", "device", "--device", "0", "--target", "h200")
+
+    def test_numbers_are_taken_whole_or_refused_with_their_bounds(self):
+        for value in ("nan", "inf", "1e300", "-1", "5s"):
+            for option, verb in (("--deadline", "plan"), ("--budget", "tune")):
+                self.fails('%s: "%s" is no number from 0 to 1000000000' % (option, value), verb, option + "=" + value, CHAIN)
+        self.fails('--margin: "nan" is no number from 0 to 10', "tune", "--margin", "nan", CHAIN)
+        for value in ("-1", "18446744073709551616", "1.5", "0x10"):
+            self.fails('--seed: "%s" is no integer from 0 to 18446744073709551615' % value, "run", "--seed=" + value, CHAIN)
+        self.fails('--m: "2147483648" is no integer from 0 to 2147483647', "run", "-m", "2147483648", CHAIN)
+        self.fails('--top-k: "0" is no integer from 1', "tune", "--top-k", "0", CHAIN)
+        self.fails('--jobs: "257" is no integer from 1 to 256', "warm", "--jobs", "257", CHAIN)
+        self.fails('--max: "1x" is no size such as', "cache", "trim", "--max", "1x")
+        self.fails('--max: "0" is no size of at least 1 byte', "cache", "trim", "--max", "0")
+        self.sinter("cache", "trim", "--max", "2GiB")
+        first, last = (json.loads(self.sinter("run", "--target", "h200", "--json", "--seed", seed, CHAIN).stdout)
+                       for seed in ("18446744073709551614", "18446744073709551615"))
+        self.assertNotEqual(first["reference"]["output_rms"], last["reference"]["output_rms"])
+
+    def test_lists_are_as_long_as_the_products(self):
+        line = "products m=8 k=64 n=64,64 act=%s"
+        self.fails("act has 3 items, n has 2", "plan", "--target", "h200", line % "relu,relu,relu")
+        self.fails("bias has 2 items, n has 1", "plan", "--target", "h200", "products m=8 k=64 n=64 bias=1,1")
+        self.assertIn("act=relu gated", self.sinter("plan", "--target", "h200", line % "relu,relu").stdout)
+
+    def test_a_file_is_read_or_refused(self):
+        path = self.write("list.txt", "A " + CHAIN + "\n")
+        self.fails('"%s" is a file, and "gemm_chain" follows it' % path, "plan", "--target", "h200", path,
+                   *CHAIN.split())
+        chain = self.write("chain.json", "{}")
+        self.fails("is one chain in JSON", "plan", "--file", chain, "A")
+        self.fails("is one chain in JSON", "plan", "--id", "A", chain)
+        for arguments in ([], ["--id", "A"], ["A"]):
+            self.fails("/dev/null holds no problem", "run", "--file", "/dev/null", *arguments)
+        self.fails("/dev/null holds no problem", "warm", "--file", "/dev/null")
+        nameless = self.write("nameless.txt", CHAIN + "\n")
+        self.fails("none of its problems has an id", "run", "--file", nameless)
+        self.fails("none of its problems has an id", "run", "--file", nameless, "A")
+        self.fails(self.cache + " is a folder, not a file", "run", "--file", self.cache)
+        self.fails("/dev/zero has more than 64 MiB", "run", "--file", "/dev/zero")
+
+    # 3 is for what the machine lacks; what the caller gave is 2.
+    def test_input_errors_are_usage_errors(self):
+        self.fails("there is nothing to fuse", "plan", "--target", "h200", "--choice", "fused", "matmul m=64 n=512 k=512")
+        path = self.write("none.json", '{"schema": 1, "inputs": [{"dtype": "f32", "dims": [4]}], "ops": [], "outputs": []}')
+        self.fails(path, "plan", "--target", "h200", path)
+
+        for verb in (["ls"], ["stat"], ["verify"], ["clear"], ["trim", "--max", "1G"], ["convert", "--to", "tables"]):
+            result = self.sinter("cache", *verb, "--cache-dir", "/dev/null/x", expect=None)
+            self.assertIn(result.returncode, (DONE, USAGE), verb)
+        self.assertIn("Is a directory", self.sinter("cache", "export", self.cache, expect=USAGE).stderr)
+
+    def test_options_that_would_do_nothing_are_refused(self):
+        self.fails("--kernel requires --source", "plan", "--target", "h200", "--kernel", "0", CHAIN)
+        self.fails("excludes", "plan", "--target", "h200", "--source", "--json", CHAIN)
+        self.fails("--sign requires --pack", "warm", "--target", "h200", "--sign", "key.pem", CHAIN)
+        graph = os.path.join(PROBLEMS, "stitch", "dien_gru_cell.json")
+        for verb in (["plan"], ["run"], ["warm"], ["tune"]):
+            self.fails("--m is 5, but no extent of the chain is M", *verb, "--target", "h200", "-m", "5", graph)
+        for option in ("--must-hit", "--verify", "--choice=best", "--deadline=1"):
+            self.fails('unknown option "%s"' % option.split("=")[0], "tune", option, CHAIN)
+        self.fails("would do nothing", "tune", "--base", "a", "--out", "b", "-m", "3")
+        self.fails("need a chain or --file", "cache", "export", os.path.join(self.cache, "p"), "-m", "3")
+
+    def test_variables_are_read_or_named(self):
+        quiet = self.sinter("device", "--target", "h200", SINTER_CACHE_MAX_BYTES="2GiB", SINTER_LOG="off",
+                            SINTER_MODULE_CACHE_BYTES="64M")
+        self.assertEqual(quiet.stderr, "")
+        slip = self.sinter("device", "--target", "h200", SINTER_CAHCE="1")
+        self.assertEqual(slip.stderr, "sinter: environment: no variable is called SINTER_CAHCE; did you mean SINTER_CACHE?\n")
+        self.assertEqual(self.sinter("device", "--target", "h200", SINTER_CAHCE="1", SINTER_LOG="off").stderr, "")
+        self.fails('SINTER_CACHE_MAX_BYTES="2Gb3" is no size such as', "device", "--target", "h200",
+                   SINTER_CACHE_MAX_BYTES="2Gb3")
+
+    def test_control_characters_do_not_reach_the_terminal(self):
+        raw = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e]")
+        evil = "\x1b]0;x\x07\x7f\u009b31m\u202e"
+        path = self.write(evil + ".json", "{}")
+        for arguments in ([evil], ["--id", evil, "x"], ["--file", "/no/" + evil], ["--" + evil], [path],
+                          ["--target", "/no/" + evil], ["--cache-dir", "/dev/null/" + evil, CHAIN]):
+            result = subprocess.run([SINTER, "plan", *arguments], env=dict(os.environ, SINTER_CACHE_DIR=self.cache),
+                                    capture_output=True, text=True, timeout=60)
+            self.assertIsNone(raw.search(result.stderr), repr(result.stderr))
+            self.assertIsNone(raw.search(result.stdout), repr(result.stdout))
+        logged = self.sinter("device", "--target", "h200", **{"SINTER_" + evil: "1"}).stderr
+        self.assertIsNone(raw.search(logged), repr(logged))
+        self.assertIn("SINTER_\\x1b]0;x", logged)
+        folder = os.path.join(self.cache, "v1", "plan", "00")
+        self.sinter("plan", "--target", "h200", CHAIN)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with open(os.path.join(folder, "0" * 62 + ".bad"), "w", encoding="utf-8") as tombstone:
+            tombstone.write("why " + evil)
+        for arguments in (["verify"], ["verify", "--json"], ["ls"], ["stat"]):
+            result = self.sinter("cache", *arguments)
+            self.assertIsNone(raw.search(result.stdout), repr(result.stdout))
+
+    def test_a_denied_toolchain_is_one_line(self):
+        self.sinter("plan", "--target", "h200", CHAIN)
+        version = self.sinter("plan", "--target", "h200", "-v", "matmul m=8 n=64 k=64").stderr
+        for deny in re.findall(r"nvrtc-(\d+\.\d+)", version)[:1] or ["13.0"]:
+            result = subprocess.run([SINTER, "plan", "--target", "h200", CHAIN.replace("n=256", "n=320")],
+                                    env=dict(os.environ, SINTER_CACHE_DIR=self.cache, SINTER_DENY_TOOLCHAINS=deny),
+                                    capture_output=True, text=True, timeout=60)
+            if result.returncode == DONE:
+                self.skipTest("the compiler is another one")
+            self.assertEqual(result.returncode, USAGE)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertIn('is denied ("%s")' % deny, result.stderr)
+
+    def test_help_explains_commands_and_kinds(self):
+        kinds = re.findall(r"^  (\w+) +\S", self.sinter("help").stdout.split("Kinds of chains")[1], re.M)
+        self.assertIn("gemm_chain", kinds)
+        self.assertEqual(len(kinds), 17)
+        for kind in kinds:
+            text = self.sinter("help", kind).stdout
+            self.assertTrue(text.startswith(kind + ": "), text)
+            keys = re.findall(r"^  (\w+) ", text, re.M)
+            self.fails("key is bogus, must be one of " + " ".join(keys) + "\n", "plan", kind + " bogus=1")
+            example = re.search(r"^example: (.*)$", text, re.M).group(1)
+            if kind in ("gemm_chain", "products", "masked_softmax", "rope"):
+                self.sinter("run", "--target", "h200", "--no-reference", example)
+        self.assertIn("--source", self.sinter("help", "plan").stdout)
+        self.assertIn("Usage: sinter cache ls", self.sinter("help", "cache", "ls").stdout)
+        self.assertEqual(self.sinter("help").stdout, self.sinter("--help").stdout)
+        self.assertIn("Exit status: 0 done", self.sinter("help").stdout)
+        self.fails('did you mean "gemm_chain"?', "help", "gem_chain")
+
+    # Of a batch on a terminal of 40 columns, every line that is shown fits and none wraps.
+    def test_progress_fits_the_terminal(self):
+        path = os.path.join(PROBLEMS, "gemm_chains.txt")
+        command = [SINTER, "warm", "--target", "h200", "--file", path, "--json", "--jobs", "1", "-m", "8,16,32,64"]
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SINTER_") or k == "SINTER_NVRTC"}
+        environment["SINTER_CACHE_DIR"] = self.cache
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        while shown.count(b"\r\x1b[K") < 4:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # it ended
+                break
+        process.kill()
+        os.close(ours)
+        if process.wait() == UNAVAILABLE or shown.count(b"\r\x1b[K") < 4:
+            self.skipTest(shown.decode(errors="replace"))
+        lines = [line for line in shown.decode().split("\r\x1b[K")[:-1] if line]
+        self.assertTrue(all(len(line) <= 39 for line in lines), lines)
+        self.assertTrue(any(re.match(r" *\d+ % \[#*\.*\] \d+/", line) for line in lines), lines)
 
     def test_bad_json_names_the_place(self):
         path = os.path.join(self.cache, "bad.json")

@@ -22,6 +22,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
   sinter_device_ptr ptr = 0;
   sinter_value value = 0;
   double us = 0;
+  uint64_t bytes = 0;
   uint8_t digest[32];
   using Call = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Call> rows[] = {
@@ -60,6 +61,12 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
        }},
       {"text", [&](auto e) { return sinter_x_problems_list(nullptr, &text, e); }},
       {"out_text", [&](auto e) { return sinter_x_problem_kinds(nullptr, e); }},
+      {"out_text", [&](auto e) { return sinter_x_problem_help(nullptr, nullptr, e); }},
+      {"text", [&](auto e) { return sinter_x_printable(nullptr, 0, &text, e); }},
+      {"text", [&](auto e) { return sinter_x_parse_bytes(nullptr, &bytes, e); }},
+      {"out_bytes", [&](auto e) { return sinter_x_parse_bytes("1", nullptr, e); }},
+      {"word", [&](auto e) { return sinter_x_nearest(nullptr, "a", &text, e); }},
+      {"known", [&](auto e) { return sinter_x_nearest("a", nullptr, &text, e); }},
       {"json", [&](auto e) { return sinter_x_chain_from_json(nullptr, nullptr, e); }},
       {"chain", [&](auto e) { return sinter_x_chain_to_json(nullptr, &text, e); }},
       {"chain", [&](auto e) { return sinter_x_chain_to_text(nullptr, &text, e); }},
@@ -82,12 +89,16 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"context", [&](auto e) { return sinter_x_context_get_model(nullptr, &text, e); }},
       {"out_text", [&](auto e) { return sinter_x_model_names(nullptr, e); }},
       {"context", [&](auto e) { return sinter_x_cache_inspect(nullptr, &text, e); }},
+      {"context", [&](auto e) { return sinter_x_cache_list(nullptr, &text, e); }},
+      {"context", [&](auto e) { return sinter_x_cache_clear(nullptr, 0, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_to_json(nullptr, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_summary(nullptr, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_explain_json(nullptr, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_svg(nullptr, &text, e); }},
       {"plan", [&](auto e) { return sinter_x_plan_get_source(nullptr, 0, &text, e); }},
       {"context", [&](auto e) { return sinter_x_tune(nullptr, nullptr, 1, nullptr, &text, e); }},
+      {"context",
+       [&](auto e) { return sinter_x_paper_search(nullptr, nullptr, 1, 0, 0, &text, e); }},
   };
   for (const auto& [name, call] : rows) {
     const Result result = Try(call);

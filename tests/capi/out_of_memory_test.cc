@@ -72,5 +72,49 @@ TEST(OutOfMemory, EveryFailedAllocationIsAStatus) {
   EXPECT_GT(failures, 50);
 }
 
+// Planning, up to the compiler, which is not there: without a failed allocation UNAVAILABLE.
+sinter_status Plan(sinter_context* context, const sinter_chain* chain, sinter_error** error) {
+  sinter_plan* plan = nullptr;
+  const sinter_status status = sinter_prepare(context, chain, 16, nullptr, &plan, error);
+  sinter_plan_release(plan);
+  return status;
+}
+
+TEST(OutOfMemory, APrepareFailsWithAStatusAndTheContextGoesOn) {
+  setenv("SINTER_NVRTC", "/nonexistent/libnvrtc.so", 1);
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = "";
+  sinter_context* context = nullptr;
+  ASSERT_EQ(sinter_context_create(&options, &context, nullptr), SINTER_OK);
+  sinter_chain* chain = nullptr;
+  ASSERT_EQ(sinter_x_chain_from_text("rmsnorm rows=16 cols=512 dtype=bf16", &chain, nullptr,
+                                     nullptr, nullptr),
+            SINTER_OK);
+  int failures = 0;
+  bool all = false;
+  // A stride that meets every place of a loop in turn; all of them would take a minute.
+  for (int64_t at = 0; at < 10000000 && !all;
+       at += std::getenv("SINTER_TEST_LONG") != nullptr ? 1 : 11) {
+    sinter_error* error = nullptr;
+    until_failure = at;
+    const sinter_status status = Plan(context, chain, &error);
+    all = until_failure >= 0;  // fewer allocations than `at`
+    until_failure = -1;
+    if (status == SINTER_RESOURCE_EXHAUSTED) {
+      ++failures;
+    } else {
+      EXPECT_EQ(status, SINTER_UNAVAILABLE)
+          << "allocation " << at << ": " << sinter_error_get_message(error);
+    }
+    sinter_error_release(error);
+  }
+  EXPECT_TRUE(all);
+  EXPECT_GT(failures, 50);
+  EXPECT_EQ(Plan(context, chain, nullptr), SINTER_UNAVAILABLE);
+  sinter_chain_release(chain);
+  sinter_context_release(context);
+}
+
 }  // namespace
 }  // namespace sinter_test

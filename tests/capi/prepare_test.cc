@@ -1,4 +1,7 @@
 // Prepare, explain, launch and tune through the ABI, for a target without a GPU.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -269,6 +272,27 @@ TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
   sinter_pending_release(pending);
 }
 
+// The thread that prepares is not in the child, which must neither wait for it nor join it.
+TEST_F(PrepareAbi, TheChildOfAForkDoesNotWaitForItsParentsPrepare) {
+  sinter_pending* pending = nullptr;
+  Ok([&](auto e) {
+    return sinter_prepare_async(context.get(), chain.get(), 20, nullptr, &pending, e);
+  });
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    sinter_plan* plan = nullptr;
+    bool fine = sinter_pending_poll(pending) == 1;
+    fine &= sinter_pending_get(pending, -1, &plan, nullptr) == SINTER_FAILED_PRECONDITION;
+    sinter_pending_release(pending);
+    _exit(fine ? 0 : 1);
+  }
+  int end = 0;
+  ASSERT_EQ(waitpid(child, &end, 0), child);
+  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 0) << end;
+  sinter_pending_release(pending);
+}
+
 TEST_F(PrepareAbi, ReleasingAPendingPrepareCancelsItAndKeepsWhatItNeeds) {
   ContextPtr own = MakeTarget();
   ChainPtr big = FromText("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16");
@@ -312,10 +336,10 @@ TEST(ContextAbi, AnUnmeasuredModelIsPreparedForAndLogged) {
 
 TEST(ContextAbi, OptionsWinOverTheEnvironment) {
   ScratchFolder folder;
-  ASSERT_EQ(setenv("SINTER_CACHE_DIR", "/nonexistent/of/the/environment", 1), 0);
+  ASSERT_EQ(setenv("SINTER_CACHE_DIR", "/dev/null/of/the/environment", 1), 0);
   const ContextPtr from_environment = MakeTarget(nullptr);
   EXPECT_STREQ(sinter_x_context_get_cache_dir(from_environment.get()),
-               "/nonexistent/of/the/environment");
+               "/dev/null/of/the/environment");
   const ContextPtr from_option = MakeTarget(folder.path().c_str());
   EXPECT_EQ(sinter_x_context_get_cache_dir(from_option.get()), folder.path());
   ASSERT_EQ(setenv("SINTER_CACHE", "perhaps", 1), 0);

@@ -129,7 +129,7 @@ TEST_F(RemoteAbi, APublisherFillsItAndAReaderWithoutNvrtcIsServed) {
   EXPECT_TRUE(site_.leases.empty());
   EXPECT_EQ(site_.sets.size(), 1u);
   options_.remote_publish = SINTER_SWITCH_OFF;
-  options_.nvrtc_path = "/nonexistent";
+  options_.nvrtc_path = "/dev/null";
   const ContextPtr reader = Make();
   const Result served = Prepare(reader);
   ASSERT_EQ(served.status, SINTER_OK) << served.message;
@@ -146,7 +146,7 @@ TEST_F(RemoteAbi, APublisherFillsItAndAReaderWithoutNvrtcIsServed) {
 
 TEST_F(RemoteAbi, AStoreThatIsDownIsAMissWithThatReason) {
   site_.down = true;
-  options_.nvrtc_path = "/nonexistent";
+  options_.nvrtc_path = "/dev/null";
   options_.must_hit = SINTER_SWITCH_ON;
   const ContextPtr context = Make();
   const Result result = Prepare(context);

@@ -1,0 +1,76 @@
+#include "src/cli/help.h"
+
+#include <cstdio>
+#include <sstream>
+
+#include "src/cli/handles.h"
+#include "src/cli/suggest.h"
+
+namespace sinter::cli {
+namespace {
+
+constexpr char kExitStatuses[] =
+    "Exit status: 0 done, 1 ran and failed, 2 the command line, a chain or a file was not\n"
+    "understood or asks for what cannot be, 3 something is missing on this machine: a GPU, a\n"
+    "run-time compiler, memory.\n";
+
+Outcome KindHelp(const char* kind, std::string* out) {
+  return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
+    return sinter_x_problem_help(kind, text, error);
+  });
+}
+
+std::vector<std::string> KindNames() {
+  std::string names;
+  if (!AbiText(&names, sinter_x_problem_kinds).ok()) return {};
+  std::vector<std::string> kinds;
+  std::istringstream in(names);
+  for (std::string kind; in >> kind;) kinds.push_back(kind);
+  return kinds;
+}
+
+// The command that `topics` name, word by word; null when there is none.
+CLI::App* FindVerb(CLI::App* app, const std::vector<std::string>& topics) {
+  for (const std::string& topic : topics) {
+    CLI::App* found = nullptr;
+    for (CLI::App* verb : app->get_subcommands({})) {
+      if (verb->get_name() == topic) found = verb;
+    }
+    if (found == nullptr) return nullptr;
+    app = found;
+  }
+  return app;
+}
+
+}  // namespace
+
+std::string HelpFooter() {
+  std::string text = "Kinds of chains (sinter help KIND explains one):\n", kinds;
+  if (KindHelp(nullptr, &kinds).ok()) {
+    std::istringstream in(kinds);
+    for (std::string line; std::getline(in, line);) text += "  " + line + "\n";
+  }
+  return text + "\n" + kExitStatuses;
+}
+
+Outcome Help(CLI::App* app, const std::vector<std::string>& topics) {
+  if (const CLI::App* verb = FindVerb(app, topics)) {
+    // App::help() would tell of `sinter help`, which is what was parsed.
+    const std::string name = topics.empty() ? app->get_name() : "sinter " + Join(topics, " ");
+    std::printf("%s",
+                verb->get_formatter()->make_help(verb, name, CLI::AppFormatMode::Normal).c_str());
+    return {};
+  }
+  std::string text;
+  if (topics.size() == 1 && KindHelp(topics[0].c_str(), &text).ok()) {
+    std::printf("%s", text.c_str());
+    return {};
+  }
+  std::vector<std::string> known = KindNames();
+  for (const CLI::App* verb : app->get_subcommands({})) known.push_back(verb->get_name());
+  const std::string topic = Join(topics, " ");
+  return Usage("help: \"" + topic + "\" is neither a command nor a kind of chain" +
+               DidYouMean(topic, known) + " (sinter help lists them)");
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,74 @@
+#include "src/cli/limits.h"
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "src/cli/handles.h"
+
+namespace sinter::cli {
+namespace {
+
+template <typename T>
+bool ParseWhole(const std::string& text, T* out) {
+  const char* const end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, *out);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+// "300000000", not "3e+08".
+std::string Plain(double value) {
+  return value == std::floor(value) ? std::to_string(static_cast<int64_t>(value))
+                                    : std::to_string(value);
+}
+
+CLI::Validator Checked(std::function<std::string(std::string&)> check, const std::string& name) {
+  return CLI::Validator(std::move(check), name);
+}
+
+}  // namespace
+
+CLI::Validator Integer(int64_t low, uint64_t high) {
+  const std::string wanted =
+      "is no integer from " + std::to_string(low) + " to " + std::to_string(high);
+  return Checked(
+      [=](std::string& text) {
+        uint64_t value = 0;
+        int64_t negative = 0;
+        const bool fits = ParseWhole(text, &value)
+                              ? value <= high && (low <= 0 || value >= static_cast<uint64_t>(low))
+                              : ParseWhole(text, &negative) && negative >= low;
+        return fits ? std::string() : "\"" + text + "\" " + wanted;
+      },
+      "INTEGER");
+}
+
+CLI::Validator Number(double low, double high) {
+  const std::string wanted = "is no number from " + Plain(low) + " to " + Plain(high);
+  return Checked(
+      [=](std::string& text) {
+        double value = 0;
+        const bool fits = ParseWhole(text, &value) && value >= low && value <= high;
+        return fits ? std::string() : "\"" + text + "\" " + wanted;
+      },
+      "NUMBER");
+}
+
+CLI::Validator Bytes() {
+  return Checked(
+      [](std::string& text) {
+        uint64_t bytes = 0;
+        const Outcome parsed = Abi([&](sinter_error** error) {
+          return sinter_x_parse_bytes(text.c_str(), &bytes, error);
+        });
+        if (!parsed.ok()) return parsed.message;
+        if (bytes == 0) return "\"" + text + "\" is no size of at least 1 byte";
+        text = std::to_string(bytes);
+        return std::string();
+      },
+      "SIZE");
+}
+
+}  // namespace sinter::cli

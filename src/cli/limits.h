@@ -1,0 +1,25 @@
+// Limits: what a number on the command line may be. Refusals name the value and the bounds; the
+// parser puts the option before them.
+#ifndef SINTER_SRC_CLI_LIMITS_H_
+#define SINTER_SRC_CLI_LIMITS_H_
+
+#include <cstdint>
+
+#include "CLI/CLI.hpp"
+
+namespace sinter::cli {
+
+// Decimal digits, a sign where `low` is negative; nothing is rounded or cut to the bounds.
+CLI::Validator Integer(int64_t low, uint64_t high);
+// A finite number.
+CLI::Validator Number(double low, double high);
+// A size as the library reads it (sinter_x_parse_bytes), at least 1; replaced by its bytes.
+CLI::Validator Bytes();
+
+// Seconds of deadlines and budgets: 31 years, which fit into microseconds.
+constexpr double kMostSeconds = 1e9;
+constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1;
+
+}  // namespace sinter::cli
+
+#endif  // SINTER_SRC_CLI_LIMITS_H_

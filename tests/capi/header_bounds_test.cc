@@ -1,0 +1,213 @@
+// The bounds that sinter.h tells are those of the library: each is read from the header's text,
+// then tried through the ABI, at the bound and one past it.
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/base/dtype.h"
+#include "src/engine/engine.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+// The header as one line of single blanks, without comment marks.
+const std::string& Header() {
+  static const std::string* const text = [] {
+    std::ifstream file("include/sinter/sinter.h");
+    const std::string raw(std::istreambuf_iterator<char>(file), {});
+    const std::string words = std::regex_replace(raw, std::regex("/\\*|\\*/|\n *\\*"), " ");
+    return new std::string(std::regex_replace(words, std::regex("\\s+"), " "));
+  }();
+  return *text;
+}
+
+// The text that group 1 of `pattern` matches; it must occur once.
+std::string Told(const std::string& pattern) {
+  const std::regex regex(pattern);
+  std::sregex_iterator found(Header().begin(), Header().end(), regex);
+  if (found == std::sregex_iterator()) {
+    ADD_FAILURE() << "the header does not say: " << pattern;
+    return "0";
+  }
+  const std::string text = (*found)[1];
+  EXPECT_EQ(++found, std::sregex_iterator()) << "the header says it twice: " << pattern;
+  return text;
+}
+
+constexpr char kNumber[] = "([0-9]+(?:\\^[0-9]+)?(?: - 1)?)";
+
+// "64", "2^40" or "2^31 - 1".
+int64_t NumberOf(const std::string& text) {
+  const size_t caret = text.find('^');
+  int64_t value = std::stoll(text);
+  if (caret != std::string::npos) value = int64_t{1} << std::stoll(text.substr(caret + 1));
+  return text.find(" - 1") == std::string::npos ? value : value - 1;
+}
+
+// The number that stands between two texts of the header.
+int64_t Bound(const std::string& before, const std::string& after) {
+  return NumberOf(Told(before + kNumber + after));
+}
+
+// The status of adding an input of f32.
+sinter_status InputOf(const std::vector<int64_t>& dims, const char* name = nullptr,
+                      std::vector<int64_t> strides = {}, std::vector<int32_t> powers = {}) {
+  const ChainPtr chain = EmptyChain();
+  sinter_input_options options = SINTER_INIT(sinter_input_options);
+  options.name = name;
+  options.strides = strides.empty() ? nullptr : strides.data();
+  options.stride_m_powers = powers.empty() ? nullptr : powers.data();
+  sinter_value value = SINTER_NO_VALUE;
+  return sinter_chain_add_input(chain.get(), SINTER_DTYPE_F32, static_cast<uint32_t>(dims.size()),
+                                dims.data(), &options, &value, nullptr);
+}
+
+constexpr sinter_status kRefused = SINTER_INVALID_ARGUMENT;
+
+TEST(HeaderBounds, RankAndExtents) {
+  const int64_t rank = Bound("`rank` extents, 0 to ", " of them");
+  EXPECT_EQ(rank, SINTER_MAX_RANK);
+  EXPECT_EQ(InputOf(std::vector<int64_t>(rank, 1)), SINTER_OK);
+  EXPECT_EQ(InputOf(std::vector<int64_t>(rank + 1, 1)), kRefused);
+  EXPECT_EQ(InputOf({}), SINTER_OK);
+  const int64_t low = Bound("of them, each ", " to 2");
+  const int64_t high = Bound("of them, each 1 to ", " or SINTER_DIM_M;");
+  EXPECT_EQ(InputOf({low}), SINTER_OK);
+  EXPECT_EQ(InputOf({low - 1}), kRefused);
+  EXPECT_EQ(InputOf({high}), SINTER_OK);
+  EXPECT_EQ(InputOf({high + 1}), kRefused);
+  const int64_t elements = Bound("SINTER_DIM_M; at most ", " elements, M not counted");
+  EXPECT_EQ(InputOf({elements / 1024, 1024, SINTER_DIM_M}), SINTER_OK);
+  EXPECT_EQ(InputOf({elements / 1024 + 1, 1024, SINTER_DIM_M}), kRefused);
+}
+
+TEST(HeaderBounds, NamesAndStrides) {
+  const int64_t name = Bound("for messages only, at most ", " bytes of printable ASCII");
+  EXPECT_EQ(InputOf({1}, std::string(name, 'a').c_str()), SINTER_OK);
+  EXPECT_EQ(InputOf({1}, std::string(name + 1, 'a').c_str()), kRefused);
+  EXPECT_EQ(InputOf({1}, "a\n"), kRefused);
+  const int64_t stride = Bound("strides in elements, each 0 to ", "; NULL");
+  EXPECT_EQ(InputOf({2}, nullptr, {stride}), SINTER_OK);
+  EXPECT_EQ(InputOf({2}, nullptr, {stride + 1}), kRefused);
+  EXPECT_EQ(InputOf({2}, nullptr, {0}), SINTER_OK);
+  EXPECT_EQ(InputOf({2}, nullptr, {-1}), kRefused);
+  const auto power = static_cast<int32_t>(Bound("`rank` powers, each 0 to ", ": the stride"));
+  EXPECT_EQ(InputOf({2}, nullptr, {1}, {power}), SINTER_OK);
+  EXPECT_EQ(InputOf({2}, nullptr, {1}, {power + 1}), kRefused);
+  EXPECT_EQ(InputOf({2}, nullptr, {1}, {-1}), kRefused);
+}
+
+TEST(HeaderBounds, OpsOutputsAndOperands) {
+  const ChainPtr chain = EmptyChain();
+  const int64_t ops = Bound("A chain has at most ", " ops and");
+  const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {4});
+  sinter_value last = SINTER_NO_VALUE;
+  const auto negate = [&] {
+    return sinter_chain_add_unary(chain.get(), SINTER_UNARY_NEG, x, &last, nullptr);
+  };
+  const auto concat = [&](int64_t count) {
+    const std::vector<sinter_value> parts(count, x);
+    return sinter_chain_add_concat(chain.get(), static_cast<uint32_t>(count), parts.data(), 0,
+                                   &last, nullptr);
+  };
+  const int64_t most = Bound("1 to ", " operands of one dtype");
+  EXPECT_EQ(concat(most), SINTER_OK);
+  EXPECT_EQ(concat(1), SINTER_OK);
+  EXPECT_EQ(concat(most + 1), kRefused);
+  EXPECT_EQ(concat(0), kRefused);
+  for (int64_t i = 3; i < ops; ++i) ASSERT_EQ(negate(), SINTER_OK) << i;
+  EXPECT_EQ(negate(), kRefused);
+  const int64_t outputs = Bound(" ops and ", " outputs\\.");
+  const auto output = [&] { return sinter_chain_add_output(chain.get(), x, nullptr, nullptr); };
+  for (int64_t i = 0; i < outputs; ++i) ASSERT_EQ(output(), SINTER_OK) << i;
+  EXPECT_EQ(output(), kRefused);
+}
+
+TEST(HeaderBounds, EpsIsPositiveAndAtMostItsBound) {
+  const auto most = static_cast<double>(Bound("in an rmsnorm; at most ", " "));
+  const auto norm = [](double eps) {
+    const ChainPtr chain = EmptyChain();
+    const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {SINTER_DIM_M, 4});
+    sinter_norm_options options = SINTER_INIT(sinter_norm_options);
+    options.eps = eps;
+    sinter_value out = SINTER_NO_VALUE;
+    return sinter_chain_add_rmsnorm(chain.get(), x, &options, &out, nullptr);
+  };
+  EXPECT_EQ(norm(most), SINTER_OK);
+  EXPECT_EQ(norm(std::nextafter(most, 2 * most)), kRefused);
+  EXPECT_EQ(norm(-most), kRefused);
+}
+
+TEST(HeaderBounds, StructSizes) {
+  const auto low = static_cast<uint32_t>(Bound("begin with `struct_size`, ", " to"));
+  const auto high = static_cast<uint32_t>(Bound("begin with `struct_size`, [0-9]+ to ", "\\."));
+  const ContextPtr context = MakeTarget();
+  const auto with_size = [&](uint32_t size) {
+    std::vector<unsigned char> bytes(8192, 0);
+    std::memcpy(bytes.data(), &size, sizeof(size));
+    const ChainPtr chain = EmptyChain();
+    const int64_t dims[] = {1};
+    sinter_value value = SINTER_NO_VALUE;
+    return sinter_chain_add_input(chain.get(), SINTER_DTYPE_F32, 1, dims,
+                                  reinterpret_cast<sinter_input_options*>(bytes.data()), &value,
+                                  nullptr);
+  };
+  EXPECT_EQ(with_size(low), SINTER_OK);
+  EXPECT_EQ(with_size(low - 1), kRefused);
+  EXPECT_EQ(with_size(high), SINTER_OK);
+  EXPECT_EQ(with_size(high + 1), kRefused);
+}
+
+// Must-hit in an empty cache: a good m is a miss.
+TEST(HeaderBounds, RowsOfAPrepare) {
+  const ContextPtr context = MakeTarget();
+  const ChainPtr chain = FromText(kSmall);
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_MUST_HIT;
+  const auto prepare = [&](int64_t m) {
+    sinter_plan* plan = nullptr;
+    return sinter_prepare(context.get(), chain.get(), m, &options, &plan, nullptr);
+  };
+  const int64_t most = Bound("serving m rows, 0 to ", "; m is ignored");
+  EXPECT_EQ(prepare(0), SINTER_ERROR_CACHE_MISS);
+  EXPECT_EQ(prepare(-1), kRefused);
+  EXPECT_EQ(prepare(most), SINTER_ERROR_CACHE_MISS);
+  EXPECT_EQ(prepare(most + 1), SINTER_OUT_OF_RANGE);
+}
+
+TEST(HeaderBounds, Buckets) {
+  std::vector<int64_t> told;
+  std::istringstream words(Told("up to its bucket: the smallest of ([0-9 ]+) that is >= m"));
+  for (int64_t bucket; words >> bucket;) told.push_back(bucket);
+  std::vector<int64_t> made;
+  for (int64_t m = 1; m <= 3 * sinter::kLargestBucket; ++m) {
+    const int64_t bucket = sinter::BucketOf(m);
+    if (made.empty() || made.back() != bucket) made.push_back(bucket);
+  }
+  EXPECT_EQ(told, made);
+  EXPECT_EQ(Bound("; above ", " the largest bucket loops"), sinter::kLargestBucket);
+}
+
+TEST(HeaderBounds, DefaultsOfTuning) {
+  EXPECT_EQ(Bound("candidates built and measured; 0 means ", " "), sinter::TuneOptions().top_k);
+  EXPECT_EQ(std::stod(Told("faster by this fraction; 0 means ([0-9.]+)")),
+            sinter::TuneOptions().switch_margin);
+}
+
+TEST(HeaderBounds, DigitsOfADeniedBuildId) {
+  const ContextPtr context = MakeTarget();
+  const int64_t least = Bound("\\(\"13.0\"\\), or ", " or more leading hex digits");
+  const auto deny = [&](int64_t digits) {
+    return sinter_context_deny_toolchains(context.get(), std::string(digits, 'a').c_str(), nullptr);
+  };
+  EXPECT_EQ(deny(least), SINTER_OK);
+  EXPECT_EQ(deny(least - 1), kRefused);
+}
+
+}  // namespace
+}  // namespace sinter_test
