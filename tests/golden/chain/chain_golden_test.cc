@@ -1,4 +1,4 @@
-// JSON and canonical digests of chains against committed files; `--update` writes them.
+// JSON and canonical digests of chains against committed files.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -11,6 +11,7 @@
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
+#include "tests/support/golden_file.h"
 
 namespace sinter {
 namespace {
@@ -76,7 +77,7 @@ std::vector<Golden> Goldens() {
   };
 }
 
-std::string PathOf(const std::string& file) { return std::string(SINTER_GOLDEN) + "/" + file; }
+std::string PathOf(const std::string& file) { return "tests/golden/chain/" + file; }
 
 std::string ReadFile(const std::string& file) {
   std::ifstream in(PathOf(file), std::ios::binary);
@@ -91,17 +92,10 @@ std::string Digests() {
   return text;
 }
 
-void Update() {
-  std::ofstream(PathOf("digests.txt"), std::ios::binary) << Digests();
-  for (const Golden& golden : Goldens()) {
-    std::ofstream(PathOf(std::string(golden.name) + ".json"), std::ios::binary)
-        << ChainToJson(golden.chain);
-  }
-}
-
 TEST(ChainGolden, JsonIsAsCommitted) {
   for (const Golden& golden : Goldens()) {
-    EXPECT_EQ(ChainToJson(golden.chain), ReadFile(std::string(golden.name) + ".json"));
+    testing::ExpectGoldenFile(PathOf(std::string(golden.name) + ".json"),
+                              ChainToJson(golden.chain));
   }
 }
 
@@ -113,19 +107,9 @@ TEST(ChainGolden, CommittedJsonReadsAsTheChain) {
   }
 }
 
-TEST(ChainGolden, CanonicalDigestsAreAsCommitted) { EXPECT_EQ(Digests(), ReadFile("digests.txt")); }
+TEST(ChainGolden, CanonicalDigestsAreAsCommitted) {
+  testing::ExpectGoldenFile(PathOf("digests.txt"), Digests());
+}
 
 }  // namespace
-
-void UpdateGoldens() { Update(); }
-
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "--update") {
-    sinter::UpdateGoldens();
-    return 0;
-  }
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

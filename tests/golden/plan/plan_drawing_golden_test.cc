@@ -1,7 +1,4 @@
-// Drawings of one plan a dataflow, byte for byte. SINTER_UPDATE_GOLDEN=1 writes the files anew.
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
+// Drawings of one plan a dataflow, byte for byte.
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +10,7 @@
 #include "src/plan/fusion_picture.h"
 #include "src/plan/picture_text.h"
 #include "src/plan/plan_svg.h"
+#include "tests/support/golden_file.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -48,21 +46,8 @@ Plan PlanOf(const KernelSpec& spec) {
   return plan;
 }
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void ExpectFile(const std::string& name, const std::string& text) {
-  const std::string path = "tests/golden/plan/" + name;
-  const char* update = getenv("SINTER_UPDATE_GOLDEN");
-  if (update != nullptr && std::string(update) == "1") {
-    std::ofstream(path, std::ios::binary) << text;
-    return;
-  }
-  EXPECT_EQ(text, ReadFile(path)) << path << "; SINTER_UPDATE_GOLDEN=1 writes it anew";
+  testing::ExpectGoldenFile("tests/golden/plan/" + name, text);
 }
 
 class PlanDrawing : public ::testing::TestWithParam<Drawn> {};
@@ -95,6 +80,7 @@ PlannedKernel StitchKernel(const char* line, std::vector<StitchOperand> operands
   kernel.spec.stitch = std::move(spec);
   kernel.prediction.total_us = 7.5;
   kernel.prediction.hbm_us = 4.25;
+  kernel.prediction.fixed_us = 2.5;
   kernel.prediction.bound = "hbm";
   return kernel;
 }
@@ -105,7 +91,7 @@ Plan StitchedPlan() {
   plan.name = "fused";
   plan.bucket = 1024;
   plan.note = "3 ops stitched in 3 kernels";
-  plan.runners_up = {{"unfused, 5 kernels", 40, "predicted 17.50 us more"}};
+  plan.runners_up = {{"unfused, 5 kernels", 40, "predicted 17.50 us slower"}};
   for (const int input : {0, 1}) {
     plan.kernels.push_back(
         StitchKernel("softmax rows=M cols=64", {{input, 0}, {-1, uint64_t{65536} * (1 + input)}}));
@@ -119,9 +105,12 @@ FusionPicture StitchedPicture() {
   KernelFusion soft;
   soft.reads = {{"#0", "f32[M,64]", 262144, -1}};
   soft.writes = {{"ws+65536", "f32[M,64]", 262144, -1}};
-  soft.ops = {{"reduce max", "f32[M,1]", {{-1, 0, {}}}, {}, 8192},
-              {"sub", "f32[M,64]", {{-1, 0, {}}, {0, -1, Composition::kWarp}}, {}, 524288},
-              {"exp", "f32[M,64]", {{1, -1, Composition::kThread}}, {0}, 0}};
+  soft.ops = {
+      {"reduce max", "f32[M,1]", {{-1, 0, {}}}, {}, 8192},
+      {"sub", "f32[M,64]", {{-1, 0, {}}, {0, -1, Composition::kWarp, {"broadcast"}}}, {}, 524288},
+      {"exp", "f32[M,64]", {{1, -1, Composition::kThread}}, {0}, 0}};
+  soft.inlined = 1;
+  soft.times = {true, 1.5, 2.25, 5, 2.5};
   soft.parts = {{{0, 1, 2}}};
   soft.edges = {1, 1, 0, 0, 0};
   soft.border_bytes = 524288;

@@ -1,0 +1,60 @@
+#include "tests/golden/codegen/kernel_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "src/codegen/codegen.h"
+#include "tests/support/golden_file.h"
+
+namespace sinter {
+namespace {
+
+std::string SlotText(const ArgSlot& arg) {
+  switch (arg.kind) {
+    case ArgKind::kTensorMap:
+      return absl::StrCat("tensor map ", arg.index);
+    case ArgKind::kPointer:
+      return absl::StrCat(
+          "buffer ", arg.index, " + ", arg.offset_bytes,
+          arg.int_value == 0 ? "" : absl::StrCat(", ", arg.int_value, " bytes for each row of m"));
+    case ArgKind::kSymbolM:
+      return "m";
+    case ArgKind::kInt32:
+      return absl::StrCat("int ", arg.int_value);
+    case ArgKind::kFloat32:
+      return absl::StrCat("float ", arg.float_value);
+  }
+  return "";
+}
+
+std::string MapText(const TensorMapTemplate& map) {
+  std::string dims;
+  for (Dim dim : map.dims) absl::StrAppend(&dims, dims.empty() ? "" : " x ", ToString(dim));
+  return absl::StrCat("buffer ", map.buffer, " + ", map.offset_bytes, ", ", NameOf(map.dtype), " ",
+                      dims, ", strides ", absl::StrJoin(map.stride_bytes, " "), ", box ",
+                      absl::StrJoin(map.box, " x "), ", swizzle ", static_cast<int>(map.swizzle));
+}
+
+}  // namespace
+
+std::string RecipeText(const LaunchRecipe& r) {
+  std::string text = absl::StrCat("entry ", r.entry, "\ngrid ", absl::StrJoin(r.grid, " "),
+                                  "\nblock ", absl::StrJoin(r.block, " "), "\ncluster ",
+                                  absl::StrJoin(r.cluster, " "), "\nshared ", r.shared_bytes,
+                                  "\ncooperative ", r.cooperative, "\npdl ", r.pdl, "\n");
+  for (size_t i = 0; i < r.tensor_maps.size(); ++i)
+    absl::StrAppend(&text, "tensor map ", i, ": ", MapText(r.tensor_maps[i]), "\n");
+  for (size_t i = 0; i < r.args.size(); ++i)
+    absl::StrAppend(&text, "argument ", i, ": ", SlotText(r.args[i]), "\n");
+  return text;
+}
+
+void ExpectGoldenKernel(const std::string& stem, const KernelSpec& spec) {
+  const auto kernel = Generate(spec, *BuiltinModel("h200"));
+  ASSERT_TRUE(kernel.ok()) << stem << ": " << kernel.status();
+  const std::string path = absl::StrCat("tests/golden/codegen/", stem);
+  testing::ExpectGoldenFile(path + ".cu", kernel->request.source);
+  testing::ExpectGoldenFile(path + ".recipe.txt", RecipeText(kernel->recipe));
+}
+
+}  // namespace sinter

@@ -1,0 +1,21 @@
+// Texts that golden tests of kernels compare.
+#ifndef SINTER_TESTS_GOLDEN_CODEGEN_KERNEL_TEXT_H_
+#define SINTER_TESTS_GOLDEN_CODEGEN_KERNEL_TEXT_H_
+
+#include <string>
+
+#include "src/base/launch_recipe.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// A line for the launch, for each tensor map and for each argument.
+std::string RecipeText(const LaunchRecipe& recipe);
+
+// Generates the kernel for an h200 and expects that tests/golden/codegen/ holds its source as `stem`.cu and its recipe as
+// `stem`.recipe.txt.
+void ExpectGoldenKernel(const std::string& stem, const KernelSpec& spec);
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_GOLDEN_CODEGEN_KERNEL_TEXT_H_

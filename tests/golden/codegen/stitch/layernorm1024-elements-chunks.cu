@@ -1,0 +1,73 @@
+// block 128 vec 8 chunks 2 x5 grid 4096
+#include "stitch/stitch.cuh"
+
+namespace sinter {
+
+extern __shared__ __align__(16) unsigned char dynamic_shared[];
+
+extern "C" __global__ void __launch_bounds__(128, 5)
+sinter_stitch(const u16* __restrict__ in0,
+    const u16* __restrict__ in1,
+    const u16* __restrict__ in2,
+    u16* __restrict__ out0,
+    int m) {
+  wait_for_predecessors();
+  launch_dependents();
+  {
+  for (long long base = blockIdx.x * 2048ll, count = 1024ll * m; base < count;
+       base += gridDim.x * 2048ll) {
+    constexpr bool live = true;
+    Pack<ElementBF16, 8> kept18[2];
+    Pack<ElementBF16, 8> kept19[2];
+    Pack<ElementBF16, 8> kept20[2];
+    #pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const long long n = base + (j * 128 + static_cast<int>(threadIdx.x)) * 8;
+      if (n < count) {
+        kept18[j] = load_pack<ElementBF16, 8>(in0 + (((n) / 1024) * 1024 + ((n) % 1024)));
+        kept19[j] = load_pack<ElementBF16, 8>(in1 + (((n) % 1024)));
+        kept20[j] = load_pack<ElementBF16, 8>(in2 + (((n) % 1024)));
+      }
+    }
+    #pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const long long n = base + (j * 128 + static_cast<int>(threadIdx.x)) * 8;
+      if (n < count) {
+      float v23;
+      v23 = Sum::empty(float{});
+      #pragma unroll 16
+      for (int k21 = 0; k21 < 1024; ++k21) {
+        const float s22 = ElementBF16::word(in0[(((n) / 1024) * 1024 + k21)]);
+        v23 = Sum::join<float>(v23, s22);
+      }
+      v23 *= 0x1p-10f;
+      float v24[8];
+      SINTER_EACH(8) v24[e] = Fast::sub(kept18[j][e], v23);
+      float v29;
+      v29 = Sum::empty(float{});
+      #pragma unroll 16
+      for (int k25 = 0; k25 < 1024; ++k25) {
+        const float s26 = ElementBF16::word(in0[(((n) / 1024) * 1024 + k25)]);
+        const float s27 = Fast::sub(s26, v23);
+        const float s28 = Fast::square(s27);
+        v29 = Sum::join<float>(v29, s28);
+      }
+      v29 *= 0x1p-10f;
+      const float s30 = Fast::add(v29, 0x1.4f8b58p-17f);
+      const float s31 = Fast::rsqrt(s30);
+      float v32[8];
+      SINTER_EACH(8) v32[e] = Fast::mul(v24[e], s31);
+      float v33[8];
+      SINTER_EACH(8) v33[e] = Fast::mul(v32[e], kept19[j][e]);
+      float v34[8];
+      SINTER_EACH(8) v34[e] = Fast::add(v33[e], kept20[j][e]);
+      float w35[8];
+      SINTER_EACH(8) w35[e] = v34[e];
+      if (live) store_pack<ElementBF16, 8>(out0 + (n), w35);
+      }
+    }
+  }
+  }
+}
+
+}  // namespace sinter

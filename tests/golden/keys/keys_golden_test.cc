@@ -1,0 +1,140 @@
+// The bytes that cache keys and records are made of: they change only together with the version
+// that they begin with, else a library meets records of another layout under its own names.
+// bytes.txt: a line an encoding, its first eight bytes and its SHA-256.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
+#include "gtest/gtest.h"
+#include "src/base/digest.h"
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "tests/support/golden_file.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/unit/codegen/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kFile[] = "tests/golden/keys/bytes.txt";
+constexpr size_t kHead = 8;  // holds the version of every encoding
+
+using Encodings = std::vector<std::pair<std::string, std::string>>;  // name, bytes
+
+Plan PlanOf(const KernelSpec& spec) {
+  Plan plan;
+  plan.name = "sample";
+  plan.bucket = 128;
+  plan.workspace_bytes = 1 << 20;
+  plan.kernels.push_back({});
+  plan.kernels[0].spec = spec;
+  return plan;
+}
+
+KernelSpec StitchedSpec() {
+  auto stitch = std::make_shared<StitchSpec>();
+  stitch->body = ParseProblem("softmax rows=M cols=1024")->chain;
+  stitch->schedule = {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, {}, 4, 2048};
+  stitch->operands = {{0, 0}, {1, 0}};
+  KernelSpec spec;
+  spec.family = KernelFamily::kStitch;
+  spec.stitch = std::move(stitch);
+  return spec;
+}
+
+void AddProducts(Encodings* all) {
+  FfnProblem residual = SampleG7(), scaled = SampleS8();
+  residual.residual = Residual::kAdded;
+  scaled.scaling1 = {0.125f, RowFactor::kF32};
+  all->emplace_back("problem", SampleS8().Canonical());
+  all->emplace_back("problem with a residual", residual.Canonical());
+  all->emplace_back("problem with scalings", scaled.Canonical());
+  for (Dataflow dataflow : kDataflows) {
+    const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
+    const std::string name(NameOf(dataflow));
+    all->emplace_back("schedule " + name, spec.schedule.Canonical());
+    all->emplace_back("recipe " + name, Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
+    all->emplace_back("plan of " + name, PlanOf(spec).Encode());
+  }
+  all->emplace_back("schedule of ranges", SampleRanges(SampleS8()).Canonical());
+  all->emplace_back("schedule of slabs", SampleSlab(SampleS8()).Canonical());
+  all->emplace_back("schedule of spatial gates", SampleSpatialGate(SampleS8()).Canonical());
+}
+
+void AddStitched(Encodings* all) {
+  const KernelSpec spec = StitchedSpec();
+  all->emplace_back("stitch schedule", spec.stitch->schedule.Canonical());
+  StitchSchedule handing = spec.stitch->schedule;
+  handing.handed = {3};
+  all->emplace_back("stitch schedule with hand-overs", handing.Canonical());
+  all->emplace_back("stitch recipe", Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
+  all->emplace_back("plan of a stitch", PlanOf(spec).Encode());
+}
+
+Encodings AllEncodings() {
+  Encodings all;
+  all.emplace_back("chain gated_ffn",
+                   ParseProblem("gated_ffn m=M n=64 k=32 l=32 act=silu")->chain.CanonicalBytes());
+  all.emplace_back("chain random7", testing::MakeRandomStitchGraph(7).CanonicalBytes());
+  AddProducts(&all);
+  AddStitched(&all);
+  PlanKey plan;
+  plan.format_version = 3;
+  plan.chain = "chain";
+  plan.bucket = 128;
+  plan.library_version = "0.1.0";
+  plan.flags = 1;
+  all.emplace_back("plan key", EncodeKey(plan));
+  KernelKey kernel;
+  kernel.sub_dag = "dag";
+  kernel.schedule = "schedule";
+  kernel.arch = "sm_90a";
+  kernel.options = {"-DA"};
+  kernel.toolchain_id = "nvrtc-13.0-aaaa";
+  all.emplace_back("kernel key", EncodeKey(kernel));
+  return all;
+}
+
+std::string HeadOf(const std::string& bytes) {
+  return absl::BytesToHexString(bytes.substr(0, kHead));
+}
+
+// Lines by name: head and digest.
+std::map<std::string, std::pair<std::string, std::string>> ReadLines() {
+  std::map<std::string, std::pair<std::string, std::string>> lines;
+  std::ifstream in(kFile);
+  std::string head, digest, name;
+  while (in >> head >> digest && std::getline(in >> std::ws, name)) lines[name] = {head, digest};
+  return lines;
+}
+
+TEST(KeysGolden, BytesChangeWithTheirVersionOnly) {
+  const auto golden = ReadLines();
+  std::string text;
+  bool unversioned = false;
+  for (const auto& [name, bytes] : AllEncodings()) {
+    const std::string head = HeadOf(bytes), digest = Sha256(bytes).Hex();
+    absl::StrAppend(&text, head, " ", digest, " ", name, "\n");
+    const auto line = golden.find(name);
+    if (line == golden.end() || line->second.first != head || line->second.second == digest)
+      continue;
+    unversioned = true;
+    ADD_FAILURE()
+        << name
+        << ": its bytes are others than those committed under this version, which begin with "
+        << head
+        << "; raise the version that it is encoded with. ./dev golden --update does not mend this";
+  }
+  if (!unversioned) testing::ExpectGoldenFile(kFile, text);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,148 @@
+// The chosen plan of every problem list and graph, so that a change of plans is always seen.
+// plans.txt holds a line for each problem, layout and bucket.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
+#include "src/engine/parallel.h"
+#include "src/fusion/fusion.h"
+#include "tests/support/golden_file.h"
+#include "tests/support/random_stitch_graph.h"
+
+namespace sinter {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProblems[] = "tests/bench/problems";
+constexpr int64_t kRows[] = {1, 8, 64, 128, 300, 1024, 4096};
+
+// One line of plans.txt to be: what is planned, or why nothing can be.
+struct Case {
+  std::string name;
+  absl::StatusOr<Chain> chain = absl::UnknownError("");
+  int64_t bucket = 1;
+  std::string line;
+};
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<fs::path> FilesOf(const fs::path& folder, absl::string_view extension) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == std::string(extension)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class CaseList {
+ public:
+  // The chain at every bucket of kRows, or once when it has no M.
+  void Add(const std::string& name, const absl::StatusOr<Chain>& chain) {
+    if (!chain.ok() || !chain->UsesM()) {
+      AddBucket(name, chain, 1);
+      return;
+    }
+    for (int64_t rows : kRows) {
+      AddBucket(absl::StrCat(name, " m=", rows), chain, BucketOf(rows));
+    }
+  }
+
+  std::vector<Case> Take() { return std::move(cases_); }
+
+ private:
+  // Equal chains of several lists are planned once.
+  void AddBucket(const std::string& name, const absl::StatusOr<Chain>& chain, int64_t bucket) {
+    if (chain.ok() && !planned_.emplace(chain->CanonicalDigest().Hex(), bucket).second) return;
+    cases_.push_back({name, chain, bucket, ""});
+  }
+
+  std::vector<Case> cases_;
+  std::set<std::pair<std::string, int64_t>> planned_;
+};
+
+void AddLine(const std::string& list, absl::string_view line, CaseList* cases) {
+  const absl::StatusOr<Problem> problem = ParseProblem(line);
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  const std::string name = absl::StrCat(list, " ", words.front());
+  if (!problem.ok()) {
+    cases->Add(name, problem.status());
+    return;
+  }
+  const std::string text = WriteProblem(*problem);
+  if (!absl::StrContains(text, " layout=")) {
+    cases->Add(name, problem->chain);
+    return;
+  }
+  for (const char* layout : {"oi", "io"}) {
+    const std::string other =
+        absl::StrReplaceAll(text, {{" layout=oi", absl::StrCat(" layout=", layout)},
+                                   {" layout=io", absl::StrCat(" layout=", layout)}});
+    cases->Add(absl::StrCat(name, " ", layout), ParseProblem(other)->chain);
+  }
+}
+
+std::vector<Case> AllCases() {
+  CaseList cases;
+  for (const fs::path& list : FilesOf(kProblems, ".txt")) {
+    if (list.stem() == "stitch_graphs") continue;  // formulas for people: the graphs are JSON files
+    for (absl::string_view line : absl::StrSplit(ReadFile(list), '\n')) {
+      line = line.substr(0, line.find('#'));
+      if (!absl::StripAsciiWhitespace(line).empty()) AddLine(list.stem(), line, &cases);
+    }
+  }
+  for (const fs::path& graph : FilesOf(fs::path(kProblems) / "stitch", ".json")) {
+    cases.Add(absl::StrCat("graph ", graph.stem().string()), ChainFromJson(ReadFile(graph)));
+  }
+  for (int seed = 1; seed <= testing::kRandomStitchGraphs; ++seed) {
+    cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));
+  }
+  return cases.Take();
+}
+
+std::string PlanText(const Plan& plan) {
+  return absl::StrFormat(
+      "%s, %d kernels, %.3f us: %s", plan.name, plan.kernels.size(), plan.PredictedUs(),
+      absl::StrJoin(plan.kernels, "; ", [](std::string* text, const PlannedKernel& kernel) {
+        absl::StrAppend(text, NameOf(kernel.spec.family), " ", ScheduleText(kernel.spec));
+      }));
+}
+
+std::string ResultText(const Case& one, const DeviceModel& model) {
+  if (!one.chain.ok()) return absl::StrCat("refused: ", one.chain.status().message());
+  const absl::StatusOr<FusionResult> planned = PlanChain(*one.chain, one.bucket, model, {});
+  return planned.ok() ? PlanText(planned->chosen)
+                      : absl::StrCat("refused: ", planned.status().message());
+}
+
+TEST(PlansGolden, EveryProblemListAndGraph) {
+  const DeviceModel model = *BuiltinModel("h200");
+  std::vector<Case> cases = AllCases();
+  ASSERT_GT(cases.size(), 500u);
+  ForEachIndex(static_cast<int>(cases.size()),
+               [&](int i) { cases[i].line = ResultText(cases[i], model); });
+  std::string text;
+  for (const Case& one : cases) absl::StrAppend(&text, one.name, ": ", one.line, "\n");
+  testing::ExpectGoldenFile("tests/golden/plans/plans.txt", text);
+}
+
+}  // namespace
+}  // namespace sinter
