@@ -42,10 +42,7 @@ absl::StatusOr<BuiltKernelPtr> BuildKernel(const Ports& ports, const KernelSpec&
 
 absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<const Chain> chain,
                                         const Plan& plan, const BuildOptions& options) {
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->chain = std::move(chain);
-  loaded->plan = plan;
-  loaded->fixed_rows = FixedRowsOf(*loaded->chain);
+  std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(chain), plan);
   for (const PlannedKernel& kernel : plan.kernels) {
     absl::StatusOr<BuiltKernelPtr> built = BuildKernel(ports, kernel.spec, options);
     if (!built.ok()) return Annotate(built.status(), kernel.spec.schedule.ToString());

@@ -37,6 +37,7 @@ PlanningHooks WrongChainKernels() {
     kernel->request.source.replace(at, right.size(), "using Activation = Identity;");
     return kernel;
   };
+  hooks.fit = MakePlanJudge;
   hooks.device_library = DeviceLibraryDigest();
   return hooks;
 }
