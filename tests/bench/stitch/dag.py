@@ -1,7 +1,7 @@
 """A builder of operator graphs in the JSON form of src/chain: the primitives, and composites made of them.
 
 A Dag hands out Values. Their operators broadcast like NumPy's by adding broadcast ops; numbers become f32 scalars. Types
-follow src/chain/README.md: only a cast rounds, so composites widen to f32 first. Dead ops are dropped when the graph is
+follow docs/chains.md: only a cast rounds, so composites widen to f32 first. Dead ops are dropped when the graph is
 written; an unused input is an error.
 """
 

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""The page and `sinter_bench --markdown` say the same of one file.
+
+Usage: agree_test.py SINTER_BENCH, in the repository's root.
+"""
+
+import os
+import subprocess
+import sys
+
+import tables
+from figures import FILES, RESULTS, Store
+
+# Columns of the page's table, and those of sinter_bench's that hold the same.
+COLUMNS = {4: 3, 5: 12, 6: 6, 7: 7, 8: 8, 10: 9, 11: 11, 12: 13, 13: 15, 14: 16}
+
+
+def lines_of(text, ids):
+    """{id: cells} of the lines of a Markdown table."""
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    return {line[0]: line for line in cells if line[0] in ids}
+
+
+def main():
+    store = Store()
+    ids = {row["id"] for row in store.rows("tables")}
+    printed = subprocess.run([sys.argv[1], "--markdown", os.path.join(RESULTS, FILES["tables"])], capture_output=True, text=True,
+                             check=True).stdout
+    bench, ours = lines_of(printed, ids), lines_of(tables.products(store, "tables"), ids)
+    wrong = [f"{i}: the page says {ours[i][a]}, sinter_bench {bench[i][b]}" for i in sorted(ids) for a, b in COLUMNS.items()
+             if ours[i][a] != bench[i][b]]
+    print("\n".join(wrong) or f"{len(ids)} rows agree")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""How placeholders are filled, what counts as a figure, and that a page with another figure fails the check."""
+
+import contextlib
+import io
+import unittest
+
+import page
+import prose
+from figures import MissingFigure, Store, belongs, percentile, quantity
+
+
+class Figures(unittest.TestCase):
+    def test_a_ratio_needs_both_quantities(self):
+        row = {"chosen_cold_us": 2.0, "cublaslt_cold_us": 3.0, "unfused_cold_us": None}
+        self.assertEqual(quantity(row, "cublaslt/tuned"), 1.5)
+        self.assertIsNone(quantity(row, "unfused/tuned"))
+        self.assertEqual(quantity(row, "better/tuned"), 1.5)
+
+    def test_without_a_tuning_set_both_plans_are_one(self):
+        self.assertEqual(quantity({"chosen_us": 4.0, "untuned_us": None}, "predicted/tuned"), 1.0)
+
+    def test_groups_are_ids_with_a_number_rows_or_names(self):
+        self.assertTrue(belongs({"id": "G10"}, "G"))
+        self.assertFalse(belongs({"id": "GELU"}, "G"))
+        row = {"id": "R1", "problem": "R1 gated_ffn m=108 n=376"}
+        self.assertTrue(belongs(row, "m<=128") and not belongs(row, "m>128"))
+        self.assertTrue(belongs({"id": "adam", "group": "large"}, "large"))
+
+    def test_a_percentile_lies_between_neighbours(self):
+        self.assertEqual(percentile([4, 1, 2, 3], 50), 2.5)
+        self.assertEqual(percentile([7], 5), 7)
+
+
+class Placeholders(unittest.TestCase):
+    def fill(self, text):
+        prose.NAMES.update(half=lambda store: 0.5, many=lambda store, by: 1000 * int(by))
+        return page.filled(None, text)
+
+    def test_formats(self):
+        self.assertEqual(self.fill("{{half}} {{half | .0%}} {{many 2}}"), "0.50 50% 2,000")
+
+    def test_what_is_unknown_is_named(self):
+        for text in ("{{nothing}}", "{{many}}", "{{many x}}"):
+            with self.assertRaises(MissingFigure):
+                self.fill(text)
+        with self.assertRaises(MissingFigure):
+            Store().rows("tables", "Z")
+
+    def test_lines_are_wrapped_and_tables_are_not(self):
+        table = "| " + "x" * 200 + " |"
+        text = page.wrapped(f"# T\n\n{'word ' * 40}\n{table}\n- a\n  b\n- c\n")
+        self.assertEqual([len(line) <= page.WIDTH or line == table for line in text.splitlines()], [True] * len(text.splitlines()))
+        self.assertTrue(text.endswith(f"{table}\n- a b\n- c\n"))
+
+
+class Check(unittest.TestCase):
+    def test_another_figure_fails_and_is_shown(self):
+        pages = page.made()
+        text = pages[page.PAGE].replace("| G1 | fused | 3.94 |", "| G1 | fused | 1.94 |")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            self.assertEqual(page.check({page.PAGE: text}), 1)
+        self.assertIn("+| G1 | fused | 1.94 |", out.getvalue())
+
+    def test_a_readme_without_marks_is_refused(self):
+        with self.assertRaises(MissingFigure):
+            page.with_table("# Sinter\n", "| |")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,151 @@
+"""The tables of the page, as Markdown."""
+
+from figures import geometric_mean, kernels_us, quantities, quantity, rows_of
+
+
+def markdown(head, lines):
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows).replace("| --- ", "|---").replace("--- |", "---|")
+
+
+def cell(value):
+    """Microseconds: three digits or two decimals."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def ratio(row, expression):
+    value = quantity(row, expression)
+    return "-" if value is None else f"{value:.2f}"
+
+
+def two_decimals(value):
+    return "-" if value is None else f"{value:.2f}"
+
+
+def kind_by_prediction(row):
+    """Which of the two contestants the plan by prediction is: their times are the same figure of the file."""
+    for kind in ("fused", "unfused"):
+        if row[f"{kind}_cold_us"] == quantity(row, "predicted"):
+            return kind
+    return row["chosen"]
+
+
+def product_line(row):
+    predicted, tuned = quantity(row, "predicted"), quantity(row, "tuned")
+    kind = "as predicted" if predicted == tuned else row["chosen"]
+    return [row["id"], kind_by_prediction(row), two_decimals(predicted), kind, two_decimals(tuned),
+            two_decimals(row["chosen_pdl_us"]), two_decimals(row["cublaslt_cold_us"]), two_decimals(row["best_peer"]),
+            two_decimals(row["limit_us"]), ratio(row, "best_peer/predicted"), ratio(row, "best_peer/tuned"),
+            ratio(row, "limit/tuned"), two_decimals(row["chosen_mj_per_call"]), two_decimals(row["cublaslt_mj_per_call"]),
+            f"{row['rel_error']:.1e}"]
+
+
+def products(store, key):
+    head = ["id", "by prediction", "us", "tuned", "us", "with PDL", "cuBLASLt", "best peer", "limit", "peer / us",
+            "peer / tuned", "limit / tuned", "mJ", "cuBLASLt's mJ", "error"]
+    return markdown(head, [product_line(row) for row in store.rows(key)])
+
+
+PRODUCT_MEANS = [
+    ("best peer / us, by prediction", "best_peer/predicted"),
+    ("best peer / us, tuned", "best_peer/tuned"),
+    ("cuBLASLt of the same run / us, by prediction", "cublaslt/predicted"),
+    ("cuBLASLt of the same run / us, tuned", "cublaslt/tuned"),
+    ("limit / us, by prediction", "limit/predicted"),
+    ("limit / us, tuned", "limit/tuned"),
+    ("cuBLASLt's energy / ours, tuned", "cublaslt_energy/energy"),
+]
+
+
+def product_means(store, *keys):
+    """Geometric means over both lists and the least of all, of each file: oi, then io where it was asked for."""
+    head, lines = ["geometric means"], [[name] for name, _ in PRODUCT_MEANS]
+    for key in keys:
+        layout = store.rows(key)[0]["layout"]
+        head += [f"G, {layout}", f"S, {layout}", f"least, {layout}"]
+        for line, (_, expression) in zip(lines, PRODUCT_MEANS):
+            line += product_mean_cells(store, key, expression)
+    return markdown(head, lines)
+
+
+def product_mean_cells(store, key, expression):
+    if quantity(store.rows(key)[0], expression) is None:
+        return ["-", "-", "-"]
+    means = [geometric_mean(quantities(store.rows(key, group), expression)) for group in "GS"]
+    return [f"{value:.2f}" for value in (*means, min(quantities(store.rows(key), expression)))]
+
+
+def by_rows(store, key):
+    """A column for each M."""
+    rows = store.rows(key)
+    head = ["M"] + [str(rows_of(row)) + ("" if row["layout"] == "oi" else ", io") for row in rows]
+    figure = lambda expression, digits: [f"{value:.{digits}f}" for value in quantities(rows, expression)]
+    lines = [["us, tuned"] + figure("tuned", 1), ["us, by prediction"] + figure("predicted", 1),
+             ["cuBLASLt"] + figure("cublaslt", 1), ["cuBLASLt / tuned"] + figure("cublaslt/tuned", 2),
+             ["cuBLASLt / by prediction"] + figure("cublaslt/predicted", 2), ["limit / tuned"] + figure("limit/tuned", 2)]
+    return markdown(head, lines)
+
+
+def graph_line(row):
+    bench = row["bench"]
+    return [row["id"], str(row["ops"]), str(int(bench["kernels"])), cell(quantity(row, "predicted")), cell(quantity(row, "tuned")),
+            cell(bench["limit_us"]), ratio(row, "limit/tuned"), cell(kernels_us(row)), cell(row["torch_compile_us"]),
+            str(row["torch_kernels"]), cell(row["xla_us"]), str(row["xla_kernels"]), ratio(row, "peer_ratio")]
+
+
+def graphs(store):
+    head = ["graph", "ops", "kernels", "by prediction", "tuned", "limit", "limit / tuned", "Sinter's kernels", "torch.compile",
+            "kernels", "XLA's kernels", "number", "better peer / Sinter"]
+    return markdown(head, [graph_line(row) for row in store.rows("joined")])
+
+
+GRAPH_MEANS = [
+    ("limit / by prediction", "limit/predicted"), ("limit / tuned", "limit/tuned"), ("better peer / Sinter", "peer_ratio"),
+    ("torch.compile / Sinter", "torch/sinter"), ("XLA's kernels / Sinter's", "xla/sinter_kernels"),
+    ("better peer with XLA's launches / Sinter", "peer_with_launches/sinter"), ("number of kernels / XLA's", "kernels/xla_kernels"),
+]
+GRAPH_GROUPS = [("chains", "memory_chains"), ("graphs", "stitch_graphs"), ("large", "large")]
+
+
+def graph_means(store):
+    lines = [[name] + [f"{geometric_mean(quantities(store.rows('joined', group), expression)):.2f}" for _, expression in GRAPH_MEANS]
+             for name, group in GRAPH_GROUPS]
+    return markdown(["geometric means"] + [name for name, _ in GRAPH_MEANS], lines)
+
+
+def brute_force(store):
+    head = ["id", "legal schedules", "measured", "predicted best / best of all", "best of the predicted eleven / best of all",
+            "ranking and measuring eleven, s", "measuring the whole space / that"]
+    lines = [[row["id"], f"{row['legal']:.0f}", f"{row['measured']:.0f}", ratio(row, "first/best"), ratio(row, "top/best"),
+              two_decimals(row["search_seconds"]), f"{quantity(row, 'whole_space/search'):.0f}"] for row in store.rows("brute-force")]
+    return markdown(head, lines)
+
+
+def summary_line(store, what, key, group, peer, expression, sinter):
+    rows = store.rows(key, group)
+    values = quantities(rows, expression)
+    limit = geometric_mean(quantities(rows, "limit/" + sinter))
+    return [what, str(len(values)), peer, f"{geometric_mean(values):.2f}", f"{min(values):.2f}", f"{limit:.2f}"]
+
+
+def span(store, key, group, of, form=""):
+    values = [of(row) for row in store.rows(key, group)]
+    return f"{min(values):{form}} to {max(values):{form}}"
+
+
+def summary(store):
+    """Six rows for the top README."""
+    best, framework = "best of cuBLASLt, PyTorch and its compiler", "better of `torch.compile` and XLA"
+    ops = lambda group: span(store, "joined", group, lambda row: row["ops"], ",") + " ops"
+    head = ["what", "number", "peer", "peer / Sinter", "least", "limit / Sinter"]
+    return markdown(head, [
+        summary_line(store, "two products with ReLU, M = 128", "tables", "G", best, "best_peer/tuned", "tuned"),
+        summary_line(store, "gated FFNs, M = 128", "tables", "S", best, "best_peer/tuned", "tuned"),
+        summary_line(store, f"Llama-3-8B's FFN, M = {span(store, 'batch', 'L', rows_of)}", "batch", "L",
+                     "cuBLASLt, gate and up merged", "cublaslt/tuned", "tuned"),
+        summary_line(store, "norms and softmax, with bias, GELU, mask, residual", "joined", "memory_chains", framework, "peer_ratio", "tuned"),
+        summary_line(store, f"graphs of {ops('stitch_graphs')}", "joined", "stitch_graphs", framework, "peer_ratio", "tuned"),
+        summary_line(store, f"layers and training steps of {ops('large')}", "joined", "large", framework, "peer_ratio", "tuned"),
+    ])
