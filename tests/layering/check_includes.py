@@ -35,11 +35,12 @@ TABLE = [
     ("src/capi", BELOW_ENGINE + ["src/engine", "include"]),
     ("src/cli", ["include"]),
     ("bindings", ["include"]),
+    ("examples", ["include"]),
     ("tests", ["include", "src", "runtime", "cache", "tests"]),
 ]
 
 # What an include of the project looks like: a path from the root, or a public header.
-PROJECT_FOLDERS = ("include/", "src/", "runtime/", "cache/", "bindings/", "tests/")
+PROJECT_FOLDERS = ("include/", "src/", "runtime/", "cache/", "bindings/", "examples/", "tests/")
 PUBLIC_PREFIX = "sinter/"
 # Headers of the device library name each other as the run-time compiler sees them: from src/device.
 DEVICE_ROOT = "src/device/"
@@ -47,14 +48,13 @@ DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "dsm/", "kernels/")
 
 # (what an include matches, folders that may, why)
 INCLUDE_FENCES = [
-    (re.compile(r"^(cuda|cuda_\w+|cudaTypedefs)\.h(pp)?$"), ("runtime/", "tests/gpu/", "tests/bench/"),
-     "CUDA headers belong in runtime/, tests/gpu/ and tests/bench/"),
+    (re.compile(r"^(cuda|cuda_\w+|cudaTypedefs)\.h(pp)?$"), ("runtime/", "examples/", "tests/examples/", "tests/gpu/", "tests/bench/"),
+     "CUDA headers belong in runtime/, examples/, tests/gpu/ and tests/bench/"),
     (re.compile(r"^(cublas\w*|cudnn\w*)\.h$"), ("tests/bench/",), "vendor libraries belong in tests/bench/"),
     (re.compile(r"^(cooperative_groups\b.*|cutlass/.*|cute/.*|cub/.*|cuda/.*)$"), (),
      "no toolkit or CUTLASS device header is used"),
     (re.compile(r"^nvrtc\.h$"), ("runtime/nvrtc/",), "<nvrtc.h> belongs in runtime/nvrtc/"),
-    (re.compile(r"^leveldb/"), ("cache/store/", "cache/pack/", "tests/"),
-     "leveldb/ belongs in cache/store/ and cache/pack/"),
+    (re.compile(r"^leveldb/"), ("cache/store/", "tests/"), "leveldb/ belongs in cache/store/"),
 ]
 # (what code matches, folders that may, why); strings and comments are not looked at.
 CODE_FENCES = [

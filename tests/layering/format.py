@@ -12,7 +12,7 @@ import sys
 
 SUFFIXES = (".h", ".c", ".cc", ".cuh", ".cu")
 FINDING = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning): ")
-FOLDERS = ("include", "src", "runtime", "cache", "bindings", "tests")
+FOLDERS = ("include", "src", "runtime", "cache", "bindings", "examples", "tests")
 # Outputs compared byte for byte, not sources.
 SKIPPED = ("golden",)
 BATCH = 40

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Holds docs/ and README.md against the code: variables, options, paths, the example in C.
+
+Usage: check_pages.py ROOT C_COMPILER. Prints what differs; exits 1 when something does.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+README_LINES = 150
+CONFIGURATION, README = "docs/configuration.md", "README.md"
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def tables(page, head):
+    """Cells of all rows of the tables whose first column has this head."""
+    rows, inside = [], False
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        inside = bool(cells) and (inside or cells[0] == head)
+        if inside and cells[0] != head and not cells[0].startswith("---"):
+            rows.append(cells)
+    return rows
+
+
+def names(cell):
+    """What stands in backticks, up to the first blank or `=`."""
+    return [re.split(r"[ =]", word)[0] for word in re.findall(r"`([^`]+)`", cell)]
+
+
+def differ(what, page, code):
+    """Lines that say what one side has and the other lacks."""
+    return [f"{what}: the page lacks {name}" for name in sorted(set(code) - set(page))] + \
+           [f"{what}: the code has no {name}" for name in sorted(set(page) - set(code))]
+
+
+def context_fields(header):
+    """The fields of sinter_context_options."""
+    body = re.search(r"typedef struct sinter_context_options \{(.*?)\n\} sinter_context_options;", header, re.S)[1]
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    return [re.search(r"(\w+)$", field.strip())[1] for field in body.split(";") if field.strip()]
+
+
+def check_variables(root):
+    page = read(root, CONFIGURATION)
+    runtime, tests = page.split("## Variables of tests")
+    rows = tables(runtime, "variable")
+    code = re.findall(r'"(SINTER_[A-Z_]*[A-Z])"', read(root, "src/base/config.cc"))
+    options = context_fields(read(root, "include/sinter/sinter.h"))
+    named = [name for row in rows for name in names(row[3]) if name in options or re.fullmatch(r"[a-z_]+", name)]
+    named = [name for name in named if not name.startswith("sinter_")]
+    named += [name for row in tables(runtime, "field") for name in names(row[0])]
+    return differ("variables", [names(row[0])[0] for row in rows], code) + \
+        differ("fields of sinter_context_options", named, set(options) - {"struct_size", "flags"}) + \
+        check_test_variables(root, [names(row[0])[0] for row in tables(tests, "variable")], code)
+
+
+def check_test_variables(root, page, runtime):
+    """Variables that only tests read, by getenv, os.environ or a function of theirs called Variable."""
+    found = set()
+    for pattern in ("*.cc", "*.py", "*.h"):
+        for path in glob.glob(os.path.join(root, "tests", "**", pattern), recursive=True):
+            found.update(re.findall(r'(?:getenv|environ\.get|Variable)\("(SINTER_[A-Z_]+)"', read(root, path)))
+    return differ("variables of tests", page, found - set(runtime))
+
+
+def check_build_options(root):
+    text = read(root, "CMakeLists.txt") + read(root, "runtime/CMakeLists.txt")
+    code = re.findall(r"(?:option|find_path)\((SINTER_\w+)", text) + re.findall(r"set\((SINTER_\w+) [^)]* CACHE ", text)
+    page = [names(row[0])[0] for row in tables(read(root, CONFIGURATION), "option of CMake")]
+    return differ("options of CMake", [name for name in page if name.startswith("SINTER_")], code)
+
+
+def check_paths(root):
+    """Links, and words that begin like a path of the tree, name something that is there."""
+    wrong = []
+    for page in [README, *sorted(os.path.relpath(path, root) for path in glob.glob(os.path.join(root, "docs", "*.md")))]:
+        text = read(root, page)
+        links = [os.path.join(os.path.dirname(page), link) for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", text)]
+        paths = re.findall(r"(?<![\w./*-])((?:bindings|cache|docs|include|runtime|src|tests)/[\w./-]*\w)(?![\w*])", text)
+        wrong += [f"{page}: there is no {path}" for path in links + paths if not os.path.exists(os.path.join(root, path))]
+    return wrong
+
+
+def check_length(root):
+    lines = len(read(root, README).splitlines())
+    return [f"{README} has {lines} lines, must have at most {README_LINES}"] if lines > README_LINES else []
+
+
+def check_example(root, compiler):
+    """The one block of C in README.md is a whole program and compiles as it stands."""
+    blocks = re.findall(r"^```c\n(.*?)^```", read(root, README), re.S | re.M)
+    if len(blocks) != 1:
+        return [f"{README} has {len(blocks)} blocks of C, must have one"]
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "example.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(blocks[0])
+        done = subprocess.run([compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(root, "include"), "-c", source,
+                               "-o", os.path.join(folder, "example.o")], capture_output=True, text=True, check=False)
+    return [f"the example of {README} does not compile:\n{done.stderr}"] if done.returncode else []
+
+
+def check(root, compiler):
+    return check_variables(root) + check_build_options(root) + check_paths(root) + check_length(root) + \
+        check_example(root, compiler)
+
+
+def main():
+    wrong = check(os.path.abspath(sys.argv[1]), sys.argv[2])
+    print("\n".join(wrong) or "the pages agree with the code")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""What check_pages.py reads of pages and code, and that a difference on either side is named."""
+
+import unittest
+
+import check_pages
+
+PAGE = """| variable | allowed |
+|---|---|
+| `SINTER_A` | `0` `1` |
+
+| option | |
+|---|---|
+| `SINTER_B` | |
+"""
+HEADER = """typedef struct sinter_context_options {
+  uint32_t struct_size; /* a; b */
+  const char* const* packs;
+  sinter_log_callback
+      log; /* NULL: standard error */
+} sinter_context_options;
+"""
+
+
+class Reading(unittest.TestCase):
+    def test_tables_are_told_by_their_head(self):
+        self.assertEqual(check_pages.tables(PAGE, "variable"), [["`SINTER_A`", "`0` `1`"]])
+
+    def test_fields_of_the_options(self):
+        self.assertEqual(check_pages.context_fields(HEADER), ["struct_size", "packs", "log"])
+
+    def test_names_in_backticks(self):
+        self.assertEqual(check_pages.names("`cache_dir`; `\"\"`: memory, `SINTER_CACHE=off`"), ["cache_dir", '""', "SINTER_CACHE"])
+
+
+class Differing(unittest.TestCase):
+    def test_both_sides_are_named(self):
+        self.assertEqual(check_pages.differ("kinds", ["a", "b"], ["b", "c"]), ["kinds: the page lacks c", "kinds: the code has no a"])
+        self.assertEqual(check_pages.differ("kinds", ["a"], ["a"]), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
