@@ -1,5 +1,6 @@
 # Installs into a temporary prefix, moves the prefix, then builds and runs the consumer against it: by find_package and by
-# pkg-config. Arguments: SINTER_BUILD, SINTER_VERSION, CONSUMER, WORK, C_COMPILER, LIBDIR.
+# pkg-config. Arguments: SINTER_BUILD, SINTER_VERSION, CONSUMER, WORK, C_COMPILER, LIBDIR, GENERATOR, MAKE_PROGRAM: the
+# consumer is built by what built the library, which may be all that is here.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT result EQUAL 0)
@@ -15,7 +16,8 @@ run(${CMAKE_COMMAND} --install ${SINTER_BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/prefix)
 set(prefix ${WORK}/prefix)
 
-run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/cmake -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_C_COMPILER=${C_COMPILER})
+run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/cmake -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
+    -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_C_COMPILER=${C_COMPILER})
 run(${CMAKE_COMMAND} --build ${WORK}/cmake)
 run(${WORK}/cmake/consumer)
 message(STATUS "find_package: ${run_output}")

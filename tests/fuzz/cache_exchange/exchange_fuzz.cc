@@ -88,16 +88,17 @@ void ReadPack(absl::string_view bytes) {
 
 // However an answer is cut, it is the same answer.
 void ReadResp(absl::string_view bytes) {
-  size_t used = 0, again = 0;
+  sinter::RespSize used, again;
   sinter::RespValue whole, part;
-  const sinter::RespState state = sinter::ParseResp(bytes, &used, &whole);
+  const sinter::RespState state = sinter::ParseResp(bytes, {}, &used, &whole);
   if (state == sinter::RespState::kDone) {
-    Require(used <= bytes.size());
-    Require(sinter::ParseResp(bytes.substr(0, used), &again, &part) == state && again == used);
+    Require(used.bytes <= bytes.size());
+    Require(sinter::ParseResp(bytes.substr(0, used.bytes), {}, &again, &part) == state &&
+            again.bytes == used.bytes && again.items == used.items);
     Require(part.type == whole.type && part.text == whole.text &&
             part.items.size() == whole.items.size());
-    for (size_t n = 0; n < std::min<size_t>(used, 64); ++n) {
-      Require(sinter::ParseResp(bytes.substr(0, n), &again, &part) == sinter::RespState::kMore);
+    for (size_t n = 0; n < std::min<size_t>(used.bytes, 64); ++n) {
+      Require(sinter::ParseResp(bytes.substr(0, n), {}, &again, &part) == sinter::RespState::kMore);
     }
   }
 }

@@ -30,7 +30,7 @@ namespace {
 using cache_testing::TempDir;
 using Clock = std::chrono::steady_clock;
 
-constexpr char kNowhere[] = "/nonexistent/libnvrtc.so";
+constexpr char kNowhere[] = "/dev/null/libnvrtc.so";
 
 bool LongRun() { return std::getenv("SINTER_TEST_LONG") != nullptr; }
 

@@ -181,7 +181,7 @@ TEST(Reference, RefusesWrongCountsPointersSizesAndRows) {
   EXPECT_EQ(RunReference(chain, 2, {x.data()}, {nullptr}).message(),
             "reference: pointer of output 0 is null, 32 bytes are needed");
   EXPECT_EQ(RunReference(chain, -1, {x.data()}, {y.data()}).message(),
-            "m is -1, must be in [0, 2147483647]");
+            "m is -1, must be in [0, 2^31 - 1]");
   const std::vector<int64_t> rows = {2};
   ReferenceOptions options;
   options.rows = &rows;

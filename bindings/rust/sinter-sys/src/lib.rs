@@ -1,10 +1,9 @@
 //! Raw declarations of the part of libsinter's C ABI that describes, prepares and explains chains. Names, ownership and
 //! thread safety are those of `sinter/sinter.h`. Enumerations are plain `i32`: an unknown number is an error of the
 //! library, never undefined behaviour here.
-#![no_std]
 #![allow(non_camel_case_types)]
 
-use core::ffi::{c_char, c_void};
+use std::os::raw::{c_char, c_void}; // core::ffi::c_char is of Rust 1.64
 
 macro_rules! opaque {
     ($($name:ident)*) => { $(#[repr(C)] pub struct $name { _private: [u8; 0] })* };
@@ -30,8 +29,8 @@ macro_rules! options {
         impl Default for $name {
             fn default() -> Self {
                 // SAFETY: every field is an integer or a raw pointer; zero is valid for all of them.
-                let mut zero: Self = unsafe { core::mem::zeroed() };
-                zero.struct_size = core::mem::size_of::<Self>() as u32;
+                let mut zero: Self = unsafe { std::mem::zeroed() };
+                zero.struct_size = std::mem::size_of::<Self>() as u32;
                 zero
             }
         }
@@ -68,8 +67,8 @@ pub struct sinter_stats {
 impl Default for sinter_stats {
     fn default() -> Self {
         // SAFETY: every field is a number; zero is valid for all of them.
-        let mut zero: Self = unsafe { core::mem::zeroed() };
-        zero.struct_size = core::mem::size_of::<Self>() as u32;
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.struct_size = std::mem::size_of::<Self>() as u32;
         zero
     }
 }

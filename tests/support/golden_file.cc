@@ -1,0 +1,57 @@
+#include "tests/support/golden_file.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+
+namespace sinter::testing {
+namespace {
+
+constexpr size_t kShownLines = 20;
+
+bool Updating() {
+  const char* update = std::getenv("SINTER_UPDATE_GOLDEN");
+  return update != nullptr && std::string(update) == "1";
+}
+
+// The first lines that differ, golden before actual. gtest's own difference takes time and memory
+// that grow with the product of both texts' lines.
+std::string Difference(absl::string_view golden, absl::string_view actual) {
+  const std::vector<absl::string_view> was = absl::StrSplit(golden, '\n');
+  const std::vector<absl::string_view> is = absl::StrSplit(actual, '\n');
+  std::string text;
+  size_t different = 0;
+  for (size_t i = 0; i < was.size() || i < is.size(); ++i) {
+    if (i < was.size() && i < is.size() && was[i] == is[i]) continue;
+    if (++different > kShownLines) continue;
+    absl::StrAppend(&text, "line ", i + 1, "\n");
+    if (i < was.size()) absl::StrAppend(&text, "- ", was[i], "\n");
+    if (i < is.size()) absl::StrAppend(&text, "+ ", is[i], "\n");
+  }
+  return absl::StrCat(text, different, " lines differ\n");
+}
+
+}  // namespace
+
+void ExpectGoldenFile(const std::string& path, const std::string& text) {
+  if (Updating()) {
+    std::ofstream(path, std::ios::binary) << text;
+    return;
+  }
+  std::ifstream in(path, std::ios::binary);
+  ASSERT_TRUE(in.good()) << path << " is missing: ./dev golden --update writes it";
+  std::stringstream golden;
+  golden << in.rdbuf();
+  if (golden.str() == text) return;
+  ADD_FAILURE() << path
+                << " is not what is made now; if the change is meant: ./dev golden --update\n"
+                << Difference(golden.str(), text);
+}
+
+}  // namespace sinter::testing

@@ -1,0 +1,16 @@
+// Golden files: texts that are committed and compared byte for byte.
+#ifndef SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_
+#define SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_
+
+#include <string>
+
+namespace sinter::testing {
+
+// Expects that the file at `path`, from the repository's root, holds `text`. SINTER_UPDATE_GOLDEN=1
+// writes it instead;
+// `./dev golden --update` does so for every golden test.
+void ExpectGoldenFile(const std::string& path, const std::string& text);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_
