@@ -86,7 +86,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   for (const auto& [name, add] : adds) {
     SCOPED_TRACE(name);
     const sinter_value before = out;
-    Ok([&](sinter_error** e) { return add(&out, e); });
+    Ok([&, &add = add](sinter_error** e) { return add(&out, e); });
     EXPECT_GT(out, before);
   }
 }

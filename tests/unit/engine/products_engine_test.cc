@@ -206,8 +206,8 @@ constexpr const char* kLines[] = {
     "products m=M k=64 n=128,64,64 act=relu,identity,identity layout=io bias=1",
     "products m=M k=64 n=96,64,48 act=silu,identity,identity gated=1,0,0 bias=0,1,1",
     "products m=M k=64 n=64,128,64 act=identity,silu,identity gated=0,1,0 dtype=f16",
-    "products m=M k=72 n=64,128,64,96,64,56 act=relu,silu,identity,identity,relu,identity "
-    "gated=0,1,0,0,0,0",
+    ("products m=M k=72 n=64,128,64,96,64,56 act=relu,silu,identity,identity,relu,identity "
+     "gated=0,1,0,0,0,0"),
 };
 
 TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
