@@ -62,13 +62,14 @@ std::string EncodeKey(const PlanKey& key) {
 std::string EncodeKey(const KernelKey& key) {
   ByteWriter out = StartKey(kKernelMagic);
   out.U32(key.format_version);
-  out.Bytes(key.sub_dag);
+  out.Bytes(key.code);
   out.Bytes(key.schedule);
   out.Raw(key.device_library.View());
   out.Bytes(key.arch);
   out.U64(key.options.size());
   for (const std::string& option : key.options) out.Bytes(option);
   out.Bytes(key.toolchain_id);
+  out.Raw(key.source.View());
   return out.Take();
 }
 
@@ -93,7 +94,7 @@ absl::StatusOr<KernelKey> DecodeKernelKey(absl::string_view bytes) {
   SINTER_RETURN_IF_ERROR(ReadStart(&in, kKernelMagic, "kernel key"));
   KernelKey key;
   key.format_version = in.U32();
-  key.sub_dag = ReadString(&in);
+  key.code = ReadString(&in);
   key.schedule = ReadString(&in);
   key.device_library = ReadDigest(&in);
   key.arch = ReadString(&in);
@@ -104,6 +105,7 @@ absl::StatusOr<KernelKey> DecodeKernelKey(absl::string_view bytes) {
   }
   for (uint64_t i = 0; i < options && in.ok(); ++i) key.options.push_back(ReadString(&in));
   key.toolchain_id = ReadString(&in);
+  key.source = ReadDigest(&in);
   SINTER_RETURN_IF_ERROR(in.Finish("kernel key"));
   return key;
 }

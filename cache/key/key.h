@@ -18,7 +18,7 @@
 namespace sinter {
 
 // Layout of the key bytes themselves. Raise it when a field is added, removed or reordered.
-constexpr uint32_t kKeyVersion = 1;
+constexpr uint32_t kKeyVersion = 2;
 
 struct PlanKey {
   uint32_t format_version = 0;  // of the plan record's payload
@@ -32,13 +32,14 @@ struct PlanKey {
 };
 
 struct KernelKey {
-  uint32_t format_version = 0;       // of the kernel record's payload
-  std::string sub_dag;               // canonical kernel sub-DAG, M symbolic
-  std::string schedule;              // schedule bytes
-  Digest device_library;             // of the embedded device library
-  std::string arch;                  // exact: "sm_90a" is not "sm_90"
+  uint32_t format_version = 0;  // of the kernel record's payload
+  std::string code;             // what is compiled, M symbolic; no buffer, offset, rows or grid
+  std::string schedule;         // schedule bytes
+  Digest device_library;        // of the embedded device library
+  std::string arch;             // exact: "sm_90a" is not "sm_90"
   std::vector<std::string> options;  // compile options, in order
   std::string toolchain_id;          // Compiler::ToolchainId()
+  Digest source;                     // of the generated source
 };
 
 std::string EncodeKey(const PlanKey& key);

@@ -38,13 +38,13 @@ std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& f
   out.Bytes(record.verification.device);
   out.U64(record.verification.seed);
   out.F64(record.verification.error);
+  out.I64(record.verification.rows);
   out.Raw(record.key.View());
   out.Bytes(record.entry);
   out.U32(record.registers);
   out.U32(record.spill_bytes);
   out.F64(record.compile_us);
   out.Bytes(record.log);
-  out.Bytes(record.recipe);
   out.Bytes(record.cubin);
   return out.Take();
 }
@@ -58,6 +58,7 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
   record.verification.device = std::string(in.Bytes());
   record.verification.seed = in.U64();
   record.verification.error = in.F64();
+  record.verification.rows = in.I64();
   const absl::string_view key = in.Raw(record.key.bytes.size());
   if (in.ok()) std::copy(key.begin(), key.end(), record.key.bytes.begin());
   record.entry = std::string(in.Bytes());
@@ -65,9 +66,9 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
   record.spill_bytes = in.U32();
   record.compile_us = in.F64();
   record.log = std::string(in.Bytes());
-  record.recipe = std::string(in.Bytes());
   record.cubin = std::string(in.Bytes());
   SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
+  if (record.verification.rows < 0) return absl::DataLossError("kernel record: rows are negative");
   if (record.entry.empty()) return absl::DataLossError("kernel record: entry is empty");
   if (!(record.compile_us >= 0 && record.compile_us <= kMaxCompileUs)) {
     return absl::DataLossError(absl::StrCat("kernel record: compile_us ", record.compile_us,

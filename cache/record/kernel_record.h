@@ -17,18 +17,20 @@ struct Verification {
   std::string device;  // and driver: "NVIDIA H200, CUDA 13.0"
   uint64_t seed = 0;   // of the inputs
   double error = 0;    // relative error that was found
+  int64_t rows = 0;    // of the check: a position of more rows is not vouched for
   bool verified() const { return !device.empty(); }
   bool operator==(const Verification& o) const {
-    return device == o.device && seed == o.seed && error == o.error;
+    return device == o.device && seed == o.seed && error == o.error && rows == o.rows;
   }
 };
 
+// What was compiled. Which buffers, rows and blocks a launch has is the plan's: a record serves
+// every position of every plan that has this code.
 struct KernelRecord {
   Digest key;  // SHA-256 of the key bytes of what was compiled
   std::string cubin;
-  std::string recipe;  // LaunchRecipe::Encode()
-  std::string entry;   // extern "C" kernel name
-  std::string log;     // summary of the compile log
+  std::string entry;  // extern "C" kernel name
+  std::string log;    // summary of the compile log
   uint32_t registers = 0;
   uint32_t spill_bytes = 0;
   double compile_us = 0;  // what compiling took: what a hit saves

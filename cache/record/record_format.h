@@ -7,7 +7,7 @@
 namespace sinter {
 
 constexpr uint32_t kEnvelopeVersion = 3;
-constexpr uint32_t kKernelRecordVersion = 3;
+constexpr uint32_t kKernelRecordVersion = 4;
 
 // What a codec is told. Tests stand in for another version of the library by other numbers; nobody
 // else sets them.

@@ -52,8 +52,9 @@ Fields ComparePlans(const PlanKey& got, const PlanKey& want) {
 
 Fields CompareKernels(const KernelKey& got, const KernelKey& want) {
   Fields fields;
-  fields.Named("kernel", got.sub_dag, want.sub_dag, kSubject);
+  fields.Named("kernel", got.code, want.code, kSubject);
   fields.Named("schedule", got.schedule, want.schedule, kShape);
+  fields.Named("source", got.source, want.source, kVersion);
   fields.Named("device library", got.device_library, want.device_library, kVersion);
   fields.Shown("arch", got.arch, want.arch, kShape);
   fields.Shown("options", absl::StrJoin(got.options, " "), absl::StrJoin(want.options, " "),

@@ -12,20 +12,6 @@
 namespace sinter {
 namespace {
 
-size_t SizeOfArg(ArgKind kind) {
-  switch (kind) {
-    case ArgKind::kTensorMap:
-      return sizeof(CUtensorMap);
-    case ArgKind::kPointer:
-      return sizeof(DevicePtr);
-    case ArgKind::kSymbolM:
-    case ArgKind::kInt32:
-    case ArgKind::kFloat32:
-      return 4;
-  }
-  return 0;
-}
-
 absl::StatusOr<int> AttributeOf(const Driver& driver, CUfunction function,
                                 CUfunction_attribute attribute) {
   int value = 0;
@@ -81,6 +67,20 @@ absl::Status CheckSignature(const Driver& driver, CUfunction function,
 }
 
 }  // namespace
+
+size_t SizeOfArg(ArgKind kind) {
+  switch (kind) {
+    case ArgKind::kTensorMap:
+      return sizeof(CUtensorMap);
+    case ArgKind::kPointer:
+      return sizeof(DevicePtr);
+    case ArgKind::kSymbolM:
+    case ArgKind::kInt32:
+    case ArgKind::kFloat32:
+      return 4;
+  }
+  return 0;
+}
 
 absl::Status CheckFunction(const Device& device, CUfunction function, const LaunchRecipe& recipe) {
   SINTER_RETURN_IF_ERROR(CheckResources(device, function, recipe));

@@ -4,11 +4,16 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+
 #include "absl/status/status.h"
 #include "runtime/driver/device.h"
 #include "src/base/launch_recipe.h"
 
 namespace sinter {
+
+// Bytes of an argument.
+size_t SizeOfArg(ArgKind kind);
 
 // FAILED_PRECONDITION where the function cannot have the recipe's threads or shared memory,
 // INVALID_ARGUMENT where its parameters are not the recipe's in number or size, which a driver

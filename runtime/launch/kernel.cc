@@ -76,13 +76,17 @@ class Kernel : public LoadedKernel {
         queue_(std::move(queue)),
         entry_(recipe.entry),
         shared_bytes_(recipe.shared_bytes),
+        threads_(ThreadsPerBlock(recipe)),
         non_portable_(BlocksPerCluster(recipe) > kPortableCluster) {
-    for (const ArgSlot& arg : recipe.args) arg_kinds_.push_back(arg.kind);
+    for (const ArgSlot& arg : recipe.args) arg_sizes_.push_back(SizeOfArg(arg.kind));
   }
 
   // The part of loading that talks to the driver. Inside a DriverScope.
   absl::Status Start(const LaunchRecipe& recipe);
 
+  absl::Status CheckRecipe(const LaunchRecipe& recipe) const override {
+    return Named(CheckCompatible(recipe));
+  }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
                                                     const BufferList& buffers) const override;
   absl::Status Launch(const BoundKernel& bound, StreamHandle stream, int64_t m, int64_t row_offset,
@@ -102,8 +106,9 @@ class Kernel : public LoadedKernel {
   const std::shared_ptr<ReleaseQueue> queue_;
   const std::string entry_;
   const uint32_t shared_bytes_;  // the most dynamic shared memory that a launch may ask for
+  const uint64_t threads_;       // of a block
   const bool non_portable_;      // whether clusters above 8 were allowed
-  std::vector<ArgKind> arg_kinds_;
+  std::vector<size_t> arg_sizes_;
   CUfunction function_ = nullptr;
 };
 
@@ -136,12 +141,15 @@ absl::Status Kernel::SetAttributes() const {
       "cuFuncSetAttribute(non-portable cluster size)");
 }
 
-// Bind and the occupancy query take a recipe again: equal kernels of a plan differ in their
-// buffers.
+// Kernels of equal code are loaded once and differ in buffers, grid, and whether their rows are M.
 absl::Status Kernel::CheckCompatible(const LaunchRecipe& recipe) const {
-  SINTER_RETURN_IF_ERROR(CheckRecipe(recipe, device_->limits()));
+  SINTER_RETURN_IF_ERROR(sinter::CheckRecipe(recipe, device_->limits()));
   if (recipe.entry != entry_) {
     return absl::InvalidArgumentError(absl::StrCat("the recipe is for entry '", recipe.entry, "'"));
+  }
+  if (ThreadsPerBlock(recipe) != threads_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads per block ", ThreadsPerBlock(recipe), ", loaded for ", threads_));
   }
   if (recipe.shared_bytes > shared_bytes_) {
     return absl::InvalidArgumentError(absl::StrCat("dynamic shared memory ", recipe.shared_bytes,
@@ -152,10 +160,10 @@ absl::Status Kernel::CheckCompatible(const LaunchRecipe& recipe) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "cluster of ", BlocksPerCluster(recipe), " blocks, loaded for at most ", kPortableCluster));
   }
-  bool same = recipe.args.size() == arg_kinds_.size();
-  for (size_t i = 0; same && i < arg_kinds_.size(); ++i)
-    same = recipe.args[i].kind == arg_kinds_[i];
-  if (!same) return absl::InvalidArgumentError("the kinds of arguments differ from those loaded");
+  bool same = recipe.args.size() == arg_sizes_.size();
+  for (size_t i = 0; same && i < arg_sizes_.size(); ++i)
+    same = SizeOfArg(recipe.args[i].kind) == arg_sizes_[i];
+  if (!same) return absl::InvalidArgumentError("the sizes of arguments differ from those loaded");
   return absl::OkStatus();
 }
 

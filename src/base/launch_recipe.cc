@@ -13,8 +13,7 @@ namespace {
 constexpr uint32_t kFormat = 1;
 
 // Bounds of the driver and of sm_90 that no recipe may pass (CUDA C Programming Guide, compute
-// capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled), and caps that keep a damaged count from
-// allocating much.
+// capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled).
 constexpr uint64_t kMaxEntryBytes = 256;
 constexpr uint64_t kMaxGridX = 0x7fffffff;
 constexpr uint64_t kMaxGridYZ = 65535;
@@ -32,7 +31,7 @@ constexpr uint64_t kMaxBox = 256;
 constexpr uint64_t kTmaAlignment = 16;
 
 absl::Status Bad(absl::string_view field, uint64_t value, absl::string_view bound) {
-  return absl::DataLossError(
+  return absl::InvalidArgumentError(
       absl::StrCat("launch recipe: ", field, " = ", value, ", must be ", bound));
 }
 
@@ -62,7 +61,8 @@ uint64_t Product(const std::array<uint32_t, 3>& v) {
 
 absl::Status CheckShape(const LaunchRecipe& r) {
   if (!IsIdentifier(r.entry)) {
-    return absl::DataLossError("launch recipe: entry is not a C identifier of 1..256 characters");
+    return absl::InvalidArgumentError(
+        "launch recipe: entry is not a C identifier of 1..256 characters");
   }
   const uint64_t grid_bounds[3] = {kMaxGridX, kMaxGridYZ, kMaxGridYZ};
   const uint64_t block_bounds[3] = {kMaxThreads, kMaxThreads, kMaxBlockZ};
@@ -84,7 +84,7 @@ absl::Status CheckBuffer(int64_t buffer) {
   if (buffer == kWorkspaceBuffer || (buffer >= 0 && buffer <= static_cast<int64_t>(kMaxBuffer))) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(
+  return absl::InvalidArgumentError(
       absl::StrCat("launch recipe: buffer = ", buffer, ", must be -1..", kMaxBuffer));
 }
 
@@ -96,8 +96,19 @@ absl::Status CheckBox(const TensorMapTemplate& map) {
   return CheckRange("inner box bytes", inner, kTmaAlignment, 16u << static_cast<int>(map.swizzle));
 }
 
+absl::Status CheckRanks(const TensorMapTemplate& map) {
+  const uint64_t rank = map.dims.size();
+  SINTER_RETURN_IF_ERROR(CheckRange("rank", rank, 1, kMaxRank));
+  SINTER_RETURN_IF_ERROR(CheckRange("strides", map.stride_bytes.size(), rank - 1, rank - 1));
+  return CheckRange("box rank", map.box.size(), rank, rank);
+}
+
 absl::Status CheckMap(const TensorMapTemplate& map) {
   SINTER_RETURN_IF_ERROR(CheckBuffer(map.buffer));
+  if (!IsValid(map.dtype)) return Bad("dtype", static_cast<uint64_t>(map.dtype), "a known dtype");
+  SINTER_RETURN_IF_ERROR(CheckRange("swizzle", static_cast<uint64_t>(map.swizzle), 0,
+                                    static_cast<uint64_t>(Swizzle::k128B)));
+  SINTER_RETURN_IF_ERROR(CheckRanks(map));
   SINTER_RETURN_IF_ERROR(CheckRange("tensor map offset", map.offset_bytes, 0, kMaxBytes));
   SINTER_RETURN_IF_ERROR(CheckMultiple("tensor map offset", map.offset_bytes, kTmaAlignment));
   for (const Dim& dim : map.dims) {
@@ -115,8 +126,8 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
   switch (arg.kind) {
     case ArgKind::kTensorMap:
       if (arg.index >= 0 && static_cast<size_t>(arg.index) < tensor_maps) return absl::OkStatus();
-      return absl::DataLossError(absl::StrCat("launch recipe: tensor map index = ", arg.index,
-                                              ", must be below ", tensor_maps));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "launch recipe: tensor map index = ", arg.index, ", must be below ", tensor_maps));
     case ArgKind::kPointer:
       SINTER_RETURN_IF_ERROR(CheckBuffer(arg.index));
       return CheckRange("pointer offset", arg.offset_bytes, 0, kMaxBytes);
@@ -125,11 +136,11 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
           arg.int_value <= std::numeric_limits<int32_t>::max()) {
         return absl::OkStatus();
       }
-      return absl::DataLossError(
+      return absl::InvalidArgumentError(
           absl::StrCat("launch recipe: int argument = ", arg.int_value, ", must fit in 32 bits"));
     case ArgKind::kFloat32:
       if (!std::isnan(arg.float_value)) return absl::OkStatus();
-      return absl::DataLossError("launch recipe: float argument is not a number");
+      return absl::InvalidArgumentError("launch recipe: float argument is not a number");
     case ArgKind::kSymbolM:
       return absl::OkStatus();
   }
@@ -138,10 +149,6 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
 
 void WriteTriple(const std::array<uint32_t, 3>& v, ByteWriter& w) {
   for (uint32_t x : v) w.U32(x);
-}
-
-void ReadTriple(ByteReader& r, std::array<uint32_t, 3>& v) {
-  for (uint32_t& x : v) x = r.U32();
 }
 
 void WriteMap(const TensorMapTemplate& map, ByteWriter& w) {
@@ -160,94 +167,14 @@ void WriteMap(const TensorMapTemplate& map, ByteWriter& w) {
   w.U8(static_cast<uint8_t>(map.swizzle));
 }
 
-absl::Status ReadFlag(ByteReader& r, absl::string_view field, bool* out) {
-  const uint8_t value = r.U8();
-  *out = value != 0;
-  return CheckRange(field, value, 0, 1);
-}
-
-// Reads an index that must fit in an int; what it may index is checked by the caller.
-absl::Status ReadIndex(ByteReader& r, absl::string_view field, int* out) {
-  const int64_t value = r.I64();
-  if (value < -1 || value > static_cast<int64_t>(kMaxBuffer)) {
-    return absl::DataLossError(
-        absl::StrCat("launch recipe: ", field, " = ", value, ", must be -1..", kMaxBuffer));
+absl::Status CheckLists(const LaunchRecipe& recipe) {
+  SINTER_RETURN_IF_ERROR(CheckRange("tensor maps", recipe.tensor_maps.size(), 0, kMaxTensorMaps));
+  for (const TensorMapTemplate& map : recipe.tensor_maps) SINTER_RETURN_IF_ERROR(CheckMap(map));
+  SINTER_RETURN_IF_ERROR(CheckRange("arguments", recipe.args.size(), 0, kMaxArgs));
+  for (const ArgSlot& arg : recipe.args) {
+    SINTER_RETURN_IF_ERROR(CheckArg(arg, recipe.tensor_maps.size()));
   }
-  *out = static_cast<int>(value);
   return absl::OkStatus();
-}
-
-absl::Status ReadDims(ByteReader& r, TensorMapTemplate& map) {
-  const uint32_t rank = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckRange("rank", rank, 1, kMaxRank));
-  map.dims.resize(rank);
-  for (Dim& dim : map.dims) {
-    SINTER_RETURN_IF_ERROR(ReadFlag(r, "symbolic flag", &dim.symbolic));
-    dim.value = r.I64();
-    if (dim.symbolic && dim.value != 0) {
-      return absl::DataLossError("launch recipe: a symbolic dim carries an extent");
-    }
-  }
-  const uint32_t strides = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckRange("strides", strides, rank - 1, rank - 1));
-  map.stride_bytes.resize(strides);
-  for (uint64_t& stride : map.stride_bytes) stride = r.U64();
-  const uint32_t boxes = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckRange("box rank", boxes, rank, rank));
-  map.box.resize(boxes);
-  for (uint32_t& extent : map.box) extent = r.U32();
-  return absl::OkStatus();
-}
-
-absl::Status ReadMap(ByteReader& r, TensorMapTemplate& map) {
-  SINTER_RETURN_IF_ERROR(ReadIndex(r, "buffer", &map.buffer));
-  map.offset_bytes = r.U64();
-  const uint32_t dtype = r.U32();
-  map.dtype = static_cast<DType>(dtype);
-  if (!IsValid(map.dtype)) return Bad("dtype", dtype, "a known dtype");
-  SINTER_RETURN_IF_ERROR(ReadDims(r, map));
-  const uint8_t swizzle = r.U8();
-  SINTER_RETURN_IF_ERROR(CheckRange("swizzle", swizzle, 0, static_cast<uint64_t>(Swizzle::k128B)));
-  map.swizzle = static_cast<Swizzle>(swizzle);
-  return CheckMap(map);
-}
-
-absl::Status ReadArg(ByteReader& r, size_t tensor_maps, ArgSlot& arg) {
-  const uint8_t kind = r.U8();
-  SINTER_RETURN_IF_ERROR(
-      CheckRange("argument kind", kind, 0, static_cast<uint64_t>(ArgKind::kFloat32)));
-  arg.kind = static_cast<ArgKind>(kind);
-  SINTER_RETURN_IF_ERROR(ReadIndex(r, "argument index", &arg.index));
-  arg.offset_bytes = r.U64();
-  arg.int_value = r.I64();
-  arg.float_value = r.F64();
-  return CheckArg(arg, tensor_maps);
-}
-
-absl::Status ReadLists(ByteReader& r, LaunchRecipe& recipe) {
-  const uint32_t maps = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckRange("tensor maps", maps, 0, kMaxTensorMaps));
-  recipe.tensor_maps.resize(maps);
-  for (TensorMapTemplate& map : recipe.tensor_maps) SINTER_RETURN_IF_ERROR(ReadMap(r, map));
-  const uint32_t args = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckRange("arguments", args, 0, kMaxArgs));
-  recipe.args.resize(args);
-  for (ArgSlot& arg : recipe.args) SINTER_RETURN_IF_ERROR(ReadArg(r, maps, arg));
-  return absl::OkStatus();
-}
-
-absl::Status ReadRecipe(ByteReader& r, LaunchRecipe& recipe) {
-  const uint32_t format = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckRange("format", format, kFormat, kFormat));
-  recipe.entry = std::string(r.Bytes());
-  ReadTriple(r, recipe.grid);
-  ReadTriple(r, recipe.block);
-  ReadTriple(r, recipe.cluster);
-  recipe.shared_bytes = r.U32();
-  SINTER_RETURN_IF_ERROR(ReadFlag(r, "cooperative", &recipe.cooperative));
-  SINTER_RETURN_IF_ERROR(ReadFlag(r, "pdl", &recipe.pdl));
-  SINTER_RETURN_IF_ERROR(CheckShape(recipe));
-  return ReadLists(r, recipe);
 }
 
 }  // namespace
@@ -291,16 +218,9 @@ std::string LaunchRecipe::Encode() const {
   return w.Take();
 }
 
-absl::StatusOr<LaunchRecipe> LaunchRecipe::Decode(absl::string_view bytes) {
-  ByteReader reader(bytes);
-  LaunchRecipe recipe;
-  const absl::Status fields = ReadRecipe(reader, recipe);
-  // A short input reads as zeros, which some field then refuses: the truncation is the cause to
-  // name.
-  if (!reader.ok()) return reader.Finish("launch recipe");
-  SINTER_RETURN_IF_ERROR(fields);
-  SINTER_RETURN_IF_ERROR(reader.Finish("launch recipe"));
-  return recipe;
+absl::Status LaunchRecipe::Check() const {
+  SINTER_RETURN_IF_ERROR(CheckShape(*this));
+  return CheckLists(*this);
 }
 
 }  // namespace sinter

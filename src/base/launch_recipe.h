@@ -1,5 +1,5 @@
-// LaunchRecipe: how to launch one compiled kernel, as data. Made by codegen, stored with the
-// kernel, run by runtime/launch.
+// LaunchRecipe: how to launch one compiled kernel, as data. Made by codegen whenever a plan is
+// loaded, run by runtime/launch; stored nowhere.
 #ifndef SINTER_SRC_BASE_LAUNCH_RECIPE_H_
 #define SINTER_SRC_BASE_LAUNCH_RECIPE_H_
 
@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "absl/status/status.h"
 #include "src/base/dtype.h"
 
 namespace sinter {
@@ -61,10 +60,10 @@ struct LaunchRecipe {
   std::vector<ArgSlot> args;
 
   bool operator==(const LaunchRecipe& o) const;
-  // Byte form inside kernel records; Decode trusts nothing and checks every bound (ranks, boxes,
-  // strides, indices).
-  std::string Encode() const;
-  static absl::StatusOr<LaunchRecipe> Decode(absl::string_view bytes);
+  // INVALID_ARGUMENT naming the field, its value and the bound where no Hopper could launch it:
+  // ranks, boxes, strides, indices, threads, shared memory.
+  absl::Status Check() const;
+  std::string Encode() const;  // versioned bytes: equal recipes have equal ones
 };
 
 }  // namespace sinter

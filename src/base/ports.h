@@ -129,6 +129,9 @@ class BoundKernel {
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
+  // OK when the kernel may be launched by `recipe`, which may be another than it was loaded with:
+  // entry, threads, shared memory, cluster, count and sizes of arguments.
+  virtual absl::Status CheckRecipe(const LaunchRecipe& recipe) const = 0;
   virtual absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
                                                             const BufferList& buffers) const = 0;
   // Enqueues. `row_offset` moves every M-dependent tensor by that many rows (M above the largest

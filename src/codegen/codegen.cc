@@ -56,7 +56,7 @@ absl::Status CheckOperand(const FfnProblem& p, const OperandBinding& operand) {
 
 absl::Status CheckFactor(const KernelSpec& spec, const Scaling& scaling, Role role) {
   if (scaling.rows == RowFactor::kNone) return absl::OkStatus();
-  const OperandBinding* factor = FindOperand(spec, role);
+  const OperandBinding* factor = FindOperand(spec.operands, role);
   if (factor == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
   }
@@ -79,10 +79,11 @@ absl::Status CheckOperands(const KernelSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat(
         "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
   }
-  if (FindOperand(spec, Role::kOut) == nullptr) {
+  if (FindOperand(spec.operands, Role::kOut) == nullptr) {
     return absl::InvalidArgumentError("kernel has no operand out");
   }
-  if (spec.problem.residual != Residual::kNone && FindOperand(spec, Role::kResidual) == nullptr) {
+  if (spec.problem.residual != Residual::kNone &&
+      FindOperand(spec.operands, Role::kResidual) == nullptr) {
     return absl::InvalidArgumentError("kernel has no operand residual");
   }
   SINTER_RETURN_IF_ERROR(CheckFactor(spec, spec.problem.scaling1, Role::kFactor1));
@@ -106,41 +107,35 @@ void Complete(const DeviceModel& model, const CodegenOptions& options, Generated
   if (options.jitter) request.options.push_back("-DSINTER_JITTER");
 }
 
-absl::StatusOr<GeneratedKernel> GenerateStitch(const KernelSpec& spec) {
-  if (spec.stitch == nullptr) return absl::InvalidArgumentError("a stitch kernel has no body");
-  GeneratedKernel kernel;
-  kernel.request.name = absl::StrCat(kStitchEntry, ".cu");
-  kernel.request.most_spill_bytes = kMostStitchSpills;
-  if (!spec.stitch->parts.empty()) {
-    SINTER_ASSIGN_OR_RETURN(kernel.recipe, PackedRecipe(spec));
-    SINTER_ASSIGN_OR_RETURN(kernel.request.source, PackedSource(*spec.stitch));
-    return kernel;
-  }
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                          MakeStitchProgram(spec.stitch->body, spec.stitch->schedule.owner,
-                                            spec.stitch->schedule.handed));
-  SINTER_ASSIGN_OR_RETURN(kernel.recipe, StitchRecipe(spec, program));
-  SINTER_ASSIGN_OR_RETURN(kernel.request.source, StitchSource(*spec.stitch, program));
-  return kernel;
-}
-
-absl::StatusOr<GeneratedKernel> GenerateProducts(const KernelSpec& spec, const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
-  SINTER_RETURN_IF_ERROR(CheckOperands(spec));
-  GeneratedKernel kernel;
-  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(spec));
-  kernel.request.name = absl::StrCat(EntryName(spec.schedule), ".cu");
-  kernel.request.source = KernelSource(spec);
-  return kernel;
+absl::StatusOr<std::string> SourceOf(const KernelCode& code) {
+  if (code.stitch == nullptr) return KernelSource(code);
+  return code.stitch->parts.empty() ? StitchSource(*code.stitch) : PackedSource(*code.stitch);
 }
 
 }  // namespace
 
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding) {
+  return code.stitch == nullptr ? ProductRecipe(code, binding)
+                                : StitchRecipe(*code.stitch, binding);
+}
+
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  return RecipeOf(code, BindingOf(spec));
+}
+
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options) {
-  SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, spec.family == KernelFamily::kStitch
-                                                      ? GenerateStitch(spec)
-                                                      : GenerateProducts(spec, model));
+  if (spec.family != KernelFamily::kStitch) {
+    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
+    SINTER_RETURN_IF_ERROR(CheckOperands(spec));
+  }
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(code, BindingOf(spec)));
+  SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(code));
+  kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
+  if (code.stitch != nullptr) kernel.request.most_spill_bytes = kMostStitchSpills;
   Complete(model, options, kernel);
   return kernel;
 }

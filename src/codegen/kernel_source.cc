@@ -61,17 +61,17 @@ const char* ActivationName(Activation activation) {
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
-bool Transposed(const KernelSpec& spec) { return spec.problem.layout == Layout::kIO; }
+bool Transposed(const KernelCode& code) { return code.problem.layout == Layout::kIO; }
 
 // One specialisation for each N that a warpgroup multiplies.
-std::string WgmmaWrappers(const KernelSpec& spec) {
-  const Schedule& s = spec.schedule;
-  if (s.swapped) return WgmmaSource(s.block_m, spec.problem.dtype, Transposed(spec), false) + "\n";
-  std::set<int> widths = {FirstWidth(spec.problem, s) * s.first.block_n / s.warpgroups_n};
-  if (spec.problem.products == 2) widths.insert(s.second.block_n / s.warpgroups_n);
+std::string WgmmaWrappers(const KernelCode& code) {
+  const Schedule& s = code.schedule;
+  if (s.swapped) return WgmmaSource(s.block_m, code.problem.dtype, Transposed(code), false) + "\n";
+  std::set<int> widths = {FirstWidth(code.problem, s) * s.first.block_n / s.warpgroups_n};
+  if (code.problem.products == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
   for (int n : widths)
-    absl::StrAppend(&text, WgmmaSource(n, spec.problem.dtype, false, Transposed(spec)), "\n");
+    absl::StrAppend(&text, WgmmaSource(n, code.problem.dtype, false, Transposed(code)), "\n");
   return text;
 }
 
@@ -83,9 +83,9 @@ std::string ProductText(const char* name, int width, int64_t n, int64_t k, const
                           k, tile.block_n, tile.split_k, shares);
 }
 
-std::string ConfigText(const KernelSpec& spec) {
-  const FfnProblem& p = spec.problem;
-  const Schedule& s = spec.schedule;
+std::string ConfigText(const KernelCode& code) {
+  const FfnProblem& p = code.problem;
+  const Schedule& s = code.schedule;
   std::string text = "struct Config {\n";
   absl::StrAppend(&text, "  using Element = ", ElementName(p.dtype), ";\n");
   absl::StrAppend(&text, "  using Activation = ", ActivationName(p.activation), ";\n");
@@ -97,12 +97,11 @@ std::string ConfigText(const KernelSpec& spec) {
     absl::StrAppend(&text, "  static constexpr int kSlabColumns = ", s.slab_columns, ";\n");
   absl::StrAppend(&text, "  static constexpr int kSharers = ",
                   std::max(TilesOf(s.share), TilesOf(s.second_share)), ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(spec)),
-                  ", kConstantWeights = ", Bool(spec.constant_weights),
+  absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
+                  ", kConstantWeights = ", Bool(code.constant_weights),
                   ", kSwapped = ", Bool(s.swapped), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),
-                  ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(OutputAligned(spec)),
-                  ";\n");
+                  ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(code.out.aligned), ";\n");
   const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
   absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p.n, p.k, first, s.share));
   if (p.products == 2)
@@ -146,12 +145,12 @@ const char* ParameterName(Role role) {
 
 std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
 
-std::string ResidualType(const KernelSpec& spec) {
-  const FfnProblem& p = spec.problem;
+std::string ResidualType(const KernelCode& code) {
+  const FfnProblem& p = code.problem;
   if (p.residual == Residual::kNone) return "NoResidual";
   return absl::StrCat("ResidualRows<Config::Element, ", p.products == 2 ? p.l : p.n, ", ",
                       Bool(p.residual == Residual::kAddedRounded), ", ",
-                      Bool(ResidualAligned(spec)), ">");
+                      Bool(code.residual.aligned), ">");
 }
 
 const char* ScalingType(const Scaling& s) {
@@ -168,17 +167,17 @@ const char* ScalingType(const Scaling& s) {
 
 // What the kernel's function takes: the Config, what is added to the result, and what products are
 // multiplied by; nothing behind the last that there is.
-std::string FunctionArguments(const KernelSpec& spec) {
-  const FfnProblem& p = spec.problem;
+std::string FunctionArguments(const KernelCode& code) {
+  const FfnProblem& p = code.problem;
   std::vector<std::string> list = {"Config"};
-  if (p.residual != Residual::kNone || p.scaled()) list.push_back(ResidualType(spec));
+  if (p.residual != Residual::kNone || p.scaled()) list.push_back(ResidualType(code));
   if (p.scaled()) list.emplace_back(ScalingType(p.scaling1));
   if (p.scaling2.any()) list.emplace_back(ScalingType(p.scaling2));
   return absl::StrJoin(list, ", ");
 }
 
-const char* PointerType(const KernelSpec& spec, Role role) {
-  const FfnProblem& p = spec.problem;
+const char* PointerType(const KernelCode& code, Role role) {
+  const FfnProblem& p = code.problem;
   if (role == Role::kParts) return "float* ";
   if (role == Role::kOut || role == Role::kC) return "u16* ";
   const bool single = (role == Role::kFactor1 && p.scaling1.rows == RowFactor::kF32) ||
@@ -186,47 +185,39 @@ const char* PointerType(const KernelSpec& spec, Role role) {
   return single ? "const float* " : "const u16* ";
 }
 
-std::string EntryText(const KernelSpec& spec) {
-  const KernelParameters parameters = ParametersOf(spec);
-  const Schedule& s = spec.schedule;
+std::string EntryText(const KernelCode& code) {
+  const KernelParameters parameters = ParametersOf(code);
+  const Schedule& s = code.schedule;
   std::vector<std::string> list, fill;
   for (Role role : parameters.maps) {
     list.push_back(absl::StrCat("const __grid_constant__ TensorMap ", MapName(role)));
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
-    list.push_back(absl::StrCat(PointerType(spec, role), ParameterName(role)));
+    list.push_back(absl::StrCat(PointerType(code, role), ParameterName(role)));
     fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");
     fill.push_back("  args.workspace = workspace;\n");
   }
-  if (spec.problem.residual != Residual::kNone) {
-    fill.push_back(absl::StrCat(
-        "  args.residual_stride = ", FindOperand(spec, Role::kResidual)->row_stride, ";\n"));
+  if (code.problem.residual != Residual::kNone) {
+    fill.push_back(absl::StrCat("  args.residual_stride = ", code.residual.stride, ";\n"));
   }
-  if (spec.problem.scaling1.any()) {
+  if (code.problem.scaling1.any()) {
     fill.push_back(
-        absl::StrCat("  args.scale = ", FloatText(spec.problem.scaling1.constant), ";\n"));
+        absl::StrCat("  args.scale = ", FloatText(code.problem.scaling1.constant), ";\n"));
   }
-  if (spec.problem.scaling2.any()) {
+  if (code.problem.scaling2.any()) {
     fill.push_back(
-        absl::StrCat("  args.scale2 = ", FloatText(spec.problem.scaling2.constant), ";\n"));
+        absl::StrCat("  args.scale2 = ", FloatText(code.problem.scaling2.constant), ";\n"));
   }
   list.push_back("int m");
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
       ThreadsOf(s), EntryName(s), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      FindOperand(spec, Role::kOut)->row_stride, NamesOf(s).function, FunctionArguments(spec));
-}
-
-// Of a matrix of the output's extents: 16-byte groups of columns lie on 16 bytes.
-bool RowsAligned(const KernelSpec& spec, Role role) {
-  const OperandBinding* rows = FindOperand(spec, role);
-  const int64_t columns = spec.problem.products == 2 ? spec.problem.l : spec.problem.n;
-  return columns % 8 == 0 && rows->row_stride % 8 == 0 && rows->offset_bytes % 16 == 0;
+      code.out.stride, NamesOf(s).function, FunctionArguments(code));
 }
 
 }  // namespace
@@ -235,19 +226,9 @@ const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry
 
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
-const OperandBinding* FindOperand(const KernelSpec& spec, Role role) {
-  for (const OperandBinding& operand : spec.operands) {
-    if (operand.role == role) return &operand;
-  }
-  return nullptr;
-}
-
-bool OutputAligned(const KernelSpec& spec) { return RowsAligned(spec, Role::kOut); }
-bool ResidualAligned(const KernelSpec& spec) { return RowsAligned(spec, Role::kResidual); }
-
-KernelParameters ParametersOf(const KernelSpec& spec) {
-  const FfnProblem& p = spec.problem;
-  const bool writes_c = WritesC(spec.schedule);
+KernelParameters ParametersOf(const KernelCode& code) {
+  const FfnProblem& p = code.problem;
+  const bool writes_c = WritesC(code.schedule);
   KernelParameters list;
   list.maps = {Role::kA, Role::kW1};
   if (p.gated) list.maps.push_back(Role::kWUp);
@@ -261,18 +242,18 @@ KernelParameters ParametersOf(const KernelSpec& spec) {
   if (p.scaling2.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (writes_c) list.pointers.push_back(Role::kC);
-  if (spec.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
-  list.workspace = IsCooperative(spec.schedule);
+  if (code.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
+  list.workspace = IsCooperative(code.schedule);
   return list;
 }
 
-std::string KernelSource(const KernelSpec& spec) {
+std::string KernelSource(const KernelCode& code) {
   return absl::StrCat(
-      "// ", spec.problem.ToString(), "\n// ", spec.schedule.ToString(), "\n#include \"",
-      NamesOf(spec.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(spec),
-      ConfigText(spec), "static_assert(", NamesOf(spec.schedule).types,
-      "<Config>::Layout::kBytes == ", SizesOf(spec.problem, spec.schedule).shared_bytes,
-      ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(spec),
+      "// ", code.ProblemText(), "\n// ", code.ScheduleText(), "\n#include \"",
+      NamesOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code),
+      ConfigText(code), "static_assert(", NamesOf(code.schedule).types,
+      "<Config>::Layout::kBytes == ", SizesOf(code.problem, code.schedule).shared_bytes,
+      ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),
       "\n}  // namespace sinter\n");
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/plan.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
@@ -25,16 +25,9 @@ struct KernelParameters {
       pointers;  // device pointers; kC and kParts are the workspace's, written by plain stores
   bool workspace = false;  // the workspace header follows the pointers
 };
-KernelParameters ParametersOf(const KernelSpec& spec);
+KernelParameters ParametersOf(const KernelCode& code);
 
-// Whether rows of the output allow 16-byte stores, and those of the residual 16-byte loads.
-bool OutputAligned(const KernelSpec& spec);
-bool ResidualAligned(const KernelSpec& spec);
-
-// The operand of a role; null when the spec has none.
-const OperandBinding* FindOperand(const KernelSpec& spec, Role role);
-
-std::string KernelSource(const KernelSpec& spec);
+std::string KernelSource(const KernelCode& code);
 
 }  // namespace sinter
 

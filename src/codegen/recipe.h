@@ -1,16 +1,16 @@
-// The launch recipe of a kernel: tensor maps, arguments, grid, attributes.
+// The launch recipe of a kernel of products: tensor maps, arguments, grid, attributes.
 #ifndef SINTER_SRC_CODEGEN_RECIPE_H_
 #define SINTER_SRC_CODEGEN_RECIPE_H_
 
 #include "absl/status/statusor.h"
 #include "src/base/launch_recipe.h"
-#include "src/plan/plan.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
 // INVALID_ARGUMENT naming the operand when a row stride or an offset does not allow a tensor map
 // (multiples of 16 bytes).
-absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
+absl::StatusOr<LaunchRecipe> ProductRecipe(const KernelCode& code, const KernelBinding& binding);
 
 }  // namespace sinter
 

@@ -1,5 +1,8 @@
 #include "src/engine/assembler.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,11 +32,36 @@ uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1]
 
 // `core` outlives the lease: the plan that holds the lease keeps it.
 std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKernelPtr>& kernels) {
-  std::vector<std::string> keys;
-  for (const BuiltKernelPtr& kernel : kernels) keys.push_back(kernel->key);
+  std::set<std::string> distinct;
+  for (const BuiltKernelPtr& kernel : kernels) distinct.insert(kernel->key);
+  std::vector<std::string> keys(distinct.begin(), distinct.end());
   return std::shared_ptr<const void>(
       core, [core, keys = std::move(keys)](const void*) { core->modules.Released(keys); });
 }
+
+// Most rows of a launch of kernel `i`: what a check of the plan says of its code.
+int64_t RowsAt(const Plan& plan, size_t i) {
+  const KernelSpec& spec = plan.kernels[i].spec;
+  return spec.stitch == nullptr ? spec.problem.bucket : plan.bucket;
+}
+
+bool IsChecked(const LoadedPlan& plan, size_t i) {
+  return plan.kernels[i]->checked_rows >= RowsAt(plan.plan, i);
+}
+
+// Positions of equal keys.
+struct FirstPositions {
+  explicit FirstPositions(const std::vector<std::string>& keys) {
+    std::map<absl::string_view, size_t> known;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto [at, fresh] = known.try_emplace(keys[i], i);
+      if (fresh) distinct.push_back(i);
+      of.push_back(at->second);
+    }
+  }
+  std::vector<size_t> distinct;  // the first of each key, ascending
+  std::vector<size_t> of;        // of each position, the first of its key
+};
 
 // 0 unless every kernel was measured.
 double MeasuredUs(const Plan& plan) {
@@ -75,44 +103,62 @@ struct PlanAssembler::Walk {
   bool other_toolchain = false;  // a kernel was built under another key than its record names
 };
 
-bool PlanAssembler::Resident(const std::vector<BuiltKernelPtr>& kernels, std::string* why) const {
-  for (const BuiltKernelPtr& kernel : kernels) {
-    if (!kernel->recipe.cooperative || kernel->loaded == nullptr) continue;
-    const uint64_t clusters = Blocks(kernel->recipe.grid) / Blocks(kernel->recipe.cluster);
-    const absl::StatusOr<int> fit = kernel->loaded->MaxActiveClusters(kernel->recipe);
+bool PlanAssembler::Resident(const BuiltKernels& built, std::string* why) const {
+  for (size_t i = 0; i < built.kernels.size(); ++i) {
+    const LaunchRecipe& recipe = built.recipes[i];
+    const LoadedKernel* loaded = built.kernels[i]->loaded.get();
+    if (!recipe.cooperative || loaded == nullptr) continue;
+    const uint64_t clusters = Blocks(recipe.grid) / Blocks(recipe.cluster);
+    const absl::StatusOr<int> fit = loaded->MaxActiveClusters(recipe);
     if (fit.ok() && *fit >= 0 && static_cast<uint64_t>(*fit) >= clusters) continue;
     *why = fit.ok() ? absl::StrCat("the driver keeps ", *fit, " clusters of ",
-                                   Blocks(kernel->recipe.cluster), " resident, the plan needs ",
-                                   clusters)
+                                   Blocks(recipe.cluster), " resident, the plan needs ", clusters)
                     : absl::StrCat("resident clusters are unknown: ", fit.status().message());
     return false;
   }
   return true;
 }
 
-absl::StatusOr<std::vector<BuiltKernelPtr>> PlanAssembler::BuildKernels(
-    const Plan& plan, const std::vector<std::string>& keys, bool must_hit,
-    const BuildControl& control) {
-  const int count = static_cast<int>(plan.kernels.size());
-  std::vector<BuiltKernelPtr> kernels(plan.kernels.size());
-  std::vector<absl::Status> errors(plan.kernels.size());
-  ForEachIndex(count, [&](int i) {
-    absl::StatusOr<BuiltKernelPtr> kernel =
-        kernels_->Get(plan.kernels[i].spec, keys[i], must_hit, control);
-    errors[i] = kernel.status();
-    if (kernel.ok()) kernels[i] = *std::move(kernel);
-  });
-  for (int i = 0; i < count; ++i) {
-    if (!errors[i].ok()) return Annotate(errors[i], absl::StrCat("kernel ", i));
+absl::StatusOr<std::vector<LaunchRecipe>> PlanAssembler::RecipesOf(const Plan& plan) const {
+  std::vector<LaunchRecipe> recipes;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    absl::StatusOr<LaunchRecipe> recipe = core_->RecipeOf(plan.kernels[i].spec);
+    if (!recipe.ok()) return Annotate(recipe.status(), absl::StrCat("kernel ", i));
+    recipes.push_back(*std::move(recipe));
   }
-  return kernels;
+  return recipes;
+}
+
+absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Plan& plan,
+                                                         const std::vector<std::string>& keys,
+                                                         bool must_hit,
+                                                         const BuildControl& control) {
+  BuiltKernels built;
+  SINTER_ASSIGN_OR_RETURN(built.recipes, RecipesOf(plan));
+  const FirstPositions first(keys);
+  std::vector<absl::StatusOr<BuiltKernelPtr>> kernels(keys.size(), absl::UnknownError("not built"));
+  ForEachIndex(static_cast<int>(first.distinct.size()), [&](int j) {
+    const size_t i = first.distinct[static_cast<size_t>(j)];
+    kernels[i] = kernels_->Get(plan.kernels[i].spec, built.recipes[i], keys[i], must_hit, control);
+  });
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const absl::StatusOr<BuiltKernelPtr>& kernel = kernels[first.of[i]];
+    absl::Status status = kernel.status();
+    if (kernel.ok() && (*kernel)->loaded != nullptr) {
+      status = (*kernel)->loaded->CheckRecipe(built.recipes[i]);
+    }
+    if (!status.ok()) return Annotate(status, absl::StrCat("kernel ", i));
+    built.kernels.push_back(*kernel);
+  }
+  return built;
 }
 
 LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
-                                        std::vector<BuiltKernelPtr> kernels) const {
+                                        BuiltKernels built) const {
   std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(chain), std::move(plan));
   loaded->owner = core_;
-  loaded->kernels = std::move(kernels);
+  loaded->kernels = std::move(built.kernels);
+  loaded->recipes = std::move(built.recipes);
   loaded->lease = LeaseOf(core_.get(), loaded->kernels);
   for (size_t i = 0; i < loaded->kernels.size(); ++i) {
     loaded->plan.kernels[i].kernel_digest = Sha256(loaded->kernels[i]->key);
@@ -125,10 +171,15 @@ void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
   const std::string device =
       absl::StrCat(ports.device_name.empty() ? ports.model.name : ports.device_name,
                    ports.driver_name.empty() ? "" : ", ", ports.driver_name);
-  for (const BuiltKernelPtr& kernel : plan.kernels) {
-    if (kernel->checked) continue;
+  std::map<const BuiltKernel*, int64_t> unchecked;  // and the most rows of their positions
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (IsChecked(plan, i)) continue;
+    int64_t& rows = unchecked[plan.kernels[i].get()];
+    rows = std::max(rows, RowsAt(plan.plan, i));
+  }
+  for (const auto& [kernel, rows] : unchecked) {
     if (verdict.right) {
-      kernels_->MarkVerified(*kernel, {device, verdict.seed, verdict.error});
+      kernels_->MarkVerified(*kernel, {device, verdict.seed, verdict.error, rows});
     } else {
       kernels_->Quarantine(*kernel, absl::StrCat(device, ": ", verdict.detail));
     }
@@ -138,11 +189,11 @@ void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
 LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) {
   for (const PlanVariant& variant : record.variants) {
     if (!IsUnfused(variant.plan)) continue;
-    absl::StatusOr<std::vector<BuiltKernelPtr>> kernels =
+    absl::StatusOr<BuiltKernels> built =
         BuildKernels(variant.plan, variant.kernel_keys, walk.options.must_hit, walk.control);
-    if (kernels.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(kernels));
+    if (built.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(built));
     core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the unfused plan: ",
-                                                 kernels.status().message()));
+                                                 built.status().message()));
   }
   return nullptr;
 }
@@ -153,7 +204,7 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
     return absl::OkStatus();
   }
   bool all = true;
-  for (const BuiltKernelPtr& kernel : candidate->kernels) all = all && kernel->checked;
+  for (size_t i = 0; i < candidate->kernels.size(); ++i) all = all && IsChecked(*candidate, i);
   if (all) return absl::OkStatus();
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
   const LoadedPlanPtr unfused = IsUnfused(candidate->plan) ? nullptr : BuildUnfused(record, walk);
@@ -173,18 +224,17 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
 
 absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVariant& variant,
                                        Walk& walk) {
-  SINTER_ASSIGN_OR_RETURN(
-      std::vector<BuiltKernelPtr> kernels,
-      BuildKernels(variant.plan, variant.kernel_keys, walk.options.must_hit, walk.control));
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    walk.other_toolchain |= kernels[i]->key != variant.kernel_keys[i];
+  SINTER_ASSIGN_OR_RETURN(BuiltKernels built, BuildKernels(variant.plan, variant.kernel_keys,
+                                                           walk.options.must_hit, walk.control));
+  for (size_t i = 0; i < built.kernels.size(); ++i) {
+    walk.other_toolchain |= built.kernels[i]->key != variant.kernel_keys[i];
   }
   std::string why;
-  if (!Resident(kernels, &why)) {
+  if (!Resident(built, &why)) {
     walk.not_resident = true;
     return absl::FailedPreconditionError(why);
   }
-  const LoadedPlanPtr loaded = MakeLoaded(walk.chain, variant.plan, std::move(kernels));
+  const LoadedPlanPtr loaded = MakeLoaded(walk.chain, variant.plan, std::move(built));
   SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
   walk.result = std::make_shared<LoadedPlan>(*loaded);
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/engine/control.h"
@@ -21,6 +22,12 @@ struct AssembleOptions {
   PrepareOptions::Choice choice = PrepareOptions::Choice::kBest;
   bool must_hit = false;
   bool verify = false;
+};
+
+// What LoadedPlan has of them, by position in the plan.
+struct BuiltKernels {
+  std::vector<BuiltKernelPtr> kernels;
+  std::vector<LaunchRecipe> recipes;
 };
 
 // Thread-safe.
@@ -40,23 +47,21 @@ class PlanAssembler {
   absl::StatusOr<LoadedPlanPtr> Assemble(const PlanRequest& request, const AssembleOptions& options,
                                          const BuildControl& control);
 
-  // One plan's kernels, all at once. `keys` has one per kernel.
-  absl::StatusOr<std::vector<BuiltKernelPtr>> BuildKernels(const Plan& plan,
-                                                           const std::vector<std::string>& keys,
-                                                           bool must_hit,
-                                                           const BuildControl& control);
+  // One plan's kernels, all at once; kernels of one key are built once. `keys` has one per kernel.
+  absl::StatusOr<BuiltKernels> BuildKernels(const Plan& plan, const std::vector<std::string>& keys,
+                                            bool must_hit, const BuildControl& control);
 
   // Whether the driver can keep all blocks of every cooperative kernel resident; `why` when not.
-  bool Resident(const std::vector<BuiltKernelPtr>& kernels, std::string* why) const;
+  bool Resident(const BuiltKernels& built, std::string* why) const;
 
-  LoadedPlanPtr MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
-                           std::vector<BuiltKernelPtr> kernels) const;
+  LoadedPlanPtr MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan, BuiltKernels built) const;
 
   // Marks or quarantines the plan's kernels.
   void Record(const LoadedPlan& plan, const Verdict& verdict);
 
  private:
   struct Walk;
+  absl::StatusOr<std::vector<LaunchRecipe>> RecipesOf(const Plan& plan) const;
   absl::Status TryVariants(const PlanRecord& record, Walk& walk);
   absl::Status TryVariant(const PlanRecord& record, const PlanVariant& variant, Walk& walk);
   absl::Status VerifyVariant(const PlanRecord& record, const LoadedPlanPtr& candidate, Walk& walk);

@@ -43,7 +43,7 @@ absl::Status EnqueuePiece(const BoundPlan& bound, StreamHandle stream, int64_t r
                           bool first_edge) {
   const std::vector<BuiltKernelPtr>& kernels = bound.plan->kernels;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const LaunchRecipe& recipe = kernels[i]->recipe;
+    const LaunchRecipe& recipe = bound.plan->recipes[i];
     const bool inner = i > 0 || offset > 0;
     const bool edge = recipe.pdl && (inner ? !recipe.cooperative : first_edge);
     SINTER_RETURN_IF_ERROR(
@@ -61,9 +61,9 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
   auto bound = std::make_shared<BoundPlan>();
   const BufferList list{buffers.data(), static_cast<int>(buffers.size()), workspace};
-  for (const BuiltKernelPtr& kernel : plan->kernels) {
+  for (size_t i = 0; i < plan->kernels.size(); ++i) {
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> one,
-                            kernel->loaded->Bind(kernel->recipe, list));
+                            plan->kernels[i]->loaded->Bind(plan->recipes[i], list));
     bound->kernels.push_back(std::move(one));
   }
   bound->plan = std::move(plan);

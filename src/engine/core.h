@@ -29,6 +29,8 @@ struct PlanningHooks {
                                              const FusionOptions&)>
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
+  // The recipe that `generate` gives, without making a source. Unset: asks `generate`.
+  std::function<absl::StatusOr<LaunchRecipe>(const KernelSpec&)> recipe;
   std::function<FusionPicture(const Plan&, const DeviceModel&)> explain;  // unset: no picture
   // A judge of plans that were not made in this process (PlanFit); chain and model outlive it.
   // Unset: none of them fits.
@@ -54,6 +56,20 @@ struct EngineCore {
   // What is told of the fusion of `plan`; empty without the hook.
   FusionPicture PictureOf(const Plan& plan) const {
     return hooks.explain ? hooks.explain(plan, ports.model) : FusionPicture();
+  }
+  // A recipe within the bounds of LaunchRecipe::Check.
+  absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) const {
+    absl::StatusOr<LaunchRecipe> recipe;
+    if (hooks.recipe) {
+      recipe = hooks.recipe(spec);
+    } else {
+      absl::StatusOr<GeneratedKernel> kernel = hooks.generate(spec, ports.model);
+      recipe =
+          kernel.ok() ? std::move(kernel->recipe) : absl::StatusOr<LaunchRecipe>(kernel.status());
+    }
+    const absl::Status within = recipe.ok() ? recipe->Check() : recipe.status();
+    if (!within.ok()) return within;
+    return recipe;
   }
   // A judge of plans for `chain` on the chip of `model`; both outlive it.
   PlanJudge JudgeOf(const Chain& chain, int64_t bucket, const DeviceModel& model,

@@ -16,6 +16,7 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };
+  hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
   hooks.device_library = DeviceLibraryDigest();
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }

@@ -1,5 +1,6 @@
 #include "src/engine/kernel_builder.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -35,7 +36,6 @@ KernelRecord MakeRecord(absl::string_view key, const GeneratedKernel& generated,
   KernelRecord record;
   record.key = Sha256(key);
   record.cubin = std::move(compiled.cubin);
-  record.recipe = generated.recipe.Encode();
   record.entry = generated.recipe.entry;
   record.log = compiled.log.substr(0, kKeptLogBytes);
   record.registers = static_cast<uint32_t>(compiled.registers);
@@ -68,8 +68,10 @@ bool IsDeniedToolchain(const absl::Status& status) {
   return status.GetPayload(kDeniedUrl).has_value();
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const std::string& key,
-                                                  bool must_hit, const BuildControl& control) {
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
+                                                  const LaunchRecipe& recipe,
+                                                  const std::string& key, bool must_hit,
+                                                  const BuildControl& control) {
   const bool insist = must_hit && core_->config.must_hit_verified;
   BuiltKernelPtr live = FindLive(key);
   if (live != nullptr && !(insist && !live->verified)) return live;
@@ -78,13 +80,14 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec, const 
   // build.
   const std::string flight = absl::StrCat(must_hit ? "h" : "b", key);
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
-      flight, control, [&] { return GetAlone(spec, key, must_hit, control); }, &waited);
+      flight, control, [&] { return GetAlone(spec, recipe, key, must_hit, control); }, &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
   if (insist && kernel.ok() && !(*kernel)->verified) return NotVerifiedError(key);
   return kernel;
 }
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
+                                                       const LaunchRecipe& recipe,
                                                        const std::string& key, bool must_hit,
                                                        const BuildControl& control) {
   const std::string wrong = WhyQuarantined(key);
@@ -92,14 +95,14 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   if (BuiltKernelPtr live = FindLive(key)) return live;
   SINTER_RETURN_IF_ERROR(control.Check("looking up a kernel"));
   const Lookup found = LookUp(key);
-  if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
+  if (BuiltKernelPtr kernel = FromStore(key, recipe, found)) return kernel;
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
   }
   if (must_hit) {
     return MustHitError("kernel", RecordKind::kKernel, key, found, core_->ports.store.get());
   }
-  return Build(spec, key, !found.hit, control);
+  return Build(spec, recipe, key, !found.hit, control);
 }
 
 BuiltKernelPtr KernelBuilder::FindLive(const std::string& key) {
@@ -122,22 +125,25 @@ Lookup KernelBuilder::LookUp(const std::string& key) {
   return core_->ports.store->Get(RecordKind::kKernel, key);
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec, const std::string& key,
-                                                    bool look_again, const BuildControl& control) {
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
+                                                    const LaunchRecipe& recipe,
+                                                    const std::string& key, bool look_again,
+                                                    const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
   SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
                           core_->hooks.generate(spec, core_->ports.model));
   // What is compiled is stored under the key that it has, whatever a record says.
-  const std::string own_key = KernelKeyOf(spec, generated, toolchain, *core_);
-  if (own_key != key) return Get(spec, own_key, /*must_hit=*/false, control);
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  const std::string own_key = KernelKeyOf(code, generated.request, toolchain, *core_);
+  if (own_key != key) return Get(spec, recipe, own_key, /*must_hit=*/false, control);
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
                           AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control));
   if (look_again) {
     const Lookup found = LookUp(key);
-    if (BuiltKernelPtr kernel = FromStore(key, found)) return kernel;
+    if (BuiltKernelPtr kernel = FromStore(key, recipe, found)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
   return Compile(generated, key);
@@ -174,7 +180,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& gen
   return kernel;
 }
 
-BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& found) {
+BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchRecipe& recipe,
+                                        const Lookup& found) {
   if (!found.hit) {
     // Of a denied toolchain every kernel misses; whoever then may not compile gets it as an error.
     if (core_->denied.Match(ToolchainOfKey(key)).empty()) LogMiss(core_->log, "kernel", key, found);
@@ -185,12 +192,12 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& fo
     SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
                             DecodeKernelRecord(found.payload, core_->hooks.format));
     SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));
-    SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchRecipe::Decode(record.recipe));
     if (recipe.entry != record.entry) {
-      return absl::DataLossError("kernel record: entry differs from its recipe's");
+      return absl::DataLossError(
+          absl::StrCat("kernel record: entry '", record.entry, "', its code has ", recipe.entry));
     }
     compile_us = record.compile_us;
-    return Load(key, record, std::move(recipe), found.tier, 0);
+    return Load(key, record, recipe, found.tier, 0);
   }();
   if (kernel.ok()) {
     core_->counters.kernel_hits.fetch_add(1, std::memory_order_relaxed);
@@ -205,21 +212,22 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const Lookup& fo
 }
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
-                                                   const KernelRecord& record, LaunchRecipe recipe,
+                                                   const KernelRecord& record,
+                                                   const LaunchRecipe& recipe,
                                                    absl::string_view origin, double compile_us) {
   auto kernel = std::make_shared<BuiltKernel>();
   kernel->key = key;
   kernel->toolchain = ToolchainOfKey(key);
-  kernel->recipe = std::move(recipe);
   kernel->log = record.log;
   kernel->registers = record.registers;
   kernel->origin = std::string(origin);
   kernel->compile_us = compile_us;
   kernel->verified = record.verification.verified();
-  kernel->checked = IsOfDriver(record.verification, core_->ports.driver_name);
+  if (IsOfDriver(record.verification, core_->ports.driver_name)) {
+    kernel->checked_rows = record.verification.rows;
+  }
   if (core_->ports.loader != nullptr) {
-    SINTER_ASSIGN_OR_RETURN(kernel->loaded,
-                            core_->ports.loader->Load(record.cubin, kernel->recipe));
+    SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, recipe));
     core_->counters.kernels_loaded.fetch_add(1, std::memory_order_relaxed);
   }
   const BuiltKernelPtr result = std::move(kernel);
@@ -229,11 +237,15 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
 }
 
 void KernelBuilder::MarkVerified(const BuiltKernel& kernel, const Verification& verification) {
-  kernel.verified = kernel.checked = true;
+  kernel.verified = true;
+  kernel.checked_rows = std::max<int64_t>(kernel.checked_rows, verification.rows);
   const Lookup found = core_->ports.store->Get(RecordKind::kKernel, kernel.key);
   if (!found.hit) return;
   absl::StatusOr<KernelRecord> record = DecodeKernelRecord(found.payload, core_->hooks.format);
-  if (!record.ok() || IsOfDriver(record->verification, core_->ports.driver_name)) return;
+  if (!record.ok()) return;
+  const bool stronger = IsOfDriver(record->verification, core_->ports.driver_name) &&
+                        record->verification.rows >= verification.rows;
+  if (stronger) return;
   record->verification = verification;
   core_->ports.store->Put(RecordKind::kKernel, kernel.key,
                           EncodeKernelRecord(*record, core_->hooks.format));

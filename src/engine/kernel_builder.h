@@ -19,11 +19,10 @@
 
 namespace sinter {
 
-// A kernel that can run (or, without a GPU, that is known to compile). Immutable but for its mark;
-// shared by plans.
+// Compiled code that can run (or, without a GPU, that is known to compile). Immutable but for its
+// mark; shared by plans, and by positions of a plan whose kernels have equal code.
 struct BuiltKernel {
-  std::string key;  // under which it is stored
-  LaunchRecipe recipe;
+  std::string key;                       // under which it is stored
   std::shared_ptr<LoadedKernel> loaded;  // null without a GPU
   std::string log;                       // what the compiler said
   uint32_t registers = 0;
@@ -31,7 +30,8 @@ struct BuiltKernel {
   std::string toolchain;                      // that compiled it
   double compile_us = 0;                      // 0 unless compiled here
   mutable std::atomic<bool> verified{false};  // on some device, with some driver
-  mutable std::atomic<bool> checked{false};   // with the driver of this engine
+  // Most rows of a position at which it was checked with the driver of this engine; -1: of none.
+  mutable std::atomic<int64_t> checked_rows{-1};
 };
 using BuiltKernelPtr = std::shared_ptr<const BuiltKernel>;
 
@@ -42,15 +42,18 @@ class KernelBuilder {
   // `core` outlives the builder.
   explicit KernelBuilder(EngineCore* core) : core_(core) {}
 
-  // The kernel of `spec`, whose key is said to be `key`: CheckKernelKey holds. If the kernel must
+  // The kernel of `spec`, whose key is said to be `key`: CheckKernelKey holds; it is loaded for
+  // `recipe`, if it is not loaded. If the kernel must
   // be built and its key, made anew, is another one (another compiler, other sources), it is built
   // and stored under that: see BuiltKernel::key. kCacheMiss with `must_hit`, UNAVAILABLE without a
   // compiler, kCompileFailed, CANCELLED, DEADLINE_EXCEEDED, or an error for which IsQuarantined
   // holds.
-  absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const std::string& key, bool must_hit,
+  absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const LaunchRecipe& recipe,
+                                     const std::string& key, bool must_hit,
                                      const BuildControl& control);
 
-  // Records in the store that the kernel was checked on a device.
+  // Records in the store that the kernel was checked on a device, at a position of
+  // `verification.rows` rows.
   void MarkVerified(const BuiltKernel& kernel, const Verification& verification);
   // The kernel is never handed out again, by this process or by another that shares the store.
   void Quarantine(const BuiltKernel& kernel, absl::string_view why);
@@ -59,10 +62,12 @@ class KernelBuilder {
   bool IsRefused(const BuiltKernel& kernel) const;
 
  private:
-  absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const std::string& key,
-                                          bool must_hit, const BuildControl& control);
-  absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const std::string& key,
-                                       bool look_again, const BuildControl& control);
+  absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const LaunchRecipe& recipe,
+                                          const std::string& key, bool must_hit,
+                                          const BuildControl& control);
+  absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
+                                       const std::string& key, bool look_again,
+                                       const BuildControl& control);
   absl::StatusOr<BuiltKernelPtr> Compile(const GeneratedKernel& generated, const std::string& key);
   absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
                                              const std::string& key);
@@ -71,9 +76,9 @@ class KernelBuilder {
   // A kernel that is alive in this process and not denied, or null.
   BuiltKernelPtr FindLive(const std::string& key);
   // Null when the lookup missed or its record cannot be used.
-  BuiltKernelPtr FromStore(const std::string& key, const Lookup& found);
+  BuiltKernelPtr FromStore(const std::string& key, const LaunchRecipe& recipe, const Lookup& found);
   absl::StatusOr<BuiltKernelPtr> Load(const std::string& key, const KernelRecord& record,
-                                      LaunchRecipe recipe, absl::string_view origin,
+                                      const LaunchRecipe& recipe, absl::string_view origin,
                                       double compile_us);
   std::string WhyQuarantined(const std::string& key) const;
 

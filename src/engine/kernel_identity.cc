@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/codec.h"
@@ -34,9 +36,26 @@ std::vector<absl::string_view> IncludesOf(absl::string_view text) {
   return names;
 }
 
+// The comment at the head of a source, of this launch instead of all that have its code.
+std::string HeadOf(const KernelSpec& spec) {
+  const std::string schedule = absl::StrCat("// ", ScheduleText(spec), "\n");
+  return spec.stitch != nullptr ? schedule
+                                : absl::StrCat("// ", spec.problem.ToString(), "\n", schedule);
+}
+
+absl::string_view WithoutHead(absl::string_view source) {
+  while (absl::StartsWith(source, "//")) {
+    const size_t end = source.find('\n');
+    if (end == absl::string_view::npos) return "";
+    source.remove_prefix(end + 1);
+  }
+  return source;
+}
+
 }  // namespace
 
-Digest KernelIdentity(const GeneratedKernel& kernel, const Digest& device_library) {
+Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel,
+                      const Digest& device_library) {
   std::map<absl::string_view, absl::string_view> known;
   for (const auto& header : kernel.request.headers) known[header.first] = header.second;
   std::set<absl::string_view> reached;
@@ -52,7 +71,7 @@ Digest KernelIdentity(const GeneratedKernel& kernel, const Digest& device_librar
   }
   ByteWriter w;
   w.Bytes("sinter kernel 1");
-  w.Bytes(kernel.request.source);
+  w.Bytes(absl::StrCat(HeadOf(spec), WithoutHead(kernel.request.source)));
   w.Bytes(kernel.request.arch);
   w.U64(kernel.request.options.size());
   for (const std::string& option : kernel.request.options) w.Bytes(option);

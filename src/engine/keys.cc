@@ -1,16 +1,13 @@
 #include "src/engine/keys.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
-#include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/engine/plan_record.h"
-#include "src/plan/spec_codec.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 namespace {
@@ -27,17 +24,6 @@ uint32_t KernelFormat(const RecordFormat& format) { return format.kernel | forma
 // A plan record names keys of kernels, so their format is its own too.
 uint32_t PlanFormat(const RecordFormat& format) {
   return kPlanRecordVersion | format.kernel << 8 | format.envelope << 16;
-}
-
-// The digests of source and recipe, behind the spec.
-constexpr size_t kKeyDigestBytes = 2 * sizeof(Digest::bytes);
-
-std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
-  ByteWriter w;
-  WriteSpec(spec, w);
-  w.Raw(Sha256(kernel.request.source).View());
-  w.Raw(Sha256(kernel.recipe.Encode()).View());
-  return w.Take();
 }
 
 }  // namespace
@@ -75,19 +61,21 @@ absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_
                                            const EngineCore& core) {
   SINTER_ASSIGN_OR_RETURN(const GeneratedKernel kernel,
                           core.hooks.generate(spec, core.ports.model));
-  return KernelKeyOf(spec, kernel, toolchain_id, core);
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  return KernelKeyOf(code, kernel.request, toolchain_id, core);
 }
 
-std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
+std::string KernelKeyOf(const KernelCode& code, const CompileRequest& request,
                         absl::string_view toolchain_id, const EngineCore& core) {
   KernelKey key;
   key.format_version = KernelFormat(core.hooks.format);
-  key.sub_dag = SubDagBytes(spec, kernel);
-  key.schedule = ScheduleBytes(spec);
+  key.code = code.Bytes();
+  key.schedule = code.ScheduleBytes();
   key.device_library = core.hooks.device_library;
-  key.arch = kernel.request.arch;
-  key.options = kernel.request.options;
+  key.arch = request.arch;
+  key.options = request.options;
   key.toolchain_id = std::string(toolchain_id);
+  key.source = Sha256(request.source);
   return EncodeKey(key);
 }
 
@@ -95,38 +83,17 @@ absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec,
                             absl::string_view toolchain_id, absl::string_view arch,
                             const EngineCore& core) {
   SINTER_ASSIGN_OR_RETURN(const KernelKey key, DecodeKernelKey(bytes));
-  ByteWriter w;
-  WriteSpec(spec, w);
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
   const auto differs = [](absl::string_view field) {
     return absl::DataLossError(absl::StrCat("kernel key: its ", field, " is another kernel's"));
   };
-  if (key.sub_dag.size() != w.str().size() + kKeyDigestBytes ||
-      !absl::StartsWith(key.sub_dag, w.str())) {
-    return differs("spec");
-  }
-  if (key.schedule != ScheduleBytes(spec)) return differs("schedule");
+  if (key.code != code.Bytes()) return differs("code");
+  if (key.schedule != code.ScheduleBytes()) return differs("schedule");
   if (key.format_version != KernelFormat(core.hooks.format)) return differs("format");
   if (key.device_library != core.hooks.device_library) return differs("device library");
   if (key.arch != arch) return differs("arch");
   if (key.toolchain_id != toolchain_id) return differs("toolchain");
   return absl::OkStatus();
-}
-
-Digest RecipeOfKey(absl::string_view bytes) {
-  const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
-  Digest digest;
-  if (!key.ok() || key->sub_dag.size() < kKeyDigestBytes) return digest;
-  std::copy(key->sub_dag.end() - static_cast<ptrdiff_t>(digest.bytes.size()), key->sub_dag.end(),
-            digest.bytes.begin());
-  return digest;
-}
-
-absl::StatusOr<KernelSpec> SpecOfKey(const KernelKey& key) {
-  ByteReader r(key.sub_dag);
-  SINTER_ASSIGN_OR_RETURN(KernelSpec spec, ReadSpec(r));
-  r.Raw(kKeyDigestBytes);
-  SINTER_RETURN_IF_ERROR(r.Finish("kernel key"));
-  return spec;
 }
 
 std::string ToolchainOfKey(absl::string_view kernel_key) {

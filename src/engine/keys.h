@@ -12,7 +12,7 @@
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
 #include "src/engine/core.h"
-#include "src/plan/plan.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
@@ -36,27 +36,21 @@ PlanRequest RequestOfFlags(uint64_t flags);
 // other kernels never takes plans of another build.
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 
-// The sub-DAG field holds the whole spec and the digests of the generated source and recipe: two
-// kernels with one key are the same kernel even if code generation changed between two builds of
-// one version.
+// Of the kernel's code (src/plan/kernel_code.h) and the digest of its source: two kernels with one
+// key are the same binary, even if code generation changed between two builds of one version. Which
+// buffers, rows and blocks a launch has is no part of it.
 absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
                                            const EngineCore& core);
 // The same when the kernel was generated already.
-std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
+std::string KernelKeyOf(const KernelCode& code, const CompileRequest& request,
                         absl::string_view toolchain_id, const EngineCore& core);
 
-// For keys that were not made in this process. OK when `key` may be the key of `spec`: everything
-// in it but the digests of source and recipe, which only code generation knows, is what it must be.
-// DATA_LOSS naming the field otherwise.
+// For keys that were not made in this process. OK when `key` may be the key of the code of `spec`:
+// everything in it but the options and the digest of the source, which only code generation knows,
+// is what it must be. DATA_LOSS naming the field otherwise, or an error of CodeOf.
 absl::Status CheckKernelKey(absl::string_view key, const KernelSpec& spec,
                             absl::string_view toolchain_id, absl::string_view arch,
                             const EngineCore& core);
-// The digest of the recipe that a key names; all zero when it is none.
-Digest RecipeOfKey(absl::string_view key);
-
-// The spec that a kernel key stands for. DATA_LOSS unless there is one.
-absl::StatusOr<KernelSpec> SpecOfKey(const KernelKey& key);
-
 // The toolchain id inside kernel key bytes; "" when they are none.
 std::string ToolchainOfKey(absl::string_view kernel_key);
 

@@ -39,8 +39,10 @@ struct LoadedPlan {
   std::shared_ptr<const Chain> chain;
   Plan plan;             // as executed
   Digest chosen_digest;  // PlanDigest of what planning chose; differs from plan's after a fallback
-  std::vector<BuiltKernelPtr> kernels;  // one per kernel of the plan
-  int64_t fixed_rows = -1;              // rows of a chain without M; -1: the launch says
+  // One per kernel of the plan. Kernels of equal code are one; each has a recipe of its own.
+  std::vector<BuiltKernelPtr> kernels;
+  std::vector<LaunchRecipe> recipes;
+  int64_t fixed_rows = -1;  // rows of a chain without M; -1: the launch says
   RowLimits rows;
 
   uint64_t saved_ns_per_pass = 0;  // that the unfused plan would take longer

@@ -16,7 +16,7 @@ namespace sinter {
 
 // Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
 // tuning, u32 variants; each: plan bytes, u32 keys, the keys.
-constexpr uint32_t kPlanRecordVersion = 3;
+constexpr uint32_t kPlanRecordVersion = 4;
 
 struct PlanVariant {
   Plan plan;                             // kernel_digest of each kernel is the digest of its key

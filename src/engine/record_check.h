@@ -17,8 +17,8 @@ namespace sinter {
 absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& request,
                              const DeviceModel& model, const EngineCore& core);
 
-// A decoded kernel record: it was compiled under `key`, and its recipe is the one that the key
-// names.
+// A decoded kernel record: it was compiled under `key`. Whoever launches it makes the recipe from
+// a plan that fits its chain.
 absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key);
 
 // The same of bytes, without a request: Engine::CheckStored.

@@ -10,8 +10,7 @@
 #include "cache/key/key.h"
 #include "src/base/device_model.h"
 #include "src/chain/products_view.h"
-#include "src/engine/keys.h"
-#include "src/plan/plan.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 namespace {
@@ -110,11 +109,11 @@ RecordStory KernelStory(absl::string_view bytes) {
   const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
   if (!key.ok()) return story;
   story.device = key->arch;
-  const absl::StatusOr<KernelSpec> spec = SpecOfKey(*key);
-  if (!spec.ok()) return story;
+  const absl::StatusOr<KernelCode> code = ReadCode(key->code, key->schedule);
+  if (!code.ok()) return story;
   const std::string what =
-      spec->stitch == nullptr ? ProblemText(*spec) : ChainStory(spec->stitch->body);
-  story.what = absl::StrCat(NameOf(spec->family), ": ", what, " [", ScheduleText(*spec), "]");
+      code->stitch == nullptr ? code->ProblemText() : ChainStory(*code->stitch->body);
+  story.what = absl::StrCat(NameOf(code->family), ": ", what, " [", code->ScheduleText(), "]");
   return story;
 }
 

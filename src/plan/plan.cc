@@ -49,7 +49,10 @@ std::string ProblemText(const KernelSpec& spec) {
     const std::string text = spec.problem.ToString();
     return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
   }
-  const Chain& body = spec.stitch->body;
+  return BodyText(spec.stitch->body);
+}
+
+std::string BodyText(const Chain& body) {
   return absl::StrCat(body.ops().size() - static_cast<size_t>(body.num_inputs()), " ops, ",
                       body.num_inputs(), " inputs, ", body.num_outputs(), " outputs");
 }

@@ -50,8 +50,7 @@ struct OperandBinding {
   bool operator==(const OperandBinding& o) const;
 };
 
-// Everything codegen needs for one kernel, and everything its key depends on (with the device
-// library and the toolchain).
+// One kernel of a plan, as planning makes it: its code and its binding (kernel_code.h) in one.
 struct KernelSpec {
   KernelFamily family = KernelFamily::kGemm;
   FfnProblem problem;
@@ -69,7 +68,8 @@ struct KernelSpec {
 // One line each, of any family: what is computed, and how.
 std::string ProblemText(const KernelSpec& spec);
 std::string ScheduleText(const KernelSpec& spec);
-// Versioned bytes of the schedule: part of the kernel key.
+std::string BodyText(const Chain& body);  // "8 ops, 2 inputs, 1 outputs"
+// Versioned bytes of the schedule, with its grid.
 std::string ScheduleBytes(const KernelSpec& spec);
 
 // Modelled time of one kernel, level by level, in microseconds; what bounds it is the largest.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -25,6 +26,11 @@ auto Fields(const FfnProblem& p) {
 void WriteScaling(const Scaling& s, ByteWriter& w) {
   w.F64(s.constant);
   w.U8(static_cast<uint8_t>(s.rows));
+}
+
+void ReadScaling(ByteReader& r, Scaling& s) {
+  s.constant = static_cast<float>(r.F64());
+  s.rows = static_cast<RowFactor>(r.U8());
 }
 
 // " scale1=0.125 factor1=f32"
@@ -66,10 +72,38 @@ std::string FfnProblem::Canonical() const {
   return w.Take();
 }
 
+absl::StatusOr<FfnProblem> FfnProblem::FromCanonical(absl::string_view bytes) {
+  ByteReader r(bytes);
+  const uint8_t version = r.U8();
+  FfnProblem p;
+  p.products = r.U8();
+  p.gated = r.U8() != 0;
+  p.activation = static_cast<Activation>(r.U32());
+  p.bias1 = r.U8() != 0;
+  p.bias2 = r.U8() != 0;
+  p.layout = static_cast<Layout>(r.U32());
+  p.dtype = static_cast<DType>(r.U32());
+  for (int64_t* v : {&p.n, &p.k, &p.l}) *v = r.I64();
+  if (version >= kResidualVersion) p.residual = static_cast<Residual>(r.U8());
+  if (version >= kScalingVersion) {
+    ReadScaling(r, p.scaling1);
+    ReadScaling(r, p.scaling2);
+  }
+  SINTER_RETURN_IF_ERROR(r.Finish("problem"));
+  FfnProblem of_a_row = p;
+  of_a_row.bucket = 1;
+  const absl::Status legal = CheckProblem(of_a_row);
+  if (!legal.ok()) return absl::DataLossError(legal.message());
+  if (p.Canonical() != bytes) return absl::DataLossError("problem: a field is written otherwise");
+  return p;
+}
+
 std::string FfnProblem::ToString() const {
   const char* kind =
       products == 2 ? (gated ? "gated_ffn" : "gemm_chain") : (gated ? "gated_product" : "product");
-  std::string text = absl::StrCat(kind, " m<=", bucket, " n=", n, " k=", k);
+  std::string text(kind);
+  if (bucket > 0) absl::StrAppend(&text, " m<=", bucket);
+  absl::StrAppend(&text, " n=", n, " k=", k);
   if (products == 2) absl::StrAppend(&text, " l=", l);
   absl::StrAppend(&text, " act=", NameOf(activation));
   if (bias1) absl::StrAppend(&text, " bias1=1");

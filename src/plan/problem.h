@@ -59,8 +59,10 @@ struct FfnProblem {
   bool operator==(const FfnProblem& o) const;
   std::string Canonical()
       const;  // versioned bytes with M symbolic: part of the kernel key, without the bucket
-  std::string ToString()
-      const;  // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"
+  // The problem of such bytes, its bucket 0. DATA_LOSS unless CheckProblem takes it for a bucket.
+  static absl::StatusOr<FfnProblem> FromCanonical(absl::string_view bytes);
+  std::string ToString() const;  // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi
+                                 // dtype=bf16"; no m<= with bucket 0
   bool scaled() const { return scaling1.any() || scaling2.any(); }
   int FirstWidth() const { return gated ? 2 : 1; }  // weight matrices of the first product
   int64_t WeightBytes() const;

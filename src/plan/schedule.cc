@@ -128,7 +128,8 @@ std::string Schedule::ToString() const {
   if (slab_columns != 0) absl::StrAppend(&text, " slab", slab_columns);
   if (spatial_gate) absl::StrAppend(&text, " spatial");
   if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
-  absl::StrAppend(&text, " grid", grid, " first ", first.block_n, "/", first.split_k);
+  if (grid > 0) absl::StrAppend(&text, " grid", grid);
+  absl::StrAppend(&text, " first ", first.block_n, "/", first.split_k);
   if (dataflow != Dataflow::kProduct) {
     absl::StrAppend(&text, " second ", second.block_n, "/", second.split_k);
   }

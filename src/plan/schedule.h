@@ -87,9 +87,9 @@ struct Schedule {
       second;  // unused when the problem has one product; kClusterExchange: columns of E per block
 
   bool operator==(const Schedule& o) const;
-  std::string Canonical() const;  // versioned bytes: part of the kernel key
-  std::string ToString()
-      const;  // one line: "grid-exchange bm128 bk128 st3 cl4 grid116 first 72/1 second 72/4"
+  std::string Canonical() const;  // versioned bytes
+  std::string ToString() const;   // one line, without the grid where it is 0: "grid-exchange bm128
+                                  // bk128 st3 cl4 grid116 first 72/1 second 72/4"
   static absl::StatusOr<Schedule> FromCanonical(absl::string_view bytes);
 };
 

@@ -208,7 +208,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(records[0]["what"], "gemm_chain n=256 k=64 l=64 act=relu layout=oi dtype=bf16")
         self.assertEqual((records[0]["m"], records[0]["device"]), (32, "h200"))
         self.assertTrue(all(record["kind"] == "kernel" and record["device"] == "sm_90a" for record in records[1:]))
-        self.assertTrue(all(re.match(r"(chain|gemm): \w+ m<=32 .*\[.*\]$", record["what"]) for record in records[1:]), records)
+        self.assertTrue(all(re.match(r"(chain|gemm): \w+ n=.*\[.*\]$", record["what"]) for record in records[1:]), records)
         lines = self.sinter("cache", "ls").stdout.splitlines()
         self.assertEqual(len(lines), len(records))
         self.assertRegex(lines[0], r"^plan   [0-9a-f]{16}  m<=32 +h200 +\d+ s +[0-9.]+ \w+  gemm_chain n=256")

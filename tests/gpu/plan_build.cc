@@ -24,18 +24,19 @@ absl::Status CheckResident(const LoadedKernel& kernel, const LaunchRecipe& recip
                                                     " are resident, grid is ", recipe.grid[0]));
 }
 
-absl::StatusOr<BuiltKernelPtr> BuildKernel(const Ports& ports, const KernelSpec& spec,
-                                           const BuildOptions& options) {
+absl::Status BuildKernel(const Ports& ports, const KernelSpec& spec, const BuildOptions& options,
+                         LoadedPlan* plan) {
   SINTER_ASSIGN_OR_RETURN(GeneratedKernel generated, Generate(spec, ports.model, options.codegen));
   if (options.edit) options.edit(&generated.request);
   SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
                           ports.compiler->Compile(generated.request));
   auto kernel = std::make_shared<BuiltKernel>();
-  kernel->recipe = generated.recipe;
   kernel->log = compiled.log;
-  SINTER_ASSIGN_OR_RETURN(kernel->loaded, ports.loader->Load(compiled.cubin, kernel->recipe));
-  SINTER_RETURN_IF_ERROR(CheckResident(*kernel->loaded, kernel->recipe));
-  return BuiltKernelPtr(std::move(kernel));
+  SINTER_ASSIGN_OR_RETURN(kernel->loaded, ports.loader->Load(compiled.cubin, generated.recipe));
+  SINTER_RETURN_IF_ERROR(CheckResident(*kernel->loaded, generated.recipe));
+  plan->kernels.push_back(std::move(kernel));
+  plan->recipes.push_back(std::move(generated.recipe));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -44,9 +45,8 @@ absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<cons
                                         const Plan& plan, const BuildOptions& options) {
   std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(chain), plan);
   for (const PlannedKernel& kernel : plan.kernels) {
-    absl::StatusOr<BuiltKernelPtr> built = BuildKernel(ports, kernel.spec, options);
-    if (!built.ok()) return Annotate(built.status(), kernel.spec.schedule.ToString());
-    loaded->kernels.push_back(*std::move(built));
+    const absl::Status built = BuildKernel(ports, kernel.spec, options, loaded.get());
+    if (!built.ok()) return Annotate(built, kernel.spec.schedule.ToString());
   }
   return LoadedPlanPtr(std::move(loaded));
 }

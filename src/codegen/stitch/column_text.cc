@@ -8,10 +8,10 @@
 
 namespace sinter {
 
-ColumnText::ColumnText(const StitchSpec& spec, const StitchProgram& program)
-    : spec_(spec),
+ColumnText::ColumnText(const StitchCode& code, const StitchProgram& program)
+    : code_(code),
       program_(program),
-      places_(LayOutColumns(spec.body, program, spec.schedule).places) {}
+      places_(LayOutColumns(*code.body, program, code.schedule).places) {}
 
 const StitchLoop* ColumnText::LoopIn(const StitchPhase& phase, ValueId column) {
   for (const StitchLoop& loop : phase.loops) {
@@ -25,7 +25,7 @@ const StitchLoop* ColumnText::LoopIn(const StitchPhase& phase, ValueId column) {
 PassShape ColumnText::ShapeOfColumn(ValueId column) const {
   for (const StitchPhase& phase : program_.phases) {
     const StitchLoop* loop = LoopIn(phase, column);
-    if (loop != nullptr) return ShapeOf(spec_.body, spec_.schedule, *loop, false);
+    if (loop != nullptr) return ShapeOf(*code_.body, code_.schedule, *loop, false);
   }
   return {};
 }
@@ -49,7 +49,7 @@ std::string ColumnText::Declaration(const ColumnPlace& place) const {
 }
 
 std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) const {
-  const StitchSchedule& s = spec_.schedule;
+  const StitchSchedule& s = code_.schedule;
   std::string leave, gather, join;
   for (const ColumnPlace& place : places_) {
     if (LoopIn(phase, place.value) == nullptr) continue;
@@ -57,7 +57,7 @@ std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) c
     absl::StrAppend(&gather, Gather(place));
     absl::StrAppend(&join, JoinOne(place));
     const auto results = [&](ValueId value, const std::string& first) {
-      const char* word = WordName(spec_.body.op(value).type.dtype);
+      const char* word = WordName(code_.body->op(value).type.dtype);
       emitter.SetColumn(
           value, {absl::StrCat("reinterpret_cast<const ", word, "*>(", first, ")"), s.join_all});
     };
@@ -72,15 +72,15 @@ std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) c
 }
 
 const char* ColumnText::WordOf(const ColumnPlace& place) const {
-  return place.mean >= 0 ? "Moments" : WordName(spec_.body.op(place.value).type.dtype);
+  return place.mean >= 0 ? "Moments" : WordName(code_.body->op(place.value).type.dtype);
 }
 
 const char* ColumnText::JoinOf(const ColumnPlace& place) const {
-  return place.mean >= 0 ? "JoinMoments" : JoinName(spec_.body.op(place.value).reduce);
+  return place.mean >= 0 ? "JoinMoments" : JoinName(code_.body->op(place.value).reduce);
 }
 
 std::string ColumnText::OwnPart(const ColumnPlace& place) const {
-  const int blocks = spec_.schedule.LaunchCluster();
+  const int blocks = code_.schedule.LaunchCluster();
   return absl::Substitute("own_part<$0, $1, $2>(scratch + $3)", WordOf(place), blocks,
                           place.columns, place.parts);
 }
@@ -91,7 +91,7 @@ std::string ColumnText::BlockPart(const ColumnPlace& place) const {
 }
 
 std::string ColumnText::Results(int64_t offset, int output) const {
-  if (spec_.schedule.join_all) return absl::StrCat("shared_columns + ", offset);
+  if (code_.schedule.join_all) return absl::StrCat("shared_columns + ", offset);
   return output >= 0 ? absl::StrCat("out", output) : absl::StrCat("scratch + ", offset);
 }
 
@@ -106,11 +106,11 @@ bool ColumnText::ReadBehind(const StitchPhase& phase) const {
   const auto number = &phase - program_.phases.data();
   return std::any_of(
       program_.phases.begin() + number + 1, program_.phases.end(),
-      [&](const StitchPhase& behind) { return !OnlyStoresColumns(spec_.body, program_, behind); });
+      [&](const StitchPhase& behind) { return !OnlyStoresColumns(*code_.body, program_, behind); });
 }
 
 std::string ColumnText::ResultsObject(const ColumnPlace& place) const {
-  const Op& op = spec_.body.op(place.value);
+  const Op& op = code_.body->op(place.value);
   const char* scale = op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1";
   const char* word = WordName(op.type.dtype);
   const std::string to =
@@ -121,7 +121,7 @@ std::string ColumnText::ResultsObject(const ColumnPlace& place) const {
 }
 
 std::string ColumnText::Leave(const ColumnPlace& place) const {
-  const StitchSchedule& s = spec_.schedule;
+  const StitchSchedule& s = code_.schedule;
   const PassShape shape = ShapeOfColumn(place.value);
   const std::string name = ColumnName(place.value);
   std::string text;
@@ -140,14 +140,14 @@ std::string ColumnText::Leave(const ColumnPlace& place) const {
 }
 
 std::string ColumnText::Gather(const ColumnPlace& place) const {
-  const StitchSchedule& s = spec_.schedule;
+  const StitchSchedule& s = code_.schedule;
   return absl::Substitute("  gather_columns<$0, $1, $2, $3, $4>($5,\n      $6);\n", JoinOf(place),
                           WordOf(place), s.block_threads, s.column_cluster, place.columns,
                           BlockPart(place), OwnPart(place));
 }
 
 std::string ColumnText::JoinOne(const ColumnPlace& place) const {
-  const StitchSchedule& s = spec_.schedule;
+  const StitchSchedule& s = code_.schedule;
   return absl::Substitute(
       "  $0<$1, $2, $3, $4, $5>(reinterpret_cast<const $2*>(scratch + $6),\n"
       "      reinterpret_cast<$2*>(shared_columns), $7);\n",

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "src/codegen/stitch/pass_writer.h"
+#include "src/plan/stitch/code.h"
 #include "src/plan/stitch/columns.h"
-#include "src/plan/stitch/spec.h"
 
 namespace sinter {
 
 class ColumnText {
  public:
-  ColumnText(const StitchSpec& spec, const StitchProgram& program);
+  ColumnText(const StitchCode& code, const StitchProgram& program);
 
   // Of the phase's column reductions, in front of its units.
   std::string Declarations(const StitchPhase& phase) const;
@@ -44,7 +44,7 @@ class ColumnText {
   const char* WordOf(const ColumnPlace& place) const;
   const char* JoinOf(const ColumnPlace& place) const;
 
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   const StitchProgram& program_;
   const std::vector<ColumnPlace> places_;
 };

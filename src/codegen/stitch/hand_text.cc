@@ -15,16 +15,16 @@ constexpr int64_t kAlignment = 16;
 
 }  // namespace
 
-HandText::HandText(const StitchSpec& spec, const StitchProgram& program)
-    : spec_(spec),
+HandText::HandText(const StitchCode& code, const StitchProgram& program)
+    : code_(code),
       program_(program),
       layout_(program.handed.empty() ? HandLayout()
-                                     : LayOutHands(spec.body, program, spec.schedule)) {}
+                                     : LayOutHands(*code.body, program, code.schedule)) {}
 
 std::string HandText::Declarations(size_t phase) const {
   if (program_.phases[phase].hands.empty()) return "";
-  const StitchSchedule& s = spec_.schedule;
-  const int64_t begin = RoundUp(HandsOffset(spec_.body, program_, s), kAlignment);
+  const StitchSchedule& s = code_.schedule;
+  const int64_t begin = RoundUp(HandsOffset(*code_.body, program_, s), kAlignment);
   return absl::Substitute("  unsigned char* const handed = dynamic_shared + $0$1;\n", begin,
                           s.UnitsPerBlock() == 1
                               ? ""
@@ -35,7 +35,7 @@ std::string HandText::Declarations(size_t phase) const {
 std::string HandText::Meet(size_t phase, size_t loop) const {
   const StitchPhase& of = program_.phases[phase];
   if (of.hands.empty()) return "";
-  return MeetsBefore(of, spec_.schedule.unit_threads > kWarp)[loop] ? "group.share();" : "";
+  return MeetsBefore(of, code_.schedule.unit_threads > kWarp)[loop] ? "group.share();" : "";
 }
 
 HandedResult HandText::ResultOf(size_t phase, ValueId value) const {

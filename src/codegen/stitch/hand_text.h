@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "src/codegen/stitch/emitter.h"
+#include "src/plan/stitch/code.h"
 #include "src/plan/stitch/slots.h"
-#include "src/plan/stitch/spec.h"
 
 namespace sinter {
 
 class HandText {
  public:
-  HandText(const StitchSpec& spec, const StitchProgram& program);
+  HandText(const StitchCode& code, const StitchProgram& program);
 
   // In front of a phase's units: where the group's share of shared memory begins. "" where nothing
   // is handed over.
@@ -26,7 +26,7 @@ class HandText {
   HandedResult ResultOf(size_t phase, ValueId value) const;
 
  private:
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   const StitchProgram& program_;
   const HandLayout layout_;
 };

@@ -15,13 +15,13 @@ bool Walks(const IndexSpace& space, const ElementKey& key, IndexVar var) {
 }
 
 int64_t HoldText::RoundBytes(const ElementKey& key, const PassShape& shape) const {
-  const int64_t pack = shape.width * SizeOf(spec_.body.op(key.first).type.dtype);
-  return pack * shape.turns * spec_.schedule.block_threads;
+  const int64_t pack = shape.width * SizeOf(code_.body->op(key.first).type.dtype);
+  return pack * shape.turns * code_.schedule.block_threads;
 }
 
 void HoldText::Choose(const std::vector<std::vector<ElementKey>>& keys, const ElementLoops& loops,
                       const IndexSpace& space) {
-  if (spec_.schedule.hold_bytes == 0) return;
+  if (code_.schedule.hold_bytes == 0) return;
   for (size_t phase = 0; phase < keys.size(); ++phase) {
     for (const ElementKey& key : keys[phase]) {
       Held& held = held_.insert({key, {phase, phase, {}, 0}}).first->second;
@@ -43,9 +43,9 @@ void HoldText::Choose(const std::vector<std::vector<ElementKey>>& keys, const El
     ++it;
   }
   if (held_.empty()) return;
-  rounds_ = spec_.schedule.hold_bytes / round_bytes;
+  rounds_ = code_.schedule.hold_bytes / round_bytes;
   if (!program_.units_symbolic) {
-    const int64_t needed = UnitRounds(program_, spec_.schedule, 1);
+    const int64_t needed = UnitRounds(program_, code_.schedule, 1);
     whole_ = rounds_ >= needed;
     rounds_ = std::min(rounds_, needed);
   }
@@ -65,7 +65,7 @@ bool HoldText::Counts(size_t phase) const {
 
 std::string HoldText::Place(const Held& held) const {
   return absl::Substitute("dynamic_shared + $0, (round * $1 + j) * $2 + threadIdx.x", held.offset,
-                          held.shape.turns, spec_.schedule.block_threads);
+                          held.shape.turns, code_.schedule.block_threads);
 }
 
 std::string HoldText::Leave(const ElementKey& key, size_t phase, const std::string& name) const {
@@ -79,7 +79,7 @@ std::string HoldText::Take(const ElementKey& key, size_t phase, const std::strin
   const auto held = held_.find(key);
   if (held == held_.end() || held->second.first == phase) return read;
   const std::string taken = absl::Substitute("take_pack<$0, $1>($2)",
-                                             ElementTypeName(spec_.body.op(key.first).type.dtype),
+                                             ElementTypeName(code_.body->op(key.first).type.dtype),
                                              held->second.shape.width, Place(held->second));
   return whole_ ? taken : absl::StrCat("round < ", rounds_, " ? ", taken, "\n            : ", read);
 }

@@ -11,13 +11,13 @@
 
 #include "src/codegen/stitch/element_loops.h"
 #include "src/codegen/stitch/emitter.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/stitch/code.h"
 
 namespace sinter {
 
 class HoldText {
  public:
-  HoldText(const StitchSpec& spec, const StitchProgram& program) : spec_(spec), program_(program) {}
+  HoldText(const StitchCode& code, const StitchProgram& program) : code_(code), program_(program) {}
 
   // `keys`: by phase, the packs that its units keep. Those of several phases are held, in as many
   // of a block's first rounds of units as the schedule's bytes have room for.
@@ -42,7 +42,7 @@ class HoldText {
   int64_t RoundBytes(const ElementKey& key, const PassShape& shape) const;
   std::string Place(const Held& held) const;
 
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   const StitchProgram& program_;
   std::map<ElementKey, Held> held_;
   int64_t rounds_ = 0;

@@ -19,7 +19,7 @@ Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
     }
   }
   if (!values) return kept;
-  for (const ElementKey& key : ValuesWorthKeeping(spec_.body, used)) {
+  for (const ElementKey& key : ValuesWorthKeeping(*code_.body, used)) {
     kept.values[key] = emitter_.NewName("kept");
   }
   return kept;
@@ -42,7 +42,7 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
     std::string reads, leaves;
     for (const auto& [key, name] : kept.inputs) {
       if (!Walks(emitter_.space(), key, loop.var)) continue;
-      const Op& op = spec_.body.op(key.first);
+      const Op& op = code_.body->op(key.first);
       if (batch == nullptr) {
         emitter_.Append(absl::StrCat("    ", PackDeclaration(op, name, loop.shape)));
       } else {
@@ -56,7 +56,7 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
       if (!leave.empty()) absl::StrAppend(&leaves, "        ", leave, "\n");
     }
     const auto around = [&](const std::string& text) {
-      return text.empty() ? "" : AroundElements(loop.shape, spec_.schedule, text);
+      return text.empty() ? "" : AroundElements(loop.shape, code_.schedule, text);
     };
     if (batch == nullptr) {
       emitter_.Append(around(reads));
@@ -66,14 +66,14 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
     emitter_.Append(around(leaves));
     for (const auto& [key, name] : kept.values) {
       if (!Walks(emitter_.space(), key, loop.var)) continue;
-      emitter_.Add(absl::StrCat(WordName(spec_.body.op(key.first).type.dtype), " ", name, "[",
+      emitter_.Add(absl::StrCat(WordName(code_.body->op(key.first).type.dtype), " ", name, "[",
                                 loop.shape.turns, "][", loop.shape.width, "];"));
     }
   }
 }
 
 absl::Status KeepText::ComputeAlike(const Used& used, Kept& kept) {
-  if (!spec_.schedule.keep_alike) return absl::OkStatus();
+  if (!code_.schedule.keep_alike) return absl::OkStatus();
   std::map<ElementKey, std::string> names;
   for (const ElementLoop& loop : loops_.all()) {
     if (loop.shape.flat) continue;
@@ -95,7 +95,7 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
   for (const auto& [key, passes] : used.alike) {
     if (!Walks(emitter_.space(), key, loop.var)) continue;
     const std::string name = emitter_.NewName("alike");
-    const Op& op = spec_.body.op(key.first);
+    const Op& op = code_.body->op(key.first);
     names[key] = name;
     if (op.kind == OpKind::kInput) {
       // Only read: what waits for the read comes later.
@@ -114,7 +114,7 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
   SINTER_RETURN_IF_ERROR(status);
   if (declared.empty()) return absl::OkStatus();
   emitter_.Append(
-      absl::StrCat(declared, around, AroundElements(loop.shape, spec_.schedule, inside)));
+      absl::StrCat(declared, around, AroundElements(loop.shape, code_.schedule, inside)));
   return absl::OkStatus();
 }
 
@@ -132,7 +132,7 @@ std::string KeepText::PackRead(const ElementKey& key, const Op& input, const Ele
 }
 
 bool KeepText::OfUnit(const ElementKey& key) {
-  return emitter_.space().MovesWith(emitter_.Address(key.second, spec_.body.op(key.first).strides),
+  return emitter_.space().MovesWith(emitter_.Address(key.second, code_.body->op(key.first).strides),
                                     emitter_.unit());
 }
 

@@ -12,15 +12,15 @@
 #include "src/codegen/stitch/emitter.h"
 #include "src/codegen/stitch/hold_text.h"
 #include "src/codegen/stitch/kernel_frame.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/stitch/code.h"
 
 namespace sinter {
 
 class KeepText {
  public:
-  KeepText(const StitchSpec& spec, const StitchProgram& program, const ElementLoops& loops,
+  KeepText(const StitchCode& code, const StitchProgram& program, const ElementLoops& loops,
            StitchEmitter& emitter)
-      : spec_(spec), program_(program), loops_(loops), emitter_(emitter), holds_(spec, program) {}
+      : code_(code), program_(program), loops_(loops), emitter_(emitter), holds_(code, program) {}
 
   // From what a first writing of all phases used: what is held from phase to phase.
   void ChooseHeld(const std::vector<Used>& uses);
@@ -47,7 +47,7 @@ class KeepText {
   std::string PackRead(const ElementKey& key, const Op& input, const ElementLoop& loop);
   bool OfUnit(const ElementKey& key);
 
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   const StitchProgram& program_;
   const ElementLoops& loops_;
   StitchEmitter& emitter_;

@@ -54,9 +54,9 @@ std::vector<std::string> PointerTypes(const Chain& body) {
   return types;
 }
 
-std::string StitchParameters(const StitchSpec& spec, bool phases) {
-  std::vector<std::string> list = PointerTypes(spec.body);
-  const int inputs = spec.body.num_inputs();
+std::string StitchParameters(const StitchCode& code, bool phases) {
+  std::vector<std::string> list = PointerTypes(*code.body);
+  const int inputs = code.body->num_inputs();
   for (size_t i = 0; i < list.size(); ++i) {
     const int n = static_cast<int>(i);
     absl::StrAppend(&list[i], n < inputs ? "in" : "out", n < inputs ? n : n - inputs);
@@ -69,21 +69,21 @@ std::string StitchParameters(const StitchSpec& spec, bool phases) {
   return absl::StrJoin(list, ",\n    ");
 }
 
-std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program) {
-  const StitchSchedule& s = spec.schedule;
+std::string StitchPrologue(const StitchCode& code, const StitchProgram& program) {
+  const StitchSchedule& s = code.schedule;
   std::string text;
   if (s.cluster > 1) {
     absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
                     "  cluster_arrive_relaxed();\n");
   }
   absl::StrAppend(&text, "  wait_for_predecessors();\n  launch_dependents();\n");
-  return text + UnitsText(spec, program, {});
+  return text + UnitsText(code, program, {});
 }
 
-std::string UnitsText(const StitchSpec& spec, const StitchProgram& program,
+std::string UnitsText(const StitchCode& code, const StitchProgram& program,
                       const FrameNames& names) {
   if (program.owner < 0) return "";
-  const StitchSchedule& s = spec.schedule;
+  const StitchSchedule& s = code.schedule;
   return absl::Substitute(
       "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
       "  Group group(reinterpret_cast<u32*>($5));\n"
@@ -151,11 +151,11 @@ std::string AroundBatches(const StitchSchedule& s, int at_once, const std::strin
 
 }  // namespace
 
-std::string AroundUnits(const StitchSpec& spec, const StitchProgram& program,
+std::string AroundUnits(const StitchCode& code, const StitchProgram& program,
                         const StitchPhase& phase, const Rounds& rounds, const BatchReads& batch,
                         const FrameNames& names, const std::string& inside) {
-  const StitchSchedule& s = spec.schedule;
-  const int at_once = UnitsAtOnce(spec.body, s, phase);
+  const StitchSchedule& s = code.schedule;
+  const int at_once = UnitsAtOnce(*code.body, s, phase);
   const std::string first = s.cluster > 1
                                 ? absl::StrCat(names.block, " / ", s.cluster)
                                 : absl::StrCat(names.block, " * ", s.UnitsPerBlock(), "ll");

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/plan/stitch/code.h"
 #include "src/plan/stitch/program.h"
-#include "src/plan/stitch/spec.h"
 
 namespace sinter {
 
@@ -24,11 +24,11 @@ struct FrameNames {
 // Of the body's inputs, then its outputs: "const float* __restrict__ ".
 std::vector<std::string> PointerTypes(const Chain& body);
 // Body inputs, body outputs, with `phases` the scratch and the barrier's words, m.
-std::string StitchParameters(const StitchSpec& spec, bool phases);
+std::string StitchParameters(const StitchCode& code, bool phases);
 // Before the first phase: clusters meet, predecessors end, the threads of a unit find each other.
-std::string StitchPrologue(const StitchSpec& spec, const StitchProgram& program);
+std::string StitchPrologue(const StitchCode& code, const StitchProgram& program);
 // Of it, how many units there are and who shares one.
-std::string UnitsText(const StitchSpec& spec, const StitchProgram& program,
+std::string UnitsText(const StitchCode& code, const StitchProgram& program,
                       const FrameNames& names);
 
 // Rounds of a block's units, as `round`.
@@ -46,7 +46,7 @@ struct BatchReads {
 
 // The loop over a block's units, with `u` and `live`, around `inside`. Without row reductions
 // nothing waits inside a unit, so the reads of several are under way together (UnitsAtOnce).
-std::string AroundUnits(const StitchSpec& spec, const StitchProgram& program,
+std::string AroundUnits(const StitchCode& code, const StitchProgram& program,
                         const StitchPhase& phase, const Rounds& rounds, const BatchReads& batch,
                         const FrameNames& names, const std::string& inside);
 

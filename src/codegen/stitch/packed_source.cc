@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -40,26 +41,26 @@ std::string PointerName(const Chain& body, size_t index) {
 
 class Packer {
  public:
-  explicit Packer(const StitchSpec& spec) : spec_(spec) {}
+  explicit Packer(const StitchCode& code) : code_(code) {}
 
   absl::Status Add(const StitchPart& part) {
-    SINTER_ASSIGN_OR_RETURN(PartBody own, ExtractPart(spec_.body, part.outputs));
-    StitchSpec alone;
-    alone.body = std::move(own.body);
+    SINTER_ASSIGN_OR_RETURN(PartBody own, ExtractPart(*code_.body, part.outputs));
+    StitchCode alone;
+    alone.body = std::make_shared<const Chain>(std::move(own.body));
     alone.schedule = part.schedule;
     SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                            MakeStitchProgram(alone.body, part.schedule.owner));
+                            MakeStitchProgram(*alone.body, part.schedule.owner));
     Member member;
     const FrameNames names{"block", "blocks", &member.sizes};
     SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(alone, program, names).Write());
     const std::string text = UnitsText(alone, program, names) + phases;
     member.operands = own.inputs;
     for (int output : part.outputs) {
-      member.operands.push_back(spec_.body.num_inputs() + output);
+      member.operands.push_back(code_.body->num_inputs() + output);
     }
     member.blocks = part.schedule.grid;
-    std::vector<std::string> pointers = PointerTypes(alone.body);
-    for (size_t i = 0; i < pointers.size(); ++i) pointers[i] += PointerName(alone.body, i);
+    std::vector<std::string> pointers = PointerTypes(*alone.body);
+    for (size_t i = 0; i < pointers.size(); ++i) pointers[i] += PointerName(*alone.body, i);
     Place(std::move(pointers), text, std::move(member));
     return absl::OkStatus();
   }
@@ -123,7 +124,7 @@ class Packer {
                         "u;\n");
   }
 
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   std::vector<Shared> shared_;
   std::map<std::string, size_t> known_;  // by text
   int end_ = 0;                          // of the blocks so far
@@ -131,10 +132,10 @@ class Packer {
 
 }  // namespace
 
-absl::StatusOr<std::string> PackedSource(const StitchSpec& spec) {
-  Packer packer(spec);
-  for (const StitchPart& part : spec.parts) SINTER_RETURN_IF_ERROR(packer.Add(part));
-  std::vector<std::string> parameters = PointerTypes(spec.body);
+absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
+  Packer packer(code);
+  for (const StitchPart& part : code.parts) SINTER_RETURN_IF_ERROR(packer.Add(part));
+  std::vector<std::string> parameters = PointerTypes(*code.body);
   for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += Operand(static_cast<int>(i));
   parameters.push_back("int m");
   return absl::Substitute(
@@ -142,7 +143,7 @@ absl::StatusOr<std::string> PackedSource(const StitchSpec& spec) {
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n"
       "extern \"C\" __global__ void __launch_bounds__($1, $2)\n$3($4) {\n"
       "  wait_for_predecessors();\n  launch_dependents();\n$5}\n\n}  // namespace sinter\n",
-      spec.ScheduleText(), spec.schedule.block_threads, spec.schedule.blocks_per_sm, kStitchEntry,
+      code.Text(), code.schedule.block_threads, code.schedule.blocks_per_sm, kStitchEntry,
       absl::StrJoin(parameters, ",\n    "), packer.Ranges());
 }
 

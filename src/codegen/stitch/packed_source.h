@@ -6,13 +6,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/stitch/code.h"
 
 namespace sinter {
 
 // Parameters: the body's inputs, its outputs, m. Precondition: CheckParts.
 // FAILED_PRECONDITION when a part's vectors cannot express it.
-absl::StatusOr<std::string> PackedSource(const StitchSpec& spec);
+absl::StatusOr<std::string> PackedSource(const StitchCode& code);
 
 }  // namespace sinter
 

@@ -97,7 +97,7 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
 
 absl::StatusOr<Position> PassWriter::PositionOf(const StitchRoot& root, const PassShape& shape,
                                                 IndexVar element) {
-  const std::vector<Dim>& dims = DimsOfRoot(spec_.body, root);
+  const std::vector<Dim>& dims = DimsOfRoot(*code_.body, root);
   if (shape.flat) return PositionIn(dims, element, emitter_.space());
   SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
   return PositionIn(cut, emitter_.unit(), element, emitter_.space());
@@ -109,14 +109,14 @@ absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, I
   emitter_.BeginPass(element, shape.width, number, shape.split);
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kRow) continue;
-    const Op& op = spec_.body.op(root.value);
+    const Op& op = code_.body->op(root.value);
     const char* word = WordName(op.type.dtype);
     emitter_.Add(kUnitDepth, absl::StrCat(word, " ", RowName(root.value), " = ",
                                           JoinName(op.reduce), "::empty(", word, "{});"));
   }
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kSegment) continue;
-    emitter_.Add(kUnitDepth, absl::StrCat(WordName(spec_.body.op(root.value).type.dtype), " ",
+    emitter_.Add(kUnitDepth, absl::StrCat(WordName(code_.body->op(root.value).type.dtype), " ",
                                           SegmentName(root.value), "[", shape.turns, "];"));
   }
   emitter_.OpenScope();
@@ -128,7 +128,7 @@ absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, I
   }
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
-  emitter_.Append(AroundElements(shape, spec_.schedule, inside));
+  emitter_.Append(AroundElements(shape, code_.schedule, inside));
   JoinRows(loop);
   return absl::OkStatus();
 }
@@ -155,10 +155,10 @@ std::string PassWriter::Once() const {
 }
 
 absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
-  const ChainOutput& output = spec_.body.outputs()[static_cast<size_t>(root.output)];
-  const DType dtype = spec_.body.op(root.value).type.dtype;
+  const ChainOutput& output = code_.body->outputs()[static_cast<size_t>(root.output)];
+  const DType dtype = code_.body->op(root.value).type.dtype;
   // The store rounds, so a cast in front of it need not.
-  const bool rounds = RoundsAsStored(spec_.body, spec_.body.op(root.value));
+  const bool rounds = RoundsAsStored(*code_.body, code_.body->op(root.value));
   SINTER_ASSIGN_OR_RETURN(const Emitted value, rounds ? emitter_.PullOperand(root.value, at)
                                                       : emitter_.Pull(root.value, at));
   const Index address = emitter_.Address(at, output.strides);
@@ -179,7 +179,7 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
 }
 
 absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
-  const Op& op = spec_.body.op(root.value);
+  const Op& op = code_.body->op(root.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
   const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
   emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
@@ -193,7 +193,7 @@ absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
 
 absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   if (root.mean >= 0) return Moments(root, at);
-  const Op& op = spec_.body.op(root.value);
+  const Op& op = code_.body->op(root.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
   const std::string name = ColumnName(root.value);
   emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
@@ -218,8 +218,8 @@ absl::Status PassWriter::Moments(const StitchRoot& root, const Position& at) {
 
 // Where lanes cannot join a segment, whoever reads it computes it.
 absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
-  const Op& op = spec_.body.op(root.value);
-  const int lanes = SegmentLanes(spec_.body, spec_.schedule, op, emitter_.width());
+  const Op& op = code_.body->op(root.value);
+  const int lanes = SegmentLanes(*code_.body, code_.schedule, op, emitter_.width());
   if (lanes == 0 || split_ > 1) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
   const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
@@ -229,7 +229,7 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
   emitter_.Add(
       absl::Substitute("$0[j] = join_lanes<$1, $2>(fold<$1>($3));", name, join, lanes, words));
   if (op.reduce == ReduceKind::kMean) {
-    const auto count = static_cast<double>(ReducedElements(spec_.body, op));
+    const auto count = static_cast<double>(ReducedElements(*code_.body, op));
     emitter_.Add(absl::StrCat(name, "[j] *= ", FloatText(1.0 / count), ";"));
   }
   emitter_.SetSegment(root.value, emitter_.element(), name);
@@ -246,7 +246,7 @@ absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
       AlongVector(emitter_.space(), address, emitter_.element(), width) == Along::kNext;
   const std::string where = IndexText(emitter_.space(), address, emitter_.element(), !next);
   const std::string words = emitter_.NewName("w");
-  const char* word = WordName(spec_.body.op(root.value).type.dtype);
+  const char* word = WordName(code_.body->op(root.value).type.dtype);
   emitter_.Add(absl::StrCat(word, " ", words, "[", width, "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   emitter_.Add(absl::StrCat(
@@ -262,7 +262,7 @@ void PassWriter::JoinRows(const StitchLoop& loop) {
   std::vector<std::string> partials;
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kRow) continue;
-    const Op& op = spec_.body.op(root.value);
+    const Op& op = code_.body->op(root.value);
     partials.push_back(absl::StrCat("Partial<", JoinName(op.reduce), ", ", WordName(op.type.dtype),
                                     ">{", RowName(root.value), "}"));
   }
@@ -270,7 +270,7 @@ void PassWriter::JoinRows(const StitchLoop& loop) {
   emitter_.Add(absl::StrCat("group.reduce(", absl::StrJoin(partials, ", "), ");"));
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kRow) continue;
-    const Op& op = spec_.body.op(root.value);
+    const Op& op = code_.body->op(root.value);
     if (op.reduce == ReduceKind::kMean) {
       emitter_.Add(absl::StrCat(RowName(root.value),
                                 " *= ", FloatText(1.0 / static_cast<double>(loop.elements)), ";"));

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "src/codegen/stitch/emitter.h"
 #include "src/codegen/stitch/hand_text.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/stitch/code.h"
 
 namespace sinter {
 
@@ -40,9 +40,9 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& schedul
 class PassWriter {
  public:
   // `hands` and the phase's number: for what its roots hand over.
-  PassWriter(const StitchSpec& spec, const StitchProgram& program, StitchEmitter& emitter,
+  PassWriter(const StitchCode& code, const StitchProgram& program, StitchEmitter& emitter,
              const HandText& hands, size_t phase)
-      : spec_(spec), program_(program), emitter_(emitter), hands_(hands), phase_(phase) {}
+      : code_(code), program_(program), emitter_(emitter), hands_(hands), phase_(phase) {}
 
   // Appends the pass to the unit's scope and makes its row reductions known to later passes.
   absl::Status Write(const StitchLoop& loop, const PassShape& shape, IndexVar element, int number);
@@ -61,7 +61,7 @@ class PassWriter {
   std::string Once() const;
   void JoinRows(const StitchLoop& loop);
 
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   const StitchProgram& program_;
   StitchEmitter& emitter_;
   const HandText& hands_;

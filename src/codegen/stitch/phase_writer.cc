@@ -23,15 +23,15 @@ Used ReadBy(const Used& used, int pass) {
 
 }  // namespace
 
-PhaseWriter::PhaseWriter(const StitchSpec& spec, const StitchProgram& program,
+PhaseWriter::PhaseWriter(const StitchCode& code, const StitchProgram& program,
                          const FrameNames& names)
-    : spec_(spec),
+    : code_(code),
       program_(program),
       names_(names),
-      emitter_(spec.body, program),
-      columns_(spec, program),
-      hands_(spec, program),
-      keep_(spec, program, loops_, emitter_) {}
+      emitter_(*code.body, program),
+      columns_(code, program),
+      hands_(code, program),
+      keep_(code, program, loops_, emitter_) {}
 
 absl::StatusOr<std::string> PhaseWriter::Write() {
   SINTER_RETURN_IF_ERROR(Run(nullptr).status());
@@ -74,7 +74,7 @@ absl::StatusOr<std::string> PhaseWriter::Phase(size_t number, const Used* used) 
 
 absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   const StitchPhase& phase = program_.phases[number];
-  const StitchSchedule& s = spec_.schedule;
+  const StitchSchedule& s = code_.schedule;
   emitter_.ForgetRows();
   Kept kept;
   if (used != nullptr) {
@@ -84,15 +84,15 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   emitter_.SetKept(kept);
   emitter_.OpenScope();
   BatchReads batch;
-  const int at_once = UnitsAtOnce(spec_.body, s, phase);
+  const int at_once = UnitsAtOnce(*code_.body, s, phase);
   keep_.Preload(kept, false, number, at_once, at_once > 1 ? &batch : nullptr);
   absl::Status status;
   for (size_t i = 0; i < phase.loops.size() && status.ok(); ++i) {
     const StitchLoop& loop = phase.loops[i];
-    const PassShape shape = ShapeOf(spec_.body, s, loop, false);
+    const PassShape shape = ShapeOf(*code_.body, s, loop, false);
     const std::string meet = hands_.Meet(number, i);
     if (!meet.empty()) emitter_.Add(meet);
-    PassWriter writer(spec_, program_, emitter_, hands_, number);
+    PassWriter writer(code_, program_, emitter_, hands_, number);
     status.Update(writer.Write(loop, shape, loops_.Of(shape, emitter_.space()), passes_++));
     hands_.Publish(number, i, emitter_);
   }
@@ -101,13 +101,13 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
   emitter_.Append(hands_.Declarations(number));
-  emitter_.Append(AroundUnits(spec_, program_, phase, {holds.Counts(number), holds.MostRounds()},
+  emitter_.Append(AroundUnits(code_, program_, phase, {holds.Counts(number), holds.MostRounds()},
                               batch, names_, inside));
   return absl::OkStatus();
 }
 
 absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
-  PassShape shape = ShapeOf(spec_.body, spec_.schedule, loop, true);
+  PassShape shape = ShapeOf(*code_.body, code_.schedule, loop, true);
   shape.known = names_.KnowCounts();
   const IndexVar element = loops_.Of(shape, emitter_.space());
   Kept kept;
@@ -115,7 +115,7 @@ absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
   emitter_.SetKept(kept);
   emitter_.OpenScope();
   keep_.Preload(kept, true, 0);
-  PassWriter writer(spec_, program_, emitter_, hands_, 0);
+  PassWriter writer(code_, program_, emitter_, hands_, 0);
   const absl::Status status = writer.Write(loop, shape, element, passes_++);
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
@@ -125,7 +125,7 @@ absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
 
 std::string PhaseWriter::FlatLoopText(const PassShape& shape, const std::string& inside) const {
   const int64_t tile =
-      int64_t{spec_.schedule.block_threads} / shape.split * shape.width * shape.turns;
+      int64_t{code_.schedule.block_threads} / shape.split * shape.width * shape.turns;
   return absl::Substitute(
       "  for (long long base = $3 * $0ll, count = $1; base < count;\n"
       "       base += $4 * $0ll) {\n    constexpr bool live = true;\n$2  }\n",

@@ -13,13 +13,13 @@
 #include "src/codegen/stitch/hand_text.h"
 #include "src/codegen/stitch/keep_text.h"
 #include "src/codegen/stitch/kernel_frame.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/stitch/code.h"
 
 namespace sinter {
 
 class PhaseWriter {
  public:
-  PhaseWriter(const StitchSpec& spec, const StitchProgram& program, const FrameNames& names = {});
+  PhaseWriter(const StitchCode& code, const StitchProgram& program, const FrameNames& names = {});
 
   // All phases, each in braces. FAILED_PRECONDITION when the schedule's vectors cannot express the
   // body.
@@ -33,7 +33,7 @@ class PhaseWriter {
   absl::Status Flat(const StitchLoop& loop, const Used* used);
   std::string FlatLoopText(const PassShape& shape, const std::string& inside) const;
 
-  const StitchSpec& spec_;
+  const StitchCode& code_;
   const StitchProgram& program_;
   const FrameNames names_;
   StitchEmitter emitter_;

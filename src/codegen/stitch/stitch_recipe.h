@@ -4,15 +4,13 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/launch_recipe.h"
-#include "src/plan/plan.h"
-#include "src/plan/stitch/program.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
-// INVALID_ARGUMENT when operands are missing or misplaced.
-absl::StatusOr<LaunchRecipe> StitchRecipe(const KernelSpec& spec, const StitchProgram& program);
-// The same of a packed kernel. FAILED_PRECONDITION when its parts do not go together.
-absl::StatusOr<LaunchRecipe> PackedRecipe(const KernelSpec& spec);
+// INVALID_ARGUMENT when operands are missing or misplaced, FAILED_PRECONDITION when the parts of a
+// packed kernel do not go together. Precondition: the code's family is kStitch.
+absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const KernelBinding& binding);
 
 }  // namespace sinter
 

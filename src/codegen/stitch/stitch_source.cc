@@ -7,15 +7,16 @@
 
 namespace sinter {
 
-absl::StatusOr<std::string> StitchSource(const StitchSpec& spec, const StitchProgram& program) {
-  SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(spec, program).Write());
-  const StitchSchedule& s = spec.schedule;
+absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
+  const StitchProgram& program = *code.program;
+  SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(code, program).Write());
+  const StitchSchedule& s = code.schedule;
   return absl::StrCat(
-      "// ", s.ToString(), "\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n",
+      "// ", code.Text(), "\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n",
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
       "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ", s.blocks_per_sm,
-      ")\n", kStitchEntry, "(", StitchParameters(spec, program.phases.size() > 1), ") {\n",
-      StitchPrologue(spec, program), phases, "}\n\n}  // namespace sinter\n");
+      ")\n", kStitchEntry, "(", StitchParameters(code, program.phases.size() > 1), ") {\n",
+      StitchPrologue(code, program), phases, "}\n\n}  // namespace sinter\n");
 }
 
 }  // namespace sinter

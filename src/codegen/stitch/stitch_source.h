@@ -5,8 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/plan/stitch/program.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/stitch/code.h"
 
 namespace sinter {
 
@@ -14,8 +13,8 @@ constexpr char kStitchEntry[] = "sinter_stitch";
 
 // Parameters: body inputs, body outputs, then with more than one phase the scratch and the
 // barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the
-// body.
-absl::StatusOr<std::string> StitchSource(const StitchSpec& spec, const StitchProgram& program);
+// body. Precondition: the code is not packed.
+absl::StatusOr<std::string> StitchSource(const StitchCode& code);
 
 }  // namespace sinter
 

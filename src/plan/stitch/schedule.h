@@ -43,7 +43,7 @@ struct StitchSchedule {
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
   // Blocks of a cluster of the launch.
   int LaunchCluster() const { return cluster > 1 ? cluster : column_cluster; }
-  std::string Canonical() const;  // versioned bytes: part of the kernel key
+  std::string Canonical() const;  // versioned bytes
   // One line: "block 256 unit 32 vec 8 keep x4 grid 1056".
   std::string ToString() const;
   // Of it, how a block works: "unit 32 vec 8 keep".

@@ -1,5 +1,5 @@
-// gemm_chain m<=128 n=768 k=768 l=768 act=relu layout=oi dtype=bf16
-// grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 8/1 second 32/4
+// gemm_chain n=768 k=768 l=768 act=relu layout=oi dtype=bf16
+// grid-exchange bm128 wg2x1 bk128 st3 cl4 first 8/1 second 32/4
 #include "kernels/chain_grid.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
-// product m<=128 n=768 k=768 act=identity residual=rounded layout=oi dtype=bf16
-// product bm128 wg2x1 bk128 st3 cl2 grid64 first 24/2
+// product n=768 k=768 act=identity residual=rounded layout=oi dtype=bf16
+// product bm128 wg2x1 bk128 st3 cl2 first 24/2
 #include "kernels/gemm.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
-// gated_product m<=128 n=3072 k=1024 act=silu layout=oi dtype=bf16
-// product bm128 wg2x1 bk128 st3 cl2 grid128 first 48/2
+// gated_product n=3072 k=1024 act=silu layout=oi dtype=bf16
+// product bm128 wg2x1 bk128 st3 cl2 first 48/2
 #include "kernels/gemm.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
-// gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
-// cluster-exchange bm16 wg1x2 bk64 st2 cl16 grid128 first 192/1 second 64/1
+// gated_ffn n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
+// cluster-exchange bm16 wg1x2 bk64 st2 cl16 first 192/1 second 64/1
 #include "kernels/chain_cluster.cuh"
 
 namespace sinter {

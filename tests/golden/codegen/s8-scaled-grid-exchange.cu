@@ -1,5 +1,5 @@
-// gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
-// grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 32/1 second 32/4
+// gated_ffn n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
+// grid-exchange bm128 wg2x1 bk128 st3 cl4 first 32/1 second 32/4
 #include "kernels/chain_grid.cuh"
 
 namespace sinter {

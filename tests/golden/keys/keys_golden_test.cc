@@ -1,6 +1,6 @@
 // The bytes that cache keys and records are made of: they change only together with the version
 // that they begin with, else a library meets records of another layout under its own names.
-// bytes.txt: a line an encoding, its first eight bytes and its SHA-256.
+// bytes.txt: a line an encoding, its first twelve bytes and its SHA-256.
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -25,7 +25,7 @@ namespace sinter {
 namespace {
 
 constexpr char kFile[] = "tests/golden/keys/bytes.txt";
-constexpr size_t kHead = 8;  // holds the version of every encoding
+constexpr size_t kHead = 12;  // holds the version of every encoding
 
 using Encodings = std::vector<std::pair<std::string, std::string>>;  // name, bytes
 
@@ -61,6 +61,7 @@ void AddProducts(Encodings* all) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
     const std::string name(NameOf(dataflow));
     all->emplace_back("schedule " + name, spec.schedule.Canonical());
+    all->emplace_back("code of " + name, CodeOf(spec)->Bytes());
     all->emplace_back("recipe " + name, Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
     all->emplace_back("plan of " + name, PlanOf(spec).Encode());
   }
@@ -75,6 +76,8 @@ void AddStitched(Encodings* all) {
   StitchSchedule handing = spec.stitch->schedule;
   handing.handed = {3};
   all->emplace_back("stitch schedule with hand-overs", handing.Canonical());
+  all->emplace_back("code of a stitch", CodeOf(spec)->Bytes());
+  all->emplace_back("schedule of a stitch's code", CodeOf(spec)->ScheduleBytes());
   all->emplace_back("stitch recipe", Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
   all->emplace_back("plan of a stitch", PlanOf(spec).Encode());
 }
@@ -94,11 +97,12 @@ Encodings AllEncodings() {
   plan.flags = 1;
   all.emplace_back("plan key", EncodeKey(plan));
   KernelKey kernel;
-  kernel.sub_dag = "dag";
+  kernel.code = "dag";
   kernel.schedule = "schedule";
   kernel.arch = "sm_90a";
   kernel.options = {"-DA"};
   kernel.toolchain_id = "nvrtc-13.0-aaaa";
+  kernel.source = Sha256("source");
   all.emplace_back("kernel key", EncodeKey(kernel));
   return all;
 }

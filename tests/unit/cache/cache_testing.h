@@ -70,7 +70,7 @@ inline std::string RandomBytes(size_t size, uint64_t seed) {
 inline KernelKey SampleKernelKey(int i = 0) {
   KernelKey key;
   key.format_version = 1;
-  key.sub_dag = absl::StrCat("dag-", i);
+  key.code = absl::StrCat("dag-", i);
   key.schedule = "schedule";
   key.device_library = Sha256("device library");
   key.arch = "sm_90a";
@@ -112,7 +112,6 @@ inline int CountFiles(const std::string& folder) {
 inline KernelRecord SampleKernelRecord() {
   KernelRecord record;
   record.cubin = SmallCubin(RandomBytes(64, 64));
-  record.recipe = "recipe bytes";
   record.entry = "sinter_chain_0";
   record.log = "used 168 registers";
   record.registers = 168;

@@ -96,7 +96,7 @@ TEST(EnvelopeTest, TellsForeignRecordsApart) {
   arch.arch = "sm_90";
   toolchain.toolchain_id = "nvrtc 12.9 build 11";
   format.format_version = 2;
-  dag.sub_dag = "another";
+  dag.code = "another";
   const struct {
     KernelKey key;
     MissReason reason;

@@ -18,11 +18,10 @@ TEST(KernelRecordTest, ReadsBackEveryField) {
   record.spill_bytes = 4;
   record.compile_us = 81234.5;
   record.key = Sha256("a key");
-  record.verification = {"NVIDIA H200", 17, 0.0025};
+  record.verification = {"NVIDIA H200", 17, 0.0025, 4096};
   const auto back = DecodeKernelRecord(EncodeKernelRecord(record));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->cubin, record.cubin);
-  EXPECT_EQ(back->recipe, record.recipe);
   EXPECT_EQ(back->entry, record.entry);
   EXPECT_EQ(back->log, record.log);
   EXPECT_EQ(back->registers, 168u);
@@ -48,12 +47,15 @@ TEST(KernelRecordTest, RefusesTruncationsTailsAndOtherVersions) {
   std::string other = good;
   other[8] = 9;
   EXPECT_THAT(std::string(DecodeKernelRecord(other).status().message()),
-              HasSubstr("version 9, want 3"));
+              HasSubstr("version 9, want 4"));
   for (const double us : {-1.0, 1e300, std::nan("")}) {
     KernelRecord endless = SampleKernelRecord();
     endless.compile_us = us;
     EXPECT_FALSE(DecodeKernelRecord(EncodeKernelRecord(endless)).ok()) << us;
   }
+  KernelRecord backwards = SampleKernelRecord();
+  backwards.verification.rows = -1;
+  EXPECT_FALSE(DecodeKernelRecord(EncodeKernelRecord(backwards)).ok());
   KernelRecord nameless = SampleKernelRecord();
   nameless.entry = "";
   EXPECT_FALSE(DecodeKernelRecord(EncodeKernelRecord(nameless)).ok());

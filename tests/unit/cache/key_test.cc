@@ -38,7 +38,7 @@ TEST(PlanKeyTest, EveryFieldChangesTheKey) {
 TEST(KernelKeyTest, EveryFieldChangesTheKey) {
   const std::vector<std::function<void(KernelKey*)>> changes = {
       [](KernelKey* k) { ++k->format_version; },
-      [](KernelKey* k) { k->sub_dag += "x"; },
+      [](KernelKey* k) { k->code += "x"; },
       [](KernelKey* k) { k->schedule += "x"; },
       [](KernelKey* k) { k->device_library = Digest(); },
       [](KernelKey* k) { k->arch = "sm_90"; },
@@ -47,6 +47,7 @@ TEST(KernelKeyTest, EveryFieldChangesTheKey) {
       [](KernelKey* k) { k->options = {"-O3--std=c++17"}; },
       [](KernelKey* k) { k->options.clear(); },
       [](KernelKey* k) { k->toolchain_id += "0"; },
+      [](KernelKey* k) { k->source.bytes[0] ^= 1; },
   };
   std::set<std::string> seen = {EncodeKey(SampleKernelKey())};
   for (const auto& change : changes) {
@@ -54,13 +55,13 @@ TEST(KernelKeyTest, EveryFieldChangesTheKey) {
     change(&key);
     EXPECT_TRUE(seen.insert(EncodeKey(key)).second);
   }
-  EXPECT_EQ(seen.size(), 11u);
+  EXPECT_EQ(seen.size(), 12u);
 }
 
 TEST(KernelKeyTest, BytesDoNotMoveBetweenNeighbouringFields) {
   KernelKey a = SampleKernelKey(), b = SampleKernelKey();
-  a.sub_dag = "ab", a.schedule = "c";
-  b.sub_dag = "a", b.schedule = "bc";
+  a.code = "ab", a.schedule = "c";
+  b.code = "a", b.schedule = "bc";
   EXPECT_NE(EncodeKey(a), EncodeKey(b));
 }
 
@@ -76,21 +77,21 @@ TEST(KeyTest, GoldenBytes) {
   plan.flags = 1;
   const std::string zeros(64, '0');
   EXPECT_EQ(absl::BytesToHexString(EncodeKey(plan)),
-            absl::StrCat("534e54524b455950", "01000000", "01000000", "0100000000000000", "63",
+            absl::StrCat("534e54524b455950", "02000000", "01000000", "0100000000000000", "63",
                          "0800000000000000", zeros, "0500000000000000", "302e312e30", "02000000",
                          "0100000000000000", zeros));
   KernelKey kernel;
   kernel.format_version = 1;
-  kernel.sub_dag = "d";
+  kernel.code = "d";
   kernel.schedule = "s";
   kernel.arch = "sm_90a";
   kernel.options = {"-O3"};
   kernel.toolchain_id = "t";
-  EXPECT_EQ(
-      absl::BytesToHexString(EncodeKey(kernel)),
-      absl::StrCat("534e54524b45594b", "01000000", "01000000", "0100000000000000", "64",
-                   "0100000000000000", "73", zeros, "0600000000000000", "736d5f393061",
-                   "0100000000000000", "0300000000000000", "2d4f33", "0100000000000000", "74"));
+  EXPECT_EQ(absl::BytesToHexString(EncodeKey(kernel)),
+            absl::StrCat("534e54524b45594b", "02000000", "01000000", "0100000000000000", "64",
+                         "0100000000000000", "73", zeros, "0600000000000000", "736d5f393061",
+                         "0100000000000000", "0300000000000000", "2d4f33", "0100000000000000", "74",
+                         zeros));
 }
 
 TEST(KeyTest, DecodesWhatItEncoded) {
@@ -124,7 +125,7 @@ TEST(KeyTest, RefusesAnotherKeyVersion) {
   plan[8] = static_cast<char>(kKeyVersion + 1);
   const auto got = DecodePlanKey(plan);
   ASSERT_FALSE(got.ok());
-  EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("key version 2, want 1"));
+  EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("key version 3, want 2"));
 }
 
 }  // namespace

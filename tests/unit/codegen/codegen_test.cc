@@ -29,7 +29,7 @@ std::string SourceOf(const KernelSpec& spec, const CodegenOptions& options = {})
 }
 
 OperandBinding* Operand(KernelSpec* spec, Role role) {
-  return const_cast<OperandBinding*>(FindOperand(*spec, role));
+  return const_cast<OperandBinding*>(FindOperand(spec->operands, role));
 }
 
 void Drop(KernelSpec* spec, Role role) {
@@ -330,7 +330,7 @@ TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     KernelSpec spec = SampleSpec(p, SampleSchedule(SampleS8(), Dataflow::kGridExchange));
     Operand(&spec, Role::kResidual)->row_stride = row.stride;
     Operand(&spec, Role::kResidual)->offset_bytes = row.offset;
-    EXPECT_EQ(ResidualAligned(spec), row.aligned) << row.l << " " << row.stride;
+    EXPECT_EQ(CodeOf(spec)->residual.aligned, row.aligned) << row.l << " " << row.stride;
     EXPECT_THAT(SourceOf(spec), HasSubstr(row.aligned ? "false, true>>" : "false, false>>"));
   }
 }
@@ -377,14 +377,14 @@ TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     spec.problem.l = row.l;
     Operand(&spec, Role::kOut)->row_stride = row.stride;
     Operand(&spec, Role::kOut)->offset_bytes = row.offset;
-    EXPECT_EQ(OutputAligned(spec), row.aligned) << row.l << " " << row.stride;
+    EXPECT_EQ(CodeOf(spec)->out.aligned, row.aligned) << row.l << " " << row.stride;
     EXPECT_THAT(SourceOf(spec),
                 HasSubstr(row.aligned ? "kOutAligned = true" : "kOutAligned = false"));
   }
   KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
-  EXPECT_TRUE(OutputAligned(one));
+  EXPECT_TRUE(CodeOf(one)->out.aligned);
   one.problem.n = 3076;
-  EXPECT_FALSE(OutputAligned(one));
+  EXPECT_FALSE(CodeOf(one)->out.aligned);
 }
 
 }  // namespace

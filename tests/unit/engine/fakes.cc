@@ -75,8 +75,10 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   return plan;
 }
 
-Plan FusedByGrid(int64_t bucket) {
+// Stages tell one bucket's code from another's, where `per_bucket`.
+Plan FusedByGrid(int64_t bucket, bool per_bucket) {
   Schedule s = BaseSchedule(Dataflow::kGridExchange, 8, 120);
+  for (int64_t b = bucket; per_bucket && b > 1; b /= 2) ++s.stages;
   s.first = {64, 8};
   s.second = {64, 8};
   return Fused(bucket, s, 10);
@@ -130,7 +132,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   result.considered = 1000;
   result.legal = 100;
   std::vector<Plan> plans;
-  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
+  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket, world.code_per_bucket));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
   if (options.for_tuning && world.task_list_us > 0) {
     plans.push_back(FusedByList(bucket, world.task_list_us));
@@ -170,11 +172,12 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   GeneratedKernel kernel;
   const std::string name = NameOfSpec(spec);
   kernel.request.name = name;
-  kernel.request.source =
-      absl::StrCat("// kernel ", name, " bucket ", spec.problem.bucket, "\n#include \"all.cuh\"\n");
+  kernel.request.source = absl::StrCat("// kernel ", name, "\n#include \"all.cuh\"\n");
   if (name == "cluster") kernel.request.source += "#include \"cluster.cuh\"\n";
   kernel.request.headers = {{"all.cuh", world.header}, {"cluster.cuh", world.cluster_header}};
-  kernel.request.options = {"--std=c++17", "-DSCHEDULE=" + spec.schedule.ToString()};
+  Schedule code = spec.schedule;
+  code.grid = 0;
+  kernel.request.options = {"--std=c++17", "-DSCHEDULE=" + code.ToString()};
   kernel.request.arch = "sm_90a";
   kernel.request.entry = name;
   kernel.recipe.entry = name;
@@ -292,6 +295,7 @@ class FakeCompiler : public Compiler {
 
 // ---------------------------------------------------------------- device
 struct FakeBound : BoundKernel {
+  std::string name;
   std::vector<DevicePtr> pointers;
   DevicePtr workspace = 0;
 };
@@ -304,9 +308,15 @@ class FakeKernel : public LoadedKernel {
   }
   ~FakeKernel() override { --world_->loaded; }
 
-  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe&,
+  absl::Status CheckRecipe(const LaunchRecipe& recipe) const override {
+    return recipe.entry == entry_ ? absl::OkStatus()
+                                  : absl::InvalidArgumentError("a recipe of another entry");
+  }
+
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
                                                     const BufferList& buffers) const override {
     auto bound = std::make_unique<FakeBound>();
+    bound->name = world_->name ? world_->name(recipe) : recipe.entry;
     bound->pointers.assign(buffers.pointers, buffers.pointers + buffers.count);
     bound->workspace = buffers.workspace;
     return std::unique_ptr<BoundKernel>(std::move(bound));
@@ -314,14 +324,14 @@ class FakeKernel : public LoadedKernel {
 
   absl::Status Launch(const BoundKernel& bound, StreamHandle, int64_t m, int64_t row_offset,
                       bool pdl_edge) const override {
+    const auto& fake = static_cast<const FakeBound&>(bound);
     if (world_->record_launches) {
       std::lock_guard<std::mutex> lock(world_->mutex);
-      world_->launches.push_back({entry_, m, row_offset, pdl_edge});
+      world_->launches.push_back({fake.name, m, row_offset, pdl_edge});
     }
-    const auto& fake = static_cast<const FakeBound&>(bound);
     const std::vector<DevicePtr>& p = fake.pointers;
     if (world_->run) {
-      return world_->run(entry_, {p.data(), static_cast<int>(p.size()), fake.workspace}, m);
+      return world_->run(fake.name, {p.data(), static_cast<int>(p.size()), fake.workspace}, m);
     }
     if (!world_->compute || absl::StartsWith(entry_, "first")) return absl::OkStatus();
     const auto at = [&](size_t i) { return reinterpret_cast<void*>(p[i]); };

@@ -44,7 +44,7 @@ struct FakeDisk {
 };
 
 struct FakeLaunch {
-  std::string kernel;  // name of its request
+  std::string kernel;  // FakeWorld::name
   int64_t m = 0, row_offset = 0;
   bool pdl_edge = false;
 };
@@ -65,6 +65,7 @@ struct FakeWorld {
   // Stages of the first and the second kernel of each unfused plan; predicted to take 20, 21, ..
   // Kernels of another number than 2 have it in their names: "first3".
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};
+  bool code_per_bucket = false;  // fused plans of two buckets share no kernel
   std::shared_ptr<const TuningSet> tuning;
   std::string header = "// shared by all kernels\n";  // "all.cuh", which every source includes
   std::string cluster_header = "// cluster\n";        // "cluster.cuh"
@@ -77,7 +78,10 @@ struct FakeWorld {
                                              const FusionOptions&)>
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
-  std::function<absl::Status(const std::string& entry, const BufferList& buffers, int64_t m)> run;
+  std::function<absl::Status(const std::string& launch, const BufferList& buffers, int64_t m)> run;
+  // What `run`, `launches` and `times` call a launch; unset: the entry. Positions of a plan whose
+  // kernels have equal code have one entry, and recipes of their own.
+  std::function<std::string(const LaunchRecipe&)> name;
 
   // Compiler.
   std::atomic<int> compiles{0};

@@ -19,7 +19,7 @@ GeneratedKernel Kernel() {
 }
 
 Digest IdentityOf(const GeneratedKernel& kernel, absl::string_view library = "library") {
-  return KernelIdentity(kernel, Sha256(library));
+  return KernelIdentity(KernelSpec(), kernel, Sha256(library));
 }
 
 TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
@@ -41,6 +41,22 @@ TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
     kernel.request.headers[static_cast<size_t>(reached)].second += "//\n";
     EXPECT_NE(IdentityOf(kernel), before) << reached;
   }
+}
+
+// Equal code in launches of other rows or another grid was not measured.
+TEST(KernelIdentityTest, RowsAndGridAreTheLaunchs) {
+  KernelSpec spec;
+  spec.problem.bucket = 64;
+  spec.schedule.grid = 120;
+  const Digest before = KernelIdentity(spec, Kernel(), Digest());
+  GeneratedKernel headed = Kernel();
+  headed.request.source = "// any\n// head\n" + headed.request.source;
+  EXPECT_EQ(KernelIdentity(spec, headed, Digest()), before);
+  KernelSpec rows = spec, grid = spec;
+  rows.problem.bucket = 128;
+  grid.schedule.grid = 128;
+  EXPECT_NE(KernelIdentity(rows, Kernel(), Digest()), before);
+  EXPECT_NE(KernelIdentity(grid, Kernel(), Digest()), before);
 }
 
 TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {

@@ -175,7 +175,7 @@ TEST(LaunchTest, APlanOutlivesItsEngine) {
 
 TEST(LaunchTest, SourceIsGeneratedOnDemand) {
   Ready ready(16, PrepareOptions::Choice::kUnfused);
-  EXPECT_EQ(ready.plan->SourceOf(0), "// kernel first bucket 16\n#include \"all.cuh\"\n");
+  EXPECT_EQ(ready.plan->SourceOf(0), "// kernel first\n#include \"all.cuh\"\n");
   EXPECT_EQ(ready.plan->SourceOf(2), "");
   EXPECT_EQ(ready.plan->SourceOf(-1), "");
 }

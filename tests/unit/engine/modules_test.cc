@@ -30,6 +30,21 @@ TEST(ModulesTest, APlanThatIsPreparedAgainFindsItsModulesLoaded) {
   EXPECT_EQ(engine->Stats().kernel_hits, 0u);
 }
 
+TEST(ModulesTest, BucketsOfOneCodeShareAModule) {
+  FakeWorld world;
+  const auto engine = world.MakeEngine(Cap(1));
+  auto small = engine->Prepare(world.chain, 16, {}).value();
+  auto large = engine->Prepare(world.chain, 64, {}).value();
+  EXPECT_EQ(small->plan().kernels[0].kernel_digest, large->plan().kernels[0].kernel_digest);
+  EXPECT_EQ(world.compiles, 1);
+  EXPECT_EQ(world.loads, 1);
+  EXPECT_EQ(engine->Stats().modules_loaded, 1u);
+  small.reset();
+  EXPECT_EQ(world.loaded, 1) << "the other plan uses it";
+  large.reset();
+  EXPECT_EQ(world.loaded, 0);
+}
+
 TEST(ModulesTest, WithoutRoomAModuleGoesWithItsLastPlan) {
   FakeWorld world;
   const auto engine = world.MakeEngine(Cap(1));
@@ -48,6 +63,7 @@ TEST(ModulesTest, WithoutRoomAModuleGoesWithItsLastPlan) {
 
 TEST(ModulesTest, TheLongestUnusedGoFirst) {
   FakeWorld world;
+  world.code_per_bucket = true;
   uint64_t bytes = 0;
   {
     const auto probe = world.MakeEngine();
@@ -90,6 +106,7 @@ TEST(ModulesTest, ABindingAndAGraphKeepTheirModules) {
 
 TEST(ModulesTest, NothingUnusedOutlivesTheEngineAndAPlanDoes) {
   FakeWorld world;
+  world.code_per_bucket = true;
   auto engine = world.MakeEngine();
   auto held = engine->Prepare(world.chain, 16, {}).value();
   ASSERT_TRUE(engine->Prepare(world.chain, 64, {}).ok());
@@ -115,6 +132,7 @@ TEST(ModulesTest, AFoundWrongKernelIsNotKept) {
 // Many models come and go: what is loaded stays under the cap.
 TEST(ModulesTest, ChurnStaysUnderTheCap) {
   FakeWorld world;
+  world.code_per_bucket = true;
   const uint64_t cap = 8192;
   const auto engine = world.MakeEngine(Cap(cap));
   std::vector<std::shared_ptr<const PreparedPlan>> held(3);

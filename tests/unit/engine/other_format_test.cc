@@ -1,6 +1,7 @@
 // A rolling upgrade: engines of two versions of the record formats on one store.
 #include <gtest/gtest.h>
 
+#include "cache/key/key.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -29,6 +30,45 @@ TEST(OtherFormatTest, EachVersionBuildsOnceAndIsWarmFromThenOn) {
     EXPECT_EQ(old_version.disk->Count(RecordKind::kKernel), 2);
     EXPECT_EQ(old_version.disk->Count(RecordKind::kPlan), 2);
   }
+}
+
+// A store that a library filled whose keys and kernel records had another layout.
+TEST(OtherFormatTest, AnOldCacheIsAMissAndNoError) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  const auto records = world.disk->records;
+  world.disk->records.clear();
+  constexpr size_t kKeyVersionAt = 8, kRecordVersionAt = 8;  // behind their magics
+  for (const auto& [name, payload] : records) {
+    std::string key = name.second, old = payload;
+    key[kKeyVersionAt] = static_cast<char>(kKeyVersion - 1);
+    old[name.first == RecordKind::kKernel ? kRecordVersionAt : 0] = 3;
+    world.disk->records[{name.first, key}] = old;
+  }
+  const auto engine = world.MakeEngine();
+  for (const auto& [name, payload] : world.disk->records) {
+    EXPECT_FALSE(engine->CheckStored(name.first, name.second, payload).ok());
+  }
+  const size_t old_records = world.disk->records.size();
+  ASSERT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(engine->Stats().searched, 1u);
+  EXPECT_EQ(engine->Stats().kernels_compiled, 1u);
+  EXPECT_GT(engine->Stats().store.misses[static_cast<int>(MissReason::kAbsent)], 0u);
+  EXPECT_EQ(world.disk->records.size(), 2 * old_records)
+      << "the old ones stay for whoever reads them";
+}
+
+// A payload of the layout before, under the key of today.
+TEST(OtherFormatTest, AnOldPayloadIsACountedMiss) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  for (auto& [name, payload] : world.disk->records) {
+    payload[name.first == RecordKind::kKernel ? 8 : 0] = 3;
+  }
+  const auto engine = world.MakeEngine();
+  ASSERT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(engine->Stats().store.misses[static_cast<int>(MissReason::kDamaged)], 2u);
+  EXPECT_EQ(engine->Stats().kernels_compiled, 1u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "absl/strings/numbers.h"
@@ -138,10 +139,12 @@ class SpecRun {
   const int64_t m_;
 };
 
-// A world that plans and generates for real. Entries are "k<index of the spec>".
+// A world that plans and generates for real. Launches are named "k<index of the spec>", as their
+// recipes tell: equal code may be loaded for several.
 struct ProductsWorld {
   FakeWorld world;
   std::vector<KernelSpec> specs;
+  std::map<std::string, size_t> launches;  // index by the bytes of a recipe
   std::mutex mutex;
 
   explicit ProductsWorld(absl::string_view line) {
@@ -151,25 +154,34 @@ struct ProductsWorld {
     world.generate = [this](const KernelSpec& spec, const DeviceModel& model) {
       absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
       if (kernel.ok()) {
+        // The entry tells codes apart, the recipe launches of one code.
         kernel->recipe.entry = kernel->request.entry = kernel->request.name =
-            absl::StrCat("k", IndexOf(spec));
+            absl::StrCat("k", Sha256(kernel->request.source).Hex());
+        Learn(spec, *kernel);
       }
       return kernel;
     };
-    world.run = [this](const std::string& entry, const BufferList& buffers, int64_t m) {
+    world.name = [this](const LaunchRecipe& recipe) {
+      std::lock_guard<std::mutex> lock(mutex);
+      return absl::StrCat("k", launches.at(recipe.Encode()));
+    };
+    world.run = [this](const std::string& name, const BufferList& buffers, int64_t m) {
       size_t index = 0;
-      if (!absl::SimpleAtoi(entry.substr(1), &index)) return absl::InternalError(entry);
+      if (!absl::SimpleAtoi(name.substr(1), &index)) return absl::InternalError(name);
       SpecRun(specs[index], buffers, m).Run();
       return absl::OkStatus();
     };
   }
 
-  size_t IndexOf(const KernelSpec& spec) {
+  void Learn(const KernelSpec& spec, const GeneratedKernel& kernel) {
     std::lock_guard<std::mutex> lock(mutex);
-    const auto at = std::find(specs.begin(), specs.end(), spec);
-    if (at != specs.end()) return static_cast<size_t>(at - specs.begin());
-    specs.push_back(spec);
-    return specs.size() - 1;
+    if (launches.try_emplace(kernel.recipe.Encode(), specs.size()).second) specs.push_back(spec);
+  }
+  // Of the first spec that is launched as `spec` is.
+  size_t IndexOf(const KernelSpec& spec) {
+    const std::string recipe = world.generate(spec, world.model)->recipe.Encode();
+    std::lock_guard<std::mutex> lock(mutex);
+    return launches.at(recipe);
   }
 };
 

@@ -5,10 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "cache/key/key.h"
-#include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/engine/tuned_choice.h"
-#include "src/plan/spec_codec.h"
+#include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -79,22 +78,38 @@ TEST_F(RecordCheckTest, AnOperandBehindItsBuffer) {
   PlanRecord record = Record();
   record.variants.front().plan.kernels[0].spec.operands[0].offset_bytes = uint64_t{1} << 40;
   Store(record);
-  ExpectRefused("kernel key: its spec is another kernel's");
+  ExpectRefused("a: 1024 bytes at 1099511627776 lie outside buffer 0 of 1024 bytes");
+}
+
+// What source holds as a literal is the key's.
+TEST_F(RecordCheckTest, AnOutputOfAnotherStride) {
+  PlanRecord record = Record();
+  OperandBinding& out = record.variants.front().plan.kernels[0].spec.operands[3];
+  ASSERT_EQ(out.role, Role::kOut);
+  out.row_stride += 8;
+  Store(record);
+  ExpectRefused("kernel key: its code is another kernel's");
 }
 
 // With keys that were made for the lie.
-TEST_F(RecordCheckTest, AnOperandBehindItsBufferAndTheKeyToIt) {
+TEST_F(RecordCheckTest, AnOutputOfAnotherStrideAndTheKeyToIt) {
   PlanRecord record = Record();
   PlanVariant& variant = record.variants.front();
   KernelSpec& spec = variant.plan.kernels[0].spec;
-  spec.operands[0].offset_bytes = uint64_t{1} << 40;
-  ByteWriter w;
-  WriteSpec(spec, w);
+  spec.operands[3].row_stride += 8;
   KernelKey key = DecodeKernelKey(variant.kernel_keys[0]).value();
-  key.sub_dag = w.str() + key.sub_dag.substr(key.sub_dag.size() - 64);
+  key.code = CodeOf(spec)->Bytes();
   variant.kernel_keys[0] = EncodeKey(key);
   Store(record);
-  ExpectRefused("a: 1024 bytes at 1099511627776 lie outside buffer 0 of 1024 bytes");
+  ExpectRefused("out: ");
+}
+
+// A grid is no part of a key: whether it may run is the plan's judge's to say.
+TEST_F(RecordCheckTest, MoreBlocksThanAreResident) {
+  PlanRecord record = Record();
+  record.variants.front().plan.kernels[0].spec.schedule.grid *= 2;
+  Store(record);
+  ExpectRefused("grid 240 is above the");
 }
 
 TEST_F(RecordCheckTest, AVariantThatStandsIn) {
@@ -145,7 +160,7 @@ TEST_F(RecordCheckTest, KeysOfOtherKernels) {
   grid.kernel_keys[0] = innocent;
   Store(record);
   ASSERT_EQ(world_.disk->records.count({RecordKind::kKernel, innocent}), 0u);
-  ExpectRefused("kernel key: its spec is another kernel's");
+  ExpectRefused("kernel key: its schedule is another kernel's");
   EXPECT_EQ(world_.disk->records.count({RecordKind::kKernel, innocent}), 0u);
 }
 
@@ -155,7 +170,7 @@ TEST_F(RecordCheckTest, AKeyOfAnotherSource) {
   PlanVariant& variant = record.variants.front();
   const std::string own = variant.kernel_keys[0];
   KernelKey key = DecodeKernelKey(own).value();
-  key.sub_dag[key.sub_dag.size() - 40] ^= 1;
+  key.source.bytes[8] ^= 1;
   const std::string lying = EncodeKey(key);
   variant.kernel_keys[0] = lying;
   Store(record);
@@ -187,16 +202,15 @@ TEST_F(RecordCheckTest, AKernelUnderAnotherKey) {
   EXPECT_EQ(world_.disk->Keys(RecordKind::kKernel).size(), 3u);
 }
 
-TEST_F(RecordCheckTest, AKernelWithAnotherRecipe) {
+TEST_F(RecordCheckTest, AKernelWithAnotherEntry) {
   const std::string own = Record().variants.front().kernel_keys[0];
   KernelRecord record = DecodeKernelRecord(Payload(RecordKind::kKernel, own)).value();
-  LaunchRecipe recipe = LaunchRecipe::Decode(record.recipe).value();
-  recipe.grid[0] *= 2;
-  record.recipe = recipe.Encode();
-  EXPECT_FALSE(CheckKernelRecord(record, own).ok());
+  record.entry = "another";
   Payload(RecordKind::kKernel, own) = EncodeKernelRecord(record);
-  ASSERT_TRUE(world_.MakeEngine()->Prepare(world_.chain, 16, {}).ok());
+  const auto engine = world_.MakeEngine();
+  ASSERT_TRUE(engine->Prepare(world_.chain, 16, {}).ok());
   EXPECT_EQ(world_.compiles, compiles_ + 1);
+  EXPECT_EQ(engine->Stats().store.misses[kDamaged], 1u);
 }
 
 TEST_F(RecordCheckTest, RecordsOfOthersAreNotVouchedFor) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/codegen/codegen.h"
 #include "src/engine/rotation.h"
@@ -31,11 +32,18 @@ class StitchTuneTest : public ::testing::Test {
     world.generate = [this](const KernelSpec& spec, const DeviceModel& model) {
       absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
       if (!kernel.ok()) return kernel;
+      // The entry tells codes apart, the recipe launches of one code.
+      kernel->recipe.entry = kernel->request.entry = kernel->request.name =
+          absl::StrCat("k", Sha256(kernel->request.source).Hex());
       const std::string name = ScheduleText(spec) + ProblemText(spec);
-      kernel->recipe.entry = kernel->request.entry = kernel->request.name = name;
       std::lock_guard<std::mutex> lock(mutex);
       specs.emplace(name, spec);
+      names.emplace(kernel->recipe.Encode(), name);
       return kernel;
+    };
+    world.name = [this](const LaunchRecipe& recipe) {
+      std::lock_guard<std::mutex> lock(mutex);
+      return names.at(recipe.Encode());
     };
     world.run = [this](const std::string& entry, const BufferList& buffers, int64_t m) {
       return Run(entry, buffers, m);
@@ -70,7 +78,8 @@ class StitchTuneTest : public ::testing::Test {
 
   FakeWorld world;
   std::mutex mutex;
-  std::map<std::string, KernelSpec> specs;  // by name; under mutex
+  std::map<std::string, KernelSpec> specs;   // by name; under mutex
+  std::map<std::string, std::string> names;  // by the bytes of a recipe; under mutex
 };
 
 std::set<std::string> FusedSchedules(const FusionResult& planned) {

@@ -44,6 +44,26 @@ TEST(VerifyTest, ARightKernelIsMarkedAndNotCheckedAgain) {
   EXPECT_EQ(world.launches.size(), launches);
 }
 
+// A bucket's mark says nothing of larger ones that share its code.
+TEST(VerifyTest, APositionOfMoreRowsIsCheckedAgain) {
+  FakeWorld world;
+  const auto prepare = [&](int64_t m) {
+    world.launches.clear();
+    EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, m, Verify()).ok());
+    return !world.launches.empty();
+  };
+  EXPECT_TRUE(prepare(32));
+  EXPECT_EQ(RecordOf(world, "grid").verification.rows, 32);
+  EXPECT_FALSE(prepare(32));
+  EXPECT_FALSE(prepare(16)) << "of fewer rows";
+  EXPECT_EQ(RecordOf(world, "grid").verification.rows, 32);
+  EXPECT_TRUE(prepare(64));
+  EXPECT_EQ(RecordOf(world, "grid").verification.rows, 64);
+  EXPECT_FALSE(prepare(64));
+  EXPECT_FALSE(prepare(32));
+  EXPECT_EQ(world.compiles, 3) << "the fused kernel, and the two that it was compared with";
+}
+
 TEST(VerifyTest, AnotherDriverChecksAgainAndLeavesItsOwnMark) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());

@@ -250,10 +250,20 @@ TEST_F(LaunchTest, BindRefusesARecipeThatTheKernelWasNotLoadedFor) {
   fewer.args.pop_back();
   LaunchRecipe other = ExampleRecipe();
   other.entry = "other";
-  for (const LaunchRecipe& recipe : {more_shared, wider, fewer, other}) {
+  LaunchRecipe threads = ExampleRecipe();
+  threads.block[0] /= 2;
+  LaunchRecipe pointer_for_m = ExampleRecipe();
+  pointer_for_m.args[4] = pointer_for_m.args[3];
+  for (const LaunchRecipe& recipe : {more_shared, wider, fewer, other, threads, pointer_for_m}) {
+    EXPECT_EQ(kernel->CheckRecipe(recipe).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(kernel->Bind(recipe, ExampleBuffers()).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
+  LaunchRecipe constant_rows = ExampleRecipe();  // as a kernel of equal code may have
+  constant_rows.args[4] = {ArgKind::kInt32, 0, 0, 12, 0};
+  constant_rows.grid[0] *= 2;
+  EXPECT_TRUE(kernel->CheckRecipe(constant_rows).ok()) << kernel->CheckRecipe(constant_rows);
+  EXPECT_TRUE(kernel->Bind(constant_rows, ExampleBuffers()).ok());
   LaunchRecipe other_buffers = ExampleRecipe();
   other_buffers.tensor_maps[0].buffer = 2;
   EXPECT_TRUE(kernel->Bind(other_buffers, ExampleBuffers()).ok());

@@ -1,4 +1,4 @@
-// block 1024 unit 256 vec 4 x1 grid 132
+// block 1024 unit 256 vec 4 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

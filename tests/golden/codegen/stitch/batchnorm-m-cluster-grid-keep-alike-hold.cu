@@ -1,4 +1,4 @@
-// block 256 unit 256 cluster 2 vec 2 keep+alike hold 64512 x1 grid 132
+// block 256 unit 256 cluster 2 vec 2 keep+alike hold 64512 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 256 unit 32 vec 8 keep+alike hold 98304 x1 grid 132
+// block 256 unit 32 vec 8 keep+alike hold 98304 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 unit 64 vec 4 keep+alike x5 grid 4096
+// block 128 unit 64 vec 4 keep+alike x5
 #include "stitch/stitch.cuh"
 
 namespace sinter {

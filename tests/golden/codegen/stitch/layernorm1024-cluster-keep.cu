@@ -1,4 +1,4 @@
-// block 256 unit 256 cluster 2 vec 2 keep x6 grid 16384
+// block 256 unit 256 cluster 2 vec 2 keep x6
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 vec 8 chunks 2 x5 grid 4096
+// block 128 vec 8 chunks 2 x5
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 vec 8 chunks 1 split 16 x6 grid 2048
+// block 128 vec 8 chunks 1 split 16 x6
 #include "stitch/stitch.cuh"
 
 namespace sinter {

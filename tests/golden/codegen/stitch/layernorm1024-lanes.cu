@@ -1,4 +1,4 @@
-// block 128 unit 8 vec 8 x4 grid 512
+// block 128 unit 8 vec 8 x4
 #include "stitch/stitch.cuh"
 
 namespace sinter {

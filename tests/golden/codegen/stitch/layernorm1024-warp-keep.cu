@@ -1,4 +1,4 @@
-// block 128 unit 32 vec 8 keep x4 grid 2048
+// block 128 unit 32 vec 8 keep x4
 #include "stitch/stitch.cuh"
 
 namespace sinter {

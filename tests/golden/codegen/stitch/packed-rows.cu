@@ -1,4 +1,4 @@
-// block 256 x2 grid 606 packing 4 parts: (unit 256 vec 8 keep+values), (unit 32 vec 8 keep+values), (unit 32 vec 2 keep+values), (vec 1 chunks 1)
+// block 256 x2 packing 4 parts: (unit 256 vec 8 keep+values), (unit 32 vec 8 keep+values), (unit 32 vec 2 keep+values), (vec 1 chunks 1)
 #include "stitch/stitch.cuh"
 
 namespace sinter {

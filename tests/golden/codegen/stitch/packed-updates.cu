@@ -1,4 +1,4 @@
-// block 128 x10 grid 7680 packing 80 parts: 80 x (vec 1 chunks 1)
+// block 128 x10 packing 80 parts: 80 x (vec 1 chunks 1)
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 unit 128 vec 1 split 4 keep x10 grid 256
+// block 128 unit 128 vec 1 split 4 keep x10
 #include "stitch/stitch.cuh"
 
 namespace sinter {

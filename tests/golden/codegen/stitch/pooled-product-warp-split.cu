@@ -1,4 +1,4 @@
-// block 128 unit 32 vec 4 split 4 x9 grid 64
+// block 128 unit 32 vec 4 split 4 x9
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 512 unit 512 cluster 4 vec 1 join all split 32 keep+values hold 3072 x1 grid 36
+// block 512 unit 512 cluster 4 vec 1 join all split 32 keep+values hold 3072 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 256 unit 16 vec 2 join all keep+alike x1 grid 3
+// block 256 unit 16 vec 2 join all keep+alike x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

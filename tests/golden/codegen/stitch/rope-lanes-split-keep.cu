@@ -1,4 +1,4 @@
-// block 128 unit 16 vec 8 split 8 keep x6 grid 256
+// block 128 unit 16 vec 8 split 8 keep x6
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 unit 128 vec 4 x9 grid 8192
+// block 128 unit 128 vec 4 x9
 #include "stitch/stitch.cuh"
 
 namespace sinter {

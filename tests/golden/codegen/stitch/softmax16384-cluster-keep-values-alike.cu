@@ -1,4 +1,4 @@
-// block 256 unit 256 cluster 2 vec 8 keep+values+alike x2 grid 16384
+// block 256 unit 256 cluster 2 vec 8 keep+values+alike x2
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 unit 16 vec 4 keep+values x9 grid 1024
+// block 128 unit 16 vec 4 keep+values x9
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
+#include "src/codegen/codegen.h"
+#include "src/engine/kernel_identity.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "tests/support/random_stitch_graph.h"
@@ -71,6 +73,18 @@ TEST(PlanFitAccepts, ChainsOfEveryKind) {
   std::cout << plans << " plans of chains of every kind\n";
 }
 
+// Whether the plan's kernels are still those that were measured.
+bool IsAsMeasured(const Plan& plan, const TuningEntry& entry) {
+  if (entry.kernels.size() != plan.kernels.size()) return false;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const KernelSpec& spec = plan.kernels[i].spec;
+    const absl::StatusOr<GeneratedKernel> kernel = Generate(spec, testing::H200());
+    if (!kernel.ok()) return false;
+    if (KernelIdentity(spec, *kernel, DeviceLibraryDigest()) != entry.kernels[i]) return false;
+  }
+  return true;
+}
+
 // Choices that were measured and are kept beside the results of the bench.
 TEST(PlanFitAccepts, CommittedTuningSets) {
   std::map<Digest, NamedChain> chains;
@@ -78,7 +92,7 @@ TEST(PlanFitAccepts, CommittedTuningSets) {
     const Digest digest = of.chain.CanonicalDigest();
     chains.emplace(digest, std::move(of));
   }
-  int known = 0, entries = 0;
+  int known = 0, entries = 0, serving = 0;
   for (const auto& file : std::filesystem::directory_iterator("tests/bench/results")) {
     if (file.path().extension() != ".set") continue;
     std::ifstream in(file.path());
@@ -92,6 +106,7 @@ TEST(PlanFitAccepts, CommittedTuningSets) {
       const absl::StatusOr<Plan> plan = Plan::Decode(entry.bytes);
       if (of == chains.end() || !plan.ok()) continue;
       ++known;
+      serving += IsAsMeasured(*plan, entry);
       const absl::Status status =
           CheckPlanFits(*plan, of->second.chain, key.bucket, testing::H200());
       EXPECT_TRUE(status.ok()) << file.path() << ": " << of->second.name << " at " << key.bucket
@@ -99,8 +114,10 @@ TEST(PlanFitAccepts, CommittedTuningSets) {
                                << plan->ToText();
     }
   }
-  std::cout << known << " of " << entries << " committed choices are of listed chains\n";
+  std::cout << known << " of " << entries << " committed choices are of listed chains, " << serving
+            << " with kernels as they were measured\n";
   EXPECT_GT(known, 20);
+  EXPECT_GT(serving, 20) << "kernels changed: the sets are to be measured again";
 }
 
 }  // namespace

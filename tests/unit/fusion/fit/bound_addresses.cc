@@ -7,8 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/codegen/codegen.h"
 #include "src/codegen/kernel_source.h"
-#include "src/codegen/recipe.h"
-#include "src/codegen/stitch/stitch_recipe.h"
 #include "src/plan/stitch/columns.h"
 
 namespace sinter::testing {
@@ -59,8 +57,7 @@ class Launch {
     if (recipe.shared_bytes > model_.shared_bytes_per_block) return "too much shared memory";
     if (recipe.block[0] < 32 || recipe.block[0] > 1024) return "threads of a block";
     if (recipe.cluster[0] > 16 || recipe.grid[0] % recipe.cluster[0] != 0) return "cluster";
-    const auto decoded = LaunchRecipe::Decode(recipe.Encode());
-    return decoded.ok() ? "" : std::string(decoded.status().message());
+    return std::string(recipe.Check().message());
   }
 
   void Add(std::string what, const ArgSlot& slot, Wide bytes, bool write) {
@@ -102,9 +99,9 @@ class Launch {
   void AddPointers(const LaunchRecipe& recipe) {
     const FfnProblem& p = spec_.problem;
     const Schedule& s = spec_.schedule;
-    const std::string source = KernelSource(spec_);
+    const std::string source = KernelSource(*CodeOf(spec_));
     const int64_t result = p.products == 2 ? p.l : p.n;
-    const KernelParameters parameters = ParametersOf(spec_);
+    const KernelParameters parameters = ParametersOf(*CodeOf(spec_));
     size_t arg = recipe.tensor_maps.size();
     for (const Role role : parameters.pointers) {
       const ArgSlot& slot = recipe.args[arg++];
@@ -163,15 +160,12 @@ class Launch {
 
   std::string Stitched() {
     const StitchSpec& stitch = *spec_.stitch;
-    absl::StatusOr<LaunchRecipe> recipe;
+    const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(spec_);
     uint64_t scratch = 0;
-    if (!stitch.parts.empty()) {
-      recipe = PackedRecipe(spec_);
-    } else {
+    if (stitch.parts.empty()) {
       const auto program =
           MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
       if (!program.ok()) return std::string(program.status().message());
-      recipe = StitchRecipe(spec_, *program);
       scratch = LayOutColumns(stitch.body, *program, stitch.schedule).scratch_bytes;
     }
     if (!recipe.ok()) return std::string(recipe.status().message());

@@ -1,0 +1,152 @@
+#include "src/plan/kernel_code.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kCodeVersion = 1;
+
+absl::Status LostCode(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("kernel code: ", what));
+}
+
+// Of a matrix of the result's extents.
+RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
+  const OperandBinding* rows = FindOperand(spec.operands, role);
+  if (rows == nullptr) return {};
+  const int64_t columns = spec.problem.products == 2 ? spec.problem.l : spec.problem.n;
+  return {rows->row_stride,
+          columns % 8 == 0 && rows->row_stride % 8 == 0 && rows->offset_bytes % 16 == 0};
+}
+
+void WriteLayout(const RowLayout& layout, ByteWriter& w) {
+  w.I64(layout.stride);
+  w.U8(layout.aligned);
+}
+
+absl::Status ReadLayout(ByteReader& r, RowLayout* layout) {
+  layout->stride = r.I64();
+  const uint8_t aligned = r.U8();
+  layout->aligned = aligned == 1;
+  return aligned > 1 ? LostCode("alignment") : absl::OkStatus();
+}
+
+absl::Status ReadProductCode(ByteReader& r, absl::string_view schedule, KernelCode* code) {
+  SINTER_ASSIGN_OR_RETURN(code->problem, FfnProblem::FromCanonical(r.Bytes()));
+  const uint8_t constant = r.U8();
+  if (constant > 1) return LostCode("constant weights");
+  code->constant_weights = constant == 1;
+  SINTER_RETURN_IF_ERROR(ReadLayout(r, &code->out));
+  SINTER_RETURN_IF_ERROR(ReadLayout(r, &code->residual));
+  SINTER_ASSIGN_OR_RETURN(code->schedule, Schedule::FromCanonical(schedule));
+  return absl::OkStatus();
+}
+
+absl::Status ReadStitchCode(ByteReader& r, absl::string_view schedule, KernelCode* code) {
+  SINTER_ASSIGN_OR_RETURN(Chain body, ChainFromCanonicalBytes(r.Bytes()));
+  auto stitch = std::make_shared<StitchCode>();
+  stitch->body = std::make_shared<const Chain>(std::move(body));
+  const uint8_t packed = r.U8();
+  if (packed > 1) return LostCode("packed");
+  ByteReader s(schedule);
+  SINTER_ASSIGN_OR_RETURN(stitch->schedule, StitchSchedule::FromCanonical(s.Bytes()));
+  if (packed == 1) {
+    SINTER_ASSIGN_OR_RETURN(stitch->parts, ReadParts(s));
+  }
+  SINTER_RETURN_IF_ERROR(s.Finish("kernel code"));
+  code->stitch = std::move(stitch);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const OperandBinding* FindOperand(const std::vector<OperandBinding>& operands, Role role) {
+  for (const OperandBinding& operand : operands) {
+    if (operand.role == role) return &operand;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
+  KernelCode code;
+  code.family = spec.family;
+  if (spec.family == KernelFamily::kStitch) {
+    if (spec.stitch == nullptr) return absl::InvalidArgumentError("a stitch kernel has no body");
+    SINTER_ASSIGN_OR_RETURN(StitchCode stitch, CodeOf(spec.stitch));
+    code.stitch = std::make_shared<const StitchCode>(std::move(stitch));
+    return code;
+  }
+  code.problem = spec.problem;
+  code.problem.bucket = 0;
+  code.schedule = spec.schedule;
+  code.schedule.grid = 0;
+  code.constant_weights = spec.constant_weights;
+  code.out = RowLayoutOf(spec, Role::kOut);
+  code.residual = RowLayoutOf(spec, Role::kResidual);
+  return code;
+}
+
+KernelBinding BindingOf(const KernelSpec& spec) {
+  KernelBinding binding;
+  binding.flags_offset = spec.workspace_flags_offset;
+  if (spec.stitch != nullptr) {
+    binding.stitch_operands = spec.stitch->operands;
+    binding.scratch_offset = spec.stitch->scratch_offset;
+    binding.grid = spec.stitch->schedule.grid;
+    return binding;
+  }
+  binding.operands = spec.operands;
+  binding.rows = spec.problem.bucket;
+  binding.constant_rows = spec.constant_rows;
+  binding.grid = spec.schedule.grid;
+  return binding;
+}
+
+std::string KernelCode::Bytes() const {
+  ByteWriter w;
+  w.U32(kCodeVersion);
+  w.U32(static_cast<uint32_t>(family));
+  if (stitch != nullptr) {
+    w.Bytes(stitch->body->CanonicalBytes());
+    w.U8(!stitch->parts.empty());
+    return w.Take();
+  }
+  w.Bytes(problem.Canonical());
+  w.U8(constant_weights);
+  WriteLayout(out, w);
+  WriteLayout(residual, w);
+  return w.Take();
+}
+
+std::string KernelCode::ScheduleBytes() const {
+  return stitch == nullptr ? schedule.Canonical() : stitch->ScheduleBytes();
+}
+
+std::string KernelCode::ProblemText() const {
+  return stitch == nullptr ? problem.ToString() : BodyText(*stitch->body);
+}
+
+std::string KernelCode::ScheduleText() const {
+  return stitch == nullptr ? schedule.ToString() : stitch->Text();
+}
+
+absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule) {
+  ByteReader r(bytes);
+  const uint32_t version = r.U32(), family = r.U32();
+  if (version != kCodeVersion) return LostCode(absl::StrCat("version ", version));
+  if (family < 1 || family > 3) return LostCode(absl::StrCat("family ", family, " is not 1 to 3"));
+  KernelCode code;
+  code.family = static_cast<KernelFamily>(family);
+  SINTER_RETURN_IF_ERROR(code.family == KernelFamily::kStitch
+                             ? ReadStitchCode(r, schedule, &code)
+                             : ReadProductCode(r, schedule, &code));
+  SINTER_RETURN_IF_ERROR(r.Finish("kernel code"));
+  return code;
+}
+
+}  // namespace sinter

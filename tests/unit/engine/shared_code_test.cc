@@ -1,0 +1,181 @@
+// Kernels of equal code are compiled, stored and loaded once: real planning and code generation, a
+// compiler that counts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "src/codegen/codegen.h"
+#include "src/fusion/fusion.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+
+constexpr int64_t kWidth = 256, kHidden = 512;
+
+struct CodeWorld : FakeWorld {
+  CodeWorld() {
+    resident_clusters = 1000;
+    compute = false;
+    plan = PlanChain;
+    generate = [](const KernelSpec& spec, const DeviceModel& m) { return Generate(spec, m); };
+  }
+};
+
+ValueId Weight(ChainBuilder& b, int64_t out, int64_t in) {
+  const InputOptions constant{true, {}, ""};
+  return *b.Input({DType::kBF16, {Dim::Constant(out), Dim::Constant(in)}}, constant);
+}
+
+// x + W2 act(W1 softmax(x)), again and again: a stitched kernel and products a layer.
+ValueId Layers(ChainBuilder& b, ValueId x, int layers) {
+  for (int i = 0; i < layers; ++i) {
+    const ValueId a = *b.Cast(*AddSoftmax(b, x, 1), DType::kBF16);
+    const ValueId c = *b.Cast(
+        *AddLinear(b, a, Weight(b, kHidden, kWidth), kNoValue, Layout::kOI, Activation::kRelu),
+        DType::kBF16);
+    const ValueId e = *AddLinear(b, c, Weight(b, kWidth, kHidden), kNoValue, Layout::kOI);
+    const ValueId sum = *b.Binary(BinaryKind::kAdd, e, *b.Cast(x, DType::kF32));
+    x = *b.Cast(sum, DType::kBF16);
+  }
+  return x;
+}
+
+ValueId Rows(ChainBuilder& b) {
+  return *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}});
+}
+
+Chain LayersAlone(int layers) {
+  ChainBuilder b;
+  const ValueId y = Layers(b, Rows(b), layers);
+  EXPECT_TRUE(b.Output(y).ok());
+  return *b.Finish();
+}
+
+// The same behind another output with kernels of its own, so that all buffers and places of the
+// workspace are others.
+Chain LayersBesideANorm(int layers) {
+  ChainBuilder b;
+  const ValueId z = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(4096)}});
+  EXPECT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, z, 1e-6), DType::kBF16)).ok());
+  const ValueId y = Layers(b, Rows(b), layers);
+  EXPECT_TRUE(b.Output(y).ok());
+  return *b.Finish();
+}
+
+std::set<std::string> CodesOf(const Plan& plan) {
+  std::set<std::string> codes;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const KernelCode code = *CodeOf(kernel.spec);
+    codes.insert(code.Bytes() + code.ScheduleBytes());
+  }
+  return codes;
+}
+
+// Compiles of one Prepare in a fresh world.
+int CompilesOf(const Chain& chain, PrepareOptions::Choice choice) {
+  CodeWorld world;
+  PrepareOptions options;
+  options.choice = choice;
+  const auto plan = world.MakeEngine()->Prepare(chain, 128, options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  if (plan.ok()) {
+    EXPECT_EQ(world.compiles, static_cast<int>(CodesOf((*plan)->plan()).size()));
+  }
+  return world.compiles;
+}
+
+TEST(SharedCode, EightEqualLayersCompileWhatOneDoes) {
+  for (const auto choice : {PrepareOptions::Choice::kBest, PrepareOptions::Choice::kUnfused}) {
+    CodeWorld world;
+    PrepareOptions options;
+    options.choice = choice;
+    const auto engine = world.MakeEngine();
+    const auto plan = engine->Prepare(LayersAlone(8), 128, options).value();
+    const std::vector<PlannedKernel>& kernels = plan->plan().kernels;
+    EXPECT_GE(kernels.size(), 16u) << "stitched kernels and products of each layer";
+    EXPECT_EQ(world.compiles, CompilesOf(LayersAlone(1), choice));
+    EXPECT_EQ(engine->Stats().kernels_compiled, static_cast<uint64_t>(world.compiles));
+    EXPECT_EQ(engine->Stats().modules_loaded, static_cast<uint64_t>(world.compiles));
+    EXPECT_EQ(engine->Stats().waits, 0u) << "a plan does not wait for itself";
+    EXPECT_EQ(world.disk->Count(RecordKind::kKernel), world.compiles);
+    std::set<Digest> digests;
+    for (const PlannedKernel& kernel : kernels) digests.insert(kernel.kernel_digest);
+    EXPECT_EQ(digests.size(), static_cast<size_t>(world.compiles));
+  }
+}
+
+TEST(SharedCode, ProductsInARowToo) {
+  const Chain one = ParseProblem("products m=M k=256 n=512,256 act=relu,relu")->chain;
+  std::string columns = "512,256", acts = "relu,relu";
+  for (int i = 1; i < 8; ++i) columns += ",512,256", acts += ",relu,relu";
+  const Chain eight = ParseProblem("products m=M k=256 n=" + columns + " act=" + acts)->chain;
+  const auto unfused = PrepareOptions::Choice::kUnfused;
+  EXPECT_EQ(CompilesOf(eight, unfused), CompilesOf(one, unfused));
+}
+
+TEST(SharedCode, AWarmStartLoadsEachOnce) {
+  CodeWorld cold, warm;
+  const Chain chain = LayersAlone(8);
+  ASSERT_TRUE(cold.MakeEngine()->Prepare(chain, 128, {}).ok());
+  warm.disk = cold.disk;
+  const auto engine = warm.MakeEngine();
+  ASSERT_TRUE(engine->Prepare(chain, 128, {}).ok());
+  EXPECT_EQ(warm.compiles, 0);
+  EXPECT_EQ(warm.loads, cold.compiles);
+  EXPECT_EQ(engine->Stats().kernel_hits, static_cast<uint64_t>(cold.compiles));
+}
+
+TEST(SharedCode, BucketsOfEqualSchedulesShareTheirKernels) {
+  CodeWorld world;
+  const Chain chain = LayersAlone(1);
+  const auto engine = world.MakeEngine();
+  std::set<std::string> codes;
+  size_t kernels = 0;
+  for (const int64_t m : {1024, 1536, 2048, 3072, 4096}) {
+    const auto plan = engine->Prepare(chain, m, {}).value();
+    kernels += plan->plan().kernels.size();
+    for (const std::string& code : CodesOf(plan->plan())) codes.insert(code);
+    EXPECT_EQ(world.compiles, static_cast<int>(codes.size())) << m;
+  }
+  EXPECT_LT(codes.size(), kernels)
+      << "no two buckets have equal schedules: this test holds nothing";
+}
+
+TEST(SharedCode, ContextsOfOtherBuffersShareAll) {
+  CodeWorld one, other;
+  const auto first = one.MakeEngine()->Prepare(LayersAlone(2), 128, {}).value();
+  other.disk = one.disk;
+  const auto second = other.MakeEngine()->Prepare(LayersBesideANorm(2), 128, {}).value();
+  const std::set<std::string> known = CodesOf(first->plan());
+  std::set<std::string> fresh;
+  for (const std::string& code : CodesOf(second->plan())) {
+    if (known.count(code) == 0) fresh.insert(code);
+  }
+  EXPECT_EQ(CodesOf(second->plan()).size(), known.size() + fresh.size()) << "all of them again";
+  EXPECT_EQ(fresh.size(), 1u) << "the norm alone";
+  EXPECT_EQ(other.compiles, 1);
+}
+
+// All positions of a wrong kernel are one kernel.
+TEST(SharedCode, AWrongKernelIsQuarantinedOnce) {
+  CodeWorld world;
+  world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
+  PrepareOptions options;
+  options.verify = true;
+  const auto engine = world.MakeEngine();
+  EXPECT_FALSE(engine->Prepare(LayersAlone(4), 16, options).ok()) << "nothing is computed";
+  EXPECT_GT(world.disk->quarantined.size(), 0u);
+  EXPECT_EQ(engine->Stats().wrong_kernels, world.disk->quarantined.size());
+}
+
+}  // namespace
+}  // namespace sinter
