@@ -140,8 +140,8 @@ SINTER_API sinter_status sinter_x_time(sinter_context* context, uint32_t count,
 
 /* ---------------------------------------------------------------- Description */
 
-/* The context's device and model as JSON: {"device", "gpu", "reason", "model": {..}, "cache_dir",
- * "library"}. Thread-safe. */
+/* The context's device and model as JSON: {"device", "gpu", "reason", "model": {..}, "provenance":
+ * {key: "measured", ..}, "cache_dir", "library"}. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context,
                                                    sinter_x_text** out_json, sinter_error** error);
 /* The context's device model in its text form: what a model file holds. Thread-safe. */
@@ -278,7 +278,8 @@ SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x
                                                sinter_error** error);
 /* What sinter_plan_explain says beyond _to_json: {"schema": 1, "kernels": [{"products",
  * "hand_overs", "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}],
- * ..}], "runners_up", "model": {"constants": [{"key", "value", "source"}]}}. Thread-safe. */
+ * ..}], "runners_up", "model": {"constants": [{"key", "value", "provenance", "source"}]}}.
+ * Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_explain_json(const sinter_plan* plan,
                                                     sinter_x_text** out_json, sinter_error** error);
 /* The plan drawn as a self-contained SVG document: products, tiles, exchanges, the time of each

@@ -52,6 +52,12 @@ void ScaleResidency(int sm_count, DeviceModel* model) {
 
 DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
   ScaleResidency(info.sm_count, &model);
+  for (auto& [key, provenance] : model.provenance) {
+    if (provenance.from.empty()) provenance.from = model.name;
+  }
+  for (const char* told : {"sm_count", "l2_bytes", "clock_mhz", "shared_bytes_per_block"}) {
+    model.provenance[told] = {Origin::kArchitecture, ""};
+  }
   model.name = absl::StrCat(model.name, "-adapted");
   model.measured = false;
   model.sm_count = info.sm_count;

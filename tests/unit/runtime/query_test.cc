@@ -61,6 +61,9 @@ TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
     EXPECT_EQ(model.sm_count, row.sm_count);
     EXPECT_EQ(model.l2_bytes, 40 << 20);
     EXPECT_EQ(model.clock_mhz, 1700);
+    EXPECT_EQ(model.provenance.at("clock_mhz").ToText(), "architecture");
+    EXPECT_EQ(model.provenance.at("stitch_read_us").ToText(), "fitted from h200");
+    EXPECT_EQ(model.provenance.at("launch_us").ToText(), "measured from h200");
     for (size_t i = 0; i < kClusterSizes.size(); ++i) {
       EXPECT_LE(model.resident_clusters[i] * kClusterSizes[i], row.sm_count);
     }
