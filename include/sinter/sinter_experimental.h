@@ -147,6 +147,13 @@ SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context
 /* The context's device model in its text form: what a model file holds. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_get_model(const sinter_context* context,
                                                     sinter_x_text** out_text, sinter_error** error);
+/* Measures the context's GPU and gives the text of a model file: what probes can tell marked
+ * [measured], the rest taken over from the nearest built-in model and marked so, "[fitted from
+ * h200]". Takes some seconds and 24 MiB of device memory an SM; nothing else should run on the GPU.
+ * SINTER_UNAVAILABLE without one, SINTER_ERROR_COMPILE_FAILED or SINTER_ERROR_DRIVER of a probe.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_x_measure_model(sinter_context* context, sinter_x_text** out_text,
+                                                sinter_error** error);
 /* Names of the built-in models, one per line. Thread-safe. */
 SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_error** error);
 /* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */

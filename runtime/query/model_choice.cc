@@ -70,6 +70,22 @@ DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
 
 }  // namespace
 
+absl::Status CheckDescribes(const DeviceModel& model, const DeviceInfo& info) {
+  const auto refused = [&](absl::string_view field, const auto& value, const auto& own) {
+    return absl::FailedPreconditionError(absl::StrCat("device model ", model.name, ": ", field,
+                                                      " = ", value, ", the device '", info.name,
+                                                      "' has ", own));
+  };
+  const std::string arch = absl::StrCat(info.Arch(), "a");
+  if (model.arch != arch) return refused("arch", model.arch, arch);
+  if (model.sm_count != info.sm_count) return refused("sm_count", model.sm_count, info.sm_count);
+  if (model.shared_bytes_per_block > info.shared_bytes_per_block) {
+    return refused("shared_bytes_per_block", model.shared_bytes_per_block,
+                   info.shared_bytes_per_block);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info) {
   if (info.cc_major != 9 || info.cc_minor != 0) {
     return absl::FailedPreconditionError(absl::StrCat("device '", info.name, "' is ", info.Arch(),

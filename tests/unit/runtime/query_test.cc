@@ -71,6 +71,20 @@ TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
   }
 }
 
+TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {
+  DeviceModel model = *BuiltinModel("h200");
+  EXPECT_TRUE(CheckDescribes(model, H200()).ok());
+  model.shared_bytes_per_block /= 2;  // less is what a device has, too
+  EXPECT_TRUE(CheckDescribes(model, H200()).ok());
+  model.shared_bytes_per_block *= 4;
+  EXPECT_THAT(Text(CheckDescribes(model, H200())), HasSubstr("shared_bytes_per_block = 464896"));
+  model.sm_count = 114;
+  EXPECT_EQ(CheckDescribes(model, H200()).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Text(CheckDescribes(model, H200())), HasSubstr("sm_count = 114"));
+  model.arch = "sm_100a";
+  EXPECT_THAT(Text(CheckDescribes(model, H200())), HasSubstr("arch = sm_100a"));
+}
+
 TEST(ModelChoice, AnotherArchitectureIsRefusedByName) {
   for (const auto& [major, minor] : std::vector<std::pair<int, int>>{{8, 0}, {8, 9}, {10, 0}}) {
     DeviceInfo info = H200();
