@@ -68,8 +68,6 @@ DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
   return model;
 }
 
-}  // namespace
-
 absl::Status CheckDescribes(const DeviceModel& model, const DeviceInfo& info) {
   const auto refused = [&](absl::string_view field, const auto& value, const auto& own) {
     return absl::FailedPreconditionError(absl::StrCat("device model ", model.name, ": ", field,
@@ -84,6 +82,14 @@ absl::Status CheckDescribes(const DeviceModel& model, const DeviceInfo& info) {
                    info.shared_bytes_per_block);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo& info) {
+  SINTER_ASSIGN_OR_RETURN(DeviceModel model, DeviceModel::FromText(text));
+  SINTER_RETURN_IF_ERROR(CheckDescribes(model, info));
+  return model;
 }
 
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info) {

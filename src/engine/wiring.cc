@@ -65,10 +65,8 @@ absl::StatusOr<DeviceModel> ModelOf(const Config& config, const DeviceInfo& info
   }
   SINTER_ASSIGN_OR_RETURN(const std::string text,
                           ReadKeyFile(config.device_model, KeyFileKind::kPublic));
-  absl::StatusOr<DeviceModel> model = DeviceModel::FromText(text);
-  if (!model.ok()) return Annotate(model.status(), config.device_model);
-  SINTER_RETURN_IF_ERROR(CheckDescribes(*model, info));
-  return model;
+  absl::StatusOr<DeviceModel> model = NamedModel(text, info);
+  return model.ok() ? model : Annotate(model.status(), config.device_model);
 }
 
 absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log, Ports& ports) {

@@ -71,18 +71,28 @@ TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
   }
 }
 
+TEST(ModelChoice, ANamedModelIsTakenAsItIs) {
+  DeviceModel model = *BuiltinModel("h200");
+  model.name = "mine";
+  model.shared_bytes_per_block /= 2;  // less is what a device has, too
+  const auto named = NamedModel(model.ToText(), H200());
+  ASSERT_TRUE(named.ok()) << Text(named.status());
+  EXPECT_EQ(named->ToText(), model.ToText());
+}
+
 TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {
   DeviceModel model = *BuiltinModel("h200");
-  EXPECT_TRUE(CheckDescribes(model, H200()).ok());
-  model.shared_bytes_per_block /= 2;  // less is what a device has, too
-  EXPECT_TRUE(CheckDescribes(model, H200()).ok());
-  model.shared_bytes_per_block *= 4;
-  EXPECT_THAT(Text(CheckDescribes(model, H200())), HasSubstr("shared_bytes_per_block = 464896"));
-  model.sm_count = 114;
-  EXPECT_EQ(CheckDescribes(model, H200()).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(CheckDescribes(model, H200())), HasSubstr("sm_count = 114"));
+  const auto why = [&] { return Text(NamedModel(model.ToText(), H200()).status()); };
+  model.shared_bytes_per_block *= 2;
+  EXPECT_THAT(why(), HasSubstr("shared_bytes_per_block = 464896"));
+  model.sm_count = 140;
+  EXPECT_THAT(why(), HasSubstr("device model h200: sm_count = 140, the device"));
+  EXPECT_EQ(NamedModel(model.ToText(), H200()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   model.arch = "sm_100a";
-  EXPECT_THAT(Text(CheckDescribes(model, H200())), HasSubstr("arch = sm_100a"));
+  EXPECT_THAT(why(), HasSubstr("arch = sm_100a"));
+  EXPECT_EQ(NamedModel("sm_count = 132", H200()).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ModelChoice, AnotherArchitectureIsRefusedByName) {
