@@ -72,7 +72,8 @@ class ModelMaker {
   absl::StatusOr<DeviceModel> Make() {
     if (t_.hbm.empty())
       return absl::InternalError("measuring hbm_bytes_per_us: no stream was timed");
-    const std::string base(absl::StripSuffix(nearest_.name, "-adapted"));
+    const absl::string_view whole = absl::StripSuffix(nearest_.name, "-measured");
+    const std::string base(absl::StripSuffix(whole, "-adapted"));
     for (auto& [key, provenance] : model_.provenance) {
       const bool told = provenance.origin == Origin::kArchitecture;
       if (provenance.from.empty() && !told) provenance.from = base;

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "runtime/measure/probe_sources.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/cubin_check.h"
 
 namespace sinter {
 namespace {
@@ -20,6 +21,7 @@ TEST(ProbeCompile, EveryProbeCompilesWithoutSpillsAndRemarks) {
     const absl::StatusOr<CompiledKernel> kernel = compiler->Compile(ProbeRequest(entry));
     ASSERT_TRUE(kernel.ok()) << entry << ": " << kernel.status();
     EXPECT_EQ(kernel->spill_bytes, 0) << entry;
+    EXPECT_TRUE(CheckCubin(kernel->cubin).ok()) << entry << ": what the loader takes";
     EXPECT_EQ(kernel->log.find("warning"), std::string::npos) << entry << "\n" << kernel->log;
   }
 }

@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/launch/recipe_check.h"
 #include "runtime/measure/probe_sources.h"
 #include "runtime/query/measured_model.h"
 #include "src/base/device_model.h"
@@ -82,6 +83,16 @@ struct FakeChip {
   }
 };
 
+// Of an sm_90 device.
+DeviceLimits ChipLimits() {
+  DeviceLimits limits;
+  limits.max_threads_per_block = 1024;
+  limits.max_shared_bytes = 232448;
+  limits.cooperative = true;
+  for (int i = 0; i < 3; ++i) limits.max_grid[i] = 65535, limits.max_block[i] = 1024;
+  return limits;
+}
+
 class ChipKernel : public LoadedKernel {
  public:
   struct Bound : BoundKernel {
@@ -130,6 +141,7 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
   absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin,
                                                      const LaunchRecipe& recipe) override {
     EXPECT_EQ(cubin, recipe.entry);
+    EXPECT_TRUE(CheckRecipe(recipe, ChipLimits()).ok()) << recipe.entry;
     return std::shared_ptr<LoadedKernel>(std::make_shared<ChipKernel>(chip_));
   }
   absl::Status MemsetAsync(DevicePtr, uint8_t value, uint64_t bytes, StreamHandle) override {
