@@ -306,13 +306,17 @@ typedef struct sinter_context_options {
                                   1 GiB. What no plan, binding or captured graph uses any more stays
                                   loaded until this is passed, the longest unused goes first; what
                                   is in use stays, whatever it takes. 1: nothing unused stays */
+  const char* device_model;    /* SINTER_DEVICE_MODEL: model file of the GPU, as `sinter device
+                                  --measure` prints one; "": the built-in model that is nearest. Not
+                                  looked at with a target. Owner and access as of tuning_set */
 } sinter_context_options;
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
  * current for the caller: every call restores the caller's current context, and works without one.
  * SINTER_UNAVAILABLE: no driver or no such GPU. SINTER_FAILED_PRECONDITION: not an sm_90 GPU.
  * SINTER_INVALID_ARGUMENT: an option or an environment variable; a tuning set that is missing,
- * damaged or of another format, with path and reason; a key file. Thread-safe. Since 0.1. */
+ * damaged or of another format, with path and reason; a key file; a model file, which is
+ * SINTER_FAILED_PRECONDITION where it describes another GPU. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_context_create(const sinter_context_options* options,
                                                sinter_context** out_context, sinter_error** error);
 SINTER_API void sinter_context_retain(const sinter_context* context);  /* Thread-safe. Since 0.1. */

@@ -140,13 +140,20 @@ SINTER_API sinter_status sinter_x_time(sinter_context* context, uint32_t count,
 
 /* ---------------------------------------------------------------- Description */
 
-/* The context's device and model as JSON: {"device", "gpu", "reason", "model": {..}, "cache_dir",
- * "library"}. Thread-safe. */
+/* The context's device and model as JSON: {"device", "gpu", "reason", "model": {..}, "provenance":
+ * {key: "measured", ..}, "cache_dir", "library"}. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context,
                                                    sinter_x_text** out_json, sinter_error** error);
 /* The context's device model in its text form: what a model file holds. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_get_model(const sinter_context* context,
                                                     sinter_x_text** out_text, sinter_error** error);
+/* Measures the context's GPU and gives the text of a model file: what probes can tell marked
+ * [measured], the rest taken over from the nearest built-in model and marked so, "[fitted from
+ * h200]". Takes some seconds and 24 MiB of device memory an SM; nothing else should run on the GPU.
+ * SINTER_UNAVAILABLE without one, SINTER_ERROR_COMPILE_FAILED or SINTER_ERROR_DRIVER of a probe.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_x_measure_model(sinter_context* context, sinter_x_text** out_text,
+                                                sinter_error** error);
 /* Names of the built-in models, one per line. Thread-safe. */
 SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_error** error);
 /* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */
@@ -278,7 +285,8 @@ SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x
                                                sinter_error** error);
 /* What sinter_plan_explain says beyond _to_json: {"schema": 1, "kernels": [{"products",
  * "hand_overs", "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}],
- * ..}], "runners_up", "model": {"constants": [{"key", "value", "source"}]}}. Thread-safe. */
+ * ..}], "runners_up", "model": {"constants": [{"key", "value", "provenance", "source"}]}}.
+ * Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_explain_json(const sinter_plan* plan,
                                                     sinter_x_text** out_json, sinter_error** error);
 /* The plan drawn as a self-contained SVG document: products, tiles, exchanges, the time of each

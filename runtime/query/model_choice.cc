@@ -52,6 +52,12 @@ void ScaleResidency(int sm_count, DeviceModel* model) {
 
 DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
   ScaleResidency(info.sm_count, &model);
+  for (auto& [key, provenance] : model.provenance) {
+    if (provenance.from.empty()) provenance.from = model.name;
+  }
+  for (const char* told : {"sm_count", "l2_bytes", "clock_mhz", "shared_bytes_per_block"}) {
+    model.provenance[told] = {Origin::kArchitecture, ""};
+  }
   model.name = absl::StrCat(model.name, "-adapted");
   model.measured = false;
   model.sm_count = info.sm_count;
@@ -62,7 +68,29 @@ DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
   return model;
 }
 
+absl::Status CheckDescribes(const DeviceModel& model, const DeviceInfo& info) {
+  const auto refused = [&](absl::string_view field, const auto& value, const auto& own) {
+    return absl::FailedPreconditionError(absl::StrCat("device model ", model.name, ": ", field,
+                                                      " = ", value, ", the device '", info.name,
+                                                      "' has ", own));
+  };
+  const std::string arch = absl::StrCat(info.Arch(), "a");
+  if (model.arch != arch) return refused("arch", model.arch, arch);
+  if (model.sm_count != info.sm_count) return refused("sm_count", model.sm_count, info.sm_count);
+  if (model.shared_bytes_per_block > info.shared_bytes_per_block) {
+    return refused("shared_bytes_per_block", model.shared_bytes_per_block,
+                   info.shared_bytes_per_block);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo& info) {
+  SINTER_ASSIGN_OR_RETURN(DeviceModel model, DeviceModel::FromText(text));
+  SINTER_RETURN_IF_ERROR(CheckDescribes(model, info));
+  return model;
+}
 
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info) {
   if (info.cc_major != 9 || info.cc_minor != 0) {

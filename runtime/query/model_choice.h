@@ -21,6 +21,11 @@ struct ModelChoice {
 // clock replaced and `measured` cleared. FAILED_PRECONDITION naming the arch when it is not sm_90.
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info);
 
+// The model in `text`, a model file that somebody named for the device. INVALID_ARGUMENT when it is
+// none; FAILED_PRECONDITION naming the field when it is of another architecture, has another number
+// of SMs, or gives a block more shared memory.
+absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo& info);
+
 }  // namespace sinter
 
 #endif  // SINTER_RUNTIME_QUERY_MODEL_CHOICE_H_

@@ -183,6 +183,7 @@ absl::StatusOr<Config> ConfigFromEnvironment() {
   SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use));
   config.dump_dir = env.Get("SINTER_DUMP");
   config.tuning_set = env.Get("SINTER_TUNING_SET");
+  config.device_model = env.Get("SINTER_DEVICE_MODEL");
   config.nvrtc_path = env.Get("SINTER_NVRTC");
   config.driver_path = env.Get("SINTER_LIBCUDA");
   SINTER_RETURN_IF_ERROR(ReadLog(env, &config));

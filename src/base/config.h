@@ -48,6 +48,7 @@ struct Config {
   std::string nvrtc_path;         // SINTER_NVRTC: the only libnvrtc to try; "": the default names
   std::string driver_path;        // SINTER_LIBCUDA: likewise, libcuda
   std::string tuning_set;         // SINTER_TUNING_SET: a tuning set's file; "": none
+  std::string device_model;  // SINTER_DEVICE_MODEL: a model file of the GPU; "": a built-in one
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=off|error|warn|info|debug
   bool log_off = false;                  // nothing is logged, whatever the level
   // What the environment says to no effect: one sentence for each SINTER_* variable that nothing

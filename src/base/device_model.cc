@@ -10,48 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/builtin_models.h"
+#include "src/base/device_model_fields.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
-
-// Calls visit(key, field, low, high) for every field of `model`, in the order of the text form. The
-// one list of fields: writing, reading and checking all walk it.
-template <typename Model, typename Visitor>
-void VisitFields(Model& model, Visitor&& visit) {
-  visit("name", model.name, 0, 0);
-  visit("arch", model.arch, 0, 0);
-  visit("measured", model.measured, 0, 0);
-  visit("sm_count", model.sm_count, 1, 4096);
-  visit("l2_bytes", model.l2_bytes, 1, 1e12);
-  visit("shared_bytes_per_block", model.shared_bytes_per_block, 1024, 1 << 24);
-  visit("registers_per_sm", model.registers_per_sm, 1024, 1 << 24);
-  visit("clock_mhz", model.clock_mhz, 1, 1e5);
-  visit("tensor_flop_per_us", model.tensor_flop_per_us, 1, 1e15);
-  visit("hbm_bytes_per_us", model.hbm_bytes_per_us, 1, 1e12);
-  visit("hbm_idle_loss", model.hbm_idle_loss, 0, 1);
-  visit("l2_bytes_per_us", model.l2_bytes_per_us, 1, 1e12);
-  visit("l2_shared_bytes_per_us", model.l2_shared_bytes_per_us, 1, 1e12);
-  visit("l2_reader_gain", model.l2_reader_gain, 0, 10);
-  visit("l2_rows_bytes_per_us", model.l2_rows_bytes_per_us, 1, 1e12);
-  visit("l2_rows_reader_gain", model.l2_rows_reader_gain, 0, 10);
-  visit("l2_straddle_loss", model.l2_straddle_loss, 0, 10);
-  visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
-  visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);
-  visit("dsm_bytes_per_us", model.dsm_bytes_per_us, 1, 1e12);
-  visit("resident_clusters", model.resident_clusters, 0, 4096);
-  visit("reduce_bytes_per_us", model.reduce_bytes_per_us, 1, 1e12);
-  visit("launch_us", model.launch_us, 0, 1e6);
-  visit("programmatic_edge_us", model.programmatic_edge_us, 0, 1e6);
-  visit("fill_us", model.fill_us, 0, 1e6);
-  visit("stage_us", model.stage_us, 0, 1e6);
-  visit("lone_step_us", model.lone_step_us, 0, 1e6);
-  visit("reduce_us", model.reduce_us, 0, 1e6);
-  visit("cluster_barrier_us", model.cluster_barrier_us, 0, 1e6);
-  visit("grid_barrier_us", model.grid_barrier_us, 0, 1e6);
-  visit("drain_us", model.drain_us, 0, 1e6);
-  visit("epilogue_value_us", model.epilogue_value_us, 0, 1e6);
-}
 
 // The shortest decimal that reads back as the same double, in any locale.
 std::string Format(double value) {
@@ -81,12 +44,7 @@ absl::Status BadValue(absl::string_view key, absl::string_view value, absl::stri
 
 absl::Status Parse(absl::string_view key, absl::string_view text, double, double,
                    std::string& out) {
-  if (text.empty() || text.size() > 64) return BadValue(key, text, "1..64 characters");
-  for (char c : text) {
-    if (!absl::ascii_isalnum(c) && c != '_' && c != '-' && c != '.') {
-      return BadValue(key, text, "letters, digits, '_', '-' or '.'");
-    }
-  }
+  if (!IsModelName(text)) return BadValue(key, text, "1..64 letters, digits, '_', '-' or '.'");
   out = std::string(text);
   return absl::OkStatus();
 }
@@ -118,53 +76,101 @@ absl::Status Parse(absl::string_view key, absl::string_view text, double low, do
   if (text.size() > kMaxList) return BadValue(key, text, kWanted);
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ', absl::SkipWhitespace());
   if (parts.size() != out.size()) return BadValue(key, text, kWanted);
-  for (size_t i = 0; i < out.size(); ++i) {
-    SINTER_RETURN_IF_ERROR(Parse(key, parts[i], low, high, out[i]));
+  std::array<T, 5> values{};
+  for (size_t i = 0; i < values.size(); ++i) {
+    SINTER_RETURN_IF_ERROR(Parse(key, parts[i], low, high, values[i]));
   }
+  out = values;
   return absl::OkStatus();
 }
 
 constexpr size_t kMaxKeys = 256;  // of a text: several times those that there are
 
-using KeyedValues = std::vector<std::pair<absl::string_view, absl::string_view>>;
+// One line of a text: key = value [provenance].
+struct Line {
+  absl::string_view key, value, provenance;
+  bool has_provenance = false;
+};
 
-absl::StatusOr<KeyedValues> SplitLines(absl::string_view text) {
-  KeyedValues values;
-  int number = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
-    if (line.empty()) continue;
-    const size_t equals = line.find('=');
-    if (equals == absl::string_view::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("device model: line ", number, " is not of the form key = value"));
-    }
-    if (values.size() == kMaxKeys) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("device model: line ", number, ": has more than ", kMaxKeys, " keys"));
-    }
-    const absl::string_view key = absl::StripTrailingAsciiWhitespace(line.substr(0, equals));
-    for (const auto& earlier : values) {
-      if (earlier.first == key) {
-        return absl::InvalidArgumentError(absl::StrCat("device model: line ", number,
-                                                       " repeats key \"", key.substr(0, 64), "\""));
-      }
-    }
-    values.emplace_back(key, absl::StripLeadingAsciiWhitespace(line.substr(equals + 1)));
-  }
-  return values;
+absl::Status BadLine(int number, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("device model: line ", number, what));
 }
 
-// Reads every field out of `values` and counts as used what it read.
-absl::Status ReadFields(const KeyedValues& values, DeviceModel& model, std::vector<bool>& used) {
+absl::StatusOr<Line> SplitLine(absl::string_view text, int number) {
+  constexpr absl::string_view kForm = " is not of the form key = value [provenance]";
+  Line line;
+  const size_t equals = text.find('=');
+  if (equals == absl::string_view::npos) return BadLine(number, kForm);
+  line.key = absl::StripTrailingAsciiWhitespace(text.substr(0, equals));
+  line.value = absl::StripLeadingAsciiWhitespace(text.substr(equals + 1));
+  const size_t open = line.value.find('[');
+  if (open == absl::string_view::npos) return line;
+  if (line.value.back() != ']') return BadLine(number, kForm);
+  line.has_provenance = true;
+  line.provenance = line.value.substr(open + 1, line.value.size() - open - 2);
+  line.value = absl::StripTrailingAsciiWhitespace(line.value.substr(0, open));
+  return line;
+}
+
+absl::StatusOr<std::vector<Line>> SplitLines(absl::string_view text) {
+  std::vector<Line> lines;
+  int number = 0;
+  for (absl::string_view written : absl::StrSplit(text, '\n')) {
+    ++number;
+    written = absl::StripAsciiWhitespace(written.substr(0, written.find('#')));
+    if (written.empty()) continue;
+    SINTER_ASSIGN_OR_RETURN(const Line line, SplitLine(written, number));
+    if (lines.size() == kMaxKeys) {
+      return BadLine(number, absl::StrCat(": has more than ", kMaxKeys, " keys"));
+    }
+    for (const Line& earlier : lines) {
+      if (earlier.key != line.key) continue;
+      return BadLine(number, absl::StrCat(" repeats key \"", line.key.substr(0, 64), "\""));
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// What tells the model from others is no figure.
+bool IsFigure(const std::string&) { return false; }
+bool IsFigure(bool) { return false; }
+template <typename T>
+bool IsFigure(const T&) {
+  return true;
+}
+
+absl::Status CheckProvenance(const Line& line, bool figure) {
+  if (line.has_provenance == figure) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("device model: ", line.key, " = ", line.value.substr(0, 64),
+                   figure ? " has no provenance, must end in [measured], [architecture] or [fitted]"
+                          : " has a provenance, which is for figures alone"));
+}
+
+template <typename T>
+absl::Status ReadField(const Line& line, double low, double high, T& field, DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(Parse(line.key, line.value, low, high, field));
+  SINTER_RETURN_IF_ERROR(CheckProvenance(line, IsFigure(field)));
+  if (!line.has_provenance) return absl::OkStatus();
+  absl::StatusOr<Provenance> provenance = Provenance::FromText(line.provenance);
+  if (!provenance.ok()) {
+    return Annotate(provenance.status(), absl::StrCat("device model: ", line.key));
+  }
+  model.provenance[std::string(line.key)] = *std::move(provenance);
+  return absl::OkStatus();
+}
+
+// Reads every field out of `lines` and counts as used what it read.
+absl::Status ReadFields(const std::vector<Line>& lines, DeviceModel& model,
+                        std::vector<bool>& used) {
   absl::Status status;
   VisitFields(model, [&](absl::string_view key, auto& field, double low, double high) {
     if (!status.ok()) return;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].first != key) continue;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].key != key) continue;
       used[i] = true;
-      status = Parse(key, values[i].second, low, high, field);
+      status = ReadField(lines[i], low, high, field, model);
       return;
     }
     status = absl::InvalidArgumentError(absl::StrCat("device model: key \"", key, "\" is missing"));
@@ -195,27 +201,49 @@ int ClusterIndex(int cluster_size) {
 std::string DeviceModel::ToText() const {
   std::string text;
   VisitFields(*this, [&](absl::string_view key, const auto& field, double, double) {
-    absl::StrAppend(&text, key, " = ", Format(field), "\n");
+    absl::StrAppend(&text, key, " = ", Format(field));
+    if (IsFigure(field)) {
+      const auto known = provenance.find(std::string(key));
+      const Provenance source = known == provenance.end() ? Provenance() : known->second;
+      absl::StrAppend(&text, " [", source.ToText(), "]");
+    }
+    text += "\n";
   });
   return text;
 }
 
 absl::StatusOr<DeviceModel> DeviceModel::FromText(absl::string_view text) {
-  SINTER_ASSIGN_OR_RETURN(const KeyedValues values, SplitLines(text));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<Line> lines, SplitLines(text));
   DeviceModel model;
-  std::vector<bool> used(values.size(), false);
-  const absl::Status fields = ReadFields(values, model, used);
-  SINTER_RETURN_IF_ERROR(fields);
-  for (size_t i = 0; i < values.size(); ++i) {
+  std::vector<bool> used(lines.size(), false);
+  SINTER_RETURN_IF_ERROR(ReadFields(lines, model, used));
+  for (size_t i = 0; i < lines.size(); ++i) {
     if (used[i]) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("device model: unknown key \"", values[i].first.substr(0, 64), "\""));
+        absl::StrCat("device model: unknown key \"", lines[i].key.substr(0, 64), "\""));
   }
   SINTER_RETURN_IF_ERROR(CheckClusters(model));
   return model;
 }
 
-Digest DeviceModel::ModelDigest() const { return Sha256(ToText()); }
+absl::Status DeviceModel::Assign(absl::string_view key, absl::string_view value,
+                                 const Provenance& source) {
+  absl::Status status = absl::InvalidArgumentError(
+      absl::StrCat("device model: no figure \"", key.substr(0, 64), "\""));
+  VisitFields(*this, [&](absl::string_view known, auto& field, double low, double high) {
+    if (known == key && IsFigure(field)) status = Parse(key, value, low, high, field);
+  });
+  if (status.ok()) provenance[std::string(key)] = source;
+  return status;
+}
+
+Digest DeviceModel::ModelDigest() const {
+  std::string text;
+  VisitFields(*this, [&](absl::string_view key, const auto& field, double, double) {
+    absl::StrAppend(&text, key, " = ", Format(field), "\n");
+  });
+  return Sha256(text);
+}
 
 int DeviceModel::ResidentBlocks(int cluster_size) const {
   const int index = ClusterIndex(cluster_size);

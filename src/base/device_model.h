@@ -5,12 +5,16 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
+#include "src/base/provenance.h"
+#include "src/base/stitch_constants.h"
 
 namespace sinter {
 
@@ -25,8 +29,16 @@ struct DeviceModel {
   bool measured = false;  // false: figures are scaled from another chip, never measured on this one
   int sm_count = 0;
   int64_t l2_bytes = 0;
+  int64_t l2_line_bytes = 0;
+  double l2_kept_share = 0;  // of l2_bytes: the largest tensor that is still there when read again
   int64_t shared_bytes_per_block = 0;  // dynamic shared memory a block may have (opt-in maximum)
-  int64_t registers_per_sm = 65536;
+  int64_t shared_bytes_per_sm = 0;     // of all its blocks
+  int64_t reserved_shared_bytes = 0;   // of each block, by the system
+  int64_t registers_per_sm = 0;
+  int threads_per_sm = 0;
+  int blocks_per_sm = 0;
+  double lanes_per_sm = 0;          // threads' instructions that an SM issues a clock
+  double special_lanes_per_sm = 0;  // of special functions
   double clock_mhz = 0;
   double tensor_flop_per_us =
       0;                        // dense bf16, whole chip, of kernels too short for its power limit
@@ -55,12 +67,20 @@ struct DeviceModel {
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end
   double epilogue_value_us = 0;   // a thread's end of one accumulator: rounding, its way to a store
+  StitchConstants stitch;
 
-  // Text form: one `key = value` per line, `#` comments, unknown keys are errors. Round-trips
+  // By key, of every figure; FromText and Assign fill it.
+  std::map<std::string, Provenance> provenance;
+
+  // Text form: one `key = value [provenance]` per line, `#` comments. name, arch and measured have
+  // no provenance, every other key must have one. Unknown and missing keys are errors. Round-trips
   // exactly.
   std::string ToText() const;
   static absl::StatusOr<DeviceModel> FromText(absl::string_view text);
-  Digest ModelDigest() const;  // of ToText()
+  // Sets the figure `key` to `value`, in the form of the text. INVALID_ARGUMENT, and nothing is
+  // changed, when there is no such figure or the value is out of its bounds.
+  absl::Status Assign(absl::string_view key, absl::string_view value, const Provenance& source);
+  Digest ModelDigest() const;  // of names and values: a figure's provenance changes no plan
   int ResidentBlocks(int cluster_size) const;
 };
 

@@ -41,6 +41,7 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   Override(options.cache_dir, &config.cache_dir);
   Override(options.dump_dir, &config.dump_dir);
   Override(options.tuning_set, &config.tuning_set);
+  Override(options.device_model, &config.device_model);
   Override(options.pack_keys, &config.pack_keys);
   Override(options.cache_store, &config.cache_store);
   if (options.cache_max_bytes != 0) config.cache_max_bytes = options.cache_max_bytes;

@@ -35,9 +35,15 @@ Json ModelJson(const DeviceModel& model) {
   const std::string text = model.ToText();
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const std::pair<absl::string_view, absl::string_view> field =
-        absl::StrSplit(line, absl::MaxSplits(" = ", 1));
-    if (line[0] != '#') object[std::string(field.first)] = ModelValue(field.second);
+        absl::StrSplit(line.substr(0, line.find('[')), absl::MaxSplits(" = ", 1));
+    object[std::string(field.first)] = ModelValue(field.second);
   }
+  return object;
+}
+
+Json ProvenanceJson(const DeviceModel& model) {
+  Json object = Json::object();
+  for (const auto& [key, provenance] : model.provenance) object[key] = provenance.ToText();
   return object;
 }
 
@@ -50,6 +56,7 @@ std::string DescribeContext(const sinter_context& context) {
   object["reason"] = ports.no_gpu_reason;
   object["cache_dir"] = context.config.cache_enabled ? context.config.cache_dir : "";
   object["model"] = ModelJson(ports.model);
+  object["provenance"] = ProvenanceJson(ports.model);
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -3,6 +3,7 @@
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
 #include "src/capi/symbols.h"
+#include "src/capi/text.h"
 
 namespace capi = sinter::capi;
 
@@ -117,6 +118,14 @@ sinter_status sinter_x_run(sinter_context* context, const sinter_plan* plan, uin
     }
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(buffers, "buffers"));
     return capi::RunOnce(*plan, m, {buffers, buffers + buffer_count}, workspace, *measurer);
+  });
+}
+
+sinter_status sinter_x_measure_model(sinter_context* context, sinter_x_text** out_text,
+                                     sinter_error** error) {
+  return capi::GiveText(out_text, error, [&]() -> absl::StatusOr<std::string> {
+    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
+    return sinter::MeasureDevice(context->engine->ports());
   });
 }
 

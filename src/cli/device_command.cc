@@ -13,11 +13,23 @@ Outcome ModelText(const Session& session, std::string* out) {
   });
 }
 
+// A device's figures, never those of a model that stands for one.
+Outcome Measure(const Session& session) {
+  if (session.fell_back) return {kUnavailable, "--measure needs a GPU: " + session.no_gpu};
+  std::string text;
+  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_measure_model(session.context.get(), out, error);
+  }));
+  std::printf("%s", text.c_str());
+  return {};
+}
+
 }  // namespace
 
 Outcome DeviceCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(OpenSession(options.device, &session));
+  if (options.measure) return Measure(session);
   std::string text;
   if (options.json) {
     SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {

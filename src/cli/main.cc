@@ -228,7 +228,13 @@ void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
 void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::App* device = AddVerb(app, "device", "show the GPU and its model", DeviceCommand, chosen);
   AddDevice(device, options);
-  device->add_flag("--model", options->model, "print the model in its text form only");
+  CLI::Option* model =
+      device->add_flag("--model", options->model, "print the model in its text form only");
+  device
+      ->add_flag("--measure", options->measure,
+                 "measure the GPU for some seconds, and print a model file of it")
+      ->excludes(model)
+      ->excludes("--target");
   AddCacheVerbs(app, options, chosen);
   CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
   version->add_flag("--json", options->json, "print one JSON document");

@@ -62,6 +62,7 @@ struct Options {
   std::string out;                // set to write
   // device
   bool model = false;
+  bool measure = false;
   // cache, warm
   bool yes = false;
   std::string pack;           // file

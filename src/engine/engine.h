@@ -45,6 +45,11 @@ struct Ports {
 absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
                                 const LogSink& log);
 
+// Measures the GPU of `ports` for some seconds; nothing else should run on it. The text of a model
+// file: what was measured, and for the rest which model it was taken over from. UNAVAILABLE without
+// a GPU.
+absl::StatusOr<std::string> MeasureDevice(const Ports& ports);
+
 struct PrepareOptions {
   int64_t deadline_us = 0;  // 0: none. DEADLINE_EXCEEDED; what was finished by then stays cached
   const std::atomic<bool>* cancel = nullptr;                               // true: CANCELLED

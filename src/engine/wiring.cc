@@ -8,9 +8,12 @@
 #include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
 #include "runtime/measure/measurer.h"
+#include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "runtime/query/device_query.h"
+#include "runtime/query/measured_model.h"
 #include "runtime/query/model_choice.h"
+#include "src/base/key_file.h"
 #include "src/base/nearest.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
@@ -52,17 +55,29 @@ void LogTuning(const Ports& ports, const LogSink& log) {
                        useful ? "" : ", none for this chip"));
 }
 
+// The model that the caller named for its GPU, else the one that its name tells.
+absl::StatusOr<DeviceModel> ModelOf(const Config& config, const DeviceInfo& info,
+                                    const LogSink& log) {
+  SINTER_ASSIGN_OR_RETURN(ModelChoice choice, ChooseModel(info));
+  if (config.device_model.empty()) {
+    if (!choice.warning.empty()) log.Log(LogLevel::kWarn, choice.warning);
+    return std::move(choice.model);
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::string text,
+                          ReadKeyFile(config.device_model, KeyFileKind::kPublic));
+  absl::StatusOr<DeviceModel> model = NamedModel(text, info);
+  return model.ok() ? model : Annotate(model.status(), config.device_model);
+}
+
 absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log, Ports& ports) {
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Driver> driver,
                           Driver::Open(config.driver_path));
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Device> device,
                           Device::Open(driver, ordinal));
   SINTER_ASSIGN_OR_RETURN(const DeviceInfo info, QueryDevice(*device));
-  SINTER_ASSIGN_OR_RETURN(ModelChoice choice, ChooseModel(info));
-  if (!choice.warning.empty()) log.Log(LogLevel::kWarn, choice.warning);
+  SINTER_ASSIGN_OR_RETURN(ports.model, ModelOf(config, info, log));
   SINTER_ASSIGN_OR_RETURN(ports.loader, MakeLoader(device));
   SINTER_ASSIGN_OR_RETURN(ports.measurer, MakeMeasurer(device));
-  ports.model = std::move(choice.model);
   ports.device_name = info.name;
   ports.driver_name =
       absl::StrCat("CUDA ", info.driver_version / 1000, ".", info.driver_version % 1000 / 10);
@@ -96,6 +111,17 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   ports.store = std::move(cache.store);
   ports.cache_tools = std::move(cache.tools);
   return ports;
+}
+
+absl::StatusOr<std::string> MeasureDevice(const Ports& ports) {
+  if (ports.measurer == nullptr) {
+    return absl::UnavailableError(absl::StrCat("measuring needs a GPU: ", ports.no_gpu_reason));
+  }
+  ProbeRunner runner(ports.compiler.get(), ports.loader.get(), ports.measurer.get());
+  SINTER_ASSIGN_OR_RETURN(const ProbeTimings timings, RunProbes(ports.model.sm_count, &runner));
+  SINTER_ASSIGN_OR_RETURN(const DeviceModel measured, MeasuredModel(ports.model, timings));
+  return MeasuredModelText(measured, ports.model,
+                           absl::StrCat(ports.device_name, ", driver for ", ports.driver_name));
 }
 
 }  // namespace sinter

@@ -5,7 +5,7 @@
 namespace sinter {
 namespace {
 
-constexpr double kElement = 2, kPartial = 4;
+constexpr int kElement = 2, kPartial = 4;              // bytes
 constexpr int64_t kRegisterBytesKept = 128 * 256 * 4;  // accumulators of two warpgroups in a block
 
 constexpr uint8_t Bit(LoopDim d) { return static_cast<uint8_t>(1 << static_cast<int>(d)); }

@@ -15,18 +15,29 @@ double TileBytes(const ProductDims& d, const Schedule& s, const ProductTile& til
   return 4.0 * s.block_m * d.width * tile.block_n;
 }
 
-// Issue slots of a warp's scheduler; a special function takes eight of them.
-double CyclesOf(Activation activation) {
+// Of one value, as src/device/tile/activation.cuh is written: what a thread issues, and how many of
+// that are special functions beside it.
+struct ActivationCount {
+  int instructions = 0, special = 0;
+};
+
+ActivationCount CountOf(Activation activation) {
   switch (activation) {
     case Activation::kSilu:
-      return 16;
+      return {0, 2};
     case Activation::kGeluTanh:
-      return 20;
+      return {4, 2};
     case Activation::kGeluErf:
-      return 32;
+      return {24, 1};
     default:
-      return 0;
+      return {};
   }
+}
+
+// Issue slots of a warp's scheduler: a special function takes several.
+double CyclesOf(Activation activation, const DeviceModel& model) {
+  const ActivationCount count = CountOf(activation);
+  return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
 // What a block sends to others.
@@ -86,7 +97,7 @@ double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& t
                   const DeviceModel& model) {
   const double columns = s.swapped ? SwappedSets(s, tile, 1) * s.block_m : tile.block_n;
   const double values = columns / 2.0 / tile.split_k;
-  return values * (model.epilogue_value_us + CyclesOf(activation) / model.clock_mhz);
+  return values * (model.epilogue_value_us + CyclesOf(activation, model) / model.clock_mhz);
 }
 
 double StoreUs(const FfnProblem& p, const Schedule& s, const ProductTile& tile,

@@ -12,20 +12,17 @@
 #include "src/plan/stitch/pass_walk.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/plan/stitch/slots.h"
+#include "src/search/instruction_counts.h"
 #include "src/search/stitch_extents.h"
 #include "src/search/stitch_load.h"
 
 namespace sinter {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr double kAccessCost = 8;    // instructions of one read from memory, with its address
-constexpr double kHandCost = 3;      // of one access of shared memory
-constexpr double kReadCost = 1;      // of one of a pack's elements
-constexpr double kSpecialIssue = 4;  // that a turn of the special function unit stands for
-constexpr double kWorth = 0.1;       // of a unit's instructions must be saved before it is tried
-constexpr double kRepeated = 1.5;    // times its elements a value must be computed
-constexpr size_t kMostAlone = 2;     // values that are tried alone
+// What is tried, not what it costs: of a unit's instructions so much must be saved, and a value
+// must be computed so many times its elements.
+constexpr double kWorth = 0.1, kRepeated = 1.5;
+constexpr size_t kMostAlone = 2;  // values that are tried alone
 
 class Counter {
  public:
@@ -68,7 +65,7 @@ class Counter {
         if (op.kind == OpKind::kInput) {
           const Index address = AddressOf(key.second, op.strides, walk.space);
           const int accesses = AccessesOfVector(walk.space, address, walk.element, width);
-          cost.issue += kAccessCost * accesses / width;
+          cost.issue += double{kMemoryInstructions} * accesses / width;
         }
         issue = cost.issue * touch.trips;
         work_.special += cost.special * touch.trips;
@@ -111,8 +108,8 @@ class Counter {
     for (size_t i = 0; i < at.size(); ++i) address = address.Plus(at[i].Times(place->strides[i]));
     const int64_t bytes = SizeOf(place->dtype);
     const BankAccess access = BankCycles(walk.space, address, walk.element, width, bytes);
-    work_.shared_cycles += trips * static_cast<double>(access.cycles) / (kWarp * width);
-    return kHandCost * trips * static_cast<double>(access.accesses) / width;
+    work_.shared_cycles += trips * static_cast<double>(access.cycles) / (kWarpLanes * width);
+    return kHandInstructions * trips * static_cast<double>(access.accesses) / width;
   }
 
   const Chain& body_;
@@ -128,8 +125,12 @@ class Counter {
 // What a unit computes of each value, and what one element of it costs.
 class Repeats {
  public:
-  Repeats(const Chain& body, const StitchProgram& program, Pace* pace)
-      : body_(body), program_(program), exact_(ExactOps(body)), trips_(body.ops().size()) {
+  Repeats(const Chain& body, const StitchProgram& program, const StitchConstants& costs, Pace* pace)
+      : body_(body),
+        program_(program),
+        special_issue_(costs.special_issue),
+        exact_(ExactOps(body)),
+        trips_(body.ops().size()) {
     StitchSchedule widest;
     widest.vector = WidestVector(body);
     for (const StitchPhase& phase : program.phases) {
@@ -155,7 +156,7 @@ class Repeats {
     if (trips < kRepeated * elements) return 0;
     std::set<ValueId> seen;
     const double saved = (trips - elements) * ConeCost(id, trips, 1, seen);
-    const double gain = saved - kHandCost * (trips + elements);
+    const double gain = saved - kHandInstructions * (trips + elements);
     return gain > kWorth * total_ ? gain : 0;
   }
 
@@ -170,8 +171,8 @@ class Repeats {
 
   double OwnCost(ValueId id) const {
     const OpCost own = CostOfOp(body_.op(id), exact_[static_cast<size_t>(id)]);
-    return own.issue + kSpecialIssue * own.special +
-           (body_.op(id).kind == OpKind::kInput ? kReadCost : 0);
+    return own.issue + special_issue_ * own.special +
+           (body_.op(id).kind == OpKind::kInput ? kPackInstructions : 0);
   }
 
   // Of all that is computed for `id`, as often as that is computed for one of its elements.
@@ -181,7 +182,7 @@ class Repeats {
     const ReduceUse use = program_.uses[static_cast<size_t>(id)];
     if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return 0;
     const bool handed = std::binary_search(program_.handed.begin(), program_.handed.end(), id);
-    if (handed && seen.size() > 1) return kHandCost;
+    if (handed && seen.size() > 1) return kHandInstructions;
     times *= OwnTurns(id);
     double cost = OwnCost(id) * std::min(times, Trips(id) / trips);
     for (const ValueId operand : body_.op(id).operands) {
@@ -192,6 +193,7 @@ class Repeats {
 
   const Chain& body_;
   const StitchProgram& program_;
+  const double special_issue_;
   const std::vector<bool> exact_;
   std::vector<double> trips_;  // by value
   double total_ = 0;           // instructions
@@ -199,8 +201,8 @@ class Repeats {
 
 // Programs that hand over one value more than `program`, the dearest first.
 std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& program, size_t most,
-                                       StitchBudget* budget) {
-  Repeats repeats(body, program, PaceOf(budget));
+                                       const StitchConstants& costs, StitchBudget* budget) {
+  Repeats repeats(body, program, costs, PaceOf(budget));
   std::vector<std::pair<double, ValueId>> dearest;
   for (size_t i = 0; i < body.ops().size(); ++i) {
     const auto id = static_cast<ValueId>(i);
@@ -250,13 +252,15 @@ int MeetingsOf(const StitchProgram& program, bool rows_meet) {
 }
 
 std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,
-                                              StitchBudget* budget) {
+                                              const DeviceModel& model, StitchBudget* budget) {
+  const StitchConstants& costs = model.stitch;
   std::vector<std::vector<ValueId>> choices;
-  const std::vector<StitchProgram> alone = WithOneMore(body, base, kMostAlone, budget);
+  const std::vector<StitchProgram> alone = WithOneMore(body, base, kMostAlone, costs, budget);
   for (const StitchProgram& one : alone) choices.push_back(one.handed);
   if (alone.empty()) return choices;
-  for (const StitchProgram& two : WithOneMore(body, alone[0], 1, budget))
+  for (const StitchProgram& two : WithOneMore(body, alone[0], 1, costs, budget)) {
     choices.push_back(two.handed);
+  }
   return choices;
 }
 

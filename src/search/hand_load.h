@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/device_model.h"
 #include "src/base/keep_going.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
@@ -35,6 +36,7 @@ int MeetingsOf(const StitchProgram& program, bool rows_meet);
 // with what is then the dearest. Empty: nothing is computed for several readers that costs more
 // than to leave and take it, or `budget` (may be null) is spent.
 std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,
+                                              const DeviceModel& model,
                                               StitchBudget* budget = nullptr);
 
 }  // namespace sinter

@@ -20,11 +20,11 @@ using Fields = std::vector<std::pair<std::string, std::string>>;  // in the orde
 
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
-// `key = value` lines, comments left out.
+// `key = value` lines; comments and provenance are left out.
 Fields FieldsOf(absl::string_view text) {
   Fields fields;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    line = line.substr(0, line.find('#'));
+    line = line.substr(0, line.find_first_of("#["));
     const size_t equals = line.find('=');
     if (equals == absl::string_view::npos) continue;
     fields.emplace_back(Str(absl::StripAsciiWhitespace(line.substr(0, equals))),
@@ -74,27 +74,60 @@ bool IsNumber(const std::string& key) {
   return key != "name" && key != "arch" && key != "measured";
 }
 
+// A built-in model as its file has it; empty for another name.
+struct Known {
+  std::map<std::string, std::string> values, comments;
+};
+
+Known KnownOf(const std::string& name) {
+  Known known;
+  const absl::string_view text = BuiltinText(name);
+  const absl::StatusOr<DeviceModel> model = DeviceModel::FromText(text);
+  if (!model.ok()) return known;
+  for (const auto& [key, value] : FieldsOf(model->ToText())) known.values[key] = value;
+  known.comments = CommentsOf(text);
+  return known;
+}
+
+// Where `value` comes from, as far as the model of the same name knows.
+std::string SourceIn(const Known& known, const std::string& key, const std::string& value) {
+  const auto same = known.values.find(key);
+  if (same == known.values.end()) return "given by the device or a model file";
+  if (same->second != value) {
+    return absl::StrCat("given by the device or a model file; built in: ",
+                        Shown(key, same->second));
+  }
+  const auto comment = known.comments.find(key);
+  return comment == known.comments.end() ? "" : comment->second;
+}
+
+// The same with what is known of the model that it was taken over from.
+std::string SourceOf(const Known& own, const Known& from, const std::string& key,
+                     const std::string& value) {
+  std::string source = SourceIn(own, key, value);
+  const auto comment = from.comments.find(key);
+  if (comment == from.comments.end()) {
+    return source.empty() ? "as the model says at its head" : source;
+  }
+  if (!source.empty()) source += "; there: ";
+  return source + comment->second;
+}
+
 }  // namespace
 
 std::vector<ModelNote> NotesOf(const DeviceModel& model) {
-  const absl::string_view text = BuiltinText(model.name);
-  const absl::StatusOr<DeviceModel> builtin = DeviceModel::FromText(text);
-  std::map<std::string, std::string> values;
-  if (builtin.ok()) {
-    for (const auto& [key, value] : FieldsOf(builtin->ToText())) values[key] = value;
-  }
-  std::map<std::string, std::string> comments = CommentsOf(text);
+  const Known own = KnownOf(model.name);
+  std::map<std::string, Known> others;
   std::vector<ModelNote> notes;
   for (const auto& [key, value] : FieldsOf(model.ToText())) {
     if (!IsNumber(key)) continue;
-    std::string source = "given by the device or a model file";
-    const auto known = values.find(key);
-    if (known != values.end() && known->second == value) {
-      source = comments.count(key) > 0 ? comments[key] : "as the model says at its head";
-    } else if (known != values.end()) {
-      absl::StrAppend(&source, "; built in: ", Shown(key, known->second));
-    }
-    notes.push_back({key, Shown(key, value), std::move(source)});
+    const auto provenance = model.provenance.find(key);
+    const std::string from = provenance == model.provenance.end() ? "" : provenance->second.from;
+    const auto [other, fresh] = others.try_emplace(from);
+    if (fresh && !from.empty()) other->second = KnownOf(from);
+    notes.push_back({key, Shown(key, value),
+                     provenance == model.provenance.end() ? "" : provenance->second.ToText(),
+                     SourceOf(own, other->second, key, value)});
   }
   return notes;
 }

@@ -107,7 +107,8 @@ std::string ConstantsReport(const DeviceModel& model) {
     const std::string line = absl::StrFormat("  %-24s %-12s", note.key, note.value);
     absl::StrAppend(&text, line);
     if (line.size() >= kSourceColumn) text += "\n" + std::string(kSourceColumn - 1, ' ');
-    absl::StrAppend(&text, " ", Wrapped(note.source, kSourceColumn));
+    const std::string source = absl::StrCat(note.provenance, ": ", note.source);
+    absl::StrAppend(&text, " ", Wrapped(source, kSourceColumn));
   }
   return text;
 }

@@ -87,7 +87,10 @@ Json KernelJson(const PlannedKernel& kernel, const DeviceModel& model, const Fus
 Json ModelJson(const DeviceModel& model) {
   Json constants = Json::array();
   for (const ModelNote& note : NotesOf(model)) {
-    constants.push_back({{"key", note.key}, {"value", note.value}, {"source", note.source}});
+    constants.push_back({{"key", note.key},
+                         {"value", note.value},
+                         {"provenance", note.provenance},
+                         {"source", note.source}});
   }
   return {{"name", model.name}, {"measured", model.measured}, {"constants", constants}};
 }

@@ -15,15 +15,19 @@ constexpr int64_t kWarpgroupRows = 64;
 // Of the 128-byte rows of boxes of a matrix with `columns` columns, the share that lies in two
 // lines: rows begin where a multiple of the stride does, so every start that it can have is as
 // frequent.
-double Straddling(int64_t columns) {
-  constexpr int64_t kLine = 128;
-  return 1 - static_cast<double>(std::gcd(columns * kElement, kLine)) / kLine;
+double Straddling(int64_t columns, const DeviceModel& model) {
+  const int64_t line = model.l2_line_bytes;
+  return 1 - static_cast<double>(std::gcd(columns * kElement, line)) / static_cast<double>(line);
+}
+
+// The largest tensor that L2 keeps until it is read again.
+double KeptBytes(const DeviceModel& model) {
+  return model.l2_kept_share * static_cast<double>(model.l2_bytes);
 }
 
 // Rows times columns times 2 bytes that L2 cannot keep are read again on every turn.
 double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
-  const double kept = 0.5 * static_cast<double>(model.l2_bytes);
-  return bytes <= kept ? bytes : bytes * static_cast<double>(turns);
+  return bytes <= KeptBytes(model) ? bytes : bytes * static_cast<double>(turns);
 }
 
 // Each element once, by who stores it; it loads beside the product's operands.
@@ -95,16 +99,16 @@ ProductLoad LoadOf(const ProductDims& d, const FfnProblem& p, const Schedule& s,
   const int64_t at_once = std::min(units, load.groups);
   load.weights = {static_cast<double>(m_units) * w_bytes,
                   static_cast<double>(std::min(m_units, at_once)),
-                  Straddling(p.layout == Layout::kIO ? d.n : d.k)};
+                  Straddling(p.layout == Layout::kIO ? d.n : d.k, model)};
   load.rows = {d.rows_in_ring ? static_cast<double>(column_units) * a_bytes : 0,
                static_cast<double>(std::clamp<int64_t>(at_once / m_units, 1, column_units)),
-               Straddling(d.k)};
+               Straddling(d.k, model)};
   load.total_bytes = load.weights.bytes + load.rows.bytes;
   load.intake_bytes =
       turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
                weight_bytes * (1 + model.l2_straddle_loss * load.weights.straddling));
   load.hbm_bytes = w_bytes;
-  if (d.rows_from_hbm || a_bytes > 0.5 * static_cast<double>(model.l2_bytes)) {
+  if (d.rows_from_hbm || a_bytes > KeptBytes(model)) {
     load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
   }
   if (d.to_memory) load.result = {static_cast<double>(p.bucket * d.n * kElement), 1, 0};

@@ -8,16 +8,14 @@
 #include "src/plan/stitch/exact_ops.h"
 #include "src/plan/stitch/op_cost.h"
 #include "src/plan/stitch/sizes.h"
+#include "src/search/instruction_counts.h"
 #include "src/search/stitch_extents.h"
 
 namespace sinter {
 namespace {
 
-constexpr double kAlikeShare = 0.2;     // of what all units read alike: the rest is found in L1
-constexpr double kMomentCost = 5;       // to take an element into its column's moments
-constexpr double kMomentTurnCost = 30;  // and a vector: their share of the units so far
-constexpr double kMomentWords = 4;      // of a column in a part
-constexpr double kMemoryCost = 8;       // instructions of one load or store, with its address
+// Of a column in a part, as src/device/stitch/moments.cuh is written.
+constexpr int kMomentWords = 4;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -51,12 +49,13 @@ void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::se
 class LoadCounter {
  public:
   LoadCounter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-              int64_t m, const LoopEvaluations& times)
+              int64_t m, const LoopEvaluations& times, const StitchConstants& costs)
       : body_(body),
         program_(program),
         schedule_(schedule),
         m_(m),
         times_(times),
+        alike_share_(costs.alike_share),
         exact_(ExactOps(body)) {}
 
   StitchLoad Count() {
@@ -109,7 +108,8 @@ class LoadCounter {
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
     const int vector = LoopVector(body_, schedule_, loop);
     const Evaluations& own_times = times_.at(&loop);
-    double cost = kMemoryCost / vector + (kMomentCost + kMomentTurnCost / vector) * moments;
+    double cost = double{kMemoryInstructions} / vector +
+                  (kMomentInstructions + double{kMomentTurnInstructions} / vector) * moments;
     double special = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
@@ -120,7 +120,7 @@ class LoadCounter {
       const double times = std::max(1.0, own_times.times[static_cast<size_t>(id)]);
       cost += times * own.issue;
       if (op.kind == OpKind::kInput) {
-        cost += kMemoryCost * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
+        cost += kMemoryInstructions * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
       }
       special += times * own.special;
       if (op.kind == OpKind::kInput) CountRead(id, units);
@@ -148,7 +148,7 @@ class LoadCounter {
     if (!units || program_.uses[static_cast<size_t>(id)] != ReduceUse::kColumn) return;
     ++alike_;
     if (schedule_.keep_alike) return;
-    load_.again_bytes += kAlikeShare * 4.0 * static_cast<double>(MainElements(program_)) *
+    load_.again_bytes += alike_share_ * kWordBytes * static_cast<double>(MainElements(program_)) *
                          static_cast<double>(WorkItems(program_, m_));
   }
 
@@ -160,7 +160,7 @@ class LoadCounter {
     const bool alike = units && IsAlike(op, MainElements(program_), WorkItems(program_, m_));
     if (units && alike && !again) ++alike_;
     if (alike && !schedule_.keep_alike) {
-      load_.again_bytes += kAlikeShare *
+      load_.again_bytes += alike_share_ *
                            static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *
                            static_cast<double>(WorkItems(program_, m_));
       return;
@@ -182,6 +182,7 @@ class LoadCounter {
   const StitchSchedule& schedule_;
   const int64_t m_;
   const LoopEvaluations& times_;
+  const double alike_share_;
   const std::vector<bool> exact_;
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
@@ -206,8 +207,9 @@ LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& progr
 }
 
 StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,
-                         const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times) {
-  return LoadCounter(body, program, schedule, m, times).Count();
+                         const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times,
+                         const StitchConstants& costs) {
+  return LoadCounter(body, program, schedule, m, times, costs).Count();
 }
 
 int SerialDepthOf(const Chain& body, const StitchProgram& program) {

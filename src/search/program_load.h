@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "src/base/stitch_constants.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
 #include "src/search/stitch_load.h"
@@ -16,7 +17,8 @@ LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& progr
 
 // At `m` rows. Of the schedule, its vector and what it keeps count; `times`: EvaluationsOfLoops.
 StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,
-                         const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times);
+                         const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times,
+                         const StitchConstants& costs);
 
 // Reductions of a thread's own that read one another on the longest way to a sub-root.
 int SerialDepthOf(const Chain& body, const StitchProgram& program);

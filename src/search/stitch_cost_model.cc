@@ -12,32 +12,6 @@
 namespace sinter {
 namespace {
 
-// What measurements of about 650 schedules of 29 graphs say beside the device model; README.md.
-constexpr double kCopyShare = 0.85;    // of the read rate, when a stream is also written
-constexpr double kIssueShare = 1.2;    // of issue slots: two of the counted ones often become one
-constexpr double kSpecialShare = 1.0;  // of the special function units' slots
-constexpr double kReadUs = 0.5;        // a first read from memory
-constexpr double kHeldUs = 0.03;       // from shared memory
-constexpr double kReadAgainUs = 0.1;   // from L1 or L2
-constexpr double kAlikeUs = 0.4;       // to keep what all units read alike, before the first unit
-constexpr double kWarpJoinUs = 0.02, kBlockJoinUs = 0.23;  // a row reduction by a warp, by a block
-constexpr double kWarpShareUs = 0.01, kBlockShareUs = 0.04;  // a meeting for what is handed over
-constexpr double kClusterUs = 0.5, kClusterBlockUs = 0.12;   // to start clusters, and each block
-constexpr double kStepUs = 0.02, kLongStepUs = 0.13;         // of a thread's own chain of reads
-constexpr double kShortSteps = 8;                            // that are under way together
-constexpr double kSplitJoinUs = 0.45;  // the third chain that lanes share, behind the others' joins
-constexpr double kChainShare = 0.5;    // of a warp's issue slots, in a chain of its own
-constexpr double kHiddenChain = 2000;  // instructions of such chains that other warps hide
-constexpr double kIssueWarps = 8;      // that fill an SM's issue slots
-constexpr double kPersistentLoss =
-    0.05;  // blocks that take turns, against blocks that replace others
-constexpr double kFewSms =
-    1.3;  // of their share of the bandwidth; where all wait for the last: none
-constexpr double kPhaseUs = 1.5;  // until reads are under way again behind a grid's barrier
-constexpr double kMostApart = 2,
-                 kGroupsApart = 4;  // of a block whose groups hide one another's work
-constexpr double kPackUs = 0.1;     // until a block knows what it works for
-
 // The blocks of a launch and how the work falls on them.
 struct Spread {
   double turns = 0;     // of blocks (or clusters) together: each does `items` of work
@@ -67,12 +41,13 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
 
 // What a turn waits for its first reads, in the mean of all phases: where nothing waits inside a
 // unit, the reads of several are under way together; what is held on chip is there.
-double FirstReadUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
+double FirstReadUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                   const StitchConstants& costs) {
   double us = 0;
   for (size_t i = 0; i < program.phases.size(); ++i) {
     const bool held = i > 0 && s.hold_bytes > 0;
     const int units = program.owner < 0 ? 1 : UnitsAtOnce(body, s, program.phases[i]);
-    us += (held ? kHeldUs : kReadUs) / units;
+    us += (held ? costs.held_read_us : costs.read_us) / units;
   }
   return us / static_cast<double>(program.phases.size());
 }
@@ -82,27 +57,32 @@ double FirstReadUs(const Chain& body, const StitchProgram& program, const Stitch
 double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
               const StitchLoad& load, const Spread& spread, int64_t passes_turns,
               const DeviceModel& model) {
+  const StitchConstants& costs = model.stitch;
   const double phases = static_cast<double>(program.phases.size());
   const double share = 1 / (spread.turns * phases);
-  const double filled =
-      std::min<double>(s.cluster, s.block_threads / 32.0 * s.cluster / kIssueWarps);
+  const double warps = s.block_threads / double{kWarpLanes};
+  const double filled = std::min<double>(s.cluster, warps * s.cluster / costs.issue_warps);
   const double slots = model.clock_mhz * filled;
-  const double issue = std::max({load.instructions * share / (128 * slots * kIssueShare),
-                                 load.special * share / (16 * slots * kSpecialShare),
-                                 load.shared_cycles * share / model.clock_mhz});
+  const double issue =
+      std::max({load.instructions * share / (model.lanes_per_sm * slots * costs.issue_share),
+                load.special * share / (model.special_lanes_per_sm * slots),
+                load.shared_cycles * share / model.clock_mhz});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
   // Blocks that stay are alone on their SM, and their groups do not wait for one another.
-  const double apart = phases > 1 ? std::min(kMostApart, s.UnitsPerBlock() / kGroupsApart) : 1;
-  const double join = (s.unit_threads > 32 ? kBlockJoinUs : kWarpJoinUs) +
+  const double apart =
+      phases > 1 ? std::min(costs.overlap_limit, s.UnitsPerBlock() / costs.overlap_groups) : 1;
+  const bool blocks_meet = s.unit_threads > kWarpLanes;
+  const double join = (blocks_meet ? costs.block_join_us : costs.warp_join_us) +
                       (s.cluster > 1 ? model.cluster_barrier_us : 0);
-  const double joins = std::max(0, load.levels - 1) * join +
-                       load.meetings * (s.unit_threads > 32 ? kBlockShareUs : kWarpShareUs);
+  const double joins =
+      std::max(0, load.levels - 1) * join +
+      load.meetings * (blocks_meet ? costs.block_meeting_us : costs.warp_meeting_us);
   const double again =
       s.keep_inputs || program.owner < 0
           ? 0
           : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
-  return FirstReadUs(body, program, s) + again * kReadAgainUs + joins +
+  return FirstReadUs(body, program, s, costs) + again * costs.read_again_us + joins +
          (issue + moved) / std::max(1.0, apart);
 }
 
@@ -114,11 +94,35 @@ double Norm(double a, double b, double c) {
 
 // Of a launch that keeps `share` of the SMs busy.
 double HbmUs(double bytes, double share, const DeviceModel& model) {
-  return bytes / (model.hbm_bytes_per_us * kCopyShare * std::min(1.0, kFewSms * share));
+  return bytes / (model.hbm_bytes_per_us * model.stitch.copy_share *
+                  std::min(1.0, model.stitch.few_sms_gain * share));
 }
 
-double StepsUs(double steps) {
-  return steps * kStepUs + std::max(0.0, steps - kShortSteps) * kLongStepUs;
+double StepsUs(double steps, const StitchConstants& costs) {
+  return steps * costs.step_us + std::max(0.0, steps - costs.short_steps) * costs.long_step_us;
+}
+
+// What a launch takes beside what overlaps in it.
+double FixedUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
+               const DeviceModel& model) {
+  const StitchConstants& costs = model.stitch;
+  const double clusters =
+      s.cluster > 1 ? costs.cluster_start_us + costs.cluster_block_start_us * s.cluster : 0;
+  const double phases = static_cast<double>(program.phases.size());
+  return model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
+         costs.phase_us * (phases - 1) +
+         StepsUs(std::max(load.serial_steps, load.own_steps), costs) +
+         (s.split > 1 ? std::max(0, load.serial_depth - 2) * costs.split_join_us : 0) +
+         std::max(0.0, std::max(load.serial_issue, load.own_issue) - costs.hidden_chain_issue) /
+             (costs.chain_issue_share * model.clock_mhz) +
+         (s.keep_alike && load.alike > 0 ? costs.keep_alike_us : 0);
+}
+
+// Instructions of all threads, on one SM.
+double IssueUs(const StitchLoad& load, const DeviceModel& model) {
+  return std::max(
+      load.instructions / (model.lanes_per_sm * model.clock_mhz * model.stitch.issue_share),
+      load.special / (model.special_lanes_per_sm * model.clock_mhz));
 }
 
 // Turns of lanes over elements, in kernels whose phases wait for the slowest block.
@@ -144,27 +148,21 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const
   Prediction& p = times.alone;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
   p.l2_bytes = load.again_bytes;
-  p.hbm_us = HbmUs(p.hbm_bytes, program.phases.size() > 1 ? share / kFewSms : share, model);
+  p.hbm_us = HbmUs(p.hbm_bytes,
+                   program.phases.size() > 1 ? share / model.stitch.few_sms_gain : share, model);
   p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
-  times.issue_sm_us = std::max(std::max(load.instructions / (128 * model.clock_mhz * kIssueShare),
-                                        load.special / (16 * model.clock_mhz * kSpecialShare)) *
-                                   IdleLanes(body, program, s),
+  times.issue_sm_us = std::max(IssueUs(load, model) * IdleLanes(body, program, s),
                                load.shared_cycles / model.clock_mhz);
   const double issue = times.issue_sm_us / spread.busy;
   const double phases = static_cast<double>(program.phases.size());
   times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);
   times.blocks = spread.turns * s.cluster;
   const double turns = spread.rounds * times.turn_us;
-  const double clusters = s.cluster > 1 ? kClusterUs + kClusterBlockUs * s.cluster : 0;
-  p.fixed_us = model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
-               kPhaseUs * (phases - 1) + StepsUs(std::max(load.serial_steps, load.own_steps)) +
-               (s.split > 1 ? std::max(0, load.serial_depth - 2) * kSplitJoinUs : 0) +
-               std::max(0.0, std::max(load.serial_issue, load.own_issue) - kHiddenChain) /
-                   (kChainShare * model.clock_mhz) +
-               (s.keep_alike && load.alike > 0 ? kAlikeUs : 0);
+  p.fixed_us = FixedUs(program, s, load, model);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
-  const double together = Norm(moved, issue, turns) * (persistent ? 1 + kPersistentLoss : 1);
+  const double together =
+      Norm(moved, issue, turns) * (persistent ? 1 + model.stitch.persistent_loss : 1);
   p.total_us = p.fixed_us + together;
   times.overlap = {moved, issue, turns, together};
   const double longest = std::max({moved, issue, turns});
@@ -177,8 +175,8 @@ absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedul
                                           StitchBudget* budget) {
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
                           MakeStitchProgram(body, schedule.owner, schedule.handed, budget));
-  return TimesOfStitch(body, program, schedule, LoadOf(body, program, schedule, bucket), bucket,
-                       model);
+  const StitchLoad load = LoadOf(body, program, schedule, bucket, model);
+  return TimesOfStitch(body, program, schedule, load, bucket, model);
 }
 
 absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
@@ -204,7 +202,7 @@ Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per
   p.l2_bytes = l2_bytes;
   p.hbm_us = HbmUs(p.hbm_bytes, busy / model.sm_count, model);
   p.l2_us = l2_bytes / (model.l2_bytes_per_us * busy / model.sm_count);
-  p.fixed_us = model.launch_us + beside + kPackUs;
+  p.fixed_us = model.launch_us + beside + model.stitch.pack_us;
   // The last blocks begin when there is room.
   const double waves = blocks <= resident ? longest : turns / resident + longest;
   const double moved = p.hbm_us + p.l2_us;

@@ -10,6 +10,9 @@
 
 namespace sinter {
 
+constexpr int kWarpLanes = 32;
+constexpr int kWordBytes = 4;  // of what is reduced: f32
+
 // Whether an input is read alike by each of `units`: as large as a unit's `elements`.
 bool IsAlike(const Op& input, int64_t elements, int64_t units);
 

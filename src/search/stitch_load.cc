@@ -7,13 +7,12 @@
 #include "src/base/ceil_div.h"
 #include "src/plan/stitch/body_work.h"
 #include "src/plan/stitch/sizes.h"
+#include "src/search/instruction_counts.h"
 #include "src/search/program_load.h"
 #include "src/search/stitch_extents.h"
 
 namespace sinter {
 namespace {
-
-constexpr double kShuffleCost = 8;  // instructions of a lane that joins an element's shares
 
 // What the schedule's hold and split change.
 void Compose(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
@@ -27,7 +26,7 @@ void Compose(const Chain& body, const StitchProgram& program, const StitchSchedu
   if (schedule.split > 1) {
     load.serial_steps = std::ceil(load.serial_steps / schedule.split);
     load.serial_issue /= schedule.split;
-    load.instructions += load.serial_elements * schedule.split * kShuffleCost;
+    load.instructions += load.serial_elements * schedule.split * kShuffleInstructions;
   }
 }
 
@@ -51,11 +50,13 @@ int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
          LoopVector(body, schedule, main) * schedule.block_threads;
 }
 
-LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m, Pace* pace)
+LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
+                     const DeviceModel& model, Pace* pace)
     : body_(body),
       program_(program),
       base_(BaseOf(body, program, pace)),
       m_(m),
+      costs_(model.stitch),
       pace_(pace),
       times_(EvaluationsOfLoops(body, program.handed.empty() ? program : base_, pace)),
       meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
@@ -76,9 +77,9 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
       {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
   if (fresh) Step(pace_, static_cast<int64_t>(body_.ops().size()));
   if (fresh && program_.handed.empty()) {
-    at->second = LoadOfProgram(body_, program_, schedule, m_, times_);
+    at->second = LoadOfProgram(body_, program_, schedule, m_, times_, costs_);
   } else if (fresh) {
-    at->second = LoadOfProgram(body_, base_, schedule, m_, times_);
+    at->second = LoadOfProgram(body_, base_, schedule, m_, times_, costs_);
     AddHands(schedule, at->second);
   }
   StitchLoad load = at->second;
@@ -99,8 +100,8 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
 }
 
 StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-                  int64_t m) {
-  return LoadTable(body, program, m).Of(schedule);
+                  int64_t m, const DeviceModel& model) {
+  return LoadTable(body, program, m, model).Of(schedule);
 }
 
 }  // namespace sinter

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/base/device_model.h"
 #include "src/plan/stitch/evaluations.h"
 #include "src/plan/stitch/program.h"
 #include "src/plan/stitch/schedule.h"
@@ -45,10 +46,12 @@ struct StitchLoad {
 using LoopEvaluations = std::map<const StitchLoop*, Evaluations>;
 
 // The loads of one program's schedules at `m` rows. Schedules that differ in threads alone have
-// most in common, which is counted once. Body, program and `pace` must outlive it. Not thread-safe.
+// most in common, which is counted once. Body, program, model and `pace` must outlive it. Not
+// thread-safe.
 class LoadTable {
  public:
-  LoadTable(const Chain& body, const StitchProgram& program, int64_t m, Pace* pace = nullptr);
+  LoadTable(const Chain& body, const StitchProgram& program, int64_t m, const DeviceModel& model,
+            Pace* pace = nullptr);
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
@@ -58,6 +61,7 @@ class LoadTable {
   const StitchProgram& program_;
   const StitchProgram base_;  // that hands nothing over
   const int64_t m_;
+  const StitchConstants& costs_;
   Pace* const pace_;
   const LoopEvaluations times_;
   std::map<std::tuple<int, bool, bool, bool>, StitchLoad>
@@ -70,7 +74,7 @@ class LoadTable {
 
 // At `m` rows.
 StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-                  int64_t m);
+                  int64_t m, const DeviceModel& model);
 
 // Shared memory of a block that holds one round of units for later phases; 0: nothing to hold.
 int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,

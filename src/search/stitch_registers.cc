@@ -2,22 +2,21 @@
 
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/stitch_extents.h"
 
 namespace sinter {
 namespace {
 
-constexpr int kRegistersPerSm = 65536;
+// What the compiler takes for generated code, whatever the chip; estimates.
 constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
 constexpr int kTurnRegisters = 3;                         // of an unrolled turn
 constexpr int kMostRegisters = 200, kMostFlatRegisters = 160;
 constexpr int kMostKeptWords = 56;  // more would spill
 
-int BlocksPerSm(int threads, int registers) {
-  const int by_registers = kRegistersPerSm / (threads * std::min(255, (registers + 7) / 8 * 8));
-  return std::clamp(std::min(by_registers, kMostThreadsPerSm / threads), 1, kMostBlocksPerSm);
-}
+// Registers come in eights, 255 at most: the instruction set's encoding.
+constexpr int kRegisterUnit = 8, kMostOfAThread = 255;
 
 int OfVector(const StitchSchedule& s) { return kBaseRegisters + kVectorRegisters * s.vector; }
 
@@ -38,14 +37,22 @@ int MostColumnWords(const StitchProgram& program) {
 
 }  // namespace
 
-StitchRegisters::StitchRegisters(const Chain& body, const StitchProgram& program, int64_t m)
-    : body_(body), program_(program), columns_(MostColumnWords(program)) {
+StitchRegisters::StitchRegisters(const Chain& body, const StitchProgram& program, int64_t m,
+                                 const DeviceModel& model)
+    : body_(body), program_(program), model_(model), columns_(MostColumnWords(program)) {
   for (int i = 0; i < body.num_inputs(); ++i) {
     unit_inputs_ += !IsAlike(body.input_op(i), MainElements(program), WorkItems(program, m));
   }
 }
 
-int StitchRegisters::FlatBlocks(const StitchSchedule& s, int64_t inputs) {
+int StitchRegisters::BlocksPerSm(int threads, int registers) const {
+  const int taken = std::min<int>(kMostOfAThread, RoundUp(registers, kRegisterUnit));
+  const int by_registers = static_cast<int>(model_.registers_per_sm / (threads * taken));
+  return std::clamp(std::min(by_registers, model_.threads_per_sm / threads), 1,
+                    model_.blocks_per_sm);
+}
+
+int StitchRegisters::FlatBlocks(const StitchSchedule& s, int64_t inputs) const {
   const int registers = OfVector(s) + static_cast<int>(4 * s.chunks * inputs);
   return registers > kMostFlatRegisters ? 0 : BlocksPerSm(s.block_threads, registers);
 }
@@ -58,7 +65,7 @@ BlocksByRegisters StitchRegisters::UnitBlocks(const StitchSchedule& s, const Sti
   const int kept = static_cast<int>(load.kept_words + alike);
   const int liked =
       OfVector(s) + kept + OfTurns(s, Unrolls(s) ? static_cast<int>(turns) : kTurnsAtOnce);
-  if (liked > kRegistersPerSm / s.block_threads || liked > kMostRegisters) return {};
+  if (liked > model_.registers_per_sm / s.block_threads || liked > kMostRegisters) return {};
   const int needed = kBaseRegisters + s.vector + kept;
   return {BlocksPerSm(s.block_threads, liked), BlocksPerSm(s.block_threads, needed)};
 }

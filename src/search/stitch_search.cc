@@ -50,6 +50,7 @@ struct Owned {
 // else than memory is waited for.
 absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
                                                        const std::vector<Owned>& owned,
+                                                       const DeviceModel& model,
                                                        const SearchOptions& options) {
   double best_us = std::numeric_limits<double>::infinity();
   for (const Owned& one : owned) best_us = std::min(best_us, one.best.total_us);
@@ -57,7 +58,8 @@ absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
   for (const Owned& one : owned) {
     if (one.program.owner < 0 || one.best.bound == "hbm") continue;
     if (one.best.total_us > kMostBehind * best_us) continue;
-    for (const std::vector<ValueId>& handed : HandChoices(body, one.program, options.budget)) {
+    for (const std::vector<ValueId>& handed :
+         HandChoices(body, one.program, model, options.budget)) {
       absl::StatusOr<StitchProgram> with =
           MakeStitchProgram(body, one.program.owner, handed, options.budget);
       if (absl::IsResourceExhausted(with.status())) return with.status();
@@ -91,7 +93,7 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
     if (best != ranked.end()) owned.push_back({*std::move(program), best->prediction});
   }
   SINTER_ASSIGN_OR_RETURN(const std::vector<StitchProgram> handing,
-                          HandingOver(body, owned, options));
+                          HandingOver(body, owned, model, options));
   for (const StitchProgram& program : handing) {
     AddRanked(body, program, bucket, model, options, &ranked);
   }

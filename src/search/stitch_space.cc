@@ -11,12 +11,10 @@
 namespace sinter {
 namespace {
 
-constexpr int kWarpThreads = 32, kSmallBlock = 256;
-constexpr int kMostGroups = 15;            // named barriers of a block, less the block's own
-constexpr int64_t kMostTurns = 32;         // that are unrolled
-constexpr int64_t kMostSplitTurns = 2;     // of a pass whose elements lanes share
-constexpr int64_t kSharedPerSm = 233472;   // bytes, for all blocks
-constexpr int64_t kSharedOfSystem = 1024;  // of each block
+constexpr int kSmallBlock = 256;
+constexpr int kMostGroups = 15;         // named barriers of a block, less the block's own
+constexpr int64_t kMostTurns = 32;      // that are unrolled
+constexpr int64_t kMostSplitTurns = 2;  // of a pass whose elements lanes share
 
 using Visitor = std::function<void(const StitchSchedule&, const StitchLoad&)>;
 
@@ -48,9 +46,9 @@ class StitchEnumerator {
         model_(model),
         options_(options),
         visit_(visit),
-        registers_(body, program, bucket),
+        registers_(body, program, bucket, model),
         serial_(LongestShared(body, program)),
-        loads_(body, program, bucket, options.pace) {}
+        loads_(body, program, bucket, model, options.pace) {}
 
   void Run() {
     if (program_.phases.size() > 1 && !options_.allow_cooperative) return;
@@ -81,7 +79,7 @@ class StitchEnumerator {
         s.block_threads = s.unit_threads = threads;
         s.chunks = chunks;
         if (s.split > 1 && !FlatSplitFits(s)) continue;
-        s.blocks_per_sm = StitchRegisters::FlatBlocks(s, loads_.Of(s).loop_inputs);
+        s.blocks_per_sm = registers_.FlatBlocks(s, loads_.Of(s).loop_inputs);
         if (s.blocks_per_sm == 0) continue;
         Grids(s, static_cast<int64_t>(threads) * s.vector * chunks / s.split);
       }
@@ -91,7 +89,7 @@ class StitchEnumerator {
   // Groups of several warps meet at named barriers. Small blocks replace one another sooner, but
   // blocks that meet leave fewer parts of column reductions when they are large.
   bool GroupsFit(int unit, int block) const {
-    if (unit > kWarpThreads) return block / unit <= kMostGroups;
+    if (unit > kWarpLanes) return block / unit <= kMostGroups;
     return Cooperative() || block <= kSmallBlock;
   }
 
@@ -99,7 +97,7 @@ class StitchEnumerator {
   bool SplitFits(const StitchSchedule& s) const {
     StitchSchedule more = s;
     more.split *= 2;
-    bool idle = more.split <= s.unit_threads && s.split < kWarpThreads && more.split <= serial_;
+    bool idle = more.split <= s.unit_threads && s.split < kWarpLanes && more.split <= serial_;
     for (const StitchPhase& phase : program_.phases) {
       for (const StitchLoop& loop : phase.loops) {
         if (!loop.serial) continue;
@@ -113,7 +111,7 @@ class StitchEnumerator {
   // Without units, while there are threads to spare.
   bool FlatSplitFits(const StitchSchedule& s) const {
     const int64_t threads = WorkItems(program_, bucket_) / s.vector * s.split;
-    return s.chunks == 1 && threads <= int64_t{kMostThreadsPerSm} * model_.sm_count;
+    return s.chunks == 1 && threads <= int64_t{model_.threads_per_sm} * model_.sm_count;
   }
 
   void Rows(StitchSchedule s) {
@@ -193,9 +191,9 @@ class StitchEnumerator {
 
   // Blocks that an SM's shared memory has room for beside what they hand over.
   int RoomForHandOvers(const StitchSchedule& s) const {
-    if (s.handed.empty()) return kMostBlocksPerSm;
-    const int64_t shared = StitchSharedBytes(body_, program_, s) + kSharedOfSystem;
-    return static_cast<int>(kSharedPerSm / shared);
+    if (s.handed.empty()) return model_.blocks_per_sm;
+    const int64_t shared = StitchSharedBytes(body_, program_, s) + model_.reserved_shared_bytes;
+    return static_cast<int>(model_.shared_bytes_per_sm / shared);
   }
 
   void Launches(const StitchSchedule& s) {
@@ -241,9 +239,9 @@ class StitchEnumerator {
     const StitchLoad load = loads_.Of(s);
     if (load.crossing_element_bytes == 0) return false;
     const int64_t own = StitchSharedBytes(body_, program_, s);
+    const int64_t of_sm = model_.shared_bytes_per_sm / s.blocks_per_sm;
     const int64_t room =
-        std::min(kSharedPerSm / s.blocks_per_sm - kSharedOfSystem, model_.shared_bytes_per_block) -
-        own;
+        std::min(of_sm - model_.reserved_shared_bytes, model_.shared_bytes_per_block) - own;
     const int64_t round = HoldRoundBytes(body_, program_, s, load);
     const int64_t rounds = std::min(room / round, UnitRounds(program_, s, bucket_));
     if (rounds < 1) return false;
@@ -256,7 +254,8 @@ class StitchEnumerator {
     const int64_t shared = StitchSharedBytes(body_, program_, s);
     if (shared > model_.shared_bytes_per_block) return;
     // Blocks that wait for one another are all resident.
-    if (Cooperative() && (shared + kSharedOfSystem) * s.blocks_per_sm > kSharedPerSm) return;
+    const int64_t all = (shared + model_.reserved_shared_bytes) * s.blocks_per_sm;
+    if (Cooperative() && all > model_.shared_bytes_per_sm) return;
     if (!CheckStitchFields(s).ok()) return;
     visit_(s, loads_.Of(s));
   }

@@ -365,6 +365,21 @@ class Cli(unittest.TestCase):
         other = self.write("other.model", model.replace("arch = sm_90a", "arch = sm_100a"))
         self.fails('device model h200: arch = "sm_100a", must be sm_90a', "plan", "--target", other, CHAIN)
         self.fails("--device excludes --target", "device", "--device", "0", "--target", "h200")
+        bare = self.write("bare.model", model.replace(" [measured]", ""))
+        self.fails("has no provenance, must end in [measured]", "plan", "--target", bare, CHAIN)
+
+    def test_measuring_is_for_gpus(self):
+        self.fails("--measure needs a GPU: ", "device", "--measure", expect=UNAVAILABLE, SINTER_LIBCUDA="/no/such/libcuda.so")
+        self.fails("--target excludes --measure", "device", "--measure", "--target", "h200")
+        self.fails("--measure excludes --model", "device", "--measure", "--model")
+
+    def test_figures_say_where_they_come_from(self):
+        self.assertRegex(self.sinter("device", "--target", "h100").stdout, r"\nlaunch_us = [\d.]+ \[measured from h200\]\n")
+        described = json.loads(self.sinter("device", "--target", "h100", "--json").stdout)
+        self.assertEqual(set(described["model"]) - set(described["provenance"]), {"name", "arch", "measured"})
+        self.assertEqual(described["model"]["launch_us"], 0.62)
+        plan = self.sinter("plan", "--target", "h200", CHAIN).stdout
+        self.assertRegex(plan, r"stitch_read_us +0.5 us +fitted: 650 schedules")
 
     def test_numbers_are_taken_whole_or_refused_with_their_bounds(self):
         for value in ("nan", "inf", "1e300", "-1", "5s"):

@@ -386,5 +386,15 @@ TEST(ContextAbi, ADescriptionIsJsonWithTheModel) {
   EXPECT_EQ(sinter_context_has_device(from_text.get()), 0);
 }
 
+TEST(ContextAbi, MeasuringNeedsAGpu) {
+  const ContextPtr context = MakeTarget("", "h200");
+  sinter_x_text* text = nullptr;
+  sinter_error* error = nullptr;
+  EXPECT_EQ(sinter_x_measure_model(context.get(), &text, &error), SINTER_UNAVAILABLE);
+  EXPECT_THAT(sinter_error_get_message(error), HasSubstr("measuring needs a GPU"));
+  sinter_error_release(error);
+  EXPECT_EQ(text, nullptr);
+}
+
 }  // namespace
 }  // namespace sinter_test

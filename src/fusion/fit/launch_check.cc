@@ -9,16 +9,12 @@
 #include "src/plan/stitch/segment.h"
 #include "src/plan/stitch/sizes.h"
 #include "src/search/stitch_extents.h"
-#include "src/search/stitch_registers.h"
 
 namespace sinter {
 namespace {
 
-constexpr int kWarpLanes = 32;
-constexpr int kNamedBarriers = 15;            // of a block, less the block's own
-constexpr int kMostStitchBlocks = 1 << 19;    // of a launch
-constexpr int64_t kSmSharedBytes = 233472;    // of an SM, for all its blocks
-constexpr int64_t kSystemSharedBytes = 1024;  // of each block
+constexpr int kNamedBarriers = 15;          // of a block, less the block's own
+constexpr int kMostStitchBlocks = 1 << 19;  // of a launch
 
 absl::Status RefuseField(const char* field, int64_t value, const char* bound, int64_t limit) {
   return RefuseFit(field, " ", value, " ", bound, " ", limit);
@@ -60,8 +56,8 @@ absl::Status CheckStitchGrid(const StitchSchedule& s, int64_t shared, bool coope
     return RefuseField("shared memory", shared, "is above a block's", model.shared_bytes_per_block);
   }
   const int64_t threads = int64_t{s.block_threads} * s.blocks_per_sm;
-  if (threads > kMostThreadsPerSm) {
-    return RefuseField("threads of an SM", threads, "are above", kMostThreadsPerSm);
+  if (threads > model.threads_per_sm) {
+    return RefuseField("threads of an SM", threads, "are above", model.threads_per_sm);
   }
   const int64_t resident = int64_t{model.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
   if (resident < s.LaunchCluster()) {
@@ -71,9 +67,10 @@ absl::Status CheckStitchGrid(const StitchSchedule& s, int64_t shared, bool coope
   if (s.grid > resident) {
     return RefuseField("grid", s.grid, "is above the blocks resident at once", resident);
   }
-  const int64_t sm_bytes = (shared + kSystemSharedBytes) * s.blocks_per_sm;
-  if (sm_bytes > kSmSharedBytes) {
-    return RefuseField("shared memory of an SM's blocks", sm_bytes, "is above", kSmSharedBytes);
+  const int64_t sm_bytes = (shared + model.reserved_shared_bytes) * s.blocks_per_sm;
+  if (sm_bytes > model.shared_bytes_per_sm) {
+    return RefuseField("shared memory of an SM's blocks", sm_bytes, "is above",
+                       model.shared_bytes_per_sm);
   }
   return absl::OkStatus();
 }

@@ -6,8 +6,8 @@
 namespace sinter {
 namespace {
 
-constexpr int kMostBlocksAUnit = 16;  // the largest cluster
-constexpr double kElementBytes = 4;   // of what is handed over on chip: f32
+constexpr int kMostBlocksAUnit = kClusterSizes.back();
+constexpr int kElementBytes = 4;  // of what is handed over on chip: f32
 
 double AsDouble(int64_t v) { return static_cast<double>(v); }
 
@@ -15,7 +15,10 @@ double AsDouble(int64_t v) { return static_cast<double>(v); }
 
 DeltaEvaluator::DeltaEvaluator(const StitchGraph& graph, const DeviceModel& model,
                                const DeltaOptions& options)
-    : graph_(graph), model_(model), options_(options) {
+    : graph_(graph),
+      model_(model),
+      options_(options),
+      kept_bytes_(static_cast<int64_t>(model.l2_kept_share * AsDouble(model.l2_bytes))) {
   const auto count = static_cast<size_t>(graph.size());
   parent_.resize(count);
   phase_.resize(count);
@@ -50,7 +53,7 @@ bool DeltaEvaluator::CrossesUnits(int64_t units, int64_t elements) const {
 // What the kernels of one plan hand over stays in L2 unless it is too large.
 double DeltaEvaluator::MoveUs(int tensor, int64_t bytes) const {
   const StitchTensor& t = graph_.tensor(tensor);
-  const bool hbm = t.cold || t.bytes > model_.l2_bytes / 2;
+  const bool hbm = t.cold || t.bytes > kept_bytes_;
   return AsDouble(bytes) / (hbm ? model_.hbm_bytes_per_us : model_.l2_bytes_per_us);
 }
 
@@ -156,7 +159,7 @@ void DeltaEvaluator::AddInputs(DeltaTime* time) {
     ++time->operands;
     time->memory_us += MoveUs(t, read.bytes);
     if (read.last_phase > read.first_phase) {
-      const bool lost = graph_.tensor(t).bytes > model_.l2_bytes / 2;
+      const bool lost = graph_.tensor(t).bytes > kept_bytes_;
       time->penalty_us +=
           AsDouble(read.bytes) / (lost ? model_.hbm_bytes_per_us : model_.l2_bytes_per_us);
     }

@@ -44,6 +44,7 @@ class DeltaEvaluator {
 
   const StitchGraph& graph() const { return graph_; }
   const DeltaOptions& options() const { return options_; }
+  const DeviceModel& model() const { return model_; }
   // Of one vertex in its own kernel; 0 for opaque ones.
   double AloneUs(int vertex) const { return alone_us_[static_cast<size_t>(vertex)]; }
   double AloneUs(const NodeSet& vertices) const;
@@ -91,6 +92,7 @@ class DeltaEvaluator {
   const StitchGraph& graph_;
   const DeviceModel model_;
   const DeltaOptions options_;
+  const int64_t kept_bytes_;  // the largest tensor that L2 keeps from kernel to kernel
   std::vector<double> alone_us_;
   std::unordered_map<NodeSet, double, NodeSet::Hash> scores_;
   int64_t evaluations_ = 0;

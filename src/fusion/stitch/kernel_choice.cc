@@ -184,7 +184,7 @@ absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const Patt
     }
   }
   if (pack) {
-    KernelPacker(graph, latency, evaluator->options()).Pack(&chosen.kernels);
+    KernelPacker(graph, latency, *evaluator).Pack(&chosen.kernels);
     chosen.us = 0;
     for (const CostedKernel& kernel : chosen.kernels) chosen.us += kernel.us;
   }

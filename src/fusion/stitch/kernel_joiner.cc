@@ -8,14 +8,6 @@
 #include "src/fusion/stitch/kernel_order.h"
 
 namespace sinter {
-namespace {
-
-// Least saving, of the two kernels' time: predictions of large kernels are no closer, and they err
-// on the bright side.
-constexpr double kLeastSaving = 0.05;
-
-}  // namespace
-
 // Whether one reads what the other gives, or both read one tensor.
 bool KernelJoiner::Meet(const NodeSet& a, const NodeSet& b) const {
   std::set<int> tensors;
@@ -60,7 +52,8 @@ KernelJoiner::Kernels KernelJoiner::BestJoined(const Kernels& kernels) {
       if (kernels.size() > kMostPacked && !Meet(kernels[i].vertices, kernels[k].vertices)) continue;
       const std::optional<CostedKernel>& both = Joined(kernels[i], kernels[k]);
       const double apart = kernels[i].us + kernels[k].us;
-      if (!both.has_value() || apart - both->us <= std::max(saved, kLeastSaving * apart)) continue;
+      if (!both.has_value() || apart - both->us <= std::max(saved, costs_.error_share * apart))
+        continue;
       Kernels joined = kernels;
       joined[i] = *both;
       joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(k));

@@ -22,12 +22,15 @@ class KernelJoiner {
                                              // something over or read the same
 
   KernelJoiner(const StitchGraph& graph, DeltaEvaluator* evaluator, LatencyEvaluator* latency)
-      : graph_(graph), evaluator_(evaluator), latency_(latency) {}
+      : graph_(graph),
+        evaluator_(evaluator),
+        latency_(latency),
+        costs_(evaluator->model().stitch) {}
 
   // Joins, one after another, the two of `kernels` whose joined kernel saves most by the
-  // latency-evaluator, as long as one saves anything. `kernels` are of one legal pattern, in an
-  // order in which they can run, and so are the joined ones. Deterministic: of equal savings the
-  // first pair.
+  // latency-evaluator, as long as one saves more than predictions err by. `kernels` are of one
+  // legal pattern, in an order in which they can run, and so are the joined ones. Deterministic: of
+  // equal savings the first pair.
   void Join(std::vector<CostedKernel>* kernels);
 
  private:
@@ -41,6 +44,7 @@ class KernelJoiner {
   const StitchGraph& graph_;
   DeltaEvaluator* evaluator_;
   LatencyEvaluator* latency_;
+  const StitchConstants& costs_;
   std::unordered_map<NodeSet, std::optional<CostedKernel>, NodeSet::Hash>
       known_;  // by what is joined
   int tries_ = 0;

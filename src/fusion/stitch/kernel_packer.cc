@@ -8,7 +8,6 @@
 namespace sinter {
 namespace {
 
-constexpr double kLeastSavingUs = 0.2;  // of a launch: less is within the predictions' error
 // Long texts of independent parts are packed while that costs no more than this: parts of one text
 // are compiled once, and each takes the vectors that its own extents allow.
 constexpr size_t kLongText = 200;
@@ -36,7 +35,7 @@ KernelPacker::Kernels KernelPacker::Packed(const Kernels& kernels, size_t a, siz
   both.Unite(second.vertices);
   ++tries_;
   absl::StatusOr<CostedKernel> packed = latency_->EvaluatePacked(graph_, both);
-  if (!packed.ok() || packed->us > first.us + second.us - kLeastSavingUs) return {};
+  if (!packed.ok() || packed->us > first.us + second.us - costs_.error_us) return {};
   Kernels list = kernels;
   list[a] = *std::move(packed);
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(b));

@@ -14,9 +14,12 @@ class KernelPacker {
  public:
   static constexpr int kMostTries = 48;  // packed kernels that one packer looks at
 
-  // Of `options`, the operands of a kernel and the pace count.
-  KernelPacker(const StitchGraph& graph, LatencyEvaluator* latency, const DeltaOptions& options)
-      : graph_(graph), latency_(latency), options_(options) {}
+  // Of the evaluator's options, the operands of a kernel and the pace count.
+  KernelPacker(const StitchGraph& graph, LatencyEvaluator* latency, const DeltaEvaluator& evaluator)
+      : graph_(graph),
+        latency_(latency),
+        options_(evaluator.options()),
+        costs_(evaluator.model().stitch) {}
 
   // Packs kernels of which none needs another, first ones first, where that is predicted to be
   // faster, and long texts of what is independent where that is not slower. `kernels` are in an
@@ -36,6 +39,7 @@ class KernelPacker {
   const StitchGraph& graph_;
   LatencyEvaluator* latency_;
   const DeltaOptions options_;
+  const StitchConstants& costs_;
   int tries_ = 0;
 };
 

@@ -21,9 +21,9 @@ class ConfigTest : public ::testing::Test {
     for (const char* name :
          {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_DETERMINISTIC",
           "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
-          "SINTER_TUNING_SET", "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
-          "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES", "SINTER_CAHCE", "XDG_CACHE_HOME",
-          "HOME"}) {
+          "SINTER_TUNING_SET", "SINTER_DEVICE_MODEL", "SINTER_DENY_TOOLCHAINS",
+          "SINTER_MODULE_CACHE_BYTES", "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",
+          "SINTER_CAHCE", "XDG_CACHE_HOME", "HOME"}) {
       unsetenv(name);
     }
   }
@@ -39,6 +39,7 @@ TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
   EXPECT_FALSE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "");
   EXPECT_EQ(config.tuning_set, "");
+  EXPECT_EQ(config.device_model, "");
   EXPECT_EQ(config.log_level, LogLevel::kWarn);
 }
 
@@ -65,6 +66,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_DUMP", "/d");
   Set("SINTER_NVRTC", "/n.so");
   Set("SINTER_TUNING_SET", "/t.txt");
+  Set("SINTER_DEVICE_MODEL", "/m.model");
   Set("SINTER_LIBCUDA", "/c.so");
   Set("SINTER_DENY_TOOLCHAINS", "13.0,8f3a90c1d2");
   Set("SINTER_MODULE_CACHE_BYTES", "1000000");
@@ -78,6 +80,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   EXPECT_EQ(config.dump_dir, "/d");
   EXPECT_EQ(config.nvrtc_path, "/n.so");
   EXPECT_EQ(config.tuning_set, "/t.txt");
+  EXPECT_EQ(config.device_model, "/m.model");
   EXPECT_EQ(config.driver_path, "/c.so");
 }
 

@@ -1,6 +1,7 @@
 #include "src/base/device_model.h"
 
 #include <clocale>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -63,13 +64,63 @@ TEST(DeviceModel, TextRoundTripsExactly) {
   EXPECT_EQ(back->ModelDigest(), model.ModelDigest());
 }
 
-TEST(DeviceModel, DigestSeesEveryLineButNoComment) {
+// Plans follow from values alone.
+TEST(DeviceModel, DigestSeesEveryValueButNoCommentAndNoProvenance) {
   const std::string text = H200().ToText();
   EXPECT_EQ(DeviceModel::FromText(absl::StrCat("# c\n\n", text))->ModelDigest(),
             H200().ModelDigest());
-  DeviceModel other = H200();
-  other.stage_us *= 2;
-  EXPECT_NE(other.ModelDigest(), H200().ModelDigest());
+  const std::string taken = absl::StrReplaceAll(text, {{"[fitted]", "[measured from mine]"}});
+  ASSERT_NE(taken, text);
+  EXPECT_EQ(DeviceModel::FromText(taken)->ModelDigest(), H200().ModelDigest());
+  for (const auto& [key, provenance] : H200().provenance) {
+    DeviceModel other = H200();
+    const bool list = key == "dsm_bytes_per_us" || key == "resident_clusters";
+    const char* value = list ? "9 9 9 9 9" : key == "shared_bytes_per_block" ? "4096" : "1024";
+    for (const char* tried : {value, "1", "0.5", "0.75", "2048", "9"}) {
+      if (other.Assign(key, tried, provenance).ok() &&
+          other.ModelDigest() != H200().ModelDigest()) {
+        break;
+      }
+    }
+    EXPECT_NE(other.ModelDigest(), H200().ModelDigest()) << key;
+  }
+}
+
+// The whole list, so that a figure that changes its provenance is seen.
+TEST(BuiltinModels, SayOfEachFigureWhereItComesFrom) {
+  std::map<Origin, int> count;
+  for (const auto& [key, provenance] : H200().provenance) {
+    ++count[provenance.origin];
+    EXPECT_EQ(provenance.from, "") << key << ": the h200 is measured itself";
+  }
+  EXPECT_EQ(count[Origin::kArchitecture], 13);
+  EXPECT_EQ(count[Origin::kMeasured], 13);
+  EXPECT_EQ(count[Origin::kFitted], 46);
+  const DeviceModel h100 = *BuiltinModel("h100");
+  EXPECT_EQ(h100.provenance.size(), H200().provenance.size());
+  for (const auto& [key, provenance] : h100.provenance) {
+    EXPECT_EQ(provenance.origin, H200().provenance.at(key).origin) << key;
+    EXPECT_EQ(provenance.from.empty(), provenance.origin == Origin::kArchitecture) << key;
+  }
+}
+
+TEST(DeviceModel, AssignSetsAFigureAndItsProvenanceOrNothing) {
+  DeviceModel model = H200();
+  EXPECT_TRUE(model.Assign("stitch_read_us", "0.75", {Origin::kMeasured, ""}).ok());
+  EXPECT_EQ(model.stitch.read_us, 0.75);
+  EXPECT_EQ(model.provenance["stitch_read_us"].ToText(), "measured");
+  EXPECT_TRUE(model.Assign("dsm_bytes_per_us", "1e6 2e6 3e6 4e6 5e6", {Origin::kFitted, "x"}).ok());
+  EXPECT_THAT(model.ToText(), HasSubstr("dsm_bytes_per_us = 1e+06 2e+06 3e+06 4e+06 5e+06 "
+                                        "[fitted from x]\n"));
+  const std::string before = model.ToText();
+  const Provenance measured = {Origin::kMeasured, ""};
+  EXPECT_THAT(std::string(model.Assign("dsm_us", "1", measured).message()),
+              HasSubstr("no figure \"dsm_us\""));
+  EXPECT_FALSE(model.Assign("name", "mine", measured).ok());
+  EXPECT_FALSE(model.Assign("measured", "true", measured).ok());
+  EXPECT_FALSE(model.Assign("dsm_bytes_per_us", "1e6 2e6 3e6 4e6 -5e6", measured).ok());
+  EXPECT_FALSE(model.Assign("clock_mhz", "nan", measured).ok());
+  EXPECT_EQ(model.ToText(), before);
 }
 
 TEST(DeviceModel, TextIgnoresTheLocale) {
@@ -94,7 +145,7 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     begin = end;
     ++keys;
   }
-  EXPECT_EQ(keys, 32);
+  EXPECT_EQ(keys, 75);
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
@@ -107,13 +158,22 @@ TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
       {"sm_count = 132", "sm_count = 1.5", "must be an integer"},
       {"sm_count = 132", "sm_count = 99999999999", "must be an integer"},
       {"sm_count = 132", "sm_count =", "sm_count = \"\""},
-      {"sm_count = 132", "sm_count 132", "line 4 is not of the form key = value"},
-      {"sm_count = 132", "sm_count = 132\nsm_count = 132", "repeats key \"sm_count\""},
-      {"sm_count = 132", "sm_count = 132\nsms = 1", "unknown key \"sms\""},
+      {"sm_count = 132", "sm_count 132", "line 4 is not of the form key = value [provenance]"},
+      {"sm_count = 132", "sm_count = 1\nsm_count = 132", "repeats key \"sm_count\""},
+      {"sm_count = 132", "sms = 1 [measured]\nsm_count = 132", "unknown key \"sms\""},
       {"sm_count = 132", "sm_count = 100", "resident_clusters of size 1 = 132, must fit"},
       {"measured = true", "measured = yes", "must be true or false"},
+      {"measured = true", "measured = true [fitted]", "measured = true has a provenance"},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62", "launch_us = 0.62 has no provenance"},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [guessed]",
+       "launch_us: unknown provenance \"guessed\", must be measured, architecture or fitted"},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62 []", "unknown provenance \"\""},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured from]", "unknown provenance"},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured from a b]", "unknown provenance"},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured", "is not of the form"},
+      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured] 1", "is not of the form"},
       {"name = h200", "name = h 200", "letters, digits"},
-      {"name = h200", "name = ", "1..64 characters"},
+      {"name = h200", "name = ", "1..64 letters"},
       {"clock_mhz = 1980", "clock_mhz = nan", "clock_mhz = \"nan\", must be a number"},
       {"clock_mhz = 1980", "clock_mhz = inf", "must be a number"},
       {"clock_mhz = 1980", "clock_mhz = -1", "must be a number"},
@@ -150,7 +210,7 @@ TEST(DeviceModel, ArbitraryBytesNeverCrash) {
       EXPECT_TRUE(!model.ok() || DeviceModel::FromText(model->ToText()).ok()) << damaged;
     }
     const absl::StatusOr<DeviceModel> cut = DeviceModel::FromText(text.substr(0, at));
-    EXPECT_TRUE(!cut.ok() || at > text.rfind(' ')) << at;  // only the last number may be shortened
+    EXPECT_TRUE(!cut.ok() || at > text.rfind(' ')) << at;  // only the last line may be shortened
   }
 }
 

@@ -61,11 +61,38 @@ TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
     EXPECT_EQ(model.sm_count, row.sm_count);
     EXPECT_EQ(model.l2_bytes, 40 << 20);
     EXPECT_EQ(model.clock_mhz, 1700);
+    EXPECT_EQ(model.provenance.at("clock_mhz").ToText(), "architecture");
+    EXPECT_EQ(model.provenance.at("stitch_read_us").ToText(), "fitted from h200");
+    EXPECT_EQ(model.provenance.at("launch_us").ToText(), "measured from h200");
     for (size_t i = 0; i < kClusterSizes.size(); ++i) {
       EXPECT_LE(model.resident_clusters[i] * kClusterSizes[i], row.sm_count);
     }
     EXPECT_TRUE(DeviceModel::FromText(model.ToText()).ok());
   }
+}
+
+TEST(ModelChoice, ANamedModelIsTakenAsItIs) {
+  DeviceModel model = *BuiltinModel("h200");
+  model.name = "mine";
+  model.shared_bytes_per_block /= 2;  // less is what a device has, too
+  const auto named = NamedModel(model.ToText(), H200());
+  ASSERT_TRUE(named.ok()) << Text(named.status());
+  EXPECT_EQ(named->ToText(), model.ToText());
+}
+
+TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {
+  DeviceModel model = *BuiltinModel("h200");
+  const auto why = [&] { return Text(NamedModel(model.ToText(), H200()).status()); };
+  model.shared_bytes_per_block *= 2;
+  EXPECT_THAT(why(), HasSubstr("shared_bytes_per_block = 464896"));
+  model.sm_count = 140;
+  EXPECT_THAT(why(), HasSubstr("device model h200: sm_count = 140, the device"));
+  EXPECT_EQ(NamedModel(model.ToText(), H200()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  model.arch = "sm_100a";
+  EXPECT_THAT(why(), HasSubstr("arch = sm_100a"));
+  EXPECT_EQ(NamedModel("sm_count = 132", H200()).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ModelChoice, AnotherArchitectureIsRefusedByName) {

@@ -18,6 +18,7 @@
 namespace sinter {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -193,8 +194,25 @@ std::string SourceOf(const DeviceModel& model, const std::string& key) {
 
 TEST(ModelNotes, QuoteTheModelFilesComments) {
   EXPECT_THAT(SourceOf(H200(), "hbm_bytes_per_us"), HasSubstr("cp.async.bulk read stream"));
-  EXPECT_EQ(SourceOf(*BuiltinModel("h100"), "stage_us"), "as the model says at its head");
+  const DeviceModel h100 = *BuiltinModel("h100");
+  EXPECT_EQ(SourceOf(h100, "stage_us"), SourceOf(H200(), "stage_us")) << "taken over as it is";
+  EXPECT_THAT(SourceOf(h100, "stitch_step_us"),
+              AllOf(HasSubstr("times the clock ratio"), HasSubstr("; there: 650 schedules")));
   EXPECT_THAT(HeadNoteOf(*BuiltinModel("h100")), HasSubstr("Of no card: figures of the h200"));
+}
+
+TEST(ModelNotes, EveryFigureOfTheMeasuredModelHasACommentOfItsOwn) {
+  for (const ModelNote& note : NotesOf(H200())) {
+    EXPECT_NE(note.source, "as the model says at its head") << note.key;
+    EXPECT_EQ(note.provenance, H200().provenance.at(note.key).ToText());
+  }
+}
+
+TEST(ConstantsReport, SaysWhereEachFigureComesFrom) {
+  const std::string own = ConstantsReport(H200()), scaled = ConstantsReport(*BuiltinModel("h100"));
+  EXPECT_THAT(own, HasSubstr("fitted: 650 schedules of 29 graphs"));
+  EXPECT_THAT(own, HasSubstr("measured: empty kernel in a CUDA graph"));
+  EXPECT_THAT(scaled, HasSubstr("fitted from h200: times the clock ratio"));
 }
 
 TEST(ModelNotes, SayWhereAValueIsNotTheBuiltInOne) {

@@ -48,7 +48,7 @@ void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) 
   if (program->phases.size() > 1) {
     EXPECT_LE(s.grid, H200().sm_count * s.blocks_per_sm) << "not all resident: " << s.ToString();
   }
-  const StitchLoad load = LoadOf(body, *program, s, bucket);
+  const StitchLoad load = LoadOf(body, *program, s, bucket, H200());
   EXPECT_GE(ranked.prediction.total_us,
             (load.input_bytes + load.output_bytes) / H200().hbm_bytes_per_us + H200().launch_us)
       << "faster than memory: " << s.ToString();
@@ -203,8 +203,8 @@ TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
   const StitchProgram program = *MakeStitchProgram(body, best.owner, best.handed);
   StitchSchedule without = best;
   without.hold_bytes = 0;
-  EXPECT_LT(LoadOf(body, program, best, 1).again_bytes,
-            LoadOf(body, program, without, 1).again_bytes - 0.99 * 25088 * 256 * 2)
+  EXPECT_LT(LoadOf(body, program, best, 1, H200()).again_bytes,
+            LoadOf(body, program, without, 1, H200()).again_bytes - 0.99 * 25088 * 256 * 2)
       << "one phase behind the first reads x again";
 }
 
@@ -308,7 +308,7 @@ TEST(StitchLoad, CountsEachTensorOnce) {
   ASSERT_TRUE(ranked.ok());
   for (const RankedStitch& one : *ranked) {
     const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner, one.schedule.handed);
-    const StitchLoad load = LoadOf(body, program, one.schedule, 4096);
+    const StitchLoad load = LoadOf(body, program, one.schedule, 4096, H200());
     EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);
     EXPECT_EQ(load.output_bytes, 4096.0 * 1024 * 2);
     EXPECT_EQ(load.column_joins, 0);
@@ -329,7 +329,7 @@ TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
   const auto instructions = [&](int vector) {
     StitchSchedule s;
     s.vector = vector;
-    return LoadOf(chain, program, s, 1).instructions;
+    return LoadOf(chain, program, s, 1, H200()).instructions;
   };
   EXPECT_LT(instructions(4), instructions(2));
   EXPECT_GT(instructions(8), 1.2 * instructions(4));
@@ -340,7 +340,8 @@ TEST(StitchLoad, GrowsWithTheRows) {
   const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
   StitchSchedule s;
   s.owner = program.owner;
-  const StitchLoad few = LoadOf(body, program, s, 100), many = LoadOf(body, program, s, 300);
+  const StitchLoad few = LoadOf(body, program, s, 100, H200()),
+                   many = LoadOf(body, program, s, 300, H200());
   EXPECT_DOUBLE_EQ(many.output_bytes, 3 * few.output_bytes);
   EXPECT_DOUBLE_EQ(many.instructions, 3 * few.instructions);
   EXPECT_EQ(WorkItems(program, 300), 300);

@@ -1,0 +1,43 @@
+// ProbeTimings: what the probes measured on a device, before it is made into figures of a model.
+#ifndef SINTER_RUNTIME_MEASURE_PROBE_TIMINGS_H_
+#define SINTER_RUNTIME_MEASURE_PROBE_TIMINGS_H_
+
+#include <array>
+#include <vector>
+
+namespace sinter {
+
+// One kernel over two amounts of work: their difference has no launch in it.
+struct ProbeSlope {
+  double less = 0, less_us = 0;  // amount and microseconds of a launch
+  double more = 0, more_us = 0;
+};
+
+// A stream by some of the SMs, one block each.
+struct ProbeStream {
+  int blocks = 0;
+  ProbeSlope bytes;
+};
+
+// Bytes are those of all blocks together. Arrays go by kClusterSizes.
+struct ProbeTimings {
+  std::vector<ProbeStream> hbm;  // the first by every SM
+  ProbeSlope l2_bytes;           // every SM reads bytes of its own that L2 holds
+  ProbeSlope l2_alike_bytes;     // all read the same
+  ProbeSlope intake_bytes;       // one SM alone
+  ProbeSlope shared_bytes;       // out of each SM's shared memory
+  ProbeSlope reduce_bytes;       // f32 sums into a buffer that L2 holds
+  ProbeSlope tensor_flop;
+  std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; size 1: own reads
+  std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
+  ProbeSlope cluster_barriers, grid_barriers;  // rounds
+  // Kernels in a row behind plain edges; the last behind programmatic ones.
+  double empty_us = 0;         // does nothing
+  double phase_us = 0;         // each block waits for its first kilobytes
+  double phase_stored_us = 0;  // and stores one
+  double phase_programmatic_us = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_RUNTIME_MEASURE_PROBE_TIMINGS_H_

@@ -1,0 +1,156 @@
+#include "runtime/measure/probes.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "runtime/measure/probe_sources.h"
+#include "src/base/device_model.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kSource = ProbeLaunch::kSource, kTarget = ProbeLaunch::kTarget;
+constexpr int64_t kSmBytes = 24 << 20;          // of HBM, an SM: fifty times what L2 holds
+constexpr int64_t kOwnBytes = 6 * kProbeChunk;  // of L2, a block
+constexpr int64_t kAlikeBytes = 1 << 20;        // of L2, for all blocks
+constexpr int kManyCalls = 200;                 // of kernels that take a microsecond
+constexpr double kStreamShares[] = {0.9, 0.8, 0.7, 0.5, 0.3};  // of the SMs
+
+class Prober {
+ public:
+  Prober(int sm_count, ProbeRunner* runner) : sms_(sm_count), runner_(runner) {}
+
+  absl::StatusOr<ProbeTimings> Run() {
+    SINTER_RETURN_IF_ERROR(runner_->Allocate(static_cast<uint64_t>(kSmBytes * sms_),
+                                             kProbeReduceBuffer + uint64_t{kProbeReduceChunk}));
+    SINTER_RETURN_IF_ERROR(Launches());
+    SINTER_RETURN_IF_ERROR(Streams());
+    SINTER_RETURN_IF_ERROR(Clusters());
+    SINTER_RETURN_IF_ERROR(Rest());
+    return std::move(timings_);
+  }
+
+ private:
+  // Times `launch` with its last integer at `less` and twice that; a unit of it is `amount` of what
+  // is counted.
+  absl::Status Slope(ProbeLaunch launch, int64_t less, double amount, ProbeSlope* out) {
+    launch.integers.push_back(less);
+    SINTER_ASSIGN_OR_RETURN(out->less_us, runner_->TimeUs(launch));
+    launch.integers.back() = 2 * less;
+    SINTER_ASSIGN_OR_RETURN(out->more_us, runner_->TimeUs(launch));
+    out->less = amount * static_cast<double>(less);
+    out->more = 2 * out->less;
+    return absl::OkStatus();
+  }
+
+  absl::Status Launches() {
+    ProbeLaunch empty;
+    empty.entry = "probe_empty";
+    empty.grid = sms_, empty.threads = 256, empty.calls = kManyCalls;
+    SINTER_ASSIGN_OR_RETURN(timings_.empty_us, runner_->TimeUs(empty));
+    ProbeLaunch phase;
+    phase.entry = "probe_phase";
+    phase.pointers = {kSource, kTarget};
+    phase.integers = {0};
+    phase.grid = sms_, phase.threads = 128, phase.calls = kManyCalls;
+    SINTER_ASSIGN_OR_RETURN(timings_.phase_us, runner_->TimeUs(phase));
+    phase.integers = {1};
+    SINTER_ASSIGN_OR_RETURN(timings_.phase_stored_us, runner_->TimeUs(phase));
+    phase.programmatic = true;
+    SINTER_ASSIGN_OR_RETURN(timings_.phase_programmatic_us, runner_->TimeUs(phase));
+    return absl::OkStatus();
+  }
+
+  // `bytes` of each block, its own or those of all, read `passes` times and twice as often.
+  absl::Status Stream(int blocks, int64_t bytes, bool apart, int64_t passes, ProbeSlope* out) {
+    ProbeLaunch stream;
+    stream.entry = "probe_stream";
+    stream.pointers = {kSource};
+    stream.integers = {bytes, apart ? 1 : 0};
+    stream.grid = blocks, stream.threads = 32, stream.shared_bytes = kProbeRing;
+    return Slope(stream, passes, static_cast<double>(blocks * bytes), out);
+  }
+
+  // A pass over memory is cold, also by few blocks, which read as much.
+  absl::Status Streams() {
+    std::vector<int> blocks = {sms_};
+    for (const double share : kStreamShares) {
+      blocks.push_back(std::max(1, static_cast<int>(share * sms_)));
+    }
+    for (const int some : blocks) {
+      timings_.hbm.push_back({some, {}});
+      const int64_t bytes = kSmBytes * sms_ / some / kProbeChunk * kProbeChunk;
+      SINTER_RETURN_IF_ERROR(Stream(some, bytes, true, 1, &timings_.hbm.back().bytes));
+    }
+    SINTER_RETURN_IF_ERROR(Stream(sms_, kOwnBytes, true, 32, &timings_.l2_bytes));
+    SINTER_RETURN_IF_ERROR(Stream(sms_, kAlikeBytes, false, 8, &timings_.l2_alike_bytes));
+    return Stream(1, kAlikeBytes, false, 8, &timings_.intake_bytes);
+  }
+
+  absl::Status Clusters() {
+    for (size_t i = 0; i < kClusterSizes.size(); ++i) {
+      ProbeLaunch push;
+      push.entry = "probe_push";
+      push.integers = {1};
+      push.threads = 128, push.shared_bytes = kProbeBlock;
+      push.cluster = push.grid = kClusterSizes[i];
+      SINTER_ASSIGN_OR_RETURN(timings_.resident_clusters[i], runner_->ResidentClusters(push));
+      const int clusters = timings_.resident_clusters[i];
+      if (clusters == 0) continue;
+      push.integers.clear();
+      push.grid = clusters * kClusterSizes[i];
+      if (kClusterSizes[i] == 1) {  // no other block
+        push.entry = "probe_read";
+        push.pointers = {kTarget};
+        push.threads = 512;
+      }
+      const double bytes = static_cast<double>(push.grid) * kProbeExchange;
+      SINTER_RETURN_IF_ERROR(Slope(push, 50, bytes, &timings_.dsm_bytes[i]));
+    }
+    ProbeLaunch barrier;
+    barrier.entry = "probe_cluster_barrier";
+    barrier.threads = 256, barrier.cluster = 8;
+    barrier.grid = std::max(1, sms_ / 2 / barrier.cluster) * barrier.cluster;
+    return Slope(barrier, 200, 1, &timings_.cluster_barriers);
+  }
+
+  absl::Status Rest() {
+    ProbeLaunch grid;
+    grid.entry = "probe_grid_barrier";
+    grid.pointers = {kTarget};
+    grid.grid = sms_, grid.threads = 256, grid.waits_for_grid = true;
+    SINTER_RETURN_IF_ERROR(Slope(grid, 100, 1, &timings_.grid_barriers));
+    ProbeLaunch reduce;
+    reduce.entry = "probe_reduce";
+    reduce.pointers = {kTarget};
+    reduce.grid = sms_, reduce.threads = 128;
+    const double sms = sms_;
+    SINTER_RETURN_IF_ERROR(Slope(reduce, 256, sms * kProbeReduceChunk, &timings_.reduce_bytes));
+    ProbeLaunch shared;
+    shared.entry = "probe_shared";
+    shared.pointers = {kTarget};
+    shared.grid = sms_, shared.threads = 1024, shared.shared_bytes = kProbeSharedBytes;
+    const double read = 16.0 * kProbeSharedReads * shared.threads;
+    SINTER_RETURN_IF_ERROR(Slope(shared, 100, read, &timings_.shared_bytes));
+    ProbeLaunch tensor;
+    tensor.entry = "probe_tensor";
+    tensor.pointers = {kTarget};
+    tensor.grid = sms_, tensor.threads = kProbeTensorThreads;
+    tensor.shared_bytes = kProbeTensorShared;
+    return Slope(tensor, 64, sms * kProbeTensorFlop, &timings_.tensor_flop);
+  }
+
+  const int sms_;
+  ProbeRunner* const runner_;
+  ProbeTimings timings_;
+};
+
+}  // namespace
+
+absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner) {
+  return Prober(sm_count, runner).Run();
+}
+
+}  // namespace sinter

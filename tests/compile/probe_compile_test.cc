@@ -1,0 +1,42 @@
+// The probes of a device through the real NVRTC for sm_90a. The compiler port refuses a kernel that
+// spills or draws a C75xx remark. Exits 77 without NVRTC.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "runtime/measure/probe_sources.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/cubin_check.h"
+
+namespace sinter {
+namespace {
+
+TEST(ProbeCompile, EveryProbeCompilesWithoutSpillsAndRemarks) {
+  const char* path = std::getenv("SINTER_NVRTC");
+  const std::unique_ptr<Compiler> compiler = MakeNvrtcCompiler(path == nullptr ? "" : path);
+  ASSERT_EQ(ProbeEntries().size(), 10u);
+  for (const std::string& entry : ProbeEntries()) {
+    const absl::StatusOr<CompiledKernel> kernel = compiler->Compile(ProbeRequest(entry));
+    ASSERT_TRUE(kernel.ok()) << entry << ": " << kernel.status();
+    EXPECT_EQ(kernel->spill_bytes, 0) << entry;
+    EXPECT_TRUE(CheckCubin(kernel->cubin).ok()) << entry << ": what the loader takes";
+    EXPECT_EQ(kernel->log.find("warning"), std::string::npos) << entry << "\n" << kernel->log;
+  }
+}
+
+}  // namespace
+}  // namespace sinter
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  const char* path = std::getenv("SINTER_NVRTC");
+  const auto toolchain = sinter::MakeNvrtcCompiler(path == nullptr ? "" : path)->ToolchainId();
+  if (absl::IsUnavailable(toolchain.status())) {
+    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Reports figures of a chip in the code of the search and of the planner: they belong in the device model.
+
+Usage: check_figures.py ROOT. Prints `file:line: why` for each finding; exits 1 when there is one.
+
+Three things are looked for under src/search and src/fusion, outside of comments and strings:
+- a constant of a floating-point type,
+- a floating-point number other than 0 and 1,
+- a whole number above 128 that is an [architecture] figure of src/base/models/h200.model, 1024 excepted, which is
+  many other things as well.
+ALLOWED holds what is neither the chip's nor the cost model's, each with its reason. An entry that nothing needs is a
+finding too.
+"""
+
+import os
+import re
+import sys
+
+from check_includes import without_comments_and_strings
+
+FOLDERS = ("src/search", "src/fusion")
+MODEL = "src/base/models/h200.model"
+BYTES = "bytes of an element, or a factor of two that the formula has"
+
+# (file, name or number): why it may stand there.
+ALLOWED = {
+    # What the search tries, and what it says of it.
+    ("src/search/hand_load.cc", "kWorth"): "which values are tried, not what they cost",
+    ("src/search/hand_load.cc", "kRepeated"): "which values are tried, not what they cost",
+    ("src/search/hand_load.cc", "0.1"): "kWorth",
+    ("src/search/hand_load.cc", "1.5"): "kRepeated",
+    ("src/search/stitch_search.cc", "kMostBehind"): "which programs are tried",
+    ("src/search/packed_search.cc", "kAsGood"): "a tie-break between sums that are nearly equal",
+    ("src/search/packed_search.cc", "1.01"): "kAsGood",
+    ("src/search/loss_reason.cc", "kWorthNaming"): "what a report names",
+    ("src/search/loss_reason.cc", "0.25"): "kWorthNaming",
+    ("src/search/loss_reason.cc", "kNothing"): "what prints as 0.01 us",
+    ("src/search/loss_reason.cc", "0.005"): "kNothing",
+    ("src/search/cost_report.cc", "kRounding"): "rounding errors",
+    ("src/search/cost_report.cc", "1.001"): "kRounding",
+    ("src/fusion/stitch/explain_fusion.cc", "kRounding"): "rounding errors",
+    ("src/fusion/stitch/explain_fusion.cc", "1e-9"): "kRounding",
+    ("src/fusion/stitch/part_moves.cc", "kLeastGain"): "rounding errors of equal sums",
+    ("src/fusion/stitch/part_moves.cc", "1e-6"): "kLeastGain",
+    ("src/fusion/stitch/remote_fusion.cc", "kLeastGain"): "rounding errors of equal sums",
+    ("src/fusion/stitch/remote_fusion.cc", "1e-9"): "kLeastGain",
+    ("src/fusion/stitch/kernel_choice.cc", "kSlow"): "which kernels are looked at again",
+    ("src/fusion/stitch/kernel_choice.cc", "kSlowUs"): "which kernels are looked at again",
+    ("src/fusion/stitch/kernel_choice.cc", "1.5"): "kSlow",
+    ("src/fusion/stitch/kernel_packer.cc", "kShortTextShare"): "what a shorter text, compiled sooner, may cost",
+    ("src/fusion/stitch/kernel_packer.cc", "1.1"): "kShortTextShare",
+    ("src/fusion/stitch/delta_evaluator.h", "kIllegal"): "below every score",
+    ("src/fusion/stitch/delta_evaluator.h", "1e30"): "kIllegal",
+    ("src/search/stitch_extents.cc", "1e9"): "stands for a symbolic dimension",
+    ("src/search/stitch_cost_model.cc", "0.5"): "the mean of the last round's part",
+    # The paper's counts.
+    ("src/search/paper_report.cc", "2.75e13"): "printed beside ours: the paper's count",
+    ("src/search/paper_report.cc", "1.14e8"): "printed beside ours: the paper's count",
+    ("src/search/paper_report.cc", "2.47e7"): "printed beside ours: the paper's count",
+    ("src/search/paper_report.cc", "1.44e7"): "printed beside ours: the paper's count",
+    ("src/search/paper_report.cc", "9.62e6"): "printed beside ours: the paper's count",
+    ("src/search/paper_report.cc", "1.15e6"): "printed beside ours: the paper's count",
+    ("src/search/paper_report.cc", "1e6"): "bytes to megabytes",
+    ("src/search/paper_report.cc", "65536"): "the extent up to which counts fit 64 bits",
+    # Bytes.
+    ("src/search/fixed_costs.cc", "2.0"): BYTES,
+    ("src/search/fixed_costs.cc", "4.0"): BYTES,
+    ("src/search/product_load.cc", "2.0"): BYTES,
+    ("src/search/dsm_comm.cc", "2.0"): BYTES,
+    ("src/search/dsm_comm.cc", "4.0"): BYTES,
+}
+
+FREE = {0.0, 1.0}
+ARCHITECTURE = re.compile(r"^\w+ = ([\d.e+]+) \[architecture\]", re.M)
+NUMBER = re.compile(r"(?<![\w.])(\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)f?(?![\w.])")
+WHOLE = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
+# `constexpr double kA = 1, kB = 2;` may go over several lines: names are read up to the semicolon.
+CONSTANT = re.compile(r"\bconst(?:expr)?\s+(?:double|float)\b([^;]*);")
+NAME = re.compile(r"\b(k[A-Z]\w*)\s*(?:\[[^\]]*\]\s*)?=")
+
+
+def model_figures(text):
+    """The whole numbers of a model file that are told from others by their size."""
+    values = {float(value) for value in ARCHITECTURE.findall(text)}
+    return {int(value) for value in values if value == int(value) and value > 128 and value != 1024}
+
+
+def figures_of(text, known):
+    """(line, what, why) for each figure in one file."""
+    code = without_comments_and_strings(text)
+    found = []
+    for match in CONSTANT.finditer(code):
+        for name in NAME.finditer(match.group(1)):
+            line = code.count("\n", 0, match.start(1) + name.start()) + 1
+            found.append((line, name.group(1), "is a constant of a floating-point type"))
+    for number, line in enumerate(code.split("\n"), 1):
+        for match in NUMBER.finditer(line):
+            if float(match.group(1)) not in FREE:
+                found.append((number, match.group(1), "is a floating-point number"))
+        for match in WHOLE.finditer(line):
+            if int(match.group(1)) in known:
+                found.append((number, match.group(1), "is a figure of %s" % MODEL))
+    return found
+
+
+def check_files(files, known, allowed):
+    """Findings of (path, text) pairs as `file:line: why`."""
+    findings, needed = [], set()
+    for path, text in files:
+        for line, what, why in figures_of(text, known):
+            if (path, what) in allowed:
+                needed.add((path, what))
+                continue
+            findings.append("%s:%d: %s %s: a figure of the chip is a field of DeviceModel, with its provenance in "
+                            "src/base/models" % (path, line, what, why))
+    for path, what in sorted(set(allowed) - needed):
+        findings.append("%s: is allowed %s and has none" % (path, what))
+    return findings
+
+
+def sources(root):
+    for top in FOLDERS:
+        for folder, names, files in os.walk(os.path.join(root, top)):
+            names.sort()
+            for name in sorted(files):
+                if name.endswith((".cc", ".h")):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as source:
+                        yield os.path.relpath(path, root), source.read()
+
+
+def main(argv):
+    if len(argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with open(os.path.join(argv[1], MODEL), encoding="utf-8") as model:
+        known = model_figures(model.read())
+    files = list(sources(argv[1]))
+    findings = check_files(files, known, ALLOWED)
+    for finding in findings:
+        print(finding)
+    print("%d files, %d findings" % (len(files), len(findings)))
+    return 1 if findings or not files or not known else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
