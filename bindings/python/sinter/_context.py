@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, List, Optional
 from . import _abi, _callbacks
 from ._buffers import torch_module
 from ._chain import M_MAX, Chain, ChainLike
-from ._driver import InFlight
+from ._driver import Driver, InFlight
 from ._error import Error, Status, invalid
 from ._handle import Handle
 from ._library import call, call_for_digest, call_for_text, encode, library, raise_error, take_text
@@ -135,7 +135,7 @@ class Context(Handle):
             INVALID_ARGUMENT for an option or an environment variable.
     """
 
-    __slots__ = ("device", "target", "_has_device", "_log_key", "_workspaces", "_in_flight")
+    __slots__ = ("device", "target", "_has_device", "_log_key", "_workspaces", "_driver", "_in_flight")
     _release_name = "sinter_context_release"
 
     def __init__(
@@ -214,7 +214,8 @@ class Context(Handle):
         #: The target as given, or None.
         self.target = target
         self._workspaces = Workspaces(self)
-        self._in_flight = InFlight(self.device or 0)
+        self._driver = Driver(None if driver_path is None else os.fsdecode(driver_path), self.device or 0)
+        self._in_flight = InFlight(self._driver)
         _live.add(self)
 
     def __repr__(self) -> str:

@@ -1,12 +1,12 @@
 """The few driver calls that the C ABI has no function for: events between streams, and where an address lies.
 
-libcuda is opened at the first call, which is after a context with a GPU has opened it.
+libcuda is opened at the first call, which is after the context has opened it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
+import os
 import threading
 from collections import deque
 from contextlib import contextmanager
@@ -34,10 +34,84 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
 }
 
 
-@functools.lru_cache(maxsize=None)
-def _driver() -> Any:
+class Driver:
+    """The driver of one context. Thread-safe."""
+
+    def __init__(self, path: Optional[str], device: int) -> None:
+        self._path = path or os.environ.get("SINTER_LIBCUDA") or "libcuda.so.1"
+        self._device = device
+        self._lock = threading.Lock()
+        self._opened: Any = None
+        self._context = ctypes.c_void_p()
+
+    def device_of(self, address: int) -> Optional[int]:
+        """Ordinal of the device that `address` lies on; None when the driver does not know it."""
+        ordinal = ctypes.c_int(-1)
+        result = self._library().cuPointerGetAttribute(ctypes.byref(ordinal), _DEVICE_ORDINAL, address)
+        return ordinal.value if result == 0 else None
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether work on `stream` is being captured into a graph."""
+        state = ctypes.c_int()
+        with self._current():
+            self._call("cuStreamIsCapturing", stream, ctypes.byref(state))
+        return state.value != 0
+
+    def wait_for(self, producer: int, consumer: int) -> None:
+        """Work enqueued on `consumer` from now on starts after what `producer` holds."""
+        event = self.record(producer)
+        with self._current():
+            try:
+                self._call("cuStreamWaitEvent", consumer, event, 0)
+            finally:
+                self._opened.cuEventDestroy_v2(event)
+
+    def record(self, stream: int) -> Any:
+        """An event that is reached when everything enqueued on `stream` so far has ended."""
+        event = ctypes.c_void_p()
+        with self._current():
+            self._call("cuEventCreate", ctypes.byref(event), _DISABLE_TIMING)
+            try:
+                self._call("cuEventRecord", event, stream)
+            except Error:
+                self._opened.cuEventDestroy_v2(event)
+                raise
+        return event
+
+    def take_if_reached(self, event: Any) -> bool:
+        """Whether `event` was reached; then it is destroyed."""
+        with self._current():
+            if self._opened.cuEventQuery(event) == _NOT_READY:
+                return False
+            self._opened.cuEventDestroy_v2(event)
+            return True
+
+    def _library(self) -> Any:
+        with self._lock:
+            if self._opened is None:
+                self._opened = _open(self._path)
+            return self._opened
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        _must(getattr(self._library(), name)(*arguments), name)
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        if not self._context:
+            ordinal = ctypes.c_int()
+            self._call("cuDeviceGet", ctypes.byref(ordinal), self._device)
+            # Never released: the primary context lives as long as the process that uses torch.
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), ordinal)
+        self._call("cuCtxPushCurrent_v2", self._context)
+        try:
+            yield
+        finally:
+            self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def _open(path: str) -> Any:
     try:
-        library = ctypes.CDLL("libcuda.so.1")
+        library = ctypes.CDLL(path)
         for name, arguments in _PROTOTYPES.items():
             function = getattr(library, name)
             function.restype = ctypes.c_int
@@ -53,63 +127,6 @@ def _must(result: int, name: str) -> None:
         raise Error(Status.DRIVER, f"{name} failed with CUresult {result}", result)
 
 
-def _call(name: str, *arguments: Any) -> None:
-    _must(getattr(_driver(), name)(*arguments), name)
-
-
-@functools.lru_cache(maxsize=None)
-def _primary(device: int) -> Any:
-    ordinal, context = ctypes.c_int(), ctypes.c_void_p()
-    _call("cuDeviceGet", ctypes.byref(ordinal), device)
-    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ordinal)
-    return context
-
-
-@contextmanager
-def _current(device: int) -> Iterator[None]:
-    _call("cuCtxPushCurrent_v2", _primary(device))
-    try:
-        yield
-    finally:
-        _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
-
-
-def device_of(address: int) -> Optional[int]:
-    """Ordinal of the device that `address` lies on; None when the driver does not know it."""
-    ordinal = ctypes.c_int(-1)
-    result = _driver().cuPointerGetAttribute(ctypes.byref(ordinal), _DEVICE_ORDINAL, address)
-    return ordinal.value if result == 0 else None
-
-
-def is_capturing(device: int, stream: int) -> bool:
-    """Whether work on `stream` is being captured into a graph."""
-    state = ctypes.c_int()
-    with _current(device):
-        _call("cuStreamIsCapturing", stream, ctypes.byref(state))
-    return state.value != 0
-
-
-def _record(device: int, stream: int) -> Any:
-    event = ctypes.c_void_p()
-    _call("cuEventCreate", ctypes.byref(event), _DISABLE_TIMING)
-    try:
-        _call("cuEventRecord", event, stream)
-    except Error:
-        _driver().cuEventDestroy_v2(event)
-        raise
-    return event
-
-
-def wait_for(device: int, producer: int, consumer: int) -> None:
-    """Work enqueued on `consumer` from now on starts after what `producer` holds."""
-    with _current(device):
-        event = _record(device, producer)
-        try:
-            _call("cuStreamWaitEvent", consumer, event, 0)
-        finally:
-            _driver().cuEventDestroy_v2(event)
-
-
 class InFlight:
     """Keeps objects alive until the launches that use their memory have ended; thread-safe.
 
@@ -117,20 +134,19 @@ class InFlight:
     owner of this object goes.
     """
 
-    def __init__(self, device: int) -> None:
-        self._device = device
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._lock = threading.Lock()
         self._waiting: Deque[Tuple[Any, List[Any]]] = deque()
         self._captured: List[Any] = []
 
     def hold(self, stream: int, owners: List[Any]) -> None:
         """Keeps `owners` until everything enqueued on `stream` so far has ended."""
-        if is_capturing(self._device, stream):
+        if self._driver.is_capturing(stream):
             with self._lock:
                 self._captured.extend(owners)
             return
-        with _current(self._device):
-            event = _record(self._device, stream)
+        event = self._driver.record(stream)
         with self._lock:
             self._waiting.append((event, owners))
         self.reap()
@@ -138,11 +154,9 @@ class InFlight:
     def reap(self) -> None:
         """Lets go of what has ended."""
         done: List[Any] = []
-        with self._lock, _current(self._device):
-            while self._waiting and _driver().cuEventQuery(self._waiting[0][0]) != _NOT_READY:
-                event, owners = self._waiting.popleft()
-                _driver().cuEventDestroy_v2(event)
-                done.append(owners)
+        with self._lock:
+            while self._waiting and self._driver.take_if_reached(self._waiting[0][0]):
+                done.append(self._waiting.popleft())
         del done  # outside of the lock: a finalizer may call anything
 
     def __len__(self) -> int:

@@ -12,7 +12,6 @@ from . import _abi
 from ._buffers import Buffer, check, describe, is_torch, torch_dtype, torch_module
 from ._chain import Chain, TensorInfo
 from ._context import Context
-from ._driver import device_of, wait_for
 from ._error import Error, Status, invalid
 from ._handle import Handle
 from ._library import call, call_for_digest, call_for_text, library, raise_error, text
@@ -221,14 +220,14 @@ class Plan(Handle):
     def _placed(self, buffer: Buffer) -> Buffer:
         """With the device that the driver says, where the object does not."""
         if buffer.device is None and buffer.owner is not None and self.context.has_device and buffer.address:
-            return buffer._replace(device=device_of(buffer.address))
+            return buffer._replace(device=self.context._driver.device_of(buffer.address))
         return buffer
 
     def _order(self, buffers: Sequence[Buffer], stream: int) -> None:
         """Makes the stream wait for streams that buffers are written on."""
         for producer in {buffer.producer for buffer in buffers} - {None, stream}:
             if {producer, stream} != {0, 1}:
-                wait_for(self._device(), int(producer or 0), stream)
+                self.context._driver.wait_for(int(producer or 0), stream)
 
     def _workspace(self, given: Any, stream: int) -> int:
         if given is None:
@@ -266,9 +265,6 @@ class Plan(Handle):
             self.context._in_flight.hold(stream, owners)
         if foreign:
             _record_stream(buffers, stream)
-
-    def _device(self) -> int:
-        return self.context.device or 0
 
 
 class Binding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ._library import call, library
 
@@ -39,6 +39,7 @@ class Workspaces:
         self._by_stream: Dict[int, _Memory] = {}
         self._outgrown: List[_Memory] = []
         self._wanted = 0
+        self._spare: Optional[_Memory] = None
 
     def want(self, size: int) -> None:
         """Workspaces made from now on have at least `size` bytes, so that one serves every plan made so far."""
@@ -58,25 +59,45 @@ class Workspaces:
         with self._lock:
             found = self._by_stream.get(stream)
             if found is None or found.size < size:
-                made = _Memory(self._owner(), max(size, self._wanted))
+                made = self._take_spare(size) or _Memory(self._owner(), max(size, self._wanted))
                 if found is not None:
                     self._outgrown.append(found)
                 found = self._by_stream[stream] = made
             return found.address
 
+    def reserve(self) -> None:
+        """Makes a workspace for a stream that is not known yet: a capture then allocates nothing."""
+        with self._lock:
+            if self._wanted and (self._spare is None or self._spare.size < self._wanted):
+                if self._spare is not None:
+                    self._outgrown.append(self._spare)
+                self._spare = _Memory(self._owner(), self._wanted)
+
     def bytes(self) -> int:
         """Device memory held."""
-        return sum(memory.size for memory in (*self._by_stream.values(), *self._outgrown))
+        return sum(memory.size for memory in self._all())
 
     def forget(self) -> None:
         """Frees all; nothing that uses one may be under way."""
         context = self._owner()
         with self._lock:
-            memories = [*self._by_stream.values(), *self._outgrown]
+            memories = self._all()
             self._by_stream.clear()
             self._outgrown.clear()
+            self._spare = None
         for memory in memories:
             library().sinter_x_device_free(context._get(), memory.address, memory.size)
+
+    def _take_spare(self, size: int) -> Optional[_Memory]:
+        spare = self._spare
+        if spare is None or spare.size < size:
+            return None
+        self._spare = None
+        return spare
+
+    def _all(self) -> List[_Memory]:
+        spare = [] if self._spare is None else [self._spare]
+        return [*self._by_stream.values(), *self._outgrown, *spare]
 
     def _owner(self) -> Any:
         context = self._context()
