@@ -96,7 +96,7 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
         )
     if buffer.address % ALIGNMENT:
         raise invalid(f"{label} is at address {buffer.address:#x}, which is not aligned to {ALIGNMENT} bytes")
-    if buffer.address == 0 and info.bytes:
+    if buffer.address == 0 and 0 not in info.shape:
         raise invalid(f"{label} is at address 0")
 
 

@@ -13,7 +13,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple, Union
 
-from . import _abi, _callbacks
+from . import _abi, _callbacks, _handle
 from ._buffers import torch_module
 from ._chain import M_MAX, Chain, ChainLike
 from ._driver import Driver, InFlight
@@ -101,6 +101,7 @@ class Stats:
 
 
 _live: "weakref.WeakSet[Context]" = weakref.WeakSet()
+_under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
 
 
 class Context(Handle):
@@ -227,7 +228,12 @@ class Context(Handle):
         return self._has_device
 
     def close(self) -> None:
-        """Writes what waits to be written and drops this reference; plans that are held live on. May be called again."""
+        """Writes what waits to be written, frees the workspaces and drops this reference. May be called again.
+
+        Nothing that was launched may be under way, and no graph that holds a launch may be replayed afterwards. Plans
+        can still be asked, and launched with a workspace of the caller's. A context that is dropped without ``close``
+        keeps its workspaces, because graphs may hold them.
+        """
         if self._pointer is None:
             return
         self._flush_quietly()
@@ -270,7 +276,10 @@ class Context(Handle):
         progress: Optional[Progress] = None,
         stream: StreamLike = None,
     ) -> "Plan":
-        """A plan that serves every number of rows up to the bucket of `m`. Blocks; Ctrl-C cancels it.
+        """A plan that serves every number of rows up to the bucket of `m`. Blocks; an exception from a signal cancels it.
+
+        While NVRTC's front end runs, some tenths of a second a kernel, Ctrl-C ends the process: it has a handler of
+        its own.
 
         Args:
             chain: a Chain, or its text or JSON form.
@@ -342,7 +351,7 @@ class Context(Handle):
         verify: bool = False,
         progress: Optional[Progress] = None,
     ) -> "List[Plan]":
-        """Plans for all of `chains` at the rows `ms`, in parallel. Blocks; Ctrl-C cancels it.
+        """Plans for all of `chains` at the rows `ms`, in parallel. Blocks; an exception from a signal cancels it.
 
         Args:
             threads: at most so many at once; 0: one per processor, at most 16.
@@ -442,6 +451,7 @@ class Pending(Handle):
         self.context = context
         self.chain = chain
         self._progress_key = progress_key
+        _under_way.add(self)
 
     def done(self) -> bool:
         """Whether ``result`` would return at once."""
@@ -622,8 +632,12 @@ def _current_device() -> int:
 
 
 @atexit.register
-def _write_what_waits() -> None:
-    """Plans held by a module are never given back, so the records that wait behind them are written here."""
+def _end() -> None:
+    """Stops the library's threads before the interpreter goes, and has the records that wait written: what a module
+    holds is never given back otherwise."""
+    for pending in list(_under_way):
+        if pending._made == _handle._generation:
+            pending.close()
     for context in list(_live):
         if context._pointer is not None:
             context._flush_quietly()

@@ -138,6 +138,8 @@ class Plan(Handle):
         on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()
+        if rows == 0 and self.chain.uses_m:
+            return outputs[0] if len(outputs) == 1 else outputs
         self._order(buffers, on)
         address = self._workspace(workspace, on)
         addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
