@@ -37,12 +37,13 @@ class SinterMLP(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [.., k] -> [.., l]."""
-        weights = _weights(self)
-        if not _plain(self) or x.dtype != weights[2].dtype or _wants_gradient(x, *weights):
-            own: torch.Tensor = self.replaced(x)
-            return own
-        result: torch.Tensor = torch.ops.sinter.gated_mlp_split(x, *weights, self.act)
-        return result
+        if _plain(self):
+            weights = _weights(self)
+            if x.dtype == weights[2].dtype and not _wants_gradient(x, *weights):
+                result: torch.Tensor = torch.ops.sinter.gated_mlp_split(x, *weights, self.act)
+                return result
+        own: torch.Tensor = self.replaced(x)
+        return own
 
     def extra_repr(self) -> str:
         return f"act={self.act}"
