@@ -46,7 +46,8 @@ def _deliver(key: Optional[int], *arguments: Any) -> None:
     try:
         target(*arguments)
     except Exception as error:  # an exception cannot pass through C
-        sys.unraisablehook(_Unraisable(error, target))
+        hook: Any = sys.unraisablehook
+        hook(_Unraisable(error, target))
 
 
 class _Unraisable:
