@@ -17,6 +17,7 @@ from ._error import Error, Status
 _DISABLE_TIMING = 2
 _DEVICE_ORDINAL = 9
 _NOT_READY = 600
+_RELAXED = 2
 
 _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuInit": (ctypes.c_uint,),
@@ -24,6 +25,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuDevicePrimaryCtxRetain": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_int),
     "cuCtxPushCurrent_v2": (ctypes.c_void_p,),
     "cuCtxPopCurrent_v2": (ctypes.POINTER(ctypes.c_void_p),),
+    "cuThreadExchangeStreamCaptureMode": (ctypes.POINTER(ctypes.c_int),),
     "cuEventCreate": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint),
     "cuEventRecord": (ctypes.c_void_p, ctypes.c_void_p),
     "cuEventQuery": (ctypes.c_void_p,),
@@ -97,14 +99,20 @@ class Driver:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
+        """The device's context, and a capture mode in which nothing here breaks a capture of another thread."""
         if not self._context:
             ordinal = ctypes.c_int()
             self._call("cuDeviceGet", ctypes.byref(ordinal), self._device)
             # Never released: the primary context lives as long as the process that uses torch.
             self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), ordinal)
         self._call("cuCtxPushCurrent_v2", self._context)
+        mode = ctypes.c_int(_RELAXED)
         try:
-            yield
+            self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+            try:
+                yield
+            finally:
+                self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         finally:
             self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 

@@ -306,6 +306,53 @@ def test_a_passing_failure_is_tried_again(store):
     assert store.find(0, LINE, 5).digest == "5"
 
 
+def test_operators_launch_what_was_found(gpu, launchable, monkeypatch):
+    """The CUDA implementation on host memory: the fake driver's kernels read nothing."""
+    n, k = 3072, 1024
+    asked = []
+    monkeypatch.setattr(_ops, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(_ops.store, "find", lambda device, line, rows: asked.append((line, rows)) or launchable)
+    x, gate_up, down = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((2, 5, k), (2 * n, k), (k, n)))
+    before = gpu.stats().launches
+    y = _ops._gated_mlp_cuda(x, gate_up, down)
+    assert y.shape == (2, 5, k) and gpu.stats().launches == before + 1
+    assert asked == [(f"gated_ffn m=M n={n} k={k} l={k} act=silu layout=oi dtype=bf16", 10)]
+    _ops._gated_mlp_split_cuda(x.transpose(0, 1), gate_up[:n], gate_up[n:], down, "silu")
+    assert gpu.stats().launches == before + 2
+    assert _ops._gated_mlp_cuda(x[:0], gate_up, down).shape == (0, 5, k) and gpu.stats().launches == before + 2
+    shifted = torch.zeros(n * k + 8, dtype=torch.bfloat16)[1 : n * k + 1].view(k, n)
+    with pytest.raises(sinter.Error, match="buffer 3 is at address .*, which is not aligned"):
+        _ops._gated_mlp_cuda(x, gate_up, shifted)
+
+
+def test_torch_computes_what_no_plan_is_for(monkeypatch):
+    monkeypatch.setattr(_ops.store, "find", lambda device, line, rows: None)
+    gate, up, down = weights()
+    gate_up, x = torch.cat([gate, up]), torch.randn(3, 64).bfloat16()
+    reference = sinter.torch.gated_mlp(x, gate_up, down)
+    near = lambda y: (y.float() - reference.float()).norm() / reference.float().norm() < 2e-2
+    assert near(_ops._gated_mlp_cuda(x, gate_up, down)) and near(_ops._gated_mlp_split_cuda(x, gate, up, down))
+    calls = []
+
+    def fused(both):
+        calls.append(both.shape)
+        left, right = both.chunk(2, -1)
+        return torch.nn.functional.silu(left) * right
+
+    monkeypatch.setattr(_ops.store, "settings", _store.Settings(silu_and_mul=fused))
+    assert near(_ops._gated_mlp_cuda(x, gate_up, down)) and calls == [(3, 256)]
+
+
+def test_plans_of_chains_are_found(store):
+    chain = sinter.Chain.of(LINE)
+    found = store.find_chain(0, chain, "key", 5)
+    assert store.find_chain(0, chain, "key", 5) is found and store.fake.prepared == [5]
+    store.capturing = True
+    assert store.find_chain(0, chain, "key", 5) is found
+    with pytest.raises(sinter.Error, match="run it once before the capture"):
+        store.find_chain(0, chain, "key", 6)
+
+
 def test_importing_opens_no_driver():
     code = "import sinter.torch, torch, sys; sys.exit('libsinter' in open('/proc/self/maps').read() or torch.cuda.is_initialized())"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -182,25 +182,13 @@ def _registered(key: str) -> Chain:
     return chain
 
 
-_chain_plans: Dict[Tuple[int, str, int], Plan] = {}
-
-
 def _run_cuda(inputs: List[torch.Tensor], key: str) -> List[torch.Tensor]:
     chain = _registered(key)
     if not inputs:
         raise invalid("a chain without inputs has no device to run on")
     device = inputs[0].device.index
     rows = _rows(chain, inputs)
-    plan = _chain_plans.get((device, key, rows))
-    if plan is None or plan._made != store._made:
-        if torch.cuda.is_current_stream_capturing():
-            raise Error(
-                Status.STREAM_CAPTURING,
-                f"no plan of chain {key[:16]} for {rows} rows, and nothing is prepared while a stream captures: "
-                "run it once before the capture",
-            )
-        plan = _chain_plans[device, key, rows] = store.context(device).prepare(chain, rows)
-        plan.context._workspaces.reserve()
+    plan = store.find_chain(device, chain, key, rows)
     with torch.no_grad():
         result = plan(*[value.contiguous() for value in inputs])
     return list(result) if isinstance(result, tuple) else [result]

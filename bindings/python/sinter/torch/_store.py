@@ -65,6 +65,7 @@ class Store:
         self._made = _handle._generation
         self._contexts: Dict[int, Context] = {}
         self._plans: Dict[Tuple[int, str], _Plans] = {}
+        self._chain_plans: Dict[Tuple[int, str, int], Plan] = {}
         self._warned = False
 
     def context(self, device: int) -> Context:
@@ -84,6 +85,7 @@ class Store:
             self._forget_parents()
             self._contexts[context.device] = context
             self._plans = {key: plans for key, plans in self._plans.items() if key[0] != context.device}
+            self._chain_plans.clear()
 
     def find(self, device: int, line: str, rows: int) -> Optional[Plan]:
         """The plan for `rows` rows of the chain `line`; None: torch computes it.
@@ -98,6 +100,27 @@ class Store:
             if found is not None:
                 return found
         return self._find_slowly(device, line, rows)
+
+    def find_chain(self, device: int, chain: Chain, key: str, rows: int) -> Plan:
+        """The plan of any chain for `rows` rows, prepared at the first call.
+
+        Raises:
+            Error: STREAM_CAPTURING when it would be prepared under capture; whatever a prepare raises.
+        """
+        found = self._chain_plans.get((device, key, rows))
+        if found is not None and self._made == _handle._generation:
+            return found
+        if torch.cuda.is_current_stream_capturing():
+            raise Error(
+                Status.STREAM_CAPTURING,
+                f"no plan of chain {key[:16]} for {rows} rows, and nothing is prepared while a stream captures: "
+                "run it once before the capture",
+            )
+        with self._lock:
+            context = self.context(device)
+            made = self._chain_plans[device, key, rows] = context.prepare(chain, rows)
+            context._workspaces.reserve()
+            return made
 
     def prepare(self, context: Context, lines: Sequence[str], sizes: Sequence[int]) -> Dict[Tuple[str, int], str]:
         """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""
@@ -175,7 +198,7 @@ class Store:
     def _forget_parents(self) -> None:
         if self._made != _handle._generation:
             self._made = _handle._generation
-            self._contexts, self._plans = {}, {}
+            self._contexts, self._plans, self._chain_plans = {}, {}, {}
 
 
 store = Store()
