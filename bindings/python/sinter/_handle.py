@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from typing import Any, ClassVar
 
 from ._error import Error, Status
 from ._library import library
 
 _generation = 0
+_releasing = threading.RLock()  # a finalizer may run inside
 
 
 def _count_fork() -> None:
@@ -53,7 +55,8 @@ class Handle:
         return self._pointer
 
     def _release(self) -> None:
-        pointer, self._pointer = self._pointer, None
+        with _releasing:
+            pointer, self._pointer = self._pointer, None
         if pointer is None or (self._drives and self._made != _generation):
             return
         getattr(library(), self._release_name)(pointer)

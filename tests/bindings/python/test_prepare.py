@@ -307,3 +307,13 @@ def test_waiting_lets_other_threads_run(need_compiler):
         thread.join()
     assert ran and turns > 20
 
+
+
+def test_closing_twice_at_once_releases_once(cache_dir):
+    for _ in range(50):
+        context = sinter.Context(target="h200", cache_dir="", log=lambda *_: None)
+        threads = [threading.Thread(target=context.close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
