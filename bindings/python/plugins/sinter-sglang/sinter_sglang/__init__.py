@@ -1,0 +1,87 @@
+"""SGLang's gated MLPs by Sinter: the entry point ``sglang.srt.plugins``.
+
+``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry. A
+layer that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps SGLang's path, and so does
+everything on a chip other than Hopper, with an SGLang outside of the versions named here, or that is asked for
+deterministic inference: a plan depends on the number of rows. Plans are prepared at the first forward. Nothing here opens the driver.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Optional
+
+#: Versions whose sources this was written against: from, and up to but not including.
+VERSIONS = ((0, 5), (0, 6))
+
+_TARGETS = ("sglang.srt.models.llama.LlamaMLP.forward", "sglang.srt.models.qwen2.Qwen2MLP.forward")
+_registered = False
+
+
+def register() -> None:
+    """Called by SGLang in every process."""
+    global _registered
+    from sinter.torch import servers
+
+    reason = _reason_against(servers)
+    if reason:
+        servers.stay_away("SGLang", reason)
+        return
+    if _registered:
+        return
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    servers.set_up(_silu_and_mul())
+    hook = _hook(servers)
+    for target in _TARGETS:
+        HookRegistry.register(target, hook, HookType.AROUND)
+    _registered = True
+
+
+def _reason_against(servers: Any) -> str:
+    """Why nothing is hooked; "" when it is."""
+    try:
+        import sglang
+        from sglang.srt.layers import linear  # noqa: F401
+        from sglang.srt.layers.quantization import unquant  # noqa: F401
+        from sglang.srt.plugins import hook_registry  # noqa: F401
+    except ImportError as error:
+        return f"it cannot be imported: {error}"
+    version = getattr(sglang, "__version__", "unknown")
+    if not VERSIONS[0] <= servers.version_of(version) < VERSIONS[1]:
+        return f"version {version} is none that this plugin was written for"
+    if os.environ.get("SGLANG_ENABLE_DETERMINISTIC_INFERENCE", "0").lower() not in ("", "0", "false"):
+        return "inference is asked to be deterministic, and a plan depends on the number of rows"
+    return ""
+
+
+def _hook(servers: Any) -> Callable[..., Any]:
+    from sglang.srt.layers.linear import MergedColumnParallelLinear, RowParallelLinear
+    from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
+
+    linears = (MergedColumnParallelLinear, RowParallelLinear)
+
+    def forward(own: Callable[..., Any], self: Any, x: Any, *arguments: Any, **named: Any) -> Any:
+        import torch
+
+        down = self.down_proj
+        if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != down.weight.dtype:
+            return own(self, x, *arguments, **named)
+        if x.is_cuda and torch.cuda.get_device_capability(x.device) != (9, 0):
+            return own(self, x, *arguments, **named)
+        return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, down.weight)
+
+    return forward
+
+
+def _silu_and_mul() -> Optional[Callable[[Any], Any]]:
+    """SGLang's fused activation, for rows that no plan is prepared for."""
+    try:
+        from sgl_kernel import silu_and_mul
+    except ImportError:
+        return None
+
+    def fused(both: Any) -> Any:
+        return silu_and_mul(both)
+
+    return fused

@@ -1,0 +1,102 @@
+"""vLLM's gated MLPs by Sinter: the entry point ``vllm.general_plugins``.
+
+``register`` replaces ``forward`` of the MLPs of Llama (which Mistral uses too) and Qwen2 (which Qwen3 uses too). A
+layer that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps vLLM's path, and so does everything
+on a chip other than Hopper, with a vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan
+depends on the number of rows. Plans are prepared in vLLM's first dummy run, before its memory is measured. Nothing
+here opens the driver: vLLM forks its workers after this ran.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, Callable, Optional
+
+#: Versions whose sources this was written against: from, and up to but not including.
+VERSIONS = ((0, 24), (0, 34))
+
+_CLASSES = (
+    ("vllm.model_executor.models.llama", "LlamaMLP"),
+    ("vllm.model_executor.models.qwen2", "Qwen2MLP"),
+)
+
+
+def register() -> None:
+    """Called by vLLM in every process, perhaps more than once."""
+    import importlib
+
+    from sinter.torch import servers
+
+    reason = _reason_against(servers)
+    if reason:
+        servers.stay_away("vLLM", reason)
+        return
+    servers.set_up(_silu_and_mul())
+    for module, name in _CLASSES:
+        try:
+            _replace(getattr(importlib.import_module(module), name), servers)
+        except (ImportError, AttributeError) as error:
+            servers.stay_away(f"vLLM's {name}", str(error))
+
+
+def _reason_against(servers: Any) -> str:
+    """Why nothing is replaced; "" when it is."""
+    try:
+        import vllm
+        from vllm.model_executor.layers import linear  # noqa: F401
+        from vllm.platforms import current_platform
+    except ImportError as error:
+        return f"it cannot be imported: {error}"
+    if not VERSIONS[0] <= servers.version_of(vllm.__version__) < VERSIONS[1]:
+        return f"version {vllm.__version__} is none that this plugin was written for"
+    if os.environ.get("VLLM_BATCH_INVARIANT", "0").lower() not in ("", "0", "false"):
+        return "VLLM_BATCH_INVARIANT is set, and a plan depends on the number of rows"
+    try:
+        capability = current_platform.get_device_capability()
+    except Exception as error:  # it asks NVML, which may be missing
+        return f"the GPU's capability is not known: {error}"
+    if capability is None or tuple(capability)[:2] != (9, 0):
+        return "the GPU is not of the Hopper architecture"
+    return ""
+
+
+def _replace(mlp: type, servers: Any) -> None:
+    from vllm.model_executor.layers.linear import (
+        MergedColumnParallelLinear,
+        RowParallelLinear,
+        UnquantizedLinearMethod,
+    )
+
+    own: Callable[..., Any] = mlp.forward  # type: ignore[attr-defined]
+    if getattr(own, "is_sinters", False):
+        return
+    if list(inspect.signature(own).parameters) != ["self", "x"]:
+        servers.stay_away(f"vLLM's {mlp.__name__}", "its forward takes other arguments")
+        return
+    linears = (MergedColumnParallelLinear, RowParallelLinear)
+
+    def forward(self: Any, x: Any) -> Any:
+        import torch
+
+        if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != self.down_proj.weight.dtype:
+            return own(self, x)
+        return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, self.down_proj.weight)
+
+    forward.is_sinters = True  # type: ignore[attr-defined]
+    mlp.forward = forward  # type: ignore[attr-defined]
+
+
+def _silu_and_mul() -> Optional[Callable[[Any], Any]]:
+    """vLLM's fused activation, for rows that no plan is prepared for."""
+    import torch
+
+    if not hasattr(torch.ops._C, "silu_and_mul"):
+        return None
+
+    def fused(both: Any) -> Any:
+        out = both.new_empty((*both.shape[:-1], both.shape[-1] // 2))
+        torch.ops._C.silu_and_mul(out, both)
+        return out
+
+    return fused

@@ -1,0 +1,110 @@
+"""Sinter fuses a chain of GPU operators into few kernels for NVIDIA Hopper, at run time.
+
+    import sinter, torch
+    ctx = sinter.Context()                       # opens the driver here, not at import
+    plan = ctx.prepare("gated_ffn m=M n=3072 k=1024 l=1024 act=silu dtype=bf16", m=128)
+    y = plan(x, gate, up, down)                  # torch, CuPy, DLPack; the current stream
+
+Importing the package opens neither the driver nor a compiler. ``sinter.torch`` is imported by itself; it needs torch.
+"""
+
+from __future__ import annotations
+
+from ._builder import Builder, Value
+from ._chain import Chain, TensorInfo, help_text as chain_help
+from ._context import Context, LogLevel, Pending, Stats
+from ._dtype import DType
+from ._error import Error, Status
+from ._library import build_info, version
+from ._nvrtc import find_nvrtc
+from ._operators import (
+    concat,
+    cos,
+    equal,
+    erf,
+    exp,
+    floor,
+    gated_ffn,
+    gelu,
+    gemm_chain,
+    gru_cell,
+    layernorm,
+    linear,
+    log,
+    lstm_cell,
+    maximum,
+    minimum,
+    not_equal,
+    reciprocal,
+    relu,
+    rmsnorm,
+    rope,
+    rsqrt,
+    sigmoid,
+    silu,
+    sin,
+    softmax,
+    sqrt,
+    square,
+    swiglu,
+    tanh,
+    where,
+)
+from ._plan import Binding, Plan
+from ._shape import M
+from ._tuning import TuningSet
+from ._version import __version__
+
+__all__ = [
+    "Binding",
+    "Builder",
+    "Chain",
+    "Context",
+    "DType",
+    "Error",
+    "LogLevel",
+    "M",
+    "Pending",
+    "Plan",
+    "Stats",
+    "Status",
+    "TensorInfo",
+    "TuningSet",
+    "Value",
+    "__version__",
+    "build_info",
+    "chain_help",
+    "concat",
+    "cos",
+    "equal",
+    "erf",
+    "exp",
+    "find_nvrtc",
+    "floor",
+    "gated_ffn",
+    "gelu",
+    "gemm_chain",
+    "gru_cell",
+    "layernorm",
+    "linear",
+    "log",
+    "lstm_cell",
+    "maximum",
+    "minimum",
+    "not_equal",
+    "reciprocal",
+    "relu",
+    "rmsnorm",
+    "rope",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "softmax",
+    "sqrt",
+    "square",
+    "swiglu",
+    "tanh",
+    "version",
+    "where",
+]

@@ -1,0 +1,309 @@
+"""What a caller gives as a buffer: a tensor of torch, anything with ``__cuda_array_interface__`` or ``__dlpack__``, or
+an address. Every property that the object tells is compared with what the chain asks for."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import sys
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from ._chain import TensorInfo
+from ._dtype import DType
+from ._error import Error, Status, invalid
+
+ALIGNMENT = 16
+
+_CUDA = (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
+
+
+class Buffer(NamedTuple):
+    """Device memory as the caller described it. None: the description does not say.
+
+    Attributes:
+        address: of the first element.
+        device: ordinal, or -1 for host memory.
+        shape, strides: in elements; strides None means contiguous.
+        owner: the object that keeps the memory alive, None for an address.
+        ordered: whether freeing the owner is safe while work on its stream is under way, as with torch's allocator.
+        producer: a stream that the memory is written on.
+    """
+
+    address: int
+    device: Optional[int] = None
+    dtype: Optional[DType] = None
+    shape: Optional[Tuple[int, ...]] = None
+    strides: Optional[Tuple[int, ...]] = None
+    owner: Any = None
+    ordered: bool = False
+    producer: Optional[int] = None
+
+
+def torch_module() -> Any:
+    """torch if the process has imported it, else None."""
+    return sys.modules.get("torch")
+
+
+def is_torch(value: Any) -> bool:
+    """Whether `value` is a torch tensor."""
+    torch = torch_module()
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def describe(value: Any, name: str, stream: int = 0) -> Buffer:
+    """Reads what `value` says of itself. `stream`: where it will be read, for producers that want to know.
+
+    Raises:
+        TypeError: no buffer at all. Error: a description that cannot be used.
+    """
+    if is_torch(value):
+        return _of_torch(value, name)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _of_interface(value, interface, name)
+    if hasattr(value, "__dlpack__"):
+        return _of_dlpack(value, name, stream)
+    try:
+        address = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} is a {type(value).__name__}: neither a torch tensor, nor an object with __cuda_array_interface__ "
+            "or __dlpack__, nor an address"
+        ) from None
+    if not 0 <= address < 2**64:
+        raise invalid(f"{name} is the address {address}, not 0 to 2^64 - 1")
+    return Buffer(address)
+
+
+def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) -> None:
+    """Compares a buffer with what the chain asks for.
+
+    Raises:
+        Error: INVALID_ARGUMENT naming the buffer, the property, what it is and what it should be.
+    """
+    label = f"{name} ({info.name})" if info.name else name
+    if buffer.device is not None and buffer.device != device and (buffer.device < 0 or device is not None):
+        place = "on the host" if buffer.device < 0 else f"on device {buffer.device}"
+        wanted = "a GPU" if device is None else f"device {device}"
+        raise invalid(f"{label} is {place}, the plan runs on {wanted}")
+    if buffer.dtype is not None and buffer.dtype is not info.dtype:
+        raise invalid(f"{label} has dtype {buffer.dtype}, the chain asks for {info.dtype}")
+    if buffer.shape is not None and buffer.shape != info.shape:
+        raise invalid(f"{label} has shape {buffer.shape}, the chain asks for {info.shape}")
+    if buffer.shape is not None and not _same_strides(buffer, info):
+        raise invalid(
+            f"{label} has strides {buffer.strides or _contiguous(info.shape)}, the chain asks for {info.strides}"
+        )
+    if buffer.address % ALIGNMENT:
+        raise invalid(f"{label} is at address {buffer.address:#x}, which is not aligned to {ALIGNMENT} bytes")
+    if buffer.address == 0 and 0 not in info.shape:
+        raise invalid(f"{label} is at address 0")
+
+
+def _contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def _same_strides(buffer: Buffer, info: TensorInfo) -> bool:
+    """Strides of axes with one element say nothing; nor do any in a tensor without elements."""
+    if 0 in info.shape:
+        return True
+    strides = _contiguous(info.shape) if buffer.strides is None else buffer.strides
+    return all(a == b for a, b, extent in zip(strides, info.strides, info.shape) if extent > 1)
+
+
+# ---------------------------------------------------------------- torch
+
+_torch_dtypes: Dict[Any, DType] = {}
+
+
+def torch_dtype(dtype: DType) -> Any:
+    """torch's name for `dtype`."""
+    torch = torch_module()
+    return {
+        DType.F32: torch.float32,
+        DType.F16: torch.float16,
+        DType.BF16: torch.bfloat16,
+        DType.S32: torch.int32,
+        DType.PRED: torch.bool,
+        DType.E4M3: getattr(torch, "float8_e4m3fn", None),
+    }[dtype]
+
+
+def _of_torch(value: Any, name: str) -> Buffer:
+    torch = torch_module()
+    if value.requires_grad and torch.is_grad_enabled():
+        raise Error(
+            Status.FAILED_PRECONDITION,
+            f"{name} requires a gradient, and a plan has no backward: call it under torch.no_grad()",
+        )
+    if value.layout is not torch.strided:
+        raise invalid(f"{name} has layout {value.layout}, not torch.strided")
+    if value.device.type not in ("cuda", "cpu"):
+        raise invalid(f"{name} is on {value.device}, not on a CUDA device")
+    if value.is_conj() or value.is_neg():
+        raise invalid(f"{name} is a lazy conjugate or negation: call resolve_conj() or resolve_neg()")
+    if not _torch_dtypes:
+        _torch_dtypes.update({torch_dtype(dtype): dtype for dtype in DType if torch_dtype(dtype) is not None})
+    dtype = _torch_dtypes.get(value.dtype)
+    if dtype is None:
+        raise invalid(f"{name} has dtype {value.dtype}, which no chain has")
+    return Buffer(
+        value.data_ptr(),
+        value.device.index if value.is_cuda else -1,
+        dtype,
+        tuple(value.shape),
+        value.stride(),
+        value,
+        True,
+    )
+
+
+# ---------------------------------------------------------------- __cuda_array_interface__
+
+_TYPESTR = {
+    "<f4": DType.F32,
+    "<f2": DType.F16,
+    "<V2": DType.BF16,  # as ml_dtypes' bfloat16 says
+    "<i4": DType.S32,
+    "|b1": DType.PRED,
+    "|V1": DType.E4M3,
+}
+
+
+def _of_interface(value: Any, interface: Any, name: str) -> Buffer:
+    try:
+        typestr, shape = interface["typestr"], tuple(int(extent) for extent in interface["shape"])
+        address, strides = int(interface["data"][0] or 0), interface.get("strides")
+        producer = interface.get("stream")
+        masked = interface.get("mask") is not None
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as reason:
+        raise invalid(f"{name} has a __cuda_array_interface__ that cannot be read: {reason!r}") from None
+    dtype = _TYPESTR.get(typestr)
+    if dtype is None:
+        raise invalid(f"{name} has typestr {typestr!r}; there are {' '.join(_TYPESTR)}")
+    if masked:
+        raise invalid(f"{name} has a mask")
+    if strides is not None:
+        strides = _element_strides(strides, shape, dtype, name)
+    # 1 and 2 are CUDA's handles of the legacy and the per-thread default stream.
+    return Buffer(address, None, dtype, shape, strides, value, False, producer)
+
+
+def _element_strides(strides: Any, shape: Tuple[int, ...], dtype: DType, name: str) -> Tuple[int, ...]:
+    strides = tuple(strides)
+    if len(strides) != len(shape) or any(stride % dtype.itemsize for stride in strides):
+        raise invalid(f"{name} has byte strides {strides} for shape {shape} of {dtype}")
+    return tuple(stride // dtype.itemsize for stride in strides)
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _Type(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("rank", ctypes.c_int32),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor)]
+
+
+class _Version(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = [
+        ("version", _Version),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+_DLPACK_TYPES = {
+    (2, 32): DType.F32,
+    (2, 16): DType.F16,
+    (4, 16): DType.BF16,
+    (0, 32): DType.S32,
+    (6, 8): DType.PRED,
+    (10, 8): DType.E4M3,
+}
+
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype = ctypes.c_int
+_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def _of_dlpack(value: Any, name: str, stream: int) -> Buffer:
+    try:
+        kind, ordinal = value.__dlpack_device__()
+    except Exception as reason:
+        raise invalid(f"{name} has a __dlpack_device__ that failed: {reason!r}") from None
+    if kind not in _CUDA:
+        raise invalid(f"{name} is on DLPack device type {int(kind)}, not on a CUDA device")
+    capsule = _export(value, name, stream)
+    tensor = _tensor_of(capsule, name)
+    dtype = _DLPACK_TYPES.get((tensor.dtype.code, tensor.dtype.bits))
+    if dtype is None or tensor.dtype.lanes != 1:
+        raise invalid(f"{name} has DLPack type code {tensor.dtype.code} of {tensor.dtype.bits} bits, which no chain has")
+    rank = tensor.rank
+    # The capsule is not consumed: it frees the memory when it goes, and the buffer holds it.
+    return Buffer(
+        (tensor.data or 0) + tensor.byte_offset,
+        int(ordinal),
+        dtype,
+        tuple(tensor.shape[:rank]) if rank else (),
+        tuple(tensor.strides[:rank]) if tensor.strides and rank else None,
+        (value, capsule),
+    )
+
+
+def _export(value: Any, name: str, stream: int) -> Any:
+    # 1 is the legacy default stream in DLPack's numbering, where 0 is not allowed.
+    on = stream or 1
+    try:
+        try:
+            return value.__dlpack__(stream=on, max_version=(1, 0))
+        except TypeError:  # a producer of before DLPack 1.0
+            return value.__dlpack__(stream=on)
+    except Exception as reason:
+        raise invalid(f"{name} could not be exported by DLPack: {reason!r}") from None
+
+
+def _tensor_of(capsule: Any, name: str) -> Any:
+    try:
+        if _is_valid(capsule, b"dltensor_versioned"):
+            managed: Any = _ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
+            if managed.version.major != 1:
+                raise invalid(f"{name} is of DLPack version {managed.version.major}, not 1")
+            return managed.tensor
+        if _is_valid(capsule, b"dltensor"):
+            return _Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor
+    except (ctypes.ArgumentError, ValueError, TypeError) as reason:
+        raise invalid(f"{name} exported a capsule that cannot be read: {reason}") from None
+    raise invalid(f"{name} exported a {type(capsule).__name__} that is no DLPack capsule")

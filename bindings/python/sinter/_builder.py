@@ -1,0 +1,498 @@
+"""Chains from Python expressions.
+
+    b = sinter.Builder()
+    x = b.input("bf16", (sinter.M, 1024))
+    w = b.constant("bf16", (4096, 1024))
+    chain = b.finish(sinter.silu(x @ w.T).cast("bf16"))
+
+Every operation is checked by the library as it is added. Operators broadcast as numpy's do; a Python number becomes an
+f32 scalar (s32 beside s32 operands), so that nothing is rounded: only ``cast`` rounds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import _abi
+from ._chain import Chain
+from ._dtype import DType, DTypeLike
+from ._error import invalid
+from ._handle import Handle
+from ._library import call, encode
+from ._shape import M, Dim, Shape, Stride, axis as _axis, broadcast, int32s, int64s, integer, shape as _shape, strides as _strides
+
+Number = Union[int, float]
+Operand = Union["Value", int, float]
+
+_BINARY = {"add": 1, "sub": 2, "mul": 3, "div": 4, "max": 5, "min": 6, "pow": 7, "and": 8, "or": 9}
+_COMPARE = {"eq": 1, "ne": 2, "lt": 3, "le": 4, "gt": 5, "ge": 6}
+_REDUCE = {"sum": 1, "max": 2, "min": 3, "mean": 4}
+
+
+class Value:
+    """The result of an operation of a chain under construction. Made by a ``Builder`` and by operators.
+
+    Attributes:
+        builder: the chain that it belongs to.
+        shape: its extents; ``sinter.M`` among them is the symbol.
+        dtype: its element type: a minimum precision, unless a cast made it.
+    """
+
+    __slots__ = ("builder", "shape", "dtype", "_id")
+
+    def __init__(self, builder: "Builder", number: int, shape: Shape, dtype: DType) -> None:
+        self.builder = builder
+        self.shape = shape
+        self.dtype = dtype
+        self._id = number
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def _number(self) -> int:
+        return self._id
+
+    def __repr__(self) -> str:
+        return f"<sinter.Value {self.dtype}{list(self.shape)}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a sinter.Value has no truth value: it is a symbol until the chain is launched")
+
+    # Products.
+
+    def __matmul__(self, other: "Value") -> "Value":
+        """[batch.., m, k] @ [batch.., k, n] -> f32 [batch.., m, n]; ``w.T`` of a weight [n, k] costs nothing."""
+        return self.builder._matmul(self, other)
+
+    @property
+    def T(self) -> "Value":
+        """The last two axes exchanged."""
+        if self.rank < 2:
+            raise invalid(f"T of a value of rank {self.rank}: it needs 2 or more")
+        return _Transposed(self)
+
+    # Element-wise operators.
+
+    def __add__(self, other: Operand) -> "Value":
+        return self.builder._binary("add", self, other)
+
+    def __radd__(self, other: Number) -> "Value":
+        return self.builder._binary("add", other, self)
+
+    def __sub__(self, other: Operand) -> "Value":
+        return self.builder._binary("sub", self, other)
+
+    def __rsub__(self, other: Number) -> "Value":
+        return self.builder._binary("sub", other, self)
+
+    def __mul__(self, other: Operand) -> "Value":
+        return self.builder._binary("mul", self, other)
+
+    def __rmul__(self, other: Number) -> "Value":
+        return self.builder._binary("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> "Value":
+        return self.builder._binary("div", self, other)
+
+    def __rtruediv__(self, other: Number) -> "Value":
+        return self.builder._binary("div", other, self)
+
+    def __pow__(self, other: Operand) -> "Value":
+        return self.builder._binary("pow", self, other)
+
+    def __and__(self, other: "Value") -> "Value":
+        return self.builder._binary("and", self, other)
+
+    def __or__(self, other: "Value") -> "Value":
+        return self.builder._binary("or", self, other)
+
+    def __invert__(self) -> "Value":
+        return self.builder._unary(16, self)
+
+    def __neg__(self) -> "Value":
+        return self.builder._unary(1, self)
+
+    def __abs__(self) -> "Value":
+        return self.builder._unary(2, self)
+
+    def __lt__(self, other: Operand) -> "Value":
+        return self.builder._compare("lt", self, other)
+
+    def __le__(self, other: Operand) -> "Value":
+        return self.builder._compare("le", self, other)
+
+    def __gt__(self, other: Operand) -> "Value":
+        return self.builder._compare("gt", self, other)
+
+    def __ge__(self, other: Operand) -> "Value":
+        return self.builder._compare("ge", self, other)
+
+    # Shapes.
+
+    def cast(self, dtype: DTypeLike) -> "Value":
+        """Rounds to `dtype`: nearest even; to s32 toward zero, saturating; to pred != 0; to e4m3 saturating."""
+        to = DType.of(dtype)
+        return self.builder._add("cast", self.shape, to, self._number(), int(to))
+
+    def broadcast_to(self, shape: Sequence[Dim]) -> "Value":
+        """Repeats extents of 1 and missing axes in front."""
+        dims = _shape(shape)
+        return self.builder._add("broadcast", dims, self.dtype, self._number(), len(dims), int64s(dims))
+
+    def reshape(self, *shape: Any) -> "Value":
+        """The same elements in row-major order; M occurs as often before as after. There is no -1."""
+        dims = _shape(shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, str)) else shape)
+        return self.builder._add("reshape", dims, self.dtype, self._number(), len(dims), int64s(dims))
+
+    def transpose(self, *axes: int) -> "Value":
+        """Result axis i is axis ``axes[i]`` of the operand."""
+        if len(axes) != self.rank:
+            raise invalid(f"transpose takes {self.rank} axes, one for each of the operand, not {len(axes)}")
+        order = [_axis(a, self.rank, f"axes[{i}]") for i, a in enumerate(axes)]
+        dims = tuple(self.shape[a] for a in order)
+        return self.builder._add("transpose", dims, self.dtype, self._number(), len(order), int32s(order))
+
+    def __getitem__(self, index: Any) -> "Value":
+        """Slices with constant bounds and positive steps, one an axis; ``...`` stands for whole axes."""
+        return self.builder._slice(self, index if isinstance(index, tuple) else (index,))
+
+    # Reductions.
+
+    def sum(self, axis: "Axes" = None, keepdims: bool = False) -> "Value":
+        """Sum over `axis`, an int or several, all when None; f32 for floating operands."""
+        return self.builder._reduce("sum", self, axis, keepdims)
+
+    def mean(self, axis: "Axes" = None, keepdims: bool = False) -> "Value":
+        """Mean over `axis`; f32."""
+        return self.builder._reduce("mean", self, axis, keepdims)
+
+    def max(self, axis: "Axes" = None, keepdims: bool = False) -> "Value":
+        """Maximum over `axis`; NaN if one is."""
+        return self.builder._reduce("max", self, axis, keepdims)
+
+    def min(self, axis: "Axes" = None, keepdims: bool = False) -> "Value":
+        """Minimum over `axis`; NaN if one is."""
+        return self.builder._reduce("min", self, axis, keepdims)
+
+
+Axes = Union[None, int, Sequence[int]]
+
+
+class _Transposed(Value):
+    """``v.T``: a flag of a product, and an operation of its own only where something else uses it."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, base: Value) -> None:
+        dims = base.shape[:-2] + (base.shape[-1], base.shape[-2])
+        super().__init__(base.builder, 0, dims, base.dtype)
+        self.base = base
+
+    @property
+    def T(self) -> Value:
+        return self.base
+
+    def _number(self) -> int:
+        if self._id == 0:
+            rank = self.rank
+            order = (*range(rank - 2), rank - 1, rank - 2)
+            self._id = self.base.transpose(*order)._id
+        return self._id
+
+
+class Builder(Handle):
+    """A chain under construction. One thread at a time.
+
+    An operation that is refused raises ``Error`` naming its index, its kind, the field, the value and the bound, and
+    leaves the chain as it was.
+    """
+
+    __slots__ = ("_inputs", "_outputs")
+    _release_name = "sinter_chain_release"
+
+    def __init__(self) -> None:
+        chain = ctypes.c_void_p()
+        call("sinter_chain_create", ctypes.byref(chain))
+        super().__init__(chain)
+        self._inputs = 0
+        self._outputs = 0
+
+    # Leaves.
+
+    def input(
+        self,
+        dtype: DTypeLike,
+        shape: Sequence[Dim],
+        *,
+        name: Optional[str] = None,
+        strides: Optional[Sequence[Stride]] = None,
+        constant: bool = False,
+    ) -> Value:
+        """A tensor that the caller supplies; buffers are later given in the order of these calls.
+
+        Args:
+            dtype: of its elements.
+            shape: extents, 1 to 2^31 - 1 each, or ``sinter.M``.
+            name: for messages only, at most 128 bytes of printable ASCII.
+            strides: in elements, contiguous by default; "8*M" grows with M; 0 repeats an element.
+            constant: weights: the tensor never changes while a plan uses it on a stream.
+        """
+        dims, kind = _shape(shape), DType.of(dtype)
+        options = _abi.InputOptions(flags=_abi.INPUT_CONSTANT if constant else 0)
+        if name is not None:
+            options.name = encode(name, "name")
+        factors, powers = _strides(strides, len(dims))
+        if factors is not None:
+            options.strides, options.stride_m_powers = factors, powers
+        value = self._add("input", dims, kind, int(kind), len(dims), int64s(dims), ctypes.byref(options))
+        self._inputs += 1
+        return value
+
+    def constant(
+        self,
+        dtype: DTypeLike,
+        shape: Sequence[Dim],
+        *,
+        name: Optional[str] = None,
+        strides: Optional[Sequence[Stride]] = None,
+    ) -> Value:
+        """An input that never changes while a plan uses it: weights."""
+        return self.input(dtype, shape, name=name, strides=strides, constant=True)
+
+    def scalar(self, value: Number, dtype: DTypeLike = DType.F32) -> Value:
+        """A constant of rank 0, rounded to `dtype`; NaN is refused."""
+        kind = DType.of(dtype)
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"scalar is {value!r}, which is no number that a float holds") from None
+        return self._add("scalar", (), kind, number, int(kind))
+
+    def iota(self, dtype: DTypeLike, shape: Sequence[Dim], axis: int) -> Value:
+        """result[.., i, ..] = i along `axis`; s32 or f32."""
+        dims, kind = _shape(shape), DType.of(dtype)
+        return self._add("iota", dims, kind, int(kind), len(dims), int64s(dims), _axis(axis, len(dims)))
+
+    # The end.
+
+    def output(
+        self,
+        value: Value,
+        *,
+        strides: Optional[Sequence[Stride]] = None,
+        alias: Optional[Value] = None,
+    ) -> None:
+        """Declares the next output.
+
+        Args:
+            value: what is stored, in its own dtype.
+            strides: in elements, contiguous by default; elements must not overlap.
+            alias: an input whose buffer this output may share.
+        """
+        number = self._own(value)
+        options = _abi.OutputOptions()
+        if alias is not None:
+            options.alias = self._own(alias)
+        factors, powers = _strides(strides, value.rank)
+        if factors is not None:
+            options.strides, options.stride_m_powers = factors, powers
+        call("sinter_chain_add_output", self._get(), number, ctypes.byref(options))
+        self._outputs += 1
+
+    def finish(self, *outputs: Value) -> Chain:
+        """Declares `outputs`, checks the whole and hands the chain over. The builder is closed by it.
+
+        Raises:
+            Error: INVALID_ARGUMENT for a chain without outputs, or with a value that no output needs; the builder
+                then stays open.
+        """
+        numbers = [self._own(value) for value in outputs]
+        for value in outputs:
+            self.output(value)
+        del numbers
+        call("sinter_chain_finish", self._get())
+        pointer, self._pointer = self._pointer, None
+        return Chain(pointer)
+
+    # What operators and functions call.
+
+    def _own(self, value: Value) -> int:
+        if not isinstance(value, Value):
+            raise TypeError(f"an operand is a {type(value).__name__}, not a sinter.Value")
+        if value.builder is not self:
+            raise invalid("an operand belongs to another Builder")
+        return value._number()
+
+    def _optional(self, value: Optional[Value]) -> int:
+        return 0 if value is None else self._own(value)
+
+    def _add(self, kind: str, shape: Shape, dtype: DType, *arguments: Any) -> Value:
+        out = ctypes.c_int32()
+        call(f"sinter_chain_add_{kind}", self._get(), *arguments, ctypes.byref(out))
+        return Value(self, out.value, shape, dtype)
+
+    def _lift(self, value: Operand, beside: Value) -> Value:
+        """`value`, or the scalar that a number becomes beside an operand."""
+        if isinstance(value, Value):
+            self._own(value)
+            return value
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"an operand is a {type(value).__name__}, not a sinter.Value or a number")
+        whole = beside.dtype is DType.S32 and isinstance(value, int)
+        return self.scalar(value, DType.S32 if whole else DType.F32)
+
+    def _pair(self, a: Operand, b: Operand) -> Tuple[Value, Value]:
+        """Both as values of one shape, or one of rank 0."""
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            raise TypeError("one operand at least must be a sinter.Value")
+        x = self._lift(a, b) if isinstance(b, Value) else self._lift(a, a)  # type: ignore[arg-type]
+        y = self._lift(b, x)
+        if x.rank and y.rank and x.shape != y.shape:
+            shape = broadcast(x.shape, y.shape)
+            x = x if x.shape == shape else x.broadcast_to(shape)
+            y = y if y.shape == shape else y.broadcast_to(shape)
+        return x, y
+
+    def _binary(self, kind: str, a: Operand, b: Operand) -> Value:
+        x, y = self._pair(a, b)
+        return self._add("binary", x.shape or y.shape, _wider(x, y), _BINARY[kind], self._own(x), self._own(y))
+
+    def _compare(self, kind: str, a: Operand, b: Operand) -> Value:
+        x, y = self._pair(a, b)
+        return self._add("compare", x.shape or y.shape, DType.PRED, _COMPARE[kind], self._own(x), self._own(y))
+
+    def _unary(self, kind: int, a: Value) -> Value:
+        number = self._own(a)
+        return self._add("unary", a.shape, a.dtype, kind, number)
+
+    def _select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        number = self._own(condition)
+        x, y = self._pair(a, b)
+        shape = broadcast(condition.shape, x.shape or y.shape)
+        if condition.rank and condition.shape != shape:
+            number = self._own(condition.broadcast_to(shape))
+        x = x if x.rank == 0 or x.shape == shape else x.broadcast_to(shape)
+        y = y if y.rank == 0 or y.shape == shape else y.broadcast_to(shape)
+        return self._add("select", shape, _wider(x, y), number, self._own(x), self._own(y))
+
+    def _matmul(self, a: Value, b: Value) -> Value:
+        if not isinstance(b, Value):
+            raise TypeError(f"an operand is a {type(b).__name__}, not a sinter.Value")
+        flags, operands = 0, []
+        for value, flag in ((a, _abi.TRANSPOSE_A), (b, _abi.TRANSPOSE_B)):
+            if isinstance(value, _Transposed) and value._id == 0:
+                flags |= flag
+                value = value.base
+            operands.append(self._own(value))
+        options = _abi.MatmulOptions(flags=flags)
+        # The library refuses what has no product; then this shape is never seen.
+        batch = max(a.shape[:-2], b.shape[:-2], key=len)
+        shape = batch + a.shape[-2:-1] + b.shape[-1:]
+        return self._add("matmul", shape, DType.F32, *operands, ctypes.byref(options))
+
+    def _reduce(self, kind: str, a: Value, axes: Axes, keepdims: bool) -> Value:
+        number = self._own(a)
+        if axes is None:
+            chosen = list(range(a.rank))
+        elif isinstance(axes, Sequence) and not isinstance(axes, str):
+            chosen = [_axis(item, a.rank, f"axis[{i}]") for i, item in enumerate(axes)]
+        else:
+            chosen = [_axis(axes, a.rank)]
+        options = _abi.ReduceOptions(flags=_abi.REDUCE_KEEPDIMS if keepdims else 0)
+        kept = [1 if i in chosen else extent for i, extent in enumerate(a.shape) if keepdims or i not in chosen]
+        dtype = DType.F32 if kind in ("sum", "mean") and a.dtype.floating else a.dtype
+        return self._add(
+            "reduce", tuple(kept), dtype, _REDUCE[kind], number, len(chosen), int32s(chosen), ctypes.byref(options)
+        )
+
+    def _slice(self, a: Value, index: Tuple[Any, ...]) -> Value:
+        number = self._own(a)
+        starts: List[int] = []
+        limits: List[int] = []
+        steps: List[int] = []
+        shape: List[int] = []
+        for i, (item, extent) in enumerate(zip(_whole_index(index, a.rank), a.shape)):
+            start, limit, step = _bounds(item, extent, i)
+            starts.append(start)
+            limits.append(limit)
+            steps.append(step)
+            shape.append(M if limit == _abi.DIM_M else len(range(start, limit, step)))
+        return self._add(
+            "slice", tuple(shape), a.dtype, number, a.rank, int64s(starts), int64s(limits), int64s(steps)
+        )
+
+    def _concat(self, values: Sequence[Value], axis: int) -> Value:
+        numbers = int32s([self._own(value) for value in values])
+        if not values:
+            raise invalid("concat takes 1 to 64 operands, not 0")
+        first = values[0]
+        at = _axis(axis, first.rank)
+        if any(value.rank != first.rank for value in values):
+            raise invalid("the operands of concat have different ranks")
+        total = sum(value.shape[at] for value in values)
+        shape = first.shape[:at] + (total,) + first.shape[at + 1 :]
+        return self._add("concat", shape, first.dtype, len(values), numbers, at)
+
+
+def _wider(a: Value, b: Value) -> DType:
+    if a.dtype is b.dtype:
+        return a.dtype
+    return DType.F32
+
+
+def _whole_index(index: Tuple[Any, ...], rank: int) -> List[slice]:
+    """One slice an axis."""
+    ellipses = sum(1 for item in index if item is Ellipsis)
+    if ellipses > 1:
+        raise invalid("an index has more than one ...")
+    given = len(index) - ellipses
+    if given > rank:
+        raise invalid(f"an index of {given} items for a value of rank {rank}")
+    items: List[slice] = []
+    for item in index if ellipses else (*index, Ellipsis):
+        if item is Ellipsis:
+            items.extend([slice(None)] * (rank - given))
+        elif isinstance(item, slice):
+            items.append(item)
+        else:
+            raise TypeError(f"an index holds {item!r}: slices only, such as x[:, 0:8]; reshape drops an axis")
+    return items
+
+
+def _bounds(item: slice, extent: int, i: int) -> Tuple[int, int, int]:
+    if extent == _abi.DIM_M:
+        if item != slice(None):
+            raise invalid(f"axis {i} has extent M and is taken whole, not {item}")
+        return 0, _abi.DIM_M, 1
+    step = 1 if item.step is None else integer(item.step, f"step of axis {i}", 1)
+    start, limit, _ = slice(item.start, item.stop, step).indices(extent)
+    return start, limit, step
+
+
+_ACTIVATION: Dict[str, int] = {"identity": 0, "relu": 1, "gelu_tanh": 2, "gelu_erf": 3, "silu": 4}
+_LAYOUT: Dict[str, int] = {"oi": 1, "io": 2}
+
+
+def activation_number(name: str) -> int:
+    """The number of an activation's name."""
+    if name not in _ACTIVATION:
+        raise invalid(f"activation is {name!r}; there are {' '.join(_ACTIVATION)}")
+    return _ACTIVATION[name]
+
+
+def layout_number(name: str) -> int:
+    """The number of a layout's name."""
+    if name not in _LAYOUT:
+        raise invalid(f"layout is {name!r}; there are {' '.join(_LAYOUT)}")
+    return _LAYOUT[name]
+
+
+def builder_of(value: Any) -> Builder:
+    """The chain that an operand belongs to."""
+    if not isinstance(value, Value):
+        raise TypeError(f"an operand is a {type(value).__name__}, not a sinter.Value")
+    return value.builder
+

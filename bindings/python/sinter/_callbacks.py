@@ -1,0 +1,73 @@
+"""Callbacks from the library's threads.
+
+The library gets one C function for good and an integer key; what the key stands for can be dropped at any time, and a
+call that comes later finds nothing. So no callback can reach an object that is gone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from typing import Any, Callable, Dict, Optional
+
+from . import _abi
+
+_keys = itertools.count(1)
+_lock = threading.Lock()
+_targets: Dict[int, Callable[..., Any]] = {}
+
+
+def register(target: Callable[..., Any]) -> int:
+    """A key for `target`."""
+    if not callable(target):
+        raise TypeError(f"a callback is a {type(target).__name__}, which cannot be called")
+    with _lock:
+        key = next(_keys)
+        _targets[key] = target
+    return key
+
+
+def forget(key: int) -> None:
+    """Later calls with `key` do nothing."""
+    with _lock:
+        _targets.pop(key, None)
+
+
+def count() -> int:
+    """Callbacks that are registered."""
+    return len(_targets)
+
+
+def _deliver(key: Optional[int], *arguments: Any) -> None:
+    target = _targets.get(key or 0)
+    if target is None:
+        return
+    try:
+        target(*arguments)
+    except Exception as error:  # an exception cannot pass through C
+        hook: Any = sys.unraisablehook
+        hook(_Unraisable(error, target))
+
+
+class _Unraisable:
+    """What ``sys.unraisablehook`` reads."""
+
+    def __init__(self, error: BaseException, target: Any) -> None:
+        self.exc_type: Any = type(error)
+        self.exc_value: Any = error
+        self.exc_traceback: Any = error.__traceback__
+        self.err_msg: Any = "exception ignored in a callback of sinter"
+        self.object: Any = target
+
+
+def _log(key: Optional[int], level: int, message: bytes) -> None:
+    _deliver(key, level, (message or b"").decode("utf-8", "replace"))
+
+
+def _progress(key: Optional[int], stage: bytes, fraction: float) -> None:
+    _deliver(key, (stage or b"").decode("utf-8", "replace"), fraction)
+
+
+log_function = _abi.LogCallback(_log)
+progress_function = _abi.ProgressCallback(_progress)

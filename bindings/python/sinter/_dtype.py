@@ -1,0 +1,70 @@
+"""Element types."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Dict, Union
+
+from ._error import invalid
+
+
+class DType(enum.IntEnum):
+    """An element type. Every argument that takes one also takes its name or a dtype of torch or numpy."""
+
+    F32 = 1
+    F16 = 2
+    BF16 = 3
+    S32 = 4
+    PRED = 5  #: one byte, 0 or 1
+    E4M3 = 6  #: the OCP's 8-bit float with 4 exponent bits; can only be cast and moved
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return _SIZES[self]
+
+    @property
+    def floating(self) -> bool:
+        """Whether arithmetic takes it as a floating type."""
+        return self in (DType.F32, DType.F16, DType.BF16)
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def of(cls, value: "DTypeLike") -> "DType":
+        """The type that `value` names.
+
+        Raises:
+            Error: INVALID_ARGUMENT naming the value and the types there are.
+        """
+        if isinstance(value, cls):
+            return value
+        name = str(getattr(value, "name", value)).rsplit(".", 1)[-1]
+        found = _NAMES.get(name)
+        if found is None:
+            raise invalid(f"dtype is {value!r}; there are {' '.join(str(dtype) for dtype in cls)}")
+        return found
+
+
+DTypeLike = Union[DType, str, Any]
+
+_SIZES: Dict[DType, int] = {
+    DType.F32: 4,
+    DType.F16: 2,
+    DType.BF16: 2,
+    DType.S32: 4,
+    DType.PRED: 1,
+    DType.E4M3: 1,
+}
+
+_NAMES: Dict[str, DType] = {
+    **{dtype.name.lower(): dtype for dtype in DType},
+    "float32": DType.F32,
+    "float16": DType.F16,
+    "half": DType.F16,
+    "bfloat16": DType.BF16,
+    "int32": DType.S32,
+    "bool": DType.PRED,
+    "float8_e4m3fn": DType.E4M3,
+}

@@ -1,0 +1,76 @@
+"""Ownership of the library's objects."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from typing import Any, ClassVar
+
+from ._error import Error, Status
+from ._library import library
+
+_generation = 0
+_releasing = threading.RLock()  # a finalizer may run inside
+
+
+def _count_fork() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class Handle:
+    """Holds one reference to an object of the library; dropping the last Python reference releases it.
+
+    An object that drives a GPU is of no use in the child of a fork: CUDA refuses its own state there. The child
+    neither uses nor releases it.
+    """
+
+    __slots__ = ("_pointer", "_made", "_drives", "__weakref__")
+    _release_name: ClassVar[str] = ""
+
+    def __init__(self, pointer: ctypes.c_void_p, drives: bool = False) -> None:
+        self._pointer: Any = pointer
+        self._made = _generation
+        self._drives = drives
+
+    def _get(self) -> Any:
+        """The C handle.
+
+        Raises:
+            Error: FAILED_PRECONDITION when it was closed, or belongs to the parent of a fork.
+        """
+        if self._pointer is None:
+            raise Error(Status.FAILED_PRECONDITION, f"the {type(self).__name__} is closed")
+        if self._drives and self._made != _generation:
+            raise Error(
+                Status.FAILED_PRECONDITION,
+                f"the {type(self).__name__} was made before a fork: CUDA works in the process that opened it; "
+                "make a new Context in a process that was spawned",
+            )
+        return self._pointer
+
+    def _release(self) -> None:
+        with _releasing:
+            pointer, self._pointer = self._pointer, None
+        if pointer is None or (self._drives and self._made != _generation):
+            return
+        getattr(library(), self._release_name)(pointer)
+
+    def __del__(self) -> None:
+        # At the interpreter's end modules are half gone; the process gives everything back by itself.
+        if getattr(self, "_pointer", None) is not None and not sys.is_finalizing():
+            self._release()
+
+    def __copy__(self) -> "Handle":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Handle":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: prepare it again in the other process")

@@ -1,0 +1,262 @@
+"""Operators as functions on values of a chain. Results of composites are f32 and unrounded unless said: add the cast that rounds."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Optional, Sequence, Tuple
+
+from . import _abi
+from ._builder import Builder, Number, Operand, Value, activation_number, builder_of, layout_number
+from ._dtype import DType
+from ._library import call
+from ._shape import integer
+
+
+def _unary(kind: int, x: Value) -> Value:
+    return builder_of(x)._unary(kind, x)
+
+
+def exp(x: Value) -> Value:
+    """e^x."""
+    return _unary(3, x)
+
+
+def log(x: Value) -> Value:
+    """Natural logarithm."""
+    return _unary(4, x)
+
+
+def sqrt(x: Value) -> Value:
+    """Square root."""
+    return _unary(5, x)
+
+
+def rsqrt(x: Value) -> Value:
+    """1 / sqrt(x)."""
+    return _unary(6, x)
+
+
+def tanh(x: Value) -> Value:
+    """Hyperbolic tangent."""
+    return _unary(7, x)
+
+
+def erf(x: Value) -> Value:
+    """Error function."""
+    return _unary(8, x)
+
+
+def sigmoid(x: Value) -> Value:
+    """1 / (1 + e^-x)."""
+    return _unary(9, x)
+
+
+def reciprocal(x: Value) -> Value:
+    """1 / x."""
+    return _unary(11, x)
+
+
+def square(x: Value) -> Value:
+    """x * x."""
+    return _unary(12, x)
+
+
+def sin(x: Value) -> Value:
+    """Sine."""
+    return _unary(13, x)
+
+
+def cos(x: Value) -> Value:
+    """Cosine."""
+    return _unary(14, x)
+
+
+def floor(x: Value) -> Value:
+    """Largest integer that is not above x."""
+    return _unary(15, x)
+
+
+def relu(x: Value) -> Value:
+    """max(x, 0); NaN stays NaN."""
+    return _unary(10, x)
+
+
+def _activate(name: str, x: Value) -> Value:
+    return builder_of(x)._add("activation", x.shape, DType.F32, activation_number(name), x._number())
+
+
+def silu(x: Value) -> Value:
+    """x * sigmoid(x)."""
+    return _activate("silu", x)
+
+
+def gelu(x: Value, form: str = "tanh") -> Value:
+    """GELU in the form "tanh" or "erf"."""
+    return _activate(f"gelu_{form}", x)
+
+
+def maximum(a: Operand, b: Operand) -> Value:
+    """The larger, element by element; a NaN operand gives NaN."""
+    return _either(a, b)._binary("max", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Value:
+    """The smaller, element by element; a NaN operand gives NaN."""
+    return _either(a, b)._binary("min", a, b)
+
+
+def equal(a: Operand, b: Operand) -> Value:
+    """a == b -> pred. (``==`` of two values asks whether they are the same object.)"""
+    return _either(a, b)._compare("eq", a, b)
+
+
+def not_equal(a: Operand, b: Operand) -> Value:
+    """a != b -> pred."""
+    return _either(a, b)._compare("ne", a, b)
+
+
+def where(condition: Value, a: Operand, b: Operand) -> Value:
+    """condition ? a : b, element by element; `condition` is pred."""
+    return builder_of(condition)._select(condition, a, b)
+
+
+def concat(values: Sequence[Value], axis: int = -1) -> Value:
+    """1 to 64 values of one dtype behind one another along an axis of constant extent."""
+    if not values:
+        raise TypeError("concat takes 1 to 64 values, not 0")
+    return builder_of(values[0])._concat(values, axis)
+
+
+def swiglu(gate: Value, up: Value) -> Value:
+    """silu(gate) * up."""
+    b = builder_of(gate)
+    return b._add("swiglu", gate.shape, DType.F32, b._own(gate), b._own(up))
+
+
+def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Value] = None) -> Value:
+    """softmax(scale * x + mask) along `axis`; the mask is broadcast to x."""
+    b = builder_of(x)
+    options = _abi.SoftmaxOptions(scale=_number(scale, "scale"), mask=b._optional(mask))
+    number = integer(axis, "axis", -(2**31), 2**31 - 1)
+    return b._add("softmax", x.shape, DType.F32, b._own(x), number, ctypes.byref(options))
+
+
+def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
+    """(x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis; gamma and beta are [last axis]."""
+    return _norm("layernorm", x, gamma, beta, eps)
+
+
+def rmsnorm(x: Value, gamma: Optional[Value] = None, *, eps: float = 1e-6) -> Value:
+    """x * rsqrt(mean(x^2) + eps) * gamma over the last axis."""
+    return _norm("rmsnorm", x, gamma, None, eps)
+
+
+def rope(x: Value, cos: Value, sin: Value) -> Value:
+    """Rotary embedding, halves form; `cos` and `sin` broadcast to the shape of a half of x's last axis."""
+    b = builder_of(x)
+    return b._add("rope", x.shape, DType.F32, b._own(x), b._own(cos), b._own(sin))
+
+
+def lstm_cell(gates: Value, c: Value) -> Tuple[Value, Value]:
+    """gates [.., 4h] = i f j o, c [.., h] -> (h', c'): c' = s(f) c + s(i) tanh(j), h' = s(o) tanh(c')."""
+    b = builder_of(gates)
+    out_h, out_c = ctypes.c_int32(), ctypes.c_int32()
+    call(
+        "sinter_chain_add_lstm_cell",
+        b._get(),
+        b._own(gates),
+        b._own(c),
+        ctypes.byref(out_h),
+        ctypes.byref(out_c),
+    )
+    return Value(b, out_h.value, c.shape, DType.F32), Value(b, out_c.value, c.shape, DType.F32)
+
+
+def gru_cell(xg: Value, hg: Value, h: Value) -> Value:
+    """xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h."""
+    b = builder_of(xg)
+    return b._add("gru_cell", h.shape, DType.F32, b._own(xg), b._own(hg), b._own(h))
+
+
+def linear(
+    x: Value, w: Value, bias: Optional[Value] = None, *, activation: str = "identity", layout: str = "oi"
+) -> Value:
+    """activation(x W + bias): x [.., in]; w is [out, in] ("oi", as nn.Linear stores it) or [in, out] ("io")."""
+    b = builder_of(x)
+    options = _abi.LinearOptions(
+        layout=layout_number(layout), activation=activation_number(activation), bias=b._optional(bias)
+    )
+    return b._add("linear", _out_shape(x, w, layout), DType.F32, b._own(x), b._own(w), ctypes.byref(options))
+
+
+def gemm_chain(
+    a: Value,
+    w1: Value,
+    w2: Value,
+    *,
+    bias1: Optional[Value] = None,
+    bias2: Optional[Value] = None,
+    activation: str = "identity",
+    layout: str = "oi",
+) -> Value:
+    """activation(a W1 + bias1) W2 + bias2, cast to a's dtype. a [m, k]; W1 [n, k], W2 [l, n] ("oi")."""
+    b = builder_of(a)
+    options = _abi.GemmChainOptions(
+        layout=layout_number(layout),
+        activation=activation_number(activation),
+        bias1=b._optional(bias1),
+        bias2=b._optional(bias2),
+    )
+    numbers = (b._own(a), b._own(w1), b._own(w2))
+    return b._add("gemm_chain", _out_shape(a, w2, layout), a.dtype, *numbers, ctypes.byref(options))
+
+
+def gated_ffn(
+    a: Value,
+    gate: Value,
+    up: Value,
+    down: Value,
+    *,
+    bias_gate: Optional[Value] = None,
+    bias_up: Optional[Value] = None,
+    bias2: Optional[Value] = None,
+    activation: str = "silu",
+    layout: str = "oi",
+) -> Value:
+    """(activation(a Wg + bias_gate) * (a Wu + bias_up)) Wd + bias2, cast to a's dtype.
+
+    a [m, k]; gate and up [n, k], down [l, n] ("oi").
+    """
+    b = builder_of(a)
+    options = _abi.GatedFfnOptions(
+        layout=layout_number(layout),
+        activation=activation_number(activation),
+        bias_gate=b._optional(bias_gate),
+        bias_up=b._optional(bias_up),
+        bias2=b._optional(bias2),
+    )
+    numbers = (b._own(a), b._own(gate), b._own(up), b._own(down))
+    return b._add("gated_ffn", _out_shape(a, down, layout), a.dtype, *numbers, ctypes.byref(options))
+
+
+def _norm(kind: str, x: Value, gamma: Optional[Value], beta: Optional[Value], eps: float) -> Value:
+    b = builder_of(x)
+    options = _abi.NormOptions(eps=_number(eps, "eps"), gamma=b._optional(gamma), beta=b._optional(beta))
+    return b._add(kind, x.shape, DType.F32, b._own(x), ctypes.byref(options))
+
+
+def _out_shape(x: Value, w: Value, layout: str) -> Tuple[int, ...]:
+    """Shape of x W; the library refuses a w that is no matrix."""
+    builder_of(w)
+    columns = w.shape[0 if layout == "oi" else -1 :][:1]
+    return x.shape[:-1] + columns
+
+
+def _either(a: Operand, b: Operand) -> Builder:
+    return builder_of(a if isinstance(a, Value) else b)
+
+
+def _number(value: Number, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}, which is no number")
+    return float(value)

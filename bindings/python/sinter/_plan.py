@@ -1,0 +1,418 @@
+"""Plans and bindings: what is launched."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from . import _abi
+from ._buffers import Buffer, check, describe, is_torch, torch_dtype, torch_module
+from ._chain import Chain, TensorInfo
+from ._context import Context
+from ._error import Error, Status, invalid
+from ._handle import Handle
+from ._library import call, call_for_digest, call_for_text, library, raise_error, text
+from ._shape import integer
+from ._stream import StreamLike, current, handle as stream_handle
+
+_EXPLAIN_GUESS = 1 << 15
+
+
+class Plan(Handle):
+    """A chain prepared for a bucket of rows, its kernels loaded. Immutable, thread-safe. Made by ``Context.prepare``."""
+
+    __slots__ = ("context", "chain", "bucket", "workspace_size", "_buffer_count")
+    _release_name = "sinter_plan_release"
+
+    def __init__(self, pointer: ctypes.c_void_p, context: Context, chain: Chain) -> None:
+        super().__init__(pointer, drives=context.has_device)
+        lib = library()
+        #: The context that made the plan.
+        self.context = context
+        #: The chain that the plan computes.
+        self.chain = chain
+        #: The largest m that one pass serves.
+        self.bucket: int = lib.sinter_plan_get_bucket(pointer)
+        #: Bytes of workspace that a launch needs; may be 0.
+        self.workspace_size: int = lib.sinter_plan_get_workspace_size(pointer)
+        self._buffer_count: int = lib.sinter_plan_get_buffer_count(pointer)
+        context._workspaces.want(self.workspace_size)
+
+    # ------------------------------------------------------------ Asking
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits; ranks that compare it know that they compute alike."""
+        return call_for_digest("sinter_plan_get_digest", self._get())
+
+    @property
+    def name(self) -> str:
+        """ "fused" or "unfused"."""
+        return text(library().sinter_x_plan_get_name(self._get()))
+
+    @property
+    def kernel_count(self) -> int:
+        """Kernels that a launch enqueues."""
+        return int(library().sinter_x_plan_get_kernel_count(self._get()))
+
+    @property
+    def predicted_us(self) -> float:
+        """Modelled microseconds of the whole plan."""
+        return float(library().sinter_x_plan_get_predicted_us(self._get()))
+
+    def explain(self) -> str:
+        """The plan on one screen, then what lost and why, then the device model's constants with their sources."""
+        pointer, required, capacity = self._get(), ctypes.c_size_t(), _EXPLAIN_GUESS
+        while True:
+            buffer = ctypes.create_string_buffer(capacity)
+            call("sinter_plan_explain", pointer, capacity, buffer, ctypes.byref(required))
+            if required.value <= capacity:
+                return text(buffer.value)
+            capacity = required.value
+
+    def summary(self) -> str:
+        """What ``explain`` says in a few lines: schedules, times, where the kernels came from."""
+        return call_for_text("sinter_x_plan_summary", self._get())
+
+    def svg(self) -> str:
+        """The plan drawn as a self-contained SVG document."""
+        return call_for_text("sinter_x_plan_svg", self._get())
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def to_json(self) -> Dict[str, Any]:
+        """The plan as data."""
+        document: Dict[str, Any] = json.loads(call_for_text("sinter_x_plan_to_json", self._get()))
+        return document
+
+    def source(self, kernel: int) -> str:
+        """Generated CUDA C++ of one kernel.
+
+        Raises:
+            Error: OUT_OF_RANGE or INVALID_ARGUMENT for a kernel that is not there.
+        """
+        return call_for_text("sinter_x_plan_get_source", self._get(), integer(kernel, "kernel", 0, 2**32 - 1))
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<sinter.Plan {self.name}, m<={self.bucket}, {self.kernel_count} kernels, {self.predicted_us:.2f} us predicted>"
+
+    # ------------------------------------------------------------ Launching
+
+    def __call__(
+        self,
+        *inputs: Any,
+        out: Any = None,
+        m: Optional[int] = None,
+        stream: StreamLike = None,
+        workspace: Any = None,
+        pdl: bool = False,
+    ) -> Any:
+        """Enqueues the plan's kernels. Returns the output, or a tuple of several. Legal in stream capture.
+
+        Args:
+            inputs: the chain's inputs in the order of their adds: torch tensors, objects with
+                ``__cuda_array_interface__`` or ``__dlpack__``, or addresses. Device, dtype, shape, strides and
+                alignment are checked as far as an object tells them.
+            out: buffers for the outputs, one or a sequence; by default they are made by the library of the first
+                torch or CuPy input. They may share memory with an input only where the chain says so.
+            m: rows; by default what the inputs' shapes say.
+            stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library.
+            workspace: device memory of ``workspace_size`` bytes, zeroed once before its first use; by default the
+                context's own for the stream.
+            pdl: programmatic dependent launch: the first kernel may start before the kernel ahead has ended.
+
+        Memory that its owner may free at any time (``__cuda_array_interface__``, ``__dlpack__``) is kept alive until
+        the launch has ended; under capture as long as the plan's context.
+
+        Raises:
+            Error: INVALID_ARGUMENT naming the buffer and the property; OUT_OF_RANGE for m above the bucket;
+                UNAVAILABLE without a GPU; FAILED_PRECONDITION for a tensor that requires a gradient.
+        """
+        on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
+        rows, buffers, outputs = self._buffers(inputs, out, m, on)
+        self._need_device()
+        if rows == 0 and self.chain.uses_m:
+            return outputs[0] if len(outputs) == 1 else outputs
+        self._order(buffers, on)
+        address = self._workspace(workspace, on)
+        addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
+        self._launch(addresses, address, on, rows, pdl)
+        self._keep(buffers, on, stream is not None)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def bind(
+        self, *inputs: Any, out: Any = None, m: Optional[int] = None, workspace: Any = None, stream: StreamLike = None
+    ) -> "Binding":
+        """Fixes the buffers, so that launches cost less. Arguments as in a call; `m`, or the buffers' shapes, is the
+        largest number of rows that the binding may be launched with.
+
+        Returns:
+            A Binding, which keeps the buffers' objects and the plan alive.
+        """
+        on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
+        rows, buffers, outputs = self._buffers(inputs, out, m, on)
+        self._need_device()
+        self._order(buffers, on)
+        fixed = None if workspace is None else self._workspace(workspace, on)
+        return Binding(self, buffers, outputs, rows, fixed, on)
+
+    # ------------------------------------------------------------ Parts of a launch
+
+    def _need_device(self) -> None:
+        self._get()
+        if not self.context.has_device:
+            raise Error(
+                Status.UNAVAILABLE, f"the plan was prepared for target {self.context.target} without a GPU: no launch"
+            )
+
+    def _buffers(
+        self, inputs: Sequence[Any], out: Any, m: Optional[int], stream: int
+    ) -> Tuple[int, List[Buffer], Tuple[Any, ...]]:
+        """Rows, all buffers in the plan's order, and the outputs' objects; everything checked."""
+        chain = self.chain
+        if len(inputs) != chain.input_count:
+            raise invalid(f"{len(inputs)} inputs, the chain takes {chain.input_count}")
+        buffers = [describe(value, f"input {i}", stream) for i, value in enumerate(inputs)]
+        given = self._given_outputs(out)
+        described = [describe(value, f"output {i}", stream) for i, value in enumerate(given)]
+        rows = self._rows(buffers + described, m)
+        infos = chain.buffers(rows)
+        if out is None:
+            given = tuple(_allocate(inputs, info, i) for i, info in enumerate(infos[chain.input_count :]))
+            described = [describe(value, f"output {i}", stream) for i, value in enumerate(given)]
+        buffers += described
+        for index, (buffer, info) in enumerate(zip(buffers, infos)):
+            check(self._placed(buffer), info, _name(index, chain), self.context.device)
+        if out is not None:
+            _check_overlap(buffers, infos, chain)
+        return rows, buffers, given
+
+    def _given_outputs(self, out: Any) -> Tuple[Any, ...]:
+        if out is None:
+            return ()
+        given = tuple(out) if isinstance(out, (list, tuple)) else (out,)
+        if len(given) != self.chain.output_count:
+            raise invalid(f"out has {len(given)} buffers, the chain has {self.chain.output_count} outputs")
+        return given
+
+    def _rows(self, buffers: Sequence[Buffer], m: Optional[int]) -> int:
+        """`m`, or what the buffers' shapes say of M."""
+        if not self.chain.uses_m:
+            return 0
+        if m is not None:
+            return self._within_bucket(integer(m, "m", 0, 2**31 - 1))
+        for index, buffer in enumerate(buffers):
+            found = None if buffer.shape is None else self.chain.m_of(index, buffer.shape)
+            if found is not None:
+                return self._within_bucket(found)
+        raise invalid("m is not given, and no buffer's shape tells it")
+
+    def _within_bucket(self, rows: int) -> int:
+        if rows > self.bucket and self.bucket < 8192:
+            raise Error(Status.OUT_OF_RANGE, f"m is {rows}, the plan was prepared for at most {self.bucket} rows")
+        return rows
+
+    def _placed(self, buffer: Buffer) -> Buffer:
+        """With the device that the driver says, where the object does not."""
+        if buffer.device is None and buffer.owner is not None and self.context.has_device and buffer.address:
+            return buffer._replace(device=self.context._driver.device_of(buffer.address))
+        return buffer
+
+    def _order(self, buffers: Sequence[Buffer], stream: int) -> None:
+        """Makes the stream wait for streams that buffers are written on."""
+        for producer in {buffer.producer for buffer in buffers} - {None, stream}:
+            if {producer, stream} != {0, 1}:
+                self.context._driver.wait_for(int(producer or 0), stream)
+
+    def _workspace(self, given: Any, stream: int) -> int:
+        if given is None:
+            return self.context._workspaces.address(stream, self.workspace_size)
+        buffer = describe(given, "workspace", stream)
+        if buffer.shape is not None and buffer.dtype is not None:
+            size = buffer.dtype.itemsize
+            for extent in buffer.shape:
+                size *= extent
+            if size < self.workspace_size:
+                raise invalid(f"workspace has {size} bytes, the plan needs {self.workspace_size}")
+        return buffer.address
+
+    def _launch(self, addresses: Any, workspace: int, stream: int, rows: int, pdl: bool) -> None:
+        count = 1 if self.chain.uses_m else 0
+        error = ctypes.c_void_p()
+        status = library().sinter_plan_launch(
+            self._get(),
+            stream or None,
+            count,
+            (ctypes.c_int64 * 1)(rows) if count else None,
+            len(addresses),
+            addresses,
+            workspace,
+            _abi.LAUNCH_PDL if pdl else 0,
+            ctypes.byref(error),
+        )
+        if status != 0:
+            raise_error(status, error)
+
+    def _keep(self, buffers: Sequence[Buffer], stream: int, foreign: bool) -> None:
+        """Keeps the buffers' memory from being given away while the launch runs."""
+        owners = [buffer.owner for buffer in buffers if buffer.owner is not None and not buffer.ordered]
+        if owners:
+            self.context._in_flight.hold(stream, owners)
+        if foreign:
+            _record_stream(buffers, stream)
+
+
+class Binding:
+    """A plan with its buffers. Call it to launch. Thread-safe; keeps plan, buffers and workspaces alive.
+
+    Attributes:
+        plan: what is launched.
+        outputs: the outputs' objects, in order.
+        m: the largest number of rows.
+    """
+
+    __slots__ = ("plan", "outputs", "m", "_buffers", "_addresses", "_workspace", "_by_stream", "_lock", "_m_fixed")
+
+    def __init__(
+        self,
+        plan: Plan,
+        buffers: List[Buffer],
+        outputs: Tuple[Any, ...],
+        rows: int,
+        workspace: Optional[int],
+        stream: int,
+    ) -> None:
+        self.plan = plan
+        self.outputs = outputs
+        self.m = rows
+        self._buffers = buffers
+        self._addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
+        self._workspace = workspace
+        self._m_fixed = plan.chain.strides_use_m()
+        self._lock = threading.Lock()
+        self._by_stream: Dict[int, "_Bound"] = {}
+        self._bound(stream)
+
+    def __call__(self, m: Optional[int] = None, *, stream: StreamLike = None, pdl: bool = False) -> Any:
+        """Enqueues the kernels for `m` rows, by default all. Returns the output, or a tuple of several.
+
+        Raises:
+            Error: OUT_OF_RANGE for more rows than the buffers hold.
+        """
+        rows = self.m if m is None else integer(m, "m", 0, 2**31 - 1)
+        self._check_rows(rows)
+        owners = [buffer.owner for buffer in self._buffers]
+        on = current(owners, self.plan.context.device) if stream is None else stream_handle(stream)
+        self._bound(on).launch(on, rows if self.plan.chain.uses_m else None, pdl)
+        if stream is not None:
+            _record_stream(self._buffers, on)
+        return self.outputs[0] if len(self.outputs) == 1 else self.outputs
+
+    def _check_rows(self, rows: int) -> None:
+        if rows > self.m and self.plan.chain.uses_m:
+            raise Error(Status.OUT_OF_RANGE, f"m is {rows}, the buffers hold {self.m} rows")
+        if self._m_fixed and rows != self.m:
+            raise invalid(f"m is {rows}, and a stride of the chain grows with M: these buffers serve {self.m} rows only")
+
+    def _bound(self, stream: int) -> "_Bound":
+        """The C binding with `stream`'s workspace."""
+        found = self._by_stream.get(stream)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._by_stream.get(stream)
+            if found is None:
+                plan = self.plan
+                address = self._workspace
+                if address is None:
+                    address = plan.context._workspaces.address(stream, plan.workspace_size)
+                found = self._by_stream[stream] = _Bound(plan, self._addresses, address)
+            return found
+
+    def __repr__(self) -> str:
+        return f"<sinter.Binding of {self.plan!r} for {self.m} rows>"
+
+
+class _Bound(Handle):
+    """One sinter_binding."""
+
+    __slots__ = ()
+    _release_name = "sinter_binding_release"
+
+    def __init__(self, plan: Plan, addresses: Any, workspace: int) -> None:
+        pointer = ctypes.c_void_p()
+        call("sinter_plan_bind", plan._get(), len(addresses), addresses, workspace, ctypes.byref(pointer))
+        super().__init__(pointer, drives=plan.context.has_device)
+
+    def launch(self, stream: int, rows: Optional[int], pdl: bool) -> None:
+        error = ctypes.c_void_p()
+        symbols = None if rows is None else (ctypes.c_int64 * 1)(rows)
+        status = library().sinter_binding_launch(
+            self._get(),
+            stream or None,
+            0 if rows is None else 1,
+            symbols,
+            _abi.LAUNCH_PDL if pdl else 0,
+            ctypes.byref(error),
+        )
+        if status != 0:
+            raise_error(status, error)
+
+
+def _name(index: int, chain: Chain) -> str:
+    inputs = chain.input_count
+    return f"input {index}" if index < inputs else f"output {index - inputs}"
+
+
+def _check_overlap(buffers: Sequence[Buffer], infos: Sequence[TensorInfo], chain: Chain) -> None:
+    """An output shares no memory with an input or another output, unless the chain declares that it may."""
+    first = chain.input_count
+    shared = chain.aliases()
+    for i in range(first, len(buffers)):
+        for j in range(i):
+            a, b = buffers[i].address, buffers[j].address
+            if not (a < b + infos[j].bytes and b < a + infos[i].bytes):
+                continue
+            if shared.get(i - first) == j and a == b:
+                continue
+            raise invalid(f"{_name(i, chain)} overlaps {_name(j, chain)}, and the chain declares no alias of them")
+
+
+def _allocate(inputs: Sequence[Any], info: TensorInfo, index: int) -> Any:
+    """An output, made by the library of the first torch or CuPy input."""
+    for value in inputs:
+        if is_torch(value):
+            torch = torch_module()
+            return torch.empty_strided(info.shape, info.strides, dtype=torch_dtype(info.dtype), device=value.device)
+        if type(value).__module__.partition(".")[0] == "cupy":
+            return _allocate_cupy(sys.modules["cupy"], info, index)
+    raise invalid(f"output {index} cannot be made: no input is a torch or CuPy tensor; give it by out=")
+
+
+_CUPY_TYPES = {"f32": "float32", "f16": "float16", "s32": "int32", "pred": "bool"}
+
+
+def _allocate_cupy(cupy: Any, info: TensorInfo, index: int) -> Any:
+    name = _CUPY_TYPES.get(str(info.dtype))
+    if name is None:
+        raise invalid(f"output {index} is {info.dtype}, which CuPy does not have: give it by out=")
+    itemsize = info.dtype.itemsize
+    memory = cupy.cuda.alloc(max(info.bytes, 1))
+    return cupy.ndarray(info.shape, name, memory, tuple(stride * itemsize for stride in info.strides))
+
+
+def _record_stream(buffers: Sequence[Buffer], stream: int) -> None:
+    """Tells torch's allocator of a stream that is not the one a tensor was made on."""
+    for buffer in buffers:
+        if buffer.ordered and is_torch(buffer.owner) and buffer.owner.is_cuda:
+            cuda = torch_module().cuda
+            if stream != cuda.current_stream(buffer.owner.device).cuda_stream:
+                buffer.owner.record_stream(cuda.ExternalStream(stream, device=buffer.owner.device))
+

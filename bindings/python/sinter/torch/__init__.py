@@ -1,0 +1,29 @@
+"""Sinter in torch: operators under ``torch.ops.sinter``, and models whose MLPs use them.
+
+    import sinter.torch
+    sinter.torch.replace_mlp(model)                                  # transformers' Llama, Qwen3
+    sinter.torch.prepare_model(model, sizes=[1, 8, 32, 128])         # before a CUDA graph is captured
+
+The import registers operators and opens no driver. A context is made for each device when the first plan is needed,
+and not at all in the parent of a fork that does not compute.
+"""
+
+from __future__ import annotations
+
+from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
+from ._ops import gated_mlp, gated_mlp_split, register_chain, run
+from ._store import configure, reset, use_context
+
+__all__ = [
+    "SinterMLP",
+    "configure",
+    "gated_mlp",
+    "gated_mlp_split",
+    "prepare_model",
+    "register_chain",
+    "replace_mlp",
+    "reset",
+    "restore_mlp",
+    "run",
+    "use_context",
+]

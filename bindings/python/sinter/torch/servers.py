@@ -1,0 +1,70 @@
+"""What the plugins of inference servers share: whether a server's gated MLP can be taken, and how many rows to prepare.
+
+A server's MLP has ``gate_up_proj``, one matrix [2 n, k] with gate above up, and ``down_proj`` [l, n], each with a
+``quant_method`` that says how it multiplies.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Sequence, Tuple
+
+import torch
+
+from ._store import configure, logger
+
+#: The tops of the buckets up to 512 rows, which is what servers capture graphs for; more rows are prefill.
+SIZES: Tuple[int, ...] = (1, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+
+_DTYPES = (torch.bfloat16, torch.float16)
+
+
+def reason_against(module: Any, linears: Tuple[type, type], plain: type) -> str:
+    """Why the server's own path computes `module`; "" when Sinter can.
+
+    Args:
+        module: with ``gate_up_proj`` and ``down_proj``.
+        linears: the exact types of the two; a LoRA layer wraps them in another.
+        plain: the exact type of a ``quant_method`` that does not quantise.
+    """
+    for name, kind in zip(("gate_up_proj", "down_proj"), linears):
+        linear: Any = getattr(module, name, None)
+        if type(linear) is not kind:
+            return f"{name} is a {type(linear).__name__}, not a plain {kind.__name__}"
+        method: object = getattr(linear, "quant_method", None)
+        if type(method) is not plain:
+            return f"{name} is quantised by {type(method).__name__}"
+        if getattr(linear, "bias", None) is not None:
+            return f"{name} has a bias"
+    down = module.down_proj
+    if down.input_size_per_partition != down.input_size:
+        return "the layer is split over several GPUs, and its sum follows"
+    return _reason_against_weights(module.gate_up_proj.weight, down.weight)
+
+
+def _reason_against_weights(gate_up: torch.Tensor, down: torch.Tensor) -> str:
+    if gate_up.dtype != down.dtype or gate_up.dtype not in _DTYPES:
+        return f"the weights are {gate_up.dtype} and {down.dtype}, not both bfloat16 or float16"
+    if gate_up.dim() != 2 or down.dim() != 2 or gate_up.shape[0] != 2 * down.shape[1]:
+        return f"the weights have shapes {tuple(gate_up.shape)} and {tuple(down.shape)}"
+    if any(extent % 8 for extent in (down.shape[1], gate_up.shape[1], down.shape[0])):
+        return f"an extent of {tuple(gate_up.shape)} or {tuple(down.shape)} is no multiple of 8"
+    if not (gate_up.is_contiguous() and down.is_contiguous()):
+        return "the weights are not contiguous"
+    return ""
+
+
+def version_of(text: str) -> Tuple[int, int]:
+    """Major and minor of a version such as "0.33.0+cu130"; (0, 0) for what is none."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def set_up(silu_and_mul: "Callable[[torch.Tensor], torch.Tensor] | None", sizes: Sequence[int] = SIZES) -> None:
+    """Operators that prepare `sizes` when they first see a layer, and leave more rows to torch."""
+    configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
+
+
+def stay_away(server: str, reason: str) -> None:
+    """Says why a plugin changes nothing."""
+    logger.warning("sinter: %s keeps its own path: %s", server, reason)

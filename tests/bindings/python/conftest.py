@@ -1,0 +1,80 @@
+"""What the tests of the Python package share. None of them needs a GPU, torch or numpy.
+
+LIBSINTER_PATH names the library, FAKE_LIBCUDA the stand-in for the driver, PYTHONPATH holds bindings/python.
+"""
+
+import os
+
+import pytest
+
+import sinter
+
+S8 = "gated_ffn m=M n=3072 k=1024 l=1024 act=silu dtype=bf16"
+SMALL = "rmsnorm rows=M cols=64 dtype=bf16"
+
+
+class Array:
+    """Memory on the fake GPU, as CuPy or Numba would show it."""
+
+    def __init__(self, shape, address=1 << 20, typestr="<V2", strides=None, **more):
+        self.__cuda_array_interface__ = {
+            "shape": shape,
+            "typestr": typestr,
+            "data": (address, False),
+            "strides": strides,
+            "version": 3,
+            **more,
+        }
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory):
+    """Kept between runs where the build says where, so that only the first compiles."""
+    return os.environ.get("SINTER_CACHE_DIR") or str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def context(cache_dir):
+    """Prepares for an H200 without a GPU."""
+    with sinter.Context(target="h200", cache_dir=cache_dir) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def need_compiler(context):
+    """Skips where a kernel must be compiled and nothing can."""
+    try:
+        context.prepare(SMALL, m=8)
+    except sinter.Error as error:
+        if error.code == sinter.Status.UNAVAILABLE:
+            pytest.skip(f"no run-time compiler: {error}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def plan(context, need_compiler):
+    """S8 for up to 128 rows."""
+    return context.prepare(S8, m=128)
+
+
+@pytest.fixture(scope="session")
+def gpu(cache_dir, need_compiler):
+    """A context on the fake driver's H200."""
+    path = os.environ.get("FAKE_LIBCUDA")
+    if not path:
+        pytest.skip("FAKE_LIBCUDA names no fake driver")
+    with sinter.Context(0, driver_path=path, cache_dir=cache_dir) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def launchable(gpu):
+    """S8 for up to 128 rows on the fake GPU."""
+    return gpu.prepare(S8, m=128)
+
+
+@pytest.fixture
+def buffers():
+    """x, gate, up, down and y of S8 for 7 rows, apart from one another."""
+    shapes = [(7, 1024), (3072, 1024), (3072, 1024), (1024, 3072), (7, 1024)]
+    return [Array(shape, (i + 1) << 24) for i, shape in enumerate(shapes)]

@@ -1,0 +1,105 @@
+"""The ctypes declarations against the headers."""
+
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import sinter
+from sinter import _abi
+
+INCLUDE = pathlib.Path(__file__).parents[3] / "include"
+
+
+def test_structs_have_the_headers_layout(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    lines = ["#include <stddef.h>", '#include "sinter/sinter.h"']
+    for name, struct in _abi.STRUCTS.items():
+        lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(struct)}, "{name}");')
+        for field, *_ in struct._fields_:
+            offset, size = getattr(struct, field).offset, getattr(struct, field).size
+            lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");')
+            lines.append(f'_Static_assert(sizeof((({name}*)0)->{field}) == {size}, "size of {name}.{field}");')
+    source = tmp_path / "layout.c"
+    source.write_text("\n".join(lines))
+    subprocess.run([compiler, "-std=c11", f"-I{INCLUDE}", "-fsyntax-only", str(source)], check=True)
+
+
+def test_no_struct_is_missing_a_field():
+    header = (INCLUDE / "sinter/sinter.h").read_text()
+    for name, struct in _abi.STRUCTS.items():
+        body = re.search(rf"typedef struct {name} \{{(.*?)\}} {name};", header, re.S)[1]
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+        declared = [re.findall(r"(\w+)(?:\[\w+\])?\s*(?:,|$)", line) for line in body.split(";") if line.strip()]
+        assert [field for line in declared for field in line] == [field for field, *_ in struct._fields_], name
+
+
+def test_functions_take_what_the_headers_say():
+    text = "".join((INCLUDE / "sinter" / name).read_text() for name in ("sinter.h", "sinter_experimental.h"))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    for name, (_, arguments) in _abi.PROTOTYPES.items():
+        declared = re.search(rf"\b{name}\(([^;]*?)\);", text, re.S)
+        assert declared, name
+        parameters = [] if declared[1].strip() == "void" else declared[1].split(",")
+        assert len(parameters) == len(arguments), name
+
+
+def test_status_codes_are_the_headers():
+    header = (INCLUDE / "sinter/sinter.h").read_text()
+    for status in sinter.Status:
+        name = f"SINTER_{'ERROR_' if status >= 100 else ''}{status.name}"
+        assert re.search(rf"\b{name} =\s*{int(status)}\b", header), name
+
+
+def test_stats_has_every_counter():
+    assert [field for field, *_ in _abi.Stats._fields_][1:] == list(sinter.Stats.__dataclass_fields__)
+
+
+def test_import_opens_no_driver_and_no_compiler():
+    code = (
+        "import sinter, sys; sinter.version(); sinter.Chain.of('silu rows=M cols=64');"
+        "maps = open('/proc/self/maps').read(); sys.exit('libcuda' in maps or 'libnvrtc' in maps)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_import_opens_nothing_at_all():
+    code = "import sinter, sys; sys.exit('libsinter' in open('/proc/self/maps').read())"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_library_is_named():
+    code = "import sinter; sinter.version()"
+    environment = {**os.environ, "LIBSINTER_PATH": "/nowhere/libsinter.so"}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert found.returncode and "UNAVAILABLE: no libsinter: /nowhere/libsinter.so" in found.stderr
+
+
+def test_a_library_that_is_not_sinter_is_named(tmp_path):
+    code = "import sinter; sinter.version()"
+    environment = {**os.environ, "LIBSINTER_PATH": "libc.so.6"}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert found.returncode and "FAILED_PRECONDITION: not a libsinter of this version" in found.stderr
+
+
+def test_versions_agree():
+    assert sinter.version() == sinter.__version__ and sinter.__version__ in sinter.build_info()
+
+
+def test_the_nvidia_wheels_compiler_is_found(tmp_path, monkeypatch):
+    library = tmp_path / "nvidia" / "cu13" / "lib"
+    library.mkdir(parents=True)
+    for name in ("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
+        (library / name).touch()
+    monkeypatch.delenv("SINTER_NVRTC", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert sinter.find_nvrtc() == str(library / "libnvrtc.so.13")
+    monkeypatch.setenv("SINTER_NVRTC", "/elsewhere/libnvrtc.so.13")
+    assert sinter.find_nvrtc() is None

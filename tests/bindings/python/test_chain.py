@@ -1,0 +1,293 @@
+"""Chains: text, JSON, the builder and its operators."""
+
+import json
+import math
+
+import pytest
+
+import sinter
+from sinter import M
+
+from conftest import S8
+
+
+def chain_of(build):
+    b = sinter.Builder()
+    return b.finish(*build(b))
+
+
+def last_op(chain):
+    return json.loads(chain.to_json())["ops"][-1]
+
+
+def test_text_gives_line_m_and_buffers():
+    chain = sinter.Chain.from_text("gated_ffn m=128 n=3072 k=1024 l=512 act=silu")
+    assert chain.m == 128 and chain.uses_m and chain.line.startswith("gated_ffn m=128 n=3072 k=1024 l=512 act=silu")
+    assert [info.shape for info in chain.buffers(7)] == [(7, 1024), (3072, 1024), (3072, 1024), (512, 3072), (7, 512)]
+    assert [info.constant for info in chain.inputs(7)] == [False, True, True, True]
+    assert chain.outputs(7)[0].strides == (512, 1) and chain.outputs(7)[0].bytes == 7 * 512 * 2
+    assert chain.flops(7) == 2 * 7 * 3072 * 1024 * 2 + 2 * 7 * 512 * 3072
+    assert not chain.strides_use_m() and sinter.Chain.of(S8).m is None
+
+
+def test_json_is_the_same_chain():
+    chain = sinter.Chain.of(S8)
+    for document in (chain.to_json(), json.loads(chain.to_json())):
+        assert sinter.Chain.from_json(document).digest == chain.digest
+    assert sinter.Chain.of(chain.to_json()).digest == chain.digest and sinter.Chain.of(chain) is chain
+
+
+def test_help_names_kinds_and_keys():
+    assert "gated_ffn" in sinter.chain_help() and "act" in sinter.chain_help("gated_ffn")
+
+
+def test_builder_makes_the_texts_chain():
+    def build(b):
+        x = b.input("bf16", (M, 1024))
+        g, u = b.constant("bf16", (3072, 1024)), b.constant("bf16", (3072, 1024))
+        d = b.constant("bf16", (1024, 3072))
+        return [((sinter.silu(x @ g.T) * (x @ u.T)) @ d.T).cast("bf16")]
+
+    def composite(b):
+        x = b.input("bf16", ("M", 1024))
+        g, u = b.constant("bf16", (3072, 1024)), b.constant("bf16", (3072, 1024))
+        return [sinter.gated_ffn(x, g, u, b.constant("bf16", (1024, 3072)))]
+
+    text = sinter.Chain.of(S8)
+    assert chain_of(composite).digest == text.digest
+    # The same ops, but for the order that composites choose.
+    kinds = lambda chain: sorted(op["op"] for op in json.loads(chain.to_json())["ops"])
+    assert kinds(chain_of(build)) == kinds(text)
+
+
+OPERATIONS = {
+    "add": lambda b, x, y: x + y,
+    "radd": lambda b, x, y: 1 + x,
+    "sub": lambda b, x, y: x - 2.5,
+    "rsub": lambda b, x, y: 1.0 - x,
+    "mul": lambda b, x, y: x * y,
+    "rmul": lambda b, x, y: 3 * x,
+    "div": lambda b, x, y: x / y,
+    "rdiv": lambda b, x, y: 1 / x,
+    "pow": lambda b, x, y: x**2,
+    "neg": lambda b, x, y: -x,
+    "abs": lambda b, x, y: abs(x),
+    "less": lambda b, x, y: x < y,
+    "less_equal": lambda b, x, y: x <= 0.5,
+    "greater": lambda b, x, y: x > y,
+    "greater_equal": lambda b, x, y: x >= y,
+    "and": lambda b, x, y: (x < y) & (x > -1),
+    "or": lambda b, x, y: (x < y) | (x > 1),
+    "not": lambda b, x, y: ~(x < y),
+    "equal": lambda b, x, y: sinter.equal(x, y),
+    "not_equal": lambda b, x, y: sinter.not_equal(0.0, x),
+    "where": lambda b, x, y: sinter.where(x < y, x, 0.0),
+    "where_row": lambda b, x, y: sinter.where(x[:, 0:1] < 0.5, x, y),
+    "maximum": lambda b, x, y: sinter.maximum(x, 0.0),
+    "minimum": lambda b, x, y: sinter.minimum(1, x),
+    "cast": lambda b, x, y: x.cast("f16"),
+    "e4m3": lambda b, x, y: x.cast("e4m3"),
+    "broadcast": lambda b, x, y: x[:, 0:1].broadcast_to((M, 8)),
+    "broadcast_add": lambda b, x, y: x + y[:, 0:1],
+    "reshape": lambda b, x, y: x.reshape(M, 2, 4),
+    "reshape_tuple": lambda b, x, y: x.reshape((M, 4, 2)),
+    "transpose": lambda b, x, y: x.reshape(M, 2, 4).transpose(0, 2, 1),
+    "T": lambda b, x, y: x.reshape(M, 2, 4).T.cast("bf16"),
+    "slice": lambda b, x, y: x[:, 1:8:3],
+    "slice_ellipsis": lambda b, x, y: x[..., -3:],
+    "concat": lambda b, x, y: sinter.concat([x, y[:, 0:2]]),
+    "sum": lambda b, x, y: x.sum(1),
+    "sum_keep": lambda b, x, y: x.sum(-1, keepdims=True),
+    "mean": lambda b, x, y: x.mean(1),
+    "max": lambda b, x, y: x.max((1,)),
+    "min": lambda b, x, y: x.reshape(M, 2, 4).min((1, 2)),
+    "matmul": lambda b, x, y: x @ b.constant("bf16", (8, 16)),
+    "matmul_T": lambda b, x, y: x @ b.constant("bf16", (16, 8)).T,
+    "T_matmul": lambda b, x, y: b.input("bf16", (4, 8, 16)).T @ b.input("bf16", (4, 8, 32)),
+    "T_twice": lambda b, x, y: x @ b.constant("bf16", (8, 16)).T.T,
+    "batch": lambda b, x, y: x.reshape(M, 2, 4) @ b.input("bf16", (M, 4, 8)),
+    "softmax": lambda b, x, y: sinter.softmax(x, scale=0.5, mask=y),
+    "layernorm": lambda b, x, y: sinter.layernorm(x, b.constant("bf16", (8,)), b.constant("bf16", (8,))),
+    "rmsnorm": lambda b, x, y: sinter.rmsnorm(x, b.constant("bf16", (8,)), eps=1e-5),
+    "swiglu": lambda b, x, y: sinter.swiglu(x, y),
+    "silu": lambda b, x, y: sinter.silu(x),
+    "gelu": lambda b, x, y: sinter.gelu(x),
+    "gelu_erf": lambda b, x, y: sinter.gelu(x, "erf"),
+    "rope": lambda b, x, y: sinter.rope(x, b.input("f32", (M, 4)), b.input("f32", (M, 4))),
+    "gru": lambda b, x, y: sinter.gru_cell(b.input("bf16", (M, 24)), b.input("bf16", (M, 24)), x),
+    "linear": lambda b, x, y: sinter.linear(x, b.constant("bf16", (16, 8)), b.constant("bf16", (16,)), activation="relu"),
+    "linear_io": lambda b, x, y: sinter.linear(x, b.constant("bf16", (8, 16)), layout="io"),
+    "gemm_chain": lambda b, x, y: sinter.gemm_chain(x, b.constant("bf16", (16, 8)), b.constant("bf16", (24, 16))),
+    "iota": lambda b, x, y: x + b.iota("f32", (M, 8), -1),
+    "scalar": lambda b, x, y: x + b.scalar(math.inf, "bf16"),
+    "integers": lambda b, x, y: x.cast("s32") * 3,
+}
+for name in "exp log sqrt rsqrt tanh erf sigmoid reciprocal square sin cos floor relu".split():
+    OPERATIONS[name] = lambda b, x, y, function=getattr(sinter, name): function(x)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_values_know_the_librarys_shapes_and_dtypes(name):
+    b = sinter.Builder()
+    x, y = b.input("bf16", (M, 8)), b.input("bf16", (M, 8))
+    value = OPERATIONS[name](b, x, y)
+    chain = b.finish(value, x + y)
+    info = chain.outputs(5)[0]
+    assert tuple(5 if extent == M else extent for extent in value.shape) == info.shape
+    assert value.dtype is info.dtype and info.dtype.itemsize in (1, 2, 4)
+
+
+def test_lstm_cell_gives_two_values():
+    chain = chain_of(lambda b: sinter.lstm_cell(b.input("bf16", (M, 32)), b.input("bf16", (M, 8))))
+    assert [info.shape for info in chain.outputs(3)] == [(3, 8), (3, 8)]
+
+
+def test_numbers_do_not_round():
+    b = sinter.Builder()
+    assert (b.input("bf16", (M, 8)) * 0.1).dtype is sinter.DType.F32
+
+
+def test_strides_alias_and_names():
+    b = sinter.Builder()
+    x = b.input("bf16", (M, 8), name="activations", strides=(16, 1))
+    b.output((x + 1).cast("bf16"), strides=(16, 1), alias=x)
+    chain = b.finish()
+    assert chain.inputs(4)[0].name == "activations" and chain.inputs(4)[0].strides == (16, 1)
+    assert chain.aliases() == {0: 0} and chain.outputs(4)[0].strides == (16, 1)
+    b = sinter.Builder()
+    columns = b.input("bf16", (8, M), strides=("M", 1))
+    chain = b.finish((columns + 1).cast("bf16"))
+    assert chain.strides_use_m() and chain.inputs(6)[0].strides == (6, 1)
+    assert sinter.Chain.of(chain.to_json()).inputs(6)[0].strides == (6, 1)
+
+
+def test_dtypes_have_many_names():
+    class Named:
+        name = "float16"
+
+    for value, dtype in (("bfloat16", "BF16"), (Named(), "F16"), ("torch.float32", "F32"), (sinter.DType.S32, "S32")):
+        assert sinter.DType.of(value).name == dtype
+
+
+def test_a_finished_builder_is_closed_and_the_chain_lives():
+    b = sinter.Builder()
+    x = b.input("bf16", (M, 8))
+    chain = b.finish(-x)
+    with pytest.raises(sinter.Error, match="the Builder is closed"):
+        x + 1
+    del b, x
+    assert "neg" in str(chain)
+
+
+BAD = {
+    "unknown kind": lambda: sinter.Chain.from_text("nothing m=1"),
+    "text value": lambda: sinter.Chain.from_text("silu rows=M cols=0"),
+    "empty": lambda: sinter.Chain.from_text(""),
+    "no json": lambda: sinter.Chain.from_json("{"),
+    "wrong json": lambda: sinter.Chain.from_json({"schema": 99}),
+    "deep json": lambda: sinter.Chain.from_json("[" * 100000),
+    "nul": lambda: sinter.Chain.from_text("silu\0"),
+    "m": lambda: sinter.Chain.of(S8).buffers(-1),
+    "huge m": lambda: sinter.Chain.of(S8).buffers(2**40),
+    "flops": lambda: sinter.Chain.of(S8).flops(-1),
+    "help": lambda: sinter.chain_help("nothing"),
+    "no output": lambda: sinter.Builder().finish(),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_texts_are_errors(name):
+    with pytest.raises(sinter.Error) as caught:
+        BAD[name]()
+    assert caught.value.message and isinstance(caught.value.code, sinter.Status)
+
+
+def value(b):
+    return b.input("bf16", (M, 8))
+
+
+BAD_BUILDS = {
+    "dtype": lambda b: b.input("bf17", (M, 8)),
+    "rank": lambda b: b.input("bf16", (1,) * 7),
+    "extent": lambda b: b.input("bf16", (0, 8)),
+    "minus one": lambda b: b.input("bf16", (-1, 8)),
+    "huge": lambda b: b.input("bf16", (2**62, 8)),
+    "too huge": lambda b: b.input("bf16", (2**70, 8)),
+    "strides": lambda b: b.input("bf16", (M, 8), strides=(1,)),
+    "stride text": lambda b: b.input("bf16", (M, 8), strides=("N", 1)),
+    "name": lambda b: b.input("bf16", (M, 8), name="x" * 200),
+    "nan": lambda b: b.scalar(math.nan),
+    "shapes": lambda b: value(b) + b.input("bf16", (M, 9)),
+    "inner": lambda b: value(b) @ b.input("bf16", (9, 4)),
+    "rank of matmul": lambda b: value(b) @ b.scalar(1.0),
+    "T of a row": lambda b: b.input("bf16", (8,)).T,
+    "reshape": lambda b: value(b).reshape(M, 9),
+    "transpose": lambda b: value(b).transpose(0),
+    "permutation": lambda b: value(b).transpose(0, 0),
+    "axis": lambda b: value(b).sum(2),
+    "axes twice": lambda b: value(b).sum((1, 1)),
+    "slice M": lambda b: value(b)[0:4],
+    "slice step": lambda b: value(b)[:, ::-1],
+    "empty slice": lambda b: value(b)[:, 4:4],
+    "many indices": lambda b: value(b)[:, :, :],
+    "two ellipses": lambda b: value(b)[..., ...],
+    "other builder": lambda b: value(b) + value(sinter.Builder()),
+    "other builder's product": lambda b: value(b) @ sinter.Builder().input("bf16", (8, 8)),
+    "concat M": lambda b: sinter.concat([value(b), value(b)], 0),
+    "concat ranks": lambda b: sinter.concat([value(b), b.input("bf16", (8,))]),
+    "many": lambda b: sinter.concat([value(b)] * 65),
+    "activation": lambda b: sinter.gelu(value(b), "other"),
+    "layout": lambda b: sinter.linear(value(b), value(b), layout="no"),
+    "eps": lambda b: sinter.rmsnorm(value(b), eps=-1.0),
+    "softmax axis": lambda b: sinter.softmax(value(b), 7),
+    "gate shapes": lambda b: sinter.swiglu(value(b), b.input("bf16", (M, 4))),
+    "down shape": lambda b: sinter.gated_ffn(value(b), *[b.constant("bf16", (16, 8))] * 2, b.constant("bf16", (8, 9))),
+    "pred": lambda b: sinter.where(value(b), 1.0, 2.0),
+    "not of float": lambda b: ~value(b),
+    "alias": lambda b: b.output(-value(b), alias=b.input("f32", (M, 8))),
+    "dead": lambda b: b.finish(value(b).sum(1), *[value(b)][:0]) if value(b) + 1 else None,
+    "output strides": lambda b: b.output(-value(b), strides=(0, 1)),
+}
+BAD_TYPES = {
+    "shape": lambda b: b.input("bf16", 8),
+    "shape text": lambda b: b.input("bf16", "M8"),
+    "extent": lambda b: b.input("bf16", (M, 8.0)),
+    "operand": lambda b: value(b) + "1",
+    "bool": lambda b: value(b) + True,
+    "matmul": lambda b: value(b) @ 2,
+    "function": lambda b: sinter.silu(3.0),
+    "index": lambda b: value(b)[0],
+    "slice bound": lambda b: value(b)[:, 0:"a"],
+    "truth": lambda b: bool(value(b)),
+    "output": lambda b: b.output(1),
+    "finish": lambda b: b.finish(None),
+    "scalar": lambda b: b.scalar("one"),
+    "numbers": lambda b: sinter.maximum(1, 2),
+    "eps": lambda b: sinter.rmsnorm(value(b), eps="small"),
+    "concat": lambda b: sinter.concat([]),
+    "axis": lambda b: value(b).sum("rows"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_BUILDS)
+def test_bad_operations_are_errors_and_leave_the_chain(name):
+    b = sinter.Builder()
+    with pytest.raises((sinter.Error, TypeError)):
+        BAD_BUILDS[name](b)
+    # The chain still takes operations, and ends with what is alive.
+    assert (value(b) + 1).rank == 2
+
+
+@pytest.mark.parametrize("name", BAD_TYPES)
+def test_wrong_python_types_are_type_errors(name):
+    with pytest.raises((TypeError, sinter.Error)):
+        BAD_TYPES[name](sinter.Builder())
+
+
+def test_errors_carry_the_librarys_message():
+    b = sinter.Builder()
+    with pytest.raises(sinter.Error) as caught:
+        b.input("bf16", (M, 8)) @ b.input("bf16", (9, 4))
+    error = caught.value
+    assert error.code == sinter.Status.INVALID_ARGUMENT and "matmul" in error.message and "9" in error.message
+    assert str(error).startswith("INVALID_ARGUMENT: ") and error.driver_result == 0 and error.compile_log == ""

@@ -1,0 +1,290 @@
+"""Buffers, streams, launches and bindings on a driver without a GPU."""
+
+import ctypes
+import gc
+import weakref
+
+import pytest
+
+import sinter
+from sinter import _buffers
+
+from conftest import SMALL, Array
+
+
+def test_a_call_launches_every_kernel(gpu, launchable, buffers):
+    *inputs, out = buffers
+    before = gpu.stats().launches
+    assert launchable(*inputs, out=out) is out
+    assert launchable(*inputs, out=[out], pdl=True, stream=0) is out
+    assert gpu.stats().launches == before + 2
+
+
+def test_addresses_need_m(gpu, launchable):
+    addresses = [(i + 1) << 24 for i in range(5)]
+    before = gpu.stats().launches
+    assert launchable(*addresses[:4], out=addresses[4], m=100) == addresses[4]
+    assert gpu.stats().launches == before + 1
+    with pytest.raises(sinter.Error, match="m is not given"):
+        launchable(*addresses[:4], out=addresses[4])
+    with pytest.raises(sinter.Error) as caught:
+        launchable(*addresses[:4], out=addresses[4], m=129)
+    assert caught.value.code == sinter.Status.OUT_OF_RANGE
+
+
+def test_no_rows_launch_nothing(gpu, launchable, buffers):
+    out = Array((0, 1024), 1 << 28)
+    before = gpu.stats().launches
+    assert launchable(Array((0, 1024), 0), *buffers[1:4], out=out) is out
+    assert gpu.stats().launches == before
+
+
+def test_a_binding_launches_any_rows_it_holds(gpu, launchable, buffers):
+    *inputs, out = buffers
+    binding = launchable.bind(*inputs, out=out)
+    before = gpu.stats().launches
+    assert binding() is out and binding(3) is out and binding(m=7, pdl=True) is out
+    assert gpu.stats().launches == before + 3 and binding.m == 7 and binding.outputs == (out,)
+    for rows in (8, -1, 2**40):
+        with pytest.raises(sinter.Error, match=str(rows)):
+            binding(rows)
+    with pytest.raises(TypeError):
+        binding(1.5)
+
+
+def test_a_binding_keeps_plan_and_buffers(gpu, need_compiler):
+    plan = gpu.prepare(SMALL, m=8)
+    x, gamma, y = Array((4, 64), 1 << 24), Array((64,), 1 << 25), Array((4, 64), 1 << 26)
+    alive = [weakref.ref(item) for item in (plan, x, gamma, y)]
+    binding = plan.bind(x, gamma, out=y)
+    del plan, x, gamma, y
+    gc.collect()
+    assert all(item() is not None for item in alive)
+    binding()
+    del binding
+    gc.collect()
+    assert [item() for item in alive] == [None] * 4
+
+
+def test_a_launch_keeps_what_its_owner_may_free(gpu, launchable, buffers, monkeypatch):
+    *inputs, out = buffers
+    monkeypatch.setattr(gpu._driver, "take_if_reached", lambda event: False)
+    alive = weakref.ref(inputs[0])
+    launchable(*inputs, out=out)
+    del inputs, buffers[:]
+    gc.collect()
+    assert alive() is not None and len(gpu._in_flight)
+    monkeypatch.undo()
+    gpu._in_flight.reap()
+    gc.collect()
+    assert alive() is None and len(gpu._in_flight) == 0
+
+
+def test_captured_launches_keep_their_buffers(gpu, launchable, buffers, monkeypatch):
+    *inputs, out = buffers
+    monkeypatch.setattr(gpu._driver, "is_capturing", lambda stream: True)
+    before = len(gpu._in_flight)
+    launchable(*inputs, out=out)
+    gpu._in_flight.reap()
+    assert len(gpu._in_flight) == before + 5
+    del gpu._in_flight._captured[:]
+
+
+def test_a_producers_stream_is_waited_for(gpu, launchable, buffers, monkeypatch):
+    waits = []
+    monkeypatch.setattr(gpu._driver, "wait_for", lambda producer, consumer: waits.append((producer, consumer)))
+    _, *rest, out = buffers
+    launchable(Array((7, 1024), 1 << 24, stream=77), *rest, out=out, stream=5 * 0)
+    launchable(Array((7, 1024), 1 << 24, stream=1), *rest, out=out)
+    assert waits == [(77, 0)]
+
+
+def test_workspaces_belong_to_streams(gpu, launchable):
+    spaces = gpu._workspaces
+    first = spaces.address(0, 1000)
+    assert spaces.address(0, 999) == first and spaces.address(0, 0) == 0
+    second = spaces.address(0xABC0, 1000)
+    assert second != first and second % 256 == 0
+    held = spaces.bytes()
+    grown = spaces.address(0xABC0, 64 << 20)
+    assert grown != second and spaces.bytes() == held + (64 << 20)
+    spaces.reserve()
+    spare = spaces.bytes()
+    spaces.address(0xDEF0, 1000)
+    assert spaces.bytes() == spare
+
+
+def test_a_given_workspace_is_checked(launchable, buffers):
+    *inputs, out = buffers
+    size = launchable.workspace_size
+    assert size > 0
+    launchable(*inputs, out=out, workspace=Array((size,), 1 << 29, "|V1"))
+    with pytest.raises(sinter.Error, match=f"workspace has 16 bytes, the plan needs {size}"):
+        launchable(*inputs, out=out, workspace=Array((16,), 1 << 29, "|V1"))
+    with pytest.raises(TypeError):
+        launchable(*inputs, out=out, workspace="here")
+
+
+BAD = {
+    r"input 0 \(a\) has dtype f16, the chain asks for bf16": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, "<f2")),
+    r"input 0 \(a\) has shape \(7, 1025\)": lambda b: b.__setitem__(0, Array((7, 1025), 1 << 24)),
+    r"input 1 \(w_gate\) has shape \(1024, 3072\)": lambda b: b.__setitem__(1, Array((1024, 3072), 1 << 25)),
+    r"input 0 \(a\) has strides \(1, 7\)": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, strides=(2, 14))),
+    "input 0 has byte strides": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, strides=(2049, 1))),
+    "which is not aligned to 16 bytes": lambda b: b.__setitem__(3, Array((1024, 3072), (1 << 26) + 8)),
+    r"input 2 \(w_up\) is at address 0": lambda b: b.__setitem__(2, Array((3072, 1024), 0)),
+    r"output 0 has shape \(8, 1024\)": lambda b: b.__setitem__(4, Array((8, 1024), 1 << 28)),
+    "output 0 overlaps input 0": lambda b: b.__setitem__(4, Array((7, 1024), (1 << 24) + 1024)),
+    "3 inputs, the chain takes 4": lambda b: b.pop(0),
+    "typestr '<f8'": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, "<f8")),
+    "has a mask": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, mask=object())),
+    "cannot be read": lambda b: b.__setitem__(0, Array(None, 1 << 24)),
+    "the address -16": lambda b: b.__setitem__(0, -16),
+    r"m is 129, the plan was prepared for at most 128": lambda b: b.__setitem__(0, Array((129, 1024), 1 << 24)),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+@pytest.mark.parametrize("how", ["call", "bind"])
+def test_bad_buffers_are_named(gpu, launchable, buffers, message, how):
+    BAD[message](buffers)
+    *inputs, out = buffers
+    before = gpu.stats().launches
+    with pytest.raises(sinter.Error, match=message):
+        launchable(*inputs, out=out) if how == "call" else launchable.bind(*inputs, out=out)
+    assert gpu.stats().launches == before
+
+
+def test_wrong_types_are_type_errors(launchable, buffers):
+    *inputs, out = buffers
+    for bad in ("x", None, 1.5, [1, 2]):
+        with pytest.raises(TypeError, match="input 0 is a"):
+            launchable(bad, *inputs[1:], out=out)
+    with pytest.raises(TypeError, match="stream is a str"):
+        launchable(*inputs, out=out, stream="main")
+    with pytest.raises(sinter.Error, match="output 0 cannot be made"):
+        launchable(*inputs)
+    with pytest.raises(sinter.Error, match="out has 2 buffers"):
+        launchable(*inputs, out=(out, out))
+
+
+def test_another_devices_memory_is_refused(gpu, launchable, buffers, monkeypatch):
+    monkeypatch.setattr(gpu._driver, "device_of", lambda address: 3)
+    *inputs, out = buffers
+    with pytest.raises(sinter.Error, match=r"input 0 \(a\) is on device 3, the plan runs on device 0"):
+        launchable(*inputs, out=out)
+
+
+def test_declared_aliases_may_share(gpu, need_compiler):
+    def plan(alias):
+        b = sinter.Builder()
+        x = b.input("bf16", (sinter.M, 64))
+        b.output((x * 2).cast("bf16"), alias=x if alias else None)
+        return gpu.prepare(b.finish(), m=8)
+
+    x = Array((4, 64), 1 << 24)
+    assert plan(True)(x, out=x) is x
+    with pytest.raises(sinter.Error, match="overlaps"):
+        plan(True)(x, out=Array((4, 64), (1 << 24) + 128))
+    with pytest.raises(sinter.Error, match="output 0 overlaps input 0"):
+        plan(False)(x, out=x)
+
+
+def test_strides_that_grow_with_m_serve_one_m(launchable, buffers, monkeypatch):
+    # No kernel family takes such a chain yet.
+    monkeypatch.setattr(sinter.Chain, "strides_use_m", lambda chain: True)
+    *inputs, out = buffers
+    binding = launchable.bind(*inputs, out=out)
+    assert binding() is out
+    with pytest.raises(sinter.Error, match="7 rows only"):
+        binding(6)
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+class DLPack:
+    """A producer with a capsule of one of both forms."""
+
+    def __init__(self, shape, code=4, bits=16, device=(2, 0), strides=None, versioned=True, major=1, offset=0):
+        self.shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+        self.strides = strides and (ctypes.c_int64 * len(strides))(*strides)
+        self.device, self.streams, self.deleted = device, [], []
+        tensor = _buffers._Tensor(
+            data=1 << 24,
+            device=_buffers._Device(*device),
+            rank=len(shape),
+            dtype=_buffers._Type(code, bits, 1),
+            shape=self.shape,
+            strides=self.strides,
+            byte_offset=offset,
+        )
+        self.versioned = versioned
+        self.managed = (
+            _buffers._ManagedVersioned(version=_buffers._Version(major, 0), tensor=tensor)
+            if versioned
+            else _buffers._Managed(tensor=tensor)
+        )
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, *, stream=None, **more):
+        if more and not self.versioned:
+            raise TypeError("unexpected keyword max_version")
+        self.streams.append(stream)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
+        return new(ctypes.addressof(self.managed), self.name, None)
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_dlpack_is_read(gpu, launchable, buffers, versioned):
+    x = DLPack((7, 1024), versioned=versioned, strides=(1024, 1))
+    _, *rest, out = buffers
+    launchable(x, *rest, out=out)
+    assert x.streams == [1]
+    seen = _buffers.describe(x, "x", 0x70)
+    assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16 and seen.shape == (7, 1024)
+    assert seen.strides == (1024, 1) and seen.device == 0 and x.streams[-1] == 0x70
+    assert _buffers.describe(DLPack((7, 1024), offset=32), "x").address == (1 << 24) + 32
+
+
+BAD_DLPACK = {
+    "DLPack device type 1": lambda: DLPack((7, 1024), device=(1, 0)),
+    r"input 0 \(a\) is on device 1": lambda: DLPack((7, 1024), device=(2, 1)),
+    "type code 2 of 64 bits": lambda: DLPack((7, 1024), code=2, bits=64),
+    "has dtype f16": lambda: DLPack((7, 1024), code=2, bits=16),
+    "DLPack version 9": lambda: DLPack((7, 1024), major=9),
+    "strides": lambda: DLPack((7, 1024), strides=(1, 7)),
+    "no DLPack capsule": lambda: type("P", (DLPack,), {"__dlpack__": lambda *_, **__: 5})((7, 1024)),
+    "could not be exported": lambda: type("P", (DLPack,), {"__dlpack__": lambda *_, **__: 1 / 0})((7, 1024)),
+    "__dlpack_device__ that failed": lambda: type("P", (DLPack,), {"__dlpack_device__": lambda _: None})((7, 1024)),
+}
+
+
+@pytest.mark.parametrize("message", BAD_DLPACK)
+def test_bad_dlpack_is_named(launchable, buffers, message):
+    _, *rest, out = buffers
+    with pytest.raises(sinter.Error, match=message):
+        launchable(BAD_DLPACK[message](), *rest, out=out)
+
+
+def test_streams_of_many_makers():
+    from sinter._stream import handle
+
+    class Torch:
+        cuda_stream = 11
+
+    class CuPy:
+        ptr = 12
+
+    class Protocol:
+        def __cuda_stream__(self):
+            return (0, 13)
+
+    assert [handle(stream) for stream in (None, 10, Torch(), CuPy(), Protocol())] == [0, 10, 11, 12, 13]
+    for bad in ("s", 1.5, -1):
+        with pytest.raises(TypeError):
+            handle(bad)

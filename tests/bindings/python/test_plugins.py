@@ -1,0 +1,292 @@
+"""The servers' plugins against stand-ins of the interfaces that they use."""
+
+import logging
+import pathlib
+import sys
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sinter.torch
+from sinter.torch import _store, servers
+
+PLUGINS = pathlib.Path(__file__).parents[3] / "bindings/python/plugins"
+
+
+class LinearMethod:
+    def apply(self, layer, x, bias=None):
+        return torch.nn.functional.linear(x, layer.weight, bias)
+
+
+class UnquantizedLinearMethod(LinearMethod):
+    pass
+
+
+class Fp8LinearMethod(LinearMethod):
+    pass
+
+
+class Linear(torch.nn.Module):
+    """What both servers' linear layers have."""
+
+    def __init__(self, inputs, outputs, parts=1, bias=False, method=UnquantizedLinearMethod, dtype=torch.bfloat16):
+        super().__init__()
+        self.input_size, self.input_size_per_partition = inputs, inputs // parts
+        self.quant_method = method()
+        weight = torch.randn(outputs, inputs // parts) / 8
+        self.weight = torch.nn.Parameter(weight.to(dtype), requires_grad=False)
+        self.bias = torch.nn.Parameter(torch.zeros(outputs, dtype=dtype)) if bias else None
+
+    def forward(self, x, forward_batch=None):
+        return self.quant_method.apply(self, x, self.bias), None
+
+
+class MergedColumnParallelLinear(Linear):
+    pass
+
+
+class RowParallelLinear(Linear):
+    pass
+
+
+class MergedColumnParallelLinearWithLoRA(torch.nn.Module):
+    def __init__(self, base_layer):
+        super().__init__()
+        self.base_layer, self.weight, self.quant_method = base_layer, base_layer.weight, base_layer.quant_method
+
+    def forward(self, x):
+        return self.base_layer(x)
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self, k=64, n=128, parts=1, **options):
+        super().__init__()
+        torch.manual_seed(4)
+        self.gate_up_proj = MergedColumnParallelLinear(k, 2 * n // parts, **options)
+        self.down_proj = RowParallelLinear(n, k, parts=parts, **options)
+        self.own_calls = 0
+
+    def own(self, x):
+        self.own_calls += 1
+        gate, up = self.gate_up_proj(x)[0].chunk(2, -1)
+        return self.down_proj(torch.nn.functional.silu(gate) * up)[0]
+
+
+def module(monkeypatch, name, **members):
+    made = types.ModuleType(name)
+    made.__path__ = []
+    for key, value in members.items():
+        setattr(made, key, value)
+    monkeypatch.setitem(sys.modules, name, made)
+    parent, _, child = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], child, made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    monkeypatch.setattr(_store.store, "settings", _store.Settings())
+    for name in ("sinter_vllm", "sinter_sglang"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    """Modules that the plugin imports, as vLLM 0.33 has them."""
+
+    class LlamaMLP(Mlp):
+        def forward(self, x):
+            return self.own(x)
+
+    class Qwen2MLP(Mlp):
+        def forward(self, x):
+            return self.own(x)
+
+    made = module(monkeypatch, "vllm", __version__="0.33.0")
+    platform = types.SimpleNamespace(get_device_capability=lambda: (9, 0))
+    module(monkeypatch, "vllm.platforms", current_platform=platform)
+    for name in ("vllm.model_executor", "vllm.model_executor.models", "vllm.model_executor.layers"):
+        module(monkeypatch, name)
+    module(
+        monkeypatch,
+        "vllm.model_executor.layers.linear",
+        MergedColumnParallelLinear=MergedColumnParallelLinear,
+        RowParallelLinear=RowParallelLinear,
+        UnquantizedLinearMethod=UnquantizedLinearMethod,
+    )
+    module(monkeypatch, "vllm.model_executor.models.llama", LlamaMLP=LlamaMLP)
+    module(monkeypatch, "vllm.model_executor.models.qwen2", Qwen2MLP=Qwen2MLP)
+    monkeypatch.syspath_prepend(str(PLUGINS / "sinter-vllm"))
+    made.platform, made.LlamaMLP, made.Qwen2MLP = platform, LlamaMLP, Qwen2MLP
+    return made
+
+
+@pytest.fixture
+def sglang(monkeypatch):
+    """Modules that the plugin imports, as SGLang 0.5.23 has them."""
+
+    class HookType:
+        AROUND = "around"
+
+    class HookRegistry:
+        hooks = []
+
+        @classmethod
+        def register(cls, target, hook, hook_type):
+            cls.hooks.append((target, hook, hook_type))
+
+        @classmethod
+        def apply(cls, target, original):
+            for hooked, hook, kind in cls.hooks:
+                if hooked == target:
+                    assert kind == HookType.AROUND
+                    return lambda *arguments, **named: hook(original, *arguments, **named)
+
+    made = module(monkeypatch, "sglang", __version__="0.5.23")
+    for name in ("sglang.srt", "sglang.srt.layers", "sglang.srt.plugins", "sglang.srt.layers.quantization"):
+        module(monkeypatch, name)
+    linears = dict(MergedColumnParallelLinear=MergedColumnParallelLinear, RowParallelLinear=RowParallelLinear)
+    module(monkeypatch, "sglang.srt.layers.linear", **linears)
+    module(monkeypatch, "sglang.srt.layers.quantization.unquant", UnquantizedLinearMethod=UnquantizedLinearMethod)
+    module(monkeypatch, "sglang.srt.plugins.hook_registry", HookRegistry=HookRegistry, HookType=HookType)
+    monkeypatch.syspath_prepend(str(PLUGINS / "sinter-sglang"))
+    made.registry = HookRegistry
+    return made
+
+
+def close(ours, own):
+    return (ours.float() - own.float()).norm() / own.float().norm() < 1e-2
+
+
+def test_vllms_mlps_are_replaced(vllm):
+    import sinter_vllm
+
+    own = Mlp().own(torch.ones(3, 64).bfloat16())
+    sinter_vllm.register()
+    sinter_vllm.register()
+    for kind in (vllm.LlamaMLP, vllm.Qwen2MLP):
+        mlp = kind()
+        assert close(mlp(torch.ones(3, 64).bfloat16()), own) and mlp.own_calls == 0
+    assert _store.store.settings.sizes == servers.SIZES and _store.store.settings.on_miss == "torch"
+
+
+def test_vllms_mlp_is_compiled_in_one_graph(vllm):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    mlp = vllm.LlamaMLP()
+    x = torch.ones(3, 64).bfloat16()
+    assert torch.equal(torch.compile(mlp, backend="aot_eager", fullgraph=True)(x), mlp(x)) and mlp.own_calls == 0
+
+
+GATES = {
+    "quantised": dict(method=Fp8LinearMethod),
+    "bias": dict(bias=True),
+    "tensor parallel": dict(parts=2),
+    "float32": dict(dtype=torch.float32),
+    "no multiple of 8": dict(n=100),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_what_does_not_fit_keeps_vllms_path(vllm, name):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    mlp = vllm.LlamaMLP(**GATES[name])
+    mlp(torch.ones(3, 64, dtype=mlp.down_proj.weight.dtype))
+    assert mlp.own_calls == 1
+
+
+def test_lora_keeps_vllms_path(vllm):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    mlp = vllm.LlamaMLP()
+    mlp.gate_up_proj = MergedColumnParallelLinearWithLoRA(mlp.gate_up_proj)
+    mlp(torch.ones(3, 64).bfloat16())
+    assert mlp.own_calls == 1
+
+
+def away_from_vllm(vllm, caplog):
+    import sinter_vllm
+
+    with caplog.at_level(logging.WARNING, "sinter"):
+        sinter_vllm.register()
+    vllm.LlamaMLP()
+    mlp = vllm.LlamaMLP()
+    mlp(torch.ones(3, 64).bfloat16())
+    assert mlp.own_calls == 1
+    return caplog.text
+
+
+def test_another_version_is_left_alone(vllm, caplog):
+    vllm.__version__ = "0.40.1"
+    assert "version 0.40.1" in away_from_vllm(vllm, caplog)
+
+
+def test_another_chip_is_left_alone(vllm, caplog):
+    vllm.platform.get_device_capability = lambda: (10, 0)
+    assert "not of the Hopper architecture" in away_from_vllm(vllm, caplog)
+    vllm.platform.get_device_capability = lambda: 1 / 0
+    assert "capability is not known" in away_from_vllm(vllm, caplog)
+
+
+def test_batch_invariance_is_respected(vllm, caplog, monkeypatch):
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    assert "VLLM_BATCH_INVARIANT" in away_from_vllm(vllm, caplog)
+
+
+def test_another_forward_is_left_alone(vllm, caplog):
+    def forward(self, x, extra=None):
+        return self.own(x)
+
+    vllm.LlamaMLP.forward = forward
+    assert "takes other arguments" in away_from_vllm(vllm, caplog)
+
+
+def test_without_vllm_nothing_fails(monkeypatch, caplog):
+    monkeypatch.syspath_prepend(str(PLUGINS / "sinter-vllm"))
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    import sinter_vllm
+
+    with caplog.at_level(logging.WARNING, "sinter"):
+        sinter_vllm.register()
+    assert "cannot be imported" in caplog.text
+
+
+def test_sglangs_mlps_are_hooked(sglang, caplog):
+    import sinter_sglang
+
+    sinter_sglang.register()
+    sinter_sglang.register()
+    assert len(sglang.registry.hooks) == 2
+    x = torch.ones(3, 64).bfloat16()
+    for target in ("sglang.srt.models.llama.LlamaMLP.forward", "sglang.srt.models.qwen2.Qwen2MLP.forward"):
+        forward = sglang.registry.apply(target, lambda self, x, forward_batch=None: self.own(x))
+        mlp = Mlp()
+        assert close(forward(mlp, x, forward_batch=object()), Mlp().own(x)) and mlp.own_calls == 0
+        for options in GATES.values():
+            mlp = Mlp(**options)
+            forward(mlp, torch.ones(3, 64, dtype=mlp.down_proj.weight.dtype), None)
+            assert mlp.own_calls == 1
+
+
+@pytest.mark.parametrize("how", ["version", "deterministic"])
+def test_sglang_is_left_alone(sglang, caplog, monkeypatch, how):
+    import sinter_sglang
+
+    if how == "version":
+        sglang.__version__ = "0.6.0"
+    else:
+        monkeypatch.setenv("SGLANG_ENABLE_DETERMINISTIC_INFERENCE", "true")
+    with caplog.at_level(logging.WARNING, "sinter"):
+        sinter_sglang.register()
+    assert sglang.registry.hooks == [] and how in caplog.text
+
+
+def test_versions_are_read():
+    assert [servers.version_of(text) for text in ("0.33.0+cu130", "1.2", "dev")] == [(0, 33), (1, 2), (0, 0)]

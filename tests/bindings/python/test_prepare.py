@@ -1,0 +1,319 @@
+"""Contexts and plans for a target without a GPU."""
+
+import asyncio
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree
+
+import pytest
+
+import sinter
+
+from conftest import S8, SMALL
+
+COLD = "gated_ffn m=M n={} k=1024 l=1024 act=silu dtype=bf16"
+
+
+def test_plan_tells_of_itself(plan):
+    assert plan.bucket == 128 and plan.kernel_count >= 1 and plan.name in ("fused", "unfused") and plan.predicted_us > 0
+    assert len(plan.digest) == 64 and plan.chain.line.startswith("gated_ffn")
+    assert plan.explain().startswith("plan") and str(plan) in plan.explain() or plan.summary()
+    assert "device model" in plan.explain() or "model" in plan.explain()
+    assert "__global__" in plan.source(0)
+    assert len(plan.to_json()["kernels"]) == plan.kernel_count
+    assert f"m<={plan.bucket}" in repr(plan)
+
+
+def test_plan_draws_itself(plan):
+    drawn = plan._repr_svg_()
+    assert drawn == plan.svg() and xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
+
+
+def test_context_tells_of_itself(context):
+    assert not context.has_device and context.device is None and context.target == "h200" and "h200" in repr(context)
+    assert context.describe()["model"] and context.tuning_digest == "0" * 64
+    stats = context.stats()
+    assert stats.prepares >= 0 and isinstance(stats.search_us, float)
+
+
+def test_equal_chains_share_a_plan(context, plan):
+    before = context.stats()
+    again = context.prepare(sinter.Chain.of(S8), m=100)
+    after = context.stats()
+    assert again.digest == plan.digest and after.searched == before.searched and after.plan_hits == before.plan_hits + 1
+    assert context.prepare(S8, m=0).bucket <= 8
+
+
+def test_prepare_takes_m_from_the_text(context, need_compiler):
+    assert context.prepare("rmsnorm rows=8 cols=64 dtype=bf16").bucket == 8
+
+
+def test_prepare_many(context, need_compiler):
+    heard = []
+    plans = context.prepare_many([SMALL, SMALL], [1, 100], threads=2, progress=lambda *now: heard.append(now))
+    assert [plan.bucket >= m for plan, m in zip(plans, (1, 100))] == [True, True]
+    assert all(isinstance(stage, str) and 0 <= fraction <= 1 for stage, fraction in heard)
+    assert context.prepare_many([]) == []
+    with pytest.raises(sinter.Error, match="chain 1|index 1|1"):
+        context.prepare_many([SMALL, "matmul m=M n=64 k=64 dtype=f32"], [1, 1])
+
+
+def test_prepare_async(context, need_compiler):
+    pending = context.prepare_async(SMALL, m=8)
+    plan = pending.result(timeout=60)
+    assert pending.done() and pending.result().digest == plan.digest
+
+    async def both():
+        return await asyncio.gather(context.prepare_async(SMALL, m=8), context.prepare_async(SMALL, m=100))
+
+    assert [plan.bucket >= 8 for plan in asyncio.run(both())] == [True, True]
+
+
+def test_a_dropped_pending_is_cancelled(cache_dir, need_compiler):
+    with sinter.Context(target="h200", cache_dir="") as context:
+        start = time.monotonic()
+        pending = context.prepare_async(COLD.format(8000), m=128)
+        pending.cancel()
+        assert time.monotonic() - start < 10
+        with pytest.raises(sinter.Error, match="the Pending is closed"):
+            pending.result()
+        pending.close()
+
+
+def test_awaiting_can_be_cancelled(need_compiler):
+    async def run(context):
+        task = asyncio.ensure_future(context.prepare_async(COLD.format(8008), m=128)._wait())
+        await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with sinter.Context(target="h200", cache_dir="") as context:
+        asyncio.run(run(context))
+
+
+def test_deadline(need_compiler):
+    with sinter.Context(target="h200", cache_dir="") as context:
+        with pytest.raises(sinter.Error) as caught:
+            context.prepare(COLD.format(8016), m=128, timeout=1e-6)
+        assert caught.value.code == sinter.Status.DEADLINE_EXCEEDED
+        with pytest.raises(TimeoutError):
+            context.prepare_async(COLD.format(8024), m=128).result(timeout=0.0)
+
+
+def test_a_signal_ends_a_prepare(need_compiler):
+    # Not SIGINT: NVRTC's front end has a handler of its own for that while it runs, which ends the process.
+    code = f"""
+import signal, sinter
+def stop(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, stop)
+context = sinter.Context(target="h200", cache_dir="")
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    for n in range(4096, 8192, 8):
+        context.prepare("{COLD}".format(n), m=128)
+except KeyboardInterrupt:
+    print("stopped")
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    while True:
+        context.prepare_many(["{COLD}".format(n) for n in range(4096, 4608, 8)], [128] * 64)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.stdout == "stopped\nstopped\n", found.stderr
+
+
+def test_must_hit(need_compiler):
+    with sinter.Context(target="h200", cache_dir="", must_hit=True) as context:
+        with pytest.raises(sinter.Error) as caught:
+            context.prepare(SMALL, m=8)
+        assert caught.value.code == sinter.Status.CACHE_MISS
+
+
+def test_log_and_progress_reach_python(tmp_path, need_compiler, capsys):
+    lines, steps = [], []
+    with sinter.Context(
+        target="h200", cache_dir=tmp_path, log=lambda level, line: lines.append((level, line)), log_level="debug"
+    ) as context:
+        context.prepare(SMALL, m=8, progress=lambda stage, fraction: steps.append((stage, fraction)))
+    assert all(isinstance(line, str) and level in list(sinter.LogLevel) for level, line in lines)
+    assert steps and steps[-1][1] <= 1.0
+
+
+def test_a_callback_that_raises_changes_nothing(tmp_path, need_compiler, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: seen.append(what.exc_type))
+
+    def fails(*_):
+        raise ZeroDivisionError
+
+    with sinter.Context(target="h200", cache_dir=tmp_path, log=fails, log_level="debug") as context:
+        assert context.prepare(SMALL, m=8, progress=fails).bucket == 8
+    assert ZeroDivisionError in seen
+
+
+def test_no_launch_without_a_gpu(plan, buffers):
+    *inputs, out = buffers
+    for use in (lambda: plan(*inputs, out=out), lambda: plan.bind(*inputs, out=out)):
+        with pytest.raises(sinter.Error) as caught:
+            use()
+        assert caught.value.code == sinter.Status.UNAVAILABLE and "h200" in caught.value.message
+    with pytest.raises(sinter.Error) as caught:
+        plan.context.tune(SMALL, m=8)
+    assert caught.value.code == sinter.Status.UNAVAILABLE
+
+
+def test_tuning_sets(tmp_path, cache_dir):
+    made = sinter.TuningSet()
+    assert len(made) == 0 and len(made.digest) == 64
+    path = tmp_path / "tuned.txt"
+    made.write(path)
+    made.add_file(path)
+    with sinter.Context(target="h200", cache_dir=cache_dir, tuning_set=path) as context:
+        assert context.tuning_digest == made.digest
+    with pytest.raises(sinter.Error, match="nowhere"):
+        made.add_file(tmp_path / "nowhere")
+    with pytest.raises(sinter.Error):
+        made.write(tmp_path / "no" / "folder")
+
+
+def test_a_closed_context_says_so(cache_dir):
+    context = sinter.Context(target="h200", cache_dir=cache_dir)
+    context.close()
+    context.close()
+    for use in (context.stats, context.describe, context.flush, lambda: context.prepare(SMALL, m=8)):
+        with pytest.raises(sinter.Error, match="the Context is closed"):
+            use()
+
+
+def test_nothing_is_pickled(plan):
+    for made in (plan, plan.context, plan.chain):
+        with pytest.raises(TypeError, match="pickled"):
+            pickle.dumps(made)
+        assert copy.copy(made) is made and copy.deepcopy(made) is made
+
+
+BAD_OPTIONS = {
+    "target": dict(target="h900"),
+    "log_level": dict(target="h200", log_level="loud"),
+    "cache_store": dict(target="h200", cache_store="drawer"),
+    "tuning_set": dict(target="h200", tuning_set="/nowhere"),
+    "nul": dict(target="h200", cache_dir="a\0b"),
+    "remote": dict(target="h200", remote="ftp://host"),
+    "device": dict(device=-1),
+    "no driver": dict(device=0, driver_path="/nowhere/libcuda.so"),
+    "cache_max_bytes": dict(target="h200", cache_max_bytes=-1),
+    "deny_toolchains": dict(target="h200", deny_toolchains="x"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_bad_options_are_errors(name):
+    with pytest.raises(sinter.Error) as caught:
+        sinter.Context(**BAD_OPTIONS[name])
+    assert caught.value.message
+
+
+BAD_CALLS = {
+    "m missing": lambda c: c.prepare(SMALL),
+    "m negative": lambda c: c.prepare(SMALL, m=-1),
+    "m huge": lambda c: c.prepare(SMALL, m=2**31),
+    "chain": lambda c: c.prepare("nothing"),
+    "no plan": lambda c: c.prepare("matmul m=8 n=64 k=64 dtype=f32"),
+    "choice": lambda c: c.prepare(SMALL, m=8, choice="worst"),
+    "timeout": lambda c: c.prepare(SMALL, m=8, timeout=-1),
+    "timeout nan": lambda c: c.prepare(SMALL, m=8, timeout=float("nan")),
+    "lengths": lambda c: c.prepare_many([SMALL], [1, 2]),
+    "threads": lambda c: c.prepare_many([SMALL], [1], threads=-1),
+    "deny": lambda c: c.deny_toolchains("zzz"),
+    "top_k": lambda c: c.tune(SMALL, m=8, top_k=-5),
+}
+WRONG_TYPES = {
+    "chain": lambda c: c.prepare(7, m=1),
+    "m": lambda c: c.prepare(SMALL, m=1.5),
+    "m text": lambda c: c.prepare(SMALL, m="8"),
+    "many": lambda c: c.prepare_many(SMALL, [1]),
+    "timeout": lambda c: c.prepare(SMALL, m=8, timeout="1"),
+    "progress": lambda c: c.prepare(SMALL, m=8, progress=1),
+    "stream": lambda c: c.prepare(SMALL, m=8, stream="main"),
+    "into": lambda c: c.tune(SMALL, m=8, into=[]),
+    "deny": lambda c: c.deny_toolchains(13),
+    "result": lambda c: c.prepare_async(SMALL, m=8).result(timeout="soon"),
+    "log": lambda c: sinter.Context(target="h200", log=3),
+    "packs": lambda c: sinter.Context(target="h200", packs="a:b"),
+    "target": lambda c: sinter.Context(target=200),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_bad_arguments_are_errors(name, context):
+    with pytest.raises(sinter.Error) as caught:
+        BAD_CALLS[name](context)
+    assert caught.value.message
+
+
+@pytest.mark.parametrize("name", WRONG_TYPES)
+def test_wrong_types_are_type_errors(name, context):
+    with pytest.raises(TypeError):
+        WRONG_TYPES[name](context)
+
+
+def test_bad_arguments_of_a_plan_are_errors(plan):
+    for kernel in (-1, 99, 2**40):
+        with pytest.raises(sinter.Error):
+            plan.source(kernel)
+    with pytest.raises(TypeError):
+        plan.source("first")
+
+
+def test_threads_share_a_context(context, plan):
+    found, failures = [], []
+
+    def work(i):
+        try:
+            for j in range(20):
+                chain = sinter.Chain.of(S8)
+                found.append(context.prepare(chain, m=128).digest)
+                context.stats(), plan.summary(), str(chain)
+                b = sinter.Builder()
+                b.finish(sinter.silu(b.input("bf16", (sinter.M, 8 * (i + 1)))).cast("bf16"))
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and set(found) == {plan.digest} and len(found) == 160
+
+
+def test_waiting_lets_other_threads_run(need_compiler):
+    ran = []
+    with sinter.Context(target="h200", cache_dir="") as context:
+        thread = threading.Thread(target=lambda: ran.append(context.prepare(COLD.format(8032), m=8)))
+        thread.start()
+        turns = 0
+        while thread.is_alive():
+            turns += 1
+            time.sleep(0.001)
+        thread.join()
+    assert ran and turns > 20
+
+
+
+def test_closing_twice_at_once_releases_once(cache_dir):
+    for _ in range(50):
+        context = sinter.Context(target="h200", cache_dir="", log=lambda *_: None)
+        threads = [threading.Thread(target=context.close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()

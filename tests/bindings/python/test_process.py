@@ -1,0 +1,157 @@
+"""Forks and leaks."""
+
+import gc
+import os
+import subprocess
+import sys
+import weakref
+
+import pytest
+
+import sinter
+from sinter import _callbacks
+
+from conftest import S8, SMALL
+
+
+def in_child(work):
+    """Exit status of a forked child that runs `work`; it is killed after 60 s."""
+    import signal
+
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        status = 1
+        try:
+            status = 0 if work() else 2
+        except BaseException as failure:
+            os.write(2, f"{failure!r}\n".encode())
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_child_uses_a_context_for_a_target(context, plan):
+    digest = plan.digest
+    assert in_child(lambda: context.prepare(S8, m=128).digest == digest and plan.svg()) == 0
+    assert in_child(lambda: sinter.Context(target="h200", cache_dir="").stats().prepares == 0) == 0
+
+
+def test_a_child_is_refused_the_parents_gpu(gpu, launchable, buffers):
+    *inputs, out = buffers
+
+    def refused():
+        for use in (gpu.stats, launchable.summary, lambda: launchable(*inputs, out=out)):
+            try:
+                use()
+            except sinter.Error as error:
+                if error.code != sinter.Status.FAILED_PRECONDITION or "fork" not in error.message:
+                    return False
+            else:
+                return False
+        return True
+
+    assert in_child(refused) == 0
+    launchable(*inputs, out=out)
+
+
+def test_a_child_gives_up_the_parents_pending(context, need_compiler):
+    pending = context.prepare_async(SMALL, m=8)
+    pending.result()
+
+    def child():
+        assert pending.done()
+        try:
+            pending.result()
+        except sinter.Error as error:
+            return error.code == sinter.Status.FAILED_PRECONDITION
+        return False
+
+    assert in_child(child) == 0
+
+
+def test_nothing_keeps_objects_alive(cache_dir, need_compiler):
+    context = sinter.Context(target="h200", cache_dir=cache_dir, log=lambda *_: None)
+    plan = context.prepare(SMALL, m=8, progress=lambda *_: None)
+    pending = context.prepare_async(SMALL, m=8, progress=lambda *_: None)
+    pending.result()
+    alive = [weakref.ref(item) for item in (context, plan, plan.chain, pending)]
+    gc.disable()
+    try:
+        del context, plan, pending
+        assert [item() for item in alive] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_callbacks_are_forgotten(cache_dir, need_compiler):
+    before = _callbacks.count()
+    for _ in range(3):
+        with sinter.Context(target="h200", cache_dir=cache_dir, log=lambda *_: None) as context:
+            context.prepare(SMALL, m=8, progress=lambda *_: None)
+            context.prepare_many([SMALL], [8], progress=lambda *_: None)
+            with pytest.raises(sinter.Error):
+                context.prepare_async(SMALL, m=-1, progress=lambda *_: None)
+    with pytest.raises(sinter.Error):
+        sinter.Context(target="no such", log=lambda *_: None)
+    assert _callbacks.count() == before
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def grows(work, times):
+    """Bytes that `times` calls add once the first ones have filled pools."""
+    for _ in range(times):
+        work()
+    gc.collect()
+    before = resident()
+    for _ in range(times):
+        work()
+    gc.collect()
+    return resident() - before
+
+
+def test_memory_does_not_grow(context, plan):
+    def work():
+        chain = sinter.Chain.of(S8)
+        chain.buffers(9), chain.to_json(), chain.digest, str(chain)
+        b = sinter.Builder()
+        b.finish((b.input("bf16", (sinter.M, 8)) * 2).cast("bf16"))
+        context.prepare(chain, m=128).summary()
+        for bad in (lambda: sinter.Chain.of("nothing"), lambda: context.prepare(chain, m=-1)):
+            with pytest.raises(sinter.Error):
+                bad()
+        context.stats(), plan.explain()
+
+    assert grows(work, 150) < 2 << 20
+
+
+def test_launches_do_not_grow(gpu, launchable, buffers):
+    *inputs, out = buffers
+
+    def work():
+        launchable(*inputs, out=out)
+        launchable.bind(*inputs, out=out)(3)
+
+    held = gpu._workspaces.bytes()
+    # The fake driver records each call, some hundred bytes.
+    assert grows(work, 200) < 3 << 20 and gpu._workspaces.bytes() == max(held, 1 << 20)
+
+
+def test_records_are_written_when_the_process_ends(tmp_path, need_compiler):
+    code = (
+        "import sinter, sys; context = sinter.Context(target='h200', cache_dir=sys.argv[1]);"
+        "plan = context.prepare(sys.argv[2], m=8, must_hit=len(sys.argv) > 3)"
+    )
+    for more in ([], ["must_hit"]):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path), SMALL, *more], check=True, timeout=60)
+
+
+def test_a_process_ends_with_everything_alive(cache_dir, need_compiler):
+    code = (
+        "import sinter, sys, threading; context = sinter.Context(target='h200', cache_dir='', log=print, log_level='debug');"
+        "pending = context.prepare_async(sys.argv[1], m=128); chain = sinter.Chain.of(sys.argv[1]); b = sinter.Builder()"
+    )
+    subprocess.run([sys.executable, "-c", code, S8], check=True, timeout=60, stdout=subprocess.DEVNULL)

@@ -1,0 +1,375 @@
+"""sinter.torch on the CPU: operators, fake tensors, models, and how plans are found."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sinter
+import sinter.torch
+from sinter.torch import _ops, _store
+
+from conftest import SMALL
+
+
+def weights(n=128, k=64, l=32, dtype=torch.bfloat16):
+    torch.manual_seed(1)
+    make = lambda *shape: (torch.randn(shape) / 8).to(dtype)
+    return make(n, k), make(n, k), make(l, n)
+
+
+def exact(x, gate, up, down, act):
+    x, gate, up, down = (tensor.double() for tensor in (x, gate, up, down))
+    return (act(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+@pytest.mark.parametrize("act", ["silu", "relu", "gelu_tanh", "gelu_erf"])
+def test_operators_compute(act):
+    gate, up, down = weights()
+    x = torch.randn(2, 3, 64).bfloat16()
+    reference = exact(x, gate, up, down, _ops._ACTIVATIONS[act])
+    split = sinter.torch.gated_mlp_split(x, gate, up, down, act)
+    merged = sinter.torch.gated_mlp(x, torch.cat([gate, up]), down, act)
+    assert split.shape == (2, 3, 32) and torch.equal(split, merged)
+    assert (split.double() - reference).norm() / reference.norm() < 5e-3
+
+
+def test_operators_pass_torchs_checks():
+    gate, up, down = weights()
+    x = torch.randn(3, 64).bfloat16()
+    torch.library.opcheck(torch.ops.sinter.gated_mlp.default, (x, torch.cat([gate, up]), down, "relu"))
+
+
+def test_fake_tensors_follow_shapes():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x = torch.empty(5, 7, 64, dtype=torch.bfloat16, device="cuda")
+        gate_up, down = (torch.empty(shape, dtype=torch.bfloat16, device="cuda") for shape in ((256, 64), (32, 128)))
+        y = torch.ops.sinter.gated_mlp(x, gate_up, down)
+        assert y.shape == (5, 7, 32) and y.dtype == x.dtype and y.device == x.device
+
+
+def test_any_chain_has_a_fake():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    b = sinter.Builder()
+    x, r = b.input("bf16", (sinter.M, 64)), b.input("bf16", (sinter.M, 64))
+    chain = b.finish((x + r).cast("bf16"), (x * r).sum(1))
+    key = sinter.torch.register_chain(chain)
+    mode = FakeTensorMode()
+    with mode:
+        values = [torch.empty(9, 64, dtype=torch.bfloat16, device="cuda") for _ in range(2)]
+        total, dots = torch.ops.sinter.run(values, key)
+    assert total.shape == (9, 64) and total.dtype == torch.bfloat16
+    assert dots.shape == (9,) and dots.dtype == torch.float32
+    with mode, pytest.raises(sinter.Error, match="no chain 00 is registered"):
+        torch.ops.sinter.run(values, "00")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_without_a_break(dynamic):
+    gate, up, down = weights()
+
+    def step(x):
+        return torch.ops.sinter.gated_mlp_split(x * 2, gate, up, down) + 1
+
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for rows in (3, 5):
+        x = torch.randn(rows, 64).bfloat16()
+        assert torch.equal(compiled(x), step(x))
+
+
+BAD = {
+    r"gate_up has shape \(255, 64\), not \(256, 64\)": lambda x, g, d: (x, g[:255], d),
+    "down has rank 1": lambda x, g, d: (x, g, d[0]),
+    "x has rank 0": lambda x, g, d: (x[0, 0], g, d),
+    "gate_up is torch.bfloat16 on cpu, x is torch.float32": lambda x, g, d: (x.float(), g, d),
+    "strides": lambda x, g, d: (x, torch.cat([g, g], 1)[:, ::2], d),
+    r"gate_up has shape \(256, 64\), not \(256, 65\)": lambda x, g, d: (torch.cat([x, x[:, :1]], 1), g, d),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_tensors_are_named(message):
+    gate, up, down = weights()
+    with pytest.raises(sinter.Error, match=message):
+        sinter.torch.gated_mlp(*BAD[message](torch.randn(3, 64).bfloat16(), torch.cat([gate, up]), down))
+
+
+def test_bad_words_are_named():
+    gate, up, down = weights()
+    x = torch.randn(3, 64).bfloat16()
+    with pytest.raises(sinter.Error, match="act is 'tanh'; there are silu"):
+        sinter.torch.gated_mlp_split(x, gate, up, down, "tanh")
+    with pytest.raises(sinter.Error, match="dtype is torch.float32"):
+        sinter.torch.gated_mlp_split(x.float(), gate.float(), up.float(), down.float())
+    with pytest.raises(sinter.Error, match="on_miss is 'wait'"):
+        sinter.torch.configure(on_miss="wait")
+    with pytest.raises(sinter.Error, match=r"sizes\[0\] is 0"):
+        sinter.torch.configure(sizes=[0])
+    with pytest.raises(TypeError):
+        sinter.torch.replace_mlp("model")
+    with pytest.raises(sinter.Error, match="drives no GPU"):
+        with sinter.Context(target="h200", cache_dir="") as context:
+            sinter.torch.use_context(context)
+
+
+# ---------------------------------------------------------------- Models
+
+
+class LlamaMLP(torch.nn.Module):
+    """transformers' module, by name and by what it holds."""
+
+    def __init__(self, k=64, n=128, bias=False, act=torch.nn.SiLU):
+        super().__init__()
+        self.gate_proj = torch.nn.Linear(k, n, bias=bias)
+        self.up_proj = torch.nn.Linear(k, n, bias=bias)
+        self.down_proj = torch.nn.Linear(n, k, bias=bias)
+        self.act_fn = act()
+
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.mlp = LlamaMLP(**options)
+
+    def forward(self, x):
+        return x + self.mlp(x)
+
+
+def model(layers=2, dtype=torch.bfloat16, **options):
+    torch.manual_seed(2)
+    return torch.nn.Sequential(*[Layer(**options) for _ in range(layers)]).to(dtype).eval()
+
+
+def test_replaced_models_compute_the_same():
+    made = model()
+    x = torch.randn(5, 64).bfloat16()
+    keys = list(made.state_dict())
+    with torch.no_grad():
+        before = made(x)
+        assert sinter.torch.replace_mlp(made) == ["0.mlp", "1.mlp"] and list(made.state_dict()) == keys
+        after = made(x)
+        assert (after - before).norm() / before.norm() < 1e-2
+        assert torch.equal(torch.compile(made, backend="aot_eager", fullgraph=True)(x), after)
+        assert sinter.torch.replace_mlp(made) == []
+        assert sinter.torch.restore_mlp(made) == ["0.mlp", "1.mlp"] and torch.equal(made(x), before)
+
+
+def test_gradients_flow_through_what_was_replaced():
+    made = model(1)
+    sinter.torch.replace_mlp(made)
+    made(torch.randn(5, 64).bfloat16()).sum().backward()
+    assert made[0].mlp.gate_proj.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    "options", [dict(bias=True), dict(act=torch.nn.ReLU), dict(n=100), dict(k=60), dict(dtype=torch.float32)]
+)
+def test_what_does_not_fit_is_left_alone(options):
+    made = model(**options)
+    assert sinter.torch.replace_mlp(made) == []
+    with pytest.raises(sinter.Error, match="no gated MLP"):
+        sinter.torch.prepare_model(made, [1])
+
+
+def test_a_projection_wrapped_later_is_respected():
+    made = model(1)
+    sinter.torch.replace_mlp(made)
+    made[0].mlp.down_proj = torch.nn.Sequential(made[0].mlp.down_proj)
+    made[0].mlp.replaced.down_proj = made[0].mlp.down_proj
+    with torch.no_grad():
+        made(torch.randn(5, 64).bfloat16())
+
+
+def test_models_are_prepared_without_a_gpu(context, need_compiler):
+    made = model()
+    plans = sinter.torch.prepare_model(made, [1, 8, 8], context=context)
+    line = "gated_ffn m=M n=128 k=64 l=64 act=silu layout=oi dtype=bf16"
+    assert sorted(plans) == [(line, 1), (line, 8)] and all(len(digest) == 64 for digest in plans.values())
+    sinter.torch.replace_mlp(made)
+    assert sinter.torch.prepare_model(made, [1, 8], context=context) == plans
+    for sizes, message in (([], "sizes is empty"), ([0], "sizes"), ([2**40], "sizes")):
+        with pytest.raises(sinter.Error, match=message):
+            sinter.torch.prepare_model(made, sizes, context=context)
+    with pytest.raises(sinter.Error, match="the model is on cpu, not on a GPU"):
+        sinter.torch.prepare_model(made, [1])
+
+
+def test_transformers_models_are_taken():
+    transformers = pytest.importorskip("transformers")
+    shape = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+    shape.update(num_key_value_heads=2, vocab_size=128, head_dim=16)
+    for config, kind in (
+        (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+        (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    ):
+        torch.manual_seed(3)
+        made = kind(config(**shape)).bfloat16().eval()
+        tokens = torch.randint(0, 128, (2, 7))
+        with torch.no_grad():
+            exact = made.float()(tokens).logits
+            eager = made.bfloat16()(tokens).logits
+            assert sinter.torch.replace_mlp(made) == ["model.layers.0.mlp", "model.layers.1.mlp"]
+            ours = made(tokens).logits
+        error = lambda logits: (logits.float() - exact).norm() / exact.norm()
+        assert error(ours) <= 1.2 * error(eager)
+
+
+# ---------------------------------------------------------------- How plans are found
+
+
+class FakeContext:
+    """Counts what is prepared."""
+
+    device = 0
+    _workspaces = type("W", (), {"reserve": lambda self: None})()
+
+    def __init__(self):
+        self.prepared = []
+        self.fails = None
+
+    def prepare(self, line, m):
+        return self.prepare_many([line], [m])[0]
+
+    def prepare_many(self, chains, ms):
+        if self.fails is not None:
+            raise self.fails
+        self.prepared += ms
+        return [type("Plan", (), {"digest": f"{m}", "context": self})() for m in ms]
+
+
+@pytest.fixture
+def store(monkeypatch):
+    made = _store.Store()
+    made.fake = FakeContext()
+    made._contexts[0] = made.fake
+    made.capturing = False
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
+    return made
+
+
+LINE = "gated_ffn m=M n=128 k=64 l=64 act=silu dtype=bf16"
+
+
+def test_plans_are_made_once_for_each_size(store):
+    assert store.find(0, LINE, 5) is store.find(0, LINE, 5) and store.fake.prepared == [5]
+    store.prepare(store.fake, [LINE], [8, 32])
+    assert store.find(0, LINE, 7).digest == "8" and store.find(0, LINE, 9).digest == "32"
+    assert store.find(0, LINE, 33).digest == "33" and store.fake.prepared == [5, 8, 32, 33]
+
+
+def test_configured_sizes_are_prepared_at_first_sight(store):
+    store.settings = _store.Settings((8, 32), "torch")
+    assert store.find(0, LINE, 9).digest == "32" and store.fake.prepared == [8, 32]
+    assert store.find(0, LINE, 33) is None and store.fake.prepared == [8, 32]
+
+
+def test_a_capture_prepares_nothing(store):
+    store.capturing = True
+    with pytest.raises(sinter.Error) as caught:
+        store.find(0, LINE, 5)
+    assert caught.value.code == sinter.Status.STREAM_CAPTURING and "prepared sizes: none" in caught.value.message
+    store.prepare(store.fake, [LINE], [8])
+    assert store.find(0, LINE, 5).digest == "8"
+    with pytest.raises(sinter.Error, match="for 9 rows.*prepared sizes: 8"):
+        store.find(0, LINE, 9)
+    store.settings = _store.Settings((), "torch")
+    assert store.find(0, LINE, 9) is None
+
+
+def test_what_is_refused_is_asked_once(store, caplog):
+    store.fake.fails = sinter.Error(sinter.Status.NO_LEGAL_PLAN, "no family")
+    with pytest.raises(sinter.Error, match="no family"):
+        store.find(0, LINE, 5)
+    store.fake.fails = None
+    with pytest.raises(sinter.Error, match="no family"):
+        store.find(0, LINE, 5)
+    store.settings = _store.Settings((8,), "torch")
+    with caplog.at_level(logging.WARNING, "sinter"):
+        assert store.find(0, LINE, 5) is None and store.find(0, LINE, 6) is None
+    assert len(caplog.records) == 1 and store.fake.prepared == []
+
+
+def test_a_passing_failure_is_tried_again(store):
+    store.fake.fails = sinter.Error(sinter.Status.RESOURCE_EXHAUSTED, "no memory")
+    with pytest.raises(sinter.Error):
+        store.find(0, LINE, 5)
+    store.fake.fails = None
+    assert store.find(0, LINE, 5).digest == "5"
+
+
+def test_operators_launch_what_was_found(gpu, launchable, monkeypatch):
+    """The CUDA implementation on host memory: the fake driver's kernels read nothing."""
+    n, k = 3072, 1024
+    asked = []
+    monkeypatch.setattr(_ops, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(_ops.store, "find", lambda device, line, rows: asked.append((line, rows)) or launchable)
+    x, gate_up, down = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((2, 5, k), (2 * n, k), (k, n)))
+    before = gpu.stats().launches
+    y = _ops._gated_mlp_cuda(x, gate_up, down)
+    assert y.shape == (2, 5, k) and gpu.stats().launches == before + 1
+    assert asked == [(f"gated_ffn m=M n={n} k={k} l={k} act=silu layout=oi dtype=bf16", 10)]
+    _ops._gated_mlp_split_cuda(x.transpose(0, 1), gate_up[:n], gate_up[n:], down, "silu")
+    assert gpu.stats().launches == before + 2
+    assert _ops._gated_mlp_cuda(x[:0], gate_up, down).shape == (0, 5, k) and gpu.stats().launches == before + 2
+    shifted = torch.zeros(n * k + 8, dtype=torch.bfloat16)[1 : n * k + 1].view(k, n)
+    with pytest.raises(sinter.Error, match="buffer 3 is at address .*, which is not aligned"):
+        _ops._gated_mlp_cuda(x, gate_up, shifted)
+
+
+def test_torch_computes_what_no_plan_is_for(monkeypatch):
+    monkeypatch.setattr(_ops.store, "find", lambda device, line, rows: None)
+    gate, up, down = weights()
+    gate_up, x = torch.cat([gate, up]), torch.randn(3, 64).bfloat16()
+    reference = sinter.torch.gated_mlp(x, gate_up, down)
+    near = lambda y: (y.float() - reference.float()).norm() / reference.float().norm() < 2e-2
+    assert near(_ops._gated_mlp_cuda(x, gate_up, down)) and near(_ops._gated_mlp_split_cuda(x, gate, up, down))
+    calls = []
+
+    def fused(both):
+        calls.append(both.shape)
+        left, right = both.chunk(2, -1)
+        return torch.nn.functional.silu(left) * right
+
+    monkeypatch.setattr(_ops.store, "settings", _store.Settings(silu_and_mul=fused))
+    assert near(_ops._gated_mlp_cuda(x, gate_up, down)) and calls == [(3, 256)]
+
+
+def test_plans_of_chains_are_found(store):
+    chain = sinter.Chain.of(LINE)
+    found = store.find_chain(0, chain, "key", 5)
+    assert store.find_chain(0, chain, "key", 5) is found and store.fake.prepared == [5]
+    store.capturing = True
+    assert store.find_chain(0, chain, "key", 5) is found
+    with pytest.raises(sinter.Error, match="run it once before the capture"):
+        store.find_chain(0, chain, "key", 6)
+
+
+def test_importing_opens_no_driver():
+    code = "import sinter.torch, torch, sys; sys.exit('libsinter' in open('/proc/self/maps').read() or torch.cuda.is_initialized())"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_torch_buffers_are_checked(gpu, need_compiler):
+    plan = gpu.prepare(SMALL, m=8)
+    x, gamma = torch.ones(4, 64).bfloat16(), torch.ones(64).bfloat16()
+    with pytest.raises(sinter.Error, match="input 0 .*is on the host, the plan runs on device 0"):
+        plan(x, gamma)
+    with pytest.raises(sinter.Error, match="requires a gradient"):
+        plan(x.requires_grad_(), gamma)
+    with torch.no_grad(), pytest.raises(sinter.Error, match="on the host"):
+        plan(x, gamma)
+    with pytest.raises(sinter.Error, match="torch.float64, which no chain has"):
+        plan(gamma.double(), gamma)
+    with pytest.raises(sinter.Error, match="not torch.strided"):
+        plan(torch.eye(4).to_sparse(), gamma)
+    with pytest.raises(sinter.Error, match="is on meta"):
+        plan(torch.empty(4, 64, device="meta"), gamma)

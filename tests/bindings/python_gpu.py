@@ -1,0 +1,551 @@
+#!/usr/bin/env python3
+"""The Python package on a GPU: results, streams, graphs, torch.compile, models. Needs torch; transformers if it is there.
+
+    python3 tests/bindings/python_gpu.py [NAME..]     a line for each test; exits 77 without torch or a GPU
+    python3 -m pytest tests/bindings/python_gpu.py    the same, each skipped without a GPU
+
+PYTHONPATH holds bindings/python, LIBSINTER_PATH names the library.
+"""
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+import time
+import traceback
+
+try:
+    import torch
+
+    HAVE_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+except ImportError:
+    torch, HAVE_GPU = None, False
+
+import sinter
+
+if HAVE_GPU:
+    import sinter.torch
+
+try:
+    import pytest
+
+    pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAVE_GPU, reason="no torch, or no Hopper GPU")]
+except ImportError:
+    pass
+
+S8 = "gated_ffn m=M n=3072 k=1024 l=1024 act=silu dtype=bf16"
+N, K, L = 3072, 1024, 1024
+_made = {}
+
+
+class Skipped(Exception):
+    pass
+
+
+def context():
+    if "context" not in _made:
+        _made["context"] = sinter.Context()
+    return _made["context"]
+
+
+def plan():
+    if "plan" not in _made:
+        _made["plan"] = context().prepare(S8, m=128)
+    return _made["plan"]
+
+
+def tensors(rows, dtype=None, seed=0):
+    generator = torch.Generator("cuda").manual_seed(seed)
+    make = lambda *shape: (torch.randn(shape, device="cuda", generator=generator) / shape[-1] ** 0.5).to(
+        dtype or torch.bfloat16
+    )
+    return make(rows, K), make(N, K), make(N, K), make(L, N)
+
+
+def exact(x, gate, up, down):
+    x, gate, up, down = (tensor.double() for tensor in (x, gate, up, down))
+    return (torch.nn.functional.silu(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+def check(y, reference, relative=5e-3, most=0.05):
+    """The bounds of bf16: docs/numerics.md."""
+    difference = y.double() - reference
+    assert torch.isfinite(y).all(), "not a number"
+    error = (difference.norm() / reference.norm()).item()
+    worst = (difference.abs().max() / reference.pow(2).mean().sqrt()).item()
+    assert error <= relative and worst <= most, f"relative {error:.2e}, largest over rms {worst:.3f}"
+
+
+@contextlib.contextmanager
+def refused(code, *words):
+    try:
+        yield
+    except sinter.Error as error:
+        assert error.code == code, error
+        assert all(word in error.message for word in words), error
+    else:
+        raise AssertionError("nothing was raised")
+
+
+def poisoned(*shape, dtype=None):
+    return torch.full(shape, float("nan"), device="cuda", dtype=dtype or torch.bfloat16)
+
+
+def captured(work, warm=True):
+    """A graph of `work`, and what it returned."""
+    if warm:
+        work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = work()
+    return graph, result
+
+
+# ---------------------------------------------------------------- Plans
+
+
+def test_results_of_every_size():
+    for rows in (1, 2, 7, 8, 33, 64, 127, 128):
+        values = tensors(rows, seed=rows)
+        check(plan()(*values), exact(*values))
+
+
+def test_f16_results():
+    values = tensors(64, torch.float16)
+    made = context().prepare(S8.replace("bf16", "f16"), m=64)
+    check(made(*values), exact(*values), 1e-3, 0.008)
+
+
+def test_only_the_rows_are_written():
+    values = tensors(7)
+    out = poisoned(16, L)
+    plan()(*values, out=out[:7])
+    check(out[:7], exact(*values))
+    assert torch.isnan(out[7:]).all()
+
+
+def test_no_rows():
+    assert plan()(*tensors(0)).shape == (0, L)
+
+
+def test_bindings():
+    values = tensors(128)
+    out = poisoned(128, L)
+    binding = plan().bind(*values, out=out)
+    assert binding(5) is out
+    check(out[:5], exact(*values)[:5])
+    assert torch.isnan(out[5:]).all()
+    check(binding(), exact(*values))
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    out.fill_(float("nan"))
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        binding()
+    torch.cuda.current_stream().wait_stream(side)
+    check(out, exact(*values))
+
+
+def test_programmatic_launches():
+    values = tensors(64)
+    for _ in range(20):
+        y = plan()(*values, pdl=True)
+    check(y, exact(*values))
+
+
+def test_several_outputs():
+    b = sinter.Builder()
+    x, r = b.input("bf16", (sinter.M, K)), b.input("bf16", (sinter.M, K))
+    gamma = b.constant("bf16", (K,))
+    h = x + r
+    made = context().prepare(b.finish(h.cast("bf16"), sinter.rmsnorm(h, gamma).cast("bf16")), m=128)
+    x, r = (torch.randn(100, K, device="cuda").bfloat16() for _ in range(2))
+    gamma = torch.randn(K, device="cuda").bfloat16()
+    total, normed = made(x, r, gamma)
+    h = x.double() + r.double()
+    check(total, h)
+    check(normed, h * (h.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma.double())
+
+
+# ---------------------------------------------------------------- Buffers
+
+
+class OnlyDLPack:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+
+class OnlyInterface:
+    def __init__(self, tensor, **more):
+        self.tensor = tensor
+        strides = tuple(stride * tensor.element_size() for stride in tensor.stride())
+        self.__cuda_array_interface__ = dict(
+            shape=tuple(tensor.shape), typestr="<V2", data=(tensor.data_ptr(), False), strides=strides, version=3, **more
+        )
+
+
+def test_other_libraries_buffers():
+    values = tensors(64)
+    reference = exact(*values)
+    for wrap in (OnlyDLPack, OnlyInterface):
+        out = poisoned(64, L)
+        plan()(*map(wrap, values), out=wrap(out))
+        check(out, reference)
+    out = poisoned(64, L)
+    plan()(*[value.data_ptr() for value in values], out=out.data_ptr(), m=64)
+    check(out, reference)
+
+
+def test_buffers_that_are_freed_at_once():
+    reference = exact(*tensors(64))
+    out = poisoned(64, L)
+    for _ in range(20):
+        plan()(*map(OnlyDLPack, tensors(64)), out=OnlyDLPack(out))
+    check(out, reference)
+    torch.cuda.synchronize()
+    context()._in_flight.reap()
+    assert len(context()._in_flight) == 0
+
+
+def test_a_producers_stream_is_waited_for():
+    values = tensors(64)
+    side = torch.cuda.Stream()
+    slow = torch.empty_like(values[0])
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        slow.copy_(values[0])
+    out = poisoned(64, L)
+    plan()(OnlyInterface(slow, stream=side.cuda_stream), *values[1:], out=out)
+    check(out, exact(*values))
+
+
+def test_bad_buffers():
+    x, gate, up, down = tensors(7)
+    bad = sinter.Status.INVALID_ARGUMENT
+    with refused(bad, "input 0", "f16", "bf16"):
+        plan()(x.half(), gate, up, down)
+    with refused(bad, "input 1", "(3072, 1024)"):
+        plan()(x, gate[:8], up, down)
+    with refused(bad, "input 0", "strides"):
+        plan()(torch.cat([x, x], 1)[:, :K], gate, up, down)
+    with refused(bad, "input 3", "on the host"):
+        plan()(x, gate, up, down.cpu())
+    with refused(bad, "input 0", "aligned"):
+        flat = torch.cat([x.flatten(), x.flatten()[:8]])
+        plan()(flat[1 : 1 + x.numel()].view(7, K), gate, up, down)
+    with refused(bad, "output 0 overlaps input 0"):
+        plan()(x, gate, up, down, out=x)
+    with refused(sinter.Status.OUT_OF_RANGE, "129"):
+        plan()(*tensors(129))
+    with refused(sinter.Status.FAILED_PRECONDITION, "gradient"):
+        plan()(x.requires_grad_(), gate, up, down)
+    if torch.cuda.device_count() > 1:
+        with refused(bad, "on device 1"):
+            plan()(*[value.detach().to("cuda:1") for value in (x, gate, up, down)])
+
+
+# ---------------------------------------------------------------- Streams and graphs
+
+
+def test_side_streams():
+    values, streams, results = tensors(64), [torch.cuda.Stream() for _ in range(4)], []
+    torch.cuda.synchronize()
+    for stream in streams * 4:
+        with torch.cuda.stream(stream):
+            results.append(plan()(*values))
+    results += [plan()(*values, stream=stream) for stream in streams]
+    torch.cuda.synchronize()
+    for y in results:
+        check(y, exact(*values))
+
+
+def test_threads():
+    values, failures = tensors(64), []
+    reference = exact(*values)
+    torch.cuda.synchronize()
+
+    def work():
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for _ in range(50):
+                    y = plan()(*values)
+                torch.cuda.current_stream().synchronize()
+                check(y, reference)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_graphs():
+    values = tensors(64)
+    binding = plan().bind(*values, out=poisoned(64, L))
+    for work in (lambda: plan()(*values), binding):
+        graph, y = captured(work)
+        for seed in (1, 2):
+            values[0].copy_(tensors(64, seed=seed)[0])
+            y.fill_(float("nan"))
+            graph.replay()
+            check(y, exact(*values))
+
+
+def test_a_graph_outlives_its_plan():
+    values = tensors(32)
+    made = context().prepare(S8.replace("n=3072", "n=2048"), m=32)
+    values = (values[0], values[1][:2048], values[2][:2048], values[3][:, :2048].contiguous())
+    graph, y = captured(lambda: made(*values))
+    del made
+    gc.collect()
+    y.fill_(float("nan"))
+    graph.replay()
+    check(y, exact(*values))
+
+
+def test_a_capture_that_was_never_warm():
+    values = tensors(16)
+    made = context().prepare(S8, m=16)
+    graph, y = captured(lambda: made(*values), warm=False)
+    graph.replay()
+    check(y, exact(*values))
+
+
+def test_preparing_beside_a_capture():
+    values = tensors(64)
+    plan()(*values)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = context().prepare(S8.replace("n=3072", "n=1536"), m=8)
+        y = plan()(*values)
+    graph.replay()
+    check(y, exact(*values))
+    assert made.bucket == 8
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin()
+        with refused(sinter.Status.STREAM_CAPTURING):
+            context().prepare(S8, m=64, stream=stream)
+        y = plan()(*values)
+        graph.capture_end()
+    graph.replay()
+    torch.cuda.synchronize()
+    check(y, exact(*values))
+
+
+# ---------------------------------------------------------------- torch
+
+
+def test_operators():
+    x, gate, up, down = tensors(33)
+    reference = exact(x, gate, up, down)
+    check(torch.ops.sinter.gated_mlp_split(x, gate, up, down), reference)
+    check(torch.ops.sinter.gated_mlp(x, torch.cat([gate, up]), down), reference)
+    check(sinter.torch.gated_mlp_split(x.view(3, 11, K), gate, up, down).view(33, L), reference)
+    wide = torch.cat([x, x], 1)
+    check(sinter.torch.gated_mlp_split(wide[:, :K], gate, up, down), reference)
+
+
+def test_operators_pass_torchs_checks():
+    x, gate, up, down = tensors(8)
+    torch.library.opcheck(torch.ops.sinter.gated_mlp_split.default, (x, gate, up, down))
+
+
+def test_compiled_operators():
+    x, gate, up, down = tensors(40)
+
+    def step(x):
+        return torch.ops.sinter.gated_mlp_split(x * 2, gate, up, down) + 1
+
+    reference = exact(x * 2, gate, up, down) + 1
+    check(torch.compile(step, fullgraph=True)(x), reference)
+    dynamic = torch.compile(step, fullgraph=True, dynamic=True)
+    for rows in (40, 7, 12):
+        check(dynamic(x[:rows]), reference[:rows])
+
+
+def test_any_chain_compiled():
+    chain = sinter.Chain.of(S8)
+    key = sinter.torch.register_chain(chain)
+    values = tensors(24)
+    step = torch.compile(lambda *values: torch.ops.sinter.run(values, key)[0] * 2, fullgraph=True)
+    check(step(*values), exact(*values) * 2)
+
+
+def test_a_capture_of_a_size_that_was_not_prepared():
+    values = tensors(200)
+    sinter.torch.reset()
+    torch.cuda.synchronize()
+    with refused(sinter.Status.STREAM_CAPTURING, "200 rows", "prepared sizes: none"):
+        captured(lambda: torch.ops.sinter.gated_mlp_split(*values), warm=False)
+    torch.cuda.synchronize()
+    sinter.torch.configure(on_miss="torch")
+    try:
+        graph, y = captured(lambda: torch.ops.sinter.gated_mlp_split(*values), warm=False)
+        graph.replay()
+        check(y, exact(*values), 1e-2, 0.1)
+    finally:
+        sinter.torch.reset()
+
+
+def models():
+    try:
+        import transformers
+    except ImportError:
+        raise Skipped("no transformers") from None
+    shape = dict(hidden_size=K, intermediate_size=N, num_hidden_layers=4, num_attention_heads=16, vocab_size=1024)
+    shape.update(num_key_value_heads=8, head_dim=64)
+    for config, kind in (
+        (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+        (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    ):
+        torch.manual_seed(5)
+        yield kind(config(**shape)).to("cuda", torch.bfloat16).eval()
+
+
+@contextlib.contextmanager
+def replaced(model):
+    assert len(sinter.torch.replace_mlp(model)) == 4
+    try:
+        yield
+    finally:
+        sinter.torch.restore_mlp(model)
+
+
+def test_models():
+    import copy
+
+    for model in models():
+        tokens = torch.randint(0, 1024, (4, 16), device="cuda")
+        run = lambda: model(tokens, use_cache=False).logits
+        with torch.no_grad():
+            reference = copy.deepcopy(model).float()(tokens, use_cache=False).logits
+            noise = lambda logits: ((logits.float() - reference).norm() / reference.norm()).item()
+            eager = noise(run())
+            with replaced(model):
+                digests = sinter.torch.prepare_model(model, [1, 64])
+                assert len(digests) == 2
+                ours = noise(run())
+                compiled = noise(torch.compile(model, fullgraph=False)(tokens, use_cache=False).logits)
+                graph, logits = captured(run)
+                logits.fill_(float("nan"))
+                graph.replay()
+                replayed = noise(logits)
+        print(f"{type(model).__name__}: bf16 noise eager {eager:.2e} ours {ours:.2e} compiled {compiled:.2e} graph {replayed:.2e}")
+        assert max(ours, compiled, replayed) <= 1.2 * eager
+
+
+# ---------------------------------------------------------------- The process
+
+
+def test_a_forked_child_is_refused():
+    context(), plan()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            context().stats()
+        except sinter.Error as error:
+            status = 0 if error.code == sinter.Status.FAILED_PRECONDITION else 2
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    check(plan()(*tensors(8)), exact(*tensors(8)))
+
+
+def test_nothing_leaks():
+    values = tensors(64)
+
+    def work():
+        y = plan()(*values)
+        plan()(*map(OnlyDLPack, values), out=OnlyDLPack(y))
+        plan().bind(*values, out=y)(3)
+        torch.ops.sinter.gated_mlp_split(*values)
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def run(times):
+        for _ in range(times):
+            work()
+        torch.cuda.synchronize()
+        context()._in_flight.reap()
+        gc.collect()
+        return resident(), torch.cuda.memory_allocated(), context()._workspaces.bytes()
+
+    before, after = run(200), run(500)
+    assert after[1:] == before[1:] and after[0] - before[0] < 4 << 20, (before, after)
+
+
+def test_tuning():
+    made = sinter.TuningSet()
+    report = context().tune(S8, m=64, into=made, top_k=2, timeout=120)
+    assert len(made) == 1 and report
+
+
+def test_host_time_of_a_call():
+    values = tensors(8)
+    out = torch.empty(8, L, device="cuda", dtype=torch.bfloat16)
+    binding = plan().bind(*values, out=out)
+
+    def us(work, calls=300):
+        best = float("inf")
+        for _ in range(5):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(calls):
+                work()
+            best = min(best, (time.perf_counter() - start) / calls * 1e6)
+        return best
+
+    with torch.no_grad():
+        torch.ops.sinter.gated_mlp_split(*values)
+        figures = {
+            "plan": us(lambda: plan()(*values)),
+            "plan, out given": us(lambda: plan()(*values, out=out)),
+            "binding": us(binding),
+            "torch.ops": us(lambda: torch.ops.sinter.gated_mlp_split(*values)),
+        }
+    print("host us a call: " + ", ".join(f"{name} {value:.1f}" for name, value in figures.items()))
+    assert max(figures.values()) < 1000
+
+
+def main(names):
+    if not HAVE_GPU:
+        print("skipped: no torch, or no Hopper GPU")
+        return 77
+    print(f"{sinter.build_info()}; torch {torch.__version__}; NVRTC {sinter.find_nvrtc() or os.environ.get('SINTER_NVRTC')}")
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_") and (not names or name in names)]
+    failed = 0
+    for name, test in tests:
+        start = time.monotonic()
+        try:
+            test()
+            state = "passed"
+        except Skipped as reason:
+            state = f"skipped: {reason}"
+        except BaseException:
+            state = "FAILED"
+            failed += 1
+            traceback.print_exc()
+        print(f"{name:50} {state:10} {time.monotonic() - start:6.1f} s", flush=True)
+    print(f"{len(tests)} tests, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
