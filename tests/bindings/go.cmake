@@ -1,9 +1,20 @@
-# Tests the Go module with cgo, without a proxy.
+# Vets and tests the Go module with the race detector, without a proxy, and compiles the lines of its README as they are printed.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/printed.cmake)
 set(ENV{CGO_ENABLED} 1)
-set(ENV{CGO_CFLAGS} "-I${INCLUDE} -Wall -Werror")
+set(ENV{CGO_CFLAGS} "-I${INCLUDE} -Wall -Werror -O1")
 set(ENV{CGO_LDFLAGS} "-L${LIBRARY_DIR}")
 set(ENV{GOFLAGS} -mod=mod)
 set(ENV{GOPROXY} off)
 set(ENV{GOCACHE} ${WORK}/go-cache)
-run(${SOURCE} ${TOOL} test -count=1 -v .)
+set(ENV{GOPATH} ${WORK}/go-path)
+if(EXAMPLE)
+  run(${SOURCE} ${TOOL} build "-ldflags=-extldflags=-Wl,-rpath,$ORIGIN/../lib,--disable-new-dtags" -o ${EXAMPLE}
+      ./examples/gated_ffn)
+else()
+  printed_example(${SOURCE}/README.md go ${WORK}/printed/printed.go)
+  file(WRITE ${WORK}/printed/go.mod "module printed\n\ngo 1.19\n\nrequire sinter v0.0.0\n\nreplace sinter => ${SOURCE}\n")
+  run(${WORK}/printed ${TOOL} vet .)
+  run(${SOURCE} ${TOOL} vet ./...)
+  run(${SOURCE} ${TOOL} test -race -vet=off -count=1 .)
+endif()
