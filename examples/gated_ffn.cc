@@ -109,7 +109,7 @@ sinter::Result<sinter::Chain> Describe() {
   const auto gate = b.Constant(DType::kBf16, {kN, kK});
   const auto up = b.Constant(DType::kBf16, {kN, kK});
   const auto down = b.Constant(DType::kBf16, {kL, kN});
-  b.Output(b.GatedFfn(x, gate, up, down));
+  b.Output(b.GatedFfn(x, gate, up, down, sinter::Activation::kSilu));
   return b.Finish();
 }
 

@@ -359,12 +359,10 @@ struct LinearOptions {
 };
 struct GemmChainOptions {
   Layout layout = Layout::kOi;
-  Activation activation = Activation::kIdentity;
   Value bias1, bias2;
 };
 struct GatedFfnOptions {
   Layout layout = Layout::kOi;
-  Activation activation = Activation::kSilu;
   Value bias_gate, bias_up, bias2;
 };
 
@@ -532,10 +530,12 @@ class ChainBuilder {
       return sinter_chain_add_linear(chain(), x.id(), w.id(), &given, out, error);
     });
   }
-  Value GemmChain(Value a, Value w1, Value w2, const GemmChainOptions& options = {}) {
+  // activation(a W1 + bias1) W2 + bias2.
+  Value GemmChain(Value a, Value w1, Value w2, Activation activation,
+                  const GemmChainOptions& options = {}) {
     Zeroed<sinter_gemm_chain_options> given;
     given.layout = Number(options.layout);
-    given.activation = Number(options.activation);
+    given.activation = Number(activation);
     given.bias1 = options.bias1.id();
     given.bias2 = options.bias2.id();
     return Add(
@@ -543,12 +543,12 @@ class ChainBuilder {
           return sinter_chain_add_gemm_chain(chain(), a.id(), w1.id(), w2.id(), &given, out, error);
         });
   }
-  // (activation(a Wg) * (a Wu)) Wd, with biases.
-  Value GatedFfn(Value a, Value w_gate, Value w_up, Value w_down,
+  // (activation(a Wg + bias_gate) * (a Wu + bias_up)) Wd + bias2.
+  Value GatedFfn(Value a, Value w_gate, Value w_up, Value w_down, Activation activation,
                  const GatedFfnOptions& options = {}) {
     Zeroed<sinter_gated_ffn_options> given;
     given.layout = Number(options.layout);
-    given.activation = Number(options.activation);
+    given.activation = Number(activation);
     given.bias_gate = options.bias_gate.id();
     given.bias_up = options.bias_up.id();
     given.bias2 = options.bias2.id();

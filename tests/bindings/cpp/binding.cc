@@ -41,6 +41,7 @@ void ExpectRefused(const sinter::Status& status, sinter_status code, const char*
 #define EXPECT_REFUSED(status, code, part) ExpectRefused(status, code, part, __LINE__)
 
 constexpr int64_t kK = 64, kN = 256, kL = 64;
+constexpr auto kSilu = sinter::Activation::kSilu;
 
 sinter::Result<sinter::Chain> GatedFfn() {
   sinter::ChainBuilder b;
@@ -48,7 +49,7 @@ sinter::Result<sinter::Chain> GatedFfn() {
   const auto gate = b.Constant(DType::kBf16, {kN, kK});
   const auto up = b.Constant(DType::kBf16, {kN, kK});
   const auto down = b.Constant(DType::kBf16, {kL, kN});
-  b.Output(b.GatedFfn(x, gate, up, down));
+  b.Output(b.GatedFfn(x, gate, up, down, kSilu));
   return b.Finish();
 }
 
@@ -67,7 +68,7 @@ void EveryAddReachesTheLibrary() {
   auto sum = (x + x - x) * two / b.Apply(sinter::Unary::kExp, x);
   sum = sum + -b.Broadcast(row, {sinter::kM, 8});
   sum = sum + b.Apply(sinter::Binary::kMax, x, two);
-  sum = sum + b.Apply(sinter::Activation::kSilu, x);
+  sum = sum + b.Apply(kSilu, x);
   sum = sum + b.Select(b.Compare(sinter::Comparison::kLt, x, two), x, x);
   sum = sum + b.Matmul(half, w, SINTER_MATMUL_TRANSPOSE_B);
   const auto turned = b.Transpose(b.Reshape(x, {sinter::kM, 2, 4}), {0, 2, 1});
@@ -97,12 +98,11 @@ void EveryAddReachesTheLibrary() {
   linear.bias = vector;
   sum = sum + b.Linear(half, w, linear);
   sinter::GemmChainOptions products;
-  products.activation = sinter::Activation::kRelu;
   products.bias2 = b.Constant(DType::kBf16, {8});
-  sum = sum + b.GemmChain(half, w, w, products);
+  sum = sum + b.GemmChain(half, w, w, sinter::Activation::kRelu, products);
   sinter::GatedFfnOptions gated;
   gated.bias_gate = gated.bias_up = products.bias2;
-  sum = sum + b.GatedFfn(half, w, w, w, gated);
+  sum = sum + b.GatedFfn(half, w, w, w, kSilu, gated);
   b.Output(sum);
   EXPECT_OK(b.status());
   const auto chain = b.Finish();
@@ -119,7 +119,7 @@ void TheFirstErrorOfADescriptionIsKept() {
   sinter::ChainBuilder b;
   const auto x = b.Input(DType::kBf16, {sinter::kM, 64});
   const auto w = b.Constant(DType::kBf16, {256, 32});
-  const auto y = b.GemmChain(x, w, w);  // k differs
+  const auto y = b.GemmChain(x, w, w, kSilu);  // k differs
   b.Output(y + b.Scalar(1, DType::kF32));
   const auto chain = b.Finish();
   EXPECT_REFUSED(chain.status(), SINTER_INVALID_ARGUMENT, "gemm_chain");
