@@ -19,9 +19,13 @@ type handle struct {
 	closed  int32
 }
 
+// live is how many handles were not given back yet.
+var live int64
+
 func newHandle(what string, p unsafe.Pointer, release func(unsafe.Pointer)) *handle {
 	h := &handle{p: p, release: release, what: what, users: 1}
 	runtime.SetFinalizer(h, func(h *handle) { h.close() })
+	atomic.AddInt64(&live, 1)
 	return h
 }
 
@@ -44,6 +48,7 @@ func (h *handle) acquire() (unsafe.Pointer, error) {
 func (h *handle) done() {
 	if atomic.AddInt64(&h.users, -1) == 0 {
 		h.release(h.p)
+		atomic.AddInt64(&live, -1)
 	}
 	runtime.KeepAlive(h) // the finalizer must not run while a call is under way
 }

@@ -3,11 +3,13 @@ package sinter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,20 @@ import (
 
 // From description to launch: on the built-in h200 model, and on the driver that SINTER_LIBCUDA names, which the tests of
 // the repository set to one that needs no GPU.
+
+// TestMain fails when a handle is left: all tests close theirs, and finalizers take what errors left behind.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	for i := 0; i < 100 && atomic.LoadInt64(&live) > 0; i++ {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := atomic.LoadInt64(&live); left != 0 && status == 0 {
+		fmt.Fprintln(os.Stderr, left, "handles are left")
+		status = 1
+	}
+	os.Exit(status)
+}
 
 func gatedFFN(t *testing.T) *Chain {
 	t.Helper()

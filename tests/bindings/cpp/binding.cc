@@ -298,7 +298,14 @@ void BindsAndLaunches() {
 
 }  // namespace
 
-int main() {
+// With the argument "leak" it leaves a plan on the device, which the fake driver must tell.
+int main(int count, char** arguments) {
+  if (count == 2 && std::strcmp(arguments[1], "leak") == 0) {
+    const auto context = sinter::Context::Open(0).value();
+    auto plan = context.Prepare(GatedFfn().value(), 20);
+    if (NoCompiler(plan.status())) return 77;
+    return plan->release() == nullptr ? 1 : 0;
+  }
   EveryAddReachesTheLibrary();
   TheFirstErrorOfADescriptionIsKept();
   EmptyHandlesAreRefused();

@@ -124,6 +124,17 @@ fn errors_carry_status_and_message() {
     assert!(version() >= 100 && build_info().contains('.'));
 }
 
+/// As sinter.h promises: everything may be shared between threads but a description, which may be sent.
+#[test]
+fn handles_are_sent_and_shared() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn sent<T: Send + 'static>() {}
+    shared::<(Context, Chain, Plan, Binding)>();
+    shared::<(Pending, Cancel, TuningSet, Error)>();
+    shared::<(ContextOptions, PrepareOptions, Stream)>();
+    sent::<ChainBuilder>();
+}
+
 #[test]
 fn contexts_and_tuning_sets() {
     let context = Context::for_target("h200").unwrap();
