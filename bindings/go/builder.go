@@ -427,6 +427,22 @@ func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given
 	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
 }
 
+// padded is one number for each axis that a value can have. The library alone knows how many the value has: it refuses the
+// -1 behind a list that is too short.
+func padded[T int32 | int64](b *Builder, field string, values []T) []T {
+	if values == nil {
+		return nil
+	}
+	if len(values) > C.SINTER_MAX_RANK {
+		b.refuse("output: %s has %d values, at most %d are allowed", field, len(values), C.SINTER_MAX_RANK)
+	}
+	all := append([]T(nil), values...)
+	for len(all) < C.SINTER_MAX_RANK {
+		all = append(all, -1)
+	}
+	return all
+}
+
 // Output declares the next output.
 func (b *Builder) Output(value Value) { b.OutputWith(value, OutputOptions{}) }
 
@@ -436,11 +452,8 @@ func (b *Builder) OutputWith(value Value, given OutputOptions) {
 	defer a.free()
 	options := (*C.sinter_output_options)(a.alloc(C.sizeof_sinter_output_options))
 	options.struct_size = C.sizeof_sinter_output_options
-	if given.StrideMPowers != nil { // the library knows the value's rank, and takes lists of that length
-		b.sameLength("output", "stride_m_powers", len(given.StrideMPowers), "strides", len(given.Strides))
-	}
-	options.strides = a.int64s(given.Strides)
-	options.stride_m_powers = a.int32s(given.StrideMPowers)
+	options.strides = a.int64s(padded(b, "strides", given.Strides))
+	options.stride_m_powers = a.int32s(padded(b, "stride_m_powers", given.StrideMPowers))
 	options.alias = given.Alias.id
 	b.add(func(p *C.sinter_chain, _ *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_output(p, value.id, options, failed)

@@ -159,6 +159,11 @@ func TestTheFirstErrorOfADescriptionIsKept(t *testing.T) {
 		InvalidArgument, "slice: limits has 1 values")
 	refused(t, finish(func(b *Builder) { b.InputWith(F32, []int64{2}, InputOptions{Name: "a\x00b"}) }), InvalidArgument, "NUL")
 	refused(t, finish(func(b *Builder) { b.Input(DType(77), nil) }), InvalidArgument, "77")
+	for _, length := range []int{0, 1, 7} { // of a value with two axes
+		strides := make([]int64, length)
+		refused(t, finish(func(b *Builder) { b.OutputWith(b.Input(F32, []int64{2, 2}), OutputOptions{Strides: strides}) }),
+			InvalidArgument, "stride")
+	}
 	refused(t, finish(func(b *Builder) {}), FailedPrecondition, "the chain has no output")
 
 	b := NewBuilder()

@@ -563,14 +563,10 @@ class ChainBuilder {
   void Output(Value value, const OutputOptions& options = {}) {
     Zeroed<sinter_output_options> given;
     given.alias = options.alias.id();
-    // The library knows the value's rank; a list of another length cannot be told to it.
-    if (options.stride_m_powers.size() != 0 &&
-        !SameLength("output", "stride_m_powers", options.stride_m_powers.size(), "strides",
-                    options.strides.size())) {
-      return;
-    }
-    given.strides = DataOrNull(options.strides);
-    given.stride_m_powers = DataOrNull(options.stride_m_powers);
+    const auto strides = Padded("strides", options.strides);
+    const auto powers = Padded("stride_m_powers", options.stride_m_powers);
+    if (!options.strides.empty()) given.strides = strides.data();
+    if (!options.stride_m_powers.empty()) given.stride_m_powers = powers.data();
     Add({value, options.alias}, [&](sinter_value*, sinter_error** error) {
       return sinter_chain_add_output(chain(), value.id(), &given, error);
     });
@@ -617,6 +613,20 @@ class ChainBuilder {
     if (length == wanted) return true;
     return Refuse(std::string(op) + ": " + field + " has " + std::to_string(length) + " values, " +
                   other + " has " + std::to_string(wanted));
+  }
+  // One number for each axis that a value can have. The library alone knows how many the value has:
+  // it refuses the -1 behind a list that is too short.
+  template <typename T>
+  std::array<T, SINTER_MAX_RANK> Padded(const char* field, const std::vector<T>& values) {
+    std::array<T, SINTER_MAX_RANK> padded;
+    padded.fill(-1);
+    if (values.size() > padded.size()) {
+      Refuse(std::string("output: ") + field + " has " + std::to_string(values.size()) +
+             " values, at most " + std::to_string(padded.size()) + " are allowed");
+      return padded;
+    }
+    for (size_t i = 0; i < values.size(); ++i) padded[i] = values[i];
+    return padded;
   }
   bool SetStrides(const char* op, size_t rank, const InputOptions& options,
                   sinter_input_options* given) {
@@ -899,6 +909,9 @@ class Context
 // as "gated_ffn m=M n=14336 k=4096 l=4096 act=silu dtype=bf16"; docs/chains.md has the kinds and
 // their keys.
 inline Result<Chain> ChainFromText(const std::string& line) {
+  if (line.find('\0') != std::string::npos) {
+    return Status(SINTER_INVALID_ARGUMENT, "line holds a NUL character");
+  }
   return detail::Make<Chain, sinter_chain>([&](sinter_chain** out, sinter_error** error) {
     return sinter_x_chain_from_text(line.c_str(), out, nullptr, nullptr, error);
   });

@@ -144,6 +144,16 @@ void TheFirstErrorOfADescriptionIsKept() {
   limits.Slice(limits.Input(DType::kF32, {2, 2}), {0, 0}, {2});
   EXPECT_REFUSED(limits.status(), SINTER_INVALID_ARGUMENT, "slice: limits has 1 values");
 
+  for (const size_t length : {size_t{1}, size_t{7}}) {  // of a value with two axes
+    sinter::ChainBuilder short_or_long;
+    sinter::OutputOptions strides;
+    strides.strides.assign(length, 1);
+    short_or_long.Output(short_or_long.Input(DType::kF32, {2, 2}), strides);
+    EXPECT_REFUSED(short_or_long.status(), SINTER_INVALID_ARGUMENT, "stride");
+  }
+  EXPECT_REFUSED(sinter::ChainFromText(std::string("a\0b", 3)).status(), SINTER_INVALID_ARGUMENT,
+                 "NUL");
+
   sinter::ChainBuilder empty;
   EXPECT_REFUSED(empty.Finish().status(), SINTER_FAILED_PRECONDITION, "the chain has no output");
   sinter::ChainBuilder finished;

@@ -162,6 +162,19 @@ impl ChainBuilder {
         }
     }
 
+    /// One number for each axis that a value can have. The library alone knows how many the value has: it refuses the -1
+    /// behind a list that is too short.
+    fn padded<T: Copy + From<i8>>(&self, field: &str, list: &Option<Vec<T>>) -> Option<[T; sys::SINTER_MAX_RANK]> {
+        let list = list.as_ref()?;
+        let (length, most) = (list.len(), sys::SINTER_MAX_RANK);
+        let mut padded = [T::from(-1); sys::SINTER_MAX_RANK];
+        match padded.get_mut(..length) {
+            Some(head) => head.copy_from_slice(list),
+            None => self.refuse(format!("output: {field} has {length} values, at most {most} are allowed")),
+        }
+        Some(padded)
+    }
+
     /// Runs `f(chain, out, error)` unless an add failed before.
     fn add<'b>(
         &'b self,
@@ -244,21 +257,15 @@ impl ChainBuilder {
 
     /// An output with strides, or in the place of an input.
     pub fn output_with(&self, value: Value<'_>, options: &OutputOptions<'_>) {
-        // The library knows the value's rank, and takes lists of that length.
-        match (&options.strides, &options.stride_m_powers) {
-            (Some(strides), Some(powers)) => {
-                self.same_length("output", "stride_m_powers", Some(powers.len()), "strides", strides.len());
-            }
-            (None, Some(powers)) => self.same_length("output", "stride_m_powers", Some(powers.len()), "strides", 0),
-            _ => {}
-        }
+        let strides = self.padded("strides", &options.strides);
+        let powers = self.padded("stride_m_powers", &options.stride_m_powers);
         let raw = sys::sinter_output_options {
-            strides: or_null(&options.strides),
-            stride_m_powers: or_null(&options.stride_m_powers),
+            strides: strides.as_ref().map_or(null(), |list| list.as_ptr()),
+            stride_m_powers: powers.as_ref().map_or(null(), |list| list.as_ptr()),
             alias: id(options.alias),
             ..Default::default()
         };
-        // SAFETY: the handle is alive.
+        // SAFETY: the handle is alive; lists are as long as a rank can be.
         self.add(&[Some(value), options.alias], |chain, _, error| unsafe {
             sys::sinter_chain_add_output(chain, value.id, &raw, error)
         });

@@ -103,6 +103,12 @@ fn the_first_error_of_a_description_is_kept() {
     let b = ChainBuilder::new();
     b.input_with(DType::F32, &[2], &InputOptions { name: Some("a\0b".into()), ..Default::default() });
     refused(b.finish(), Status::INVALID_ARGUMENT, "NUL");
+    for length in [0, 1, 7] {
+        let b = ChainBuilder::new(); // of a value with two axes
+        let options = OutputOptions { strides: Some(vec![1; length]), ..Default::default() };
+        b.output_with(b.input(DType::F32, &[2, 2]), &options);
+        refused(b.finish(), Status::INVALID_ARGUMENT, "stride");
+    }
     refused(ChainBuilder::new().finish(), Status::FAILED_PRECONDITION, "the chain has no output");
     let b = ChainBuilder::new();
     b.output(b.input(DType(77), &[2]));
