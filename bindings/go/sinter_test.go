@@ -1,33 +1,244 @@
 package sinter
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"sinter/cuda"
 )
 
+// From description to launch: on the built-in h200 model, and on the driver that SINTER_LIBCUDA names, which the tests of
+// the repository set to one that needs no GPU.
+
+// TestMain fails when a handle is left: all tests close theirs, and finalizers take what errors left behind.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	for i := 0; i < 100 && atomic.LoadInt64(&live) > 0; i++ {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := atomic.LoadInt64(&live); left != 0 && status == 0 {
+		fmt.Fprintln(os.Stderr, left, "handles are left")
+		status = 1
+	}
+	os.Exit(status)
+}
+
+func gatedFFN(t *testing.T) *Chain {
+	t.Helper()
+	b := NewBuilder()
+	x := b.Input(BF16, []int64{M, 64})
+	gate, up := b.Constant(BF16, []int64{256, 64}), b.Constant(BF16, []int64{256, 64})
+	b.Output(b.GatedFFN(x, gate, up, b.Constant(BF16, []int64{64, 256}), SiLU, GatedFFNOptions{}))
+	chain, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(chain.Close)
+	return chain
+}
+
+func target(t *testing.T, options Options) *Context {
+	t.Helper()
+	options.Target = "h200"
+	c, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// prepare skips the test where there is neither a cached kernel nor a run-time compiler.
+func prepare(t *testing.T, c *Context, chain *Chain) *Plan {
+	t.Helper()
+	plan, err := c.Prepare(context.Background(), chain, 20)
+	var failed *Error
+	if errors.As(err, &failed) && failed.Status == Unavailable {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plan.Close)
+	return plan
+}
+
+func refused(t *testing.T, err error, status Status, part string) {
+	t.Helper()
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Status != status || !strings.Contains(failed.Message, part) {
+		t.Errorf("%v, not %v: ..%s..", err, status, part)
+	}
+}
+
+func TestEveryAddReachesTheLibrary(t *testing.T) {
+	b := NewBuilder()
+	rows := []int64{M, 8}
+	x := b.Input(F32, rows)
+	w := b.InputWith(BF16, []int64{8, 8}, InputOptions{Constant: true, Name: "w", Strides: []int64{8, 1}})
+	vector, bias := b.Constant(F32, []int64{8}), b.Constant(BF16, []int64{8})
+	half, two := b.Cast(x, BF16), b.Scalar(2, F32)
+	left, right := b.Slice(x, []int64{0, 0}, []int64{M, 4}, nil), b.Slice(x, []int64{0, 0}, rows, []int64{1, 2})
+	three := b.Concat(1, x, x, x)
+	h, c := b.LSTMCell(b.Concat(1, x, x, x, x), x)
+	sum := b.Mul(b.Add(x, x), two)
+	for _, part := range []Value{
+		b.Unary(UnaryExp, x),
+		b.Binary(BinaryMax, x, two),
+		b.Broadcast(b.Cast(b.Iota(S32, []int64{8}, 0), F32), rows),
+		b.Select(b.Compare(CompareLt, x, two), x, x),
+		b.Matmul(half, w),
+		b.MatmulTransposed(half, w, false, true),
+		b.Reshape(b.Transpose(b.Reshape(x, []int64{M, 2, 4}), []int32{0, 2, 1}), rows),
+		b.Concat(1, left, right),
+		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
+		b.Activate(GELUTanh, x),
+		b.SwiGLU(x, x),
+		b.Softmax(x, -1, SoftmaxOptions{Scale: 0.5, Mask: vector}),
+		b.RMSNorm(x, NormOptions{Gamma: vector}),
+		b.LayerNorm(x, NormOptions{Gamma: vector, Beta: vector}),
+		b.Rope(x, left, right),
+		h, c,
+		b.GRUCell(three, three, x),
+		b.Linear(half, w, LinearOptions{Bias: bias}),
+		b.GemmChain(half, w, w, ReLU, GemmChainOptions{Bias2: bias}),
+		b.GatedFFN(half, w, w, w, SiLU, GatedFFNOptions{BiasGate: bias, BiasUp: bias}),
+	} {
+		sum = b.Add(sum, part)
+	}
+	b.OutputWith(sum, OutputOptions{Strides: []int64{16, 1}})
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	chain, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chain.Close()
+	if chain.InputCount() != 4 || chain.OutputCount() != 1 || !chain.UsesM() {
+		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
+	}
+	info, err := chain.Buffer(1, 4)
+	want := TensorInfo{DType: BF16, Dims: []int64{8, 8}, Strides: []int64{8, 1}, Bytes: 128, Constant: true, Name: "w"}
+	if err != nil || !reflect.DeepEqual(info, want) {
+		t.Error(info, err)
+	}
+	_, err = chain.Buffer(9, 4)
+	refused(t, err, OutOfRange, "9")
+	_, err = chain.Buffer(-1, 4)
+	refused(t, err, OutOfRange, "-1")
+}
+
+func TestTheFirstErrorOfADescriptionIsKept(t *testing.T) {
+	finish := func(describe func(b *Builder)) error {
+		b := NewBuilder()
+		describe(b)
+		_, err := b.Finish()
+		return err
+	}
+	refused(t, finish(func(b *Builder) {
+		x, w := b.Input(BF16, []int64{M, 64}), b.Constant(BF16, []int64{256, 32})
+		b.Output(b.Add(b.GemmChain(x, w, w, ReLU, GemmChainOptions{}), b.Scalar(1, F32))) // k differs
+	}), InvalidArgument, "gemm_chain")
+	refused(t, finish(func(b *Builder) { b.Output(NewBuilder().Input(F32, []int64{2})) }), InvalidArgument,
+		"value 1 of another chain")
+	refused(t, finish(func(b *Builder) { b.Output(b.Unary(UnaryExp, Value{})) }), InvalidArgument, "SINTER_NO_VALUE")
+	refused(t, finish(func(b *Builder) { b.InputWith(F32, []int64{2, 2}, InputOptions{Strides: []int64{1}}) }),
+		InvalidArgument, "input: strides has 1 values, dims has 2")
+	refused(t, finish(func(b *Builder) { b.Slice(b.Input(F32, []int64{2, 2}), []int64{0, 0}, []int64{2}, nil) }),
+		InvalidArgument, "slice: limits has 1 values")
+	refused(t, finish(func(b *Builder) { b.InputWith(F32, []int64{2}, InputOptions{Name: "a\x00b"}) }), InvalidArgument, "NUL")
+	refused(t, finish(func(b *Builder) { b.Input(DType(77), nil) }), InvalidArgument, "77")
+	for _, length := range []int{0, 1, 7} { // of a value with two axes
+		strides := make([]int64, length)
+		refused(t, finish(func(b *Builder) { b.OutputWith(b.Input(F32, []int64{2, 2}), OutputOptions{Strides: strides}) }),
+			InvalidArgument, "stride")
+	}
+	refused(t, finish(func(b *Builder) {}), FailedPrecondition, "the chain has no output")
+
+	b := NewBuilder()
+	b.Output(b.Unary(UnaryExp, b.Input(F32, []int64{2})))
+	if chain, err := b.Finish(); err != nil {
+		t.Error(err)
+	} else {
+		chain.Close()
+	}
+	b.Input(F32, []int64{2})
+	refused(t, b.Err(), FailedPrecondition, "the builder is closed")
+}
+
+func TestErrorsCarryStatusAndMessage(t *testing.T) {
+	if _, err := ParseChain("gemm_chain act=rleu"); err == nil || !strings.HasPrefix(err.Error(), "INVALID_ARGUMENT: gemm_chain") {
+		t.Error(err)
+	}
+	_, err := ParseChain("a\x00b")
+	refused(t, err, InvalidArgument, "NUL")
+	_, err = OpenTarget("h20")
+	refused(t, err, NotFound, "h20")
+	_, err = Open(Options{Target: "h200", TuningSet: String("/no/such/set")})
+	refused(t, err, InvalidArgument, "tuning set /no/such/set")
+	_, err = Open(Options{Target: "h200", CacheDir: String("a\x00b")})
+	refused(t, err, InvalidArgument, "context.cache_dir")
+	_, err = Open(Options{Target: "h200", DenyToolchains: String("everything")})
+	refused(t, err, InvalidArgument, "context.deny_toolchains")
+	if Status(-3).String() != "UNKNOWN_STATUS" || Version() < 100 || BuildInfo() == "" {
+		t.Error(Status(-3), Version(), BuildInfo())
+	}
+}
+
+func TestContextsAndTuningSets(t *testing.T) {
+	c := target(t, Options{TuningSet: String(""), ModuleCacheBytes: 1 << 20})
+	if digest, err := c.TuningDigest(); err != nil || digest != (Digest{}) || c.HasDevice() {
+		t.Error(digest, err)
+	}
+	if err := c.DenyToolchains("12.0,8f3a90c1d2"); err != nil {
+		t.Error(err)
+	}
+	refused(t, c.DenyToolchains("everything"), InvalidArgument, "everything")
+	if stats, err := c.Stats(); err != nil || stats.Prepares != 0 {
+		t.Error(stats, err)
+	}
+	if fields := reflect.TypeOf(Stats{}).NumField(); fields != statsWords {
+		t.Errorf("Stats has %d fields, sinter_stats %d", fields, statsWords)
+	}
+	set, err := NewTuningSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if _, err := set.Digest(); err != nil || set.Count() != 0 {
+		t.Error(err, set.Count())
+	}
+	refused(t, set.AddFile("/no/such/set"), InvalidArgument, "/no/such/set")
+	refused(t, set.Write("/no/such/folder/set"), InvalidArgument, "/no/such/folder")
+	refused(t, c.Tune(gatedFFN(t), 20, TuneOptions{Into: set}), Unavailable, "")
+}
+
 func TestPreparesFromManyGoroutines(t *testing.T) {
-	context, err := NewTarget("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	chain, err := ParseChain("gemm_chain m=M n=256 k=64 l=64 act=relu layout=oi dtype=bf16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, chain := target(t, Options{}), gatedFFN(t)
+	prepare(t, c, chain)
 	var group sync.WaitGroup
 	for i := 0; i < 4; i++ {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			plan, err := context.Prepare(chain, 20)
-			var failed *Error
-			if errors.As(err, &failed) && failed.Status == Unavailable {
-				t.Log(err) // neither a cached kernel nor a run-time compiler
-			} else if err != nil {
+			plan, err := c.Prepare(context.Background(), chain, 20)
+			if err != nil {
 				t.Error(err)
-			} else if text, err := plan.Explain(); err != nil || !strings.Contains(text, "m<=32") {
+				return
+			}
+			defer plan.Close()
+			if text, err := plan.Explain(); err != nil || !strings.Contains(text, "m<=32") {
 				t.Error(text, err)
 			}
 		}()
@@ -35,41 +246,215 @@ func TestPreparesFromManyGoroutines(t *testing.T) {
 	group.Wait()
 }
 
-func TestErrorsCarryStatusAndMessage(t *testing.T) {
-	if _, err := ParseChain("gemm_chain act=rleu"); err == nil || !strings.Contains(err.Error(), "INVALID_ARGUMENT: gemm_chain") {
-		t.Fatal(err)
+func TestAContextEndsAPrepare(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := c.Prepare(gone, chain, 4096)
+	refused(t, err, Cancelled, "")
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	late, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err = c.Prepare(late, chain, 4000); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	// In the middle: the progress callback says that it is under way.
+	running, cancel := context.WithCancel(context.Background())
+	_, err = c.PrepareWith(running, chain, 3000, PrepareOptions{Progress: func(string, float64) { cancel() }})
+	if err == nil || !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
-func TestATuningSetIsNamedAndMustBeThere(t *testing.T) {
-	context, err := NewTunedTarget("h200", "")
-	if err != nil {
-		t.Fatal(err)
+func TestOptionsReachTheLibrary(t *testing.T) {
+	var lock sync.Mutex
+	var lines []string
+	c := target(t, Options{CacheDir: String(""), Packs: []string{"/no/such/pack"}, LogLevel: LogDebug,
+		Log: func(_ LogLevel, line string) {
+			lock.Lock()
+			defer lock.Unlock()
+			lines = append(lines, line)
+			panic("caught before it reaches C")
+		}})
+	lock.Lock()
+	logged := strings.Join(lines, "\n")
+	lock.Unlock()
+	if !strings.Contains(logged, "/no/such/pack") {
+		t.Error(logged)
 	}
-	if digest, err := context.TuningDigest(); err != nil || digest != [32]byte{} {
-		t.Fatal(digest, err)
+	chain := gatedFFN(t)
+	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
+	refused(t, err, CacheMiss, "")
+	plans, errs := c.PrepareMany(context.Background(), []Item{{chain, 20}, {chain, -1}, {chain, -2}}, PrepareOptions{Choice: ChoiceUnfused})
+	refused(t, errs[1], InvalidArgument, "1")
+	refused(t, errs[2], InvalidArgument, "an item")
+	if plans[0] != nil {
+		plans[0].Close()
 	}
-	if _, err := NewTunedTarget("h200", "/no/such/set"); err == nil || !strings.Contains(err.Error(), "tuning set /no/such/set") {
-		t.Fatal(err)
+	_, errs = c.PrepareMany(context.Background(), []Item{{nil, 1}}, PrepareOptions{})
+	refused(t, errs[0], InvalidArgument, "chain is nil")
+}
+
+func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
+	c, chain := target(t, Options{}), gatedFFN(t)
+	plan := prepare(t, c, chain)
+	c.Close()
+	c.Close()
+	_, err := c.Prepare(context.Background(), chain, 20)
+	refused(t, err, FailedPrecondition, "the context is closed")
+	if _, err := plan.Explain(); err != nil {
+		t.Error(err) // a plan keeps what it needs
+	}
+	plan.Close()
+	_, err = plan.Bind(nil, 0)
+	refused(t, err, FailedPrecondition, "the plan is closed")
+	if plan.Bucket() != 0 || plan.WorkspaceSize() != 0 {
+		t.Error(plan.Bucket(), plan.WorkspaceSize())
+	}
+	refused(t, (&Binding{}).Launch(0, 1, 0), InvalidArgument, "nil")
+	_, err = (&Context{}).Prepare(context.Background(), chain, 20)
+	refused(t, err, InvalidArgument, "nil")
+}
+
+func TestCloseMayRaceWithCalls(t *testing.T) {
+	for i := 0; i < 20; i++ {
+		c := target(t, Options{})
+		var group sync.WaitGroup
+		for j := 0; j < 4; j++ {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				if _, err := c.Stats(); err != nil {
+					refused(t, err, FailedPrecondition, "closed")
+				}
+			}()
+		}
+		c.Close()
+		group.Wait()
 	}
 }
 
-func TestDeniedToolchainsAreCheckedAndCounted(t *testing.T) {
-	bad, folder, denied := "everything", t.TempDir(), "12.9"
-	if _, err := NewTargetWith("h200", Options{DenyToolchains: &bad}); err == nil || !strings.Contains(err.Error(), "context.deny_toolchains") {
-		t.Fatal(err)
+func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
+	released := make(chan struct{})
+	func() {
+		b := NewBuilder()
+		release := b.h.release
+		b.h.release = func(p pointer) {
+			release(p)
+			close(released)
+		}
+	}()
+	for i := 0; i < 100; i++ {
+		runtime.GC()
+		select {
+		case <-released:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	context, err := NewTargetWith("h200", Options{DenyToolchains: &denied, CacheDir: &folder, ModuleCacheBytes: 1 << 20})
+	t.Error("not released after 100 collections")
+}
+
+func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
+	if os.Getenv("SINTER_LIBCUDA") == "" {
+		t.Skip("SINTER_LIBCUDA names no driver that needs no GPU")
+	}
+	c, err := Open(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := context.DenyToolchains("13.0,8f3a90c1d2"); err != nil {
+	defer c.Close()
+	if !c.HasDevice() {
+		t.Error("no device")
+	}
+	plan := prepare(t, c, gatedFFN(t))
+	defer plan.Close()
+	device, err := cuda.Open(0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := context.DenyToolchains(bad); err == nil {
-		t.Fatal("a list that is none was taken")
+	defer device.Close()
+	handle, err := device.NewStream()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if stats, err := context.Stats(); err != nil || stats.Prepares != 0 || stats.ModulesLoaded != 0 {
-		t.Fatal(stats, err)
+	defer device.DestroyStream(handle)
+	stream := Stream(handle)
+	memory, err := device.Alloc(6 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Free(memory)
+	var buffers []DevicePtr
+	for i := uint64(0); i < 5; i++ {
+		buffers = append(buffers, DevicePtr(memory+i<<20))
+	}
+	workspace := DevicePtr(memory + 5<<20)
+	sent, back := []byte("through the device"), make([]byte, 18)
+	if device.Upload(memory, sent, handle) != nil || device.Download(back, memory, handle) != nil || string(back) != string(sent) {
+		t.Errorf("%q", back)
+	}
+	if err := device.Synchronize(handle); err != nil {
+		t.Error(err)
+	}
+	_, err = plan.Bind(buffers[:2], workspace)
+	refused(t, err, InvalidArgument, "buffer_count is 2")
+	_, err = plan.Bind([]DevicePtr{2, 16, 16, 16, 16}, workspace)
+	refused(t, err, InvalidArgument, "16")
+	if err := plan.InitWorkspace(workspace, plan.WorkspaceSize(), stream); err != nil {
+		t.Error(err)
+	}
+	binding, err := plan.Bind(buffers, workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer binding.Close()
+	var group sync.WaitGroup
+	for i := 0; i < 4; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			if err := binding.Launch(stream, 20, 0); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	group.Wait()
+	for _, err := range []error{binding.Launch(0, 0, LaunchPDL), binding.Launch(stream, 20, LaunchPDL), plan.Launch(stream, 7, buffers, workspace, 0)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, binding.Launch(0, 33, 0), OutOfRange, "33")
+	refused(t, binding.Launch(0, NoM, 0), InvalidArgument, "symbol_count")
+	refused(t, binding.Launch(0, 1, 64), InvalidArgument, "0x40")
+	if stats, err := c.Stats(); err != nil || stats.Launches < 6 || stats.ModulesLoaded == 0 {
+		t.Error(stats, err)
+	}
+}
+
+func TestALaunchAllocatesNothing(t *testing.T) {
+	if os.Getenv("SINTER_LIBCUDA") == "" {
+		t.Skip("SINTER_LIBCUDA names no driver that needs no GPU")
+	}
+	c, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	binding, err := prepare(t, c, gatedFFN(t)).Bind([]DevicePtr{16, 16, 16, 16, 16}, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer binding.Close()
+	launch := func() {
+		if err := binding.Launch(0, 0, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if allocations := testing.AllocsPerRun(100, launch); allocations != 0 {
+		t.Errorf("%v allocations a launch", allocations)
 	}
 }

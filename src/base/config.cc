@@ -22,7 +22,8 @@ namespace {
 
 constexpr char kOurPrefix[] = "SINTER_";
 constexpr size_t kMostWarnings = 16;
-constexpr absl::string_view kTestPrefix = "SINTER_TEST_";  // read by tests alone
+constexpr absl::string_view kTestPrefix = "SINTER_TEST_";       // read by tests alone
+constexpr absl::string_view kBuildVariable = "SINTER_LIB_DIR";  // read when bindings/rust is built
 constexpr size_t kShownName = 64;
 
 // The process environment, and which names were asked for: every other one with our prefix is a
@@ -43,7 +44,7 @@ class Environment {
       const absl::string_view whole = *entry;
       const absl::string_view name = whole.substr(0, whole.find('='));
       if (!absl::StartsWith(name, kOurPrefix) || name.size() + 1 >= whole.size()) continue;
-      if (absl::StartsWith(name, kTestPrefix)) continue;
+      if (absl::StartsWith(name, kTestPrefix) || name == kBuildVariable) continue;
       if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
       const std::string nearest = Nearest(name, asked_);
       warnings.push_back(

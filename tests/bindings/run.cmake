@@ -1,9 +1,13 @@
-# Builds and runs one binding against the library of the build tree. BINDING: rust or go. SOURCE, INCLUDE, LIBRARY_DIR,
-# WORK, TOOL. Exits 77 (skipped) when the binding's program does.
-file(MAKE_DIRECTORY ${WORK} ${WORK}/cache)
-set(ENV{SINTER_CACHE_DIR} ${WORK}/cache)
+# What the tests of a binding share: an environment with the library of the build tree, a driver without a GPU and one cache, and
+# run(FOLDER COMMAND..). TOOL, SOURCE, INCLUDE, LIBRARY_DIR, DRIVER, WORK.
+file(MAKE_DIRECTORY ${WORK} ${WORK}/../cache)
+set(ENV{SINTER_CACHE_DIR} ${WORK}/../cache)
 set(ENV{LD_LIBRARY_PATH} ${LIBRARY_DIR})
+if(DRIVER)
+  set(ENV{SINTER_LIBCUDA} ${DRIVER})
+endif()
 
+# Runs a command there. One that ends with 77 skips the test, any other failure fails it.
 function(run folder)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${folder} RESULT_VARIABLE status OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)
@@ -14,18 +18,3 @@ function(run folder)
     message(FATAL_ERROR "exit status ${status}: ${ARGN}")
   endif()
 endfunction()
-
-if(BINDING STREQUAL rust)
-  set(flags --edition 2021 -D warnings -L native=${LIBRARY_DIR})
-  run(${WORK} ${TOOL} ${flags} --crate-name sinter_sys --crate-type rlib ${SOURCE}/src/lib.rs)
-  run(${WORK} ${TOOL} ${flags} --extern sinter_sys=${WORK}/libsinter_sys.rlib ${SOURCE}/examples/smoke.rs -o ${WORK}/smoke)
-  run(${WORK} ${WORK}/smoke)
-elseif(BINDING STREQUAL go)
-  set(ENV{CGO_ENABLED} 1)
-  set(ENV{CGO_CFLAGS} "-I${INCLUDE} -Wall -Werror")
-  set(ENV{CGO_LDFLAGS} "-L${LIBRARY_DIR}")
-  set(ENV{GOFLAGS} -mod=mod)
-  set(ENV{GOPROXY} off)
-  set(ENV{GOCACHE} ${WORK}/go-cache)
-  run(${SOURCE} ${TOOL} test -count=1 -v .)
-endif()

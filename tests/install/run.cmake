@@ -1,5 +1,5 @@
-# Installs into a temporary prefix, moves the prefix, then builds and runs the consumer against it: by find_package and by
-# pkg-config. Arguments: SINTER_BUILD, SINTER_VERSION, CONSUMER, WORK, C_COMPILER, LIBDIR, GENERATOR, MAKE_PROGRAM: the
+# Installs into a temporary prefix, moves the prefix, then builds and runs the consumers against it: in C by find_package and by
+# pkg-config, in C++ by pkg-config. Arguments: SINTER_BUILD, SINTER_VERSION, CONSUMER, WORK, C_COMPILER, CXX_COMPILER, LIBDIR, GENERATOR, MAKE_PROGRAM: the
 # consumer is built by what built the library, which may be all that is here.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -16,7 +16,7 @@ run(${CMAKE_COMMAND} --install ${SINTER_BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/prefix)
 set(prefix ${WORK}/prefix)
 
-run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/cmake -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
+run(${CMAKE_COMMAND} -S ${CONSUMER}/c -B ${WORK}/cmake -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
     -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_C_COMPILER=${C_COMPILER})
 run(${CMAKE_COMMAND} --build ${WORK}/cmake)
 run(${WORK}/cmake/consumer)
@@ -31,10 +31,13 @@ if(NOT version STREQUAL SINTER_VERSION)
 endif()
 run(${pkg_config} --cflags --libs sinter)
 separate_arguments(flags UNIX_COMMAND "${run_output}")
-run(${C_COMPILER} -std=c99 -Wall -Wextra -Werror ${CONSUMER}/consumer.c -o ${WORK}/by_pkg_config ${flags})
+run(${C_COMPILER} -std=c99 -Wall -Wextra -Werror ${CONSUMER}/c/consumer.c -o ${WORK}/by_pkg_config ${flags})
 set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR})
 run(${WORK}/by_pkg_config)
 message(STATUS "pkg-config: ${run_output}")
+run(${CXX_COMPILER} -std=c++17 -fno-exceptions -fno-rtti -Wall -Wextra -Werror ${CONSUMER}/cpp/consumer.cc -o ${WORK}/in_cpp ${flags})
+run(${WORK}/in_cpp)
+message(STATUS "C++: ${run_output}")
 unset(ENV{LD_LIBRARY_PATH})
 
 if(EXISTS ${prefix}/bin/sinter)

@@ -64,7 +64,7 @@ CODE_FENCES = [
      'extern "C" definitions belong in src/capi/'),
 ]
 
-SUFFIXES = (".h", ".c", ".cc", ".cuh", ".cu", ".inc", ".in")
+SUFFIXES = (".h", ".hpp", ".c", ".cc", ".cuh", ".cu", ".inc", ".in")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 # A comment, a raw string, a string or a character. extern "C" keeps its string: it is matched first.
 TOKEN = re.compile(

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-SUFFIXES = (".h", ".c", ".cc", ".cuh", ".cu")
+SUFFIXES = (".h", ".hpp", ".c", ".cc", ".cuh", ".cu")
 FINDING = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning): ")
 FOLDERS = ("include", "src", "runtime", "cache", "bindings", "examples", "tests")
 # Outputs compared byte for byte, not sources.

@@ -23,7 +23,7 @@ class ConfigTest : public ::testing::Test {
           "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
           "SINTER_TUNING_SET", "SINTER_DEVICE_MODEL", "SINTER_DENY_TOOLCHAINS",
           "SINTER_MODULE_CACHE_BYTES", "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",
-          "SINTER_CAHCE", "XDG_CACHE_HOME", "HOME"}) {
+          "SINTER_CAHCE", "SINTER_LIB_DIR", "XDG_CACHE_HOME", "HOME"}) {
       unsetenv(name);
     }
   }
@@ -138,6 +138,7 @@ TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
   EXPECT_THAT(ConfigFromEnvironment()->warnings, ::testing::IsEmpty());
   Set("SINTER_CACHE_MAXBYTES", "1");
   Set("SINTER_CAHCE", "");  // as good as unset
+  Set("SINTER_LIB_DIR", "/opt/sinter/lib");
   EXPECT_THAT(ConfigFromEnvironment()->warnings,
               ::testing::ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "
                                      "did you mean SINTER_CACHE_MAX_BYTES?"));

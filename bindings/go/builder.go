@@ -1,0 +1,461 @@
+package sinter
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import "unsafe"
+
+// Builder describes a chain. Adds return the new Value. The first add that fails is remembered, those after it do nothing,
+// and Finish returns its error. For one goroutine at a time.
+type Builder struct {
+	h     *handle
+	first error
+}
+
+// Value is a value of a chain under way: what an add returned. The zero Value is an operand that is absent.
+type Value struct {
+	b  *Builder
+	id C.sinter_value
+}
+
+// InputOptions of an input. Strides are in elements, one for each axis, times M to the power of the same axis; nil:
+// contiguous, no powers.
+type InputOptions struct {
+	Constant      bool   // never changes while a plan uses it on a stream: weights
+	Name          string // for messages only
+	Strides       []int64
+	StrideMPowers []int32
+}
+
+// OutputOptions of an output; strides as of InputOptions.
+type OutputOptions struct {
+	Strides       []int64
+	StrideMPowers []int32
+	Alias         Value // an input whose buffer this output may share
+}
+
+// SoftmaxOptions of a softmax.
+type SoftmaxOptions struct {
+	Scale float64 // 0: 1
+	Mask  Value   // broadcast to x
+}
+
+// NormOptions of the norms.
+type NormOptions struct {
+	Eps   float64 // 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm
+	Gamma Value
+	Beta  Value // of a layernorm only
+}
+
+// LinearOptions of a product.
+type LinearOptions struct {
+	Layout     Layout
+	Activation Activation
+	Bias       Value
+}
+
+// GemmChainOptions of two products.
+type GemmChainOptions struct {
+	Layout       Layout
+	Bias1, Bias2 Value
+}
+
+// GatedFFNOptions of a gated FFN; both or neither of BiasGate and BiasUp.
+type GatedFFNOptions struct {
+	Layout                  Layout
+	BiasGate, BiasUp, Bias2 Value
+}
+
+// NewBuilder is an empty chain.
+func NewBuilder() *Builder {
+	b := &Builder{}
+	var p *C.sinter_chain
+	var failed *C.sinter_error
+	if b.first = check(C.sinter_chain_create(&p, &failed), &failed); b.first == nil {
+		b.h = newHandle("the builder", unsafe.Pointer(p), func(p unsafe.Pointer) { C.sinter_chain_release((*C.sinter_chain)(p)) })
+	}
+	return b
+}
+
+// Err is the error of the first add that failed.
+func (b *Builder) Err() error { return b.first }
+
+// Finish is the finished chain, or the first error of the adds, or what the chain as a whole lacks. It closes the builder.
+func (b *Builder) Finish() (*Chain, error) {
+	defer b.Close()
+	var chain *Chain
+	b.add(func(p *C.sinter_chain, _ *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		status := C.sinter_chain_finish(p, failed)
+		if status == C.SINTER_OK {
+			C.sinter_chain_retain(p)
+			chain = newChain(p)
+		}
+		return status
+	})
+	return chain, b.first
+}
+
+// Close gives up what was not finished.
+func (b *Builder) Close() { b.h.close() }
+
+func (b *Builder) refuse(format string, arguments ...interface{}) {
+	if b.first == nil {
+		b.first = invalid(format, arguments...)
+	}
+}
+
+func (b *Builder) sameLength(op, field string, length int, other string, wanted int) {
+	if length != wanted {
+		b.refuse("%s: %s has %d values, %s has %d", op, field, length, other, wanted)
+	}
+}
+
+// add runs f unless an add failed before.
+func (b *Builder) add(f func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status,
+	operands ...Value) Value {
+	for _, operand := range operands {
+		if operand.b != nil && operand.b != b {
+			b.refuse("an operand is value %d of another chain", int(operand.id))
+		}
+	}
+	if b.first != nil {
+		return Value{}
+	}
+	p, err := b.h.acquire()
+	if err != nil {
+		b.first = err
+		return Value{}
+	}
+	defer b.h.done()
+	var out C.sinter_value
+	var failed *C.sinter_error
+	if b.first = check(f((*C.sinter_chain)(p), &out, &failed), &failed); b.first != nil {
+		return Value{}
+	}
+	return Value{b, out}
+}
+
+func dims(values []int64) (C.uint32_t, *C.int64_t) {
+	return C.uint32_t(len(values)), first[int64, C.int64_t](values)
+}
+
+// Input is a tensor that the caller supplies, contiguous. Buffers are later given in the order of these calls.
+func (b *Builder) Input(dtype DType, shape []int64) Value {
+	return b.InputWith(dtype, shape, InputOptions{})
+}
+
+// Constant is an input that never changes: a weight, a bias, a table.
+func (b *Builder) Constant(dtype DType, shape []int64) Value {
+	return b.InputWith(dtype, shape, InputOptions{Constant: true})
+}
+
+// InputWith is an input with a name or strides.
+func (b *Builder) InputWith(dtype DType, shape []int64, given InputOptions) Value {
+	var a arena
+	defer a.free()
+	options := (*C.sinter_input_options)(a.alloc(C.sizeof_sinter_input_options))
+	options.struct_size = C.sizeof_sinter_input_options
+	if given.Constant {
+		options.flags = C.SINTER_INPUT_CONSTANT
+	}
+	if given.Name != "" {
+		options.name = a.text("input.name", given.Name)
+	}
+	if given.Strides != nil {
+		b.sameLength("input", "strides", len(given.Strides), "dims", len(shape))
+	}
+	if given.StrideMPowers != nil {
+		b.sameLength("input", "stride_m_powers", len(given.StrideMPowers), "dims", len(shape))
+	}
+	options.strides = a.int64s(given.Strides)
+	options.stride_m_powers = a.int32s(given.StrideMPowers)
+	if a.err != nil && b.first == nil {
+		b.first = a.err
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		rank, extents := dims(shape)
+		return C.sinter_chain_add_input(p, C.sinter_dtype(dtype), rank, extents, options, out, failed)
+	})
+}
+
+// Scalar is a constant of rank 0, rounded to dtype.
+func (b *Builder) Scalar(value float64, dtype DType) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scalar(p, C.double(value), C.sinter_dtype(dtype), out, failed)
+	})
+}
+
+// Iota is result[.., i, ..] = i along an axis.
+func (b *Builder) Iota(dtype DType, shape []int64, axis int) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		rank, extents := dims(shape)
+		return C.sinter_chain_add_iota(p, C.sinter_dtype(dtype), rank, extents, C.int32_t(axis), out, failed)
+	})
+}
+
+// Matmul is [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n].
+func (b *Builder) Matmul(x, y Value) Value { return b.MatmulTransposed(x, y, false, false) }
+
+// MatmulTransposed takes x as [.., k, m], or y as [.., n, k].
+func (b *Builder) MatmulTransposed(x, y Value, transposeX, transposeY bool) Value {
+	var options C.sinter_matmul_options
+	options.struct_size = C.sizeof_sinter_matmul_options
+	if transposeX {
+		options.flags |= C.SINTER_MATMUL_TRANSPOSE_A
+	}
+	if transposeY {
+		options.flags |= C.SINTER_MATMUL_TRANSPOSE_B
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_matmul(p, x.id, y.id, &options, out, failed)
+	}, x, y)
+}
+
+// Unary applies a function of one operand.
+func (b *Builder) Unary(kind Unary, x Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_unary(p, C.sinter_unary(kind), x.id, out, failed)
+	}, x)
+}
+
+// Binary applies a function of two operands.
+func (b *Builder) Binary(kind Binary, x, y Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_binary(p, C.sinter_binary(kind), x.id, y.id, out, failed)
+	}, x, y)
+}
+
+// Add is x + y.
+func (b *Builder) Add(x, y Value) Value { return b.Binary(BinaryAdd, x, y) }
+
+// Mul is x * y.
+func (b *Builder) Mul(x, y Value) Value { return b.Binary(BinaryMul, x, y) }
+
+// Compare gives Pred.
+func (b *Builder) Compare(kind Comparison, x, y Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_compare(p, C.sinter_compare(kind), x.id, y.id, out, failed)
+	}, x, y)
+}
+
+// Select is condition ? x : y, element by element.
+func (b *Builder) Select(condition, x, y Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_select(p, condition.id, x.id, y.id, out, failed)
+	}, condition, x, y)
+}
+
+// Cast is the only op that rounds.
+func (b *Builder) Cast(x Value, dtype DType) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_cast(p, x.id, C.sinter_dtype(dtype), out, failed)
+	}, x)
+}
+
+// Broadcast aligns extents at the right; an extent of 1, or a missing axis, repeats.
+func (b *Builder) Broadcast(x Value, shape []int64) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		rank, extents := dims(shape)
+		return C.sinter_chain_add_broadcast(p, x.id, rank, extents, out, failed)
+	}, x)
+}
+
+// Transpose makes result axis i of operand axis permutation[i].
+func (b *Builder) Transpose(x Value, permutation []int32) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_transpose(p, x.id, C.uint32_t(len(permutation)), first[int32, C.int32_t](permutation),
+			out, failed)
+	}, x)
+}
+
+// Reshape keeps the elements in row-major order.
+func (b *Builder) Reshape(x Value, shape []int64) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		rank, extents := dims(shape)
+		return C.sinter_chain_add_reshape(p, x.id, rank, extents, out, failed)
+	}, x)
+}
+
+// Slice is x[start : limit : step] on every axis; without steps all are 1.
+func (b *Builder) Slice(x Value, starts, limits, steps []int64) Value {
+	b.sameLength("slice", "limits", len(limits), "starts", len(starts))
+	if steps != nil {
+		b.sameLength("slice", "steps", len(steps), "starts", len(starts))
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		rank, from := dims(starts)
+		return C.sinter_chain_add_slice(p, x.id, rank, from, first[int64, C.int64_t](limits),
+			first[int64, C.int64_t](steps), out, failed)
+	}, x)
+}
+
+// Concat joins operands of one dtype along an axis of constant extent.
+func (b *Builder) Concat(axis int, operands ...Value) Value {
+	ids := make([]C.sinter_value, len(operands))
+	for i, operand := range operands {
+		ids[i] = operand.id
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_concat(p, C.uint32_t(len(ids)), first[C.sinter_value, C.sinter_value](ids),
+			C.int32_t(axis), out, failed)
+	}, operands...)
+}
+
+// Reduce is over distinct axes; with keepDims they stay with extent 1.
+func (b *Builder) Reduce(kind Reduction, x Value, axes []int32, keepDims bool) Value {
+	var options C.sinter_reduce_options
+	options.struct_size = C.sizeof_sinter_reduce_options
+	if keepDims {
+		options.flags = C.SINTER_REDUCE_KEEPDIMS
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_reduce(p, C.sinter_reduce(kind), x.id, C.uint32_t(len(axes)),
+			first[int32, C.int32_t](axes), &options, out, failed)
+	}, x)
+}
+
+// Activate applies an activation.
+func (b *Builder) Activate(kind Activation, x Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_activation(p, C.sinter_activation(kind), x.id, out, failed)
+	}, x)
+}
+
+// SwiGLU is silu(gate) * up.
+func (b *Builder) SwiGLU(gate, up Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_swiglu(p, gate.id, up.id, out, failed)
+	}, gate, up)
+}
+
+// Softmax is along an axis; a negative axis counts from the end.
+func (b *Builder) Softmax(x Value, axis int, given SoftmaxOptions) Value {
+	var options C.sinter_softmax_options
+	options.struct_size = C.sizeof_sinter_softmax_options
+	options.scale = C.double(given.Scale)
+	options.mask = given.Mask.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_softmax(p, x.id, C.int32_t(axis), &options, out, failed)
+	}, x, given.Mask)
+}
+
+func normOptions(given NormOptions) (options C.sinter_norm_options) {
+	options.struct_size = C.sizeof_sinter_norm_options
+	options.eps = C.double(given.Eps)
+	options.gamma = given.Gamma.id
+	options.beta = given.Beta.id
+	return options
+}
+
+// LayerNorm is over the last axis.
+func (b *Builder) LayerNorm(x Value, given NormOptions) Value {
+	options := normOptions(given)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_layernorm(p, x.id, &options, out, failed)
+	}, x, given.Gamma, given.Beta)
+}
+
+// RMSNorm is over the last axis.
+func (b *Builder) RMSNorm(x Value, given NormOptions) Value {
+	options := normOptions(given)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_rmsnorm(p, x.id, &options, out, failed)
+	}, x, given.Gamma, given.Beta)
+}
+
+// Rope is the rotary embedding in halves form; cos and sin broadcast to the shape of a half.
+func (b *Builder) Rope(x, cos, sin Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_rope(p, x.id, cos.id, sin.id, out, failed)
+	}, x, cos, sin)
+}
+
+// LSTMCell is (h', c') of gates [.., 4h] and c [.., h].
+func (b *Builder) LSTMCell(gates, c Value) (Value, Value) {
+	var cell C.sinter_value
+	h := b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_lstm_cell(p, gates.id, c.id, out, &cell, failed)
+	}, gates, c)
+	return h, Value{h.b, cell}
+}
+
+// GRUCell is h' of xg [.., 3h], hg [.., 3h] and h [.., h].
+func (b *Builder) GRUCell(xg, hg, h Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_gru_cell(p, xg.id, hg.id, h.id, out, failed)
+	}, xg, hg, h)
+}
+
+// Linear is activation(x W + bias).
+func (b *Builder) Linear(x, w Value, given LinearOptions) Value {
+	var options C.sinter_linear_options
+	options.struct_size = C.sizeof_sinter_linear_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(given.Activation)
+	options.bias = given.Bias.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_linear(p, x.id, w.id, &options, out, failed)
+	}, x, w, given.Bias)
+}
+
+// GemmChain is activation(x W1 + bias1) W2 + bias2.
+func (b *Builder) GemmChain(x, w1, w2 Value, activation Activation, given GemmChainOptions) Value {
+	var options C.sinter_gemm_chain_options
+	options.struct_size = C.sizeof_sinter_gemm_chain_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	options.bias1 = given.Bias1.id
+	options.bias2 = given.Bias2.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_gemm_chain(p, x.id, w1.id, w2.id, &options, out, failed)
+	}, x, w1, w2, given.Bias1, given.Bias2)
+}
+
+// GatedFFN is (activation(x Wg + bias_gate) * (x Wu + bias_up)) Wd + bias2.
+func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given GatedFFNOptions) Value {
+	var options C.sinter_gated_ffn_options
+	options.struct_size = C.sizeof_sinter_gated_ffn_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	options.bias_gate = given.BiasGate.id
+	options.bias_up = given.BiasUp.id
+	options.bias2 = given.Bias2.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_gated_ffn(p, x.id, gate.id, up.id, down.id, &options, out, failed)
+	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
+}
+
+// padded is one number for each axis that a value can have. The library alone knows how many the value has: it refuses the
+// -1 behind a list that is too short.
+func padded[T int32 | int64](b *Builder, field string, values []T) []T {
+	if values == nil {
+		return nil
+	}
+	if len(values) > C.SINTER_MAX_RANK {
+		b.refuse("output: %s has %d values, at most %d are allowed", field, len(values), C.SINTER_MAX_RANK)
+	}
+	all := append([]T(nil), values...)
+	for len(all) < C.SINTER_MAX_RANK {
+		all = append(all, -1)
+	}
+	return all
+}
+
+// Output declares the next output.
+func (b *Builder) Output(value Value) { b.OutputWith(value, OutputOptions{}) }
+
+// OutputWith is an output with strides, or in the place of an input.
+func (b *Builder) OutputWith(value Value, given OutputOptions) {
+	var a arena
+	defer a.free()
+	options := (*C.sinter_output_options)(a.alloc(C.sizeof_sinter_output_options))
+	options.struct_size = C.sizeof_sinter_output_options
+	options.strides = a.int64s(padded(b, "strides", given.Strides))
+	options.stride_m_powers = a.int32s(padded(b, "stride_m_powers", given.StrideMPowers))
+	options.alias = given.Alias.id
+	b.add(func(p *C.sinter_chain, _ *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_output(p, value.id, options, failed)
+	}, value, given.Alias)
+}

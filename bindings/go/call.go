@@ -1,0 +1,125 @@
+package sinter
+
+/*
+#cgo LDFLAGS: -lsinter
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
+
+// Error is a failed call.
+type Error struct {
+	Status       Status
+	Message      string // one lower-case line naming the op, the field, the value and the bound
+	DriverResult int32  // the CUresult behind Driver, else 0
+	CompileLog   string // the compiler's log behind CompileFailed, else ""
+
+	cause error // of a context.Context that ended the call
+}
+
+func (e *Error) Error() string { return e.Status.String() + ": " + e.Message }
+
+// Unwrap is the context's error where a context.Context ended the call: errors.Is(err, context.Canceled).
+func (e *Error) Unwrap() error { return e.cause }
+
+func invalid(format string, arguments ...interface{}) *Error {
+	return &Error{Status: InvalidArgument, Message: fmt.Sprintf(format, arguments...)}
+}
+
+// check takes the error that a call made. By its address: Go does not say whether a variable beside a call is read before
+// it.
+func check(status C.sinter_status, made **C.sinter_error) error {
+	if status == C.SINTER_OK {
+		return nil
+	}
+	failed := &Error{Status: Status(status)}
+	if err := *made; err != nil {
+		failed.Message = C.GoString(C.sinter_error_get_message(err))
+		failed.DriverResult = int32(C.sinter_error_get_driver_result(err))
+		failed.CompileLog = C.GoString(C.sinter_error_get_compile_log(err))
+		C.sinter_error_release(err)
+	}
+	return failed
+}
+
+// outcome is check of a result by value; it allocates nothing where all is well.
+func outcome(result C.sinter_go_result) error {
+	if result.status == C.SINTER_OK {
+		return nil
+	}
+	made := result.error
+	return check(result.status, &made)
+}
+
+// arena is C memory that lives for one call: C may not be given Go memory that holds Go pointers.
+type arena struct {
+	blocks []unsafe.Pointer
+	err    error // the first text that cannot be handed over
+}
+
+func (a *arena) free() {
+	for _, block := range a.blocks {
+		C.free(block)
+	}
+}
+
+func (a *arena) text(field, text string) *C.char {
+	if strings.IndexByte(text, 0) >= 0 && a.err == nil {
+		a.err = invalid("%s %q holds a NUL character", field, text)
+	}
+	c := C.CString(text)
+	a.blocks = append(a.blocks, unsafe.Pointer(c))
+	return c
+}
+
+// optional is NULL for nil.
+func (a *arena) optional(field string, text *string) *C.char {
+	if text == nil {
+		return nil
+	}
+	return a.text(field, *text)
+}
+
+func (a *arena) alloc(bytes int) unsafe.Pointer {
+	block := C.calloc(1, C.size_t(bytes+1)) // never NULL for no bytes
+	a.blocks = append(a.blocks, block)
+	return block
+}
+
+// int64s is NULL for nil.
+func (a *arena) int64s(values []int64) *C.int64_t {
+	if values == nil {
+		return nil
+	}
+	block := (*C.int64_t)(a.alloc(8 * len(values)))
+	copy(unsafe.Slice((*int64)(unsafe.Pointer(block)), len(values)), values)
+	return block
+}
+
+func (a *arena) int32s(values []int32) *C.int32_t {
+	if values == nil {
+		return nil
+	}
+	block := (*C.int32_t)(a.alloc(4 * len(values)))
+	copy(unsafe.Slice((*int32)(unsafe.Pointer(block)), len(values)), values)
+	return block
+}
+
+// first is the address of a slice of numbers for one call, NULL when empty.
+func first[T any, P any](values []T) *P {
+	if len(values) == 0 {
+		return nil
+	}
+	return (*P)(unsafe.Pointer(&values[0]))
+}
+
+// Version is major * 10000 + minor * 100 + patch of the library.
+func Version() int { return int(C.sinter_version()) }
+
+// BuildInfo is one line: the library's version, compiler and build type.
+func BuildInfo() string { return C.GoString(C.sinter_build_info()) }

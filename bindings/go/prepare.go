@@ -1,0 +1,183 @@
+package sinter
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"time"
+	"unsafe"
+)
+
+// PrepareOptions of a prepare. The deadline and the cancel are the context.Context's.
+type PrepareOptions struct {
+	Deterministic bool                                 // a fixed order of reductions, for this plan
+	MustHit       bool                                 // a cache miss is CacheMiss
+	Verify        bool                                 // check a new kernel against the unfused plan at its first prepare
+	Progress      func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
+	Stream        Stream                               // where the plan is meant for: if it captures, StreamCapturing
+	Choice        Choice
+	Threads       int // PrepareMany: at most so many at once; 0: one per processor, at most 16
+}
+
+// Item is one prepare of many.
+type Item struct {
+	Chain *Chain
+	M     int64
+}
+
+// Prepare finds or builds the plan that serves m rows; m is ignored when the chain has no M. It holds an operating system
+// thread meanwhile. When ctx ends, it returns an error that wraps ctx.Err(), within 100 ms but for a call of the compiler
+// that is under way.
+func (c *Context) Prepare(ctx context.Context, chain *Chain, m int64) (*Plan, error) {
+	return c.PrepareWith(ctx, chain, m, PrepareOptions{})
+}
+
+// PrepareWith is Prepare with options.
+func (c *Context) PrepareWith(ctx context.Context, chain *Chain, m int64, given PrepareOptions) (*Plan, error) {
+	p, err := c.h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer c.h.done()
+	described, err := chain.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer chain.h.done()
+	var plan *C.sinter_plan
+	err = given.call(ctx, func(options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_prepare((*C.sinter_context)(p), described, C.int64_t(m), options, &plan, failed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(plan), nil
+}
+
+// PrepareMany prepares in parallel and waits for all. plans[i] is nil where errs[i] is not; the library gives the message
+// of the first of them alone.
+func (c *Context) PrepareMany(ctx context.Context, items []Item, given PrepareOptions) (plans []*Plan, errs []error) {
+	plans, errs = make([]*Plan, len(items)), make([]error, len(items))
+	fail := func(err error) ([]*Plan, []error) {
+		for i := range errs {
+			errs[i] = err
+		}
+		return plans, errs
+	}
+	p, err := c.h.acquire()
+	if err != nil {
+		return fail(err)
+	}
+	defer c.h.done()
+	var a arena
+	defer a.free()
+	n := len(items)
+	chains := unsafe.Slice((**C.sinter_chain)(a.alloc(8*n+8)), n+1)
+	made := unsafe.Slice((**C.sinter_plan)(a.alloc(8*n+8)), n+1)
+	statuses := unsafe.Slice((*C.sinter_status)(a.alloc(4*n+4)), n+1)
+	ms := unsafe.Slice((*C.int64_t)(a.alloc(8*n+8)), n+1)
+	for i, item := range items {
+		if chains[i], err = item.Chain.acquire(); err != nil {
+			return fail(err)
+		}
+		defer item.Chain.h.done()
+		ms[i], statuses[i] = C.int64_t(item.M), C.SINTER_UNKNOWN
+	}
+	err = given.call(ctx, func(options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_prepare_many((*C.sinter_context)(p), C.uint32_t(n), &chains[0], &ms[0], options, &made[0],
+			&statuses[0], failed)
+	})
+	for i := range items {
+		if made[i] != nil {
+			plans[i] = newPlan(made[i])
+		} else if err != nil {
+			errs[i], err = err, nil
+		} else {
+			errs[i] = &Error{Status: Status(statuses[i]), Message: "an item of PrepareMany", cause: ctx.Err()}
+		}
+	}
+	return plans, errs
+}
+
+// call runs f with the options of the C ABI; ctx cancels it and sets its deadline.
+func (given *PrepareOptions) call(ctx context.Context,
+	f func(*C.sinter_prepare_options, **C.sinter_error) C.sinter_status) error {
+	var a arena
+	defer a.free()
+	options := (*C.sinter_prepare_options)(a.alloc(C.sizeof_sinter_prepare_options))
+	options.struct_size = C.sizeof_sinter_prepare_options
+	for flag, wanted := range map[C.uint32_t]bool{C.SINTER_PREPARE_DETERMINISTIC: given.Deterministic,
+		C.SINTER_PREPARE_MUST_HIT: given.MustHit, C.SINTER_PREPARE_VERIFY: given.Verify} {
+		if wanted {
+			options.flags |= flag
+		}
+	}
+	C.sinter_go_set_stream(options, C.uintptr_t(given.Stream))
+	options.choice = C.sinter_choice(given.Choice)
+	options.threads = C.uint32_t(given.Threads)
+	if given.Progress != nil {
+		id := register(given.Progress)
+		defer unregister(id)
+		C.sinter_go_use_progress(options, id)
+	}
+	stop, err := watch(ctx, options)
+	if err != nil {
+		return err
+	}
+	var failed *C.sinter_error
+	err = check(f(options, &failed), &failed)
+	stop()
+	return because(ctx, err)
+}
+
+// watch hands ctx's deadline and cancel to the options; the function it returns ends that.
+func watch(ctx context.Context, options *C.sinter_prepare_options) (stop func(), err error) {
+	if deadline, set := ctx.Deadline(); set {
+		options.deadline_us = C.int64_t(time.Until(deadline).Microseconds())
+		if options.deadline_us <= 0 {
+			options.deadline_us = 1 // 0 is none
+		}
+	}
+	if ctx.Done() == nil {
+		return func() {}, nil
+	}
+	var cancel *C.sinter_cancel
+	var failed *C.sinter_error
+	if err := check(C.sinter_cancel_create(&cancel, &failed), &failed); err != nil {
+		return nil, err
+	}
+	options.cancel = cancel
+	if ctx.Err() != nil {
+		C.sinter_cancel_request(cancel) // at once, so that nothing is begun
+	}
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-ctx.Done():
+			C.sinter_cancel_request(cancel)
+		case <-ended:
+		}
+	}()
+	return func() {
+		close(ended)
+		<-watched
+		C.sinter_cancel_release(cancel)
+	}, nil
+}
+
+// because adds to an error that ctx ended the call.
+func because(ctx context.Context, err error) error {
+	failed, ok := err.(*Error)
+	if !ok || (failed.Status != Cancelled && failed.Status != DeadlineExceeded) {
+		return err
+	}
+	failed.cause = ctx.Err()
+	if failed.cause == nil && failed.Status == DeadlineExceeded { // the library's clock was ahead of Go's
+		failed.cause = context.DeadlineExceeded
+	}
+	return failed
+}

@@ -1,0 +1,518 @@
+//! Descriptions of chains.
+use crate::error::{c_string, call};
+use crate::{sys, Activation, Binary, Chain, Compare, DType, Error, Layout, Reduce, Result, Status, Unary};
+use std::cell::RefCell;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ptr::{null, null_mut};
+
+/// As an extent: the number of rows, known at launch. As a slice's limit on that axis: all of it.
+pub const M: i64 = sys::SINTER_DIM_M;
+
+/// Describes a chain. Adds return the new [`Value`]. The first add that fails is remembered, those after it do nothing,
+/// and [`ChainBuilder::finish`] returns its error: a description needs one `?`.
+#[derive(Debug)]
+pub struct ChainBuilder {
+    raw: *mut sys::sinter_chain, // NULL when it could not be made
+    first_error: RefCell<Option<Error>>,
+}
+
+// SAFETY: a chain under way may be used from one thread at a time: `Send`, not `Sync`.
+unsafe impl Send for ChainBuilder {}
+
+impl Drop for ChainBuilder {
+    fn drop(&mut self) {
+        // SAFETY: one reference is ours; NULL is accepted.
+        unsafe { sys::sinter_chain_release(self.raw) }
+    }
+}
+
+/// A value of a chain under way: the result of one add.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'b> {
+    builder: &'b ChainBuilder,
+    id: sys::sinter_value, // SINTER_NO_VALUE when an add failed
+}
+
+/// Options of an input. Strides are in elements, one for each axis, times M to the power of the same axis.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct InputOptions {
+    /// Never changes while a plan uses it on a stream: weights.
+    pub constant: bool,
+    /// For messages only.
+    pub name: Option<String>,
+    /// `None`: contiguous.
+    pub strides: Option<Vec<i64>>,
+    /// `None`: all 0.
+    pub stride_m_powers: Option<Vec<i32>>,
+}
+
+/// Options of an output; strides as of [`InputOptions`].
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct OutputOptions<'b> {
+    pub strides: Option<Vec<i64>>,
+    pub stride_m_powers: Option<Vec<i32>>,
+    /// An input whose buffer this output may share.
+    pub alias: Option<Value<'b>>,
+}
+
+/// Options of [`Value::softmax`].
+#[derive(Clone, Copy, Debug)]
+pub struct SoftmaxOptions<'b> {
+    /// 1 by default.
+    pub scale: f64,
+    /// Broadcast to x.
+    pub mask: Option<Value<'b>>,
+}
+impl Default for SoftmaxOptions<'_> {
+    fn default() -> Self {
+        Self { scale: 1.0, mask: None }
+    }
+}
+
+/// Options of the norms.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct NormOptions<'b> {
+    /// 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm.
+    pub eps: f64,
+    pub gamma: Option<Value<'b>>,
+    /// Of a layernorm only.
+    pub beta: Option<Value<'b>>,
+}
+
+/// Options of [`Value::linear`].
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct LinearOptions<'b> {
+    pub layout: Layout,
+    pub activation: Activation,
+    pub bias: Option<Value<'b>>,
+}
+
+/// Options of [`Value::gemm_chain`].
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct GemmChainOptions<'b> {
+    pub layout: Layout,
+    pub bias1: Option<Value<'b>>,
+    pub bias2: Option<Value<'b>>,
+}
+
+/// Options of [`Value::gated_ffn`].
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct GatedFfnOptions<'b> {
+    pub layout: Layout,
+    /// Both or neither of `bias_gate` and `bias_up`.
+    pub bias_gate: Option<Value<'b>>,
+    pub bias_up: Option<Value<'b>>,
+    pub bias2: Option<Value<'b>>,
+}
+
+fn id(value: Option<Value<'_>>) -> sys::sinter_value {
+    value.map_or(sys::SINTER_NO_VALUE, |value| value.id)
+}
+
+fn or_null<T>(list: &Option<Vec<T>>) -> *const T {
+    list.as_ref().map_or(null(), |list| list.as_ptr())
+}
+
+type Out = *mut sys::sinter_value;
+type Failed = *mut *mut sys::sinter_error;
+
+impl ChainBuilder {
+    /// An empty chain.
+    #[allow(clippy::new_without_default)] // it allocates in the library
+    pub fn new() -> Self {
+        let mut raw = null_mut();
+        // SAFETY: no argument.
+        let made = call(|error| unsafe { sys::sinter_chain_create(&mut raw, error) });
+        Self { raw, first_error: RefCell::new(made.err()) }
+    }
+
+    /// The error of the first add that failed.
+    pub fn error(&self) -> Option<Error> {
+        self.first_error.borrow().clone()
+    }
+
+    /// The finished chain, or the first error of the adds, or what the chain as a whole lacks.
+    pub fn finish(mut self) -> Result<Chain> {
+        if let Some(error) = self.first_error.take() {
+            return Err(error);
+        }
+        // SAFETY: the handle is alive, and ours to give.
+        unsafe {
+            call(|error| sys::sinter_chain_finish(self.raw, error))?;
+            Ok(Chain::from_raw(std::mem::replace(&mut self.raw, null_mut())))
+        }
+    }
+
+    fn refuse(&self, message: String) {
+        self.first_error.borrow_mut().get_or_insert_with(|| Error::new(Status::INVALID_ARGUMENT, message));
+    }
+
+    fn same_length(&self, op: &str, field: &str, length: Option<usize>, other: &str, wanted: usize) {
+        match length {
+            Some(length) if length != wanted => {
+                self.refuse(format!("{op}: {field} has {length} values, {other} has {wanted}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// One number for each axis that a value can have. The library alone knows how many the value has: it refuses the -1
+    /// behind a list that is too short.
+    fn padded<T: Copy + From<i8>>(&self, field: &str, list: &Option<Vec<T>>) -> Option<[T; sys::SINTER_MAX_RANK]> {
+        let list = list.as_ref()?;
+        let (length, most) = (list.len(), sys::SINTER_MAX_RANK);
+        let mut padded = [T::from(-1); sys::SINTER_MAX_RANK];
+        match padded.get_mut(..length) {
+            Some(head) => head.copy_from_slice(list),
+            None => self.refuse(format!("output: {field} has {length} values, at most {most} are allowed")),
+        }
+        Some(padded)
+    }
+
+    /// Runs `f(chain, out, error)` unless an add failed before.
+    fn add<'b>(
+        &'b self,
+        operands: &[Option<Value<'_>>],
+        f: impl FnOnce(*mut sys::sinter_chain, Out, Failed) -> sys::sinter_status,
+    ) -> Value<'b> {
+        for operand in operands.iter().flatten() {
+            if !std::ptr::eq(operand.builder, self) {
+                self.refuse(format!("an operand is value {} of another chain", operand.id));
+            }
+        }
+        let mut made = sys::SINTER_NO_VALUE;
+        let mut first_error = self.first_error.borrow_mut();
+        if first_error.is_none() {
+            *first_error = call(|error| f(self.raw, &mut made, error)).err();
+        }
+        Value { builder: self, id: made }
+    }
+
+    /// A tensor that the caller supplies, contiguous. Buffers are later given in the order of these calls.
+    pub fn input(&self, dtype: DType, dims: &[i64]) -> Value<'_> {
+        self.input_with(dtype, dims, &InputOptions::default())
+    }
+
+    /// An input that is a constant: a weight, a bias, a table.
+    pub fn constant(&self, dtype: DType, dims: &[i64]) -> Value<'_> {
+        self.input_with(dtype, dims, &InputOptions { constant: true, ..Default::default() })
+    }
+
+    /// An input with a name or strides.
+    pub fn input_with(&self, dtype: DType, dims: &[i64], options: &InputOptions) -> Value<'_> {
+        self.same_length("input", "strides", options.strides.as_ref().map(Vec::len), "dims", dims.len());
+        self.same_length("input", "stride_m_powers", options.stride_m_powers.as_ref().map(Vec::len), "dims", dims.len());
+        let name = options.name.as_deref().map(|name| c_string("input.name", name)).transpose();
+        let name = name.unwrap_or_else(|error| {
+            self.refuse(error.message().to_owned());
+            None
+        });
+        let raw = sys::sinter_input_options {
+            flags: if options.constant { sys::SINTER_INPUT_CONSTANT } else { 0 },
+            name: name.as_ref().map_or(null(), |name| name.as_ptr()),
+            strides: or_null(&options.strides),
+            stride_m_powers: or_null(&options.stride_m_powers),
+            ..Default::default()
+        };
+        // SAFETY: the handle is alive; lists are as long as `dims`.
+        self.add(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_input(chain, dtype.0, dims.len() as u32, dims.as_ptr(), &raw, out, error)
+        })
+    }
+
+    /// A constant of rank 0, rounded to `dtype`.
+    pub fn scalar(&self, value: f64, dtype: DType) -> Value<'_> {
+        // SAFETY: the handle is alive.
+        self.add(&[], |chain, out, error| unsafe { sys::sinter_chain_add_scalar(chain, value, dtype.0, out, error) })
+    }
+
+    /// result[.., i, ..] = i along `axis`.
+    pub fn iota(&self, dtype: DType, dims: &[i64], axis: i32) -> Value<'_> {
+        // SAFETY: the handle is alive.
+        self.add(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_iota(chain, dtype.0, dims.len() as u32, dims.as_ptr(), axis, out, error)
+        })
+    }
+
+    /// Values of one dtype along an axis of constant extent.
+    pub fn concat(&self, operands: &[Value<'_>], axis: i32) -> Value<'_> {
+        let ids: Vec<sys::sinter_value> = operands.iter().map(|operand| operand.id).collect();
+        let given: Vec<Option<Value<'_>>> = operands.iter().copied().map(Some).collect();
+        // SAFETY: the handle is alive.
+        self.add(&given, |chain, out, error| unsafe {
+            sys::sinter_chain_add_concat(chain, ids.len() as u32, ids.as_ptr(), axis, out, error)
+        })
+    }
+
+    /// Declares the next output.
+    pub fn output(&self, value: Value<'_>) {
+        self.output_with(value, &OutputOptions::default());
+    }
+
+    /// An output with strides, or in the place of an input.
+    pub fn output_with(&self, value: Value<'_>, options: &OutputOptions<'_>) {
+        let strides = self.padded("strides", &options.strides);
+        let powers = self.padded("stride_m_powers", &options.stride_m_powers);
+        let raw = sys::sinter_output_options {
+            strides: strides.as_ref().map_or(null(), |list| list.as_ptr()),
+            stride_m_powers: powers.as_ref().map_or(null(), |list| list.as_ptr()),
+            alias: id(options.alias),
+            ..Default::default()
+        };
+        // SAFETY: the handle is alive; lists are as long as a rank can be.
+        self.add(&[Some(value), options.alias], |chain, _, error| unsafe {
+            sys::sinter_chain_add_output(chain, value.id, &raw, error)
+        });
+    }
+}
+
+/// Ops of the chain that the value belongs to; sinter.h says of each what it computes.
+#[allow(missing_docs)]
+impl<'b> Value<'b> {
+    fn with(
+        self,
+        others: &[Option<Value<'b>>],
+        f: impl FnOnce(*mut sys::sinter_chain, Out, Failed) -> sys::sinter_status,
+    ) -> Value<'b> {
+        self.builder.add(others, f)
+    }
+
+    /// [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n].
+    pub fn matmul(self, b: Value<'b>) -> Value<'b> {
+        self.matmul_transposed(b, false, false)
+    }
+
+    /// With a as [.., k, m], or b as [.., n, k].
+    pub fn matmul_transposed(self, b: Value<'b>, transpose_a: bool, transpose_b: bool) -> Value<'b> {
+        let a_flag = if transpose_a { sys::SINTER_MATMUL_TRANSPOSE_A } else { 0 };
+        let b_flag = if transpose_b { sys::SINTER_MATMUL_TRANSPOSE_B } else { 0 };
+        let raw = sys::sinter_matmul_options { flags: a_flag | b_flag, ..Default::default() };
+        // SAFETY: the handle is alive; so it is in all that follows.
+        self.with(&[Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_matmul(chain, self.id, b.id, &raw, out, error)
+        })
+    }
+
+    pub fn unary(self, kind: Unary) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_unary(chain, kind.0, self.id, out, error)
+        })
+    }
+
+    pub fn binary(self, kind: Binary, b: Value<'b>) -> Value<'b> {
+        self.with(&[Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_binary(chain, kind.0, self.id, b.id, out, error)
+        })
+    }
+
+    pub fn compare(self, kind: Compare, b: Value<'b>) -> Value<'b> {
+        self.with(&[Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_compare(chain, kind.0, self.id, b.id, out, error)
+        })
+    }
+
+    /// self ? a : b, element by element; self is pred.
+    pub fn select(self, a: Value<'b>, b: Value<'b>) -> Value<'b> {
+        self.with(&[Some(a), Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_select(chain, self.id, a.id, b.id, out, error)
+        })
+    }
+
+    /// The only op that rounds.
+    pub fn cast(self, dtype: DType) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_cast(chain, self.id, dtype.0, out, error)
+        })
+    }
+
+    pub fn broadcast(self, dims: &[i64]) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_broadcast(chain, self.id, dims.len() as u32, dims.as_ptr(), out, error)
+        })
+    }
+
+    /// Result axis i is operand axis permutation[i].
+    pub fn transpose(self, permutation: &[i32]) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_transpose(chain, self.id, permutation.len() as u32, permutation.as_ptr(), out, error)
+        })
+    }
+
+    pub fn reshape(self, dims: &[i64]) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_reshape(chain, self.id, dims.len() as u32, dims.as_ptr(), out, error)
+        })
+    }
+
+    /// Per axis self[start : limit].
+    pub fn slice(self, starts: &[i64], limits: &[i64]) -> Value<'b> {
+        self.slice_by(starts, limits, &vec![1; starts.len()])
+    }
+
+    /// Per axis self[start : limit : step].
+    pub fn slice_by(self, starts: &[i64], limits: &[i64], steps: &[i64]) -> Value<'b> {
+        self.builder.same_length("slice", "limits", Some(limits.len()), "starts", starts.len());
+        self.builder.same_length("slice", "steps", Some(steps.len()), "starts", starts.len());
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_slice(chain, self.id, starts.len() as u32, starts.as_ptr(), limits.as_ptr(),
+                                        steps.as_ptr(), out, error)
+        })
+    }
+
+    /// With `keepdims`, reduced axes stay with extent 1.
+    pub fn reduce(self, kind: Reduce, axes: &[i32], keepdims: bool) -> Value<'b> {
+        let flags = if keepdims { sys::SINTER_REDUCE_KEEPDIMS } else { 0 };
+        let raw = sys::sinter_reduce_options { flags, ..Default::default() };
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_reduce(chain, kind.0, self.id, axes.len() as u32, axes.as_ptr(), &raw, out, error)
+        })
+    }
+
+    pub fn activation(self, kind: Activation) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_activation(chain, kind.0, self.id, out, error)
+        })
+    }
+
+    /// silu(self) * up.
+    pub fn swiglu(self, up: Value<'b>) -> Value<'b> {
+        self.with(&[Some(up)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_swiglu(chain, self.id, up.id, out, error)
+        })
+    }
+
+    /// A negative axis counts from the end.
+    pub fn softmax(self, axis: i32, options: &SoftmaxOptions<'b>) -> Value<'b> {
+        let raw = sys::sinter_softmax_options { scale: options.scale, mask: id(options.mask), ..Default::default() };
+        self.with(&[options.mask], |chain, out, error| unsafe {
+            sys::sinter_chain_add_softmax(chain, self.id, axis, &raw, out, error)
+        })
+    }
+
+    pub fn layernorm(self, options: &NormOptions<'b>) -> Value<'b> {
+        self.norm(sys::sinter_chain_add_layernorm, options)
+    }
+
+    pub fn rmsnorm(self, options: &NormOptions<'b>) -> Value<'b> {
+        self.norm(sys::sinter_chain_add_rmsnorm, options)
+    }
+
+    fn norm(self, add: AddNorm, options: &NormOptions<'b>) -> Value<'b> {
+        let (gamma, beta) = (id(options.gamma), id(options.beta));
+        let raw = sys::sinter_norm_options { eps: options.eps, gamma, beta, ..Default::default() };
+        self.with(&[options.gamma, options.beta], |chain, out, error| unsafe { add(chain, self.id, &raw, out, error) })
+    }
+
+    /// Halves form; `cos` and `sin` broadcast to the shape of a half.
+    pub fn rope(self, cos: Value<'b>, sin: Value<'b>) -> Value<'b> {
+        self.with(&[Some(cos), Some(sin)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_rope(chain, self.id, cos.id, sin.id, out, error)
+        })
+    }
+
+    /// Of gates [.., 4h] and c [.., h]: (h', c').
+    pub fn lstm_cell(self, c: Value<'b>) -> (Value<'b>, Value<'b>) {
+        let mut cell = sys::SINTER_NO_VALUE;
+        let h = self.with(&[Some(c)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_lstm_cell(chain, self.id, c.id, out, &mut cell, error)
+        });
+        (h, Value { builder: self.builder, id: cell })
+    }
+
+    /// Of xg [.., 3h], hg [.., 3h] and h [.., h].
+    pub fn gru_cell(self, hg: Value<'b>, h: Value<'b>) -> Value<'b> {
+        self.with(&[Some(hg), Some(h)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_gru_cell(chain, self.id, hg.id, h.id, out, error)
+        })
+    }
+
+    /// activation(self W + bias).
+    pub fn linear(self, w: Value<'b>, options: &LinearOptions<'b>) -> Value<'b> {
+        let raw = sys::sinter_linear_options {
+            layout: options.layout.0,
+            activation: options.activation.0,
+            bias: id(options.bias),
+            ..Default::default()
+        };
+        self.with(&[Some(w), options.bias], |chain, out, error| unsafe {
+            sys::sinter_chain_add_linear(chain, self.id, w.id, &raw, out, error)
+        })
+    }
+
+    /// activation(self W1 + bias1) W2 + bias2.
+    pub fn gemm_chain(
+        self,
+        w1: Value<'b>,
+        w2: Value<'b>,
+        activation: Activation,
+        options: &GemmChainOptions<'b>,
+    ) -> Value<'b> {
+        let raw = sys::sinter_gemm_chain_options {
+            layout: options.layout.0,
+            activation: activation.0,
+            bias1: id(options.bias1),
+            bias2: id(options.bias2),
+            ..Default::default()
+        };
+        self.with(&[Some(w1), Some(w2), options.bias1, options.bias2], |chain, out, error| unsafe {
+            sys::sinter_chain_add_gemm_chain(chain, self.id, w1.id, w2.id, &raw, out, error)
+        })
+    }
+
+    /// (activation(self Wg + bias_gate) * (self Wu + bias_up)) Wd + bias2.
+    pub fn gated_ffn(
+        self,
+        w_gate: Value<'b>,
+        w_up: Value<'b>,
+        w_down: Value<'b>,
+        activation: Activation,
+        options: &GatedFfnOptions<'b>,
+    ) -> Value<'b> {
+        let raw = sys::sinter_gated_ffn_options {
+            layout: options.layout.0,
+            activation: activation.0,
+            bias_gate: id(options.bias_gate),
+            bias_up: id(options.bias_up),
+            bias2: id(options.bias2),
+            ..Default::default()
+        };
+        let biases = [options.bias_gate, options.bias_up, options.bias2];
+        let operands = [Some(w_gate), Some(w_up), Some(w_down), biases[0], biases[1], biases[2]];
+        self.with(&operands, |chain, out, error| unsafe {
+            sys::sinter_chain_add_gated_ffn(chain, self.id, w_gate.id, w_up.id, w_down.id, &raw, out, error)
+        })
+    }
+}
+
+type AddNorm = unsafe extern "C" fn(
+    *mut sys::sinter_chain,
+    sys::sinter_value,
+    *const sys::sinter_norm_options,
+    Out,
+    Failed,
+) -> sys::sinter_status;
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $kind:ident),*) => {
+        $(impl<'b> $trait for Value<'b> {
+            type Output = Value<'b>;
+            fn $method(self, b: Value<'b>) -> Value<'b> {
+                self.binary(Binary::$kind, b)
+            }
+        })*
+    };
+}
+operators!(Add add ADD, Sub sub SUB, Mul mul MUL, Div div DIV);
+
+impl<'b> Neg for Value<'b> {
+    type Output = Value<'b>;
+    fn neg(self) -> Value<'b> {
+        self.unary(Unary::NEG)
+    }
+}

@@ -1,0 +1,93 @@
+//! Failed calls.
+use crate::{sys, Status};
+use std::ffi::{CStr, CString};
+use std::os::raw::c_char;
+use std::ptr::null_mut;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    status: Status,
+    message: String,
+    driver_result: i32,
+    compile_log: String,
+}
+
+/// What a call gives, or why it does not.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), driver_result: 0, compile_log: String::new() }
+    }
+    /// What kind of failure it is.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+    /// One lower-case line naming the op, the field, the value and the bound.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+    /// The CUresult behind [`Status::DRIVER`], else 0.
+    pub fn driver_result(&self) -> i32 {
+        self.driver_result
+    }
+    /// The compiler's log behind [`Status::COMPILE_FAILED`], else "".
+    pub fn compile_log(&self) -> &str {
+        &self.compile_log
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.status, self.message)
+    }
+}
+impl std::error::Error for Error {}
+
+/// A borrowed text of the library.
+///
+/// # Safety
+/// `text` is NUL-terminated and lives as long as the result is used.
+pub(crate) unsafe fn borrowed<'a>(text: *const c_char) -> &'a str {
+    // SAFETY: as of this function.
+    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
+}
+
+/// A copy of a text of the library; bytes that are no UTF-8 are replaced.
+///
+/// # Safety
+/// `text` is NUL-terminated.
+pub(crate) unsafe fn copied(text: *const c_char) -> String {
+    // SAFETY: as of this function.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Runs a call of the C ABI and takes the error that it makes.
+pub(crate) fn call(f: impl FnOnce(*mut *mut sys::sinter_error) -> sys::sinter_status) -> Result<()> {
+    let mut error = null_mut();
+    let status = Status(f(&mut error));
+    if status == Status::OK {
+        return Ok(());
+    }
+    if error.is_null() {
+        return Err(Error::new(status, ""));
+    }
+    // SAFETY: the error is ours to read and to release.
+    unsafe {
+        let result = Error {
+            status,
+            message: copied(sys::sinter_error_get_message(error)),
+            driver_result: sys::sinter_error_get_driver_result(error),
+            compile_log: copied(sys::sinter_error_get_compile_log(error)),
+        };
+        sys::sinter_error_release(error);
+        Err(result)
+    }
+}
+
+/// A text for the library.
+pub(crate) fn c_string(field: &str, text: &str) -> Result<CString> {
+    CString::new(text)
+        .map_err(|_| Error::new(Status::INVALID_ARGUMENT, format!("{field} {text:?} holds a NUL character")))
+}

@@ -1,0 +1,161 @@
+//! Plans, bindings and launches.
+use crate::error::call;
+use crate::handle::handle;
+use crate::{sys, Digest, Result};
+use std::os::raw::c_void;
+use std::ptr::{null, null_mut};
+
+/// A device address, aligned to 16 bytes.
+pub type DevicePtr = u64;
+
+/// The caller's `CUstream` or `cudaStream_t`; the default is the legacy default stream. A number: it owns nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(*mut c_void);
+
+// SAFETY: only unsafe functions use the stream.
+unsafe impl Send for Stream {}
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// A stream of the driver or the runtime API, say cudarc's `stream.cu_stream() as *mut c_void`.
+    pub fn from_raw(stream: *mut c_void) -> Self {
+        Self(stream)
+    }
+    pub(crate) fn as_raw(self) -> sys::sinter_stream {
+        self.0.cast()
+    }
+}
+impl Default for Stream {
+    fn default() -> Self {
+        Self(null_mut())
+    }
+}
+
+/// Flags of a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launch(u32);
+
+impl Launch {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// Programmatic dependent launch: the first kernel may start before the kernel ahead on the stream has ended.
+    pub const PDL: Self = Self(sys::SINTER_LAUNCH_PDL);
+}
+
+handle! {
+    /// A chain prepared for a bucket of M, kernels loaded: immutable. `Clone` shares it.
+    Plan: sinter_plan, sinter_plan_retain, sinter_plan_release
+}
+
+impl Plan {
+    /// Equal wherever chain, bucket, device model, library version, tuning set and options are.
+    pub fn digest(&self) -> Result<Digest> {
+        let mut digest = [0; 32];
+        // SAFETY: the digest has 32 bytes.
+        call(|error| unsafe { sys::sinter_plan_get_digest(self.as_raw(), digest.as_mut_ptr(), error) })?;
+        Ok(digest)
+    }
+
+    /// The largest m that one pass serves.
+    pub fn bucket(&self) -> i64 {
+        // SAFETY: the handle is alive.
+        unsafe { sys::sinter_plan_get_bucket(self.as_raw()) }
+    }
+
+    /// Buffers that a bind takes: the chain's inputs and outputs.
+    pub fn buffer_count(&self) -> u32 {
+        // SAFETY: the handle is alive.
+        unsafe { sys::sinter_plan_get_buffer_count(self.as_raw()) }
+    }
+
+    /// Bytes; may be 0.
+    pub fn workspace_size(&self) -> u64 {
+        // SAFETY: the handle is alive.
+        unsafe { sys::sinter_plan_get_workspace_size(self.as_raw()) }
+    }
+
+    /// The plan on one screen, what lost and why, the constants of the device model.
+    pub fn explain(&self) -> Result<String> {
+        let mut size = 0;
+        // SAFETY: no buffer is given with a capacity of 0.
+        call(|error| unsafe { sys::sinter_plan_explain(self.as_raw(), 0, null_mut(), &mut size, error) })?;
+        let mut text = vec![0u8; size];
+        // SAFETY: the buffer has `size` bytes.
+        call(|error| unsafe {
+            sys::sinter_plan_explain(self.as_raw(), size, text.as_mut_ptr().cast(), null_mut(), error)
+        })?;
+        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(size));
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Enqueues the zeroing of a workspace, once before its first use.
+    ///
+    /// # Safety
+    /// `workspace` is `bytes` bytes of memory of the context's device that nothing else uses until the stream is past
+    /// this; `stream` is a stream of that device.
+    pub unsafe fn init_workspace(&self, workspace: DevicePtr, bytes: u64, stream: Stream) -> Result<()> {
+        // SAFETY: as of this function.
+        call(|error| unsafe {
+            sys::sinter_plan_init_workspace(self.as_raw(), workspace, bytes, stream.as_raw(), error)
+        })
+    }
+
+    /// Checks the buffers' alignment and encodes tensor maps once. `buffers`: the chain's inputs in the order of their
+    /// adds, then its outputs. `workspace` may be 0 when its size is.
+    ///
+    /// # Safety
+    /// Every launch of the binding, also of a graph that captured it, uses the buffers and the workspace: until the last
+    /// has ended they stay allocated on the context's device, as large as [`crate::Chain::buffer`] says for its m, and
+    /// nothing else writes them meanwhile. A workspace serves one plan on one stream at a time.
+    pub unsafe fn bind(&self, buffers: &[DevicePtr], workspace: DevicePtr) -> Result<Binding> {
+        // SAFETY: as of this function.
+        Binding::make(|out, error| unsafe {
+            sys::sinter_plan_bind(self.as_raw(), buffers.len() as u32, buffers.as_ptr(), workspace, out, error)
+        })
+    }
+
+    /// Bind and launch in one call, for buffers that change every time.
+    ///
+    /// # Safety
+    /// As of [`Plan::bind`] and [`Binding::launch`].
+    pub unsafe fn launch(
+        &self,
+        stream: Stream,
+        m: impl Into<Option<i64>>,
+        buffers: &[DevicePtr],
+        workspace: DevicePtr,
+        flags: Launch,
+    ) -> Result<()> {
+        let m = m.into();
+        let (count, symbols) = symbols(&m);
+        // SAFETY: as of this function.
+        call(|error| unsafe {
+            sys::sinter_plan_launch(self.as_raw(), stream.as_raw(), count, symbols, buffers.len() as u32,
+                                    buffers.as_ptr(), workspace, flags.0, error)
+        })
+    }
+}
+
+fn symbols(m: &Option<i64>) -> (u32, *const i64) {
+    m.as_ref().map_or((0, null()), |m| (1, m as *const i64))
+}
+
+handle! {
+    /// A plan bound to buffers: immutable; it keeps the plan. `Clone` shares it.
+    Binding: sinter_binding, sinter_binding_retain, sinter_binding_release
+}
+
+impl Binding {
+    /// Enqueues the plan's kernels for `m` rows, `None` for a chain without M. Only enqueues; legal in capture.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the context's device; the buffers are as [`Plan::bind`] says until the launch has ended.
+    pub unsafe fn launch(&self, stream: Stream, m: impl Into<Option<i64>>, flags: Launch) -> Result<()> {
+        let m = m.into();
+        let (count, symbols) = symbols(&m);
+        // SAFETY: as of this function.
+        call(|error| unsafe {
+            sys::sinter_binding_launch(self.as_raw(), stream.as_raw(), count, symbols, flags.0, error)
+        })
+    }
+}

@@ -1,0 +1,923 @@
+// Sinter for C++17: the C ABI of sinter.h as types that own what they hold. Header only, of
+// sinter.h and the standard library; throws nothing of its own and needs neither exceptions nor
+// RTTI.
+//
+//   sinter::ChainBuilder b;                                        // y = (silu(x Wg) * (x Wu)) Wd
+//   auto x = b.Input(sinter::DType::kBf16, {sinter::kM, k});
+//   ...
+//   auto chain = b.Finish();                                       // Result<Chain>
+//   if (!chain.ok()) return Report(chain.status().message());
+//
+// - A handle (Context, Chain, Plan, Binding, Pending, Cancel, TuningSet) is a counted reference:
+//   copies share the object, the last one releases it. An empty handle, default or moved from, may
+//   be used as NULL in C: the library answers with an error.
+// - What can fail returns Status or Result<T>, with the library's own message.
+// - Option structs are those of sinter.h, zeroed and with their size set; operands in them are
+//   Values.
+// - Thread safety, ownership of memory, units and errors are those of the function of sinter.h that
+//   a member calls. A Status is thread-compatible. Callbacks must not throw.
+#ifndef SINTER_SINTER_HPP_
+#define SINTER_SINTER_HPP_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sinter/sinter.h"
+
+#if __cplusplus < 201703L
+#error "sinter.hpp needs C++17"
+#endif
+
+namespace sinter {
+
+// ---------------------------------------------------------------- Words of sinter.h
+
+// As an extent: the number of rows, known at launch. As a slice's limit on that axis: all of it.
+inline constexpr int64_t kM = SINTER_DIM_M;
+
+enum class DType : sinter_dtype {
+  kF32 = SINTER_DTYPE_F32,
+  kF16 = SINTER_DTYPE_F16,
+  kBf16 = SINTER_DTYPE_BF16,
+  kS32 = SINTER_DTYPE_S32,
+  kPred = SINTER_DTYPE_PRED,
+  kE4m3 = SINTER_DTYPE_E4M3
+};
+enum class Unary : sinter_unary {
+  kNeg = SINTER_UNARY_NEG,
+  kAbs = SINTER_UNARY_ABS,
+  kExp = SINTER_UNARY_EXP,
+  kLog = SINTER_UNARY_LOG,
+  kSqrt = SINTER_UNARY_SQRT,
+  kRsqrt = SINTER_UNARY_RSQRT,
+  kTanh = SINTER_UNARY_TANH,
+  kErf = SINTER_UNARY_ERF,
+  kSigmoid = SINTER_UNARY_SIGMOID,
+  kRelu = SINTER_UNARY_RELU,
+  kReciprocal = SINTER_UNARY_RECIPROCAL,
+  kSquare = SINTER_UNARY_SQUARE,
+  kSin = SINTER_UNARY_SIN,
+  kCos = SINTER_UNARY_COS,
+  kFloor = SINTER_UNARY_FLOOR,
+  kNot = SINTER_UNARY_NOT
+};
+enum class Binary : sinter_binary {
+  kAdd = SINTER_BINARY_ADD,
+  kSub = SINTER_BINARY_SUB,
+  kMul = SINTER_BINARY_MUL,
+  kDiv = SINTER_BINARY_DIV,
+  kMax = SINTER_BINARY_MAX,
+  kMin = SINTER_BINARY_MIN,
+  kPow = SINTER_BINARY_POW,
+  kAnd = SINTER_BINARY_AND,
+  kOr = SINTER_BINARY_OR
+};
+enum class Comparison : sinter_compare {
+  kEq = SINTER_COMPARE_EQ,
+  kNe = SINTER_COMPARE_NE,
+  kLt = SINTER_COMPARE_LT,
+  kLe = SINTER_COMPARE_LE,
+  kGt = SINTER_COMPARE_GT,
+  kGe = SINTER_COMPARE_GE
+};
+enum class Reduction : sinter_reduce {
+  kSum = SINTER_REDUCE_SUM,
+  kMax = SINTER_REDUCE_MAX,
+  kMin = SINTER_REDUCE_MIN,
+  kMean = SINTER_REDUCE_MEAN
+};
+enum class Activation : sinter_activation {
+  kIdentity = SINTER_ACTIVATION_IDENTITY,
+  kRelu = SINTER_ACTIVATION_RELU,
+  kGeluTanh = SINTER_ACTIVATION_GELU_TANH,
+  kGeluErf = SINTER_ACTIVATION_GELU_ERF,
+  kSilu = SINTER_ACTIVATION_SILU
+};
+// How a weight lies in memory: [out, in], as nn.Linear stores it, or [in, out].
+enum class Layout : sinter_layout { kOi = SINTER_LAYOUT_OI, kIo = SINTER_LAYOUT_IO };
+
+// An option struct of sinter.h, zeroed, with its size set.
+template <typename Struct>
+struct Zeroed : Struct {
+  Zeroed() : Struct() { this->struct_size = static_cast<uint32_t>(sizeof(Struct)); }
+};
+using ContextOptions = Zeroed<sinter_context_options>;
+using PrepareOptions = Zeroed<sinter_prepare_options>;
+using TuneOptions = Zeroed<sinter_tune_options>;
+using Stats = Zeroed<sinter_stats>;
+using TensorInfo = Zeroed<sinter_tensor_info>;
+
+// A SHA-256.
+using Digest = std::array<uint8_t, 32>;
+
+// A pointer and a count, borrowed for the call that takes it.
+template <typename T>
+class Span {
+ public:
+  constexpr Span() = default;
+  constexpr Span(const T* data, size_t size) : data_(data), size_(size) {}
+  template <size_t kSize>
+  constexpr Span(const T (&values)[kSize]) : data_(values), size_(kSize) {}
+  template <size_t kSize>
+  constexpr Span(const std::array<T, kSize>& values) : data_(values.data()), size_(kSize) {}
+  Span(const std::vector<T>& values) : data_(values.data()), size_(values.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // it lives as long as the call
+#endif
+  constexpr Span(std::initializer_list<T> values) : data_(values.begin()), size_(values.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+  constexpr const T* data() const { return data_; }
+  constexpr uint32_t size() const { return static_cast<uint32_t>(size_); }
+  constexpr const T& operator[](size_t index) const { return data_[index]; }
+  constexpr const T* begin() const { return data_; }
+  constexpr const T* end() const { return data_ + size_; }
+
+ private:
+  const T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// ---------------------------------------------------------------- Errors
+
+// Why a call failed, or that it did not. A value: it holds copies.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(sinter_status code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == SINTER_OK; }
+  sinter_status code() const { return code_; }
+  // "INVALID_ARGUMENT".
+  const char* name() const { return sinter_status_name(code_); }
+  // One lower-case line naming the op, the field, the value and the bound; "" when ok.
+  const std::string& message() const { return message_; }
+  // The CUresult behind SINTER_ERROR_DRIVER, else 0.
+  int32_t driver_result() const { return driver_result_; }
+  // The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "".
+  const std::string& compile_log() const { return compile_log_; }
+
+  // Runs `call(sinter_error**)`, which returns a sinter_status, and takes the error it makes.
+  template <typename Call>
+  static Status Of(Call&& call) {
+    sinter_error* error = nullptr;
+    Status status;
+    status.code_ = call(&error);
+    if (status.ok() || error == nullptr) return status;
+    status.message_ = sinter_error_get_message(error);
+    status.driver_result_ = sinter_error_get_driver_result(error);
+    status.compile_log_ = sinter_error_get_compile_log(error);
+    sinter_error_release(error);
+    return status;
+  }
+
+ private:
+  sinter_status code_ = SINTER_OK;
+  int32_t driver_result_ = 0;
+  std::string message_, compile_log_;
+};
+
+// A T, or why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  // `status` is not ok.
+  Result(Status status) : status_(std::move(status)) {}
+
+  bool ok() const { return value_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Status& status() const { return status_; }
+  // For programs that cannot go on without: prints the message and aborts when there is no value.
+  const T& value() const& { return Checked(*this); }
+  T& value() & { return Checked(*this); }
+  T&& value() && { return std::move(Checked(*this)); }
+  const T& operator*() const& { return value(); }
+  T& operator*() & { return value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+
+ private:
+  template <typename Self>
+  static auto& Checked(Self& self) {
+    if (self.value_.has_value()) return *self.value_;
+    std::fprintf(stderr, "%s: %s\n", self.status_.name(), self.status_.message().c_str());
+    std::abort();
+  }
+
+  std::optional<T> value_;
+  Status status_;
+};
+
+namespace detail {
+
+// One counted reference to a C object.
+template <typename T, void (*kRetain)(const T*), void (*kRelease)(const T*)>
+class Handle {
+ public:
+  Handle() = default;
+  // Takes over the reference that the caller holds.
+  explicit Handle(T* object) : object_(object) {}
+  Handle(const Handle& other) : object_(other.object_) {
+    if (object_ != nullptr) kRetain(object_);
+  }
+  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Handle& operator=(Handle other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Handle() { kRelease(object_); }
+
+  // Borrowed; NULL when empty.
+  T* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  // Gives the reference away: the caller releases it.
+  T* release() { return std::exchange(object_, nullptr); }
+
+ private:
+  T* object_ = nullptr;
+};
+
+// Runs `call(T** out, sinter_error**)` and wraps the object that it makes.
+template <typename Wrapper, typename T, typename Call>
+Result<Wrapper> Make(Call&& call) {
+  T* object = nullptr;
+  Status status = Status::Of([&](sinter_error** error) { return call(&object, error); });
+  if (!status.ok()) return status;
+  return Wrapper(object);
+}
+
+// Runs `call(uint8_t*, sinter_error**)`.
+template <typename Call>
+Result<Digest> MakeDigest(Call&& call) {
+  Digest digest{};
+  Status status = Status::Of([&](sinter_error** error) { return call(digest.data(), error); });
+  if (!status.ok()) return status;
+  return digest;
+}
+
+}  // namespace detail
+
+// ---------------------------------------------------------------- Chains
+
+// A finished chain: immutable, thread-safe.
+class Chain : public detail::Handle<sinter_chain, sinter_chain_retain, sinter_chain_release> {
+ public:
+  using Handle::Handle;
+  uint32_t InputCount() const { return sinter_chain_get_input_count(get()); }
+  uint32_t OutputCount() const { return sinter_chain_get_output_count(get()); }
+  // Whether M occurs: launches then take it.
+  bool UsesM() const { return sinter_chain_uses_m(get()) != 0; }
+  // Buffer `index`, inputs in the order of their adds, then outputs, at M = `m`. The name is
+  // borrowed from the chain.
+  Result<TensorInfo> Buffer(uint32_t index, int64_t m) const {
+    TensorInfo info;
+    Status status = Status::Of([&](sinter_error** error) {
+      return sinter_chain_get_buffer(get(), index, m, &info, error);
+    });
+    if (!status.ok()) return status;
+    return info;
+  }
+};
+
+namespace detail {
+
+// What a builder and its values share.
+struct Building {
+  sinter_chain* chain = nullptr;
+  Status first_error;
+
+  Building() {
+    first_error =
+        Status::Of([&](sinter_error** error) { return sinter_chain_create(&chain, error); });
+  }
+  Building(const Building&) = delete;
+  Building& operator=(const Building&) = delete;
+  ~Building() { sinter_chain_release(chain); }
+};
+
+}  // namespace detail
+
+class ChainBuilder;
+
+// A value of a chain under way: what an add returned. Valid as long as its builder. A default value
+// is an operand that is absent.
+class Value {
+ public:
+  Value() = default;
+  // The number in the C ABI; SINTER_NO_VALUE when absent, or when its add failed.
+  sinter_value id() const { return id_; }
+
+ private:
+  friend class ChainBuilder;
+  friend Value operator+(Value a, Value b);
+  friend Value operator-(Value a, Value b);
+  friend Value operator*(Value a, Value b);
+  friend Value operator/(Value a, Value b);
+  friend Value operator-(Value a);
+  Value(detail::Building* building, sinter_value id) : building_(building), id_(id) {}
+
+  detail::Building* building_ = nullptr;
+  sinter_value id_ = SINTER_NO_VALUE;
+};
+
+// Strides in elements, one for each axis, times M to the power of the same axis; empty: contiguous,
+// and no powers.
+struct InputOptions {
+  bool constant = false;  // never changes while a plan uses it on a stream: weights
+  const char* name = nullptr;
+  std::vector<int64_t> strides;
+  std::vector<int32_t> stride_m_powers;
+};
+struct OutputOptions {
+  std::vector<int64_t> strides;
+  std::vector<int32_t> stride_m_powers;
+  Value alias;  // an input whose buffer this output may share
+};
+struct SoftmaxOptions {
+  double scale = 1;
+  Value mask;
+};
+struct NormOptions {
+  double eps = 0;  // 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm
+  Value gamma, beta;
+};
+struct LinearOptions {
+  Layout layout = Layout::kOi;
+  Activation activation = Activation::kIdentity;
+  Value bias;
+};
+struct GemmChainOptions {
+  Layout layout = Layout::kOi;
+  Value bias1, bias2;
+};
+struct GatedFfnOptions {
+  Layout layout = Layout::kOi;
+  Value bias_gate, bias_up, bias2;
+};
+
+// Describes a chain. Adds return the new value. The first add that fails is remembered, those after
+// it do nothing, and Finish returns its error: a description needs one check. Thread-compatible.
+class ChainBuilder {
+ public:
+  ChainBuilder() = default;
+  ChainBuilder(const ChainBuilder&) = delete;  // values point to it
+  ChainBuilder& operator=(const ChainBuilder&) = delete;
+
+  // The error of the first add that failed.
+  const Status& status() const { return building_.first_error; }
+
+  Value Input(DType dtype, Span<int64_t> dims, const InputOptions& options = {}) {
+    Zeroed<sinter_input_options> given;
+    given.flags = options.constant ? uint32_t{SINTER_INPUT_CONSTANT} : 0;
+    given.name = options.name;
+    if (!SetStrides("input", dims.size(), options, &given)) return Value();
+    return Add({}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_input(chain(), Number(dtype), dims.size(), dims.data(), &given, out,
+                                    error);
+    });
+  }
+  // An input that is a constant: a weight, a bias, a table.
+  Value Constant(DType dtype, Span<int64_t> dims, InputOptions options = {}) {
+    options.constant = true;
+    return Input(dtype, dims, options);
+  }
+  Value Scalar(double value, DType dtype) {
+    return Add({}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_scalar(chain(), value, Number(dtype), out, error);
+    });
+  }
+  Value Iota(DType dtype, Span<int64_t> dims, int32_t axis) {
+    return Add({}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_iota(chain(), Number(dtype), dims.size(), dims.data(), axis, out,
+                                   error);
+    });
+  }
+  // `flags`: SINTER_MATMUL_TRANSPOSE_A, SINTER_MATMUL_TRANSPOSE_B.
+  Value Matmul(Value a, Value b, uint32_t flags = 0) {
+    Zeroed<sinter_matmul_options> given;
+    given.flags = flags;
+    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_matmul(chain(), a.id(), b.id(), &given, out, error);
+    });
+  }
+  Value Apply(Unary kind, Value a) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_unary(chain(), Number(kind), a.id(), out, error);
+    });
+  }
+  Value Apply(Binary kind, Value a, Value b) {
+    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_binary(chain(), Number(kind), a.id(), b.id(), out, error);
+    });
+  }
+  Value Apply(Activation kind, Value x) {
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_activation(chain(), Number(kind), x.id(), out, error);
+    });
+  }
+  Value Compare(Comparison kind, Value a, Value b) {
+    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_compare(chain(), Number(kind), a.id(), b.id(), out, error);
+    });
+  }
+  Value Select(Value condition, Value a, Value b) {
+    return Add({condition, a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_select(chain(), condition.id(), a.id(), b.id(), out, error);
+    });
+  }
+  Value Cast(Value a, DType dtype) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_cast(chain(), a.id(), Number(dtype), out, error);
+    });
+  }
+  Value Broadcast(Value a, Span<int64_t> dims) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_broadcast(chain(), a.id(), dims.size(), dims.data(), out, error);
+    });
+  }
+  Value Transpose(Value a, Span<int32_t> permutation) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_transpose(chain(), a.id(), permutation.size(), permutation.data(),
+                                        out, error);
+    });
+  }
+  Value Reshape(Value a, Span<int64_t> dims) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_reshape(chain(), a.id(), dims.size(), dims.data(), out, error);
+    });
+  }
+  // a[start : limit : step] on every axis; without `steps` all are 1.
+  Value Slice(Value a, Span<int64_t> starts, Span<int64_t> limits, Span<int64_t> steps = {}) {
+    if (!SameLength("slice", "limits", limits.size(), "starts", starts.size())) return Value();
+    if (steps.size() != 0 && !SameLength("slice", "steps", steps.size(), "starts", starts.size())) {
+      return Value();
+    }
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_slice(chain(), a.id(), starts.size(), starts.data(), limits.data(),
+                                    steps.size() == 0 ? nullptr : steps.data(), out, error);
+    });
+  }
+  Value Concat(Span<Value> operands, int32_t axis) {
+    std::vector<sinter_value> ids;
+    for (const Value operand : operands) ids.push_back(operand.id());
+    return Add(operands, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_concat(chain(), operands.size(), ids.data(), axis, out, error);
+    });
+  }
+  // `flags`: SINTER_REDUCE_KEEPDIMS.
+  Value Reduce(Reduction kind, Value a, Span<int32_t> axes, uint32_t flags = 0) {
+    Zeroed<sinter_reduce_options> given;
+    given.flags = flags;
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_reduce(chain(), Number(kind), a.id(), axes.size(), axes.data(),
+                                     &given, out, error);
+    });
+  }
+  Value Swiglu(Value gate, Value up) {
+    return Add({gate, up}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_swiglu(chain(), gate.id(), up.id(), out, error);
+    });
+  }
+  Value Softmax(Value x, int32_t axis, const SoftmaxOptions& options = {}) {
+    Zeroed<sinter_softmax_options> given;
+    given.scale = options.scale;
+    given.mask = options.mask.id();
+    return Add({x, options.mask}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_softmax(chain(), x.id(), axis, &given, out, error);
+    });
+  }
+  Value Layernorm(Value x, const NormOptions& options = {}) {
+    return Norm(sinter_chain_add_layernorm, x, options);
+  }
+  Value Rmsnorm(Value x, const NormOptions& options = {}) {
+    return Norm(sinter_chain_add_rmsnorm, x, options);
+  }
+  Value Rope(Value x, Value cos, Value sin) {
+    return Add({x, cos, sin}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_rope(chain(), x.id(), cos.id(), sin.id(), out, error);
+    });
+  }
+  // (h', c').
+  std::pair<Value, Value> LstmCell(Value gates, Value c) {
+    sinter_value cell = SINTER_NO_VALUE;
+    const Value h = Add({gates, c}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_lstm_cell(chain(), gates.id(), c.id(), out, &cell, error);
+    });
+    return {h, Value(&building_, cell)};
+  }
+  Value GruCell(Value xg, Value hg, Value h) {
+    return Add({xg, hg, h}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_gru_cell(chain(), xg.id(), hg.id(), h.id(), out, error);
+    });
+  }
+  Value Linear(Value x, Value w, const LinearOptions& options = {}) {
+    Zeroed<sinter_linear_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(options.activation);
+    given.bias = options.bias.id();
+    return Add({x, w, options.bias}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_linear(chain(), x.id(), w.id(), &given, out, error);
+    });
+  }
+  // activation(a W1 + bias1) W2 + bias2.
+  Value GemmChain(Value a, Value w1, Value w2, Activation activation,
+                  const GemmChainOptions& options = {}) {
+    Zeroed<sinter_gemm_chain_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.bias1 = options.bias1.id();
+    given.bias2 = options.bias2.id();
+    return Add(
+        {a, w1, w2, options.bias1, options.bias2}, [&](sinter_value* out, sinter_error** error) {
+          return sinter_chain_add_gemm_chain(chain(), a.id(), w1.id(), w2.id(), &given, out, error);
+        });
+  }
+  // (activation(a Wg + bias_gate) * (a Wu + bias_up)) Wd + bias2.
+  Value GatedFfn(Value a, Value w_gate, Value w_up, Value w_down, Activation activation,
+                 const GatedFfnOptions& options = {}) {
+    Zeroed<sinter_gated_ffn_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.bias_gate = options.bias_gate.id();
+    given.bias_up = options.bias_up.id();
+    given.bias2 = options.bias2.id();
+    return Add({a, w_gate, w_up, w_down, options.bias_gate, options.bias_up, options.bias2},
+               [&](sinter_value* out, sinter_error** error) {
+                 return sinter_chain_add_gated_ffn(chain(), a.id(), w_gate.id(), w_up.id(),
+                                                   w_down.id(), &given, out, error);
+               });
+  }
+
+  // Declares the next output.
+  void Output(Value value, const OutputOptions& options = {}) {
+    Zeroed<sinter_output_options> given;
+    given.alias = options.alias.id();
+    const auto strides = Padded("strides", options.strides);
+    const auto powers = Padded("stride_m_powers", options.stride_m_powers);
+    if (!options.strides.empty()) given.strides = strides.data();
+    if (!options.stride_m_powers.empty()) given.stride_m_powers = powers.data();
+    Add({value, options.alias}, [&](sinter_value*, sinter_error** error) {
+      return sinter_chain_add_output(chain(), value.id(), &given, error);
+    });
+  }
+  // The finished chain, or the first error of the adds, or what the chain as a whole lacks. Later
+  // adds fail.
+  Result<Chain> Finish() {
+    detail::Building& building = building_;
+    if (building.first_error.ok()) {
+      building.first_error = Status::Of(
+          [&](sinter_error** error) { return sinter_chain_finish(building.chain, error); });
+    }
+    if (!building.first_error.ok()) return building.first_error;
+    sinter_chain_retain(building.chain);
+    return Chain(building.chain);
+  }
+
+ private:
+  friend Value operator+(Value a, Value b);
+  friend Value operator-(Value a, Value b);
+  friend Value operator*(Value a, Value b);
+  friend Value operator/(Value a, Value b);
+  friend Value operator-(Value a);
+
+  template <typename Enum>
+  static constexpr int32_t Number(Enum value) {
+    return static_cast<int32_t>(value);
+  }
+  template <typename T>
+  static const T* DataOrNull(const std::vector<T>& values) {
+    return values.empty() ? nullptr : values.data();
+  }
+  sinter_chain* chain() const { return building_.chain; }
+
+  bool Refuse(std::string message) { return Refuse(&building_, std::move(message)); }
+  static bool Refuse(detail::Building* building, std::string message) {
+    if (building->first_error.ok()) {
+      building->first_error = Status(SINTER_INVALID_ARGUMENT, std::move(message));
+    }
+    return false;
+  }
+  bool SameLength(const char* op, const char* field, size_t length, const char* other,
+                  size_t wanted) {
+    if (length == wanted) return true;
+    return Refuse(std::string(op) + ": " + field + " has " + std::to_string(length) + " values, " +
+                  other + " has " + std::to_string(wanted));
+  }
+  // One number for each axis that a value can have. The library alone knows how many the value has:
+  // it refuses the -1 behind a list that is too short.
+  template <typename T>
+  std::array<T, SINTER_MAX_RANK> Padded(const char* field, const std::vector<T>& values) {
+    std::array<T, SINTER_MAX_RANK> padded;
+    padded.fill(-1);
+    if (values.size() > padded.size()) {
+      Refuse(std::string("output: ") + field + " has " + std::to_string(values.size()) +
+             " values, at most " + std::to_string(padded.size()) + " are allowed");
+      return padded;
+    }
+    for (size_t i = 0; i < values.size(); ++i) padded[i] = values[i];
+    return padded;
+  }
+  bool SetStrides(const char* op, size_t rank, const InputOptions& options,
+                  sinter_input_options* given) {
+    const size_t strides = options.strides.size(), powers = options.stride_m_powers.size();
+    if (strides != 0 && !SameLength(op, "strides", strides, "dims", rank)) return false;
+    if (powers != 0 && !SameLength(op, "stride_m_powers", powers, "dims", rank)) return false;
+    given->strides = DataOrNull(options.strides);
+    given->stride_m_powers = DataOrNull(options.stride_m_powers);
+    return true;
+  }
+
+  // Runs `call(sinter_value* out, sinter_error**)` unless an add failed before.
+  template <typename Call>
+  Value Add(Span<Value> operands, Call&& call) {
+    return Add(&building_, operands, std::forward<Call>(call));
+  }
+  template <typename Call>
+  static Value Add(detail::Building* building, Span<Value> operands, Call&& call) {
+    if (!building->first_error.ok()) return Value();
+    for (const Value operand : operands) {
+      if (operand.building_ == nullptr || operand.building_ == building) continue;
+      Refuse(building, "an operand is value " + std::to_string(operand.id()) + " of another chain");
+      return Value();
+    }
+    sinter_value out = SINTER_NO_VALUE;
+    building->first_error = Status::Of([&](sinter_error** error) { return call(&out, error); });
+    return Value(building, out);
+  }
+  // An operator's op: of the builder that made either operand.
+  static Value AddBinary(Binary kind, Value a, Value b) {
+    detail::Building* building = a.building_ != nullptr ? a.building_ : b.building_;
+    if (building == nullptr) return Value();
+    return Add(building, {a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_binary(building->chain, Number(kind), a.id(), b.id(), out, error);
+    });
+  }
+  template <typename Function>
+  Value Norm(Function* add, Value x, const NormOptions& options) {
+    Zeroed<sinter_norm_options> given;
+    given.eps = options.eps;
+    given.gamma = options.gamma.id();
+    given.beta = options.beta.id();
+    return Add({x, options.gamma, options.beta}, [&](sinter_value* out, sinter_error** error) {
+      return add(chain(), x.id(), &given, out, error);
+    });
+  }
+
+  detail::Building building_;
+};
+
+// Element by element, as ChainBuilder::Apply of the chain that the operands belong to.
+inline Value operator+(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kAdd, a, b); }
+inline Value operator-(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kSub, a, b); }
+inline Value operator*(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kMul, a, b); }
+inline Value operator/(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kDiv, a, b); }
+inline Value operator-(Value a) {
+  if (a.building_ == nullptr) return Value();
+  return ChainBuilder::Add(a.building_, {a}, [&](sinter_value* out, sinter_error** error) {
+    return sinter_chain_add_unary(a.building_->chain, SINTER_UNARY_NEG, a.id(), out, error);
+  });
+}
+
+// ---------------------------------------------------------------- Plans
+
+// A plan bound to buffers: immutable, thread-safe.
+class Binding
+    : public detail::Handle<sinter_binding, sinter_binding_retain, sinter_binding_release> {
+ public:
+  using Handle::Handle;
+  // Enqueues the plan's kernels for `m` rows, std::nullopt for a chain without M; only enqueues,
+  // and is legal in capture. `flags`: SINTER_LAUNCH_PDL.
+  Status Launch(sinter_stream stream, std::optional<int64_t> m, uint32_t flags = 0) const {
+    return Status::Of([&](sinter_error** error) {
+      return sinter_binding_launch(get(), stream, m.has_value() ? 1 : 0,
+                                   m.has_value() ? &*m : nullptr, flags, error);
+    });
+  }
+};
+
+// A chain prepared for a bucket of M: immutable, thread-safe.
+class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_release> {
+ public:
+  using Handle::Handle;
+  // The largest m that one pass serves.
+  int64_t Bucket() const { return sinter_plan_get_bucket(get()); }
+  // Buffers that a bind takes.
+  uint32_t BufferCount() const { return sinter_plan_get_buffer_count(get()); }
+  // Bytes; may be 0.
+  uint64_t WorkspaceSize() const { return sinter_plan_get_workspace_size(get()); }
+  Result<sinter::Digest> Digest() const {
+    return detail::MakeDigest([&](uint8_t* out, sinter_error** error) {
+      return sinter_plan_get_digest(get(), out, error);
+    });
+  }
+  // Enqueues the zeroing of a workspace, once before its first use.
+  Status InitWorkspace(sinter_device_ptr workspace, uint64_t bytes, sinter_stream stream) const {
+    return Status::Of([&](sinter_error** error) {
+      return sinter_plan_init_workspace(get(), workspace, bytes, stream, error);
+    });
+  }
+  // The plan on one screen, what lost and why, the constants of the device model.
+  Result<std::string> Explain() const {
+    size_t size = 0;
+    Status status = Status::Of(
+        [&](sinter_error** error) { return sinter_plan_explain(get(), 0, nullptr, &size, error); });
+    std::string text(size, '\0');
+    if (status.ok()) {
+      status = Status::Of([&](sinter_error** error) {
+        return sinter_plan_explain(get(), text.size(), &text[0], nullptr, error);
+      });
+    }
+    if (!status.ok()) return status;
+    text.pop_back();  // the NUL
+    return text;
+  }
+  // `buffers`: the chain's inputs in the order of their adds, then its outputs. The memory stays
+  // the caller's and must outlive every launch. `workspace` may be 0 when its size is.
+  Result<Binding> Bind(Span<sinter_device_ptr> buffers, sinter_device_ptr workspace) const {
+    return detail::Make<Binding, sinter_binding>([&](sinter_binding** out, sinter_error** error) {
+      return sinter_plan_bind(get(), buffers.size(), buffers.data(), workspace, out, error);
+    });
+  }
+  // Bind and launch in one call, for buffers that change every time. `m` as in
+  // Binding::Launch.
+  Status Launch(sinter_stream stream, std::optional<int64_t> m, Span<sinter_device_ptr> buffers,
+                sinter_device_ptr workspace, uint32_t flags = 0) const {
+    return Status::Of([&](sinter_error** error) {
+      return sinter_plan_launch(get(), stream, m.has_value() ? 1 : 0, m.has_value() ? &*m : nullptr,
+                                buffers.size(), buffers.data(), workspace, flags, error);
+    });
+  }
+};
+
+// Ends the calls that were given it: PrepareOptions::cancel = cancel.get(). Thread-safe.
+class Cancel : public detail::Handle<sinter_cancel, sinter_cancel_retain, sinter_cancel_release> {
+ public:
+  using Handle::Handle;
+  static Result<Cancel> Create() {
+    return detail::Make<Cancel, sinter_cancel>(
+        [](sinter_cancel** out, sinter_error** error) { return sinter_cancel_create(out, error); });
+  }
+  void Request() const { sinter_cancel_request(get()); }
+};
+
+// A prepare under way. The last handle that goes cancels it and waits for its thread. Thread-safe.
+class Pending
+    : public detail::Handle<sinter_pending, sinter_pending_retain, sinter_pending_release> {
+ public:
+  using Handle::Handle;
+  // Never blocks.
+  bool Ready() const { return sinter_pending_poll(get()) != 0; }
+  // Waits at most `timeout_us`, < 0 without limit; SINTER_DEADLINE_EXCEEDED when still under way.
+  Result<Plan> Get(int64_t timeout_us = -1) const {
+    return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
+      return sinter_pending_get(get(), timeout_us, out, error);
+    });
+  }
+};
+
+// Choices that were measured; a context reads one from ContextOptions::tuning_set. Thread-safe.
+class TuningSet : public detail::Handle<sinter_tuning_set, sinter_tuning_set_retain,
+                                        sinter_tuning_set_release> {
+ public:
+  using Handle::Handle;
+  static Result<TuningSet> Create() {
+    return detail::Make<TuningSet, sinter_tuning_set>(
+        [](sinter_tuning_set** out, sinter_error** error) {
+          return sinter_tuning_set_create(out, error);
+        });
+  }
+  Status AddFile(const char* path) const {
+    return Status::Of(
+        [&](sinter_error** error) { return sinter_tuning_set_add_file(get(), path, error); });
+  }
+  Status Write(const char* path) const {
+    return Status::Of(
+        [&](sinter_error** error) { return sinter_tuning_set_write(get(), path, error); });
+  }
+  uint64_t Count() const { return sinter_tuning_set_get_count(get()); }
+  Result<sinter::Digest> Digest() const {
+    return detail::MakeDigest([&](uint8_t* out, sinter_error** error) {
+      return sinter_tuning_set_get_digest(get(), out, error);
+    });
+  }
+};
+
+// ---------------------------------------------------------------- Contexts
+
+// A device or a target: caches, configuration, counters. Thread-safe.
+class Context
+    : public detail::Handle<sinter_context, sinter_context_retain, sinter_context_release> {
+ public:
+  using Handle::Handle;
+  static Result<Context> Open(const sinter_context_options& options) {
+    return detail::Make<Context, sinter_context>([&](sinter_context** out, sinter_error** error) {
+      return sinter_context_create(&options, out, error);
+    });
+  }
+  // GPU `device` of the driver; all else follows the environment.
+  static Result<Context> Open(int32_t device) {
+    ContextOptions options;
+    options.device = device;
+    return Open(options);
+  }
+  // Without a GPU: "h200", "h100" or a model's text.
+  static Result<Context> ForTarget(const char* target) {
+    ContextOptions options;
+    options.target = target;
+    return Open(options);
+  }
+
+  bool HasDevice() const { return sinter_context_has_device(get()) != 0; }
+  Result<Digest> TuningDigest() const {
+    return detail::MakeDigest([&](uint8_t* out, sinter_error** error) {
+      return sinter_context_get_tuning_digest(get(), out, error);
+    });
+  }
+  Status DenyToolchains(const char* entries) const {
+    return Status::Of([&](sinter_error** error) {
+      return sinter_context_deny_toolchains(get(), entries, error);
+    });
+  }
+  Result<sinter::Stats> Stats() const {
+    sinter::Stats stats;
+    Status status = Status::Of(
+        [&](sinter_error** error) { return sinter_context_get_stats(get(), &stats, error); });
+    if (!status.ok()) return status;
+    return stats;
+  }
+
+  // The plan that serves m rows: from a cache, or searched, generated and compiled. Blocks.
+  Result<Plan> Prepare(const Chain& chain, int64_t m, const PrepareOptions& options = {}) const {
+    return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
+      return sinter_prepare(get(), chain.get(), m, &options, out, error);
+    });
+  }
+  Result<Pending> PrepareAsync(const Chain& chain, int64_t m,
+                               const PrepareOptions& options = {}) const {
+    return detail::Make<Pending, sinter_pending>([&](sinter_pending** out, sinter_error** error) {
+      return sinter_prepare_async(get(), chain.get(), m, &options, out, error);
+    });
+  }
+  // plans[i] is of chains[i] at ms[i], empty where statuses[i] is not OK. `status` is that of the
+  // first that failed.
+  struct Many {
+    Status status;
+    std::vector<Plan> plans;
+    std::vector<sinter_status> statuses;
+  };
+  Many PrepareMany(Span<Chain> chains, Span<int64_t> ms, const PrepareOptions& options = {}) const {
+    Many many;
+    if (chains.size() != ms.size()) {
+      many.status = Status(SINTER_INVALID_ARGUMENT,
+                           "prepare_many: chains has " + std::to_string(chains.size()) +
+                               " values, ms has " + std::to_string(ms.size()));
+      return many;
+    }
+    std::vector<const sinter_chain*> borrowed;
+    for (const Chain& chain : chains) borrowed.push_back(chain.get());
+    std::vector<sinter_plan*> plans(borrowed.size(), nullptr);
+    many.statuses.assign(borrowed.size(), SINTER_UNKNOWN);
+    many.status = Status::Of([&](sinter_error** error) {
+      return sinter_prepare_many(get(), chains.size(), borrowed.data(), ms.data(), &options,
+                                 plans.data(), many.statuses.data(), error);
+    });
+    for (sinter_plan* plan : plans) many.plans.emplace_back(plan);
+    return many;
+  }
+  // Measures on the context's GPU what was ranked best; options.into receives the choice.
+  Status Tune(const Chain& chain, int64_t m, const TuneOptions& options = {}) const {
+    return Status::Of(
+        [&](sinter_error** error) { return sinter_tune(get(), chain.get(), m, &options, error); });
+  }
+};
+
+// ---------------------------------------------------------------- Text form
+
+#ifdef SINTER_SINTER_EXPERIMENTAL_H_
+// For programs that include sinter_experimental.h before this header. A chain from one line, such
+// as "gated_ffn m=M n=14336 k=4096 l=4096 act=silu dtype=bf16"; docs/chains.md has the kinds and
+// their keys.
+inline Result<Chain> ChainFromText(const std::string& line) {
+  if (line.find('\0') != std::string::npos) {
+    return Status(SINTER_INVALID_ARGUMENT, "line holds a NUL character");
+  }
+  return detail::Make<Chain, sinter_chain>([&](sinter_chain** out, sinter_error** error) {
+    return sinter_x_chain_from_text(line.c_str(), out, nullptr, nullptr, error);
+  });
+}
+#endif
+
+}  // namespace sinter
+
+#endif  // SINTER_SINTER_HPP_

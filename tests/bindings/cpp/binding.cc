@@ -1,0 +1,329 @@
+// sinter.hpp from description to launch: on the built-in h200 model, and on the fake driver that
+// SINTER_LIBCUDA names. Compiled without exceptions and RTTI. Exits 77 when there is neither a
+// cached kernel nor a run-time compiler.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "sinter/sinter_experimental.h"
+// After it, so that the text form is there.
+#include "sinter/sinter.hpp"
+
+namespace {
+
+using sinter::DType;
+
+int g_failures = 0;
+
+void Expect(bool condition, const char* what, int line, const std::string& text = "") {
+  if (condition) return;
+  std::fprintf(stderr, "line %d: not so: %s %s\n", line, what, text.c_str());
+  ++g_failures;
+}
+#define EXPECT(condition) Expect(condition, #condition, __LINE__)
+void ExpectOk(const sinter::Status& status, const char* what, int line) {
+  Expect(status.ok(), what, line, status.message());
+}
+#define EXPECT_OK(status) ExpectOk(status, #status, __LINE__)
+
+void ExpectRefused(const sinter::Status& status, sinter_status code, const char* part, int line) {
+  Expect(status.code() == code && status.message().find(part) != std::string::npos, part, line,
+         std::string("in ") + status.name() + ": " + status.message());
+}
+#define EXPECT_REFUSED(status, code, part) ExpectRefused(status, code, part, __LINE__)
+
+constexpr int64_t kK = 64, kN = 256, kL = 64;
+constexpr auto kSilu = sinter::Activation::kSilu;
+
+sinter::Result<sinter::Chain> GatedFfn() {
+  sinter::ChainBuilder b;
+  const auto x = b.Input(DType::kBf16, {sinter::kM, kK});
+  const auto gate = b.Constant(DType::kBf16, {kN, kK});
+  const auto up = b.Constant(DType::kBf16, {kN, kK});
+  const auto down = b.Constant(DType::kBf16, {kL, kN});
+  b.Output(b.GatedFfn(x, gate, up, down, kSilu));
+  return b.Finish();
+}
+
+// Every add of the builder, in a chain that the library takes.
+void EveryAddReachesTheLibrary() {
+  sinter::ChainBuilder b;
+  const auto x = b.Input(DType::kF32, {sinter::kM, 8});
+  sinter::InputOptions named;
+  named.name = "w";
+  named.strides = {8, 1};
+  const auto w = b.Constant(DType::kBf16, {8, 8}, named);
+  const auto vector = b.Constant(DType::kF32, {8});
+  const auto half = b.Cast(x, DType::kBf16);
+  const auto two = b.Scalar(2, DType::kF32);
+  const auto row = b.Cast(b.Iota(DType::kS32, {8}, 0), DType::kF32);
+  auto sum = (x + x - x) * two / b.Apply(sinter::Unary::kExp, x);
+  sum = sum + -b.Broadcast(row, {sinter::kM, 8});
+  sum = sum + b.Apply(sinter::Binary::kMax, x, two);
+  sum = sum + b.Apply(kSilu, x);
+  sum = sum + b.Select(b.Compare(sinter::Comparison::kLt, x, two), x, x);
+  sum = sum + b.Matmul(half, w, SINTER_MATMUL_TRANSPOSE_B);
+  const auto turned = b.Transpose(b.Reshape(x, {sinter::kM, 2, 4}), {0, 2, 1});
+  sum = sum + b.Reshape(turned, {sinter::kM, 8});
+  const auto left = b.Slice(x, {0, 0}, {sinter::kM, 4});
+  const auto right = b.Slice(x, {0, 0}, {sinter::kM, 8}, {1, 2});
+  sum = sum + b.Concat({left, right}, 1);
+  const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
+  sum = sum + b.Broadcast(total, {sinter::kM, 8});
+  sum = sum + b.Swiglu(x, x);
+  sinter::SoftmaxOptions softmax;
+  softmax.scale = 0.5;
+  softmax.mask = vector;
+  sum = sum + b.Softmax(x, -1, softmax);
+  sinter::NormOptions norm;
+  norm.gamma = vector;
+  sum = sum + b.Rmsnorm(x, norm);
+  norm.beta = vector;
+  sum = sum + b.Layernorm(x, norm);
+  sum = sum + b.Rope(x, left, right);
+  const auto gates = b.Concat({x, x, x, x}, 1);
+  const auto [h, c] = b.LstmCell(gates, x);
+  sum = sum + h + c;
+  const auto three = b.Concat({x, x, x}, 1);
+  sum = sum + b.GruCell(three, three, x);
+  sinter::LinearOptions linear;
+  linear.bias = vector;
+  sum = sum + b.Linear(half, w, linear);
+  sinter::GemmChainOptions products;
+  products.bias2 = b.Constant(DType::kBf16, {8});
+  sum = sum + b.GemmChain(half, w, w, sinter::Activation::kRelu, products);
+  sinter::GatedFfnOptions gated;
+  gated.bias_gate = gated.bias_up = products.bias2;
+  sum = sum + b.GatedFfn(half, w, w, w, kSilu, gated);
+  b.Output(sum);
+  EXPECT_OK(b.status());
+  const auto chain = b.Finish();
+  EXPECT_OK(chain.status());
+  if (!chain.ok()) return;
+  EXPECT(chain->InputCount() == 4 && chain->OutputCount() == 1 && chain->UsesM());
+  const auto info = chain->Buffer(1, 4);
+  EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
+  EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
+  EXPECT_REFUSED(chain->Buffer(9, 4).status(), SINTER_OUT_OF_RANGE, "9");
+}
+
+void TheFirstErrorOfADescriptionIsKept() {
+  sinter::ChainBuilder b;
+  const auto x = b.Input(DType::kBf16, {sinter::kM, 64});
+  const auto w = b.Constant(DType::kBf16, {256, 32});
+  const auto y = b.GemmChain(x, w, w, kSilu);  // k differs
+  b.Output(y + b.Scalar(1, DType::kF32));
+  const auto chain = b.Finish();
+  EXPECT_REFUSED(chain.status(), SINTER_INVALID_ARGUMENT, "gemm_chain");
+  EXPECT(!chain && y.id() == SINTER_NO_VALUE);
+
+  sinter::ChainBuilder other;
+  other.Output(other.Apply(sinter::Unary::kExp, x));
+  EXPECT_REFUSED(other.status(), SINTER_INVALID_ARGUMENT, "of another chain");
+
+  sinter::ChainBuilder absent;
+  absent.Output(absent.Apply(sinter::Unary::kExp, sinter::Value()));
+  EXPECT_REFUSED(absent.status(), SINTER_INVALID_ARGUMENT, "SINTER_NO_VALUE");
+  EXPECT(sinter::Value().id() == (sinter::Value() + sinter::Value()).id());
+
+  sinter::ChainBuilder lengths;
+  sinter::InputOptions strided;
+  strided.strides = {1};
+  lengths.Input(DType::kF32, {2, 2}, strided);
+  EXPECT_REFUSED(lengths.status(), SINTER_INVALID_ARGUMENT,
+                 "input: strides has 1 values, dims has 2");
+  sinter::ChainBuilder limits;
+  limits.Slice(limits.Input(DType::kF32, {2, 2}), {0, 0}, {2});
+  EXPECT_REFUSED(limits.status(), SINTER_INVALID_ARGUMENT, "slice: limits has 1 values");
+
+  for (const size_t length : {size_t{1}, size_t{7}}) {  // of a value with two axes
+    sinter::ChainBuilder short_or_long;
+    sinter::OutputOptions strides;
+    strides.strides.assign(length, 1);
+    short_or_long.Output(short_or_long.Input(DType::kF32, {2, 2}), strides);
+    EXPECT_REFUSED(short_or_long.status(), SINTER_INVALID_ARGUMENT, "stride");
+  }
+  EXPECT_REFUSED(sinter::ChainFromText(std::string("a\0b", 3)).status(), SINTER_INVALID_ARGUMENT,
+                 "NUL");
+
+  sinter::ChainBuilder empty;
+  EXPECT_REFUSED(empty.Finish().status(), SINTER_FAILED_PRECONDITION, "the chain has no output");
+  sinter::ChainBuilder finished;
+  finished.Output(finished.Apply(sinter::Unary::kExp, finished.Input(DType::kF32, {2})));
+  EXPECT_OK(finished.Finish().status());
+  finished.Input(DType::kF32, {2});
+  EXPECT_REFUSED(finished.status(), SINTER_FAILED_PRECONDITION, "finished");
+}
+
+void EmptyHandlesAreRefused() {
+  const sinter::Context none;
+  const sinter::Plan plan;
+  EXPECT(!none && !none.HasDevice() && plan.Bucket() == 0 && plan.BufferCount() == 0);
+  EXPECT_REFUSED(none.Prepare(sinter::Chain(), 1).status(), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(plan.Explain().status(), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(plan.Bind({1, 2}, 0).status(), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(sinter::Binding().Launch(nullptr, 1), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(sinter::Pending().Get().status(), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(sinter::TuningSet().AddFile("x"), SINTER_INVALID_ARGUMENT, "null");
+  sinter::Cancel().Request();
+}
+
+void OptionsAndErrorsPassThrough() {
+  sinter::ContextOptions options;
+  options.target = "h200";
+  options.tuning_set = "/no/such/set";
+  EXPECT_REFUSED(sinter::Context::Open(options).status(), SINTER_INVALID_ARGUMENT,
+                 "tuning set /no/such/set");
+  EXPECT_REFUSED(sinter::Context::ForTarget("h20").status(), SINTER_NOT_FOUND, "h20");
+  EXPECT(!sinter::Context::Open(99).status().message().empty());
+
+  EXPECT_REFUSED(sinter::ChainFromText("gemm_chain act=rleu").status(), SINTER_INVALID_ARGUMENT,
+                 "gemm_chain");
+  EXPECT_OK(sinter::ChainFromText("softmax rows=8 cols=64 scale=1 dtype=bf16").status());
+
+  auto set = sinter::TuningSet::Create();
+  EXPECT(set.ok() && set->Count() == 0 && set->Digest().ok());
+  EXPECT_REFUSED(set->AddFile("/no/such/set"), SINTER_INVALID_ARGUMENT, "/no/such/set");
+  EXPECT_REFUSED(set->Write("/no/such/folder/set"), SINTER_INVALID_ARGUMENT, "/no/such/folder");
+}
+
+// Reference counts, by the one object whose count shows: a context's statistics are shared.
+void HandlesShareAndMove() {
+  auto opened = sinter::Context::ForTarget("h200");
+  EXPECT_OK(opened.status());
+  sinter::Context first = *opened;
+  sinter::Context second = std::move(first);
+  sinter::Context third = second;
+  third = third;  // NOLINT
+  second = sinter::Context();
+  opened = sinter::Status(SINTER_UNKNOWN, "gone");
+  EXPECT(!first && !second && third.Stats().ok());  // NOLINT: moved from
+  static_assert(std::is_nothrow_move_constructible_v<sinter::Plan>);
+  static_assert(!std::is_copy_constructible_v<sinter::ChainBuilder>);
+  sinter_context* raw = third.release();
+  EXPECT(!third && raw != nullptr);
+  sinter_context_release(raw);
+}
+
+bool NoCompiler(const sinter::Status& status) {
+  if (status.code() != SINTER_UNAVAILABLE) return false;
+  std::printf("skipped: %s\n", status.message().c_str());
+  return true;
+}
+
+// 77 without a compiler.
+int PreparesForATarget() {
+  const auto context = sinter::Context::ForTarget("h200").value();
+  EXPECT(!context.HasDevice());
+  EXPECT_OK(context.DenyToolchains("12.0"));
+  EXPECT_REFUSED(context.DenyToolchains("everything"), SINTER_INVALID_ARGUMENT, "everything");
+  EXPECT(context.TuningDigest().ok() && *context.TuningDigest() == sinter::Digest{});
+  const auto chain = GatedFfn().value();
+  const auto prepared = context.Prepare(chain, 20);
+  if (NoCompiler(prepared.status())) return 77;
+  EXPECT_OK(prepared.status());
+  if (!prepared.ok()) return 1;
+  const sinter::Plan plan = *prepared;
+  EXPECT(plan.Bucket() == 32 && plan.BufferCount() == 5);
+  EXPECT(plan.Digest().ok() && *plan.Digest() != sinter::Digest{});
+  const auto text = plan.Explain();
+  EXPECT(text.ok() && text->find("m<=32") != std::string::npos && text->back() != '\0');
+
+  sinter::PrepareOptions late;
+  late.deadline_us = 1;
+  const auto cancel = sinter::Cancel::Create().value();
+  cancel.Request();
+  sinter::PrepareOptions cancelled;
+  cancelled.cancel = cancel.get();
+  EXPECT(context.Prepare(chain, 4096, cancelled).status().code() == SINTER_CANCELLED);
+  EXPECT(context.Prepare(chain, 4000, late).status().code() == SINTER_DEADLINE_EXCEEDED);
+
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([context, chain] { EXPECT_OK(context.Prepare(chain, 20).status()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  const auto pending = context.PrepareAsync(chain, 20).value();
+  EXPECT_OK(pending.Get().status());
+  EXPECT(pending.Ready() && pending.Get(0).ok());
+  auto many = context.PrepareMany({chain, chain}, {20, -1});
+  EXPECT_REFUSED(many.status, SINTER_INVALID_ARGUMENT, "1");
+  EXPECT(many.plans[0] && !many.plans[1] && many.statuses[0] == SINTER_OK);
+  EXPECT_REFUSED(context.PrepareMany({chain}, {1, 2}).status, SINTER_INVALID_ARGUMENT,
+                 "chains has 1 values, ms has 2");
+  EXPECT_REFUSED(plan.Bind({0, 0, 0, 0, 0}, 0).status(), SINTER_UNAVAILABLE, "");
+  EXPECT_REFUSED(context.Tune(chain, 20), SINTER_UNAVAILABLE, "");
+  const auto stats = context.Stats();
+  EXPECT(stats.ok() && stats->prepares >= 6 && stats->modules_loaded == 0);
+  return 0;
+}
+
+// A child of a fork goes on with the parent's handles.
+void AForkedChildPrepares() {
+  const auto context = sinter::Context::ForTarget("h200").value();
+  const auto chain = GatedFfn().value();
+  const auto held = context.Prepare(chain, 20);
+  EXPECT_OK(held.status());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(context.Prepare(chain, 20).ok() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
+// The whole path on a driver; the fake one says at the end what was left.
+void BindsAndLaunches() {
+  auto opened = sinter::Context::Open(0);
+  EXPECT_OK(opened.status());
+  if (!opened.ok()) return;
+  const sinter::Context context = *opened;
+  opened = sinter::Status(SINTER_UNKNOWN, "");
+  EXPECT(context.HasDevice());
+  const auto plan = context.Prepare(GatedFfn().value(), 20).value();
+  const sinter_device_ptr at = 1 << 20;
+  const std::vector<sinter_device_ptr> buffers = {at, 2 * at, 3 * at, 4 * at, 5 * at};
+  EXPECT_REFUSED(plan.Bind({at, at}, at).status(), SINTER_INVALID_ARGUMENT, "buffer_count is 2");
+  EXPECT_REFUSED(plan.Bind({at + 2, at, at, at, at}, at).status(), SINTER_INVALID_ARGUMENT, "16");
+  const auto binding = plan.Bind(buffers, 6 * at).value();
+  EXPECT_OK(binding.Launch(nullptr, 20));
+  EXPECT_OK(binding.Launch(nullptr, 0));
+  EXPECT_OK(binding.Launch(nullptr, 7, SINTER_LAUNCH_PDL));
+  EXPECT_OK(plan.Launch(nullptr, 20, buffers, 6 * at));
+  EXPECT_REFUSED(binding.Launch(nullptr, 33), SINTER_OUT_OF_RANGE, "33");
+  EXPECT_REFUSED(binding.Launch(nullptr, std::nullopt), SINTER_INVALID_ARGUMENT, "symbol_count");
+  EXPECT_REFUSED(binding.Launch(nullptr, 1, 64), SINTER_INVALID_ARGUMENT, "0x40");
+  EXPECT(context.Stats()->launches >= 3 && context.Stats()->modules_loaded > 0);
+}
+
+}  // namespace
+
+// With the argument "leak" it leaves a plan on the device, which the fake driver must tell.
+int main(int count, char** arguments) {
+  if (count == 2 && std::strcmp(arguments[1], "leak") == 0) {
+    const auto context = sinter::Context::Open(0).value();
+    auto plan = context.Prepare(GatedFfn().value(), 20);
+    if (NoCompiler(plan.status())) return 77;
+    return plan->release() == nullptr ? 1 : 0;
+  }
+  EveryAddReachesTheLibrary();
+  TheFirstErrorOfADescriptionIsKept();
+  EmptyHandlesAreRefused();
+  OptionsAndErrorsPassThrough();
+  HandlesShareAndMove();
+  const int prepared = PreparesForATarget();
+  if (prepared == 0) AForkedChildPrepares();
+  if (prepared == 0 && std::getenv("SINTER_LIBCUDA") != nullptr) BindsAndLaunches();
+  if (g_failures > 0) std::fprintf(stderr, "%d failures\n", g_failures);
+  return g_failures > 0 ? 1 : prepared;
+}

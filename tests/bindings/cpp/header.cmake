@@ -1,0 +1,38 @@
+# sinter.hpp compiles by itself, without exceptions and RTTI and without a warning, with every compiler that is here, and so
+# does the example of bindings/cpp/README.md as it is printed. INCLUDE, SOURCE, WORK.
+file(MAKE_DIRECTORY ${WORK})
+include(${CMAKE_CURRENT_LIST_DIR}/../printed.cmake)
+printed_example(${SOURCE}/bindings/cpp/README.md cpp ${WORK}/printed.cc)
+file(READ ${WORK}/printed.cc printed)
+# The second include adds nothing; the text form is there for who includes the experimental header first.
+file(WRITE ${WORK}/text.cc "#include <sinter/sinter_experimental.h>\n${printed}#include <sinter/sinter.hpp>\n"
+     "bool f();\nbool f() { return sinter::ChainFromText(\"x\").ok(); }\n")
+set(files_c++17 printed)
+set(files_c++20 text)
+set(compiled 0)
+foreach(compiler g++ clang++)
+  find_program(found_${compiler} NAMES ${compiler} ${compiler}-14)
+  if(NOT found_${compiler})
+    continue()
+  endif()
+  foreach(standard c++17 c++20)
+    foreach(file ${files_${standard}})
+      execute_process(COMMAND ${found_${compiler}} -std=${standard} -fno-exceptions -fno-rtti -Wall -Wextra -Wpedantic -Wshadow
+                              -Wconversion -Werror -fsyntax-only -I${INCLUDE} ${WORK}/${file}.cc
+                      RESULT_VARIABLE failed ERROR_VARIABLE output)
+      if(failed)
+        message(FATAL_ERROR "${file}.cc with ${compiler} -std=${standard}:\n${output}")
+      endif()
+      math(EXPR compiled "${compiled} + 1")
+    endforeach()
+  endforeach()
+endforeach()
+if(compiled EQUAL 0)
+  message(FATAL_ERROR "neither g++ nor clang++ is here")
+endif()
+file(READ ${INCLUDE}/sinter/sinter.hpp text)
+string(REGEX MATCHALL "#include \"[^\n]*" own "${text}")
+if(NOT own STREQUAL "#include \"sinter/sinter.h\"")
+  message(FATAL_ERROR "sinter.hpp includes ${own}")
+endif()
+message("${compiled} compilations")

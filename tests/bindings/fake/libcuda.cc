@@ -1,0 +1,78 @@
+// The fake driver as a library that SINTER_LIBCUDA can name, so that a program in any language
+// binds, launches and releases without a GPU. Kernels do nothing. When the process ends, what a
+// program left alive on the device, or did that the real driver forbids, is printed, and the
+// process ends with status 86.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/fakes/fake_driver.h"
+
+namespace {
+
+constexpr int kLeft = 86;
+
+// Static: made when the library is opened, judged when the process ends or closes it.
+struct Judged {
+  sinter::FakeDriver driver;
+
+  Judged() { driver.kernel.param_sizes = {}; }
+  ~Judged() {
+    const sinter::FakeLive live = driver.live();
+    for (const std::string& violation : driver.violations()) {
+      std::fprintf(stderr, "fake driver: %s\n", violation.c_str());
+    }
+    if (live.Total() > 0) {
+      std::fprintf(stderr,
+                   "fake driver: left alive: %d contexts, %d modules, %d streams, %d events, %d "
+                   "graphs, %d graph instances, %d allocations, %d user objects\n",
+                   live.contexts, live.modules, live.streams, live.events, live.graphs, live.execs,
+                   live.allocations, live.user_objects);
+    }
+    if (live.Total() > 0 || !driver.violations().empty()) _exit(kLeft);
+  }
+};
+Judged g_judged;
+
+const sinter::DriverTable& Table() {
+  static const sinter::DriverTable table = g_judged.driver.Table();
+  return table;
+}
+
+// Calls the fake's function of a row.
+template <auto kField, typename = decltype(kField)>
+struct Row;
+template <auto kField, typename... Args>
+struct Row<kField, CUresult (*sinter::DriverTable::*)(Args...)> {
+  static CUresult Call(Args... args) { return (Table().*kField)(args...); }
+};
+
+}  // namespace
+
+// A row's symbol is Row::Call. An indirect function lets it take that address, since a macro cannot
+// pass on parameters whose names it does not know.
+#define SINTER_FAKE_EXPORT(field, symbol, parameters)                  \
+  extern "C" {                                                         \
+  static CUresult(*sinter_find_##field()) parameters {                 \
+    return &Row<&sinter::DriverTable::field>::Call;                    \
+  }                                                                    \
+  __attribute__((visibility("default"), ifunc("sinter_find_" #field))) \
+  CUresult sinter_fake_##field parameters __asm__(symbol);             \
+  }
+SINTER_DRIVER_REQUIRED(SINTER_FAKE_EXPORT)
+#undef SINTER_FAKE_EXPORT
+
+// What bindings call beside libsinter. Work ends as it is enqueued; every address is on the only
+// GPU.
+extern "C" {
+__attribute__((visibility("default"))) CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
+__attribute__((visibility("default"))) CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) {
+  return CUDA_SUCCESS;
+}
+__attribute__((visibility("default"))) CUresult cuPointerGetAttribute(void* value,
+                                                                      CUpointer_attribute,
+                                                                      CUdeviceptr) {
+  *static_cast<int*>(value) = 0;
+  return CUDA_SUCCESS;
+}
+}

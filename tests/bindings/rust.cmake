@@ -1,0 +1,13 @@
+# Builds and tests the crates with cargo, without a registry. The lines of sinter's README are a test of its documentation.
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+set(ENV{CARGO_HOME} ${WORK}/home)
+set(ENV{CARGO_TARGET_DIR} ${WORK}/target)
+set(ENV{SINTER_LIB_DIR} ${LIBRARY_DIR})
+# The example runs as a program of the build folder and of a bundle: tests/bindings/CMakeLists.txt.
+set(ENV{RUSTFLAGS} "-D warnings -C link-arg=-Wl,-rpath,$ORIGIN/../lib,--disable-new-dtags")
+if(EXAMPLE)
+  run(${SOURCE} ${TOOL} build --quiet --offline --locked --example gated_ffn)
+  file(COPY_FILE ${WORK}/target/debug/examples/gated_ffn ${EXAMPLE})
+else()
+  run(${SOURCE} ${TOOL} test --quiet --offline --locked)
+endif()
