@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ._builder import Builder, Value
 from ._chain import Chain, TensorInfo, help_text as chain_help
-from ._context import Context, LogLevel, Pending, Stats
+from ._context import Context, LogLevel
 from ._dtype import DType
 from ._error import Error, Status
 from ._library import build_info, version
@@ -51,7 +51,9 @@ from ._operators import (
     where,
 )
 from ._plan import Binding, Plan
+from ._prepare import Pending
 from ._shape import M
+from ._stats import Stats
 from ._tuning import TuningSet
 from ._version import __version__
 

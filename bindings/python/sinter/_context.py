@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import dataclasses
 import enum
 import json
 import os
-import threading
-import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _abi, _callbacks, _handle
 from ._buffers import torch_module
-from ._chain import M_MAX, Chain, ChainLike
+from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
-from ._error import Error, Status, invalid
+from ._error import Error, invalid
 from ._handle import Handle
-from ._library import call, call_for_digest, call_for_text, encode, library, raise_error, take_text
+from ._library import call, call_for_digest, call_for_text, encode, library
 from ._nvrtc import find_nvrtc
+from ._prepare import Many, Pending, Progress, prepare_options, under_way
 from ._shape import integer
-from ._stream import StreamLike, handle as stream_handle
+from ._stats import Stats, read_stats
+from ._stream import StreamLike
 from ._tuning import TuningSet
+from ._words import microseconds, named, rows_of
 from ._workspace import Workspaces
 
 if TYPE_CHECKING:
     from ._plan import Plan
 
 PathLike = Union[str, "os.PathLike[str]"]
-Progress = Callable[[str, float], Any]
 Log = Callable[[int, str], Any]
 
-_CHOICE = {"best": 0, "fused": 1, "unfused": 2}
 _LOG_LEVEL = {"error": 1, "warn": 2, "info": 3, "debug": 4, "off": 5}
-_MAX_US = 2**62
-# How long a waiting thread is deaf to signals.
-_SLICE_US = 50_000
 
 
 class LogLevel(enum.IntEnum):
@@ -49,59 +44,7 @@ class LogLevel(enum.IntEnum):
     DEBUG = 4
 
 
-@dataclasses.dataclass(frozen=True)
-class Stats:
-    """Counters since the context was made; ``sinter_stats`` of sinter.h explains each."""
-
-    nvrtc_loaded: int
-    prepares: int
-    plan_hits: int
-    searched: int
-    kernels_compiled: int
-    kernel_hits: int
-    kernels_loaded: int
-    launches: int
-    waits: int
-    wrong_kernels: int
-    non_resident_fallbacks: int
-    cache_memory_hits: int
-    cache_local_hits: int
-    cache_puts: int
-    cache_put_failures: int
-    cache_quarantined: int
-    cache_misses: int
-    cache_absent: int
-    cache_damaged: int
-    cache_foreign_arch: int
-    cache_other_format: int
-    cache_other_toolchain: int
-    cache_refused_owner: int
-    cache_in_quarantine: int
-    cache_disabled: int
-    cache_io_errors: int
-    search_us: float
-    compile_us: float
-    tuned_plans: int
-    tuned_refused: int
-    cache_pack_hits: int
-    cache_packs_open: int
-    cache_packs_refused: int
-    cache_puts_dropped: int
-    cache_evicted: int
-    cache_remote_hits: int
-    cache_remote_puts: int
-    cache_remote_errors: int
-    cache_remote_down: int
-    cache_remote_opened: int
-    compile_seconds_saved: float
-    gpu_time_saved_us: float
-    modules_loaded: int
-    module_bytes: int
-    modules_unloaded: int
-
-
 _live: "weakref.WeakSet[Context]" = weakref.WeakSet()
-_under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
 
 
 class Context(Handle):
@@ -176,29 +119,38 @@ class Context(Handle):
             device = _current_device()
         options = _abi.ContextOptions(
             device=0 if device is None else integer(device, "device", 0, 2**31 - 1),
-            log_level=0 if log_level is None else _named(_LOG_LEVEL, log_level, "log_level"),
+            log_level=0 if log_level is None else named(_LOG_LEVEL, log_level, "log_level"),
             cache_max_bytes=integer(cache_max_bytes, "cache_max_bytes", 0, 2**64 - 1),
             module_cache_bytes=integer(module_cache_bytes, "module_cache_bytes", 0, 2**64 - 1),
         )
-        strings = dict(target=target, cache_dir=cache_dir, dump_dir=dump_dir, driver_path=driver_path)
-        strings.update(nvrtc_path=find_nvrtc() if nvrtc_path is None else nvrtc_path)
-        strings.update(tuning_set=tuning_set, pack_keys=pack_keys, cache_store=cache_store, remote=remote)
-        strings.update(remote_name_space=remote_name_space, remote_key_file=remote_key_file)
-        strings.update(remote_password_file=remote_password_file, deny_toolchains=deny_toolchains)
-        for name, value in strings.items():
-            if value is not None:
-                setattr(options, name, encode(value, name))
-        switches = dict(cache=cache, cache_read_only=cache_read_only, must_hit=must_hit, verify=verify)
-        switches.update(deterministic=deterministic, must_hit_verified=must_hit_verified)
-        switches.update(unsigned_packs=unsigned_packs, remote_publish=remote_publish)
-        for name, switch in switches.items():
-            setattr(options, name, 0 if switch is None else 1 if switch else 2)
-        if packs is not None:
-            if isinstance(packs, (str, bytes)):
-                raise TypeError("packs is one string, not a sequence of paths")
-            paths = [encode(path, f"packs[{i}]") for i, path in enumerate(packs)]
-            options.packs = (ctypes.c_char_p * max(len(paths), 1))(*paths)
-            options.pack_count = len(paths)
+        _set_strings(
+            options,
+            target=target,
+            cache_dir=cache_dir,
+            dump_dir=dump_dir,
+            nvrtc_path=find_nvrtc() if nvrtc_path is None else nvrtc_path,
+            driver_path=driver_path,
+            tuning_set=tuning_set,
+            pack_keys=pack_keys,
+            cache_store=cache_store,
+            remote=remote,
+            remote_name_space=remote_name_space,
+            remote_key_file=remote_key_file,
+            remote_password_file=remote_password_file,
+            deny_toolchains=deny_toolchains,
+        )
+        _set_switches(
+            options,
+            cache=cache,
+            cache_read_only=cache_read_only,
+            must_hit=must_hit,
+            must_hit_verified=must_hit_verified,
+            deterministic=deterministic,
+            verify=verify,
+            unsigned_packs=unsigned_packs,
+            remote_publish=remote_publish,
+        )
+        _set_packs(options, packs)
         if log is not None:
             self._log_key = _callbacks.register(log)
             options.log, options.log_user_data = _callbacks.log_function, self._log_key
@@ -326,7 +278,7 @@ class Context(Handle):
         """Starts a prepare on a thread of the library; arguments as in ``prepare``. ``await`` it, or call ``result``."""
         chain = Chain.of(chain)
         rows = rows_of(chain, m)
-        options = _prepare_options(timeout, deterministic, must_hit, verify, choice, stream)
+        options = prepare_options(timeout, deterministic, must_hit, verify, choice, stream)
         key = 0
         if progress is not None:
             key = _callbacks.register(progress)
@@ -367,9 +319,9 @@ class Context(Handle):
         if len(given) != len(items):
             raise invalid(f"ms has {len(given)} items, chains has {len(items)}")
         rows = [rows_of(chain, m) for chain, m in zip(items, given)]
-        options = _prepare_options(timeout, deterministic, must_hit, verify, "best", None)
+        options = prepare_options(timeout, deterministic, must_hit, verify, "best", None)
         options.threads = integer(threads, "threads", 0, 2**32 - 1)
-        return _Many(self, items, rows, options, progress).run() if items else []
+        return Many(self, items, rows, options, progress).run() if items else []
 
     def tune(
         self,
@@ -403,7 +355,7 @@ class Context(Handle):
         flags = (_abi.TUNE_DETERMINISTIC if deterministic else 0) | (_abi.TUNE_KEEP if keep else 0)
         options = _abi.TuneOptions(
             flags=flags,
-            deadline_us=_microseconds(timeout),
+            deadline_us=microseconds(timeout),
             top_k=integer(top_k, "top_k", -(2**31), 2**31 - 1),
             switch_margin=float(switch_margin),
             into=into._get() if into is not None else None,
@@ -416,9 +368,7 @@ class Context(Handle):
 
     def stats(self) -> Stats:
         """Counters since the context was made."""
-        stats = _abi.Stats()
-        call("sinter_context_get_stats", self._get(), ctypes.byref(stats))
-        return Stats(**{field.name: getattr(stats, field.name) for field in dataclasses.fields(Stats)})
+        return read_stats(self._get())
 
     def describe(self) -> Dict[str, Any]:
         """Device, its model with every constant, cache folder and library."""
@@ -437,191 +387,26 @@ class Context(Handle):
         call("sinter_context_deny_toolchains", self._get(), encode(entries, "entries"))
 
 
-class Pending(Handle):
-    """A prepare under way. ``await pending``, or ``pending.result()``. Thread-safe.
-
-    When the last reference goes, the prepare is cancelled.
-    """
-
-    __slots__ = ("context", "chain", "_progress_key")
-    _release_name = "sinter_pending_release"
-
-    def __init__(self, pointer: ctypes.c_void_p, context: Context, chain: Chain, progress_key: int) -> None:
-        super().__init__(pointer)
-        self.context = context
-        self.chain = chain
-        self._progress_key = progress_key
-        _under_way.add(self)
-
-    def done(self) -> bool:
-        """Whether ``result`` would return at once."""
-        return self._pointer is None or library().sinter_pending_poll(self._get()) != 0
-
-    def result(self, timeout: Optional[float] = None) -> "Plan":
-        """The plan, or the prepare's error. Waits at most `timeout` seconds; may be called again.
-
-        Raises:
-            TimeoutError: it is still under way. Error: the prepare's own.
-        """
-        end = None if timeout is None else time.monotonic() + _seconds(timeout)
-        while True:
-            left = _SLICE_US if end is None else min(_SLICE_US, max(0, int((end - time.monotonic()) * 1e6)))
-            plan = self._take(left)
-            if plan is not None:
-                return plan
-            if end is not None and time.monotonic() >= end:
-                raise TimeoutError(f"the prepare is still under way after {timeout} s")
-
-    def close(self) -> None:
-        """Cancels what is under way and waits until it has stopped. May be called again."""
-        self._release()
-
-    cancel = close
-
-    def __await__(self) -> "Generator[Any, None, Plan]":
-        return self._wait().__await__()
-
-    async def _wait(self) -> "Plan":
-        import asyncio
-
-        pause = 0.001
-        try:
-            while not self.done():
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 0.02)
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        return self.result()
-
-    def _take(self, wait_us: int) -> "Optional[Plan]":
-        from ._plan import Plan
-
-        was_done = self.done()
-        pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
-        status = library().sinter_pending_get(self._get(), wait_us, ctypes.byref(pointer), ctypes.byref(error))
-        if status == 0:
-            return Plan(pointer, self.context, self.chain)
-        if status == Status.DEADLINE_EXCEEDED and not was_done:
-            # Either it is still under way, or it ended by its own deadline: the next call tells.
-            library().sinter_error_release(error)
-            return None
-        raise_error(status, error)
-        return None
-
-    def _release(self) -> None:
-        super()._release()
-        _callbacks.forget(self._progress_key)
+def _set_strings(options: Any, **strings: Optional[PathLike]) -> None:
+    for name, value in strings.items():
+        if value is not None:
+            setattr(options, name, encode(value, name))
 
 
-class _Many:
-    """One sinter_prepare_many on a thread of its own, so that the caller's hears signals."""
-
-    def __init__(
-        self, context: Context, chains: List[Chain], rows: List[int], options: Any, progress: Optional[Progress]
-    ) -> None:
-        self._context = context
-        self._chains = chains
-        self._arguments = (
-            context._get(),
-            len(chains),
-            (ctypes.c_void_p * len(chains))(*[chain._get().value for chain in chains]),
-            (ctypes.c_int64 * len(chains))(*rows),
-            ctypes.byref(options),
-        )
-        self._options = options
-        self._plans = (ctypes.c_void_p * len(chains))()
-        self._progress = progress
-        self._failure: Optional[BaseException] = None
-
-    def run(self) -> "List[Plan]":
-        from ._plan import Plan
-
-        cancel = ctypes.c_void_p()
-        call("sinter_cancel_create", ctypes.byref(cancel))
-        self._options.cancel = cancel
-        key = 0
-        try:
-            if self._progress is not None:
-                key = _callbacks.register(self._progress)
-                self._options.progress = _callbacks.progress_function
-                self._options.progress_user_data = key
-            self._wait_for(threading.Thread(target=self._prepare, name="sinter.prepare_many"), cancel)
-        finally:
-            _callbacks.forget(key)
-            library().sinter_cancel_release(cancel)
-        plans = [
-            Plan(ctypes.c_void_p(pointer), self._context, chain) if pointer else None
-            for pointer, chain in zip(self._plans, self._chains)
-        ]
-        if self._failure is not None:
-            raise self._failure
-        return [plan for plan in plans if plan is not None]
-
-    def _prepare(self) -> None:
-        try:
-            call("sinter_prepare_many", *self._arguments, self._plans, None)
-        except BaseException as failure:
-            self._failure = failure
-
-    @staticmethod
-    def _wait_for(thread: threading.Thread, cancel: ctypes.c_void_p) -> None:
-        thread.start()
-        try:
-            while thread.is_alive():
-                thread.join(_SLICE_US / 1e6)
-        except BaseException:
-            library().sinter_cancel_request(cancel)
-            thread.join()
-            raise
+def _set_switches(options: Any, **switches: Optional[bool]) -> None:
+    """0 follows the environment, 1 is on, 2 is off."""
+    for name, value in switches.items():
+        setattr(options, name, 0 if value is None else 1 if value else 2)
 
 
-def rows_of(chain: Chain, m: Optional[int]) -> int:
-    """`m`, or the number in the chain's text.
-
-    Raises:
-        Error: INVALID_ARGUMENT when there is neither, or m is out of range.
-    """
-    if m is None:
-        m = chain.m
-    if m is None:
-        if chain.uses_m:
-            raise invalid("m is not given, and the chain leaves it open: prepare(chain, m=ROWS)")
-        return 0
-    return integer(m, "m", 0, M_MAX)
-
-
-def _prepare_options(
-    timeout: Optional[float], deterministic: bool, must_hit: bool, verify: bool, choice: str, stream: StreamLike
-) -> Any:
-    flags = _abi.PREPARE_DETERMINISTIC if deterministic else 0
-    flags |= _abi.PREPARE_MUST_HIT if must_hit else 0
-    flags |= _abi.PREPARE_VERIFY if verify else 0
-    return _abi.PrepareOptions(
-        flags=flags,
-        deadline_us=_microseconds(timeout),
-        choice=_named(_CHOICE, choice, "choice"),
-        stream=stream_handle(stream) or None,
-    )
-
-
-def _seconds(timeout: Any) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout is {timeout!r}, which is no number of seconds")
-    if not timeout >= 0:
-        raise invalid(f"timeout is {timeout}, not 0 or more seconds")
-    return float(min(timeout, _MAX_US / 1e6))
-
-
-def _microseconds(timeout: Optional[float]) -> int:
-    """A deadline; 0 means none to the library, so the shortest is 1."""
-    return 0 if timeout is None else max(1, int(_seconds(timeout) * 1e6))
-
-
-def _named(table: Dict[str, int], value: Any, name: str) -> int:
-    if not isinstance(value, str) or value not in table:
-        raise invalid(f"{name} is {value!r}; there are {' '.join(table)}")
-    return table[value]
+def _set_packs(options: Any, packs: Optional[Sequence[PathLike]]) -> None:
+    if packs is None:
+        return
+    if isinstance(packs, (str, bytes)):
+        raise TypeError("packs is one string, not a sequence of paths")
+    paths = [encode(path, f"packs[{i}]") for i, path in enumerate(packs)]
+    options.packs = (ctypes.c_char_p * max(len(paths), 1))(*paths)
+    options.pack_count = len(paths)
 
 
 def _current_device() -> int:
@@ -635,7 +420,7 @@ def _current_device() -> int:
 def _end() -> None:
     """Stops the library's threads before the interpreter goes, and has the records that wait written: what a module
     holds is never given back otherwise."""
-    for pending in list(_under_way):
+    for pending in list(under_way):
         if pending._made == _handle._generation:
             pending.close()
     for context in list(_live):

@@ -1,0 +1,183 @@
+"""Prepares under way: one that can be waited for, and many at once."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional
+
+from . import _abi, _callbacks
+from ._chain import Chain
+from ._error import Status
+from ._handle import Handle
+from ._library import call, library, raise_error
+from ._stream import StreamLike, handle as stream_handle
+from ._words import microseconds, named, seconds
+
+if TYPE_CHECKING:
+    from ._context import Context
+    from ._plan import Plan
+
+Progress = Callable[[str, float], Any]
+
+_CHOICE = {"best": 0, "fused": 1, "unfused": 2}
+# How long a waiting thread is deaf to signals.
+_SLICE_US = 50_000
+
+under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
+
+
+def prepare_options(
+    timeout: Optional[float], deterministic: bool, must_hit: bool, verify: bool, choice: str, stream: StreamLike
+) -> Any:
+    """The C options of a prepare, without its callback."""
+    flags = _abi.PREPARE_DETERMINISTIC if deterministic else 0
+    flags |= _abi.PREPARE_MUST_HIT if must_hit else 0
+    flags |= _abi.PREPARE_VERIFY if verify else 0
+    return _abi.PrepareOptions(
+        flags=flags,
+        deadline_us=microseconds(timeout),
+        choice=named(_CHOICE, choice, "choice"),
+        stream=stream_handle(stream) or None,
+    )
+
+
+class Pending(Handle):
+    """A prepare under way. ``await pending``, or ``pending.result()``. Thread-safe.
+
+    When the last reference goes, the prepare is cancelled.
+    """
+
+    __slots__ = ("context", "chain", "_progress_key")
+    _release_name = "sinter_pending_release"
+
+    def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain, progress_key: int) -> None:
+        super().__init__(pointer)
+        self.context = context
+        self.chain = chain
+        self._progress_key = progress_key
+        under_way.add(self)
+
+    def done(self) -> bool:
+        """Whether ``result`` would return at once."""
+        return self._pointer is None or library().sinter_pending_poll(self._get()) != 0
+
+    def result(self, timeout: Optional[float] = None) -> "Plan":
+        """The plan, or the prepare's error. Waits at most `timeout` seconds; may be called again.
+
+        Raises:
+            TimeoutError: it is still under way. Error: the prepare's own.
+        """
+        end = None if timeout is None else time.monotonic() + seconds(timeout)
+        while True:
+            left = _SLICE_US if end is None else min(_SLICE_US, max(0, int((end - time.monotonic()) * 1e6)))
+            plan = self._take(left)
+            if plan is not None:
+                return plan
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"the prepare is still under way after {timeout} s")
+
+    def close(self) -> None:
+        """Cancels what is under way and waits until it has stopped. May be called again."""
+        self._release()
+
+    cancel = close
+
+    def __await__(self) -> "Generator[Any, None, Plan]":
+        return self._wait().__await__()
+
+    async def _wait(self) -> "Plan":
+        import asyncio
+
+        pause = 0.001
+        try:
+            while not self.done():
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 0.02)
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        return self.result()
+
+    def _take(self, wait_us: int) -> "Optional[Plan]":
+        from ._plan import Plan
+
+        was_done = self.done()
+        pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
+        status = library().sinter_pending_get(self._get(), wait_us, ctypes.byref(pointer), ctypes.byref(error))
+        if status == 0:
+            return Plan(pointer, self.context, self.chain)
+        if status == Status.DEADLINE_EXCEEDED and not was_done:
+            # Either it is still under way, or it ended by its own deadline: the next call tells.
+            library().sinter_error_release(error)
+            return None
+        raise_error(status, error)
+        return None
+
+    def _release(self) -> None:
+        super()._release()
+        _callbacks.forget(self._progress_key)
+
+
+class Many:
+    """One sinter_prepare_many on a thread of its own, so that the caller's hears signals."""
+
+    def __init__(
+        self, context: "Context", chains: List[Chain], rows: List[int], options: Any, progress: Optional[Progress]
+    ) -> None:
+        self._context = context
+        self._chains = chains
+        self._arguments = (
+            context._get(),
+            len(chains),
+            (ctypes.c_void_p * len(chains))(*[chain._get().value for chain in chains]),
+            (ctypes.c_int64 * len(chains))(*rows),
+            ctypes.byref(options),
+        )
+        self._options = options
+        self._plans = (ctypes.c_void_p * len(chains))()
+        self._progress = progress
+        self._failure: Optional[BaseException] = None
+
+    def run(self) -> "List[Plan]":
+        from ._plan import Plan
+
+        cancel = ctypes.c_void_p()
+        call("sinter_cancel_create", ctypes.byref(cancel))
+        self._options.cancel = cancel
+        key = 0
+        try:
+            if self._progress is not None:
+                key = _callbacks.register(self._progress)
+                self._options.progress = _callbacks.progress_function
+                self._options.progress_user_data = key
+            self._wait_for(threading.Thread(target=self._prepare, name="sinter.prepare_many"), cancel)
+        finally:
+            _callbacks.forget(key)
+            library().sinter_cancel_release(cancel)
+        plans = [
+            Plan(ctypes.c_void_p(pointer), self._context, chain) if pointer else None
+            for pointer, chain in zip(self._plans, self._chains)
+        ]
+        if self._failure is not None:
+            raise self._failure
+        return [plan for plan in plans if plan is not None]
+
+    def _prepare(self) -> None:
+        try:
+            call("sinter_prepare_many", *self._arguments, self._plans, None)
+        except BaseException as failure:
+            self._failure = failure
+
+    @staticmethod
+    def _wait_for(thread: threading.Thread, cancel: ctypes.c_void_p) -> None:
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_SLICE_US / 1e6)
+        except BaseException:
+            library().sinter_cancel_request(cancel)
+            thread.join()
+            raise
