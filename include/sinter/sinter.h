@@ -269,7 +269,6 @@ typedef struct sinter_context_options {
    * made is found once it is written, some milliseconds later, or when it has called
    * sinter_x_cache_flush; until then the error says that the record is being built or queued. */
   sinter_switch must_hit;
-  sinter_switch deterministic; /* SINTER_DETERMINISTIC=1: fixed reduction order in every plan */
   sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the unfused plan at its first
                            prepare */
   sinter_log_callback log; /* NULL: standard error */
@@ -647,9 +646,8 @@ enum {
 };
 
 enum {
-  SINTER_PREPARE_DETERMINISTIC = 1, /* as sinter_context_options.deterministic, for this plan */
-  SINTER_PREPARE_MUST_HIT = 2,      /* as sinter_context_options.must_hit */
-  SINTER_PREPARE_VERIFY = 4         /* as sinter_context_options.verify */
+  SINTER_PREPARE_MUST_HIT = 2, /* as sinter_context_options.must_hit */
+  SINTER_PREPARE_VERIFY = 4    /* as sinter_context_options.verify */
 };
 typedef struct sinter_prepare_options {
   uint32_t struct_size;
@@ -730,8 +728,7 @@ SINTER_API sinter_status sinter_tuning_set_get_digest(const sinter_tuning_set* s
                                                       uint8_t out_digest[32], sinter_error** error);
 
 enum {
-  SINTER_TUNE_DETERMINISTIC = 1, /* for plans prepared so */
-  SINTER_TUNE_KEEP = 2           /* an entry of `into` that can still be used stays, unmeasured */
+  SINTER_TUNE_KEEP = 2 /* an entry of `into` that can still be used stays, unmeasured */
 };
 typedef struct sinter_tune_options {
   uint32_t struct_size;

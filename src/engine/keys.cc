@@ -18,7 +18,6 @@ namespace {
 // Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
 constexpr uint32_t kSearchVersion = 1;
 
-constexpr uint64_t kFlagDeterministic = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
 
 // The format field of a key names every layout that a reader of its record must know: versions of
@@ -43,13 +42,11 @@ std::string SubDagBytes(const KernelSpec& spec, const GeneratedKernel& kernel) {
 }  // namespace
 
 uint64_t FlagsOf(const PlanRequest& request) {
-  return (request.deterministic ? kFlagDeterministic : 0) |
-         (request.allow_cooperative ? 0 : kFlagNoCooperative);
+  return request.allow_cooperative ? 0 : kFlagNoCooperative;
 }
 
 PlanRequest RequestOfFlags(uint64_t flags) {
   PlanRequest request;
-  request.deterministic = (flags & kFlagDeterministic) != 0;
   request.allow_cooperative = (flags & kFlagNoCooperative) == 0;
   return request;
 }

@@ -48,7 +48,6 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
                                                     const BuildControl& control) {
   FusionOptions options;
   options.keep_going = &control;
-  options.deterministic = request.deterministic;
   options.allow_cooperative = request.allow_cooperative;
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<FusionResult> result =

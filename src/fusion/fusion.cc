@@ -130,8 +130,6 @@ absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const ProductsView
        Candidates(*rankings, view.size(), static_cast<size_t>(options.top_k))) {
     AddPlans(view, chain.num_inputs(), bucket, *rankings, segments, &plans);
   }
-  // Every schedule of both families adds in a fixed order, so options.deterministic excludes
-  // nothing.
   return Choose(std::move(plans), *rankings, view.size(), model);
 }
 

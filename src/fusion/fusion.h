@@ -15,7 +15,6 @@
 namespace sinter {
 
 struct FusionOptions {
-  bool deterministic = false;
   bool allow_cooperative = true;
   // For whoever measures before choosing: also task lists and spatial gates, and of stitched
   // kernels three times as many schedules, of as many kinds as there are (SearchOptions).

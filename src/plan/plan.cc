@@ -77,10 +77,9 @@ bool Plan::UsesM() const {
 
 Digest Plan::PlanDigest() const {
   ByteWriter w;
-  w.Raw("sinter plan 1");
+  w.Raw("sinter plan 2");
   w.I64(bucket);
   w.U64(workspace_bytes);
-  w.U8(fixed_order);
   w.U64(kernels.size());
   for (const PlannedKernel& kernel : kernels) WriteSpec(kernel.spec, w);
   return Sha256(w.str());

@@ -100,8 +100,7 @@ struct Plan {
   int64_t bucket = 0;
   std::vector<PlannedKernel> kernels;
   uint64_t workspace_bytes = 0;
-  bool fixed_order = true;  // reduction order is the same in every run: text says "order: fixed"
-  std::string note;         // why not fused, or why the deterministic variant was taken
+  std::string note;  // why not fused, or why another variant was taken
   std::vector<Candidate> runners_up;
 
   double PredictedUs() const;

@@ -135,7 +135,6 @@ std::string Plan::ToJson() const {
                      {"bucket", bucket},
                      {"predicted_us", PredictedUs()},
                      {"workspace_bytes", workspace_bytes},
-                     {"order", fixed_order ? "fixed" : "free"},
                      {"note", note},
                      {"kernels", kernel_list},
                      {"runners_up", losers}};

@@ -7,8 +7,7 @@ bool Runs(const Contestant& one,
   return prepared.ok() && (*prepared)->plan().PlanDigest() == one.plan->plan().PlanDigest();
 }
 
-void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool deterministic,
-                 Row* row) {
+void KeepFigures(const Contestant& one, const PreparedCase& prepared, Row* row) {
   if (one.name == "fused") {
     row->fused_cold_us = one.cold_us;
     row->fused_hot_us = one.hot_us;
@@ -20,9 +19,6 @@ void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool deter
     row->unfused_hot_us = one.hot_us;
     row->unfused_pdl_us = one.pdl_us;
     row->unfused_mj_per_call = one.mj_per_call;
-  }
-  if (deterministic && Runs(one, prepared.deterministic)) {
-    row->deterministic_cold_us = one.cold_us;
   }
   if (Runs(one, prepared.untuned)) row->untuned_cold_us = one.cold_us;
   if (!Runs(one, prepared.best)) return;

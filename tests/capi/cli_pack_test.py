@@ -228,7 +228,7 @@ class Packs(unittest.TestCase):
     def test_a_read_only_cache_is_not_written(self):
         self.warm()
         before = self.sinter("cache", "ls").stdout
-        self.warm("--deterministic", SINTER_CACHE="read-only")
+        self.warm("--m", "8", SINTER_CACHE="read-only")
         self.assertEqual(self.sinter("cache", "ls").stdout, before)
         self.assertIn("read-only", self.sinter("cache", "trim", "--max", "1", expect=USAGE,
                                                SINTER_CACHE="read-only").stderr)

@@ -17,7 +17,6 @@ class ChainMeaning;
 
 // What was asked for, beside chain, bucket and chip.
 struct FitRequest {
-  bool deterministic = false;
   bool allow_cooperative = true;
 };
 

@@ -137,8 +137,6 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   }
   double us = 20;
   for (const auto& stages : world.unfused_stages) plans.push_back(Unfused(bucket, stages, us++));
-  world.deterministic_plans += options.deterministic ? 1 : 0;
-  for (Plan& plan : plans) plan.fixed_order = options.deterministic || !world.free_order;
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.PredictedUs() < b.PredictedUs(); });
   if (world.unfused_is_best) std::swap(plans.front(), plans.back());
