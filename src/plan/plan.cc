@@ -38,10 +38,11 @@ bool OperandBinding::operator==(const OperandBinding& o) const {
 bool KernelSpec::operator==(const KernelSpec& o) const {
   if ((stitch == nullptr) != (o.stitch == nullptr)) return false;
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;
-  return std::tie(family, problem, schedule, operands, workspace_flags_offset, constant_weights,
-                  constant_rows) == std::tie(o.family, o.problem, o.schedule, o.operands,
-                                             o.workspace_flags_offset, o.constant_weights,
-                                             o.constant_rows);
+  const auto fields = [](const KernelSpec& s) {
+    return std::tie(s.family, s.problem, s.schedule, s.operands, s.workspace_flags_offset,
+                    s.constant_weights, s.constant_rows, s.batch_invariant);
+  };
+  return fields(*this) == fields(o);
 }
 
 std::string ProblemText(const KernelSpec& spec) {
@@ -72,6 +73,12 @@ bool Plan::UsesM() const {
   return std::any_of(kernels.begin(), kernels.end(), [](const PlannedKernel& kernel) {
     if (kernel.spec.stitch == nullptr) return !kernel.spec.constant_rows;
     return kernel.spec.stitch->body.UsesM();
+  });
+}
+
+bool Plan::IsBatchInvariant() const {
+  return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
+    return kernel.spec.batch_invariant;
   });
 }
 

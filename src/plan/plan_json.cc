@@ -135,6 +135,7 @@ std::string Plan::ToJson() const {
                      {"bucket", bucket},
                      {"predicted_us", PredictedUs()},
                      {"workspace_bytes", workspace_bytes},
+                     {"batch_invariant", IsBatchInvariant()},
                      {"note", note},
                      {"kernels", kernel_list},
                      {"runners_up", losers}};

@@ -120,12 +120,14 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   return absl::OkStatus();
 }
 
+constexpr uint32_t kBatchInvariant = 256;  // beside the family
+
 bool IsFamily(uint32_t v) { return v >= 1 && v <= 3; }
 
 }  // namespace
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
-  w.U32(static_cast<uint32_t>(spec.family));
+  w.U32(static_cast<uint32_t>(spec.family) | (spec.batch_invariant ? kBatchInvariant : 0));
   if (spec.family == KernelFamily::kStitch) {
     WriteStitch(*spec.stitch, w);
     w.U64(spec.workspace_flags_offset);
@@ -146,10 +148,14 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
 
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget) {
   KernelSpec spec;
-  const uint32_t family = r.U32();
+  const uint32_t word = r.U32(), family = word & ~kBatchInvariant;
   if (!IsFamily(family)) return Lost(absl::StrCat("family ", family, " is not 1 to 3"));
   spec.family = static_cast<KernelFamily>(family);
-  if (spec.family == KernelFamily::kStitch) return ReadStitchSpec(r, budget);
+  if (spec.family == KernelFamily::kStitch) {
+    SINTER_ASSIGN_OR_RETURN(spec, ReadStitchSpec(r, budget));
+  }
+  spec.batch_invariant = (word & kBatchInvariant) != 0;
+  if (spec.family == KernelFamily::kStitch) return spec;
   SINTER_ASSIGN_OR_RETURN(spec.problem, ReadProblem(r));
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));
