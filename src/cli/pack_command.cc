@@ -52,8 +52,11 @@ Outcome CacheExportCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(Open(options, &session));
   const bool some = !options.chain.words.empty() || !options.chain.file.empty();
-  if (!some && (!options.rows.empty() || !options.chain.id.empty())) {
-    return Usage("--m and --id need a chain or --file: without one every record is written");
+  if (!some &&
+      (!options.rows.empty() || !options.chain.id.empty() || options.prepare.batch_invariant)) {
+    return Usage(
+        "--m, --id and --batch-invariant need a chain or --file: without one every record "
+        "is written");
   }
   if (some) {
     Workload workload;

@@ -41,8 +41,8 @@ absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& reques
     return absl::DataLossError(absl::StrCat(
         "plan record: for chain ", record.chain.Hex().substr(0, 16), " at bucket ", record.bucket));
   }
-  const PlanJudge fits =
-      core.JudgeOf(*request.chain, request.bucket, model, {request.allow_cooperative});
+  const PlanJudge fits = core.JudgeOf(*request.chain, request.bucket, model,
+                                      {request.batch_invariant, request.allow_cooperative});
   for (const PlanVariant& variant : record.variants) {
     for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
       SINTER_RETURN_IF_ERROR(CheckKernelKey(variant.kernel_keys[i], variant.plan.kernels[i].spec,

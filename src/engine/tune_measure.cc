@@ -124,8 +124,9 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
       stitched ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
   // A kernel's scratch may lie where its new neighbours' does, and a workspace be larger than they
   // need: such a plan would not be taken from a set.
-  const PlanJudge fits = core_->JudgeOf(*session.chain, session.request.bucket, core_->ports.model,
-                                        {session.request.allow_cooperative});
+  const PlanJudge fits =
+      core_->JudgeOf(*session.chain, session.request.bucket, core_->ports.model,
+                     {session.request.batch_invariant, session.request.allow_cooperative});
   for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
     if (!fits(swap).ok()) continue;
     const bool tried = std::any_of(

@@ -7,7 +7,8 @@ bool Runs(const Contestant& one,
   return prepared.ok() && (*prepared)->plan().PlanDigest() == one.plan->plan().PlanDigest();
 }
 
-void KeepFigures(const Contestant& one, const PreparedCase& prepared, Row* row) {
+void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool batch_invariant,
+                 Row* row) {
   if (one.name == "fused") {
     row->fused_cold_us = one.cold_us;
     row->fused_hot_us = one.hot_us;
@@ -19,6 +20,9 @@ void KeepFigures(const Contestant& one, const PreparedCase& prepared, Row* row) 
     row->unfused_hot_us = one.hot_us;
     row->unfused_pdl_us = one.pdl_us;
     row->unfused_mj_per_call = one.mj_per_call;
+  }
+  if (batch_invariant && Runs(one, prepared.batch_invariant)) {
+    row->batch_invariant_cold_us = one.cold_us;
   }
   if (Runs(one, prepared.untuned)) row->untuned_cold_us = one.cold_us;
   if (!Runs(one, prepared.best)) return;

@@ -28,6 +28,9 @@ std::string NeverSlowerText(const std::vector<Row>& rows);
 // slower than 0.97 of its unfused plan. Empty when there is none.
 std::string GraphsText(const std::vector<GraphRow>& rows);
 
+// Batch-invariant / chosen. Empty when nothing was measured.
+std::string BatchInvariantText(const std::vector<Row>& rows);
+
 }  // namespace sinter::bench
 
 #endif  // SINTER_TESTS_BENCH_GOALS_H_

@@ -6,18 +6,20 @@ namespace sinter::bench {
 
 PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted) {
   const auto prepare =
-      [&](Engine* by, bool asked_for,
-          PrepareOptions::Choice choice) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
+      [&](Engine* by, bool asked_for, PrepareOptions::Choice choice,
+          bool batch_invariant) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
     if (!asked_for) return absl::NotFoundError("not asked for");
     PrepareOptions options;
     options.choice = choice;
+    options.batch_invariant = batch_invariant;
     return by->Prepare(c.chain, c.m, options);
   };
   Engine* const rest = untuned == nullptr ? engine : untuned;
-  return {prepare(engine, true, PrepareOptions::Choice::kBest),
-          prepare(rest, wanted.fused, PrepareOptions::Choice::kFused),
-          prepare(rest, wanted.unfused, PrepareOptions::Choice::kUnfused),
-          prepare(rest, untuned != nullptr, PrepareOptions::Choice::kBest)};
+  return {prepare(engine, true, PrepareOptions::Choice::kBest, false),
+          prepare(rest, wanted.fused, PrepareOptions::Choice::kFused, false),
+          prepare(rest, wanted.unfused, PrepareOptions::Choice::kUnfused, false),
+          prepare(rest, wanted.batch_invariant, PrepareOptions::Choice::kBest, true),
+          prepare(rest, untuned != nullptr, PrepareOptions::Choice::kBest, false)};
 }
 
 Row RowOf(const Case& c, const PreparedCase& prepared) {

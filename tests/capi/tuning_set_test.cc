@@ -165,7 +165,7 @@ TEST_F(TuningSet, TuneOptionsAreChecked) {
   const TuningSetPtr set = EmptySet();
   EXPECT_EQ(tune([&](auto& o) {
               o.into = set.get();
-              o.flags = SINTER_TUNE_KEEP;
+              o.flags = SINTER_TUNE_KEEP | SINTER_TUNE_BATCH_INVARIANT;
             }).status,
             SINTER_UNAVAILABLE);  // no GPU
   EXPECT_EQ(sinter_tuning_set_get_count(set.get()), 0u);

@@ -19,10 +19,11 @@ class ConfigTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name :
-         {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_VERIFY", "SINTER_DUMP",
-          "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG", "SINTER_TUNING_SET",
-          "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES", "SINTER_CACHE_MAX_BYTES",
-          "SINTER_CACHE_MAXBYTES", "SINTER_CAHCE", "XDG_CACHE_HOME", "HOME"}) {
+         {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_BATCH_INVARIANT",
+          "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
+          "SINTER_TUNING_SET", "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
+          "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES", "SINTER_CAHCE", "XDG_CACHE_HOME",
+          "HOME"}) {
       unsetenv(name);
     }
   }
@@ -34,6 +35,7 @@ TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
   EXPECT_EQ(config.cache_dir, "");
   EXPECT_TRUE(config.cache_enabled);
   EXPECT_FALSE(config.must_hit);
+  EXPECT_FALSE(config.batch_invariant);
   EXPECT_FALSE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "");
   EXPECT_EQ(config.tuning_set, "");
@@ -56,7 +58,7 @@ TEST_F(ConfigTest, CacheDirectoryByPrecedence) {
 }
 
 TEST_F(ConfigTest, EveryVariableIsRead) {
-  for (const char* name : {"SINTER_MUST_HIT", "SINTER_VERIFY"}) {
+  for (const char* name : {"SINTER_MUST_HIT", "SINTER_BATCH_INVARIANT", "SINTER_VERIFY"}) {
     Set(name, "1");
   }
   Set("SINTER_CACHE", "off");
@@ -71,6 +73,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   EXPECT_EQ(config.module_cache_bytes, 1000000u);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
+  EXPECT_TRUE(config.batch_invariant);
   EXPECT_TRUE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "/d");
   EXPECT_EQ(config.nvrtc_path, "/n.so");
@@ -97,6 +100,7 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
   } kRows[] = {
       {"SINTER_CACHE", "maybe", "SINTER_CACHE=\"maybe\" is not one of: on off"},
       {"SINTER_MUST_HIT", "yes", "SINTER_MUST_HIT=\"yes\" is not one of: 0 1"},
+      {"SINTER_BATCH_INVARIANT", "2", "SINTER_BATCH_INVARIANT=\"2\""},
       {"SINTER_VERIFY", " 1", "SINTER_VERIFY=\" 1\""},
       {"SINTER_DENY_TOOLCHAINS", "13", "SINTER_DENY_TOOLCHAINS: denied toolchain \"13\""},
       {"SINTER_MODULE_CACHE_BYTES", "1X", "SINTER_MODULE_CACHE_BYTES=\"1X\" is no size such as"},

@@ -75,10 +75,11 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   return plan;
 }
 
-Plan FusedByGrid(int64_t bucket) {
-  Schedule s = BaseSchedule(Dataflow::kGridExchange, 8, 120);
-  s.first = {64, 8};
-  s.second = {64, 8};
+// `split`: blocks that share K.
+Plan FusedByGrid(int64_t bucket, int split) {
+  Schedule s = BaseSchedule(Dataflow::kGridExchange, split, 15 * split);
+  s.first = {64, split};
+  s.second = {64, split};
   return Fused(bucket, s, 10);
 }
 
@@ -95,7 +96,7 @@ Plan FusedByList(int64_t bucket, double us) {
   return Fused(bucket, s, us);
 }
 
-Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us) {
+Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   Plan plan;
   plan.name = "unfused";
   plan.bucket = bucket;
@@ -104,8 +105,8 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us) {
   Schedule first = BaseSchedule(Dataflow::kProduct, 1, m_tiles * 8);
   first.first = {64, 1};
   first.stages = stages.first;
-  Schedule second = BaseSchedule(Dataflow::kProduct, 8, m_tiles * 8);
-  second.first = {64, 8};
+  Schedule second = BaseSchedule(Dataflow::kProduct, split, m_tiles * split);
+  second.first = {64, split};
   second.stages = stages.second;
   const FfnProblem chain = ProblemFor(bucket);
   PlannedKernel one = Kernel(KernelFamily::kGemm, FirstProductOf(chain), first, us / 2);
@@ -130,13 +131,22 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   result.considered = 1000;
   result.legal = 100;
   std::vector<Plan> plans;
-  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket));
+  const int split = options.batch_invariant ? 1 : 8;
+  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket, split));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
   if (options.for_tuning && world.task_list_us > 0) {
     plans.push_back(FusedByList(bucket, world.task_list_us));
   }
   double us = 20;
-  for (const auto& stages : world.unfused_stages) plans.push_back(Unfused(bucket, stages, us++));
+  for (const auto& stages : world.unfused_stages) {
+    plans.push_back(Unfused(bucket, stages, us++, split));
+  }
+  world.batch_invariant_plans += options.batch_invariant ? 1 : 0;
+  for (Plan& plan : plans) {
+    for (PlannedKernel& kernel : plan.kernels) {
+      kernel.spec.batch_invariant = options.batch_invariant;
+    }
+  }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.PredictedUs() < b.PredictedUs(); });
   if (world.unfused_is_best) std::swap(plans.front(), plans.back());

@@ -75,17 +75,20 @@ TEST(PrepareTest, SecondPrepareInTheProcessTouchesNothing) {
   EXPECT_EQ(engine->Stats().plan_hits, 1u);
 }
 
-TEST(PrepareTest, BucketsAreKeysOfTheirOwnAndChoicesAreNot) {
+TEST(PrepareTest, BucketsFlagsAndChoicesAreKeysOfTheirOwn) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
   const auto a = engine->Prepare(world.chain, 16, {}).value();
   const auto b = engine->Prepare(world.chain, 17, {}).value();
-  EXPECT_EQ(engine->Stats().searched, 2u);
+  PrepareOptions batch_invariant;
+  batch_invariant.batch_invariant = true;
+  const auto c = engine->Prepare(world.chain, 16, batch_invariant).value();
+  EXPECT_EQ(engine->Stats().searched, 3u);
   EXPECT_EQ(b->plan().bucket, 32);
   const auto d = engine->Prepare(world.chain, 16, Chosen(Choice::kUnfused)).value();
   EXPECT_EQ(d->plan().name, "unfused");
-  EXPECT_EQ(engine->Stats().searched, 2u);
-  EXPECT_EQ(engine->Stats().kernels_compiled, 4u);  // two buckets, and the two products
+  EXPECT_EQ(engine->Stats().searched, 3u);
+  EXPECT_EQ(engine->Stats().kernels_compiled, 5u);  // two buckets, the flag, and the two products
   EXPECT_EQ(d->ChosenDigest(), a->ChosenDigest());
 }
 

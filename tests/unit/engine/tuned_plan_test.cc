@@ -108,10 +108,28 @@ TEST(TunedPlanTest, AWarmPrepareTakesTheTunedPlanFromTheCache) {
   EXPECT_THAT(warm->Explain(), HasSubstr("measured 8.00 us"));
 }
 
-TEST(TunedPlanTest, OtherBucketsChainsAndChipsAreNotItsBusiness) {
+TEST(TunedPlanTest, BatchInvariantPlansHaveEntriesOfTheirOwn) {
+  FakeWorld world;
+  MakeClusterFastest(world);
+  TuneOptions options;
+  options.batch_invariant = true;
+  FakeWorld user;
+  user.tuning = TunedSet(world, options);
+  EXPECT_EQ(DataflowOf(*Prepared(user)), "grid-exchange");
+  PrepareOptions invariant;
+  invariant.batch_invariant = true;
+  const auto plan = Prepared(user, 16, invariant);
+  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
+  EXPECT_THAT(plan->Explain(), HasSubstr("  batch-invariant\n"));
+}
+
+TEST(TunedPlanTest, OtherBucketsChainsChipsAndFlagsAreNotItsBusiness) {
   FakeWorld world;
   world.tuning = ClusterSet();
   EXPECT_EQ(DataflowOf(*Prepared(world, 32)), "grid-exchange");
+  PrepareOptions invariant;
+  invariant.batch_invariant = true;
+  EXPECT_EQ(DataflowOf(*Prepared(world, 16, invariant)), "grid-exchange");
   world.model.sm_count -= 4;
   EXPECT_EQ(DataflowOf(*Prepared(world)), "grid-exchange");
   EXPECT_EQ(world.MakeEngine()->Stats().tuned_refused, 0u);
@@ -276,6 +294,26 @@ TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
   unlink(path.c_str());
 }
 #endif
+
+TEST(BatchInvariantTest, TheFlagIsPartOfThePlanKeyAndThePlanSaysSo) {
+  FakeWorld world;
+  PrepareOptions invariant;
+  invariant.batch_invariant = true;
+  const auto plain = Prepared(world);
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
+  const auto by_option = Prepared(world, 16, invariant);
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
+  Config config;
+  config.batch_invariant = true;  // SINTER_BATCH_INVARIANT=1
+  const auto by_config = world.MakeEngine(config)->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
+  EXPECT_EQ(world.batch_invariant_plans, 1);
+  EXPECT_EQ(plain->Explain().find("batch-invariant"), std::string::npos);
+  EXPECT_THAT(by_config->Explain(), HasSubstr("  batch-invariant\n"));
+  EXPECT_EQ(by_config->ChosenDigest(), by_option->ChosenDigest());
+  EXPECT_NE(by_config->ChosenDigest(), plain->ChosenDigest());
+  EXPECT_TRUE(by_config->plan().IsBatchInvariant());
+}
 
 }  // namespace
 }  // namespace sinter

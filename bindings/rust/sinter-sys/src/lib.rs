@@ -38,7 +38,7 @@ macro_rules! options {
 }
 options!(sinter_context_options {
     device: i32, log_level: i32, target: *const c_char, cache_dir: *const c_char, dump_dir: *const c_char,
-    nvrtc_path: *const c_char, driver_path: *const c_char, cache: i32, must_hit: i32, verify: i32,
+    nvrtc_path: *const c_char, driver_path: *const c_char, cache: i32, must_hit: i32, batch_invariant: i32, verify: i32,
     log: Option<extern "C" fn(usize, i32, *const c_char)>, log_user_data: usize,
     tuning_set: *const c_char, packs: *const *const c_char, pack_count: u32, unsigned_packs: i32,
     pack_keys: *const c_char, cache_read_only: i32, cache_store: *const c_char, cache_max_bytes: u64,
@@ -79,6 +79,7 @@ options!(sinter_gemm_chain_options {
     layout: i32, activation: i32, bias1: sinter_value, bias2: sinter_value,
 });
 
+pub const SINTER_TUNE_BATCH_INVARIANT: u32 = 1;
 pub const SINTER_TUNE_KEEP: u32 = 2;
 options!(sinter_tune_options {
     deadline_us: i64, top_k: i32, reserved: i32, switch_margin: f64, stream: *mut c_void, into: *mut sinter_tuning_set,
