@@ -25,7 +25,7 @@ type Options struct {
 	DriverPath         *string
 	Cache              Switch
 	MustHit            Switch
-	Deterministic      Switch
+	BatchInvariant      Switch
 	Verify             Switch
 	TuningSet          *string // a file; "" chooses by prediction alone
 	Packs              []string
@@ -92,7 +92,7 @@ func fill(options *C.sinter_context_options, given *Options, a *arena) {
 	options.driver_path = a.optional("context.driver_path", given.DriverPath)
 	options.cache = C.sinter_switch(given.Cache)
 	options.must_hit = C.sinter_switch(given.MustHit)
-	options.deterministic = C.sinter_switch(given.Deterministic)
+	options.batch_invariant = C.sinter_switch(given.BatchInvariant)
 	options.verify = C.sinter_switch(given.Verify)
 	options.tuning_set = a.optional("context.tuning_set", given.TuningSet)
 	if given.Packs != nil {

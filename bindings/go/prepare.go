@@ -13,7 +13,7 @@ import (
 
 // PrepareOptions of a prepare. The deadline and the cancel are the context.Context's.
 type PrepareOptions struct {
-	Deterministic bool                                 // a fixed order of reductions, for this plan
+	BatchInvariant bool // a row's bits do not depend on how many rows there are
 	MustHit       bool                                 // a cache miss is CacheMiss
 	Verify        bool                                 // check a new kernel against the unfused plan at its first prepare
 	Progress      func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
@@ -109,7 +109,7 @@ func (given *PrepareOptions) call(ctx context.Context,
 	defer a.free()
 	options := (*C.sinter_prepare_options)(a.alloc(C.sizeof_sinter_prepare_options))
 	options.struct_size = C.sizeof_sinter_prepare_options
-	for flag, wanted := range map[C.uint32_t]bool{C.SINTER_PREPARE_DETERMINISTIC: given.Deterministic,
+	for flag, wanted := range map[C.uint32_t]bool{C.SINTER_PREPARE_BATCH_INVARIANT: given.BatchInvariant,
 		C.SINTER_PREPARE_MUST_HIT: given.MustHit, C.SINTER_PREPARE_VERIFY: given.Verify} {
 		if wanted {
 			options.flags |= flag

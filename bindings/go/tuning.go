@@ -83,7 +83,7 @@ func (t *TuningSet) Digest() (digest Digest, err error) {
 
 // TuneOptions of a tuning.
 type TuneOptions struct {
-	Deterministic bool          // for plans prepared so
+	BatchInvariant bool          // for plans prepared so
 	Keep          bool          // an entry of Into that can still be used stays, unmeasured
 	Deadline      time.Duration // 0: none. What was measured by then decides
 	TopK          int           // candidates built and measured; 0: 11
@@ -106,8 +106,8 @@ func (c *Context) Tune(chain *Chain, m int64, given TuneOptions) error {
 	defer chain.h.done()
 	var options C.sinter_tune_options
 	options.struct_size = C.sizeof_sinter_tune_options
-	if given.Deterministic {
-		options.flags |= C.SINTER_TUNE_DETERMINISTIC
+	if given.BatchInvariant {
+		options.flags |= C.SINTER_TUNE_BATCH_INVARIANT
 	}
 	if given.Keep {
 		options.flags |= C.SINTER_TUNE_KEEP

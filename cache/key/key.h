@@ -27,7 +27,7 @@ struct PlanKey {
   Digest device_model;          // DeviceModel::ModelDigest()
   std::string library_version;
   uint32_t search_version = 0;
-  uint64_t flags = 0;  // deterministic order and the like
+  uint64_t flags = 0;  // what the planner was forbidden, and the like
   Digest tuning_set;   // all zero: none
 };
 

@@ -269,7 +269,15 @@ typedef struct sinter_context_options {
    * made is found once it is written, some milliseconds later, or when it has called
    * sinter_x_cache_flush; until then the error says that the record is being built or queued. */
   sinter_switch must_hit;
-  sinter_switch deterministic; /* SINTER_DETERMINISTIC=1: fixed reduction order in every plan */
+  /* SINTER_BATCH_INVARIANT=1: a row's result does not depend on how many rows there are. Promised:
+   * two launches of one chain that have equal values in row i have equal bits in row i of every
+   * output, whatever their numbers of rows are, in other buckets and above 8192 too, and whether a
+   * tuning set chose or not. It holds for plans of one sinter_choice, GPU model and version of the
+   * library. Refused with SINTER_ERROR_NO_LEGAL_PLAN that names the op: a chain in which an op
+   * takes rows together, such as a reduction over M or a product that contracts it; and one whose
+   * stitched kernels would have to wait for one another. A chain without M is planned as ever. It
+   * costs time: docs/numerics.md. */
+  sinter_switch batch_invariant;
   sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the unfused plan at its first
                            prepare */
   sinter_log_callback log; /* NULL: standard error */
@@ -651,9 +659,9 @@ enum {
 };
 
 enum {
-  SINTER_PREPARE_DETERMINISTIC = 1, /* as sinter_context_options.deterministic, for this plan */
-  SINTER_PREPARE_MUST_HIT = 2,      /* as sinter_context_options.must_hit */
-  SINTER_PREPARE_VERIFY = 4         /* as sinter_context_options.verify */
+  SINTER_PREPARE_BATCH_INVARIANT = 1, /* as sinter_context_options.batch_invariant, for this plan */
+  SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
+  SINTER_PREPARE_VERIFY = 4           /* as sinter_context_options.verify */
 };
 typedef struct sinter_prepare_options {
   uint32_t struct_size;
@@ -734,8 +742,8 @@ SINTER_API sinter_status sinter_tuning_set_get_digest(const sinter_tuning_set* s
                                                       uint8_t out_digest[32], sinter_error** error);
 
 enum {
-  SINTER_TUNE_DETERMINISTIC = 1, /* for plans prepared so */
-  SINTER_TUNE_KEEP = 2           /* an entry of `into` that can still be used stays, unmeasured */
+  SINTER_TUNE_BATCH_INVARIANT = 1, /* for plans prepared so */
+  SINTER_TUNE_KEEP = 2             /* an entry of `into` that can still be used stays, unmeasured */
 };
 typedef struct sinter_tune_options {
   uint32_t struct_size;

@@ -180,7 +180,7 @@ absl::StatusOr<Config> ConfigFromEnvironment() {
   config.pack_keys = env.Get("SINTER_PACK_KEYS");
   SINTER_RETURN_IF_ERROR(ReadRemote(env, &config));
   SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs));
-  SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_DETERMINISTIC", &config.deterministic));
+  SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_BATCH_INVARIANT", &config.batch_invariant));
   SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use));
   config.dump_dir = env.Get("SINTER_DUMP");
   config.tuning_set = env.Get("SINTER_TUNING_SET");

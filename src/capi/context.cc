@@ -60,7 +60,7 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   SINTER_RETURN_IF_ERROR(Override(options.cache, "context.cache", &config.cache_enabled));
   SINTER_RETURN_IF_ERROR(Override(options.must_hit, "context.must_hit", &config.must_hit));
   SINTER_RETURN_IF_ERROR(
-      Override(options.deterministic, "context.deterministic", &config.deterministic));
+      Override(options.batch_invariant, "context.batch_invariant", &config.batch_invariant));
   SINTER_RETURN_IF_ERROR(Override(options.verify, "context.verify", &config.verify_first_use));
   SINTER_RETURN_IF_ERROR(
       Override(options.unsigned_packs, "context.unsigned_packs", &config.allow_unsigned_packs));

@@ -12,7 +12,7 @@ namespace sinter::capi {
 namespace {
 
 constexpr uint32_t kPrepareFlags =
-    SINTER_PREPARE_DETERMINISTIC | SINTER_PREPARE_MUST_HIT | SINTER_PREPARE_VERIFY;
+    SINTER_PREPARE_BATCH_INVARIANT | SINTER_PREPARE_MUST_HIT | SINTER_PREPARE_VERIFY;
 
 absl::StatusOr<PrepareOptions::Choice> ChoiceOf(sinter_choice choice) {
   if (choice == SINTER_CHOICE_BEST) return PrepareOptions::Choice::kBest;
@@ -52,8 +52,8 @@ absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* contex
   if (given.cancel != nullptr) SINTER_RETURN_IF_ERROR(Check(given.cancel, "prepare.cancel"));
   const Config& config = context->config;
   PrepareSettings settings;
-  settings.base.deterministic =
-      config.deterministic || (given.flags & SINTER_PREPARE_DETERMINISTIC) != 0;
+  settings.base.batch_invariant =
+      config.batch_invariant || (given.flags & SINTER_PREPARE_BATCH_INVARIANT) != 0;
   settings.base.must_hit = config.must_hit || (given.flags & SINTER_PREPARE_MUST_HIT) != 0;
   settings.base.verify = config.verify_first_use || (given.flags & SINTER_PREPARE_VERIFY) != 0;
   settings.base.cancel = given.cancel != nullptr ? &given.cancel->requested : nullptr;

@@ -11,7 +11,7 @@ namespace capi = sinter::capi;
 namespace sinter::capi {
 namespace {
 
-constexpr uint32_t kFlags = SINTER_TUNE_DETERMINISTIC | SINTER_TUNE_KEEP;
+constexpr uint32_t kFlags = SINTER_TUNE_BATCH_INVARIANT | SINTER_TUNE_KEEP;
 
 // Keeps the set alive for the call.
 struct Into {
@@ -47,7 +47,7 @@ absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
   options.deadline_us = given.deadline_us;
   if (given.top_k != 0) options.top_k = given.top_k;
   if (given.switch_margin != 0) options.switch_margin = given.switch_margin;
-  options.deterministic = (given.flags & SINTER_TUNE_DETERMINISTIC) != 0;
+  options.batch_invariant = (given.flags & SINTER_TUNE_BATCH_INVARIANT) != 0;
   return options;
 }
 

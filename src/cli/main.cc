@@ -61,7 +61,8 @@ void AddChain(CLI::App* app, Options* options) {
   app->add_option("--id", args.id, "problem in the file");
   app->add_option("-m,--m", args.m, "rows to run; default the chain's")
       ->check(Integer(0, kMostRows));
-  app->add_flag("--deterministic", options->prepare.deterministic, "fixed reduction order");
+  app->add_flag("--batch-invariant", options->prepare.batch_invariant,
+                "a row's bits do not depend on the number of rows");
 }
 
 // Of verbs that prepare the one plan that they are asked for.
@@ -147,7 +148,8 @@ void AddWorkload(CLI::App* app, Options* options) {
       ->delimiter(',')
       ->allow_extra_args(false)  // a chain may follow
       ->check(Integer(0, kMostRows));
-  app->add_flag("--deterministic", options->prepare.deterministic, "fixed reduction order");
+  app->add_flag("--batch-invariant", options->prepare.batch_invariant,
+                "a row's bits do not depend on the number of rows");
 }
 
 CLI::Option* AddSign(CLI::App* app, Options* options) {

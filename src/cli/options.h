@@ -33,7 +33,7 @@ struct ChainArgs {
 
 struct PrepareArgs {
   std::string choice = "best";
-  bool deterministic = false;
+  bool batch_invariant = false;
   bool must_hit = false;
   bool verify = false;
   double deadline_s = 0;

@@ -53,9 +53,9 @@ Outcome CacheExportCommand(const Options& options) {
   SINTER_CLI_TRY(Open(options, &session));
   const bool some = !options.chain.words.empty() || !options.chain.file.empty();
   if (!some &&
-      (!options.rows.empty() || !options.chain.id.empty() || options.prepare.deterministic)) {
+      (!options.rows.empty() || !options.chain.id.empty() || options.prepare.batch_invariant)) {
     return Usage(
-        "--m, --id and --deterministic need a chain or --file: without one every record "
+        "--m, --id and --batch-invariant need a chain or --file: without one every record "
         "is written");
   }
   if (some) {

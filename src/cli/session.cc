@@ -106,7 +106,7 @@ std::string NoGpuLine(const Session& session) {
 }
 
 Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out) {
-  if (args.deterministic) out->flags |= SINTER_PREPARE_DETERMINISTIC;
+  if (args.batch_invariant) out->flags |= SINTER_PREPARE_BATCH_INVARIANT;
   if (args.must_hit) out->flags |= SINTER_PREPARE_MUST_HIT;
   if (args.verify) out->flags |= SINTER_PREPARE_VERIFY;
   out->deadline_us = static_cast<int64_t>(args.deadline_s * 1e6);

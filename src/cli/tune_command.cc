@@ -51,7 +51,7 @@ void PrintSet(const Options& options, const sinter_tuning_set* set) {
 Outcome TuneOne(const Options& options, const Session& session, const LoadedChain& chain,
                 sinter_tuning_set* set, std::string* report) {
   sinter_tune_options tune = SINTER_INIT(sinter_tune_options);
-  if (options.prepare.deterministic) tune.flags |= SINTER_TUNE_DETERMINISTIC;
+  if (options.prepare.batch_invariant) tune.flags |= SINTER_TUNE_BATCH_INVARIANT;
   if (options.keep) tune.flags |= SINTER_TUNE_KEEP;
   tune.deadline_us = static_cast<int64_t>(options.budget_s * 1e6);
   tune.top_k = options.top_k;

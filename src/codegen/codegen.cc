@@ -98,11 +98,14 @@ absl::Status CheckOperands(const KernelSpec& spec) {
 constexpr int kMostStitchSpills = 1024;
 
 // What every request has beside its source.
-void Complete(const DeviceModel& model, const CodegenOptions& options, GeneratedKernel& kernel) {
+void Complete(const KernelSpec& spec, const DeviceModel& model, const CodegenOptions& options,
+              GeneratedKernel& kernel) {
   CompileRequest& request = kernel.request;
   request.headers = CopyDeviceHeaders();
   request.arch = model.arch;
   request.entry = kernel.recipe.entry;
+  // Else which sums are fused multiply-adds depends on what else a kernel does (row_order.h).
+  if (spec.batch_invariant) request.options.push_back("--fmad=false");
   if (options.trap_spins) request.options.push_back("-DSINTER_TRAP_SPINS");
   if (options.jitter) request.options.push_back("-DSINTER_JITTER");
 }
@@ -136,7 +139,7 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(code));
   kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
   if (code.stitch != nullptr) kernel.request.most_spill_bytes = kMostStitchSpills;
-  Complete(model, options, kernel);
+  Complete(spec, model, options, kernel);
   return kernel;
 }
 

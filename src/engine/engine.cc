@@ -56,7 +56,7 @@ class EngineImpl : public Engine {
     core_->counters.prepares.fetch_add(1, std::memory_order_relaxed);
     const BuildControl control(options.deadline_us, options.cancel, options.progress);
     SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
-    const PlanRequest request = RequestFor(chain, m, options.deterministic);
+    const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
     SINTER_ASSIGN_OR_RETURN(LoadedPlanPtr loaded, GetLoaded(request, OptionsFor(options), control));
     SINTER_RETURN_IF_ERROR(control.Enter("ready", 1.0));
     return MakePreparedPlan(core_, std::move(loaded), chain);
@@ -65,7 +65,7 @@ class EngineImpl : public Engine {
   absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
                                   const TuneOptions& options) override {
     SINTER_RETURN_IF_ERROR(CheckM(m));
-    return tuner_.Tune(RequestFor(chain, m, options.deterministic), options);
+    return tuner_.Tune(RequestFor(chain, m, options.batch_invariant), options);
   }
 
   EngineStats Stats() const override {
@@ -118,12 +118,12 @@ class EngineImpl : public Engine {
   }
 
  private:
-  PlanRequest RequestFor(const Chain& chain, int64_t m, bool deterministic) const {
+  PlanRequest RequestFor(const Chain& chain, int64_t m, bool batch_invariant) const {
     const int64_t fixed = FixedRowsOf(chain);
     PlanRequest request;
     request.chain = &chain;
     request.bucket = BucketOf(std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
-    request.deterministic = deterministic || core_->config.deterministic;
+    request.batch_invariant = batch_invariant || core_->config.batch_invariant;
     return request;
   }
 

@@ -54,7 +54,7 @@ struct PrepareOptions {
   int64_t deadline_us = 0;  // 0: none. DEADLINE_EXCEEDED; what was finished by then stays cached
   const std::atomic<bool>* cancel = nullptr;                               // true: CANCELLED
   std::function<void(absl::string_view stage, double fraction)> progress;  // any thread
-  bool deterministic = false;
+  bool batch_invariant = false;  // a row's bits do not depend on the number of rows
   // A miss is kCacheMiss naming the key, the reason, the nearest entry and what differs.
   bool must_hit = false;
   bool verify =
@@ -117,7 +117,7 @@ struct TuneOptions {
   int64_t deadline_us = 0;  // 0: none. What was measured by then decides
   int top_k = 11;
   double switch_margin = 0.02;  // a measured choice beats the predicted one by this fraction
-  bool deterministic = false;
+  bool batch_invariant = false;
   // An entry of it that can still be used is the result, and nothing is measured. Null: measure.
   std::shared_ptr<const TuningSet> keep;
 };

@@ -51,7 +51,6 @@ std::vector<Plan> KernelSwaps(const Plan& plan, size_t kernel, const std::vector
     Plan swap = plan;
     swap.kernels[kernel] = other.kernels[kernel];
     swap.workspace_bytes = std::max(plan.workspace_bytes, other.workspace_bytes);
-    swap.fixed_order = plan.fixed_order && other.fixed_order;
     swaps.push_back(std::move(swap));
   }
   return swaps;

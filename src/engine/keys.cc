@@ -15,7 +15,7 @@ namespace {
 // Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
 constexpr uint32_t kSearchVersion = 1;
 
-constexpr uint64_t kFlagDeterministic = 1;
+constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
 
 // The format field of a key names every layout that a reader of its record must know: versions of
@@ -29,13 +29,13 @@ uint32_t PlanFormat(const RecordFormat& format) {
 }  // namespace
 
 uint64_t FlagsOf(const PlanRequest& request) {
-  return (request.deterministic ? kFlagDeterministic : 0) |
+  return (request.batch_invariant ? kFlagBatchInvariant : 0) |
          (request.allow_cooperative ? 0 : kFlagNoCooperative);
 }
 
 PlanRequest RequestOfFlags(uint64_t flags) {
   PlanRequest request;
-  request.deterministic = (flags & kFlagDeterministic) != 0;
+  request.batch_invariant = (flags & kFlagBatchInvariant) != 0;
   request.allow_cooperative = (flags & kFlagNoCooperative) == 0;
   return request;
 }

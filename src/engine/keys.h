@@ -20,14 +20,14 @@ namespace sinter {
 struct PlanRequest {
   const Chain* chain = nullptr;
   int64_t bucket = 0;
-  bool deterministic = false;
+  bool batch_invariant = false;
   bool allow_cooperative = true;  // false after the driver's residency check failed
 };
 
 // The library_version field of this library's plan keys.
 std::string LibraryVersionOf(const EngineCore& core);
 
-// The flags of a plan key: 1 deterministic, 2 no waiting across blocks.
+// The flags of a plan key: 1 batch invariant, 2 no waiting across blocks.
 uint64_t FlagsOf(const PlanRequest& request);
 // A request's flags by those of its key; nothing else of it.
 PlanRequest RequestOfFlags(uint64_t flags);

@@ -48,7 +48,7 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
                                                     const BuildControl& control) {
   FusionOptions options;
   options.keep_going = &control;
-  options.deterministic = request.deterministic;
+  options.batch_invariant = request.batch_invariant;
   options.allow_cooperative = request.allow_cooperative;
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<FusionResult> result =

@@ -42,7 +42,7 @@ absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& reques
         "plan record: for chain ", record.chain.Hex().substr(0, 16), " at bucket ", record.bucket));
   }
   const PlanJudge fits = core.JudgeOf(*request.chain, request.bucket, model,
-                                      {request.deterministic, request.allow_cooperative});
+                                      {request.batch_invariant, request.allow_cooperative});
   for (const PlanVariant& variant : record.variants) {
     for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
       SINTER_RETURN_IF_ERROR(CheckKernelKey(variant.kernel_keys[i], variant.plan.kernels[i].spec,

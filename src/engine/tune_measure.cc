@@ -126,7 +126,7 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   // need: such a plan would not be taken from a set.
   const PlanJudge fits =
       core_->JudgeOf(*session.chain, session.request.bucket, core_->ports.model,
-                     {session.request.deterministic, session.request.allow_cooperative});
+                     {session.request.batch_invariant, session.request.allow_cooperative});
   for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
     if (!fits(swap).ok()) continue;
     const bool tried = std::any_of(

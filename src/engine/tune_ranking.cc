@@ -41,7 +41,7 @@ void AddPlans(std::vector<Plan> more, FusionResult* planned) {
 absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
                                            EngineCore& core) {
   FusionOptions options;
-  options.deterministic = request.deterministic;
+  options.batch_invariant = request.batch_invariant;
   options.top_k = top_k;
   core.counters.searched.fetch_add(1, std::memory_order_relaxed);
   SINTER_ASSIGN_OR_RETURN(FusionResult planned, core.hooks.plan(*request.chain, request.bucket,

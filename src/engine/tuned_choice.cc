@@ -156,7 +156,7 @@ absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& re
     return Unusable("its kernels are not this chain's");
   }
   SINTER_RETURN_IF_ERROR(core.JudgeOf(*request.chain, request.bucket, core.ports.model,
-                                      {request.deterministic, request.allow_cooperative})(*plan));
+                                      {request.batch_invariant, request.allow_cooperative})(*plan));
   SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, request, core));
   const Digest digest = plan->PlanDigest();
   const Plan* same = FindPlan(planned, [&](const Plan& p) { return p.PlanDigest() == digest; });

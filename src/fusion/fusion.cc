@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/products_view.h"
+#include "src/chain/rows_apart.h"
 #include "src/fusion/product_plans.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/segments.h"
@@ -122,6 +123,7 @@ absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const ProductsView
   search.top_k = options.top_k;
   search.allow_cooperative = options.allow_cooperative;
   search.task_lists = search.spatial_gates = options.for_tuning;
+  search.batch_invariant = options.batch_invariant;
   search.pace = pace;
   const absl::StatusOr<Rankings> rankings = Rankings::Make(view, bucket, model, search);
   if (!rankings.ok()) return NoLegalPlan(rankings.status().message());
@@ -130,20 +132,36 @@ absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const ProductsView
        Candidates(*rankings, view.size(), static_cast<size_t>(options.top_k))) {
     AddPlans(view, chain.num_inputs(), bucket, *rankings, segments, &plans);
   }
-  // Every schedule of both families adds in a fixed order, so options.deterministic excludes
-  // nothing.
   return Choose(std::move(plans), *rankings, view.size(), model);
+}
+
+void MarkBatchInvariant(FusionResult* result) {
+  const auto mark = [](Plan& plan) {
+    for (PlannedKernel& kernel : plan.kernels) kernel.spec.batch_invariant = true;
+  };
+  mark(result->chosen);
+  for (Plan& plan : result->alternatives) mark(plan);
 }
 
 }  // namespace
 
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options) {
-  return Stoppable(options.keep_going, [&](Pace* pace) {
+  FusionOptions used = options;
+  used.batch_invariant &= chain.UsesM();  // else there is one number of rows
+  if (used.batch_invariant) {
+    const absl::Status apart = CheckRowsApart(chain);
+    if (!apart.ok()) {
+      return MakeError(ErrorCode::kNoLegalPlan, absl::StrCat("batch_invariant: ", apart.message()));
+    }
+  }
+  absl::StatusOr<FusionResult> result = Stoppable(options.keep_going, [&](Pace* pace) {
     const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-    return view.ok() ? PlanProducts(chain, *view, bucket, model, options, pace)
-                     : PlanStitch(chain, bucket, model, options, pace);
+    return view.ok() ? PlanProducts(chain, *view, bucket, model, used, pace)
+                     : PlanStitch(chain, bucket, model, used, pace);
   });
+  if (result.ok() && used.batch_invariant) MarkBatchInvariant(&*result);
+  return result;
 }
 
 }  // namespace sinter

@@ -15,7 +15,9 @@
 namespace sinter {
 
 struct FusionOptions {
-  bool deterministic = false;
+  // A row's bits do not depend on how many rows there are: plans of all buckets have one row order
+  // (src/plan/row_order.h), whatever the other options are.
+  bool batch_invariant = false;
   bool allow_cooperative = true;
   // For whoever measures before choosing: also task lists and spatial gates, and of stitched
   // kernels three times as many schedules, of as many kinds as there are (SearchOptions).
@@ -25,6 +27,10 @@ struct FusionOptions {
   const KeepGoing* keep_going = nullptr;
 };
 
+// Of batch-invariant plans: what stitched kernels compute, and how threads share a row, is chosen
+// for so many rows, whatever the bucket is.
+constexpr int64_t kRowOrderBucket = 1024;
+
 struct FusionResult {
   Plan chosen;                     // the better by predicted time; the unfused plan on a tie
   std::vector<Plan> alternatives;  // every other complete plan, best first: the unfused one is
@@ -32,8 +38,9 @@ struct FusionResult {
   uint64_t considered = 0, legal = 0;
 };
 
-// kNoLegalPlan naming the op that no kernel family takes; what options.keep_going said when it said
-// no. Deterministic: equal canonical bytes give equal plans.
+// kNoLegalPlan naming the op that no kernel family takes, or that takes rows together where the
+// plan is to be batch-invariant; what options.keep_going said when it said no. Deterministic: equal
+// canonical bytes give equal plans.
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options);
 

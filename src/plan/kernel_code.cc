@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
+#include "src/plan/spec_codec.h"
 
 namespace sinter {
 namespace {
@@ -75,6 +76,7 @@ const OperandBinding* FindOperand(const std::vector<OperandBinding>& operands, R
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
   KernelCode code;
   code.family = spec.family;
+  code.batch_invariant = spec.batch_invariant;
   if (spec.family == KernelFamily::kStitch) {
     if (spec.stitch == nullptr) return absl::InvalidArgumentError("a stitch kernel has no body");
     SINTER_ASSIGN_OR_RETURN(StitchCode stitch, CodeOf(spec.stitch));
@@ -110,7 +112,7 @@ KernelBinding BindingOf(const KernelSpec& spec) {
 std::string KernelCode::Bytes() const {
   ByteWriter w;
   w.U32(kCodeVersion);
-  w.U32(static_cast<uint32_t>(family));
+  w.U32(FamilyWord(family, batch_invariant));
   if (stitch != nullptr) {
     w.Bytes(stitch->body->CanonicalBytes());
     w.U8(!stitch->parts.empty());
@@ -137,11 +139,10 @@ std::string KernelCode::ScheduleText() const {
 
 absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule) {
   ByteReader r(bytes);
-  const uint32_t version = r.U32(), family = r.U32();
+  const uint32_t version = r.U32(), word = r.U32();
   if (version != kCodeVersion) return LostCode(absl::StrCat("version ", version));
-  if (family < 1 || family > 3) return LostCode(absl::StrCat("family ", family, " is not 1 to 3"));
   KernelCode code;
-  code.family = static_cast<KernelFamily>(family);
+  SINTER_RETURN_IF_ERROR(ReadFamilyWord(word, &code.family, &code.batch_invariant));
   SINTER_RETURN_IF_ERROR(code.family == KernelFamily::kStitch
                              ? ReadStitchCode(r, schedule, &code)
                              : ReadProductCode(r, schedule, &code));

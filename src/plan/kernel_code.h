@@ -27,6 +27,7 @@ struct RowLayout {
 // Generated source is a function of this alone. Immutable once made; any thread may read it.
 struct KernelCode {
   KernelFamily family = KernelFamily::kGemm;
+  bool batch_invariant = false;  // KernelSpec::batch_invariant: a compiler option, not the source
   // Of families kChain and kGemm.
   FfnProblem problem;  // M is symbolic: its bucket is 0
   Schedule schedule;   // its grid is 0

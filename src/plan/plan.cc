@@ -38,10 +38,11 @@ bool OperandBinding::operator==(const OperandBinding& o) const {
 bool KernelSpec::operator==(const KernelSpec& o) const {
   if ((stitch == nullptr) != (o.stitch == nullptr)) return false;
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;
-  return std::tie(family, problem, schedule, operands, workspace_flags_offset, constant_weights,
-                  constant_rows) == std::tie(o.family, o.problem, o.schedule, o.operands,
-                                             o.workspace_flags_offset, o.constant_weights,
-                                             o.constant_rows);
+  const auto fields = [](const KernelSpec& s) {
+    return std::tie(s.family, s.problem, s.schedule, s.operands, s.workspace_flags_offset,
+                    s.constant_weights, s.constant_rows, s.batch_invariant);
+  };
+  return fields(*this) == fields(o);
 }
 
 std::string ProblemText(const KernelSpec& spec) {
@@ -78,12 +79,17 @@ bool Plan::UsesM() const {
   });
 }
 
+bool Plan::IsBatchInvariant() const {
+  return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
+    return kernel.spec.batch_invariant;
+  });
+}
+
 Digest Plan::PlanDigest() const {
   ByteWriter w;
-  w.Raw("sinter plan 1");
+  w.Raw("sinter plan 2");
   w.I64(bucket);
   w.U64(workspace_bytes);
-  w.U8(fixed_order);
   w.U64(kernels.size());
   for (const PlannedKernel& kernel : kernels) WriteSpec(kernel.spec, w);
   return Sha256(w.str());

@@ -60,6 +60,9 @@ struct KernelSpec {
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
   bool constant_rows = false;    // the product has problem.bucket rows, whatever the launch's m
+  // Compiled without contraction of multiplications and additions, and in the row order that plans
+  // of all buckets share (row_order.h).
+  bool batch_invariant = false;
   std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of problem,
                                              // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;
@@ -100,11 +103,12 @@ struct Plan {
   int64_t bucket = 0;
   std::vector<PlannedKernel> kernels;
   uint64_t workspace_bytes = 0;
-  bool fixed_order = true;  // reduction order is the same in every run: text says "order: fixed"
-  std::string note;         // why not fused, or why the deterministic variant was taken
+  std::string note;  // why not fused, or why another variant was taken
   std::vector<Candidate> runners_up;
 
   double PredictedUs() const;
+  // Whether all kernels are: a row's bits do not depend on how many rows there are.
+  bool IsBatchInvariant() const;
   // Whether a kernel's rows are M: false of a chain whose extents are all constants.
   bool UsesM() const;
   std::string ToText() const;  // one screen

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x4e4c5053;  // "SPLN"
 constexpr uint32_t kFormat = 1;
+constexpr uint8_t kFixedOrder = 1;      // of sums: in the same order in every run
 constexpr uint32_t kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
@@ -166,7 +167,7 @@ std::string Plan::Encode() const {
   w.Bytes(name);
   w.I64(bucket);
   w.U64(workspace_bytes);
-  w.U8(fixed_order);
+  w.U8(kFixedOrder);
   w.Bytes(note);
   w.U32(static_cast<uint32_t>(kernels.size()));
   for (const PlannedKernel& kernel : kernels) {
@@ -194,10 +195,11 @@ absl::StatusOr<Plan> Plan::Decode(absl::string_view bytes) {
   SINTER_ASSIGN_OR_RETURN(plan.name, ReadText(r));
   plan.bucket = r.I64();
   plan.workspace_bytes = r.U64();
-  const uint8_t fixed = r.U8();
+  const uint8_t order = r.U8();
   SINTER_ASSIGN_OR_RETURN(plan.note, ReadText(r));
-  if (fixed > 1 || plan.workspace_bytes > kMaxOffset) return Lost("header out of bounds");
-  plan.fixed_order = fixed == 1;
+  if (order != kFixedOrder || plan.workspace_bytes > kMaxOffset) {
+    return Lost("header out of bounds");
+  }
   SINTER_RETURN_IF_ERROR(ReadKernels(r, plan));
   SINTER_RETURN_IF_ERROR(ReadRunnersUp(r, plan));
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));

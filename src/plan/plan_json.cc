@@ -135,7 +135,7 @@ std::string Plan::ToJson() const {
                      {"bucket", bucket},
                      {"predicted_us", PredictedUs()},
                      {"workspace_bytes", workspace_bytes},
-                     {"order", fixed_order ? "fixed" : "free"},
+                     {"batch_invariant", IsBatchInvariant()},
                      {"note", note},
                      {"kernels", kernel_list},
                      {"runners_up", losers}};

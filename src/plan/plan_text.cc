@@ -78,10 +78,10 @@ void AppendKernel(size_t index, const PlannedKernel& kernel, std::string* out) {
 std::string PlanHeadText(const Plan& plan) {
   const size_t kernels = plan.kernels.size();
   return absl::StrFormat(
-      "plan %s  %s  %d kernel%s  predicted %.2f us  workspace %d B  order: %s\ndigest %s\n",
-      plan.name, plan.UsesM() ? absl::StrCat("m<=", plan.bucket) : "without M", kernels,
+      "plan %s  %s  %d kernel%s  predicted %.2f us  workspace %d B%s\ndigest %s\n", plan.name,
+      plan.UsesM() ? absl::StrCat("m<=", plan.bucket) : "without M", kernels,
       kernels == 1 ? "" : "s", plan.PredictedUs(), plan.workspace_bytes,
-      plan.fixed_order ? "fixed" : "free", plan.PlanDigest().Hex());
+      plan.IsBatchInvariant() ? "  batch-invariant" : "", plan.PlanDigest().Hex());
 }
 
 std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {

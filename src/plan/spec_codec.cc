@@ -120,12 +120,26 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   return absl::OkStatus();
 }
 
-bool IsFamily(uint32_t v) { return v >= 1 && v <= 3; }
+constexpr uint32_t kBatchInvariant = 256;
 
 }  // namespace
 
+uint32_t FamilyWord(KernelFamily family, bool batch_invariant) {
+  return static_cast<uint32_t>(family) | (batch_invariant ? kBatchInvariant : 0);
+}
+
+absl::Status ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant) {
+  const uint32_t number = word & ~kBatchInvariant;
+  if (number < 1 || number > 3) {
+    return Lost(absl::StrCat("family ", number, " is not 1 to 3"));
+  }
+  *family = static_cast<KernelFamily>(number);
+  *batch_invariant = number != word;
+  return absl::OkStatus();
+}
+
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
-  w.U32(static_cast<uint32_t>(spec.family));
+  w.U32(FamilyWord(spec.family, spec.batch_invariant));
   if (spec.family == KernelFamily::kStitch) {
     WriteStitch(*spec.stitch, w);
     w.U64(spec.workspace_flags_offset);
@@ -146,10 +160,14 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
 
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget) {
   KernelSpec spec;
-  const uint32_t family = r.U32();
-  if (!IsFamily(family)) return Lost(absl::StrCat("family ", family, " is not 1 to 3"));
-  spec.family = static_cast<KernelFamily>(family);
-  if (spec.family == KernelFamily::kStitch) return ReadStitchSpec(r, budget);
+  bool batch_invariant = false;
+  SINTER_RETURN_IF_ERROR(ReadFamilyWord(r.U32(), &spec.family, &batch_invariant));
+  if (spec.family == KernelFamily::kStitch) {
+    SINTER_ASSIGN_OR_RETURN(spec, ReadStitchSpec(r, budget));
+    spec.batch_invariant = batch_invariant;
+    return spec;
+  }
+  spec.batch_invariant = batch_invariant;
   SINTER_ASSIGN_OR_RETURN(spec.problem, ReadProblem(r));
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));

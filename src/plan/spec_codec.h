@@ -2,6 +2,9 @@
 #ifndef SINTER_SRC_PLAN_SPEC_CODEC_H_
 #define SINTER_SRC_PLAN_SPEC_CODEC_H_
 
+#include <cstdint>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
 #include "src/plan/plan.h"
@@ -10,6 +13,11 @@ namespace sinter {
 
 constexpr int kMaxPlanBuffers = 1024;  // buffers a plan may name
 constexpr uint64_t kMaxOffset = uint64_t{1} << 48;
+
+// A kernel's family and whether it is batch invariant, in one word of specs and kernel codes.
+uint32_t FamilyWord(KernelFamily family, bool batch_invariant);
+// DATA_LOSS for any other word.
+absl::Status ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant);
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& writer);
 

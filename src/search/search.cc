@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/plan/row_order.h"
 #include "src/search/space.h"
 
 namespace sinter {
@@ -53,7 +54,8 @@ absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const De
   EnumerateSpace(problem, model, options, [&](const Schedule& s) {
     Step(options.pace);
     result.considered++;
-    const absl::Status legal = CheckSchedule(problem, s, model);
+    absl::Status legal = CheckSchedule(problem, s, model);
+    if (legal.ok() && options.batch_invariant) legal = CheckRowOrder(problem, s);
     if (!legal.ok()) {
       last_refusal = legal;
       return;

@@ -28,6 +28,7 @@ struct SearchOptions {
   // leave room for, down to what is kept: some spill, others gain what no estimate can promise.
   bool tight_registers = false;
   bool kinds_first = false;        // the best of each kind in front (stitch_kinds.h)
+  bool batch_invariant = false;    // only schedules in the row order of all buckets (row_order.h)
   Pace* pace = nullptr;            // stepped by what is visited: WorkStopped comes from there
   StitchBudget* budget = nullptr;  // what stitched kernels may cost to plan; null: unbounded
 };

@@ -7,7 +7,7 @@ bool Runs(const Contestant& one,
   return prepared.ok() && (*prepared)->plan().PlanDigest() == one.plan->plan().PlanDigest();
 }
 
-void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool deterministic,
+void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool batch_invariant,
                  Row* row) {
   if (one.name == "fused") {
     row->fused_cold_us = one.cold_us;
@@ -21,8 +21,8 @@ void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool deter
     row->unfused_pdl_us = one.pdl_us;
     row->unfused_mj_per_call = one.mj_per_call;
   }
-  if (deterministic && Runs(one, prepared.deterministic)) {
-    row->deterministic_cold_us = one.cold_us;
+  if (batch_invariant && Runs(one, prepared.batch_invariant)) {
+    row->batch_invariant_cold_us = one.cold_us;
   }
   if (Runs(one, prepared.untuned)) row->untuned_cold_us = one.cold_us;
   if (!Runs(one, prepared.best)) return;

@@ -26,9 +26,10 @@ struct Contestant {
 bool Runs(const Contestant& one,
           const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared);
 
-// Its figures in every field of `row` that tells of its plan. `deterministic`: a plan with a fixed
-// reduction order was asked for.
-void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool deterministic, Row* row);
+// Its figures in every field of `row` that tells of its plan. `batch_invariant`: a plan of
+// that kind was asked for.
+void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool batch_invariant,
+                 Row* row);
 
 }  // namespace sinter::bench
 

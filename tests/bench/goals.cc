@@ -132,19 +132,19 @@ std::string GraphsText(const std::vector<GraphRow>& rows) {
   return text;
 }
 
-std::string DeterministicText(const std::vector<Row>& rows) {
+std::string BatchInvariantText(const std::vector<Row>& rows) {
   std::vector<double> costs;
   const Row* worst = nullptr;
   double most = 0;
   for (const Row& row : rows) {
-    const std::optional<double> cost = Ratio(row.deterministic_cold_us, row.chosen_cold_us);
+    const std::optional<double> cost = Ratio(row.batch_invariant_cold_us, row.chosen_cold_us);
     if (!cost.has_value()) continue;
     costs.push_back(*cost);
     if (*cost > most) most = *cost, worst = &row;
   }
   if (worst == nullptr) return "";
   return absl::StrFormat(
-      "deterministic / chosen over %d problems: geometric mean %.3f, most %.3f (%s %s)\n",
+      "batch-invariant / chosen over %d problems: geometric mean %.3f, most %.3f (%s %s)\n",
       costs.size(), GeometricMean(costs), most, worst->id, worst->layout);
 }
 

@@ -28,8 +28,8 @@ std::string NeverSlowerText(const std::vector<Row>& rows);
 // slower than 0.97 of its unfused plan. Empty when there is none.
 std::string GraphsText(const std::vector<GraphRow>& rows);
 
-// deterministic / chosen. Empty when nothing was measured.
-std::string DeterministicText(const std::vector<Row>& rows);
+// Batch-invariant / chosen. Empty when nothing was measured.
+std::string BatchInvariantText(const std::vector<Row>& rows);
 
 }  // namespace sinter::bench
 

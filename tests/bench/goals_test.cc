@@ -78,13 +78,13 @@ TEST(GraphsTest, PrintsMeansAndWhatIsSlowerThanUnfused) {
   EXPECT_EQ(GraphsText({failed}), "");
 }
 
-TEST(DeterministicTest, PrintsMeanAndWorst) {
+TEST(BatchInvariantTest, PrintsMeanAndWorst) {
   Row one = RowOf("G1", 10, 10, 10), two = RowOf("G2", 10, 10, 10);
-  one.deterministic_cold_us = 10;
-  two.deterministic_cold_us = 12.1;
-  EXPECT_THAT(DeterministicText({one, two}),
+  one.batch_invariant_cold_us = 10;
+  two.batch_invariant_cold_us = 12.1;
+  EXPECT_THAT(BatchInvariantText({one, two}),
               HasSubstr("over 2 problems: geometric mean 1.100, most 1.210 (G2 oi)"));
-  EXPECT_EQ(DeterministicText({RowOf("G1", 1, 1, 1)}), "");
+  EXPECT_EQ(BatchInvariantText({RowOf("G1", 1, 1, 1)}), "");
 }
 
 }  // namespace

@@ -69,14 +69,14 @@ class CaseRun {
     if (options_.unfused) Take("unfused", prepared_.unfused);
     if (options_.chosen) TakeUnlessThere("chosen", prepared_.best);
     if (options_.chosen && prepared_.untuned.ok()) TakeUnlessThere("untuned", prepared_.untuned);
-    if (options_.deterministic) TakeUnlessThere("deterministic", prepared_.deterministic);
+    if (options_.batch_invariant) TakeUnlessThere("batch-invariant", prepared_.batch_invariant);
     CheckAll();
     const absl::Status cold = options_.time ? TimeColdInTurns() : absl::OkStatus();
     if (!cold.ok()) Fail("cold", cold);
     for (Contestant& one : contestants_) {
       const absl::Status status = TimeTheRest(one);
       if (!status.ok()) Fail(one.name, status);
-      KeepFigures(one, prepared_, options_.deterministic, &row_);
+      KeepFigures(one, prepared_, options_.batch_invariant, &row_);
     }
     MeasureHost();
     SINTER_RETURN_IF_ERROR(CheckOtherSeeds());

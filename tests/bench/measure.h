@@ -20,7 +20,7 @@ namespace sinter::bench {
 struct MeasureOptions {
   bool fused = true, unfused = true, cublaslt = true;  // which contestants take part
   bool chosen = true;  // also what was chosen, should it be neither fused nor unfused
-  bool deterministic = false;
+  bool batch_invariant = false;
   bool time = true;        // false: check only
   bool only_cold = false;  // no hot, PDL and host times
   int seeds = 1;           // checked with that many sets of inputs

@@ -44,7 +44,7 @@ void AddChoices(CLI::App& app, Options& o) {
                              "cublaslt", "check"}));
   app.add_option("--contestant", o.profile, "what --profile launches")
       ->check(CLI::IsMember({"fused", "unfused", "chosen", "cublaslt"}));
-  app.add_flag("--deterministic", o.deterministic, "also the plan with a fixed reduction order");
+  app.add_flag("--batch-invariant", o.batch_invariant, "also the batch-invariant plan");
   app.add_flag("--energy", o.energy, "also the board's energy for each computation");
   app.add_option("--strata", o.strata, "of --rank: equal steps of time, or equal counts")
       ->check(CLI::IsMember({"time", "count"}));

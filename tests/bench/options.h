@@ -41,7 +41,7 @@ struct Options {
   int graph_schedules = 0;                     // of each graph; 0: chosen and unfused plan
   int64_t random_elements = int64_t{1} << 20;  // of a random graph's first shape
   bool never_slower = false, brute_force = false, ablation = false, profiling = false;
-  bool deterministic = false, energy = false, cache = false;
+  bool batch_invariant = false, energy = false, cache = false;
   int64_t check_rows = 0;
   uint64_t seed = 0;     // 0: the mode's own
   double seconds = 240;  // of a brute force, for each problem

@@ -7,18 +7,18 @@ namespace sinter::bench {
 PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted) {
   const auto prepare =
       [&](Engine* by, bool asked_for, PrepareOptions::Choice choice,
-          bool deterministic) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
+          bool batch_invariant) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
     if (!asked_for) return absl::NotFoundError("not asked for");
     PrepareOptions options;
     options.choice = choice;
-    options.deterministic = deterministic;
+    options.batch_invariant = batch_invariant;
     return by->Prepare(c.chain, c.m, options);
   };
   Engine* const rest = untuned == nullptr ? engine : untuned;
   return {prepare(engine, true, PrepareOptions::Choice::kBest, false),
           prepare(rest, wanted.fused, PrepareOptions::Choice::kFused, false),
           prepare(rest, wanted.unfused, PrepareOptions::Choice::kUnfused, false),
-          prepare(rest, wanted.deterministic, PrepareOptions::Choice::kBest, true),
+          prepare(rest, wanted.batch_invariant, PrepareOptions::Choice::kBest, true),
           prepare(rest, untuned != nullptr, PrepareOptions::Choice::kBest, false)};
 }
 

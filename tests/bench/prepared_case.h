@@ -14,12 +14,12 @@ namespace sinter::bench {
 
 // Which plans to prepare beside the chosen one.
 struct Wanted {
-  bool fused = true, unfused = true, deterministic = false;
+  bool fused = true, unfused = true, batch_invariant = false;
 };
 
 // What the engine prepared for a case. Errors say why a plan is missing.
 struct PreparedCase {
-  absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, deterministic;
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, batch_invariant;
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;  // best without the tuning set
 };
 

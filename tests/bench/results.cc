@@ -36,7 +36,7 @@ void VisitRow(RowType& r, const Visit& visit) {
   visit("chosen_cold_us", r.chosen_cold_us);
   visit("chosen_pdl_us", r.chosen_pdl_us);
   visit("untuned_cold_us", r.untuned_cold_us);
-  visit("deterministic_cold_us", r.deterministic_cold_us);
+  visit("batch_invariant_cold_us", r.batch_invariant_cold_us);
   visit("cublaslt_cold_us", r.cublaslt_cold_us);
   visit("cublaslt_hot_us", r.cublaslt_hot_us);
   visit("limit_us", r.limit_us);

@@ -23,7 +23,7 @@ struct Row {
   std::optional<double> unfused_cold_us, unfused_hot_us, unfused_pdl_us;
   std::optional<double> chosen_cold_us, chosen_pdl_us;
   std::optional<double> untuned_cold_us;  // chosen by prediction, where a tuning set chooses
-  std::optional<double> deterministic_cold_us;
+  std::optional<double> batch_invariant_cold_us;
   std::optional<double> cublaslt_cold_us, cublaslt_hot_us;
   std::optional<double> chosen_mj_per_call, fused_mj_per_call, unfused_mj_per_call,
       cublaslt_mj_per_call;  // millijoules of the board

@@ -27,7 +27,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   Row row;
   row.id = "G1";
   row.chosen_mj_per_call = 1.5;
-  row.deterministic_cold_us = 7.25;
+  row.batch_invariant_cold_us = 7.25;
   row.untuned_cold_us = 7.5;
   row.correct = true;
   row.notes = {"a note"};
@@ -46,7 +46,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   ASSERT_EQ(read->rows.size(), 1u);
   EXPECT_EQ(read->rows[0].id, "G1");
   EXPECT_EQ(read->rows[0].chosen_mj_per_call, row.chosen_mj_per_call);
-  EXPECT_EQ(read->rows[0].deterministic_cold_us, row.deterministic_cold_us);
+  EXPECT_EQ(read->rows[0].batch_invariant_cold_us, row.batch_invariant_cold_us);
   EXPECT_EQ(read->rows[0].untuned_cold_us, row.untuned_cold_us);
   EXPECT_FALSE(read->rows[0].fused_cold_us.has_value());
   EXPECT_EQ(read->rows[0].notes, row.notes);

@@ -32,8 +32,8 @@ void PrintRow(const Row& r, const Peers& peers) {
   if (r.untuned_cold_us.has_value()) {
     std::printf("     by prediction %s\n", Figure(r.untuned_cold_us).c_str());
   }
-  if (r.deterministic_cold_us.has_value()) {
-    std::printf("     deterministic %s\n", Figure(r.deterministic_cold_us).c_str());
+  if (r.batch_invariant_cold_us.has_value()) {
+    std::printf("     batch-invariant %s\n", Figure(r.batch_invariant_cold_us).c_str());
   }
   for (const std::string& note : r.notes) std::printf("     %s\n", note.c_str());
 }
@@ -43,7 +43,7 @@ MeasureOptions OptionsOf(const Options& o) {
   m.seeds = o.seeds;
   m.check_rows = o.check_rows;
   m.replays = o.replays;
-  m.deterministic = o.deterministic;
+  m.batch_invariant = o.batch_invariant;
   m.time = o.only != "check";
   if (o.only == "check" || o.only.empty()) return m;
   m.fused = o.only == "fused";
@@ -90,11 +90,11 @@ int RunCases(Session* session) {
     measuring.energy = meter.get();
   }
   Wanted wanted;
-  wanted.deterministic = o.deterministic;
+  wanted.batch_invariant = o.batch_invariant;
   const bool right = MeasureAll(session, measuring, wanted);
   const Results& results = session->results();
   std::printf("%s%s%s", BatchText(results.rows, session->peers()).c_str(),
-              DeterministicText(results.rows).c_str(), Summary(results, session->peers()).c_str());
+              BatchInvariantText(results.rows).c_str(), Summary(results, session->peers()).c_str());
   return right ? 0 : 1;
 }
 

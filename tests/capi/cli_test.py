@@ -114,6 +114,9 @@ class Cli(unittest.TestCase):
     def test_plan_explains_and_shows_source(self):
         text = self.sinter("plan", "--target", "h200", CHAIN).stdout
         self.assertIn("predicted", text)
+        self.assertNotIn("batch-invariant", text)
+        invariant = self.sinter("plan", "--target", "h200", "--batch-invariant", CHAIN).stdout
+        self.assertIn("  batch-invariant\n", invariant)
         source = self.sinter("plan", "--target", "h200", "--source", CHAIN).stdout
         self.assertIn("__global__", source)
         unfused = json.loads(self.sinter("run", "--target", "h200", "--choice", "unfused", "--json", "--no-reference",

@@ -173,6 +173,38 @@ TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
   sinter_plan_release(other);
 }
 
+TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_BATCH_INVARIANT;
+  sinter_plan* invariant = nullptr;
+  ASSERT_EQ(Prepare(context, &invariant, &options).status, SINTER_OK);
+  std::string text(1 << 16, '\0');
+  Ok([&](auto e) { return sinter_plan_explain(invariant, text.size(), &text[0], nullptr, e); });
+  EXPECT_THAT(text, HasSubstr("  batch-invariant\n"));
+  sinter_plan_release(invariant);
+
+  sinter_chain* raw = nullptr;
+  Ok([&](auto e) { return sinter_chain_create(&raw, e); });
+  const ChainPtr sums(raw);
+  const int64_t dims[2] = {SINTER_DIM_M, 64};
+  const int32_t axis = 0;
+  sinter_value x, sum;
+  Ok([&](auto e) {
+    return sinter_chain_add_input(raw, SINTER_DTYPE_F32, 2, dims, nullptr, &x, e);
+  });
+  Ok([&](auto e) {
+    return sinter_chain_add_reduce(raw, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum, e);
+  });
+  Ok([&](auto e) { return sinter_chain_add_output(raw, sum, nullptr, e); });
+  Ok([&](auto e) { return sinter_chain_finish(raw, e); });
+  sinter_plan* none = nullptr;
+  const Result refused =
+      Try([&](auto e) { return sinter_prepare(context.get(), raw, 20, &options, &none, e); });
+  EXPECT_EQ(refused.status, SINTER_ERROR_NO_LEGAL_PLAN);
+  EXPECT_THAT(refused.message,
+              HasSubstr("batch_invariant: op 1 (reduce) takes all rows of f32[M,64] together"));
+}
+
 TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
   sinter_cancel* cancel = nullptr;
   Ok([&](auto e) { return sinter_cancel_create(&cancel, e); });

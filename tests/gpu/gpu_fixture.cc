@@ -50,6 +50,7 @@ std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareAll(Engine* engine,
           const PlanJob& job = jobs[static_cast<size_t>(i)];
           PrepareOptions options;
           options.choice = job.choice;
+          options.batch_invariant = job.batch_invariant;
           plans[static_cast<size_t>(i)] = engine->Prepare(*job.chain, job.m, options);
         }
       });

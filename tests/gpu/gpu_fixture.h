@@ -26,6 +26,7 @@ struct PlanJob {
   const Chain* chain;  // outlives the job
   int64_t m;
   PrepareOptions::Choice choice;
+  bool batch_invariant = false;
 };
 using PreparedPlanPtr = std::shared_ptr<const PreparedPlan>;
 // Prepares all jobs on all cores; results in their order.

@@ -17,10 +17,10 @@ TRANSPOSE_A = 1
 TRANSPOSE_B = 2
 REDUCE_KEEPDIMS = 1
 LAUNCH_PDL = 1
-PREPARE_DETERMINISTIC = 1
+PREPARE_BATCH_INVARIANT = 1
 PREPARE_MUST_HIT = 2
 PREPARE_VERIFY = 4
-TUNE_DETERMINISTIC = 1
+TUNE_BATCH_INVARIANT = 1
 TUNE_KEEP = 2
 
 # A context's pointer-sized user_data is c_void_p here: an integer key of the caller's.
@@ -48,7 +48,7 @@ class ContextOptions(_Options):
         ("driver_path", c_char_p),
         ("cache", c_int32),
         ("must_hit", c_int32),
-        ("deterministic", c_int32),
+        ("batch_invariant", c_int32),
         ("verify", c_int32),
         ("log", LogCallback),
         ("log_user_data", c_void_p),

@@ -63,7 +63,7 @@ class Context(Handle):
         cache, cache_read_only, cache_store, cache_max_bytes: the local tier.
         must_hit: a cache miss is ``Status.CACHE_MISS`` instead of a compilation.
         must_hit_verified: as must_hit, and every kernel must have been checked on a GPU.
-        deterministic: fixed reduction order in every plan.
+        batch_invariant: a row's bits do not depend on how many rows there are.
         verify: check a new kernel against the unfused plan at its first prepare.
         log: called with (level, message) from any thread; it must not call the package. Default: standard error.
         log_level: "error", "warn", "info", "debug" or "off".
@@ -97,7 +97,7 @@ class Context(Handle):
         cache_max_bytes: int = 0,
         must_hit: Optional[bool] = None,
         must_hit_verified: Optional[bool] = None,
-        deterministic: Optional[bool] = None,
+        batch_invariant: Optional[bool] = None,
         verify: Optional[bool] = None,
         log: Optional[Log] = None,
         log_level: Optional[str] = None,
@@ -145,7 +145,7 @@ class Context(Handle):
             cache_read_only=cache_read_only,
             must_hit=must_hit,
             must_hit_verified=must_hit_verified,
-            deterministic=deterministic,
+            batch_invariant=batch_invariant,
             verify=verify,
             unsigned_packs=unsigned_packs,
             remote_publish=remote_publish,
@@ -221,7 +221,7 @@ class Context(Handle):
         m: Optional[int] = None,
         *,
         timeout: Optional[float] = None,
-        deterministic: bool = False,
+        batch_invariant: bool = False,
         must_hit: bool = False,
         verify: bool = False,
         choice: str = "best",
@@ -237,7 +237,7 @@ class Context(Handle):
             chain: a Chain, or its text or JSON form.
             m: rows, 0 to 2^31 - 1; by default the number in the text. Ignored where the chain has no M.
             timeout: seconds; what was finished stays cached.
-            deterministic, must_hit, verify: as in Context, for this plan.
+            batch_invariant, must_hit, verify: as in Context, for this plan.
             choice: "best", or for measuring "fused" or "unfused".
             progress: called with (stage, fraction) from any thread.
             stream: the stream that the plan is meant for; if it captures, the error is STREAM_CAPTURING.
@@ -250,7 +250,7 @@ class Context(Handle):
             chain,
             m,
             timeout=timeout,
-            deterministic=deterministic,
+            batch_invariant=batch_invariant,
             must_hit=must_hit,
             verify=verify,
             choice=choice,
@@ -268,7 +268,7 @@ class Context(Handle):
         m: Optional[int] = None,
         *,
         timeout: Optional[float] = None,
-        deterministic: bool = False,
+        batch_invariant: bool = False,
         must_hit: bool = False,
         verify: bool = False,
         choice: str = "best",
@@ -278,7 +278,7 @@ class Context(Handle):
         """Starts a prepare on a thread of the library; arguments as in ``prepare``. ``await`` it, or call ``result``."""
         chain = Chain.of(chain)
         rows = rows_of(chain, m)
-        options = prepare_options(timeout, deterministic, must_hit, verify, choice, stream)
+        options = prepare_options(timeout, batch_invariant, must_hit, verify, choice, stream)
         key = 0
         if progress is not None:
             key = _callbacks.register(progress)
@@ -298,7 +298,7 @@ class Context(Handle):
         *,
         threads: int = 0,
         timeout: Optional[float] = None,
-        deterministic: bool = False,
+        batch_invariant: bool = False,
         must_hit: bool = False,
         verify: bool = False,
         progress: Optional[Progress] = None,
@@ -319,7 +319,7 @@ class Context(Handle):
         if len(given) != len(items):
             raise invalid(f"ms has {len(given)} items, chains has {len(items)}")
         rows = [rows_of(chain, m) for chain, m in zip(items, given)]
-        options = prepare_options(timeout, deterministic, must_hit, verify, "best", None)
+        options = prepare_options(timeout, batch_invariant, must_hit, verify, "best", None)
         options.threads = integer(threads, "threads", 0, 2**32 - 1)
         return Many(self, items, rows, options, progress).run() if items else []
 
@@ -332,7 +332,7 @@ class Context(Handle):
         timeout: Optional[float] = None,
         top_k: int = 0,
         switch_margin: float = 0.0,
-        deterministic: bool = False,
+        batch_invariant: bool = False,
         keep: bool = False,
     ) -> str:
         """Builds the best candidates, checks and measures them on the GPU, and adds the choice to `into`. Blocks.
@@ -352,7 +352,7 @@ class Context(Handle):
         chain = Chain.of(chain)
         if into is not None and not isinstance(into, TuningSet):
             raise TypeError(f"into is a {type(into).__name__}, not a sinter.TuningSet")
-        flags = (_abi.TUNE_DETERMINISTIC if deterministic else 0) | (_abi.TUNE_KEEP if keep else 0)
+        flags = (_abi.TUNE_BATCH_INVARIANT if batch_invariant else 0) | (_abi.TUNE_KEEP if keep else 0)
         options = _abi.TuneOptions(
             flags=flags,
             deadline_us=microseconds(timeout),

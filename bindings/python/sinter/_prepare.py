@@ -30,10 +30,10 @@ under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
 
 
 def prepare_options(
-    timeout: Optional[float], deterministic: bool, must_hit: bool, verify: bool, choice: str, stream: StreamLike
+    timeout: Optional[float], batch_invariant: bool, must_hit: bool, verify: bool, choice: str, stream: StreamLike
 ) -> Any:
     """The C options of a prepare, without its callback."""
-    flags = _abi.PREPARE_DETERMINISTIC if deterministic else 0
+    flags = _abi.PREPARE_BATCH_INVARIANT if batch_invariant else 0
     flags |= _abi.PREPARE_MUST_HIT if must_hit else 0
     flags |= _abi.PREPARE_VERIFY if verify else 0
     return _abi.PrepareOptions(

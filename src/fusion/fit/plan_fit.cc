@@ -7,6 +7,7 @@
 #include "src/fusion/fit/access.h"
 #include "src/fusion/fit/launch_check.h"
 #include "src/fusion/fit/meaning.h"
+#include "src/fusion/fit/order_check.h"
 #include "src/fusion/fit/places.h"
 #include "src/fusion/fit/refusal.h"
 
@@ -48,7 +49,9 @@ PlanFit::PlanFit(const Chain& chain, int64_t bucket, const DeviceModel& model,
       bucket_(bucket),
       model_(model),
       request_(request),
-      meaning_(std::make_unique<ChainMeaning>(chain, bucket)) {}
+      meaning_(std::make_unique<ChainMeaning>(chain, bucket)),
+      order_(std::make_unique<OrderCheck>(chain, model, request.batch_invariant && chain.UsesM())) {
+}
 
 PlanFit::~PlanFit() = default;
 
@@ -59,12 +62,12 @@ absl::Status PlanFit::CheckHead(const Plan& plan) const {
   if (plan.kernels.empty() || plan.kernels.size() > chain_.ops().size()) {
     return RefuseFit(plan.kernels.size(), " kernels for ", chain_.ops().size(), " ops");
   }
-  if (request_.deterministic && !plan.fixed_order) return RefuseFit("its order is free");
   return absl::OkStatus();
 }
 
 absl::Status PlanFit::Check(const Plan& plan) const {
   SINTER_RETURN_IF_ERROR(CheckHead(plan));
+  SINTER_RETURN_IF_ERROR(order_->Check(plan));
   const LaunchRows rows = RowsOf(*meaning_, bucket_);
   Places places(chain_, rows, plan.workspace_bytes);
   Meaning meaning(meaning_.get());

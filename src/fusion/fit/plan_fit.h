@@ -14,10 +14,11 @@
 namespace sinter {
 
 class ChainMeaning;
+class OrderCheck;
 
 // What was asked for, beside chain, bucket and chip.
 struct FitRequest {
-  bool deterministic = false;
+  bool batch_invariant = false;
   bool allow_cooperative = true;
 };
 
@@ -44,6 +45,7 @@ class PlanFit {
   const DeviceModel& model_;
   const FitRequest request_;
   const std::unique_ptr<ChainMeaning> meaning_;
+  const std::unique_ptr<OrderCheck> order_;
 };
 
 // PlanFit::Check of one PlanFit, for who takes it as a function.

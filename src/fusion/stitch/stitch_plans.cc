@@ -17,6 +17,7 @@
 #include "src/fusion/stitch/search_costs.h"
 #include "src/plan/plan_text.h"
 #include "src/search/loss_reason.h"
+#include "src/search/stitch_at_bucket.h"
 
 namespace sinter {
 namespace {
@@ -32,6 +33,12 @@ struct Partition {
   bool fused = false;
   ChosenKernels chosen;
   std::vector<int> run_of;  // by kernel: a run of products; -1
+};
+
+// What plans of all buckets have in common where they are batch-invariant.
+struct Settlement {
+  Partition partition;
+  std::vector<RankedStitch> stitched;  // by kernel; nothing of a run of products
 };
 
 class Planner {
@@ -51,27 +58,64 @@ class Planner {
   }
 
   absl::StatusOr<FusionResult> Run() {
-    std::vector<Partition> partitions;
-    absl::Status why = AddFused(true, &partitions);
-    if (partitions.empty()) why = AddFused(false, &partitions);
-    const absl::Status unfused = AddUnfused(&partitions);
-    if (partitions.empty()) return WithProducts(unfused.ok() ? why : unfused);
-    // Of equal plans the first keeps its name: there is always one that is named unfused.
-    std::stable_partition(partitions.begin(), partitions.end(),
-                          [](const Partition& partition) { return !partition.fused; });
-    std::vector<Plan> plans;
-    for (const Partition& partition : partitions) {
-      SINTER_RETURN_IF_ERROR(AddPlans(partition, &plans));
+    SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
+    return Choose(std::move(plans));
+  }
+
+  // The partition and the stitched kernels of the plan that is chosen.
+  absl::StatusOr<Settlement> Settled() {
+    SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
+    const FusionResult result = Choose(std::move(plans));
+    const Origin& origin = origins_[known_.at(result.chosen.PlanDigest())];
+    Settlement settled{std::move(partitions_[origin.partition]), {}};
+    SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps,
+                            StepsOf(settled.partition, origin.choice));
+    for (const PlanStep& step : steps) settled.stitched.push_back(step.stitch);
+    return settled;
+  }
+
+  // Plans of another bucket's partition. Its stitched kernels keep all but their grids.
+  absl::StatusOr<FusionResult> RunLike(Settlement settled) {
+    for (size_t i = 0; i < settled.stitched.size(); ++i) {
+      const CostedKernel& kernel = settled.partition.chosen.kernels[i];
+      if (kernel.body == nullptr) continue;
+      SINTER_ASSIGN_OR_RETURN(
+          settled.stitched[i],
+          AtBucket(kernel.body->body, settled.stitched[i].schedule, bucket_, model_));
     }
+    given_ = std::move(settled.stitched);
+    partitions_ = {std::move(settled.partition)};
+    std::vector<Plan> plans;
+    SINTER_RETURN_IF_ERROR(AddPlans(0, &plans));
     return Choose(std::move(plans));
   }
 
  private:
+  // Which partition a plan is of, and which schedules of its rankings it takes.
+  struct Origin {
+    size_t partition = 0;
+    int choice = 0;
+  };
+
+  absl::StatusOr<std::vector<Plan>> MakePlans() {
+    absl::Status why = AddFused(true, &partitions_);
+    if (partitions_.empty()) why = AddFused(false, &partitions_);
+    const absl::Status unfused = AddUnfused(&partitions_);
+    if (partitions_.empty()) return WithProducts(unfused.ok() ? why : unfused);
+    // Of equal plans the first keeps its name: there is always one that is named unfused.
+    std::stable_partition(partitions_.begin(), partitions_.end(),
+                          [](const Partition& partition) { return !partition.fused; });
+    std::vector<Plan> plans;
+    for (size_t i = 0; i < partitions_.size(); ++i) SINTER_RETURN_IF_ERROR(AddPlans(i, &plans));
+    return plans;
+  }
+
   static SearchOptions SearchOptionsOf(const FusionOptions& options, Pace* pace) {
     SearchOptions search;
     search.pace = pace;
     search.top_k = options.top_k * (options.for_tuning ? kTunedDepth : 1);
     search.allow_cooperative = options.allow_cooperative;
+    search.batch_invariant = options.batch_invariant;
     search.tight_registers = search.kinds_first = options.for_tuning;
     return search;
   }
@@ -128,7 +172,8 @@ class Planner {
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
       // Unjoined parts stand in when a joined kernel turns out to spill.
       for (const bool join : {true, false}) {
-        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join, true);
+        absl::StatusOr<Partition> partition =
+            Settle(graph, patterns, &evaluator, join, !options_.batch_invariant);
         if (!partition.ok()) {
           why = partition.status();
           break;
@@ -156,6 +201,11 @@ class Planner {
     return absl::OkStatus();
   }
 
+  const RankedStitch& RankedAt(const CostedKernel& kernel, int choice) const {
+    const std::vector<RankedStitch>& ranked = costs_.RankingOf(kernel.body->body, kernel.packed);
+    return ranked[std::min(ranked.size() - 1, static_cast<size_t>(choice))];
+  }
+
   absl::StatusOr<std::vector<PlanStep>> StepsOf(const Partition& partition, int choice) {
     std::vector<PlanStep> steps;
     for (size_t i = 0; i < partition.run_of.size(); ++i) {
@@ -165,10 +215,8 @@ class Planner {
         const ProductRun& run = products_.runs[static_cast<size_t>(partition.run_of[i])];
         SINTER_ASSIGN_OR_RETURN(step, rankings_.StepOf(run, partition.fused, choice));
       } else {
-        const std::vector<RankedStitch>& ranked =
-            costs_.RankingOf(kernel.body->body, kernel.packed);
         step.body = kernel.body;
-        step.stitch = ranked[std::min(ranked.size() - 1, static_cast<size_t>(choice))];
+        step.stitch = given_.empty() ? RankedAt(kernel, choice) : given_[i];
       }
       steps.push_back(std::move(step));
     }
@@ -176,7 +224,8 @@ class Planner {
   }
 
   // The i-th plan takes the i-th schedule of every kernel's ranking, as in plans of products.
-  absl::Status AddPlans(const Partition& partition, std::vector<Plan>* plans) {
+  absl::Status AddPlans(size_t index, std::vector<Plan>* plans) {
+    const Partition& partition = partitions_[index];
     const bool tuned = partition.run_of.size() <= kMostTunedKernels;
     for (int choice = 0; choice < (tuned ? search_.top_k : 1); ++choice) {
       Ask(search_.pace);
@@ -189,6 +238,7 @@ class Planner {
       const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
       if (fresh) {
         plans->push_back(std::move(plan));
+        origins_.push_back({index, choice});
       } else if (partition.fused) {
         (*plans)[at->second].note = std::move(plan.note);  // says what was refused
       }
@@ -267,15 +317,36 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
-  std::map<Digest, size_t> known_;  // plans, by what is executed
+  std::vector<Partition> partitions_;
+  std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: what rankings say
+  std::map<Digest, size_t> known_;   // plans, by what is executed
+  std::vector<Origin> origins_;      // of plans, in the order in which they were made
 };
+
+// A function of chain and model: what else is asked for must not change the order of a row.
+absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel& model,
+                                          Pace* pace) {
+  FusionOptions options;
+  options.batch_invariant = true;
+  options.allow_cooperative = false;
+  return Planner(chain, kRowOrderBucket, model, options, pace).Settled();
+}
+
+absl::StatusOr<FusionResult> PlanInRowOrder(const Chain& chain, int64_t bucket,
+                                            const DeviceModel& model, const FusionOptions& options,
+                                            Pace* pace) {
+  SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
+  return Planner(chain, bucket, model, options, pace).RunLike(std::move(settled));
+}
 
 }  // namespace
 
 absl::StatusOr<FusionResult> PlanStitch(const Chain& chain, int64_t bucket,
                                         const DeviceModel& model, const FusionOptions& options,
                                         Pace* pace) {
-  absl::StatusOr<FusionResult> result = Planner(chain, bucket, model, options, pace).Run();
+  absl::StatusOr<FusionResult> result = options.batch_invariant
+                                            ? PlanInRowOrder(chain, bucket, model, options, pace)
+                                            : Planner(chain, bucket, model, options, pace).Run();
   if (result.ok()) return result;
   return MakeError(ErrorCode::kNoLegalPlan,
                    absl::StrCat("no kernel family takes this chain: ", result.status().message()));

@@ -19,7 +19,7 @@ class ConfigTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name :
-         {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_DETERMINISTIC",
+         {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_BATCH_INVARIANT",
           "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
           "SINTER_TUNING_SET", "SINTER_DEVICE_MODEL", "SINTER_DENY_TOOLCHAINS",
           "SINTER_MODULE_CACHE_BYTES", "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",
@@ -35,7 +35,7 @@ TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
   EXPECT_EQ(config.cache_dir, "");
   EXPECT_TRUE(config.cache_enabled);
   EXPECT_FALSE(config.must_hit);
-  EXPECT_FALSE(config.deterministic);
+  EXPECT_FALSE(config.batch_invariant);
   EXPECT_FALSE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "");
   EXPECT_EQ(config.tuning_set, "");
@@ -59,7 +59,7 @@ TEST_F(ConfigTest, CacheDirectoryByPrecedence) {
 }
 
 TEST_F(ConfigTest, EveryVariableIsRead) {
-  for (const char* name : {"SINTER_MUST_HIT", "SINTER_DETERMINISTIC", "SINTER_VERIFY"}) {
+  for (const char* name : {"SINTER_MUST_HIT", "SINTER_BATCH_INVARIANT", "SINTER_VERIFY"}) {
     Set(name, "1");
   }
   Set("SINTER_CACHE", "off");
@@ -75,7 +75,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   EXPECT_EQ(config.module_cache_bytes, 1000000u);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
-  EXPECT_TRUE(config.deterministic);
+  EXPECT_TRUE(config.batch_invariant);
   EXPECT_TRUE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "/d");
   EXPECT_EQ(config.nvrtc_path, "/n.so");
@@ -103,7 +103,7 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
   } kRows[] = {
       {"SINTER_CACHE", "maybe", "SINTER_CACHE=\"maybe\" is not one of: on off"},
       {"SINTER_MUST_HIT", "yes", "SINTER_MUST_HIT=\"yes\" is not one of: 0 1"},
-      {"SINTER_DETERMINISTIC", "2", "SINTER_DETERMINISTIC=\"2\""},
+      {"SINTER_BATCH_INVARIANT", "2", "SINTER_BATCH_INVARIANT=\"2\""},
       {"SINTER_VERIFY", " 1", "SINTER_VERIFY=\" 1\""},
       {"SINTER_DENY_TOOLCHAINS", "13", "SINTER_DENY_TOOLCHAINS: denied toolchain \"13\""},
       {"SINTER_MODULE_CACHE_BYTES", "1X", "SINTER_MODULE_CACHE_BYTES=\"1X\" is no size such as"},

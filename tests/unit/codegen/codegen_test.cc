@@ -226,6 +226,15 @@ TEST(Generate, TestBuildsAreOptionsAndChangeNoSource) {
   EXPECT_EQ(kernel->request.source, SourceOf(spec));
 }
 
+TEST(Generate, BatchInvariantKernelsAreCompiledWithoutContraction) {
+  KernelSpec spec = SampleSpec(SampleG7(), Dataflow::kClusterExchange);
+  spec.batch_invariant = true;
+  const auto kernel = Generate(spec, H200());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_THAT(kernel->request.options, ::testing::ElementsAre("--fmad=false"));
+  EXPECT_EQ(kernel->request.source, SourceOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange)));
+}
+
 // Everything of a spec that changes the kernel changes its text.
 TEST(KernelSource, ChangesWithTheSpec) {
   struct Change {

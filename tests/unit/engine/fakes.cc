@@ -75,12 +75,12 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   return plan;
 }
 
-// Stages tell one bucket's code from another's, where `per_bucket`.
-Plan FusedByGrid(int64_t bucket, bool per_bucket) {
-  Schedule s = BaseSchedule(Dataflow::kGridExchange, 8, 120);
+// `split`: blocks that share K. Stages tell one bucket's code from another's, where `per_bucket`.
+Plan FusedByGrid(int64_t bucket, int split, bool per_bucket) {
+  Schedule s = BaseSchedule(Dataflow::kGridExchange, split, 15 * split);
   for (int64_t b = bucket; per_bucket && b > 1; b /= 2) ++s.stages;
-  s.first = {64, 8};
-  s.second = {64, 8};
+  s.first = {64, split};
+  s.second = {64, split};
   return Fused(bucket, s, 10);
 }
 
@@ -97,7 +97,7 @@ Plan FusedByList(int64_t bucket, double us) {
   return Fused(bucket, s, us);
 }
 
-Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us) {
+Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   Plan plan;
   plan.name = "unfused";
   plan.bucket = bucket;
@@ -106,8 +106,8 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us) {
   Schedule first = BaseSchedule(Dataflow::kProduct, 1, m_tiles * 8);
   first.first = {64, 1};
   first.stages = stages.first;
-  Schedule second = BaseSchedule(Dataflow::kProduct, 8, m_tiles * 8);
-  second.first = {64, 8};
+  Schedule second = BaseSchedule(Dataflow::kProduct, split, m_tiles * split);
+  second.first = {64, split};
   second.stages = stages.second;
   const FfnProblem chain = ProblemFor(bucket);
   PlannedKernel one = Kernel(KernelFamily::kGemm, FirstProductOf(chain), first, us / 2);
@@ -132,15 +132,24 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   result.considered = 1000;
   result.legal = 100;
   std::vector<Plan> plans;
-  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket, world.code_per_bucket));
+  const int split = options.batch_invariant ? 1 : 8;
+  if (options.allow_cooperative) {
+    plans.push_back(FusedByGrid(bucket, split, world.code_per_bucket));
+  }
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
   if (options.for_tuning && world.task_list_us > 0) {
     plans.push_back(FusedByList(bucket, world.task_list_us));
   }
   double us = 20;
-  for (const auto& stages : world.unfused_stages) plans.push_back(Unfused(bucket, stages, us++));
-  world.deterministic_plans += options.deterministic ? 1 : 0;
-  for (Plan& plan : plans) plan.fixed_order = options.deterministic || !world.free_order;
+  for (const auto& stages : world.unfused_stages) {
+    plans.push_back(Unfused(bucket, stages, us++, split));
+  }
+  world.batch_invariant_plans += options.batch_invariant ? 1 : 0;
+  for (Plan& plan : plans) {
+    for (PlannedKernel& kernel : plan.kernels) {
+      kernel.spec.batch_invariant = options.batch_invariant;
+    }
+  }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.PredictedUs() < b.PredictedUs(); });
   if (world.unfused_is_best) std::swap(plans.front(), plans.back());

@@ -57,11 +57,10 @@ struct FakeWorld {
   // Planner.
   std::atomic<int> plans{0};
   bool unfused_is_best = false;
-  std::atomic<int> plan_failures{0};        // the next so many plans fail
-  bool free_order = false;                  // of plans that are not asked to be deterministic
-  std::atomic<int> deterministic_plans{0};  // plans that were
-  double cluster_us = 12;                   // predicted; the other fused plan takes 10
-  double task_list_us = 0;                  // of the one that tuning is offered; 0: none
+  std::atomic<int> plan_failures{0};          // the next so many plans fail
+  std::atomic<int> batch_invariant_plans{0};  // that were asked for
+  double cluster_us = 12;                     // predicted; the other fused plan takes 10
+  double task_list_us = 0;                    // of the one that tuning is offered; 0: none
   // Stages of the first and the second kernel of each unfused plan; predicted to take 20, 21, ..
   // Kernels of another number than 2 have it in their names: "first3".
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};

@@ -80,15 +80,15 @@ TEST(PrepareTest, BucketsFlagsAndChoicesAreKeysOfTheirOwn) {
   const auto engine = world.MakeEngine();
   const auto a = engine->Prepare(world.chain, 16, {}).value();
   const auto b = engine->Prepare(world.chain, 17, {}).value();
-  PrepareOptions deterministic;
-  deterministic.deterministic = true;
-  const auto c = engine->Prepare(world.chain, 16, deterministic).value();
+  PrepareOptions batch_invariant;
+  batch_invariant.batch_invariant = true;
+  const auto c = engine->Prepare(world.chain, 16, batch_invariant).value();
   EXPECT_EQ(engine->Stats().searched, 3u);
   EXPECT_EQ(b->plan().bucket, 32);
   const auto d = engine->Prepare(world.chain, 16, Chosen(Choice::kUnfused)).value();
   EXPECT_EQ(d->plan().name, "unfused");
   EXPECT_EQ(engine->Stats().searched, 3u);
-  EXPECT_EQ(engine->Stats().kernels_compiled, 3u);  // one for all buckets, and the two products
+  EXPECT_EQ(engine->Stats().kernels_compiled, 4u);  // one for all buckets, the flag's, two products
   EXPECT_EQ(d->ChosenDigest(), a->ChosenDigest());
 }
 

@@ -108,31 +108,31 @@ TEST(TunedPlanTest, AWarmPrepareTakesTheTunedPlanFromTheCache) {
   EXPECT_THAT(warm->Explain(), HasSubstr("measured 8.00 us"));
 }
 
+TEST(TunedPlanTest, BatchInvariantPlansHaveEntriesOfTheirOwn) {
+  FakeWorld world;
+  MakeClusterFastest(world);
+  TuneOptions options;
+  options.batch_invariant = true;
+  FakeWorld user;
+  user.tuning = TunedSet(world, options);
+  EXPECT_EQ(DataflowOf(*Prepared(user)), "grid-exchange");
+  PrepareOptions invariant;
+  invariant.batch_invariant = true;
+  const auto plan = Prepared(user, 16, invariant);
+  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
+  EXPECT_THAT(plan->Explain(), HasSubstr("  batch-invariant\n"));
+}
+
 TEST(TunedPlanTest, OtherBucketsChainsChipsAndFlagsAreNotItsBusiness) {
   FakeWorld world;
   world.tuning = ClusterSet();
   EXPECT_EQ(DataflowOf(*Prepared(world, 32)), "grid-exchange");
-  PrepareOptions deterministic;
-  deterministic.deterministic = true;
-  EXPECT_EQ(DataflowOf(*Prepared(world, 16, deterministic)), "grid-exchange");
+  PrepareOptions invariant;
+  invariant.batch_invariant = true;
+  EXPECT_EQ(DataflowOf(*Prepared(world, 16, invariant)), "grid-exchange");
   world.model.sm_count -= 4;
   EXPECT_EQ(DataflowOf(*Prepared(world)), "grid-exchange");
   EXPECT_EQ(world.MakeEngine()->Stats().tuned_refused, 0u);
-}
-
-TEST(TunedPlanTest, DeterministicPlansHaveEntriesOfTheirOwn) {
-  FakeWorld world;
-  MakeClusterFastest(world);
-  TuneOptions options;
-  options.deterministic = true;
-  FakeWorld user;
-  user.tuning = TunedSet(world, options);
-  EXPECT_EQ(DataflowOf(*Prepared(user)), "grid-exchange");
-  PrepareOptions deterministic;
-  deterministic.deterministic = true;
-  const auto plan = Prepared(user, 16, deterministic);
-  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
-  EXPECT_THAT(plan->Explain(), HasSubstr("order: fixed"));
 }
 
 TEST(TunedPlanTest, SurvivesALibraryThatLeavesItsKernelsAlone) {
@@ -295,35 +295,24 @@ TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
 }
 #endif
 
-TEST(DeterministicTest, TheFlagIsPartOfThePlanKeyAndThePlanSaysItsOrder) {
+TEST(BatchInvariantTest, TheFlagIsPartOfThePlanKeyAndThePlanSaysSo) {
   FakeWorld world;
-  PrepareOptions deterministic;
-  deterministic.deterministic = true;
-  const auto free_to_choose = Prepared(world);
+  PrepareOptions invariant;
+  invariant.batch_invariant = true;
+  const auto plain = Prepared(world);
   EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
-  const auto by_option = Prepared(world, 16, deterministic);
+  const auto by_option = Prepared(world, 16, invariant);
   EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
   Config config;
-  config.deterministic = true;  // SINTER_DETERMINISTIC=1
+  config.batch_invariant = true;  // SINTER_BATCH_INVARIANT=1
   const auto by_config = world.MakeEngine(config)->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 2);
-  EXPECT_EQ(world.deterministic_plans, 1);
-  EXPECT_THAT(by_config->Explain(), HasSubstr("order: fixed"));
-  EXPECT_THAT(by_option->Explain(), HasSubstr("order: fixed"));
+  EXPECT_EQ(world.batch_invariant_plans, 1);
+  EXPECT_EQ(plain->Explain().find("batch-invariant"), std::string::npos);
+  EXPECT_THAT(by_config->Explain(), HasSubstr("  batch-invariant\n"));
   EXPECT_EQ(by_config->ChosenDigest(), by_option->ChosenDigest());
-  EXPECT_TRUE(by_config->plan().fixed_order);
-}
-
-TEST(DeterministicTest, AFreeOrderIsSaidAndKeptApart) {
-  FakeWorld world;
-  world.free_order = true;  // plans are free unless asked otherwise
-  const auto plan = Prepared(world);
-  EXPECT_THAT(plan->Explain(), HasSubstr("order: free"));
-  PrepareOptions deterministic;
-  deterministic.deterministic = true;
-  const auto fixed = Prepared(world, 16, deterministic);
-  EXPECT_THAT(fixed->Explain(), HasSubstr("order: fixed"));
-  EXPECT_NE(plan->ChosenDigest(), fixed->ChosenDigest());
+  EXPECT_NE(by_config->ChosenDigest(), plain->ChosenDigest());
+  EXPECT_TRUE(by_config->plan().IsBatchInvariant());
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ TEST(PlanCodec, RoundTripsEveryField) {
   for (Plan plan : {SampleFusedPlan(), SampleUnfusedPlan()}) {
     plan.kernels[0].measured_us = 9.5;
     plan.kernels[0].kernel_digest = Sha256("kernel");
-    plan.fixed_order = false;
     const auto back = Plan::Decode(plan.Encode());
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->Encode(), plan.Encode());

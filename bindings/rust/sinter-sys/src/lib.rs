@@ -70,15 +70,15 @@ constants! {
     u32: SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
     sinter_choice: SINTER_CHOICE_BEST = 0, SINTER_CHOICE_FUSED = 1, SINTER_CHOICE_UNFUSED = 2;
-    u32: SINTER_PREPARE_DETERMINISTIC = 1, SINTER_PREPARE_MUST_HIT = 2, SINTER_PREPARE_VERIFY = 4;
-    u32: SINTER_TUNE_DETERMINISTIC = 1, SINTER_TUNE_KEEP = 2;
+    u32: SINTER_PREPARE_BATCH_INVARIANT = 1, SINTER_PREPARE_MUST_HIT = 2, SINTER_PREPARE_VERIFY = 4;
+    u32: SINTER_TUNE_BATCH_INVARIANT = 1, SINTER_TUNE_KEEP = 2;
     u32: SINTER_LAUNCH_PDL = 1;
 }
 structs! {
     sinter_context_options {
         struct_size: u32, flags: u32, device: i32, log_level: sinter_log_level, target: *const c_char,
         cache_dir: *const c_char, dump_dir: *const c_char, nvrtc_path: *const c_char, driver_path: *const c_char,
-        cache: sinter_switch, must_hit: sinter_switch, deterministic: sinter_switch, verify: sinter_switch,
+        cache: sinter_switch, must_hit: sinter_switch, batch_invariant: sinter_switch, verify: sinter_switch,
         log: sinter_log_callback, log_user_data: usize, tuning_set: *const c_char, packs: *const *const c_char,
         pack_count: u32, unsigned_packs: sinter_switch, pack_keys: *const c_char, cache_read_only: sinter_switch,
         cache_store: *const c_char, cache_max_bytes: u64, remote: *const c_char, remote_name_space: *const c_char,

@@ -30,7 +30,7 @@ pub struct ContextOptions {
     pub driver_path: Option<String>,
     pub cache: Option<bool>,
     pub must_hit: Option<bool>,
-    pub deterministic: Option<bool>,
+    pub batch_invariant: Option<bool>,
     pub verify: Option<bool>,
     /// `None`: standard error. Called until the last handle of the context is dropped. A panic in it is caught.
     pub log: Option<LogCallback>,
@@ -99,7 +99,7 @@ impl ContextOptions {
             driver_path: texts.add("context.driver_path", &self.driver_path)?,
             cache: switch(self.cache),
             must_hit: switch(self.must_hit),
-            deterministic: switch(self.deterministic),
+            batch_invariant: switch(self.batch_invariant),
             verify: switch(self.verify),
             log: log.map(|_| callback::log as unsafe extern "C" fn(usize, i32, *const c_char)),
             log_user_data: log.map_or(0, callback::Log::user_data),
@@ -134,8 +134,8 @@ fn microseconds(duration: Option<Duration>) -> i64 {
 /// Options of a prepare.
 #[derive(Clone, Default)]
 pub struct PrepareOptions {
-    /// A fixed order of reductions, for this plan.
-    pub deterministic: bool,
+    /// A row's bits do not depend on how many rows there are.
+    pub batch_invariant: bool,
     /// A cache miss is [`crate::Status::CACHE_MISS`].
     pub must_hit: bool,
     /// Checks a new kernel against the unfused plan at its first prepare.
@@ -159,7 +159,7 @@ impl PrepareOptions {
     pub(crate) fn raw(&self) -> sys::sinter_prepare_options {
         let mut flags = 0;
         for (wanted, flag) in [
-            (self.deterministic, sys::SINTER_PREPARE_DETERMINISTIC),
+            (self.batch_invariant, sys::SINTER_PREPARE_BATCH_INVARIANT),
             (self.must_hit, sys::SINTER_PREPARE_MUST_HIT),
             (self.verify, sys::SINTER_PREPARE_VERIFY),
         ] {
@@ -186,7 +186,7 @@ impl PrepareOptions {
 #[derive(Clone, Default)]
 pub struct TuneOptions {
     /// For plans prepared so.
-    pub deterministic: bool,
+    pub batch_invariant: bool,
     /// An entry of `into` that can still be used stays, unmeasured.
     pub keep: bool,
     /// What was measured by then decides.
@@ -203,10 +203,10 @@ pub struct TuneOptions {
 
 impl TuneOptions {
     pub(crate) fn raw(&self) -> sys::sinter_tune_options {
-        let deterministic = if self.deterministic { sys::SINTER_TUNE_DETERMINISTIC } else { 0 };
+        let batch_invariant = if self.batch_invariant { sys::SINTER_TUNE_BATCH_INVARIANT } else { 0 };
         let keep = if self.keep { sys::SINTER_TUNE_KEEP } else { 0 };
         sys::sinter_tune_options {
-            flags: deterministic | keep,
+            flags: batch_invariant | keep,
             deadline_us: microseconds(self.deadline),
             top_k: self.top_k,
             switch_margin: self.switch_margin,

@@ -272,11 +272,6 @@ TEST(PlanFitAttacks, AnotherBucketAnotherChainOtherWishes) {
   const Chain other =
       ParseProblem("gemm_chain m=64 n=512 k=256 l=128 act=silu layout=oi dtype=bf16")->chain;
   EXPECT_THAT(WhyNot(plan, other), HasSubstr("the chain asks for"));
-  Plan free = plan;
-  free.fixed_order = false;
-  FitRequest fixed_order;
-  fixed_order.deterministic = true;
-  EXPECT_THAT(WhyNot(free, chain, kBucket, fixed_order), HasSubstr("its order is free"));
   FitRequest alone;
   alone.allow_cooperative = false;
   EXPECT_THAT(WhyNot(ThroughL2(), LargeChain(), kBucket, alone), HasSubstr("waits across blocks"));

@@ -1,0 +1,50 @@
+#include "src/chain/rows_apart.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+namespace {
+
+int SymbolicDims(const TensorType& type) {
+  return static_cast<int>(std::count_if(type.dims.begin(), type.dims.end(),
+                                        [](const Dim& dim) { return dim.symbolic; }));
+}
+
+// Elements of the dims in front of M.
+int64_t ElementsBeforeM(const TensorType& type) {
+  int64_t elements = 1;
+  for (int i = 0; i < SymbolicAxis(type.dims); ++i)
+    elements *= type.dims[static_cast<size_t>(i)].value;
+  return elements;
+}
+
+absl::Status Refuse(ValueId id, const Op& op, const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat("op ", id, " (", NameOf(op), ") ", why));
+}
+
+}  // namespace
+
+absl::Status CheckRowsApart(const Chain& chain) {
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
+    const Op& op = chain.op(id);
+    if (SymbolicDims(op.type) > 1) {
+      return Refuse(id, op, absl::StrCat("has M more than once: ", ToString(op.type)));
+    }
+    for (const ValueId operand : op.operands) {
+      const TensorType& from = chain.op(operand).type;
+      if (SymbolicDims(from) == 0) continue;
+      if (SymbolicDims(op.type) == 0) {
+        return Refuse(id, op, absl::StrCat("takes all rows of ", ToString(from), " together"));
+      }
+      if (op.kind == OpKind::kReshape && ElementsBeforeM(from) != ElementsBeforeM(op.type)) {
+        return Refuse(id, op,
+                      absl::StrCat("moves M from ", ToString(from), " to ", ToString(op.type)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

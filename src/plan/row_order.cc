@@ -1,0 +1,91 @@
+#include "src/plan/row_order.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kLeastBlockK = 64;
+
+// "0 1024 2048": where each range of K begins, in elements.
+std::string RangesText(int64_t k, int block_k, int ranges) {
+  const int64_t blocks = CeilDiv(k, block_k);
+  std::string text;
+  for (int i = 0; i < ranges; ++i) {
+    absl::StrAppend(&text, i > 0 ? " " : "", blocks * i / ranges * block_k);
+  }
+  return text;
+}
+
+// One product, as it would be alone in a kernel.
+std::string ProductLine(const FfnProblem& product, const Schedule& s, const std::string& ranges) {
+  return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
+                      RoundUp(product.k, s.block_k) / 16, " ranges ", ranges,
+                      s.swapped ? " swapped" : "", "\n");
+}
+
+// Ranges of the first product's K. Ranks that hold gate and up apart add what the other sends.
+std::string FirstRanges(const FfnProblem& p, const Schedule& s) {
+  return absl::StrCat(RangesText(p.k, s.block_k, s.first.split_k), s.spatial_gate ? " apart" : "");
+}
+
+// Of the second: K ranges of its ranks, or the ranges of N that clusters own.
+std::string SecondRanges(const FfnProblem& p, const Schedule& s) {
+  if (s.clusters_n == 1) return RangesText(p.n, s.block_k, s.second.split_k);
+  std::string text = "clusters";
+  for (int i = 0; i < s.clusters_n; ++i) {
+    absl::StrAppend(&text, " ", int64_t{s.cluster} * s.first.block_n * i);
+  }
+  return text;
+}
+
+// All blocks compute every unit by the same text.
+std::string StitchLine(const StitchSpec& stitch) {
+  StitchSpec any_grid = stitch;
+  any_grid.schedule.grid = any_grid.schedule.LaunchCluster();
+  return absl::StrCat("stitch ", stitch.body.CanonicalDigest().Hex(), " ",
+                      absl::BytesToHexString(any_grid.ScheduleCanonical()), "\n");
+}
+
+absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
+}
+
+absl::Status CheckSteps(int64_t k, const Schedule& s, absl::string_view name) {
+  if (RoundUp(k, s.block_k) == RoundUp(k, kLeastBlockK)) return absl::OkStatus();
+  return Refuse("block_k", s.block_k,
+                absl::StrCat("gives ", name, " of ", k, " more steps than ", kLeastBlockK));
+}
+
+}  // namespace
+
+std::string RowOrder(const KernelSpec& spec) {
+  if (spec.stitch != nullptr) return StitchLine(*spec.stitch);
+  const FfnProblem& p = spec.problem;
+  const Schedule& s = spec.schedule;
+  if (p.products == 1) return ProductLine(p, s, FirstRanges(p, s));
+  return ProductLine(FirstProductOf(p), s, FirstRanges(p, s)) +
+         ProductLine(SecondProductOf(p), s, SecondRanges(p, s));
+}
+
+std::string RowOrder(const Plan& plan) {
+  std::string text;
+  for (const PlannedKernel& kernel : plan.kernels) text += RowOrder(kernel.spec);
+  return text;
+}
+
+absl::Status CheckRowOrder(const FfnProblem& problem, const Schedule& s) {
+  if (s.swapped) return Refuse("swapped", 1, "is not 0");
+  if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
+  if (s.spatial_gate) return Refuse("spatial_gate", 1, "is not 0");
+  if (s.clusters_n != 1) return Refuse("clusters_n", s.clusters_n, "is not 1");
+  const absl::Status first = CheckSteps(problem.k, s, "k");
+  if (!first.ok() || problem.products == 1) return first;
+  if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
+  return CheckSteps(problem.n, s, "n");
+}
+
+}  // namespace sinter

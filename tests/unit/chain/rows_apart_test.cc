@@ -1,0 +1,61 @@
+#include "src/chain/rows_apart.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/problem.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+Chain Finished(ChainBuilder builder, ValueId output) {
+  EXPECT_TRUE(builder.Output(output).ok());
+  return builder.Finish().value();
+}
+
+std::string WhyNot(const Chain& chain) { return std::string(CheckRowsApart(chain).message()); }
+
+TEST(CheckRowsApart, TakesWhatKeepsM) {
+  for (const char* line : {"softmax rows=M cols=512", "layernorm rows=M cols=96",
+                           "lstm_cell rows=M hidden=24", "masked_softmax rows=M cols=64 mask=row",
+                           "gated_ffn m=64 n=256 k=128 l=128 act=silu layout=oi dtype=bf16"}) {
+    EXPECT_TRUE(CheckRowsApart(ParseProblem(line)->chain).ok()) << line;
+  }
+}
+
+TEST(CheckRowsApart, NamesAReductionOverM) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
+  const ValueId sum = *b.Reduce(ReduceKind::kSum, x, {0}, false);
+  EXPECT_EQ(WhyNot(Finished(std::move(b), sum)),
+            "op 1 (reduce) takes all rows of f32[M,8] together");
+}
+
+TEST(CheckRowsApart, NamesAProductThatContractsM) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}});
+  const ValueId y = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(16)}});
+  const ValueId gradient = *b.Matmul(x, y, true, false);
+  EXPECT_THAT(WhyNot(Finished(std::move(b), gradient)), HasSubstr("(matmul) takes all rows of"));
+}
+
+TEST(CheckRowsApart, NamesAProductOfRowsWithRows) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}});
+  const ValueId scores = *b.Matmul(x, x, false, true);
+  EXPECT_THAT(WhyNot(Finished(std::move(b), scores)),
+              HasSubstr("(matmul) has M more than once: f32[M,M]"));
+}
+
+TEST(CheckRowsApart, NamesAReshapeThatMovesM) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
+  const ValueId turned = *b.Reshape(x, {Dim::Constant(8), Dim::M()});
+  EXPECT_EQ(WhyNot(Finished(std::move(b), turned)),
+            "op 1 (reshape) moves M from f32[M,8] to f32[8,M]");
+}
+
+}  // namespace
+}  // namespace sinter

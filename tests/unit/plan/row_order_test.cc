@@ -1,0 +1,170 @@
+#include "src/plan/row_order.h"
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/chain/problem.h"
+#include "src/plan/stitch/program.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+FfnProblem Two() {
+  FfnProblem p;
+  p.gated = true;
+  p.activation = Activation::kSilu;
+  p.bias1 = p.bias2 = true;
+  p.residual = Residual::kAdded;
+  p.scaling2.constant = 0.5;
+  p.n = 1024, p.k = 512, p.l = 256, p.bucket = 64;
+  return p;
+}
+
+Schedule Cluster() {
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 64, s.warpgroups_m = 1, s.block_k = 64, s.stages = 4, s.cluster = 8, s.grid = 8;
+  s.first = {128, 1}, s.second = {32, 1};
+  return s;
+}
+
+KernelSpec SpecOf(const FfnProblem& problem, const Schedule& schedule) {
+  KernelSpec spec;
+  spec.family = problem.products == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
+  spec.problem = problem;
+  spec.schedule = schedule;
+  return spec;
+}
+
+std::string OrderWith(const std::function<void(FfnProblem&, Schedule&)>& change) {
+  FfnProblem p = Two();
+  Schedule s = Cluster();
+  change(p, s);
+  return RowOrder(SpecOf(p, s));
+}
+
+// A plan of one stitched kernel.
+Plan Softmax() {
+  auto stitch = std::make_shared<StitchSpec>();
+  stitch->body = ParseProblem("softmax rows=M cols=512")->chain;
+  stitch->schedule.owner = OwnerCandidates(stitch->body).front();
+  stitch->operands = {{0, 0}, {1, 0}};
+  Plan plan;
+  plan.name = "fused";
+  plan.bucket = 64;
+  plan.kernels.resize(1);
+  plan.kernels[0].spec.family = KernelFamily::kStitch;
+  plan.kernels[0].spec.stitch = std::move(stitch);
+  return plan;
+}
+
+TEST(RowOrder, OfTwoProductsIsThatOfTwoKernels) {
+  const FfnProblem p = Two();
+  Schedule product;
+  product.block_k = 64;
+  product.first = {64, 1};
+  EXPECT_EQ(RowOrder(SpecOf(p, Cluster())), RowOrder(SpecOf(FirstProductOf(p), product)) +
+                                                RowOrder(SpecOf(SecondProductOf(p), product)));
+}
+
+TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
+  const std::string plain = OrderWith([](FfnProblem&, Schedule&) {});
+  EXPECT_EQ(plain, OrderWith([](FfnProblem& p, Schedule& s) {
+              p.bucket = 4096;
+              s.dataflow = Dataflow::kTaskList;
+              s.block_m = 128, s.warpgroups_m = 2, s.stages = 3, s.cluster = 2, s.grid = 132;
+              s.first.block_n = 96, s.second.block_n = 128;
+              s.share = s.second_share = Share::kWeights;
+            }));
+  EXPECT_EQ(plain, OrderWith([](FfnProblem&, Schedule& s) { s.block_k = 128; }));
+  EXPECT_EQ(plain, OrderWith([](FfnProblem&, Schedule& s) { s.slab_columns = 512; }));
+}
+
+TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
+  const std::function<void(FfnProblem&, Schedule&)> changes[] = {
+      [](FfnProblem&, Schedule&) {},
+      [](FfnProblem&, Schedule& s) { s.first.split_k = 2; },
+      [](FfnProblem&, Schedule& s) { s.first.split_k = 4; },
+      [](FfnProblem&, Schedule& s) { s.second.split_k = 2; },
+      [](FfnProblem&, Schedule& s) { s.swapped = true; },
+      [](FfnProblem&, Schedule& s) { s.spatial_gate = true; },
+      [](FfnProblem&, Schedule& s) { s.clusters_n = 2; },
+      [](FfnProblem& p, Schedule&) { p.bias1 = false; },
+      [](FfnProblem& p, Schedule&) { p.residual = Residual::kAddedRounded; },
+      [](FfnProblem& p, Schedule&) { p.k = 192; },
+      [](FfnProblem& p, Schedule& s) { p.k = 192, s.block_k = 128; },
+      // Seven blocks in four ranges, of 64 and of 128.
+      [](FfnProblem& p, Schedule& s) { p.k = 896, s.first.split_k = 4; },
+      [](FfnProblem& p, Schedule& s) { p.k = 896, s.first.split_k = 4, s.block_k = 128; },
+  };
+  std::set<std::string> orders;
+  for (const auto& change : changes) orders.insert(OrderWith(change));
+  EXPECT_EQ(orders.size(), std::size(changes));
+}
+
+TEST(RowOrder, OfStitchedKernelsIsAllButTheGrid) {
+  const auto order = [](const std::function<void(StitchSpec&)>& change) {
+    KernelSpec spec = Softmax().kernels[0].spec;
+    auto stitch = std::make_shared<StitchSpec>(*spec.stitch);
+    change(*stitch);
+    spec.stitch = std::move(stitch);
+    return RowOrder(spec);
+  };
+  const std::string plain = order([](StitchSpec&) {});
+  EXPECT_EQ(plain, order([](StitchSpec& s) { s.schedule.grid = 132; }));
+  EXPECT_EQ(plain, order([](StitchSpec& s) { s.operands.push_back({0, 256}); }));
+  EXPECT_NE(plain, order([](StitchSpec& s) { s.schedule.unit_threads = 32; }));
+  EXPECT_NE(plain, order([](StitchSpec& s) { s.schedule.vector = 8; }));
+  EXPECT_NE(plain, order([](StitchSpec& s) { s.schedule.split = 4; }));
+  EXPECT_NE(plain, order([](StitchSpec& s) {
+              s.body = ParseProblem("softmax rows=M cols=512 scale=2")->chain;
+            }));
+}
+
+TEST(CheckRowOrder, NamesTheFieldThatIsAnotherOrder) {
+  EXPECT_TRUE(CheckRowOrder(Two(), Cluster()).ok());
+  const auto why = [](const std::function<void(FfnProblem&, Schedule&)>& change) {
+    FfnProblem p = Two();
+    Schedule s = Cluster();
+    change(p, s);
+    return std::string(CheckRowOrder(p, s).message());
+  };
+  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.swapped = true; }), HasSubstr("swapped 1"));
+  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.first.split_k = 2; }),
+              HasSubstr("first.split_k 2 is not 1"));
+  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.second.split_k = 4; }),
+              HasSubstr("second.split_k 4 is not 1"));
+  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.spatial_gate = true; }),
+              HasSubstr("spatial_gate 1"));
+  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.clusters_n = 3; }),
+              HasSubstr("clusters_n 3 is not 1"));
+  EXPECT_THAT(why([](FfnProblem& p, Schedule& s) { p.k = 320, s.block_k = 128; }),
+              HasSubstr("block_k 128 gives k of 320 more steps than 64"));
+  EXPECT_THAT(why([](FfnProblem& p, Schedule& s) { p.n = 960, s.block_k = 128; }),
+              HasSubstr("block_k 128 gives n of 960 more steps than 64"));
+}
+
+TEST(BatchInvariantSpec, IsPartOfTheBytesOfBothFamiliesAndOfThePlansText) {
+  for (Plan plan : {SampleFusedPlan(), Softmax()}) {
+    const std::string plain = plan.ToText();
+    for (PlannedKernel& kernel : plan.kernels) kernel.spec.batch_invariant = true;
+    const absl::StatusOr<Plan> back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(back->IsBatchInvariant());
+    EXPECT_EQ(back->Encode(), plan.Encode());
+    EXPECT_TRUE(back->kernels[0].spec == plan.kernels[0].spec);
+    EXPECT_EQ(plain.find("batch-invariant"), std::string::npos);
+    EXPECT_THAT(plan.ToText(), HasSubstr("  batch-invariant\n"));
+    EXPECT_THAT(plan.ToJson(), HasSubstr("\"batch_invariant\": true"));
+  }
+}
+
+}  // namespace
+}  // namespace sinter
