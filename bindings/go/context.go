@@ -25,7 +25,7 @@ type Options struct {
 	DriverPath         *string
 	Cache              Switch
 	MustHit            Switch
-	BatchInvariant      Switch
+	BatchInvariant     Switch
 	Verify             Switch
 	TuningSet          *string // a file; "" chooses by prediction alone
 	Packs              []string

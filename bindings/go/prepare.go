@@ -13,13 +13,13 @@ import (
 
 // PrepareOptions of a prepare. The deadline and the cancel are the context.Context's.
 type PrepareOptions struct {
-	BatchInvariant bool // a row's bits do not depend on how many rows there are
-	MustHit       bool                                 // a cache miss is CacheMiss
-	Verify        bool                                 // check a new kernel against the unfused plan at its first prepare
-	Progress      func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
-	Stream        Stream                               // where the plan is meant for: if it captures, StreamCapturing
-	Choice        Choice
-	Threads       int // PrepareMany: at most so many at once; 0: one per processor, at most 16
+	BatchInvariant bool                                 // a row's bits do not depend on how many rows there are
+	MustHit        bool                                 // a cache miss is CacheMiss
+	Verify         bool                                 // check a new kernel against the unfused plan at its first prepare
+	Progress       func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
+	Stream         Stream                               // where the plan is meant for: if it captures, StreamCapturing
+	Choice         Choice
+	Threads        int // PrepareMany: at most so many at once; 0: one per processor, at most 16
 }
 
 // Item is one prepare of many.

@@ -84,12 +84,12 @@ func (t *TuningSet) Digest() (digest Digest, err error) {
 // TuneOptions of a tuning.
 type TuneOptions struct {
 	BatchInvariant bool          // for plans prepared so
-	Keep          bool          // an entry of Into that can still be used stays, unmeasured
-	Deadline      time.Duration // 0: none. What was measured by then decides
-	TopK          int           // candidates built and measured; 0: 11
-	SwitchMargin  float64       // a tuned choice must be faster by this fraction; 0: 0.02
-	Stream        Stream        // as in PrepareOptions
-	Into          *TuningSet    // receives the choice; nil: none
+	Keep           bool          // an entry of Into that can still be used stays, unmeasured
+	Deadline       time.Duration // 0: none. What was measured by then decides
+	TopK           int           // candidates built and measured; 0: 11
+	SwitchMargin   float64       // a tuned choice must be faster by this fraction; 0: 0.02
+	Stream         Stream        // as in PrepareOptions
+	Into           *TuningSet    // receives the choice; nil: none
 }
 
 // Tune builds the best-ranked candidates, measures them on the context's GPU and adds the choice to given.Into.
