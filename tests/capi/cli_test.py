@@ -374,7 +374,7 @@ class Cli(unittest.TestCase):
     def test_measuring_is_for_gpus(self):
         self.fails("--measure needs a GPU: ", "device", "--measure", expect=UNAVAILABLE, SINTER_LIBCUDA="/no/such/libcuda.so")
         self.fails("--target excludes --measure", "device", "--measure", "--target", "h200")
-        self.fails("--measure excludes --model", "device", "--measure", "--model")
+        self.fails("--model excludes --measure", "device", "--measure", "--model")
 
     def test_figures_say_where_they_come_from(self):
         self.assertRegex(self.sinter("device", "--target", "h100").stdout, r"\nlaunch_us = [\d.]+ \[measured from h200\]\n")
