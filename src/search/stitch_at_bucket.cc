@@ -36,7 +36,7 @@ absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& s
   for (const int64_t grid : {std::min(wanted, kMostBlocks), std::min(wanted, resident)}) {
     StitchSchedule s = schedule;
     s.grid = static_cast<int>(std::max<int64_t>(1, grid / s.cluster) * s.cluster);
-    const StitchLoad load = LoadOf(body, program, s, bucket);
+    const StitchLoad load = LoadOf(body, program, s, bucket, model);
     const Prediction prediction = TimesOfStitch(body, program, s, load, bucket, model).alone;
     if (!best.has_value() || prediction.total_us < best->prediction.total_us) {
       best = RankedStitch{s, prediction, {}, 0};
