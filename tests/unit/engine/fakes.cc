@@ -75,7 +75,7 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   return plan;
 }
 
-// Stages tell one bucket's code from another's, where `per_bucket`.
+// Stages tell the code of one power of two from another's, where `per_bucket`.
 Plan FusedByGrid(int64_t bucket, bool per_bucket) {
   Schedule s = BaseSchedule(Dataflow::kGridExchange, 8, 120);
   for (int64_t b = bucket; per_bucket && b > 1; b /= 2) ++s.stages;
