@@ -29,8 +29,9 @@ TEST(EngineStressTest, ManyKeysByManyThreadsAreEachBuiltOnce) {
   FakeWorld world;
   world.compile_ms = 1;
   world.compute = false;
+  world.code_per_bucket = true;
   const auto engine = world.MakeEngine();
-  const std::vector<int64_t> buckets = {1, 8, 16, 32, 48, 64, 96, 128};
+  const std::vector<int64_t> buckets = {1, 8, 16, 32, 64, 128, 256, 512};
   // Held, so that no plan dies between two uses.
   std::vector<std::vector<std::shared_ptr<const PreparedPlan>>> held(kThreads);
   InThreads([&](int thread) {

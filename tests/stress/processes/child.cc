@@ -50,12 +50,12 @@ sinter_context* Open(const char* dir, const char* pack, const char* nvrtc) {
   return context;
 }
 
-// Ten shapes, ten buckets of M each.
+// Ten shapes, then the same in the next of ten buckets of M, whose kernels may be the same.
 void Describe(int index, sinter_chain** chain, int64_t* m) {
   constexpr int64_t kRows[] = {8, 64, 16, 32, 48, 96, 128, 192, 256, 384};
-  const std::string line = "gemm_chain m=M n=" + std::to_string(256 + 64 * (index / 10)) +
+  const std::string line = "gemm_chain m=M n=" + std::to_string(256 + 64 * (index % 10)) +
                            " k=64 l=64 act=relu layout=oi dtype=bf16";
-  *m = kRows[index % 10];
+  *m = kRows[index / 10];
   sinter_error* error = nullptr;
   const sinter_status status =
       sinter_x_chain_from_text(line.c_str(), chain, nullptr, nullptr, &error);
@@ -91,11 +91,11 @@ int main(int argc, char** argv) {
   Say("flushed");
   sinter_stats stats = SINTER_INIT(sinter_stats);
   sinter_context_get_stats(context, &stats, nullptr);
-  uint32_t kernels = 0;  // one a plan, or two where two are predicted to be no slower
-  for (const sinter_plan* plan : plans) kernels += sinter_x_plan_get_kernel_count(plan);
+  uint32_t positions = 0;  // of kernels in plans; those of equal code share a kernel
+  for (const sinter_plan* plan : plans) positions += sinter_x_plan_get_kernel_count(plan);
   std::printf("stats %llu %llu %llu %u %u\n", static_cast<unsigned long long>(stats.searched),
               static_cast<unsigned long long>(stats.kernels_compiled),
-              static_cast<unsigned long long>(stats.kernel_hits), stats.nvrtc_loaded, kernels);
+              static_cast<unsigned long long>(stats.kernel_hits), stats.nvrtc_loaded, positions);
   for (sinter_plan* plan : plans) sinter_plan_release(plan);
   for (sinter_chain* chain : chains) sinter_chain_release(chain);
   sinter_context_release(context);

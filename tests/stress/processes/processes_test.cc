@@ -75,7 +75,7 @@ class Child {
       std::string name;
       words >> name;
       if (name == "stats") {
-        words >> searched >> compiled >> kernel_hits >> nvrtc_loaded >> kernels;
+        words >> searched >> compiled >> kernel_hits >> nvrtc_loaded >> positions;
       } else if (at_us.count(name) == 0) {
         words >> at_us[name];
       }
@@ -103,7 +103,7 @@ class Child {
   int64_t started_us = 0;
   std::map<std::string, int64_t> at_us;  // the first of each event
   uint64_t searched = 0, compiled = 0, kernel_hits = 0, nvrtc_loaded = 0;
-  uint64_t kernels = 0;  // of its plans together
+  uint64_t positions = 0;  // of kernels in its plans; several may have one kernel
 
  private:
   pid_t pid_ = -1;
@@ -129,9 +129,9 @@ bool ExportPack(const std::string& dir, const std::string& path) {
   return status == SINTER_OK;
 }
 
-// The best of `rounds` starts, by the time from exec to the last plan.
-void PrintStart(const std::string& from, const std::string& dir, const std::string& pack,
-                int plans) {
+// The best of `rounds` starts, by the time from exec to the last plan. `kernels`: of the plans.
+void PrintStart(const std::string& from, const std::string& dir, const std::string& pack, int plans,
+                uint64_t kernels) {
   constexpr int kRounds = 7;
   std::vector<std::vector<double>> times;
   for (int round = 0; round < kRounds; ++round) {
@@ -140,7 +140,7 @@ void PrintStart(const std::string& from, const std::string& dir, const std::stri
     EXPECT_EQ(child.compiled, 0u);
     EXPECT_EQ(child.searched, 0u);
     EXPECT_EQ(child.nvrtc_loaded, 0u);
-    EXPECT_EQ(child.kernel_hits, child.kernels);
+    EXPECT_EQ(child.kernel_hits, kernels);
     std::vector<double> ms;
     for (const char* event : {"plans", "main", "context", "chains"}) {
       ms.push_back(static_cast<double>(child.at_us[event] - child.started_us) / 1e3);
@@ -158,17 +158,19 @@ void PrintStart(const std::string& from, const std::string& dir, const std::stri
 TEST(ProcessStartTest, FromExecToPreparedPlans) {
   const int plans = LongRun() ? 100 : 10;
   TempDir temp;
+  uint64_t kernels = 0;
   {
     Child builder(temp / "store", "", Nvrtc(), 0, plans);
     const int status = builder.Wait();
     if (status == SINTER_UNAVAILABLE) GTEST_SKIP() << "no NVRTC to build the plans with";
     ASSERT_EQ(status, 0);
-    EXPECT_EQ(builder.compiled, builder.kernels);
-    EXPECT_EQ(builder.compiled, InspectLocalStore(temp / "store")->kernels);
+    kernels = builder.compiled;
+    EXPECT_LE(kernels, builder.positions);
+    EXPECT_EQ(kernels, InspectLocalStore(temp / "store")->kernels);
   }
   ASSERT_TRUE(ExportPack(temp / "store", temp / "all.pack"));
-  PrintStart("from the local store", temp / "store", "", plans);
-  PrintStart("from a pack", "", temp / "all.pack", plans);
+  PrintStart("from the local store", temp / "store", "", plans, kernels);
+  PrintStart("from a pack", "", temp / "all.pack", plans, kernels);
 }
 
 TEST(ColdProcessesTest, EightCompileEveryKernelOnceAmongThem) {
@@ -180,7 +182,7 @@ TEST(ColdProcessesTest, EightCompileEveryKernelOnceAmongThem) {
   for (int i = 0; i < kProcesses; ++i) {
     children.push_back(std::make_unique<Child>(temp / "store", "", Nvrtc(), 0, chains));
   }
-  uint64_t compiled = 0, searched = 0, hits = 0, kernels = 0;
+  uint64_t compiled = 0, searched = 0, hits = 0;
   for (const auto& child : children) {
     const int status = child->Wait();
     if (status == SINTER_UNAVAILABLE) GTEST_SKIP() << "no NVRTC";
@@ -188,8 +190,6 @@ TEST(ColdProcessesTest, EightCompileEveryKernelOnceAmongThem) {
     compiled += child->compiled;
     searched += child->searched;
     hits += child->kernel_hits;
-    kernels = child->kernels;
-    EXPECT_EQ(child->compiled + child->kernel_hits, kernels);
   }
   const double seconds = static_cast<double>(NowUs() - start) / 1e6;
   const auto report = InspectLocalStore(temp / "store");
@@ -197,7 +197,9 @@ TEST(ColdProcessesTest, EightCompileEveryKernelOnceAmongThem) {
   EXPECT_EQ(report->unsound, 0u);
   EXPECT_EQ(report->plans, static_cast<uint64_t>(chains));
   EXPECT_EQ(compiled, report->kernels);
-  EXPECT_EQ(compiled, kernels);
+  for (const auto& child : children) {
+    EXPECT_EQ(child->compiled + child->kernel_hits, report->kernels);
+  }
   EXPECT_EQ(searched, static_cast<uint64_t>(chains));
   std::cout << kProcesses << " cold processes x " << chains << " chains, real NVRTC: " << seconds
             << " s, kernels " << report->kernels << ", compiled " << compiled << ", searched "

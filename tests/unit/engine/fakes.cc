@@ -75,7 +75,8 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   return plan;
 }
 
-// `split`: blocks that share K. Stages tell one bucket's code from another's, where `per_bucket`.
+// `split`: blocks that share K. Stages tell the code of one power of two from another's, where
+// `per_bucket`.
 Plan FusedByGrid(int64_t bucket, int split, bool per_bucket) {
   Schedule s = BaseSchedule(Dataflow::kGridExchange, split, 15 * split);
   for (int64_t b = bucket; per_bucket && b > 1; b /= 2) ++s.stages;

@@ -64,7 +64,7 @@ struct FakeWorld {
   // Stages of the first and the second kernel of each unfused plan; predicted to take 20, 21, ..
   // Kernels of another number than 2 have it in their names: "first3".
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};
-  bool code_per_bucket = false;  // fused plans of two buckets share no kernel
+  bool code_per_bucket = false;  // fused plans of two powers of two share no kernel
   std::shared_ptr<const TuningSet> tuning;
   std::string header = "// shared by all kernels\n";  // "all.cuh", which every source includes
   std::string cluster_header = "// cluster\n";        // "cluster.cuh"
