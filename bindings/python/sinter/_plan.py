@@ -123,7 +123,8 @@ class Plan(Handle):
             out: buffers for the outputs, one or a sequence; by default they are made by the library of the first
                 torch or CuPy input. They may share memory with an input only where the chain says so.
             m: rows; by default what the inputs' shapes say.
-            stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library.
+            stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library. Work
+                of other streams on the buffers is the caller's to wait for.
             workspace: device memory of ``workspace_size`` bytes, zeroed once before its first use; by default the
                 context's own for the stream.
             pdl: programmatic dependent launch: the first kernel may start before the kernel ahead has ended.

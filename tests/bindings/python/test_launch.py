@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import weakref
 
 import pytest
@@ -87,6 +88,23 @@ def test_captured_launches_keep_their_buffers(gpu, launchable, buffers, monkeypa
     launchable(*inputs, out=out)
     gpu._in_flight.reap()
     assert len(gpu._in_flight) == before + 5
+    del gpu._in_flight._captured[:]
+
+
+def test_a_capture_stays_whole(gpu, launchable, buffers):
+    """The fake driver breaks a capture as the real one does. The stream's workspace is made inside it."""
+    driver, stream, graph = ctypes.CDLL(os.environ["FAKE_LIBCUDA"]), ctypes.c_void_p(), ctypes.c_void_p()
+    *inputs, out = buffers
+    with gpu._driver._current():
+        assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+        assert driver.cuStreamBeginCapture_v2(stream, 0) == 0
+    held = len(gpu._in_flight)
+    launchable(*inputs, out=out, stream=stream.value)
+    launchable.bind(*inputs, out=out, stream=stream.value)(stream=stream.value)
+    assert gpu._driver.is_capturing(stream.value) and len(gpu._in_flight) == held + 5
+    with gpu._driver._current():
+        assert driver.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0 and graph.value
+        assert driver.cuGraphDestroy(graph) == 0 and driver.cuStreamDestroy_v2(stream) == 0
     del gpu._in_flight._captured[:]
 
 
