@@ -270,13 +270,13 @@ typedef struct sinter_context_options {
    * sinter_x_cache_flush; until then the error says that the record is being built or queued. */
   sinter_switch must_hit;
   /* SINTER_BATCH_INVARIANT=1: a row's result does not depend on how many rows there are. Promised:
-   * two launches of one chain that have equal values in row i have equal bits in row i of every
-   * output, whatever their numbers of rows are, in other buckets and above 8192 too, and whether a
-   * tuning set chose or not. It holds for plans of one sinter_choice, GPU model and version of the
-   * library. Refused with SINTER_ERROR_NO_LEGAL_PLAN that names the op: a chain in which an op
-   * takes rows together, such as a reduction over M or a product that contracts it; and one whose
-   * stitched kernels would have to wait for one another. A chain without M is planned as ever. It
-   * costs time: docs/numerics.md. */
+   * two launches of one chain with equal values in row i of its inputs, and equal inputs that have
+   * no M, have equal bits in row i of every output, whatever their numbers of rows are, in other
+   * buckets and above 8192 too, and whether a tuning set chose or not. It holds for plans of one
+   * GPU model, one version of the library and one of NVRTC. Refused with SINTER_ERROR_NO_LEGAL_PLAN
+   * that names the op: a chain in which an op takes rows together, such as a reduction over M or a
+   * product that contracts it; and one that needs a kernel whose blocks wait for one another to
+   * join columns. A chain without M is planned as ever. It costs time: docs/numerics.md. */
   sinter_switch batch_invariant;
   sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the unfused plan at its first
                            prepare */

@@ -79,6 +79,7 @@ class Planner {
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
       if (kernel.body == nullptr) continue;
+      Ask(search_.pace);
       SINTER_ASSIGN_OR_RETURN(
           settled.stitched[i],
           AtBucket(kernel.body->body, settled.stitched[i].schedule, bucket_, model_));

@@ -149,12 +149,12 @@ Chain RandomRows(uint32_t seed) {
 
 TEST(BatchInvariant, RandomGraphsHaveOneRowOrder) {
   std::vector<NamedChain> graphs;
-  for (uint32_t seed = 1; seed <= 100; ++seed) {
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
     graphs.push_back({absl::StrCat("seed ", seed), RandomRows(seed)});
   }
   const int planned = ExpectOneOrder(graphs, SomeBuckets);
   std::cout << planned << " random graphs\n";
-  EXPECT_GT(planned, 90);
+  EXPECT_GT(planned, 54);
 }
 
 // Of a stitched kernel, what the compiler sees.
