@@ -99,6 +99,7 @@ class ChipKernel : public LoadedKernel {
     LaunchRecipe recipe;
   };
   explicit ChipKernel(FakeChip* chip) : chip_(chip) {}
+  absl::Status CheckRecipe(const LaunchRecipe& recipe) const override { return recipe.Check(); }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
                                                     const BufferList& buffers) const override {
     for (const ArgSlot& arg : recipe.args) {
