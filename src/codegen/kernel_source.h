@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -34,7 +35,8 @@ bool ResidualAligned(const KernelSpec& spec);
 // The operand of a role; null when the spec has none.
 const OperandBinding* FindOperand(const KernelSpec& spec, Role role);
 
-std::string KernelSource(const KernelSpec& spec);
+// INVALID_ARGUMENT naming an element type that no kernel multiplies.
+absl::StatusOr<std::string> KernelSource(const KernelSpec& spec);
 
 }  // namespace sinter
 

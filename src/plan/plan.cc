@@ -38,15 +38,15 @@ bool OperandBinding::operator==(const OperandBinding& o) const {
 bool KernelSpec::operator==(const KernelSpec& o) const {
   if ((stitch == nullptr) != (o.stitch == nullptr)) return false;
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;
-  return std::tie(family, problem, schedule, operands, workspace_flags_offset, constant_weights,
-                  constant_rows) == std::tie(o.family, o.problem, o.schedule, o.operands,
+  return std::tie(family, sequence, schedule, operands, workspace_flags_offset, constant_weights,
+                  constant_rows) == std::tie(o.family, o.sequence, o.schedule, o.operands,
                                              o.workspace_flags_offset, o.constant_weights,
                                              o.constant_rows);
 }
 
 std::string ProblemText(const KernelSpec& spec) {
   if (spec.stitch == nullptr) {
-    const std::string text = spec.problem.ToString();
+    const std::string text = spec.sequence.ToString();
     return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
   }
   const Chain& body = spec.stitch->body;

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
-#include "src/plan/problem.h"
 #include "src/plan/schedule.h"
 #include "src/plan/stitch/spec.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 
@@ -54,14 +54,14 @@ struct OperandBinding {
 // library and the toolchain).
 struct KernelSpec {
   KernelFamily family = KernelFamily::kGemm;
-  FfnProblem problem;
+  ProductSequence sequence;  // one or two products
   Schedule schedule;
   std::vector<OperandBinding> operands;
   uint64_t workspace_flags_offset = 0;  // flags of cooperative schedules; the barrier of a stitch
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
-  bool constant_rows = false;    // the product has problem.bucket rows, whatever the launch's m
-  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of problem,
+  bool constant_rows = false;    // the product has sequence.rows() rows, whatever the launch's m
+  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of sequence,
                                              // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;
 };

@@ -62,7 +62,8 @@ TEST(MemoryCacheTest, ThreadsSeeWholePayloads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 2000; ++i) {
-        const int id = (i / 4 * 7 + t) % 20;  // four times running: the second finds what the first put
+        const int id =
+            (i / 4 * 7 + t) % 20;  // four times running: the second finds what the first put
         if (const auto got = cache.Get(IdOf(id))) {
           ++hits;
           if (*got != std::string(1000 + id, static_cast<char>('a' + id))) ++wrong;
