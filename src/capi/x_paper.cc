@@ -2,7 +2,7 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/text.h"
-#include "src/chain/ffn_view.h"
+#include "src/product/matcher.h"
 #include "src/search/paper_report.h"
 
 namespace capi = sinter::capi;
@@ -12,12 +12,18 @@ namespace {
 
 absl::StatusOr<PaperReport> ReportOf(const sinter_context& context, const Chain& chain, int64_t m,
                                      uint32_t top_k) {
-  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
-  if (view.products != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("paper search: the chain has ", view.products, " product, must have 2"));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain));
+  const ProductSequence& s = matched.sequence;
+  if (s.size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("paper search: the chain has ", s.size(),
+                                                   " product", s.size() == 1 ? "" : "s",
+                                                   ", must have 2"));
   }
-  const PaperProblem problem{view.m.At(m), view.n, view.k, view.l};
+  if (!CanPair(s, 0)) {
+    return absl::InvalidArgumentError(
+        "paper search: the first product has a residual, or the second is gated or activated");
+  }
+  const PaperProblem problem{matched.m.At(m), s[0].n, s[0].k, s[1].n};
   return MakePaperReport(problem, context.engine->ports().model, top_k == 0 ? kPaperTopK : top_k);
 }
 

@@ -8,6 +8,7 @@
 #include "src/codegen/stitch/stitch_recipe.h"
 #include "src/codegen/stitch/stitch_source.h"
 #include "src/device/device_library.h"
+#include "src/plan/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -17,79 +18,42 @@ absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::str
       absl::StrCat("operand ", NameOf(role), ": ", field, " ", value, " ", bound));
 }
 
-// Columns of a matrix operand as it is stored.
-int64_t ColumnsOf(const FfnProblem& p, Role role) {
-  const bool transposed = p.layout == Layout::kIO;
-  switch (role) {
-    case Role::kA:
-      return p.k;
-    case Role::kC:
-      return p.n;
-    case Role::kOut:
-    case Role::kResidual:
-      return p.products == 2 ? p.l : p.n;
-    case Role::kW2:
-      return transposed ? p.l : p.n;
-    case Role::kW1:
-    case Role::kWUp:
-      return transposed ? p.n : p.k;
-    default:
-      return 0;  // a vector
-  }
-}
-
-absl::Status CheckOperand(const FfnProblem& p, const OperandBinding& operand) {
-  const int64_t columns = ColumnsOf(p, operand.role);
-  if (columns > 0 && operand.row_stride < columns) {
+absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
+  const RoleShape shape = ShapeOf(sequence, operand.role);
+  const bool matrix = shape.rows > 0;
+  if (matrix && operand.row_stride < shape.columns) {
     return Refuse(operand.role, "row stride", operand.row_stride,
-                  absl::StrCat("is below its ", columns, " columns"));
+                  absl::StrCat("is below its ", shape.columns, " columns"));
   }
-  if (operand.role == Role::kC && operand.row_stride != columns) {
+  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2;
+  if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
     return Refuse(operand.role, "row stride", operand.row_stride,
-                  absl::StrCat("is not n = ", columns));
+                  absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));
   }
-  if (operand.offset_bytes % 2 != 0) {
-    return Refuse(operand.role, "offset", static_cast<int64_t>(operand.offset_bytes), "is odd");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckFactor(const KernelSpec& spec, const Scaling& scaling, Role role) {
-  if (scaling.rows == RowFactor::kNone) return absl::OkStatus();
-  const OperandBinding* factor = FindOperand(spec.operands, role);
-  if (factor == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
-  }
-  const auto size = static_cast<uint64_t>(SizeOf(FactorType(scaling.rows, spec.problem.dtype)));
-  if (factor->offset_bytes % size != 0) {
-    return Refuse(role, "offset", static_cast<int64_t>(factor->offset_bytes),
+  const auto size = static_cast<uint64_t>(SizeOf(shape.element));
+  if (operand.offset_bytes % size != 0) {
+    return Refuse(operand.role, "offset", static_cast<int64_t>(operand.offset_bytes),
                   absl::StrCat("is not a multiple of ", size));
   }
-  if (factor->row_stride != 1) return Refuse(role, "row stride", factor->row_stride, "is not 1");
   return absl::OkStatus();
 }
 
-absl::Status CheckOperands(const KernelSpec& spec) {
+absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
   const bool chain = spec.family == KernelFamily::kChain;
-  if (chain != (spec.problem.products == 2)) {
+  if (chain != (spec.sequence.size() == 2)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "family ", NameOf(spec.family), " does not take ", spec.problem.products, " products"));
+        "family ", NameOf(spec.family), " does not take ", spec.sequence.size(), " products"));
   }
   if (spec.workspace_flags_offset % 4 != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
   }
-  if (FindOperand(spec.operands, Role::kOut) == nullptr) {
-    return absl::InvalidArgumentError("kernel has no operand out");
+  for (Role role : ParametersOf(code).pointers) {
+    if (FindOperand(spec.operands, role) != nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
   }
-  if (spec.problem.residual != Residual::kNone &&
-      FindOperand(spec.operands, Role::kResidual) == nullptr) {
-    return absl::InvalidArgumentError("kernel has no operand residual");
-  }
-  SINTER_RETURN_IF_ERROR(CheckFactor(spec, spec.problem.scaling1, Role::kFactor1));
-  SINTER_RETURN_IF_ERROR(CheckFactor(spec, spec.problem.scaling2, Role::kFactor2));
   for (const OperandBinding& operand : spec.operands) {
-    SINTER_RETURN_IF_ERROR(CheckOperand(spec.problem, operand));
+    SINTER_RETURN_IF_ERROR(CheckOperand(spec.sequence, operand));
   }
   return absl::OkStatus();
 }
@@ -129,16 +93,15 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
 
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options) {
-  if (spec.family != KernelFamily::kStitch) {
-    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
-    SINTER_RETURN_IF_ERROR(CheckOperands(spec));
-  }
+  const bool stitch = spec.family == KernelFamily::kStitch;
+  if (!stitch) SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
   SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  if (!stitch) SINTER_RETURN_IF_ERROR(CheckOperands(spec, code));
   GeneratedKernel kernel;
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(code, BindingOf(spec)));
   SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(code));
   kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
-  if (code.stitch != nullptr) kernel.request.most_spill_bytes = kMostStitchSpills;
+  if (stitch) kernel.request.most_spill_bytes = kMostStitchSpills;
   Complete(spec, model, options, kernel);
   return kernel;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/substitute.h"
 #include "src/codegen/stitch/op_text.h"
 #include "src/codegen/wgmma_source.h"
+#include "src/plan/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -61,34 +62,37 @@ const char* ActivationName(Activation activation) {
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
-bool Transposed(const KernelCode& code) { return code.problem.layout == Layout::kIO; }
+bool IsBiased2(const ProductSequence& p) { return p.size() == 2 && p.back().epilogue.has_bias(); }
+
+bool Transposed(const KernelCode& code) { return code.sequence.layout() == Layout::kIO; }
 
 // One specialisation for each N that a warpgroup multiplies.
-std::string WgmmaWrappers(const KernelCode& code) {
+std::string WgmmaWrappers(const KernelCode& code, const ElementRow& element) {
   const Schedule& s = code.schedule;
-  if (s.swapped) return WgmmaSource(s.block_m, code.problem.dtype, Transposed(code), false) + "\n";
-  std::set<int> widths = {FirstWidth(code.problem, s) * s.first.block_n / s.warpgroups_n};
-  if (code.problem.products == 2) widths.insert(s.second.block_n / s.warpgroups_n);
+  if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
+  std::set<int> widths = {FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n};
+  if (code.sequence.size() == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
   for (int n : widths)
-    absl::StrAppend(&text, WgmmaSource(n, code.problem.dtype, false, Transposed(code)), "\n");
+    absl::StrAppend(&text, WgmmaSource(n, element, false, Transposed(code)), "\n");
   return text;
 }
 
-std::string ProductText(const char* name, int width, int64_t n, int64_t k, const ProductTile& tile,
-                        Share share) {
+std::string ProductText(const char* name, int width, const MatrixProduct& p,
+                        const ProductTile& tile, Share share) {
   const std::string shares =
       share == Share::kNone ? "" : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
-  return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, n,
-                          k, tile.block_n, tile.split_k, shares);
+  return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, p.n,
+                          p.k, tile.block_n, tile.split_k, shares);
 }
 
-std::string ConfigText(const KernelCode& code) {
-  const FfnProblem& p = code.problem;
+std::string ConfigText(const KernelCode& code, const ElementRow& element) {
+  const ProductSequence& p = code.sequence;
   const Schedule& s = code.schedule;
   std::string text = "struct Config {\n";
-  absl::StrAppend(&text, "  using Element = ", ElementName(p.dtype), ";\n");
-  absl::StrAppend(&text, "  using Activation = ", ActivationName(p.activation), ";\n");
+  absl::StrAppend(&text, "  using Element = ", element.device_type, ";\n");
+  absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation()),
+                  ";\n");
   absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
@@ -100,12 +104,13 @@ std::string ConfigText(const KernelCode& code) {
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
                   ", kConstantWeights = ", Bool(code.constant_weights),
                   ", kSwapped = ", Bool(s.swapped), ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.bias1),
-                  ", kBias2 = ", Bool(p.bias2), ", kOutAligned = ", Bool(code.out.aligned), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.front().epilogue.has_bias()),
+                  ", kBias2 = ", Bool(IsBiased2(p)), ", kOutAligned = ", Bool(code.out.aligned),
+                  ";\n");
   const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
-  absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p.n, p.k, first, s.share));
-  if (p.products == 2)
-    absl::StrAppend(&text, ProductText("Second", 1, p.l, p.n, s.second, s.second_share));
+  absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p[0], first, s.share));
+  if (p.size() == 2)
+    absl::StrAppend(&text, ProductText("Second", 1, p[1], s.second, s.second_share));
   return absl::StrCat(text, "};\n");
 }
 
@@ -146,42 +151,36 @@ const char* ParameterName(Role role) {
 std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
 
 std::string ResidualType(const KernelCode& code) {
-  const FfnProblem& p = code.problem;
-  if (p.residual == Residual::kNone) return "NoResidual";
-  return absl::StrCat("ResidualRows<Config::Element, ", p.products == 2 ? p.l : p.n, ", ",
-                      Bool(p.residual == Residual::kAddedRounded), ", ",
+  const MatrixProduct& last = code.sequence.back();
+  if (!last.epilogue.has_residual()) return "NoResidual";
+  return absl::StrCat("ResidualRows<Config::Element, ", last.n, ", ",
+                      Bool(last.epilogue.Has(EpilogueOp::kRound)), ", ",
                       Bool(code.residual.aligned), ">");
 }
 
-const char* ScalingType(const Scaling& s) {
-  switch (s.rows) {
-    case RowFactor::kF32:
-      return "RowFactors<Float32>";
-    case RowFactor::kElement:
-      return "RowFactors<Config::Element>";
-    case RowFactor::kNone:
-      break;
-  }
-  return s.any() ? "ConstantScale" : "NoScaling";
+const char* ScalingType(const EpilogueList& epilogue) {
+  const EpilogueStep* factor = epilogue.Find(EpilogueOp::kFactor);
+  if (factor == nullptr) return epilogue.scaled() ? "ConstantScale" : "NoScaling";
+  return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Element>";
 }
 
 // What the kernel's function takes: the Config, what is added to the result, and what products are
 // multiplied by; nothing behind the last that there is.
 std::string FunctionArguments(const KernelCode& code) {
-  const FfnProblem& p = code.problem;
+  const ProductSequence& p = code.sequence;
   std::vector<std::string> list = {"Config"};
-  if (p.residual != Residual::kNone || p.scaled()) list.push_back(ResidualType(code));
-  if (p.scaled()) list.emplace_back(ScalingType(p.scaling1));
-  if (p.scaling2.any()) list.emplace_back(ScalingType(p.scaling2));
+  if (p.back().epilogue.has_residual() || p.scaled()) list.push_back(ResidualType(code));
+  if (p.scaled()) list.emplace_back(ScalingType(p.front().epilogue));
+  if (p.size() == 2 && p.back().epilogue.scaled()) {
+    list.emplace_back(ScalingType(p.back().epilogue));
+  }
   return absl::StrJoin(list, ", ");
 }
 
 const char* PointerType(const KernelCode& code, Role role) {
-  const FfnProblem& p = code.problem;
   if (role == Role::kParts) return "float* ";
   if (role == Role::kOut || role == Role::kC) return "u16* ";
-  const bool single = (role == Role::kFactor1 && p.scaling1.rows == RowFactor::kF32) ||
-                      (role == Role::kFactor2 && p.scaling2.rows == RowFactor::kF32);
+  const bool single = ShapeOf(code.sequence, role).element == DType::kF32;
   return single ? "const float* " : "const u16* ";
 }
 
@@ -201,16 +200,14 @@ std::string EntryText(const KernelCode& code) {
     list.push_back("u32* workspace");
     fill.push_back("  args.workspace = workspace;\n");
   }
-  if (code.problem.residual != Residual::kNone) {
+  if (code.sequence.back().epilogue.has_residual()) {
     fill.push_back(absl::StrCat("  args.residual_stride = ", code.residual.stride, ";\n"));
   }
-  if (code.problem.scaling1.any()) {
+  for (int i = 0; i < code.sequence.size(); ++i) {
+    const EpilogueList& epilogue = code.sequence[i].epilogue;
+    if (!epilogue.scaled()) continue;
     fill.push_back(
-        absl::StrCat("  args.scale = ", FloatText(code.problem.scaling1.constant), ";\n"));
-  }
-  if (code.problem.scaling2.any()) {
-    fill.push_back(
-        absl::StrCat("  args.scale2 = ", FloatText(code.problem.scaling2.constant), ";\n"));
+        absl::StrCat("  args.scale", i == 0 ? "" : "2", " = ", FloatText(epilogue.scale()), ";\n"));
   }
   list.push_back("int m");
   return absl::Substitute(
@@ -227,19 +224,21 @@ const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
 KernelParameters ParametersOf(const KernelCode& code) {
-  const FfnProblem& p = code.problem;
+  const ProductSequence& p = code.sequence;
   const bool writes_c = WritesC(code.schedule);
   KernelParameters list;
   list.maps = {Role::kA, Role::kW1};
-  if (p.gated) list.maps.push_back(Role::kWUp);
+  const EpilogueList &first = p.front().epilogue, &last = p.back().epilogue;
+  const bool two = p.size() == 2;
+  if (p.front().pair) list.maps.push_back(Role::kWUp);
   if (writes_c) list.maps.push_back(Role::kC);
-  if (p.products == 2) list.maps.push_back(Role::kW2);
-  if (p.bias1) list.pointers.push_back(Role::kB1);
-  if (p.bias1 && p.gated) list.pointers.push_back(Role::kBUp);
-  if (p.bias2) list.pointers.push_back(Role::kB2);
-  if (p.residual != Residual::kNone) list.pointers.push_back(Role::kResidual);
-  if (p.scaling1.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor1);
-  if (p.scaling2.rows != RowFactor::kNone) list.pointers.push_back(Role::kFactor2);
+  if (two) list.maps.push_back(Role::kW2);
+  if (first.has_bias()) list.pointers.push_back(Role::kB1);
+  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBUp);
+  if (IsBiased2(p)) list.pointers.push_back(Role::kB2);
+  if (last.has_residual()) list.pointers.push_back(Role::kResidual);
+  if (first.has_factor()) list.pointers.push_back(Role::kFactor1);
+  if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (writes_c) list.pointers.push_back(Role::kC);
   if (code.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
@@ -247,12 +246,17 @@ KernelParameters ParametersOf(const KernelCode& code) {
   return list;
 }
 
-std::string KernelSource(const KernelCode& code) {
+absl::StatusOr<std::string> KernelSource(const KernelCode& code) {
+  const ElementRow* element = FindElement(code.sequence.element());
+  if (element == nullptr || !element->planned) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no kernel multiplies ", NameOf(code.sequence.element())));
+  }
   return absl::StrCat(
       "// ", code.ProblemText(), "\n// ", code.ScheduleText(), "\n#include \"",
-      NamesOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code),
-      ConfigText(code), "static_assert(", NamesOf(code.schedule).types,
-      "<Config>::Layout::kBytes == ", SizesOf(code.problem, code.schedule).shared_bytes,
+      NamesOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
+      ConfigText(code, *element), "static_assert(", NamesOf(code.schedule).types,
+      "<Config>::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),
       "\n}  // namespace sinter\n");
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {
@@ -27,7 +28,8 @@ struct KernelParameters {
 };
 KernelParameters ParametersOf(const KernelCode& code);
 
-std::string KernelSource(const KernelCode& code);
+// INVALID_ARGUMENT naming an element type that no kernel multiplies.
+absl::StatusOr<std::string> KernelSource(const KernelCode& code);
 
 }  // namespace sinter
 

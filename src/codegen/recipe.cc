@@ -3,48 +3,32 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/codegen/kernel_source.h"
+#include "src/plan/role_shape.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint32_t kSubtileColumns = 64;  // 128 bytes: the span of the 128-byte swizzle
 constexpr uint64_t kMapAlignment = 16;
 
-// Extents of a matrix operand, contiguous dimension first, and the box that one TMA load takes: of
-// what a pair of blocks shares, each loads a half.
-struct MatrixShape {
-  Dim columns, rows;
-  uint32_t box_rows;
-};
-
-MatrixShape WeightShape(const KernelCode& code, int64_t in, int64_t out, const ProductTile& tile,
-                        Share share) {
+// Rows of the box that one TMA load of a matrix takes: of what a pair of blocks shares, each loads
+// a half.
+uint32_t WeightBox(const KernelCode& code, const ProductTile& tile, Share share) {
   const Schedule& s = code.schedule;
-  const int blocks = TilesM(share);
-  if (code.problem.layout == Layout::kIO) {
-    return {Dim::Constant(out), Dim::Constant(in), static_cast<uint32_t>(s.block_k / blocks)};
-  }
-  return {Dim::Constant(in), Dim::Constant(out),
-          static_cast<uint32_t>(tile.block_n / s.warpgroups_n / blocks)};
+  const bool io = code.sequence.layout() == Layout::kIO;
+  return static_cast<uint32_t>((io ? s.block_k : tile.block_n / s.warpgroups_n) / TilesM(share));
 }
 
-Dim RowsOf(const KernelBinding& binding) {
-  return binding.constant_rows ? Dim::Constant(binding.rows) : Dim::M();
-}
-
-MatrixShape ShapeOf(const KernelCode& code, const KernelBinding& binding, Role role) {
-  const FfnProblem& p = code.problem;
+uint32_t BoxRows(const KernelCode& code, Role role) {
   const Schedule& s = code.schedule;
-  const auto rows = [&s](Share share) { return static_cast<uint32_t>(s.block_m / TilesN(share)); };
   switch (role) {
     case Role::kA:
-      return {Dim::Constant(p.k), RowsOf(binding), rows(s.share)};
+      return static_cast<uint32_t>(s.block_m / TilesN(s.share));
     case Role::kC:
-      return {Dim::Constant(p.n), RowsOf(binding), rows(s.second_share)};
+      return static_cast<uint32_t>(s.block_m / TilesN(s.second_share));
     case Role::kW2:
-      return WeightShape(code, p.n, p.l, s.second, s.second_share);
+      return WeightBox(code, s.second, s.second_share);
     default:
-      return WeightShape(code, p.k, p.n, s.first, s.share);
+      return WeightBox(code, s.first, s.share);
   }
 }
 
@@ -53,37 +37,23 @@ absl::StatusOr<TensorMapTemplate> MapOf(const KernelCode& code, const KernelBind
   const OperandBinding* operand = FindOperand(binding.operands, role);
   if (operand == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
-  const uint64_t stride = static_cast<uint64_t>(operand->row_stride * SizeOf(code.problem.dtype));
+  const RoleShape shape = ShapeOf(code.sequence, role);
+  const auto stride = static_cast<uint64_t>(operand->row_stride * SizeOf(shape.element));
   if (stride % kMapAlignment != 0 || operand->offset_bytes % kMapAlignment != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("operand ", NameOf(role), ": row stride of ", stride, " bytes and offset ",
                      operand->offset_bytes, " must be multiples of ", kMapAlignment));
   }
-  const MatrixShape shape = ShapeOf(code, binding, role);
   TensorMapTemplate map;
   map.buffer = operand->buffer;
   map.offset_bytes = operand->offset_bytes;
-  map.dtype = code.problem.dtype;
-  map.dims = {shape.columns, shape.rows};
+  map.dtype = shape.element;
+  const Dim launch = binding.constant_rows ? Dim::Constant(binding.rows) : Dim::M();
+  map.dims = {Dim::Constant(shape.columns), shape.of_launch ? launch : Dim::Constant(shape.rows)};
   map.stride_bytes = {stride};
-  map.box = {kSubtileColumns, shape.box_rows};
+  map.box = {static_cast<uint32_t>(ElementOf(shape.element).swizzle_span), BoxRows(code, role)};
   map.swizzle = Swizzle::k128B;
   return map;
-}
-
-// Of an element of what has a row for each of the result's; 0 of other pointers.
-int64_t RowElementBytes(const FfnProblem& p, Role role) {
-  switch (role) {
-    case Role::kOut:
-    case Role::kResidual:
-      return SizeOf(p.dtype);
-    case Role::kFactor1:
-      return SizeOf(FactorType(p.scaling1.rows, p.dtype));
-    case Role::kFactor2:
-      return SizeOf(FactorType(p.scaling2.rows, p.dtype));
-    default:
-      return 0;
-  }
 }
 
 absl::StatusOr<ArgSlot> PointerOf(const KernelCode& code, const KernelBinding& binding, Role role) {
@@ -96,7 +66,8 @@ absl::StatusOr<ArgSlot> PointerOf(const KernelCode& code, const KernelBinding& b
   slot.offset_bytes = operand->offset_bytes;
   // Only what has rows moves with those of a looped launch; C lies in the workspace and is reused.
   if (operand->buffer != kWorkspaceBuffer && !binding.constant_rows) {
-    slot.int_value = operand->row_stride * RowElementBytes(code.problem, role);
+    const RoleShape shape = ShapeOf(code.sequence, role);
+    if (shape.of_launch) slot.int_value = operand->row_stride * SizeOf(shape.element);
   }
   return slot;
 }
@@ -118,7 +89,7 @@ absl::StatusOr<LaunchRecipe> ProductRecipe(const KernelCode& code, const KernelB
   recipe.grid = {static_cast<uint32_t>(binding.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(ThreadsOf(s)), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.problem, s).shared_bytes);
+  recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.sequence, s).shared_bytes);
   recipe.cooperative = IsCooperative(s);
   recipe.pdl = true;
   const KernelParameters parameters = ParametersOf(code);

@@ -12,7 +12,7 @@ struct Wgmma<$0, $1, $2, $A> {
   static SINTER_DEVICE void mma(float (&d)[$3], u64 a, u64 b, u32 accumulate) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %$6, 0;"
-        "wgmma.mma_async.sync.aligned.m64n$0k16.f32.$7.$7 {$8}, %$4, %$5, p, 1, 1, $9;}"
+        "wgmma.mma_async.sync.aligned.m64n$0k$K.f32.$7.$7 {$8}, %$4, %$5, p, 1, 1, $9;}"
         : $B
         : "l"(a), "l"(b), "r"(accumulate));
   }
@@ -21,21 +21,19 @@ struct Wgmma<$0, $1, $2, $A> {
 
 }  // namespace
 
-const char* ElementName(DType dtype) { return dtype == DType::kF16 ? "Float16" : "BFloat16"; }
-
-std::string WgmmaSource(int n, DType dtype, bool a_transposed, bool b_transposed) {
+std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed) {
   const int registers = n / 2;
   std::string names, outputs;
   for (int i = 0; i < registers; ++i) {
     absl::StrAppend(&names, i ? "," : "", "%", i);
     absl::StrAppend(&outputs, i ? ", " : "", "\"+f\"(d[", i, "])");
   }
-  // absl::Substitute knows ten arguments; two more go in first.
-  std::string text =
-      absl::StrReplaceAll(kTemplate, {{"$A", b_transposed ? "true" : "false"}, {"$B", outputs}});
-  return absl::Substitute(text, n, ElementName(dtype), a_transposed ? "true" : "false", registers,
-                          registers, registers + 1, registers + 2,
-                          dtype == DType::kF16 ? "f16" : "bf16", names,
+  // absl::Substitute knows ten arguments; three more go in first.
+  const std::string text = absl::StrReplaceAll(kTemplate, {{"$A", b_transposed ? "true" : "false"},
+                                                           {"$B", outputs},
+                                                           {"$K", absl::StrCat(element.wgmma_k)}});
+  return absl::Substitute(text, n, element.device_type, a_transposed ? "true" : "false", registers,
+                          registers, registers + 1, registers + 2, element.wgmma_type, names,
                           absl::StrCat(a_transposed ? 1 : 0, ", ", b_transposed ? 1 : 0));
 }
 

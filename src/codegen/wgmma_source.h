@@ -5,16 +5,13 @@
 
 #include <string>
 
-#include "src/base/dtype.h"
+#include "src/product/element.h"
 
 namespace sinter {
 
 // `template <> struct Wgmma<n, Element, a_transposed, b_transposed>` of the device library. n: a
-// multiple of 8 in 8..256; dtype f16 or bf16; transposed: contiguous along M or N instead of K.
-std::string WgmmaSource(int n, DType dtype, bool a_transposed, bool b_transposed);
-
-// "BFloat16" or "Float16".
-const char* ElementName(DType dtype);
+// multiple of 8 in 8..256; transposed: contiguous along M or N instead of K.
+std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed);
 
 }  // namespace sinter
 

@@ -42,7 +42,7 @@ std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKer
 // Most rows of a launch of kernel `i`: what a check of the plan says of its code.
 int64_t RowsAt(const Plan& plan, size_t i) {
   const KernelSpec& spec = plan.kernels[i].spec;
-  return spec.stitch == nullptr ? spec.problem.bucket : plan.bucket;
+  return spec.stitch == nullptr ? spec.sequence.rows() : plan.bucket;
 }
 
 bool IsChecked(const LoadedPlan& plan, size_t i) {

@@ -40,7 +40,7 @@ std::vector<absl::string_view> IncludesOf(absl::string_view text) {
 std::string HeadOf(const KernelSpec& spec) {
   const std::string schedule = absl::StrCat("// ", ScheduleText(spec), "\n");
   return spec.stitch != nullptr ? schedule
-                                : absl::StrCat("// ", spec.problem.ToString(), "\n", schedule);
+                                : absl::StrCat("// ", spec.sequence.ToString(), "\n", schedule);
 }
 
 absl::string_view WithoutHead(absl::string_view source) {

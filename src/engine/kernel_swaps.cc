@@ -22,7 +22,7 @@ bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
 
 bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
   if (a.stitch == nullptr || b.stitch == nullptr) {
-    return a.stitch == b.stitch && a.problem == b.problem;
+    return a.stitch == b.stitch && a.sequence == b.sequence;
   }
   return a.stitch->body == b.stitch->body;
 }

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "src/base/codec.h"
-#include "src/chain/products_view.h"
 #include "src/plan/stitch/program.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {
@@ -40,8 +40,8 @@ Digest AgreedDigest(const LoadedPlan& plan) {
 
 int64_t FixedRowsOf(const Chain& chain) {
   if (chain.UsesM()) return -1;
-  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-  return view.ok() ? view->m.value : 1;  // other kernels know their own extents
+  const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+  return matched.ok() ? matched->m.value : 1;  // other kernels know their own extents
 }
 
 std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan) {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "cache/key/key.h"
 #include "src/base/device_model.h"
-#include "src/chain/products_view.h"
 #include "src/plan/kernel_code.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {
@@ -25,35 +25,34 @@ std::string ListText(const std::vector<T>& list, size_t most, const char* separa
   return absl::StrJoin(shown, separator);
 }
 
-std::string ProductsStory(const ProductsView& view) {
-  const ProductStep& first = view.steps.front();
-  const bool pair =
-      view.size() == 2 && !view.steps[1].gated && view.steps[1].act == Activation::kIdentity;
+std::string ProductsStory(const ProductSequence& s) {
+  const MatrixProduct& first = s.front();
+  const bool pair = s.size() == 2 && !s[1].pair && !s[1].epilogue.Has(EpilogueOp::kActivate);
   std::string text;
-  if (view.size() == 1 || pair) {
-    const char* one = first.gated ? "gate_up" : "matmul";
-    text =
-        absl::StrCat(!pair         ? one
-                     : first.gated ? "gated_ffn"
-                                   : "gemm_chain",
-                     " n=", first.n, " k=", first.k,
-                     pair ? absl::StrCat(" l=", view.steps[1].n) : "", " act=", NameOf(first.act));
+  if (s.size() == 1 || pair) {
+    const char* one = first.pair ? "gate_up" : "matmul";
+    text = absl::StrCat(!pair        ? one
+                        : first.pair ? "gated_ffn"
+                                     : "gemm_chain",
+                        " n=", first.n, " k=", first.k, pair ? absl::StrCat(" l=", s[1].n) : "",
+                        " act=", NameOf(first.epilogue.activation()));
   } else {
-    const auto columns = [](const ProductStep& step) { return absl::StrCat(step.n); };
-    const auto acts = [](const ProductStep& step) {
-      return absl::StrCat(step.gated ? "gated " : "", NameOf(step.act));
+    const auto columns = [](const MatrixProduct& p) { return absl::StrCat(p.n); };
+    const auto acts = [](const MatrixProduct& p) {
+      return absl::StrCat(p.pair ? "gated " : "", NameOf(p.epilogue.activation()));
     };
     text = absl::StrCat("products k=", first.k,
-                        " n=", ListText(view.steps, kShownProducts, ",", columns),
-                        " act=", ListText(view.steps, kShownProducts, ",", acts));
+                        " n=", ListText(s.products, kShownProducts, ",", columns),
+                        " act=", ListText(s.products, kShownProducts, ",", acts));
   }
-  const auto any = [&](auto has) { return std::any_of(view.steps.begin(), view.steps.end(), has); };
-  if (any([](const ProductStep& step) { return step.bias(); })) text += " biased";
-  if (any([](const ProductStep& step) { return step.has_residual(); })) text += " residual";
-  if (any([](const ProductStep& step) { return step.has_factor() || step.scale != 1; })) {
-    text += " scaled";
-  }
-  return absl::StrCat(text, " layout=", NameOf(view.layout), " dtype=", NameOf(view.dtype));
+  const auto any = [&](auto has) {
+    return std::any_of(s.products.begin(), s.products.end(),
+                       [&](const MatrixProduct& p) { return has(p.epilogue); });
+  };
+  if (any([](const EpilogueList& e) { return e.has_bias(); })) text += " biased";
+  if (any([](const EpilogueList& e) { return e.has_residual(); })) text += " residual";
+  if (any([](const EpilogueList& e) { return e.scaled(); })) text += " scaled";
+  return absl::StrCat(text, " layout=", NameOf(s.layout()), " dtype=", NameOf(s.element()));
 }
 
 std::string OpsStory(const Chain& chain) {
@@ -120,8 +119,8 @@ RecordStory KernelStory(absl::string_view bytes) {
 }  // namespace
 
 std::string ChainStory(const Chain& chain) {
-  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-  return view.ok() ? ProductsStory(*view) : OpsStory(chain);
+  const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+  return matched.ok() ? ProductsStory(matched->sequence) : OpsStory(chain);
 }
 
 RecordStory StoryOfKey(RecordKind kind, absl::string_view key) {

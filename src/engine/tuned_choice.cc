@@ -68,7 +68,7 @@ absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const Plan
     const KernelSpec& spec = plan.kernels[i].spec;
     const absl::Status legal = spec.stitch != nullptr
                                    ? absl::OkStatus()
-                                   : CheckSchedule(spec.problem, spec.schedule, core.ports.model);
+                                   : CheckSchedule(spec.sequence, spec.schedule, core.ports.model);
     if (!legal.ok()) return Unusable(absl::StrCat("kernel ", i, ": ", legal.message()));
     const absl::StatusOr<GeneratedKernel> generated = core.hooks.generate(spec, core.ports.model);
     if (!generated.ok()) {

@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
-#include "src/chain/products_view.h"
 #include "src/chain/rows_apart.h"
 #include "src/fusion/product_plans.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/segments.h"
 #include "src/fusion/stitch/stitch_plans.h"
 #include "src/plan/plan_text.h"
+#include "src/product/matcher.h"
 #include "src/search/loss_reason.h"
 
 namespace sinter {
@@ -42,14 +42,14 @@ std::vector<Segmentation> Candidates(const Rankings& rankings, int products, siz
 }
 
 // The i-th plan takes the i-th schedule of every kernel's ranking.
-void AddPlans(const ProductsView& view, int inputs, int64_t bucket, const Rankings& rankings,
+void AddPlans(const MatchedSequence& matched, int inputs, const Rankings& rankings,
               const Segmentation& segments, std::vector<Plan>* plans) {
   size_t depth = std::numeric_limits<size_t>::max();
   for (const Segment& segment : segments) depth = std::min(depth, rankings.Of(segment).size());
   for (size_t i = 0; i < depth; ++i) {
     std::vector<RankedSchedule> ranked;
     for (const Segment& segment : segments) ranked.push_back(rankings.Of(segment)[i]);
-    plans->push_back(MakePlan(view, inputs, bucket, segments, ranked));
+    plans->push_back(MakePlan(matched, inputs, segments, ranked));
   }
 }
 
@@ -87,7 +87,7 @@ std::string GroupsOf(const Plan& plan) {
       "products ",
       absl::StrJoin(plan.kernels, " | ", [&](std::string* out, const PlannedKernel& kernel) {
         absl::StrAppend(out, next++);
-        if (kernel.spec.problem.products == 2) {
+        if (kernel.spec.sequence.size() == 2) {
           absl::StrAppend(out, "+", next++);
         }
       }));
@@ -114,10 +114,10 @@ FusionResult Choose(std::vector<Plan> plans, const Rankings& rankings, int produ
   return result;
 }
 
-absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const ProductsView& view,
-                                          int64_t bucket, const DeviceModel& model,
-                                          const FusionOptions& options, Pace* pace) {
-  const absl::Status strides = CheckStrides(view);
+absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const MatchedSequence& matched,
+                                          const DeviceModel& model, const FusionOptions& options,
+                                          Pace* pace) {
+  const absl::Status strides = CheckStrides(matched);
   if (!strides.ok()) return NoLegalPlan(strides.message());
   SearchOptions search;
   search.top_k = options.top_k;
@@ -125,14 +125,14 @@ absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const ProductsView
   search.task_lists = search.spatial_gates = options.for_tuning;
   search.batch_invariant = options.batch_invariant;
   search.pace = pace;
-  const absl::StatusOr<Rankings> rankings = Rankings::Make(view, bucket, model, search);
+  const absl::StatusOr<Rankings> rankings = Rankings::Make(matched.sequence, model, search);
   if (!rankings.ok()) return NoLegalPlan(rankings.status().message());
   std::vector<Plan> plans;
   for (const Segmentation& segments :
-       Candidates(*rankings, view.size(), static_cast<size_t>(options.top_k))) {
-    AddPlans(view, chain.num_inputs(), bucket, *rankings, segments, &plans);
+       Candidates(*rankings, matched.size(), static_cast<size_t>(options.top_k))) {
+    AddPlans(matched, chain.num_inputs(), *rankings, segments, &plans);
   }
-  return Choose(std::move(plans), *rankings, view.size(), model);
+  return Choose(std::move(plans), *rankings, matched.size(), model);
 }
 
 void MarkBatchInvariant(FusionResult* result) {
@@ -156,9 +156,9 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
     }
   }
   absl::StatusOr<FusionResult> result = Stoppable(options.keep_going, [&](Pace* pace) {
-    const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-    return view.ok() ? PlanProducts(chain, *view, bucket, model, used, pace)
-                     : PlanStitch(chain, bucket, model, used, pace);
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain, bucket);
+    return matched.ok() ? PlanProducts(chain, *matched, model, used, pace)
+                        : PlanStitch(chain, bucket, model, used, pace);
   });
   if (result.ok() && used.batch_invariant) MarkBatchInvariant(&*result);
   return result;

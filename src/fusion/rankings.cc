@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/product_plans.h"
 
 namespace sinter {
 namespace {
@@ -33,19 +32,19 @@ std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
 
 class Rankings::Maker {
  public:
-  Maker(const ProductsView& view, int64_t bucket, const DeviceModel& model,
-        const SearchOptions& options, Rankings* out)
-      : view_(view), bucket_(bucket), model_(model), options_(options), out_(*out) {}
+  Maker(const ProductSequence& sequence, const DeviceModel& model, const SearchOptions& options,
+        Rankings* out)
+      : sequence_(sequence), model_(model), options_(options), out_(*out) {}
 
   absl::Status Run() {
-    for (int i = 0; i < view_.size(); ++i) {
+    for (int i = 0; i < sequence_.size(); ++i) {
       auto alone = Rank({i, 1});
       if (!alone.ok()) return Annotate(alone.status(), absl::StrCat("product ", i + 1));
       out_.alone_.push_back(*std::move(alone));
     }
     bool any = false;
-    for (int i = 0; i + 1 < view_.size(); ++i) {
-      out_.pairs_.push_back(CanPair(view_, i) ? RankPair(i) : std::vector<RankedSchedule>());
+    for (int i = 0; i + 1 < sequence_.size(); ++i) {
+      out_.pairs_.push_back(CanPair(sequence_, i) ? RankPair(i) : std::vector<RankedSchedule>());
       any |= !out_.pairs_.back().empty();
     }
     if (any) {
@@ -58,11 +57,11 @@ class Rankings::Maker {
 
  private:
   absl::StatusOr<std::vector<RankedSchedule>> Rank(const Segment& segment) {
-    const FfnProblem problem = ProblemOf(view_, segment, bucket_);
-    const std::string key = problem.Canonical();
+    const ProductSequence part = sequence_.Part(segment.begin, segment.count);
+    const std::string key = part.Canonical();
     auto known = searched_.find(key);
     if (known == searched_.end()) {
-      SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model_, options_));
+      SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(part, model_, options_));
       out_.considered_ += found.considered;
       out_.legal_ += found.legal;
       known = searched_.emplace(key, std::move(found.ranked)).first;
@@ -71,9 +70,11 @@ class Rankings::Maker {
   }
 
   std::string WhyNoneCanPair() const {
-    if (view_.size() == 1) return "one product: there is nothing to fuse";
-    const bool residual = std::any_of(view_.steps.begin(), view_.steps.end() - 1,
-                                      [](const ProductStep& s) { return s.has_residual(); });
+    if (sequence_.size() == 1) return "one product: there is nothing to fuse";
+    const auto& products = sequence_.products;
+    const bool residual =
+        std::any_of(products.begin(), products.end() - 1,
+                    [](const MatrixProduct& p) { return p.epilogue.has_residual(); });
     return absl::StrCat("not fused: each product behind the first is gated or activated",
                         residual ? ", or behind a residual" : "");
   }
@@ -87,18 +88,17 @@ class Rankings::Maker {
     return {};
   }
 
-  const ProductsView& view_;
-  const int64_t bucket_;
+  const ProductSequence& sequence_;
   const DeviceModel& model_;
   const SearchOptions& options_;
   Rankings& out_;
-  std::map<std::string, std::vector<RankedSchedule>> searched_;  // by canonical problem
+  std::map<std::string, std::vector<RankedSchedule>> searched_;  // by canonical part
 };
 
-absl::StatusOr<Rankings> Rankings::Make(const ProductsView& view, int64_t bucket,
-                                        const DeviceModel& model, const SearchOptions& options) {
+absl::StatusOr<Rankings> Rankings::Make(const ProductSequence& sequence, const DeviceModel& model,
+                                        const SearchOptions& options) {
   Rankings rankings;
-  SINTER_RETURN_IF_ERROR(Maker(view, bucket, model, options, &rankings).Run());
+  SINTER_RETURN_IF_ERROR(Maker(sequence, model, options, &rankings).Run());
   return rankings;
 }
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
-#include "src/chain/products_view.h"
 #include "src/fusion/segments.h"
+#include "src/product/sequence.h"
 #include "src/search/search.h"
 
 namespace sinter {
@@ -17,10 +17,10 @@ namespace sinter {
 // Immutable once made. One thread makes it.
 class Rankings {
  public:
-  // Searches each product alone and each pair that a chain kernel takes; equal problems once.
+  // Searches each product alone and each pair that a chain kernel takes; equal ones once.
   // INVALID_ARGUMENT or FAILED_PRECONDITION naming the product that no kernel takes alone.
-  static absl::StatusOr<Rankings> Make(const ProductsView& view, int64_t bucket,
-                                       const DeviceModel& model, const SearchOptions& options);
+  static absl::StatusOr<Rankings> Make(const ProductSequence& sequence, const DeviceModel& model,
+                                       const SearchOptions& options);
 
   // Best first where the segment stands: behind another kernel those that start while it ends are
   // predicted with their programmatic edge. Empty when no kernel takes the segment.

@@ -43,7 +43,7 @@ absl::Status CheckGridShape(const Schedule& s, const ScheduleSizes& z) {
 
 // A cluster is one unit wide in both products. Blocks that fill each other's stages walk the ring
 // in step: ranks that share K must then have equally much of it.
-absl::Status CheckTasksShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
+absl::Status CheckTasksShape(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   const bool pairs = TilesOf(s.share) * TilesOf(s.second_share) > 1;
   const auto check = [&](absl::string_view name, const ProductTile& tile, Share share, int64_t k) {
     if (s.cluster != TilesOf(share) * tile.split_k) {
@@ -59,8 +59,8 @@ absl::Status CheckTasksShape(const FfnProblem& p, const Schedule& s, const Sched
     }
     return absl::OkStatus();
   };
-  SINTER_RETURN_IF_ERROR(check("first", s.first, s.share, p.k));
-  SINTER_RETURN_IF_ERROR(check("second", s.second, s.second_share, p.n));
+  SINTER_RETURN_IF_ERROR(check("first", s.first, s.share, p[0].k));
+  SINTER_RETURN_IF_ERROR(check("second", s.second, s.second_share, p[0].n));
   const int64_t most = z.units * s.cluster;
   if (s.grid > most) {
     return RefuseSchedule("grid", s.grid, absl::StrCat("is above the ", most, " blocks with work"));
@@ -69,7 +69,7 @@ absl::Status CheckTasksShape(const FfnProblem& p, const Schedule& s, const Sched
 }
 
 // Ranges of N that clusters own: whole stages of the second product, none empty.
-absl::Status CheckRanges(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
+absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.clusters_n == 1) return absl::OkStatus();
   const int64_t range = int64_t{s.first.block_n} * s.cluster;
   if (range % s.block_k != 0) {
@@ -77,9 +77,9 @@ absl::Status CheckRanges(const FfnProblem& p, const Schedule& s, const ScheduleS
                           absl::StrCat("times the cluster of ", s.cluster,
                                        " is not a multiple of block_k ", s.block_k));
   }
-  if (range * (s.clusters_n - 1) >= p.n) {
+  if (range * (s.clusters_n - 1) >= p[0].n) {
     return RefuseSchedule("clusters_n", s.clusters_n,
-                          absl::StrCat("leaves a cluster without a column of n ", p.n));
+                          absl::StrCat("leaves a cluster without a column of n ", p[0].n));
   }
   const int64_t units = int64_t{s.block_m} * s.second.block_n / 4;
   if (s.clusters_n > units) {
@@ -102,16 +102,16 @@ absl::Status CheckRanges(const FfnProblem& p, const Schedule& s, const ScheduleS
 
 // What stays in the cluster is whole stages of the second product, and there is something on either
 // side.
-absl::Status CheckSlab(const FfnProblem& p, const Schedule& s) {
+absl::Status CheckSlab(const ProductSequence& p, const Schedule& s) {
   if (s.slab_columns == 0) return absl::OkStatus();
   if (s.dataflow != Dataflow::kClusterExchange) {
     return RefuseSchedule("slab_columns", s.slab_columns,
                           absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
   }
-  if (s.slab_columns < 0 || s.slab_columns >= p.n || s.slab_columns % s.block_k != 0) {
+  if (s.slab_columns < 0 || s.slab_columns >= p[0].n || s.slab_columns % s.block_k != 0) {
     return RefuseSchedule(
         "slab_columns", s.slab_columns,
-        absl::StrCat("is not a multiple of block_k ", s.block_k, " below n ", p.n));
+        absl::StrCat("is not a multiple of block_k ", s.block_k, " below n ", p[0].n));
   }
   if (s.clusters_n > 1) {
     return RefuseSchedule("slab_columns", s.slab_columns,
@@ -123,38 +123,39 @@ absl::Status CheckSlab(const FfnProblem& p, const Schedule& s) {
 }
 
 // Pairs of ranks, each with its own matrix.
-absl::Status CheckSpatialGate(const FfnProblem& p, const Schedule& s) {
+absl::Status CheckSpatialGate(const ProductSequence& p, const Schedule& s) {
   if (!s.spatial_gate) return absl::OkStatus();
   if (s.dataflow != Dataflow::kClusterExchange) {
     return RefuseSchedule("spatial_gate", 1, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
   }
-  if (!p.gated) return RefuseSchedule("spatial_gate", 1, "is not 0 without a gate");
+  if (!p[0].pair) return RefuseSchedule("spatial_gate", 1, "is not 0 without a gate");
   if (s.clusters_n > 1 || s.slab_columns > 0) {
     return RefuseSchedule("spatial_gate", 1, "is not 0 beside clusters_n or slab_columns");
   }
   if (s.cluster == 1) return RefuseSchedule("spatial_gate", 1, "is not 0 in a cluster of 1");
-  if (p.k <= s.block_k) {
+  if (p[0].k <= s.block_k) {
     return RefuseSchedule("spatial_gate", 1,
-                          absl::StrCat("is not 0 with k ", p.k, " in one step of K"));
+                          absl::StrCat("is not 0 with k ", p[0].k, " in one step of K"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const ScheduleSizes& z) {
+absl::Status CheckClusterShape(const ProductSequence& p, const Schedule& s,
+                               const ScheduleSizes& z) {
   if (s.first.split_k != 1) return RefuseSchedule("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return RefuseSchedule("second.split_k", s.second.split_k, "is not 1");
-  if (int64_t{s.first.block_n} * s.cluster / GateRanks(s) * s.clusters_n < p.n) {
+  if (int64_t{s.first.block_n} * s.cluster / GateRanks(s) * s.clusters_n < p[0].n) {
     return RefuseSchedule(
         "first.block_n", s.first.block_n,
         absl::StrCat(
             "times the cluster of ", s.cluster, s.spatial_gate ? " in pairs" : "",
             s.clusters_n > 1 ? absl::StrCat(" times clusters_n ", s.clusters_n) : std::string(),
-            " is below n ", p.n));
+            " is below n ", p[0].n));
   }
   SINTER_RETURN_IF_ERROR(CheckRanges(p, s, z));
-  if (int64_t{s.second.block_n} * s.cluster < p.l) {
+  if (int64_t{s.second.block_n} * s.cluster < p[1].n) {
     return RefuseSchedule("second.block_n", s.second.block_n,
-                          absl::StrCat("times the cluster of ", s.cluster, " is below l ", p.l));
+                          absl::StrCat("times the cluster of ", s.cluster, " is below l ", p[1].n));
   }
   const int64_t want = z.m_tiles * s.clusters_n * s.cluster;
   if (s.grid != want) {
@@ -167,7 +168,7 @@ absl::Status CheckClusterShape(const FfnProblem& p, const Schedule& s, const Sch
 
 }  // namespace
 
-absl::Status CheckDataflow(const FfnProblem& p, const Schedule& s) {
+absl::Status CheckDataflow(const ProductSequence& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckSlab(p, s));
   SINTER_RETURN_IF_ERROR(CheckSpatialGate(p, s));
   const ScheduleSizes z = SizesOf(p, s);

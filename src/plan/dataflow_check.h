@@ -12,7 +12,7 @@ namespace sinter {
 constexpr int kMostFlaggedBlocks = 240;
 
 // A part of CheckScheduleFields. Precondition: all else of it is OK.
-absl::Status CheckDataflow(const FfnProblem& problem, const Schedule& schedule);
+absl::Status CheckDataflow(const ProductSequence& sequence, const Schedule& schedule);
 
 }  // namespace sinter
 

@@ -5,12 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
+#include "src/plan/role_shape.h"
 #include "src/plan/spec_codec.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint32_t kCodeVersion = 1;
+constexpr uint32_t kCodeVersion = 2;
 
 absl::Status LostCode(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel code: ", what));
@@ -19,10 +20,11 @@ absl::Status LostCode(absl::string_view what) {
 // Of a matrix of the result's extents.
 RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
   const OperandBinding* rows = FindOperand(spec.operands, role);
-  if (rows == nullptr) return {};
-  const int64_t columns = spec.problem.products == 2 ? spec.problem.l : spec.problem.n;
-  return {rows->row_stride,
-          columns % 8 == 0 && rows->row_stride % 8 == 0 && rows->offset_bytes % 16 == 0};
+  if (rows == nullptr || spec.sequence.products.empty()) return {};
+  const RoleShape shape = ShapeOf(spec.sequence, role);
+  const int64_t vector = ElementOf(shape.element).vector;
+  return {rows->row_stride, shape.columns % vector == 0 && rows->row_stride % vector == 0 &&
+                                rows->offset_bytes % 16 == 0};
 }
 
 void WriteLayout(const RowLayout& layout, ByteWriter& w) {
@@ -38,7 +40,7 @@ absl::Status ReadLayout(ByteReader& r, RowLayout* layout) {
 }
 
 absl::Status ReadProductCode(ByteReader& r, absl::string_view schedule, KernelCode* code) {
-  SINTER_ASSIGN_OR_RETURN(code->problem, FfnProblem::FromCanonical(r.Bytes()));
+  SINTER_ASSIGN_OR_RETURN(code->sequence, ProductSequence::FromCanonical(r.Bytes()));
   const uint8_t constant = r.U8();
   if (constant > 1) return LostCode("constant weights");
   code->constant_weights = constant == 1;
@@ -83,8 +85,8 @@ absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
     code.stitch = std::make_shared<const StitchCode>(std::move(stitch));
     return code;
   }
-  code.problem = spec.problem;
-  code.problem.bucket = 0;
+  code.sequence = spec.sequence;
+  code.sequence.m = 0;
   code.schedule = spec.schedule;
   code.schedule.grid = 0;
   code.constant_weights = spec.constant_weights;
@@ -103,7 +105,7 @@ KernelBinding BindingOf(const KernelSpec& spec) {
     return binding;
   }
   binding.operands = spec.operands;
-  binding.rows = spec.problem.bucket;
+  binding.rows = spec.sequence.rows();
   binding.constant_rows = spec.constant_rows;
   binding.grid = spec.schedule.grid;
   return binding;
@@ -118,7 +120,7 @@ std::string KernelCode::Bytes() const {
     w.U8(!stitch->parts.empty());
     return w.Take();
   }
-  w.Bytes(problem.Canonical());
+  w.Bytes(sequence.Canonical());
   w.U8(constant_weights);
   WriteLayout(out, w);
   WriteLayout(residual, w);
@@ -130,7 +132,7 @@ std::string KernelCode::ScheduleBytes() const {
 }
 
 std::string KernelCode::ProblemText() const {
-  return stitch == nullptr ? problem.ToString() : BodyText(*stitch->body);
+  return stitch == nullptr ? sequence.ToString() : BodyText(*stitch->body);
 }
 
 std::string KernelCode::ScheduleText() const {

@@ -29,8 +29,8 @@ struct KernelCode {
   KernelFamily family = KernelFamily::kGemm;
   bool batch_invariant = false;  // KernelSpec::batch_invariant: a compiler option, not the source
   // Of families kChain and kGemm.
-  FfnProblem problem;  // M is symbolic: its bucket is 0
-  Schedule schedule;   // its grid is 0
+  ProductSequence sequence;  // M is symbolic: its m is 0
+  Schedule schedule;         // its grid is 0
   bool constant_weights = true;
   RowLayout out, residual;
   std::shared_ptr<const StitchCode> stitch;  // of family kStitch, which uses nothing else

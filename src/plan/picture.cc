@@ -48,15 +48,15 @@ constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
                                   false,
                                   false};
 
-int64_t Element(const FfnProblem& p) { return SizeOf(p.dtype); }
-
-MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, const FfnProblem& p) {
-  return {std::string(name.data(), name.size()), rows, columns, rows * columns * Element(p)};
+// `bytes`: of an element.
+MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, int64_t bytes) {
+  return {std::string(name.data(), name.size()), rows, columns, rows * columns * bytes};
 }
 
-// [out, in] as it lies in memory.
-MatrixPicture Weights(absl::string_view name, int64_t out, int64_t in, const FfnProblem& p) {
-  return p.layout == Layout::kIO ? Matrix(name, in, out, p) : Matrix(name, out, in, p);
+// As they lie in memory.
+MatrixPicture Weights(absl::string_view name, const MatrixProduct& p) {
+  const bool oi = p.weights.layout == Layout::kOI;
+  return Matrix(name, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
 }
 
 bool InWorkspace(const KernelSpec& spec, Role role) {
@@ -73,7 +73,7 @@ struct Names {
 
 Names FirstNames(const KernelSpec& spec) {
   Names names;
-  if (spec.problem.products == 2) return names;
+  if (spec.sequence.size() == 2) return names;
   if (InWorkspace(spec, Role::kA)) return {"C", "W2", "E"};
   if (!InWorkspace(spec, Role::kOut)) names.result = "E";
   return names;
@@ -89,40 +89,41 @@ std::string Activated(Activation activation, const std::string& term) {
 }
 
 // "0.125 r1 (A W1)": what stands in a formula for a product.
-std::string Scaled(const Scaling& s, int product, const std::string& term) {
-  if (!s.any()) return term;
+std::string Scaled(const EpilogueList& e, int product, const std::string& term) {
+  if (!e.scaled()) return term;
   std::string text;
-  if (s.constant != 1) absl::StrAppend(&text, s.constant, " ");
-  if (s.rows != RowFactor::kNone) absl::StrAppend(&text, "r", product, " ");
+  if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, e.scale(), " ");
+  if (e.has_factor()) absl::StrAppend(&text, "r", product, " ");
   return absl::StrCat(text, "(", term, ")");
 }
 
 // Behind the last product's formula.
-absl::string_view ResidualTerm(const FfnProblem& p) {
-  return p.residual == Residual::kNone ? "" : " + R";
+absl::string_view ResidualTerm(const MatrixProduct& p) {
+  return p.epilogue.has_residual() ? " + R" : "";
 }
 
-std::string FirstFormula(const FfnProblem& p, const Names& names) {
+std::string FirstFormula(const MatrixProduct& p, const Names& names) {
+  const EpilogueList& e = p.epilogue;
   const auto product = [&](absl::string_view weights) {
-    return Scaled(p.scaling1, 1, absl::StrCat(names.rows, " ", weights));
+    return Scaled(e, 1, absl::StrCat(names.rows, " ", weights));
   };
   const std::string gate =
-      Activated(p.activation, Term(product(names.weights), p.bias1 ? "b1" : ""));
-  const absl::string_view residual = p.products == 1 ? ResidualTerm(p) : "";
-  if (!p.gated) return absl::StrCat(names.result, " = ", gate, residual);
-  return absl::StrCat(names.result, " = ", gate, " * (", Term(product("Wup"), p.bias1 ? "bup" : ""),
-                      ")", residual);
+      Activated(e.activation(), Term(product(names.weights), e.has_bias() ? "b1" : ""));
+  const absl::string_view residual = ResidualTerm(p);
+  if (!p.pair) return absl::StrCat(names.result, " = ", gate, residual);
+  return absl::StrCat(names.result, " = ", gate, " * (",
+                      Term(product("Wup"), e.has_bias() ? "bup" : ""), ")", residual);
 }
 
 // Tiles and who takes them, for a product of `columns` columns.
 void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile, Share share,
                int64_t columns, ProductPicture* out) {
   const Schedule& s = spec.schedule;
-  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.problem.bucket));
+  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.sequence.rows()));
   out->tile_columns = std::min<int64_t>(tile.block_n, columns);
   out->split_k = tile.split_k;
   out->share = share;
-  out->row_tiles = CeilDiv(spec.problem.bucket, s.block_m);
+  out->row_tiles = CeilDiv(spec.sequence.rows(), s.block_m);
   out->column_tiles = CeilDiv(columns, tile.block_n);
   if (row.cluster_owns_rows) {
     const int64_t blocks = s.cluster / (out->apart ? 2 : 1);
@@ -138,40 +139,43 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
 }
 
 ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
-  const FfnProblem& p = spec.problem;
+  const MatrixProduct& p = spec.sequence.front();
+  const int64_t rows = spec.sequence.rows();
   const Names names = FirstNames(spec);
   ProductPicture product;
   product.formula = FirstFormula(p, names);
-  product.result = Matrix(names.result, p.bucket, p.n, p);
-  product.operands = {Matrix(names.rows, p.bucket, p.k, p), Weights(names.weights, p.n, p.k, p)};
-  if (p.gated) product.operands.push_back(Weights("Wup", p.n, p.k, p));
+  product.result = Matrix(names.result, rows, p.n, p.ResultBytes());
+  product.operands = {Matrix(names.rows, rows, p.k, p.rows.bytes()), Weights(names.weights, p)};
+  if (p.pair) product.operands.push_back(Weights("Wup", p));
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
-  product.width = p.FirstWidth();
+  product.width = p.Width();
   product.apart = spec.schedule.spatial_gate;
   FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
   return product;
 }
 
 ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
-  const FfnProblem& p = spec.problem;
+  const MatrixProduct& p = spec.sequence.back();
   ProductPicture product;
-  product.formula = absl::StrCat("E = ", Term(Scaled(p.scaling2, 2, "C W2"), p.bias2 ? "b2" : ""),
-                                 ResidualTerm(p));
-  product.result = Matrix("E", p.bucket, p.l, p);
-  product.operands = {Weights("W2", p.l, p.n, p)};
+  product.formula =
+      absl::StrCat("E = ", Term(Scaled(p.epilogue, 2, "C W2"), p.epilogue.has_bias() ? "b2" : ""),
+                   ResidualTerm(p));
+  product.result = Matrix("E", spec.sequence.rows(), p.n, p.ResultBytes());
+  product.operands = {Weights("W2", p)};
   product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";
-  product.k = p.n;
+  product.k = p.k;
   product.clusters = spec.schedule.clusters_n;
-  FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.l, &product);
+  FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.n, &product);
   return product;
 }
 
 HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
-  const FfnProblem& p = spec.problem;
+  const MatrixProduct& p = spec.sequence.front();
+  const int64_t rows = spec.sequence.rows();
   const Schedule& s = spec.schedule;
   const int64_t share = int64_t{s.block_m} * s.first.block_n / GateRanks(s);  // of a block
-  const double tile = static_cast<double>(share * Element(p));
+  const double tile = static_cast<double>(share * p.ResultBytes());
   HandOver out;
   out.medium = row.medium;
   out.name = "C";
@@ -181,7 +185,7 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
       break;
     case Medium::kL2:
       out.lines.push_back(
-          absl::StrCat(SizeText(static_cast<double>(p.bucket * p.n * Element(p))), " in all"));
+          absl::StrCat(SizeText(static_cast<double>(rows * p.n * p.ResultBytes())), " in all"));
       break;
     case Medium::kRegister:
     case Medium::kShared:
@@ -192,7 +196,7 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
   }
   if (!row.how.empty()) out.lines.emplace_back(row.how.data(), row.how.size());
   if (s.slab_columns > 0) {
-    const int64_t behind = p.bucket * (p.n - s.slab_columns) * Element(p);
+    const int64_t behind = rows * (p.n - s.slab_columns) * p.ResultBytes();
     out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));
   }
   return out;
@@ -235,7 +239,7 @@ KernelPicture PictureOf(const KernelSpec& spec) {
   KernelPicture picture;
   picture.row = &RowOf(s);
   picture.products.push_back(FirstProduct(spec, *picture.row));
-  if (spec.problem.products == 2) {
+  if (spec.sequence.size() == 2) {
     picture.hand_overs.push_back(HandOverOf(spec, *picture.row));
     picture.products.push_back(SecondProduct(spec, *picture.row));
   }
@@ -245,7 +249,7 @@ KernelPicture PictureOf(const KernelSpec& spec) {
   picture.clusters_n = s.clusters_n;
   picture.warpgroups_m = s.warpgroups_m;
   picture.warpgroups_n = s.warpgroups_n;
-  FillShared(s, SizesOf(spec.problem, s), &picture);
+  FillShared(s, SizesOf(spec.sequence, s), &picture);
   return picture;
 }
 

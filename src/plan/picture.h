@@ -83,7 +83,7 @@ struct KernelPicture {
   int64_t Clusters() const { return cluster > 0 ? blocks / cluster : 0; }
 };
 
-// Precondition: CheckScheduleFields(spec.problem, spec.schedule) is OK.
+// Precondition: CheckScheduleFields(spec.sequence, spec.schedule) is OK.
 KernelPicture PictureOf(const KernelSpec& spec);
 
 }  // namespace sinter

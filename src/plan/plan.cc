@@ -39,7 +39,7 @@ bool KernelSpec::operator==(const KernelSpec& o) const {
   if ((stitch == nullptr) != (o.stitch == nullptr)) return false;
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;
   const auto fields = [](const KernelSpec& s) {
-    return std::tie(s.family, s.problem, s.schedule, s.operands, s.workspace_flags_offset,
+    return std::tie(s.family, s.sequence, s.schedule, s.operands, s.workspace_flags_offset,
                     s.constant_weights, s.constant_rows, s.batch_invariant);
   };
   return fields(*this) == fields(o);
@@ -47,7 +47,7 @@ bool KernelSpec::operator==(const KernelSpec& o) const {
 
 std::string ProblemText(const KernelSpec& spec) {
   if (spec.stitch == nullptr) {
-    const std::string text = spec.problem.ToString();
+    const std::string text = spec.sequence.ToString();
     return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
   }
   return BodyText(spec.stitch->body);

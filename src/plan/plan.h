@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
-#include "src/plan/problem.h"
 #include "src/plan/schedule.h"
 #include "src/plan/stitch/spec.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 
@@ -53,17 +53,17 @@ struct OperandBinding {
 // One kernel of a plan, as planning makes it: its code and its binding (kernel_code.h) in one.
 struct KernelSpec {
   KernelFamily family = KernelFamily::kGemm;
-  FfnProblem problem;
+  ProductSequence sequence;  // one or two products
   Schedule schedule;
   std::vector<OperandBinding> operands;
   uint64_t workspace_flags_offset = 0;  // flags of cooperative schedules; the barrier of a stitch
   bool constant_weights = true;  // weights and biases never change: only then may they load before
                                  // the predecessor ended
-  bool constant_rows = false;    // the product has problem.bucket rows, whatever the launch's m
+  bool constant_rows = false;    // the product has sequence.rows() rows, whatever the launch's m
   // Compiled without contraction of multiplications and additions, and in the row order that plans
   // of all buckets share (row_order.h).
   bool batch_invariant = false;
-  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of problem,
+  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of sequence,
                                              // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;
 };

@@ -7,6 +7,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/plan/plan.h"
+#include "src/plan/role_shape.h"
 #include "src/plan/spec_codec.h"
 #include "src/plan/stitch/body_work.h"
 
@@ -69,7 +70,7 @@ absl::Status ReadKernels(ByteReader& r, Plan& plan) {
   for (uint32_t i = 0; i < count; i++) {
     SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r, &budget));
     const bool rows_of_launch = kernel.spec.stitch == nullptr && !kernel.spec.constant_rows;
-    if (rows_of_launch && kernel.spec.problem.bucket != plan.bucket)
+    if (rows_of_launch && kernel.spec.sequence.rows() != plan.bucket)
       return Lost("a kernel of another bucket");
     plan.kernels.push_back(std::move(kernel));
   }
@@ -87,17 +88,6 @@ absl::Status ReadRunnersUp(ByteReader& r, Plan& plan) {
     plan.runners_up.push_back(std::move(c));
   }
   return absl::OkStatus();
-}
-
-// Bytes of one row of what the workspace may hold: A, C, the residual, the output or row factors.
-int64_t RowBytes(const FfnProblem& p, Role role) {
-  if (role == Role::kA) return p.k * SizeOf(p.dtype);
-  if (role == Role::kFactor1 || role == Role::kFactor2) {
-    const Scaling& scaling = role == Role::kFactor1 ? p.scaling1 : p.scaling2;
-    return SizeOf(FactorType(scaling.rows, p.dtype));
-  }
-  const bool result = role == Role::kOut || role == Role::kResidual;
-  return (result && p.products == 2 ? p.l : p.n) * SizeOf(p.dtype);
 }
 
 // Bytes of a body's input or output at the plan's bucket.
@@ -142,17 +132,17 @@ absl::Status CheckWorkspace(const Plan& plan) {
       SINTER_RETURN_IF_ERROR(CheckStitchWorkspace(plan, *spec.stitch));
       continue;
     }
-    const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
+    const ScheduleSizes z = SizesOf(spec.sequence, spec.schedule);
     if (z.flag_bytes > 0 &&
         spec.workspace_flags_offset + static_cast<uint64_t>(z.flag_bytes) > plan.workspace_bytes) {
       return Lost("ready flags lie outside the workspace");
     }
     for (const OperandBinding& b : spec.operands) {
       if (b.buffer != kWorkspaceBuffer) continue;
-      const auto row = static_cast<uint64_t>(RowBytes(spec.problem, b.role));
-      const uint64_t bytes = b.role == Role::kParts ? static_cast<uint64_t>(z.parts_bytes)
-                                                    : static_cast<uint64_t>(plan.bucket) * row;
-      SINTER_RETURN_IF_ERROR(CheckInside(plan, b, bytes));
+      const RoleShape shape = ShapeOf(spec.sequence, b.role);
+      const int64_t rows = shape.of_launch ? plan.bucket : std::max<int64_t>(shape.rows, 1);
+      const int64_t bytes = b.role == Role::kParts ? z.parts_bytes : rows * shape.RowBytes();
+      SINTER_RETURN_IF_ERROR(CheckInside(plan, b, static_cast<uint64_t>(bytes)));
     }
   }
   return absl::OkStatus();

@@ -11,28 +11,34 @@ using Json = nlohmann::ordered_json;
 
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
-void AddScaling(const Scaling& s, DType dtype, int product, Json* json) {
-  if (s.constant != 1) (*json)[absl::StrCat("scale", product)] = s.constant;
-  if (s.rows == RowFactor::kNone) return;
-  (*json)[absl::StrCat("factor", product)] = Str(NameOf(FactorType(s.rows, dtype)));
+void AddScaling(const MatrixProduct& p, int number, Json* json) {
+  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.epilogue.Has(EpilogueOp::kScale)) {
+    (*json)[absl::StrCat("scale", number)] = p.epilogue.scale();
+  }
+  if (factor != nullptr) {
+    (*json)[absl::StrCat("factor", number)] = Str(NameOf(factor->element));
+  }
 }
 
-Json ProblemJson(const FfnProblem& p) {
-  Json json = {{"products", p.products},
-               {"gated", p.gated},
-               {"activation", Str(NameOf(p.activation))},
-               {"bias1", p.bias1},
-               {"bias2", p.bias2},
-               {"layout", Str(NameOf(p.layout))},
-               {"dtype", Str(NameOf(p.dtype))},
-               {"n", p.n},
-               {"k", p.k},
-               {"l", p.l},
-               {"bucket", p.bucket}};
-  AddScaling(p.scaling1, p.dtype, 1, &json);
-  AddScaling(p.scaling2, p.dtype, 2, &json);
-  if (p.residual == Residual::kAdded) json["residual"] = "added";
-  if (p.residual == Residual::kAddedRounded) json["residual"] = "added to the rounded result";
+Json SequenceJson(const ProductSequence& s) {
+  const bool two = s.size() == 2;
+  const EpilogueList &first = s.front().epilogue, &last = s.back().epilogue;
+  Json json = {{"products", s.size()},
+               {"gated", s.front().pair},
+               {"activation", Str(NameOf(first.activation()))},
+               {"bias1", first.has_bias()},
+               {"bias2", two && last.has_bias()},
+               {"layout", Str(NameOf(s.layout()))},
+               {"dtype", Str(NameOf(s.element()))},
+               {"n", s.front().n},
+               {"k", s.front().k},
+               {"l", two ? s.back().n : 0},
+               {"bucket", s.m}};
+  for (int i = 0; i < s.size(); ++i) AddScaling(s[i], i + 1, &json);
+  if (last.has_residual()) {
+    json["residual"] = last.Has(EpilogueOp::kRound) ? "added to the rounded result" : "added";
+  }
   return json;
 }
 
@@ -100,7 +106,7 @@ Json StitchJson(const PlannedKernel& kernel) {
 
 Json KernelJson(const PlannedKernel& kernel) {
   if (kernel.spec.stitch != nullptr) return StitchJson(kernel);
-  const ScheduleSizes z = SizesOf(kernel.spec.problem, kernel.spec.schedule);
+  const ScheduleSizes z = SizesOf(kernel.spec.sequence, kernel.spec.schedule);
   Json operands = Json::array();
   for (const OperandBinding& b : kernel.spec.operands) {
     operands.push_back({{"role", Str(NameOf(b.role))},
@@ -109,7 +115,7 @@ Json KernelJson(const PlannedKernel& kernel) {
                         {"row_stride", b.row_stride}});
   }
   return {{"family", Str(NameOf(kernel.spec.family))},
-          {"problem", ProblemJson(kernel.spec.problem)},
+          {"problem", SequenceJson(kernel.spec.sequence)},
           {"schedule", ScheduleJson(kernel.spec.schedule)},
           {"shared_bytes", z.shared_bytes},
           {"operands", operands},

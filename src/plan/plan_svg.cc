@@ -49,7 +49,7 @@ void DrawLevel(const Level& level, double longest, bool bound, Point at, Svg* sv
 
 double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
   double y = at.y + DrawKernelHead(absl::StrCat(index), kernel, at, svg);
-  if (!CheckScheduleFields(kernel.spec.problem, kernel.spec.schedule).ok()) {
+  if (!CheckScheduleFields(kernel.spec.sequence, kernel.spec.schedule).ok()) {
     svg->Text({at.x, y + 12}, "a schedule that cannot be drawn", "small");
     return y + 24 - at.y;
   }

@@ -26,7 +26,7 @@ std::string BindingText(const OperandBinding& b) {
 }
 
 std::string LaunchText(const KernelSpec& spec) {
-  const ScheduleSizes z = SizesOf(spec.problem, spec.schedule);
+  const ScheduleSizes z = SizesOf(spec.sequence, spec.schedule);
   return absl::StrFormat(
       "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n"
       "  operands   %s\n",

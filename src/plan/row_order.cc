@@ -20,20 +20,22 @@ std::string RangesText(int64_t k, int block_k, int ranges) {
 }
 
 // One product, as it would be alone in a kernel.
-std::string ProductLine(const FfnProblem& product, const Schedule& s, const std::string& ranges) {
+std::string ProductLine(const ProductSequence& product, const Schedule& s,
+                        const std::string& ranges) {
   return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
-                      RoundUp(product.k, s.block_k) / 16, " ranges ", ranges,
+                      RoundUp(product.front().k, s.block_k) / 16, " ranges ", ranges,
                       s.swapped ? " swapped" : "", "\n");
 }
 
 // Ranges of the first product's K. Ranks that hold gate and up apart add what the other sends.
-std::string FirstRanges(const FfnProblem& p, const Schedule& s) {
-  return absl::StrCat(RangesText(p.k, s.block_k, s.first.split_k), s.spatial_gate ? " apart" : "");
+std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
+  return absl::StrCat(RangesText(p.front().k, s.block_k, s.first.split_k),
+                      s.spatial_gate ? " apart" : "");
 }
 
 // Of the second: K ranges of its ranks, or the ranges of N that clusters own.
-std::string SecondRanges(const FfnProblem& p, const Schedule& s) {
-  if (s.clusters_n == 1) return RangesText(p.n, s.block_k, s.second.split_k);
+std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
+  if (s.clusters_n == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
   std::string text = "clusters";
   for (int i = 0; i < s.clusters_n; ++i) {
     absl::StrAppend(&text, " ", int64_t{s.cluster} * s.first.block_n * i);
@@ -64,11 +66,11 @@ absl::Status CheckSteps(int64_t k, const Schedule& s, absl::string_view name) {
 
 std::string RowOrder(const KernelSpec& spec) {
   if (spec.stitch != nullptr) return StitchLine(*spec.stitch);
-  const FfnProblem& p = spec.problem;
+  const ProductSequence& p = spec.sequence;
   const Schedule& s = spec.schedule;
-  if (p.products == 1) return ProductLine(p, s, FirstRanges(p, s));
-  return ProductLine(FirstProductOf(p), s, FirstRanges(p, s)) +
-         ProductLine(SecondProductOf(p), s, SecondRanges(p, s));
+  if (p.size() == 1) return ProductLine(p, s, FirstRanges(p, s));
+  return ProductLine(p.Part(0, 1), s, FirstRanges(p, s)) +
+         ProductLine(p.Part(1, 1), s, SecondRanges(p, s));
 }
 
 std::string RowOrder(const Plan& plan) {
@@ -77,15 +79,15 @@ std::string RowOrder(const Plan& plan) {
   return text;
 }
 
-absl::Status CheckRowOrder(const FfnProblem& problem, const Schedule& s) {
+absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
   if (s.swapped) return Refuse("swapped", 1, "is not 0");
   if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
   if (s.spatial_gate) return Refuse("spatial_gate", 1, "is not 0");
   if (s.clusters_n != 1) return Refuse("clusters_n", s.clusters_n, "is not 1");
-  const absl::Status first = CheckSteps(problem.k, s, "k");
-  if (!first.ok() || problem.products == 1) return first;
+  const absl::Status first = CheckSteps(p.front().k, s, "k");
+  if (!first.ok() || p.size() == 1) return first;
   if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
-  return CheckSteps(problem.n, s, "n");
+  return CheckSteps(p.back().k, s, "n");
 }
 
 }  // namespace sinter

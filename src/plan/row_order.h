@@ -34,7 +34,7 @@ std::string RowOrder(const Plan& plan);
 // OK where a kernel of products has the one order that batch-invariant plans have: operands not
 // swapped, all of K by one block, in order, in the fewest steps of 64. Else FAILED_PRECONDITION
 // that names the field, the value and the bound.
-absl::Status CheckRowOrder(const FfnProblem& problem, const Schedule& schedule);
+absl::Status CheckRowOrder(const ProductSequence& sequence, const Schedule& schedule);
 
 }  // namespace sinter
 

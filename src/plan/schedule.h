@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
-#include "src/plan/problem.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 
@@ -84,7 +84,7 @@ struct Schedule {
   int grid = 0;                       // blocks of the launch, a multiple of cluster
   ProductTile first;                  // for kClusterExchange: block_n = columns of C per block
   ProductTile
-      second;  // unused when the problem has one product; kClusterExchange: columns of E per block
+      second;  // unused when the sequence has one product; kClusterExchange: columns of E per block
 
   bool operator==(const Schedule& o) const;
   std::string Canonical() const;  // versioned bytes
@@ -101,8 +101,8 @@ constexpr int TilesOf(Share share) { return TilesM(share) * TilesN(share); }
 
 // Ranks that make a tile of C together, each a matrix of its own; matrices that one of them has.
 constexpr int GateRanks(const Schedule& s) { return s.spatial_gate ? 2 : 1; }
-inline int FirstWidth(const FfnProblem& p, const Schedule& s) {
-  return p.FirstWidth() / GateRanks(s);
+inline int FirstWidth(const ProductSequence& p, const Schedule& s) {
+  return p[0].Width() / GateRanks(s);
 }
 
 // Whether C, or some of its columns, is written to the workspace.
@@ -128,7 +128,7 @@ constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int
   return int64_t{width} * tile.block_n / s.warpgroups_n / 2;
 }
 
-// Sizes that follow from a problem and a schedule. The device library computes the same ones;
+// Sizes that follow from a sequence and a schedule. The device library computes the same ones;
 // generated source asserts it.
 struct ScheduleSizes {
   int64_t stage_bytes = 0;     // one ring stage: A part, then weights
@@ -145,15 +145,15 @@ struct ScheduleSizes {
   int64_t parts_bytes = 0;  // parts of E in the workspace (clusters_n > 1)
 };
 
-ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& schedule);
+ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& schedule);
 
-// Everything of CheckSchedule that needs no chip: fields, tiles against the problem, registers.
+// Everything of CheckSchedule that needs no chip: fields, tiles against the sequence, registers.
 // Decoders use it alone.
-absl::Status CheckScheduleFields(const FfnProblem& problem, const Schedule& schedule);
+absl::Status CheckScheduleFields(const ProductSequence& sequence, const Schedule& schedule);
 
 // OK, or why no kernel can be made: names the field, the value and the bound. Deterministic; knows
 // the chip through `model`.
-absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& schedule,
+absl::Status CheckSchedule(const ProductSequence& sequence, const Schedule& schedule,
                            const DeviceModel& model);
 
 // Every kernel's workspace begins with this many bytes for ready flags; C follows, so that it never

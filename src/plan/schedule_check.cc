@@ -9,7 +9,9 @@
 namespace sinter {
 namespace {
 
-constexpr int kMaxBox = 256;  // extent of one dimension of a TMA box
+constexpr int kWarpgroupRows = 64,
+              kColumnStep = 8;  // of a wgmma: M, and what its N is a multiple of
+constexpr int kMaxBox = 256;    // extent of one dimension of a TMA box
 constexpr int64_t kMaxAccumulators = 128;
 constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
                   kMaxScaledErfAccumulatorsOfOne = 72;
@@ -60,9 +62,11 @@ absl::Status CheckWarpgroups(const Schedule& s) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRing(const Schedule& s) {
-  if (s.block_k != 64 && s.block_k != 128)
-    return RefuseSchedule("block_k", s.block_k, "is not 64 or 128");
+absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
+  const int span = ElementOf(p.element()).swizzle_span;
+  if (s.block_k != span && s.block_k != 2 * span) {
+    return RefuseSchedule("block_k", s.block_k, absl::StrCat("is not ", span, " or ", 2 * span));
+  }
   if (s.stages < 2 || s.stages > kMaxStages) {
     return RefuseSchedule("stages", s.stages, absl::StrCat("is not in 2..", kMaxStages));
   }
@@ -87,12 +91,12 @@ absl::Status CheckRing(const Schedule& s) {
 // is one product, and 152 with three; the erf form of GELU, and the sum of eight ranks' parts, need
 // so many themselves that wider tiles spill. `last`: of the product whose result a residual is
 // added to.
-int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s, bool last) {
+int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (s.dataflow == Dataflow::kClusterExchange) return kMaxAccumulators;
-  const bool erf = p.activation == Activation::kGeluErf;
+  const bool erf = p[0].epilogue.activation() == Activation::kGeluErf;
   if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
-  const bool residual = p.residual != Residual::kNone;
+  const bool residual = p.back().epilogue.has_residual();
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
@@ -106,9 +110,11 @@ int64_t MaxAccumulators(const FfnProblem& p, const Schedule& s, bool last) {
 }
 
 // One product over K = `k` cut by `tile`. `name` is "first" or "second".
-absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view name,
+absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
                        const ProductTile& tile, int width, int64_t k) {
-  const int step = p.layout == Layout::kIO || s.swapped ? 64 : 8;
+  const int step = p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span
+                   : s.swapped               ? kWarpgroupRows
+                                             : kColumnStep;
   const int box = kMaxBox * s.warpgroups_n;
   if (tile.block_n < 1 || tile.block_n > box || tile.block_n % (step * s.warpgroups_n) != 0) {
     return RefuseSchedule(
@@ -116,7 +122,7 @@ absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view
         absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
   const int64_t accumulators = AccumulatorsOf(s, tile, width);
-  const int64_t most = MaxAccumulators(p, s, p.products == 1 || name == "second");
+  const int64_t most = MaxAccumulators(p, s, p.size() == 1 || name == "second");
   if (accumulators > most) {
     return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
                           absl::StrCat("is above ", most, " registers a thread"));
@@ -134,15 +140,16 @@ absl::Status CheckTile(const FfnProblem& p, const Schedule& s, absl::string_view
 
 // Each block of a pair loads half of what both need; a half begins where a swizzle pattern does,
 // on 8 rows of a tile. `legal`: the dataflow has pairs in this product.
-absl::Status CheckShare(const FfnProblem& p, const Schedule& s, Share value, absl::string_view name,
-                        bool legal, absl::string_view tile_name, const ProductTile& tile) {
+absl::Status CheckShare(const ProductSequence& p, const Schedule& s, Share value,
+                        absl::string_view name, bool legal, absl::string_view tile_name,
+                        const ProductTile& tile) {
   const int share = static_cast<int>(value);
   if (share < 0 || share > 2) return RefuseSchedule(name, share, "is not 0 to 2");
   if (value == Share::kNone) return absl::OkStatus();
   if (!legal) return RefuseSchedule(name, share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
   if (value == Share::kRows && s.block_m % 16 != 0)
     return RefuseSchedule("block_m", s.block_m, "is not a multiple of 16, with rows in halves");
-  if (value == Share::kWeights && p.layout == Layout::kOI &&
+  if (value == Share::kWeights && p.layout() == Layout::kOI &&
       tile.block_n % (16 * s.warpgroups_n) != 0) {
     return RefuseSchedule(absl::StrCat(tile_name, ".block_n"), tile.block_n,
                           "is not a multiple of 16 per warpgroup, with weights in halves");
@@ -150,40 +157,41 @@ absl::Status CheckShare(const FfnProblem& p, const Schedule& s, Share value, abs
   return absl::OkStatus();
 }
 
-absl::Status CheckShares(const FfnProblem& p, const Schedule& s) {
+absl::Status CheckShares(const ProductSequence& p, const Schedule& s) {
   const bool list = s.dataflow == Dataflow::kTaskList;
   SINTER_RETURN_IF_ERROR(CheckShare(p, s, s.share, "share",
                                     list || s.dataflow == Dataflow::kProduct, "first", s.first));
   return CheckShare(p, s, s.second_share, "second_share", list, "second", s.second);
 }
 
-absl::Status CheckFamily(const FfnProblem& p, const Schedule& s) {
+absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
   const int dataflow = static_cast<int>(s.dataflow);
   if (dataflow < 1 || dataflow > 4) return RefuseSchedule("dataflow", dataflow, "is not 1 to 4");
-  if ((s.dataflow == Dataflow::kProduct) != (p.products == 1)) {
+  if ((s.dataflow == Dataflow::kProduct) != (p.size() == 1)) {
     return RefuseSchedule("dataflow", dataflow,
-                          absl::StrCat("(", NameOf(s.dataflow), ") cannot take ", p.products,
-                                       p.products == 1 ? " product" : " products"));
+                          absl::StrCat("(", NameOf(s.dataflow), ") cannot take ", p.size(),
+                                       p.size() == 1 ? " product" : " products"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status CheckScheduleFields(const FfnProblem& p, const Schedule& s) {
-  SINTER_RETURN_IF_ERROR(CheckProblem(p));
+absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
+  SINTER_RETURN_IF_ERROR(CheckSequence(p));
   SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
   SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
-  SINTER_RETURN_IF_ERROR(CheckRing(s));
-  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p.k));
-  if (p.products == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p.n));
+  SINTER_RETURN_IF_ERROR(CheckRing(p, s));
+  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].k));
+  if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   return CheckDataflow(p, s);
 }
 
-absl::Status CheckSchedule(const FfnProblem& problem, const Schedule& s, const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckScheduleFields(problem, s));
-  const ScheduleSizes z = SizesOf(problem, s);
+absl::Status CheckSchedule(const ProductSequence& sequence, const Schedule& s,
+                           const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckScheduleFields(sequence, s));
+  const ScheduleSizes z = SizesOf(sequence, s);
   if (z.shared_bytes > model.shared_bytes_per_block) {
     return RefuseSchedule(
         "shared memory", z.shared_bytes,

@@ -22,24 +22,27 @@ int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share s
 
 }  // namespace
 
-ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
-  const int64_t element = SizeOf(problem.dtype);
-  const int width = FirstWidth(problem, s);
-  const bool two = problem.products == 2;
+ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
+  if (sequence.products.empty()) return {};
+  const MatrixProduct &first = sequence.front(), &last = sequence.back();
+  const int width = FirstWidth(sequence, s);
+  const bool two = sequence.size() == 2;
   const bool cluster_exchange = s.dataflow == Dataflow::kClusterExchange;
-  const int64_t a = int64_t{s.block_m} * s.block_k * element;
-  const int64_t w1 = int64_t{width} * s.first.block_n * s.block_k * element;
-  const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * element : 0;
+  const int64_t a = int64_t{s.block_m} * s.block_k * first.rows.bytes();
+  const int64_t w1 = int64_t{width} * s.first.block_n * s.block_k * first.weights.bytes();
+  const int64_t c = two ? int64_t{s.block_m} * s.block_k * last.rows.bytes() : 0;
+  const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * last.weights.bytes() : 0;
 
   ScheduleSizes z;
   // Columns of C that a cluster keeps: all, its slab's, or whole tiles of its range.
   const int64_t c_columns = s.clusters_n > 1     ? int64_t{s.cluster} * s.first.block_n
                             : s.slab_columns > 0 ? s.slab_columns
-                                                 : problem.n;
+                                                 : first.n;
   const bool rows2 = two && (!cluster_exchange || s.slab_columns > 0);  // C comes through the ring
-  z.stage_bytes = std::max(a + w1, rows2 ? a + w2 : w2);
+  z.stage_bytes = std::max(a + w1, rows2 ? c + w2 : w2);
   z.exchange_bytes =
-      cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * element : 0;
+      cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * first.ResultBytes()
+                       : 0;
   z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
   z.accumulators = AccumulatorsOf(s, s.first, width);
   if (two) {
@@ -49,16 +52,16 @@ ScheduleSizes SizesOf(const FfnProblem& problem, const Schedule& s) {
   const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
   z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.exchange_bytes + z.reduce_bytes +
                    pad + kBarrierBytes;
-  z.m_tiles = CeilDiv(problem.bucket, s.block_m);
-  z.first_tiles = z.m_tiles * CeilDiv(problem.n, s.first.block_n);
-  z.second_tiles = two ? z.m_tiles * CeilDiv(problem.l, s.second.block_n) : 0;
+  z.m_tiles = CeilDiv(sequence.rows(), s.block_m);
+  z.first_tiles = z.m_tiles * CeilDiv(first.n, s.first.block_n);
+  z.second_tiles = two ? z.m_tiles * CeilDiv(last.n, s.second.block_n) : 0;
   const bool list = s.dataflow == Dataflow::kTaskList;
   if (list || s.dataflow == Dataflow::kProduct)
-    z.units = Units(z.m_tiles, problem.n, s.first, s.share);
-  if (list) z.units += Units(z.m_tiles, problem.l, s.second, s.second_share);
+    z.units = Units(z.m_tiles, first.n, s.first, s.share);
+  if (list) z.units += Units(z.m_tiles, last.n, s.second, s.second_share);
   if (PassesThroughL2(s.dataflow))
     z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
-  if (WritesC(s)) z.c_bytes = problem.bucket * problem.n * element;
+  if (WritesC(s)) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();
   if (s.clusters_n > 1) {
     z.flag_bytes = 4 * (kFlagHeaderWords + s.grid);
     z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;

@@ -11,12 +11,18 @@ absl::Status Lost(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel spec: ", what));
 }
 
-void WriteProblem(const FfnProblem& p, ByteWriter& w) {
-  for (int v : {p.products, int{p.gated}, static_cast<int>(p.activation), int{p.bias1},
-                int{p.bias2}, static_cast<int>(p.layout), static_cast<int>(p.dtype)}) {
+// What CheckSequence lets through, and nothing else: one or two products whose operands are alike
+// and have no scales. Residual, factors and constants stand in the flags behind the operands.
+void WriteProducts(const ProductSequence& s, ByteWriter& w) {
+  if (s.products.empty()) return w.U32(0);  // a spec that is not filled in; no reader takes it
+  const MatrixProduct &first = s.front(), &last = s.back();
+  const bool two = s.size() > 1;
+  for (int v : {s.size(), int{first.pair}, static_cast<int>(first.epilogue.activation()),
+                int{first.epilogue.has_bias()}, int{two && last.epilogue.has_bias()},
+                static_cast<int>(s.layout()), static_cast<int>(s.element())}) {
     w.U32(static_cast<uint32_t>(v));
   }
-  for (int64_t v : {p.n, p.k, p.l, p.bucket}) w.I64(v);
+  for (int64_t v : {first.n, first.k, two ? last.n : 0, s.m}) w.I64(v);
 }
 
 absl::StatusOr<bool> ReadFlag(ByteReader& r) {
@@ -25,17 +31,35 @@ absl::StatusOr<bool> ReadFlag(ByteReader& r) {
   return v == 1;
 }
 
-absl::StatusOr<FfnProblem> ReadProblem(ByteReader& r) {
-  FfnProblem p;
-  p.products = static_cast<int>(r.U32());
-  SINTER_ASSIGN_OR_RETURN(p.gated, ReadFlag(r));
-  p.activation = static_cast<Activation>(r.U32());
-  SINTER_ASSIGN_OR_RETURN(p.bias1, ReadFlag(r));
-  SINTER_ASSIGN_OR_RETURN(p.bias2, ReadFlag(r));
-  p.layout = static_cast<Layout>(r.U32());
-  p.dtype = static_cast<DType>(r.U32());
-  for (int64_t* v : {&p.n, &p.k, &p.l, &p.bucket}) *v = r.I64();
-  return p;
+absl::StatusOr<ProductSequence> ReadProducts(ByteReader& r) {
+  const uint32_t count = r.U32();
+  if (count < 1 || count > kMaxKernelProducts) return Lost(absl::StrCat(count, " products"));
+  ProductSequence s;
+  s.products.resize(count);
+  MatrixProduct& first = s.products.front();
+  SINTER_ASSIGN_OR_RETURN(first.pair, ReadFlag(r));
+  if (first.pair) first.epilogue.Set(StepOf(EpilogueOp::kGate));
+  const auto activation = static_cast<Activation>(r.U32());
+  if (activation != Activation::kIdentity) first.epilogue.Set(Activate(activation));
+  SINTER_ASSIGN_OR_RETURN(const bool bias1, ReadFlag(r));
+  SINTER_ASSIGN_OR_RETURN(const bool bias2, ReadFlag(r));
+  if (bias2 && count == 1) return Lost("a bias of a second product, of one");
+  const auto layout = static_cast<Layout>(r.U32());
+  const auto element = static_cast<DType>(r.U32());
+  for (size_t i = 0; i < count; ++i) {
+    MatrixProduct& p = s.products[i];
+    p.rows.element = p.weights.element = p.result = element;
+    p.rows.source = i == 0 ? Source::kBuffer : Source::kProduct;
+    p.weights.layout = layout;
+    if (i == 0 ? bias1 : bias2) p.epilogue.Set(StepOf(EpilogueOp::kBias, element));
+  }
+  first.n = r.I64();
+  first.k = r.I64();
+  const int64_t l = r.I64();
+  if (count == 1 && l != 0) return Lost(absl::StrCat("l ", l, " of one product"));
+  if (count == 2) s.products.back().n = l, s.products.back().k = first.n;
+  s.m = r.I64();
+  return s;
 }
 
 absl::StatusOr<OperandBinding> ReadBinding(ByteReader& r) {
@@ -85,22 +109,43 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget) {
 
 constexpr uint32_t kScalesFollow = 256;
 
-bool HasConstants(const FfnProblem& p) {
-  return p.scaling1.constant != 1 || p.scaling2.constant != 1;
+// 0: none; 1: in f32; 2: as the products' element.
+uint32_t FactorBits(const MatrixProduct& p) {
+  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  return factor == nullptr ? 0 : factor->element == DType::kF32 ? 1 : 2;
+}
+
+// 0: none; 1: added in f32; 2: added to the rounded result.
+uint32_t ResidualBits(const MatrixProduct& last) {
+  if (!last.epilogue.has_residual()) return 0;
+  return last.epilogue.Has(EpilogueOp::kRound) ? 2 : 1;
 }
 
 // Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
 // products' constants follow.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
-  const FfnProblem& p = spec.problem;
-  w.U32(static_cast<uint32_t>(
-      spec.constant_weights | spec.constant_rows << 1 | static_cast<int>(p.residual) << 2 |
-      static_cast<int>(p.scaling1.rows) << 4 | static_cast<int>(p.scaling2.rows) << 6 |
-      (HasConstants(p) ? kScalesFollow : 0)));
-  if (!HasConstants(p)) return;
-  w.F64(p.scaling1.constant);
-  w.F64(p.scaling2.constant);
+  if (spec.sequence.products.empty()) return;
+  const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
+  const bool two = spec.sequence.size() > 1;
+  const float scale2 = two ? last.epilogue.scale() : 1;
+  const bool scales = first.epilogue.scale() != 1 || scale2 != 1;
+  w.U32(uint32_t{spec.constant_weights} | uint32_t{spec.constant_rows} << 1 |
+        ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
+        (scales ? kScalesFollow : 0));
+  if (!scales) return;
+  w.F64(first.epilogue.scale());
+  w.F64(scale2);
+}
+
+absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProduct& p) {
+  if (factor > 2) return Lost(absl::StrCat("factor ", factor, " is not 0 to 2"));
+  if (factor > 0) {
+    p.epilogue.Set(StepOf(EpilogueOp::kFactor, factor == 1 ? DType::kF32 : p.result));
+  }
+  const auto scale = scaled ? static_cast<float>(r.F64()) : 1.0f;
+  if (scale != 1) p.epilogue.Set(ScaleBy(scale));
+  return absl::OkStatus();
 }
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
@@ -108,15 +153,18 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (flags >= 2 * kScalesFollow) {
     return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kScalesFollow));
   }
-  FfnProblem& p = spec.problem;
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
-  p.residual = static_cast<Residual>(flags >> 2 & 3);
-  p.scaling1.rows = static_cast<RowFactor>(flags >> 4 & 3);
-  p.scaling2.rows = static_cast<RowFactor>(flags >> 6 & 3);
-  if ((flags & kScalesFollow) == 0) return absl::OkStatus();
-  p.scaling1.constant = static_cast<float>(r.F64());
-  p.scaling2.constant = static_cast<float>(r.F64());
+  const bool scaled = (flags & kScalesFollow) != 0;
+  MatrixProduct none, &last = spec.sequence.products.back();
+  MatrixProduct& second = spec.sequence.size() > 1 ? last : none;
+  SINTER_RETURN_IF_ERROR(ReadScaling(r, flags >> 4 & 3, scaled, spec.sequence.products.front()));
+  SINTER_RETURN_IF_ERROR(ReadScaling(r, flags >> 6 & 3, scaled, second));
+  if (none.epilogue.scaled()) return Lost("a scaling of a second product, of one");
+  const uint32_t residual = flags >> 2 & 3;
+  if (residual > 2) return Lost(absl::StrCat("residual ", residual, " is not 0 to 2"));
+  if (residual > 0) last.epilogue.Set(StepOf(EpilogueOp::kResidual, last.result));
+  if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
   return absl::OkStatus();
 }
 
@@ -145,7 +193,7 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
     w.U64(spec.workspace_flags_offset);
     return;
   }
-  WriteProblem(spec.problem, w);
+  WriteProducts(spec.sequence, w);
   w.Bytes(spec.schedule.Canonical());
   w.U32(static_cast<uint32_t>(spec.operands.size()));
   for (const OperandBinding& b : spec.operands) {
@@ -168,18 +216,18 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget) {
     return spec;
   }
   spec.batch_invariant = batch_invariant;
-  SINTER_ASSIGN_OR_RETURN(spec.problem, ReadProblem(r));
+  SINTER_ASSIGN_OR_RETURN(spec.sequence, ReadProducts(r));
   SINTER_ASSIGN_OR_RETURN(spec.schedule, Schedule::FromCanonical(r.Bytes()));
   SINTER_RETURN_IF_ERROR(ReadBindings(r, spec));
   spec.workspace_flags_offset = r.U64();
   SINTER_RETURN_IF_ERROR(ReadFlags(r, spec));
   if (!r.ok()) return Lost("truncated");
   if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
-  const absl::Status fits = CheckScheduleFields(spec.problem, spec.schedule);
+  const absl::Status fits = CheckScheduleFields(spec.sequence, spec.schedule);
   if (!fits.ok()) return Lost(fits.message());
-  if ((spec.family == KernelFamily::kGemm) != (spec.problem.products == 1)) {
+  if ((spec.family == KernelFamily::kGemm) != (spec.sequence.size() == 1)) {
     return Lost(
-        absl::StrCat("family ", NameOf(spec.family), " with ", spec.problem.products, " products"));
+        absl::StrCat("family ", NameOf(spec.family), " with ", spec.sequence.size(), " products"));
   }
   return spec;
 }

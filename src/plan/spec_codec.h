@@ -21,7 +21,7 @@ absl::Status ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_inv
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& writer);
 
-// Trusts nothing: enums, sizes and bindings are checked, and the problem and the schedule fit each
+// Trusts nothing: enums, sizes and bindings are checked, and the products and the schedule fit each
 // other (CheckScheduleFields), so that SizesOf and codegen see only values within bounds. DATA_LOSS
 // otherwise, also where a stitched kernel would take more work to follow than `budget` (may be
 // null) has left.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/chain/products_view.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {
@@ -58,10 +58,10 @@ Bounds BoundsOf(const Chain& chain, int output) {
   const DType dtype = chain.output_type(output).dtype;
   Bounds bounds = BoundsFor(dtype);
   if (IsFloat(dtype)) bounds = Looser(bounds, BoundsOfRoundings(chain, output));
-  const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-  if (!view.ok()) return bounds;
+  const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+  if (!matched.ok()) return bounds;
   double units = 0;
-  for (const ProductStep& step : view->steps) units = units * (step.gated ? 2 : 1) + 1;
+  for (const MatrixProduct& p : matched->sequence.products) units = units * p.Width() + 1;
   const double growth = std::sqrt(std::max(1.0, units / kUnits));
   bounds.relative *= growth;
   bounds.max *= growth;

@@ -65,13 +65,20 @@ struct TimeLine {
 // often the consumers' shared memory.
 double EachTurn(double us, const ProductLoad& load) { return us * static_cast<double>(load.turns); }
 
-Prediction PredictProduct(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+// What ends a tile of product `product`: its epilogue, and its store.
+double EndUs(const ProductDims& dims, const ProductSequence& p, int product, const Schedule& s,
+             const ProductTile& tile, const DeviceModel& model) {
+  return StoreUs(dims, p.rows(), s, tile, model) +
+         EpilogueUs(p[product].epilogue.activation(), s, tile, model);
+}
+
+Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const ProductDims dims = FirstDims(p, s);
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  const double end = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s, s.first, model);
+  const double end = EndUs(dims, p, 0, s, s.first, model);
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
@@ -89,7 +96,7 @@ double PrefetchedUs(const ProductLoad& load, const Schedule& s, double window_us
   return std::min(window_us, stream_us * ahead * load.weight_bytes / load.block_bytes);
 }
 
-Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+Prediction PredictGrid(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
   const ProductDims first = FirstDims(p, s), second = SecondDims(p, s);
@@ -100,7 +107,7 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
   line.Stream(TimesOf(load1, s, stage, model), load1);
-  const double end1 = StoreUs(p, s, s.first, model) + EpilogueUs(p.activation, s, s.first, model);
+  const double end1 = EndUs(first, p, 0, s, s.first, model);
   line.Fixed(EachTurn(end1, load1));
   line.Dsm(EachTurn(reduce1, load1),
            static_cast<double>(z.first_tiles) * ReduceTraffic(first, s, s.first));
@@ -111,9 +118,7 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
   line.Stream(times2, load2);
   const double window = end1 + reduce1 + model.drain_us + model.grid_barrier_us;
   line.total -= PrefetchedUs(load2, s, window, Combine(times2));
-  line.Fixed(EachTurn(
-      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s, s.second, model),
-      load2));
+  line.Fixed(EachTurn(EndUs(second, p, 1, s, s.second, model), load2));
   line.Dsm(EachTurn(reduce2, load2),
            static_cast<double>(z.second_tiles) * ReduceTraffic(second, s, s.second));
   line.Fixed(model.drain_us);
@@ -122,41 +127,41 @@ Prediction PredictGrid(const FfnProblem& p, const Schedule& s, const DeviceModel
 
 // The second product over what of C went through L2, behind `before`, the part over the slab: it
 // begins once stores, their announcement and first loads are through.
-void AddSpilled(const FfnProblem& p, const Schedule& s, const DeviceModel& model, double before,
-                TimeLine* line) {
+void AddSpilled(const ProductSequence& p, const Schedule& s, const DeviceModel& model,
+                double before, TimeLine* line) {
   if (s.slab_columns == 0) return;
   const int64_t concurrent = model.ResidentBlocks(s.cluster);
   const ProductLoad load = LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model);
   const double there = model.drain_us + model.cluster_barrier_us + model.fill_us;
-  line->Fixed(EachTurn(StoreUs(p, s, s.first, model) + std::max(0.0, there - before), load));
+  const double store = StoreUs(FirstDims(p, s), p.rows(), s, s.first, model);
+  line->Fixed(EachTurn(store + std::max(0.0, there - before), load));
   line->Stream(TimesOf(load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model), load);
 }
 
-Prediction PredictCluster(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
+Prediction PredictCluster(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const auto stage = static_cast<double>(z.stage_bytes);
   const int64_t concurrent = IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
-  const ProductLoad load1 = LoadOf(FirstDims(p, s), p, s, s.first, concurrent, model);
-  const ProductLoad load2 = LoadOf(SecondDims(p, s), p, s, s.second, concurrent, model);
+  const ProductDims dims = FirstDims(p, s), second = SecondDims(p, s);
+  const ProductLoad load1 = LoadOf(dims, p, s, s.first, concurrent, model);
+  const ProductLoad load2 = LoadOf(second, p, s, s.second, concurrent, model);
   TimeLine line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, load1));
   line.Stream(TimesOf(load1, s, stage, model), load1);
   // With a spatial gate two ranks' parts meet before the epilogue, which each does for half a tile.
   const ProductTile first = {s.first.block_n, GateRanks(s)};
-  const ProductDims dims = FirstDims(p, s);
   line.Dsm(EachTurn(ReduceUs(dims, s, first, model), load1),
            s.grid / GateRanks(s) * ReduceTraffic(dims, s, first));
-  const double epilogue1 = EpilogueUs(p.activation, s, first, model);
+  const double epilogue1 = EpilogueUs(p[0].epilogue.activation(), s, first, model);
   line.Fixed(EachTurn(epilogue1, load1));
-  const double shuffle = s.cluster > 1 ? ShuffleUs(s, model) : 0;
-  line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleTraffic(s));
+  const double shuffle = s.cluster > 1 ? ShuffleUs(dims, s, model) : 0;
+  line.Dsm(EachTurn(shuffle, load1), s.grid * ShuffleTraffic(dims, s));
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
   const double stream2 = Combine(times2) / static_cast<double>(load1.turns);
   line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, stream2), load1);
   AddSpilled(p, s, model, stream2, &line);
-  const double end =
-      StoreUs(p, s, s.second, model) + EpilogueUs(Activation::kIdentity, s, s.second, model);
+  const double end = EndUs(second, p, 1, s, s.second, model);
   line.Fixed(EachTurn(end / s.clusters_n, load1) + PartsUs(s, model) + model.drain_us);
   line.p.l2_bytes += 2 * s.grid * PartsBytes(s);
   return line.Finish();
@@ -197,12 +202,12 @@ struct ListedProduct {
   }
 };
 
-ListedProduct ListedOf(const ProductDims& dims, const FfnProblem& p, const Schedule& s,
-                       const ProductTile& tile, Activation activation, const DeviceModel& model) {
+ListedProduct ListedOf(const ProductDims& dims, const ProductSequence& p, int product,
+                       const Schedule& s, const ProductTile& tile, const DeviceModel& model) {
   ListedProduct listed;
   listed.load = LoadOf(dims, p, s, tile, s.grid, model);
   listed.unit = UnitTimes(listed.load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model);
-  listed.end_us = StoreUs(p, s, tile, model) + EpilogueUs(activation, s, tile, model);
+  listed.end_us = EndUs(dims, p, product, s, tile, model);
   listed.reduce_us = ReduceUs(dims, s, tile, model);
   listed.dsm_bytes =
       static_cast<double>(listed.load.units * TilesOf(dims.share)) * ReduceTraffic(dims, s, tile);
@@ -210,10 +215,9 @@ ListedProduct ListedOf(const ProductDims& dims, const FfnProblem& p, const Sched
 }
 
 // The busiest cluster's units, one after another, and what it waits for C.
-Prediction PredictTasks(const FfnProblem& p, const Schedule& s, const DeviceModel& model) {
-  const ListedProduct one = ListedOf(FirstDims(p, s), p, s, s.first, p.activation, model);
-  const ListedProduct two =
-      ListedOf(SecondDims(p, s), p, s, s.second, Activation::kIdentity, model);
+Prediction PredictTasks(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
+  const ListedProduct one = ListedOf(FirstDims(p, s), p, 0, s, s.first, model);
+  const ListedProduct two = ListedOf(SecondDims(p, s), p, 1, s, s.second, model);
   const int64_t clusters = s.grid / s.cluster;
   const TaskTimes times{one.UnitUs(), two.UnitUs(),
                         model.drain_us + model.grid_barrier_us + model.fill_us};
@@ -232,18 +236,19 @@ Prediction PredictTasks(const FfnProblem& p, const Schedule& s, const DeviceMode
 
 }  // namespace
 
-Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const DeviceModel& model) {
+Prediction Predict(const ProductSequence& sequence, const Schedule& schedule,
+                   const DeviceModel& model) {
   switch (schedule.dataflow) {
     case Dataflow::kGridExchange:
-      return PredictGrid(problem, schedule, model);
+      return PredictGrid(sequence, schedule, model);
     case Dataflow::kClusterExchange:
-      return PredictCluster(problem, schedule, model);
+      return PredictCluster(sequence, schedule, model);
     case Dataflow::kTaskList:
-      return PredictTasks(problem, schedule, model);
+      return PredictTasks(sequence, schedule, model);
     case Dataflow::kProduct:
       break;
   }
-  return PredictProduct(problem, schedule, model);
+  return PredictProduct(sequence, schedule, model);
 }
 
 Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model) {

@@ -22,16 +22,16 @@ void AddLoad(const ProductLoad& load, KernelFacts* f) {
       f->busy_blocks == 0 ? load.busy_blocks : std::min(f->busy_blocks, load.busy_blocks);
 }
 
-void AddLoads(const FfnProblem& p, const Schedule& s, const DataflowRow& row,
+void AddLoads(const ProductSequence& p, const Schedule& s, const DataflowRow& row,
               const DeviceModel& model, KernelFacts* f) {
   const int64_t concurrent =
       row.persistent || IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
   AddLoad(LoadOf(FirstDims(p, s), p, s, s.first, concurrent, model), f);
-  if (p.products < 2) return;
+  if (p.size() < 2) return;
   const ProductDims second = SecondDims(p, s);
   AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
   if (s.slab_columns > 0) AddLoad(LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model), f);
-  if (WritesC(s)) f->c_reads = CeilDiv(CeilDiv(p.l, s.second.block_n), TilesN(s.second_share));
+  if (WritesC(s)) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
 }
 
 KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const DeviceModel& model) {
@@ -125,7 +125,7 @@ absl::string_view NameOf(KernelFacts::Intake intake) {
 }
 
 KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
-  const FfnProblem& p = kernel.spec.problem;
+  const ProductSequence& p = kernel.spec.sequence;
   const Schedule& s = kernel.spec.schedule;
   KernelFacts f;
   if (!CheckScheduleFields(p, s).ok()) return f;
@@ -133,8 +133,8 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   AddLoads(p, s, row, model, &f);
   f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
   f.row_reads = row.cluster_owns_rows ? s.cluster * s.clusters_n
-                                      : CeilDiv(CeilDiv(p.n, s.first.block_n), TilesN(s.share));
-  f.weight_reads = CeilDiv(CeilDiv(p.bucket, s.block_m), TilesM(s.share));
+                                      : CeilDiv(CeilDiv(p[0].n, s.first.block_n), TilesN(s.share));
+  f.weight_reads = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(s.share));
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;
   f.intake = IntakeOf(f, kernel.prediction.intake_us, model);
   return f;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "src/product/element.h"
+
 namespace sinter {
 namespace {
 
-constexpr int kElement = 2, kPartial = 4;              // bytes
+constexpr int kElement = ElementOf(DType::kF16).bytes, kPartial = 4;  // bytes
 constexpr int64_t kRegisterBytesKept = 128 * 256 * 4;  // accumulators of two warpgroups in a block
 
 constexpr uint8_t Bit(LoopDim d) { return static_cast<uint8_t>(1 << static_cast<int>(d)); }

@@ -52,8 +52,8 @@ int ShuffledColumns(const Schedule& s) {
   return s.slab_columns > 0 ? std::min(columns, s.slab_columns) : columns;
 }
 
-double ShuffleBytes(const Schedule& s) {
-  return 2.0 * s.block_m * ShuffledColumns(s) * (s.cluster - 1);
+double ShuffleBytes(const ProductDims& d, const Schedule& s) {
+  return static_cast<double>(d.result_bytes) * s.block_m * ShuffledColumns(s) * (s.cluster - 1);
 }
 
 }  // namespace
@@ -69,17 +69,18 @@ double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile&
   return tile.split_k == 1 ? 0 : TileBytes(d, s, tile) * tile.split_k;
 }
 
-double ShuffleTraffic(const Schedule& s) {
-  if (s.slab_columns > 0) return 2.0 * s.block_m * s.slab_columns;  // in the mean over the cluster
-  return s.cluster == 1 ? 0 : 2.0 * s.block_m * s.first.block_n / GateRanks(s) * s.cluster;
+double ShuffleTraffic(const ProductDims& d, const Schedule& s) {
+  const double column = static_cast<double>(d.result_bytes) * s.block_m;
+  if (s.slab_columns > 0) return column * s.slab_columns;  // in the mean over the cluster
+  return s.cluster == 1 ? 0 : column * s.first.block_n / GateRanks(s) * s.cluster;
 }
 
-double ShuffleUs(const Schedule& s, const DeviceModel& model) {
+double ShuffleUs(const ProductDims& d, const Schedule& s, const DeviceModel& model) {
   // Column groups travel four at a time in 16-byte stores; what is left of a warpgroup's columns in
   // 4-byte ones, which cost as much each.
   const int groups = s.first.block_n / s.warpgroups_n / 8;
   const double stores = (groups / 4 * 4 + groups % 4 * 4.0) / groups;
-  return stores * ShuffleBytes(s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
+  return stores * ShuffleBytes(d, s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
 }
 
 double PartsBytes(const Schedule& s) {
@@ -100,10 +101,11 @@ double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& t
   return values * (model.epilogue_value_us + CyclesOf(activation, model) / model.clock_mhz);
 }
 
-double StoreUs(const FfnProblem& p, const Schedule& s, const ProductTile& tile,
+double StoreUs(const ProductDims& d, int64_t rows, const Schedule& s, const ProductTile& tile,
                const DeviceModel& model) {
-  const double rows = static_cast<double>(std::min<int64_t>(s.block_m, p.bucket)) / tile.split_k;
-  return 2 * 2.0 * rows * tile.block_n / model.sm_intake_bytes_per_us;
+  const double own = static_cast<double>(std::min<int64_t>(s.block_m, rows)) / tile.split_k;
+  return 2 * static_cast<double>(d.result_bytes) * own * tile.block_n /
+         model.sm_intake_bytes_per_us;
 }
 
 }  // namespace sinter

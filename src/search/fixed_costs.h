@@ -15,9 +15,11 @@ double ReduceUs(const ProductDims& dims, const Schedule& schedule, const Product
 // among them: it takes the same way.
 double ReduceTraffic(const ProductDims& dims, const Schedule& schedule, const ProductTile& tile);
 
-// dsm_shuffle of kClusterExchange: a block's slice of C to every peer, and one barrier round.
-double ShuffleUs(const Schedule& schedule, const DeviceModel& model);
-double ShuffleTraffic(const Schedule& schedule);  // bytes that a block writes, to itself too
+// dsm_shuffle of kClusterExchange: a block's slice of C, the result of `dims`, to every peer, and
+// one barrier round.
+double ShuffleUs(const ProductDims& dims, const Schedule& schedule, const DeviceModel& model);
+double ShuffleTraffic(const ProductDims& dims,
+                      const Schedule& schedule);  // bytes that a block writes, to itself too
 
 // inter_cluster_reduce of the clusters that share an M tile: a block's part of E to L2, its flag,
 // the others' flags, its share of all parts, the sum. 0 with one cluster.
@@ -29,10 +31,10 @@ double PartsBytes(const Schedule& schedule);  // a block gives, and takes
 double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& tile,
                   const DeviceModel& model);
 
-// Storing a block's share of a tile. Threads write rows of 16 bytes, half a sector:
-// twice the bytes.
-double StoreUs(const FfnProblem& problem, const Schedule& schedule, const ProductTile& tile,
-               const DeviceModel& model);
+// Storing a block's share of a tile of `rows` rows in all. Threads write rows of 16 bytes, half a
+// sector: twice the bytes.
+double StoreUs(const ProductDims& dims, int64_t rows, const Schedule& schedule,
+               const ProductTile& tile, const DeviceModel& model);
 
 }  // namespace sinter
 

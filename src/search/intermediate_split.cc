@@ -10,28 +10,28 @@
 
 namespace sinter {
 
-LevelBytes IntermediateSplit(const FfnProblem& p, const Schedule& s) {
+LevelBytes IntermediateSplit(const ProductSequence& p, const Schedule& s) {
   LevelBytes split{};
-  if (p.products < 2) return split;
-  const int64_t row_bytes = std::min<int64_t>(s.block_m, p.bucket) * SizeOf(p.dtype);
+  if (p.size() < 2) return split;
+  const int64_t row_bytes = std::min<int64_t>(s.block_m, p.rows()) * p.front().ResultBytes();
   const auto add = [&](MemoryLevel level, int64_t columns) {
     split[static_cast<size_t>(level)] = static_cast<double>(row_bytes * columns);
   };
   if (s.dataflow != Dataflow::kClusterExchange) {
-    add(MemoryLevel::kL2, p.n);
+    add(MemoryLevel::kL2, p[0].n);
     return split;
   }
   const int64_t kept = s.slab_columns > 0 ? s.slab_columns
                        : s.clusters_n > 1 ? int64_t{s.first.block_n} * s.cluster
-                                          : p.n;
+                                          : p[0].n;
   const int64_t own = std::min<int64_t>(s.first.block_n / GateRanks(s), kept);
   add(MemoryLevel::kShared, own);
   add(MemoryLevel::kDsm, kept - own);
-  if (s.slab_columns > 0) add(MemoryLevel::kL2, p.n - kept);
+  if (s.slab_columns > 0) add(MemoryLevel::kL2, p[0].n - kept);
   return split;
 }
 
-std::string IntermediateText(const FfnProblem& p, const Schedule& s) {
+std::string IntermediateText(const ProductSequence& p, const Schedule& s) {
   const LevelBytes split = IntermediateSplit(p, s);
   std::vector<std::string> parts;
   for (size_t level = 0; level < kMemoryLevels; level++) {

@@ -14,10 +14,10 @@ namespace sinter {
 // Bytes of the C that one M tile's second product reads (of one range of N, where clusters share an
 // M tile), by the level that the first block of its cluster reads them from: its own shared memory,
 // distributed shared memory (what peers sent), L2. All zero for one product.
-LevelBytes IntermediateSplit(const FfnProblem& problem, const Schedule& schedule);
+LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
 // "C of an M tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2"; "" for one product.
-std::string IntermediateText(const FfnProblem& problem, const Schedule& schedule);
+std::string IntermediateText(const ProductSequence& sequence, const Schedule& schedule);
 
 // "registers", "shared memory", "DSM", "L2", "global memory".
 absl::string_view NameOf(MemoryLevel level);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "src/product/element.h"
+
 namespace sinter {
 namespace {
 
 constexpr int64_t kMma = 16;
 constexpr int64_t kMaxCluster = 16;
-constexpr int64_t kElement = 2;
+constexpr int64_t kElement = ElementOf(DType::kF16).bytes;
 constexpr int64_t kPartial = 4;  // partial E is f32
 constexpr char kDimNames[] = "MNKL";
 

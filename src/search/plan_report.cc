@@ -70,9 +70,9 @@ std::string KernelReport(size_t index, const PlannedKernel& kernel, const Device
                          const KernelFusion* fusion) {
   const KernelSpec& spec = kernel.spec;
   std::string text = KernelHeadText(index, kernel);
-  if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
+  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) {
     absl::StrAppend(&text, DrawText(PictureOf(spec)));
-    const std::string split = IntermediateText(spec.problem, spec.schedule);
+    const std::string split = IntermediateText(spec.sequence, spec.schedule);
     if (!split.empty()) absl::StrAppend(&text, "  ", split, "\n");
   }
   if (fusion != nullptr) text += KernelFusionText(*fusion);

@@ -58,7 +58,7 @@ void AddPicture(const KernelPicture& picture, Json* out) {
 // Bytes of the intermediate on each level, of those that hold some.
 Json SplitJson(const KernelSpec& spec) {
   Json split = Json::object();
-  const LevelBytes bytes = IntermediateSplit(spec.problem, spec.schedule);
+  const LevelBytes bytes = IntermediateSplit(spec.sequence, spec.schedule);
   for (size_t level = 0; level < kMemoryLevels; level++) {
     if (bytes[level] > 0) split[Str(NameOf(static_cast<MemoryLevel>(level)))] = bytes[level];
   }
@@ -68,9 +68,9 @@ Json SplitJson(const KernelSpec& spec) {
 Json KernelJson(const PlannedKernel& kernel, const DeviceModel& model, const FusionTimes& times) {
   const KernelSpec& spec = kernel.spec;
   Json out = Json::object();
-  if (CheckScheduleFields(spec.problem, spec.schedule).ok()) {
+  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) {
     AddPicture(PictureOf(spec), &out);
-    if (spec.problem.products == 2) out["intermediate_bytes"] = SplitJson(spec);
+    if (spec.sequence.size() == 2) out["intermediate_bytes"] = SplitJson(spec);
   }
   Json levels = Json::array();
   for (const LevelCost& level : kernel.spec.stitch == nullptr

@@ -13,21 +13,22 @@ namespace sinter {
 
 struct ProductDims {
   int64_t n = 0, k = 0;
-  int width = 1;  // weight matrices side by side
+  int width = 1;                                              // weight matrices side by side
+  int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // of an element
+  int64_t residual_bytes = 0;  // of an element of what is read and added to the result; 0: nothing
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product of kClusterExchange)
   bool rows_from_hbm = true;   // false: A was written a moment ago and lies in L2 if it fits
-  bool residual = false;       // a matrix of the result's extents is read and added to it
   Share share = Share::kNone;  // what blocks of two of its tiles load together
   int clusters = 1;            // that share K, by ranges, and add their parts through L2
   bool to_memory = true;       // false: the result stays on the chip
 };
 
-ProductDims FirstDims(const FfnProblem& problem, const Schedule& schedule);
+ProductDims FirstDims(const ProductSequence& sequence, const Schedule& schedule);
 // Over all of C, or over what of it stays in the cluster.
-ProductDims SecondDims(const FfnProblem& problem, const Schedule& schedule);
+ProductDims SecondDims(const ProductSequence& sequence, const Schedule& schedule);
 // Over what of C goes through L2. Precondition: slab_columns > 0.
-ProductDims SpilledDims(const FfnProblem& problem, const Schedule& schedule);
+ProductDims SpilledDims(const ProductSequence& sequence, const Schedule& schedule);
 
 // What L2 delivers of one operand.
 struct L2Stream {
@@ -54,8 +55,9 @@ struct ProductLoad {
 };
 
 // `concurrent`: blocks that run at once (the grid of a persistent kernel, else what is resident).
-ProductLoad LoadOf(const ProductDims& dims, const FfnProblem& problem, const Schedule& schedule,
-                   const ProductTile& tile, int64_t concurrent, const DeviceModel& model);
+ProductLoad LoadOf(const ProductDims& dims, const ProductSequence& sequence,
+                   const Schedule& schedule, const ProductTile& tile, int64_t concurrent,
+                   const DeviceModel& model);
 
 }  // namespace sinter
 

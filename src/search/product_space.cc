@@ -21,7 +21,7 @@ class ProductSpace : public SpaceWalk {
       for (int split : kSplits) {
         Schedule s = Begin(Dataflow::kProduct, r, block_k);
         s.cluster = split;
-        Products(s, Tiles(r, s, p_.n, p_.FirstWidth(), split));
+        Products(s, Tiles(r, s, p_[0].n, p_[0].Width(), split));
       }
       for (Share share : {Share::kWeights, Share::kRows}) {
         for (int split : kSharedSplits) {
@@ -37,10 +37,10 @@ class ProductSpace : public SpaceWalk {
   // Weights as the rows of wgmma: as many M tiles as it takes and a few more, of even heights. Not
   // of 8 rows, where a tile has nothing to gain by it and lost 3 %.
   void SwappedProducts() {
-    if (p_.bucket <= 8) return;
+    if (p_.rows() <= 8) return;
     for (int warpgroups : {1, 2, 3}) {
       for (int sets : {1, 2}) {
-        for (int block_k : {64, 128}) SwappedProducts(warpgroups, sets, block_k);
+        for (int block_k : StepsOfK()) SwappedProducts(warpgroups, sets, block_k);
       }
     }
   }
@@ -63,10 +63,10 @@ class ProductSpace : public SpaceWalk {
     s.warpgroups_n = warpgroups;
     s.block_k = block_k;
     s.first.block_n = 64 * warpgroups * sets;
-    if (s.first.block_n - 64 >= p_.n) return;
-    const int64_t fewest = CeilDiv(p_.bucket, 256);
+    if (s.first.block_n - 64 >= p_[0].n) return;
+    const int64_t fewest = CeilDiv(p_.rows(), 256);
     for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
-      const int64_t rows = CeilDiv(p_.bucket, tiles);
+      const int64_t rows = CeilDiv(p_.rows(), tiles);
       if (RoundUp(rows, 8) == last) break;
       last = RoundUp(rows, 8);
       for (Share share : {Share::kNone, Share::kWeights, Share::kRows}) {
@@ -92,12 +92,12 @@ class ProductSpace : public SpaceWalk {
   std::vector<ProductTile> SharedTiles(const RowShape& r, const Schedule& s, int split) const {
     const bool weights = s.share == Share::kWeights;
     if (weights && MTiles(r) < 2) return {};
-    const int step = ColumnStep(p_, r) * (weights && p_.layout == Layout::kOI ? 2 : 1);
+    const int step = ColumnStep(p_, r) * (weights && p_.layout() == Layout::kOI ? 2 : 1);
     const int64_t m_units = CeilDiv(MTiles(r), TilesM(s.share));
-    const int64_t columns = CeilDiv(p_.n, TilesN(s.share));  // of one block of each pair
+    const int64_t columns = CeilDiv(p_[0].n, TilesN(s.share));  // of one block of each pair
     std::vector<ProductTile> tiles;
     for (int block_n : ColumnWidths(columns, m_units, model_.ResidentBlocks(s.cluster) / s.cluster,
-                                    step, WidestTile(columns, p_.FirstWidth(), step, r))) {
+                                    step, WidestTile(columns, p_[0].Width(), step, r))) {
       tiles.push_back({block_n, split});
     }
     return tiles;
@@ -106,9 +106,9 @@ class ProductSpace : public SpaceWalk {
 
 }  // namespace
 
-void EnumerateProductSpace(const FfnProblem& problem, const DeviceModel& model,
+void EnumerateProductSpace(const ProductSequence& sequence, const DeviceModel& model,
                            const std::function<void(const Schedule&)>& visit) {
-  ProductSpace space(problem, model, visit);
+  ProductSpace space(sequence, model, visit);
   space.Products();
   space.SwappedProducts();
 }

@@ -10,8 +10,8 @@
 
 namespace sinter {
 
-// The part of EnumerateSpace (space.h) for problem.products == 1.
-void EnumerateProductSpace(const FfnProblem& problem, const DeviceModel& model,
+// The part of EnumerateSpace (space.h) for sequence.size() == 1.
+void EnumerateProductSpace(const ProductSequence& sequence, const DeviceModel& model,
                            const std::function<void(const Schedule&)>& visit);
 
 }  // namespace sinter

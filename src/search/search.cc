@@ -41,35 +41,36 @@ class TopK {
 
 }  // namespace
 
-absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const DeviceModel& model,
+absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
+                                             const DeviceModel& model,
                                              const SearchOptions& options) {
   if (options.top_k < 1) {
     return absl::InvalidArgumentError(absl::StrCat("search: top_k ", options.top_k, " is below 1"));
   }
-  SINTER_RETURN_IF_ERROR(CheckProblem(problem));
+  SINTER_RETURN_IF_ERROR(CheckSequence(sequence));
   const auto start = std::chrono::steady_clock::now();
   SearchResult result;
   TopK top(static_cast<size_t>(options.top_k));
   absl::Status last_refusal;
-  EnumerateSpace(problem, model, options, [&](const Schedule& s) {
+  EnumerateSpace(sequence, model, options, [&](const Schedule& s) {
     Step(options.pace);
     result.considered++;
-    absl::Status legal = CheckSchedule(problem, s, model);
-    if (legal.ok() && options.batch_invariant) legal = CheckRowOrder(problem, s);
+    absl::Status legal = CheckSchedule(sequence, s, model);
+    if (legal.ok() && options.batch_invariant) legal = CheckRowOrder(sequence, s);
     if (!legal.ok()) {
       last_refusal = legal;
       return;
     }
     result.legal++;
-    top.Offer(Predict(problem, s, model).total_us, s);
+    top.Offer(Predict(sequence, s, model).total_us, s);
   });
   if (result.legal == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "search: none of ", result.considered, " schedules is legal for ", problem.ToString(),
+        "search: none of ", result.considered, " schedules is legal for ", sequence.ToString(),
         last_refusal.ok() ? "" : "; the last refusal was: ", last_refusal.message()));
   }
   for (const Ranked& r : top.best()) {
-    result.ranked.push_back({r.schedule, Predict(problem, r.schedule, model)});
+    result.ranked.push_back({r.schedule, Predict(sequence, r.schedule, model)});
   }
   const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
   result.search_us = spent.count();

@@ -1,5 +1,5 @@
-// Search: schedules for a problem, pruned, costed by the device model, ranked. Deterministic; never
-// asks a driver.
+// Search: schedules for a sequence, pruned, costed by the device model, ranked. Deterministic;
+// never asks a driver.
 #ifndef SINTER_SRC_SEARCH_SEARCH_H_
 #define SINTER_SRC_SEARCH_SEARCH_H_
 
@@ -48,11 +48,13 @@ struct SearchResult {
 
 // Products == 2: chain family (kGridExchange, kClusterExchange, kTaskList). Products == 1: gemm
 // family. FAILED_PRECONDITION with the reason when no schedule is legal. Thread-safe.
-absl::StatusOr<SearchResult> SearchSchedules(const FfnProblem& problem, const DeviceModel& model,
+absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
+                                             const DeviceModel& model,
                                              const SearchOptions& options);
 
 // The analytical cost of one legal schedule.
-Prediction Predict(const FfnProblem& problem, const Schedule& schedule, const DeviceModel& model);
+Prediction Predict(const ProductSequence& sequence, const Schedule& schedule,
+                   const DeviceModel& model);
 
 // The same kernel right behind another of its plan: a programmatic edge lets it start while that
 // one ends.

@@ -46,7 +46,7 @@ class ChainSpace : public SpaceWalk {
           Visit(s);
           if (options.slabs) Slabs(s);
         }
-        s.spatial_gate = options.spatial_gates && p_.gated && cluster > 1;
+        s.spatial_gate = options.spatial_gates && p_[0].pair && cluster > 1;
         if (s.spatial_gate && ClusterTiles(r, &s)) Visit(s);
       }
     });
@@ -54,7 +54,7 @@ class ChainSpace : public SpaceWalk {
 
   // Two row tiles at least, of 64 rows at least: with fewer there is no list to balance.
   void TaskLists() {
-    if (p_.bucket < kLeastListRows) return;
+    if (p_.rows() < kLeastListRows) return;
     ForEachShape([&](const RowShape& r, int block_k) {
       if (r.block_m < 64) return;
       for (const Grouping& one : kGroupings) {
@@ -69,13 +69,13 @@ class ChainSpace : public SpaceWalk {
   void GridExchanges(const RowShape& r, int block_k, int split1, int split2) {
     Schedule s = Begin(Dataflow::kGridExchange, r, block_k);
     s.cluster = std::max(split1, split2);
-    const auto first = Tiles(r, s, p_.n, p_.FirstWidth(), split1);
-    const auto second = Tiles(r, s, p_.l, 1, split2);
+    const auto first = Tiles(r, s, p_[0].n, p_[0].Width(), split1);
+    const auto second = Tiles(r, s, p_[1].n, 1, split2);
     const int64_t resident = model_.ResidentBlocks(s.cluster);
     for (const ProductTile& one : first) {
       for (const ProductTile& two : second) {
-        const int64_t busy = MTiles(r) * std::max(CeilDiv(p_.n, one.block_n) * split1,
-                                                  CeilDiv(p_.l, two.block_n) * split2);
+        const int64_t busy = MTiles(r) * std::max(CeilDiv(p_[0].n, one.block_n) * split1,
+                                                  CeilDiv(p_[1].n, two.block_n) * split2);
         s.first = one;
         s.second = two;
         s.grid = static_cast<int>(std::min(RoundUp(busy, s.cluster), resident));
@@ -87,8 +87,8 @@ class ChainSpace : public SpaceWalk {
   // Columns of a block where the cluster has all of N, and of L; false: tiles would be too wide.
   bool ClusterTiles(const RowShape& r, Schedule* s) const {
     const int step = ColumnStep(p_, r);
-    const int64_t first = RoundUp(CeilDiv(p_.n, s->cluster / GateRanks(*s)), step);
-    const int64_t second = RoundUp(CeilDiv(p_.l, s->cluster), step);
+    const int64_t first = RoundUp(CeilDiv(p_[0].n, s->cluster / GateRanks(*s)), step);
+    const int64_t second = RoundUp(CeilDiv(p_[1].n, s->cluster), step);
     s->first = {static_cast<int>(first), 1};
     s->second = {static_cast<int>(second), 1};
     return first <= WidestTile(first, FirstWidth(p_, *s), step, r) &&
@@ -101,7 +101,7 @@ class ChainSpace : public SpaceWalk {
     constexpr int kQuarters = 4;
     int64_t last = 0;
     for (int64_t quarter = 1; quarter < kQuarters; ++quarter) {
-      const int64_t columns = p_.n * quarter / kQuarters / s.block_k * s.block_k;
+      const int64_t columns = p_[0].n * quarter / kQuarters / s.block_k * s.block_k;
       if (columns == last) continue;
       s.slab_columns = static_cast<int>(last = columns);
       Visit(s);
@@ -110,19 +110,19 @@ class ChainSpace : public SpaceWalk {
 
   void ClusterRanges(const RowShape& r, int block_k, int cluster) {
     const int step = ColumnStep(p_, r);
-    const int64_t second = RoundUp(CeilDiv(p_.l, cluster), step);
+    const int64_t second = RoundUp(CeilDiv(p_[1].n, cluster), step);
     if (second > WidestTile(second, 1, step, r)) return;
     // Columns of a block, of which a cluster has whole stages.
     const int64_t whole = std::lcm<int64_t>(step, block_k / std::gcd(block_k, cluster));
     const int64_t resident = model_.ResidentBlocks(cluster) / cluster / MTiles(r);
     int64_t last = 0;
     for (int64_t clusters = 2; clusters <= std::min(resident, kMostRanges); clusters++) {
-      const int64_t first = RoundUp(CeilDiv(p_.n, clusters * cluster), whole);
-      if (first == last || first > WidestTile(first, p_.FirstWidth(), step, r)) continue;
+      const int64_t first = RoundUp(CeilDiv(p_[0].n, clusters * cluster), whole);
+      if (first == last || first > WidestTile(first, p_[0].Width(), step, r)) continue;
       last = first;
       Schedule s = Begin(Dataflow::kClusterExchange, r, block_k);
       s.cluster = cluster;
-      s.clusters_n = static_cast<int>(CeilDiv(p_.n, first * cluster));
+      s.clusters_n = static_cast<int>(CeilDiv(p_[0].n, first * cluster));
       if (s.clusters_n < 2) continue;
       s.grid = static_cast<int>(MTiles(r) * s.clusters_n * cluster);
       s.first = {static_cast<int>(first), 1};
@@ -146,8 +146,8 @@ class ChainSpace : public SpaceWalk {
     s.share = one.share;
     s.second_share = two.share;
     const int64_t resident = model_.ResidentBlocks(s.cluster);
-    for (int width1 : ListWidths(r, p_.n, p_.FirstWidth(), one.share)) {
-      for (int width2 : ListWidths(r, p_.l, 1, two.share)) {
+    for (int width1 : ListWidths(r, p_[0].n, p_[0].Width(), one.share)) {
+      for (int width2 : ListWidths(r, p_[1].n, 1, two.share)) {
         s.first = {width1, one.split_k};
         s.second = {width2, two.split_k};
         s.grid = static_cast<int>(std::min(SizesOf(p_, s).units * s.cluster, resident));
@@ -175,11 +175,11 @@ class ChainSpace : public SpaceWalk {
 
 }  // namespace
 
-void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
+void EnumerateSpace(const ProductSequence& sequence, const DeviceModel& model,
                     const SearchOptions& options,
                     const std::function<void(const Schedule&)>& visit) {
-  if (problem.products == 1) return EnumerateProductSpace(problem, model, visit);
-  ChainSpace space(problem, model, visit);
+  if (sequence.size() == 1) return EnumerateProductSpace(sequence, model, visit);
+  ChainSpace space(sequence, model, visit);
   if (options.allow_cooperative) space.GridExchanges();
   space.ClusterExchanges(options);
   if (options.allow_cooperative && options.cluster_ranges) space.ClusterRanges();

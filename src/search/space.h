@@ -1,5 +1,5 @@
-// The shipping space: which schedules of a problem are worth costing. FlashFuser's knobs (cls_k and
-// cls_reduce as split_k, blk_* as block_*), with ragged column ranges in place of power-of-two
+// The shipping space: which schedules of a sequence are worth costing. FlashFuser's knobs (cls_k
+// and cls_reduce as split_k, blk_* as block_*), with ragged column ranges in place of power-of-two
 // tiles.
 #ifndef SINTER_SRC_SEARCH_SPACE_H_
 #define SINTER_SRC_SEARCH_SPACE_H_
@@ -13,8 +13,8 @@ namespace sinter {
 
 // Calls `visit` for every candidate, in a fixed order. A candidate's ring is as deep as shared
 // memory allows; it may still be illegal (CheckSchedule decides). Precondition:
-// CheckProblem(problem) is OK.
-void EnumerateSpace(const FfnProblem& problem, const DeviceModel& model,
+// CheckSequence(sequence) is OK.
+void EnumerateSpace(const ProductSequence& sequence, const DeviceModel& model,
                     const SearchOptions& options,
                     const std::function<void(const Schedule&)>& visit);
 

@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_SEARCH_SPACE_WALK_H_
 #define SINTER_SRC_SEARCH_SPACE_WALK_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -17,9 +18,9 @@ namespace sinter {
 // Problem, model and visitor must outlive it. Not thread-safe.
 class SpaceWalk {
  public:
-  SpaceWalk(const FfnProblem& problem, const DeviceModel& model,
+  SpaceWalk(const ProductSequence& sequence, const DeviceModel& model,
             const std::function<void(const Schedule&)>& visit)
-      : p_(problem), model_(model), visit_(visit) {}
+      : p_(sequence), model_(model), visit_(visit) {}
 
  protected:
   static constexpr int kSplits[] = {1, 2, 4, 8};  // of K
@@ -28,18 +29,23 @@ class SpaceWalk {
   template <typename F>
   void ForEachShape(F&& f) {
     for (const RowShape& r : RowShapes(p_)) {
-      for (int block_k : {64, 128}) f(r, block_k);
+      for (int block_k : StepsOfK()) f(r, block_k);
     }
   }
+  // K of a ring stage: one span of the swizzle, or two.
+  std::array<int, 2> StepsOfK() const {
+    const int span = ElementOf(p_.element()).swizzle_span;
+    return {span, 2 * span};
+  }
   static Schedule Begin(Dataflow dataflow, const RowShape& r, int block_k);
-  int64_t MTiles(const RowShape& r) const { return CeilDiv(p_.bucket, r.block_m); }
+  int64_t MTiles(const RowShape& r) const { return CeilDiv(p_.rows(), r.block_m); }
   // Tiles of `columns` columns of `width` matrices, K shared by `split` blocks.
   std::vector<ProductTile> Tiles(const RowShape& r, const Schedule& s, int64_t columns, int width,
                                  int split) const;
   // Once its ring is filled.
   void Visit(Schedule s);
 
-  const FfnProblem& p_;
+  const ProductSequence& p_;
   const DeviceModel& model_;
 
  private:

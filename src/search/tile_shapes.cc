@@ -12,15 +12,15 @@ constexpr int kTurns = 4;  // tiles a group that widths are balanced for
 
 }  // namespace
 
-std::vector<RowShape> RowShapes(const FfnProblem& p) {
-  const int64_t most = std::min<int64_t>(128, RoundUp(p.bucket, 8));
+std::vector<RowShape> RowShapes(const ProductSequence& p) {
+  const int64_t most = std::min<int64_t>(128, RoundUp(p.rows(), 8));
   std::vector<int64_t> rows = {8, 16, 32, 64, 128, most};
-  if (p.bucket % 96 == 0) rows.push_back(96);
+  if (p.rows() % 96 == 0) rows.push_back(96);
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   std::vector<RowShape> shapes;
   for (int64_t r : rows) {
-    if (r > most || (r < most && CeilDiv(p.bucket, r) > kMaxRowTiles)) continue;
+    if (r > most || (r < most && CeilDiv(p.rows(), r) > kMaxRowTiles)) continue;
     const int block_m = static_cast<int>(r);
     if (block_m > 64) {
       shapes.push_back({block_m, 2, 1});
@@ -31,13 +31,13 @@ std::vector<RowShape> RowShapes(const FfnProblem& p) {
   }
   // Three warpgroups where their rows cover the bucket with less padding than two do.
   constexpr int kThree = 192;
-  if (p.products == 1 && RoundUp(p.bucket, kThree) < RoundUp(p.bucket, 128))
+  if (p.size() == 1 && RoundUp(p.rows(), kThree) < RoundUp(p.rows(), 128))
     shapes.push_back({kThree, 3, 1});
   return shapes;
 }
 
-int ColumnStep(const FfnProblem& p, const RowShape& r) {
-  return (p.layout == Layout::kIO ? 64 : 8) * r.warpgroups_n;
+int ColumnStep(const ProductSequence& p, const RowShape& r) {
+  return (p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span : 8) * r.warpgroups_n;
 }
 
 int WidestTile(int64_t columns, int width, int step, const RowShape& r) {

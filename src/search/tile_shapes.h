@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/plan/problem.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 
@@ -15,11 +15,11 @@ struct RowShape {
   int block_m, warpgroups_m, warpgroups_n;
 };
 
-// Those that a problem's bucket is worth cutting by, ascending.
-std::vector<RowShape> RowShapes(const FfnProblem& problem);
+// Those that a sequence's bucket is worth cutting by, ascending.
+std::vector<RowShape> RowShapes(const ProductSequence& sequence);
 
 // What widths of tiles of `rows` are multiples of.
-int ColumnStep(const FfnProblem& problem, const RowShape& rows);
+int ColumnStep(const ProductSequence& sequence, const RowShape& rows);
 
 // wgmma N at most 256 in each warpgroup, 144 in each of three; no wider than the columns there are.
 // `width`: matrices side by side.

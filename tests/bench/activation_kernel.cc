@@ -55,23 +55,23 @@ extern "C" __global__ void __launch_bounds__(256) activate(const uint4* in, uint
 }
 )";
 
-CompileRequest RequestOf(const FfnView& view) {
+CompileRequest RequestOf(const MatrixProduct& product) {
   CompileRequest request;
   request.name = "activate.cu";
   request.source = kSource;
   request.arch = "sm_90a";
   request.entry = "activate";
-  request.options = {absl::StrCat("-DACT=", static_cast<int>(view.act)),
-                     absl::StrCat("-DGROUPS=", view.n / 8)};
-  if (view.gated) request.options.push_back("-DGATED");
-  if (view.dtype == DType::kF16) request.options.push_back("-DF16");
+  request.options = {absl::StrCat("-DACT=", static_cast<int>(product.epilogue.activation())),
+                     absl::StrCat("-DGROUPS=", product.n / 8)};
+  if (product.pair) request.options.push_back("-DGATED");
+  if (product.result == DType::kF16) request.options.push_back("-DF16");
   return request;
 }
 
-LaunchRecipe RecipeOf(const FfnView& view, int64_t m) {
+LaunchRecipe RecipeOf(const MatrixProduct& product, int64_t m) {
   LaunchRecipe recipe;
   recipe.entry = "activate";
-  recipe.grid[0] = static_cast<uint32_t>((m * (view.n / 8) + kThreads - 1) / kThreads);
+  recipe.grid[0] = static_cast<uint32_t>((m * (product.n / 8) + kThreads - 1) / kThreads);
   recipe.block[0] = kThreads;
   ArgSlot in, out, rows;
   out.index = 1;
@@ -83,13 +83,13 @@ LaunchRecipe RecipeOf(const FfnView& view, int64_t m) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ActivationKernel>> ActivationKernel::Make(
-    Compiler* compiler, Loader* loader, const FfnView& view, int64_t m, DevicePtr in,
+    Compiler* compiler, Loader* loader, const MatrixProduct& product, int64_t m, DevicePtr in,
     DevicePtr out) {
-  if (view.n % 8 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("n is ", view.n, ", not a multiple of 8"));
+  if (product.n % 8 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("n is ", product.n, ", not a multiple of 8"));
   }
-  SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled, compiler->Compile(RequestOf(view)));
-  const LaunchRecipe recipe = RecipeOf(view, m);
+  SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled, compiler->Compile(RequestOf(product)));
+  const LaunchRecipe recipe = RecipeOf(product, m);
   std::shared_ptr<ActivationKernel> kernel(new ActivationKernel());
   kernel->m_ = m;
   SINTER_ASSIGN_OR_RETURN(kernel->kernel_, loader->Load(compiled.cubin, recipe));

@@ -7,18 +7,18 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/ports.h"
-#include "src/chain/ffn_view.h"
+#include "src/product/sequence.h"
 
 namespace sinter::bench {
 
 // Immutable.
 class ActivationKernel {
  public:
-  // out[m, n] = act(in[m, n]), or act(in[:, :n]) * in[:, n:] of in[m, 2n] for a gated view. n must
-  // be a multiple of 8. Compiled at run time.
+  // out[m, n] = act(in[m, n]), or act(in[:, :n]) * in[:, n:] of in[m, 2n] for a gated product. n
+  // must be a multiple of 8. Compiled at run time.
   static absl::StatusOr<std::shared_ptr<const ActivationKernel>> Make(Compiler* compiler,
                                                                       Loader* loader,
-                                                                      const FfnView& view,
+                                                                      const MatrixProduct& product,
                                                                       int64_t m, DevicePtr in,
                                                                       DevicePtr out);
 

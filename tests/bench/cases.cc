@@ -43,21 +43,28 @@ absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
   if (!parsed.m.has_value()) return absl::InvalidArgumentError("m=M: the bench needs a number");
   result.m = *parsed.m;
   result.chain = std::move(parsed.chain);
-  SINTER_ASSIGN_OR_RETURN(result.view, ViewAsFfn(result.chain));
+  SINTER_ASSIGN_OR_RETURN(result.matched, MatchProducts(result.chain, BucketOf(result.m)));
+  if (result.matched.size() > kMaxKernelProducts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(result.matched.size(), " products, the bench takes 1 or 2"));
+  }
   return result;
 }
 
 }  // namespace
 
 int64_t Case::ConstantBytes() const {
-  const int64_t first = (view.gated ? 2 : 1) * view.n;
-  int64_t elements = first * view.k + (view.bias1 ? first : 0);
-  if (view.products == 2) elements += view.n * view.l + (view.bias2 ? view.l : 0);
-  return elements * SizeOf(view.dtype);
+  int64_t bytes = matched.sequence.WeightBytes();
+  for (const MatrixProduct& p : matched.sequence.products) {
+    if (p.epilogue.has_bias()) bytes += p.Width() * p.n * p.ResultBytes();
+  }
+  return bytes;
 }
 
 double Case::LimitUs() const {
-  const int64_t bytes = ConstantBytes() + m * (view.k + view.OutputColumns()) * SizeOf(view.dtype);
+  const ProductSequence& s = matched.sequence;
+  const int64_t bytes = ConstantBytes() + m * (s.front().k * s.front().rows.bytes() +
+                                               s.back().n * s.back().ResultBytes());
   return std::max(static_cast<double>(bytes) / kHbmBytesPerUs, Flop() / kTensorFlopPerUs) +
          kKernelUs;
 }

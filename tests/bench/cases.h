@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
+#include "src/product/matcher.h"
 
 namespace sinter::bench {
 
 struct Case {
   std::string id, line;  // of the problem list, with the layout of the case
   Chain chain;
-  FfnView view;
+  MatchedSequence matched;  // of one or two products, for the bucket of m
   int64_t m = 0;
 
   // Bytes of weights and biases.

@@ -24,7 +24,7 @@ absl::StatusOr<Expected> Expected::Make(const Case& c, const std::vector<std::st
 
 absl::StatusOr<ErrorMeasure> Expected::Compare(const Case& c, const std::string& output) const {
   SINTER_ASSIGN_OR_RETURN(const std::vector<double> all, OutputValues(c.chain, 0, c.m, output));
-  const int64_t columns = c.view.OutputColumns();
+  const int64_t columns = c.matched.sequence.back().n;
   std::vector<double> picked;
   picked.reserve(values_.size());
   for (int64_t row : rows_) {

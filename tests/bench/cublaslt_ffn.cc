@@ -18,11 +18,11 @@ constexpr double kLongUs = 200;
 constexpr uint64_t kAlignment = 1024;
 
 // Gate's and up's bytes as one weight of 2n outputs.
-std::string Merged(const FfnView& v, const std::string& gate, const std::string& up) {
-  if (v.layout == Layout::kOI) return gate + up;
+std::string Merged(const MatrixProduct& p, const std::string& gate, const std::string& up) {
+  if (p.weights.layout == Layout::kOI) return gate + up;
   std::string merged;
   merged.reserve(gate.size() * 2);
-  const size_t row = static_cast<size_t>(v.n * SizeOf(v.dtype));
+  const size_t row = static_cast<size_t>(p.n * p.weights.bytes());
   for (size_t at = 0; at < gate.size(); at += row) {
     merged.append(gate, at, row);
     merged.append(up, at, row);
@@ -66,7 +66,9 @@ class Builder {
       : ports_(ports),
         context_(context),
         case_(c),
-        v_(c.view),
+        v_(c.matched),
+        first_(v_.sequence.front()),
+        last_(v_.sequence.back()),
         data_(data),
         algorithms_(algorithms),
         measurer_(ports.measurer.get()),
@@ -93,22 +95,22 @@ class Builder {
 
  private:
   size_t sets() const { return data_.sets().size(); }
-  int64_t width() const { return v_.gated ? 2 * v_.n : v_.n; }
+  int64_t width() const { return first_.Width() * first_.n; }
 
   absl::StatusOr<DevicePtr> Allocate(int64_t elements) {
     SINTER_ASSIGN_OR_RETURN(
         const DeviceBuffer buffer,
-        parts_->arena.Allocate(static_cast<uint64_t>(elements * SizeOf(v_.dtype))));
+        parts_->arena.Allocate(static_cast<uint64_t>(elements * first_.ResultBytes())));
     return buffer.ptr;
   }
 
   absl::Status AllocateTensors() {
     const std::vector<DevicePtr>& set = data_.sets()[0];
-    parts_->x = set[static_cast<size_t>(v_.a)];
+    parts_->x = set[static_cast<size_t>(v_.rows)];
     parts_->out = set.back();
     SINTER_ASSIGN_OR_RETURN(parts_->first_out, Allocate(case_.m * width()));
-    SINTER_ASSIGN_OR_RETURN(parts_->c, Allocate(case_.m * v_.n));
-    if (v_.products == 1) parts_->c = parts_->out;
+    SINTER_ASSIGN_OR_RETURN(parts_->c, Allocate(case_.m * first_.n));
+    if (v_.size() == 1) parts_->c = parts_->out;
     return absl::OkStatus();
   }
 
@@ -125,10 +127,12 @@ class Builder {
   const std::string& Input(int index) const { return data_.inputs()[static_cast<size_t>(index)]; }
 
   absl::Status UploadWeights() {
-    const std::string first = v_.gated ? Merged(v_, Input(v_.w1), Input(v_.w_up)) : Input(v_.w1);
+    const ProductInputs& in = v_.inputs.front();
+    const std::string first =
+        first_.pair ? Merged(first_, Input(in.weights), Input(in.weights_up)) : Input(in.weights);
     SINTER_ASSIGN_OR_RETURN(parts_->w1, UploadCopies(first, sets()));
-    if (v_.products == 1) return absl::OkStatus();
-    SINTER_ASSIGN_OR_RETURN(parts_->w2, UploadCopies(Input(v_.w2), sets()));
+    if (v_.size() == 1) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(parts_->w2, UploadCopies(Input(v_.inputs.back().weights), sets()));
     return absl::OkStatus();
   }
 
@@ -138,30 +142,36 @@ class Builder {
   }
 
   absl::Status MakeProducts() {
-    LtShape first{case_.m, width(), v_.k, v_.layout, v_.dtype, kLtEpilogueNone, 0};
-    if (v_.bias1) {
-      const std::string bias = v_.gated ? Input(v_.b1) + Input(v_.b_up) : Input(v_.b1);
+    const Layout layout = v_.sequence.layout();
+    const DType element = v_.sequence.element();
+    const ProductInputs& in = v_.inputs.front();
+    const bool biased = first_.epilogue.has_bias();
+    LtShape first{case_.m, width(), first_.k, layout, element, kLtEpilogueNone, 0};
+    if (biased) {
+      const std::string bias = first_.pair ? Input(in.bias) + Input(in.bias_up) : Input(in.bias);
       SINTER_ASSIGN_OR_RETURN(first.bias, UploadBias(bias));
     }
-    const uint32_t own = v_.gated ? 0 : EpilogueOf(v_.act);
+    const uint32_t own = first_.pair ? 0 : EpilogueOf(first_.epilogue.activation());
     absl::Status made = absl::NotFoundError("");
     if (own != 0) {
-      first.epilogue = WithBias(own, v_.bias1);
+      first.epilogue = WithBias(own, biased);
       made = MakeProduct(first, &parts_->first);
       if (made.ok()) parts_->first_out = parts_->c;
     }
     if (!made.ok()) {
-      first.epilogue = WithBias(kLtEpilogueNone, v_.bias1);
+      first.epilogue = WithBias(kLtEpilogueNone, biased);
       SINTER_RETURN_IF_ERROR(MakeProduct(first, &parts_->first));
-      SINTER_ASSIGN_OR_RETURN(parts_->activation,
-                              ActivationKernel::Make(ports_.compiler.get(), ports_.loader.get(), v_,
-                                                     case_.m, parts_->first_out, parts_->c));
+      SINTER_ASSIGN_OR_RETURN(
+          parts_->activation,
+          ActivationKernel::Make(ports_.compiler.get(), ports_.loader.get(), first_, case_.m,
+                                 parts_->first_out, parts_->c));
     }
-    if (v_.products == 1) return absl::OkStatus();
-    LtShape second{case_.m, v_.l, v_.n, v_.layout, v_.dtype, WithBias(kLtEpilogueNone, v_.bias2),
+    if (v_.size() == 1) return absl::OkStatus();
+    const bool biased2 = last_.epilogue.has_bias();
+    LtShape second{case_.m, last_.n, last_.k, layout, element, WithBias(kLtEpilogueNone, biased2),
                    0};
-    if (v_.bias2) {
-      SINTER_ASSIGN_OR_RETURN(second.bias, UploadBias(Input(v_.b2)));
+    if (biased2) {
+      SINTER_ASSIGN_OR_RETURN(second.bias, UploadBias(Input(v_.inputs.back().bias)));
     }
     return MakeProduct(second, &parts_->second);
   }
@@ -210,7 +220,8 @@ class Builder {
   const Ports& ports_;
   const LtContext& context_;
   const Case& case_;
-  const FfnView& v_;
+  const MatchedSequence& v_;
+  const MatrixProduct &first_, &last_;
   const ChainData& data_;
   const int algorithms_;
   Measurer* const measurer_;

@@ -46,8 +46,9 @@ class CaseRun {
 
  private:
   void Step(absl::string_view what) {
-    watchdog_->Begin(absl::StrCat(case_.id, " ", NameOf(case_.view.layout), " ", what),
-                     kCaseSeconds);
+    watchdog_->Begin(
+        absl::StrCat(case_.id, " ", NameOf(case_.matched.sequence.layout()), " ", what),
+        kCaseSeconds);
   }
   void Note(absl::string_view who, absl::string_view what) {
     row_.notes.push_back(absl::StrCat(who, ": ", what));
@@ -213,7 +214,7 @@ class CaseRun {
       row_.rel_error = Larger(row_.rel_error, measure.relative);
       row_.max_error = Larger(row_.max_error, measure.max_over_rms);
     }
-    if (measure.Within(BoundsFor(case_.view.dtype))) return absl::OkStatus();
+    if (measure.Within(BoundsFor(case_.matched.sequence.element()))) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("wrong with seed ", seed, ": ", measure.ToString()));
   }
 

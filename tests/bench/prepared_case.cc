@@ -26,7 +26,7 @@ Row RowOf(const Case& c, const PreparedCase& prepared) {
   Row row;
   row.id = c.id;
   row.problem = c.line;
-  row.layout = std::string(NameOf(c.view.layout));
+  row.layout = std::string(NameOf(c.matched.sequence.layout()));
   row.limit_us = c.LimitUs();
   if (prepared.fused.ok()) {
     row.fused_schedule = SchedulesOf((*prepared.fused)->plan());

@@ -4,10 +4,9 @@
 #include <iterator>
 
 #include "gtest/gtest.h"
-#include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 
 namespace sinter::bench {
 namespace {
@@ -24,19 +23,20 @@ TEST(RandomProblemsTest, EveryProblemIsWithinItsBoundsAndHasAKernel) {
   ASSERT_EQ(problems->size(), 500u);
   int gated = 0, io = 0, f16 = 0;
   for (const Problem& p : *problems) {
-    const auto view = ViewAsFfn(p.chain);
+    const auto view = MatchProducts(p.chain, BucketOf(*p.m));
     ASSERT_TRUE(view.ok()) << p.id << " " << view.status();
-    EXPECT_TRUE(CheckProblem(ProblemOf(*view, BucketOf(*p.m))).ok()) << WriteProblem(p);
+    const ProductSequence& s = view->sequence;
+    EXPECT_TRUE(CheckSequence(s).ok()) << WriteProblem(p);
     EXPECT_GE(*p.m, 1);
     EXPECT_LE(*p.m, 2048);
-    for (int64_t size : {view->n, view->k, view->l}) {
+    for (int64_t size : {s[0].n, s[0].k, s[1].n}) {
       EXPECT_GE(size, 64);
       EXPECT_LE(size, 16384);
       EXPECT_EQ(size % 8, 0);
     }
-    gated += view->gated;
-    io += view->layout == Layout::kIO;
-    f16 += view->dtype == DType::kF16;
+    gated += s[0].pair;
+    io += s.layout() == Layout::kIO;
+    f16 += s.element() == DType::kF16;
   }
   for (int count : {gated, io, f16}) {
     EXPECT_GT(count, 200);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 #include "tests/bench/ablation.h"
 #include "tests/bench/modes.h"
 
@@ -13,7 +13,7 @@ constexpr size_t kDraws = 5;
 constexpr double kForever = 1e6;
 
 absl::Status MeasureSteps(Session* session, const Case& c) {
-  const FfnProblem problem = ProblemOf(c.view, BucketOf(c.m));
+  const ProductSequence problem = c.matched.sequence;
   const absl::StatusOr<LegalSpace> space = LegalSpaceOf(problem, session->ports().model);
   if (!space.ok()) return space.status();
   const Options& o = session->options();

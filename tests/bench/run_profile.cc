@@ -81,7 +81,7 @@ int RunProfile(Session* session) {
     const Case& c = session->cases()[i];
     BytesRow row;
     row.id = c.id;
-    row.layout = std::string(NameOf(c.view.layout));
+    row.layout = std::string(NameOf(c.matched.sequence.layout()));
     row.contestant = contestant;
     const absl::Status status = Profile(session, c, prepared[i], &row);
     if (!status.ok()) {

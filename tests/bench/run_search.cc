@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/schedule_runs.h"
 #include "tests/bench/search_quality.h"
@@ -34,7 +34,7 @@ class Study {
   static absl::StatusOr<std::unique_ptr<Study>> Make(Session* session, const Case& c,
                                                      const char* kind) {
     std::unique_ptr<Study> study(new Study(session));
-    const FfnProblem problem = ProblemOf(c.view, BucketOf(c.m));
+    const ProductSequence problem = c.matched.sequence;
     absl::StatusOr<LegalSpace> space = LegalSpaceOf(problem, session->ports().model);
     if (!space.ok()) return space.status();
     study->space_ = *std::move(space);
@@ -44,7 +44,7 @@ class Study {
         SearchSchedules(problem, session->ports().model, search);
     if (!found.ok()) return found.status();
     study->row_.id = c.id;
-    study->row_.layout = std::string(NameOf(c.view.layout));
+    study->row_.layout = std::string(NameOf(c.matched.sequence.layout()));
     study->row_.kind = kind;
     study->row_.considered = static_cast<double>(found->considered);
     study->row_.legal = static_cast<double>(study->space_.schedules.size());

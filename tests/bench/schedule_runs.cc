@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/fusion/product_plans.h"
+#include "src/product/matcher.h"
 #include "src/search/space.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/plan_build.h"
@@ -30,9 +31,9 @@ bool Before(const PlacedSchedule& a, const PlacedSchedule& b) {
 
 }  // namespace
 
-absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceModel& model,
+absl::StatusOr<LegalSpace> LegalSpaceOf(const ProductSequence& problem, const DeviceModel& model,
                                         const SearchOptions& options) {
-  SINTER_RETURN_IF_ERROR(CheckProblem(problem));
+  SINTER_RETURN_IF_ERROR(CheckSequence(problem));
   LegalSpace space;
   std::vector<PlacedSchedule>& all = space.schedules;
   EnumerateSpace(problem, model, options, [&](const Schedule& s) {
@@ -52,7 +53,7 @@ absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceM
 SweepRow RowOf(const Case& c, const std::string& kind, int rank, const RankedSchedule& ranked) {
   SweepRow row;
   row.id = c.id;
-  row.layout = std::string(NameOf(c.view.layout));
+  row.layout = std::string(NameOf(c.matched.sequence.layout()));
   row.kind = kind;
   row.rank = rank;
   row.schedule = ranked.schedule.ToString();
@@ -108,7 +109,7 @@ absl::StatusOr<std::unique_ptr<ScheduleRuns>> ScheduleRuns::Make(const Ports& po
                                                                  int threads, int replays,
                                                                  gpu_testing::Watchdog* watchdog) {
   std::unique_ptr<ScheduleRuns> runs(new ScheduleRuns(ports, c, threads, replays, watchdog));
-  runs->problem_ = ProblemOf(c.view, BucketOf(c.m));
+  runs->problem_ = c.matched.sequence;
   runs->chain_ = std::make_shared<const Chain>(c.chain);
   watchdog->Begin(absl::StrCat(c.id, " data and reference"), kScheduleSeconds);
   SINTER_ASSIGN_OR_RETURN(runs->data_,
@@ -128,7 +129,7 @@ void ScheduleRuns::BuildAll(const std::vector<PlacedSchedule>& schedules, double
       for (size_t i = next++; i < schedules.size(); i = next++) {
         if (std::chrono::steady_clock::now() > end) break;
         const Plan plan =
-            FusedPlan(case_.view, case_.chain.num_inputs(), problem_, schedules[i].ranked);
+            MakePlan(case_.matched, case_.chain.num_inputs(), {{0, 2}}, {schedules[i].ranked});
         queue->Put({i, gpu_testing::BuildPlan(ports_, chain_, plan)});
       }
       queue->BuilderEnds();
@@ -144,7 +145,7 @@ absl::Status ScheduleRuns::Measure(const Built& built, SweepRow* row) {
   SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer, run, data_.get()));
   SINTER_ASSIGN_OR_RETURN(const ErrorMeasure error, expected_.Compare(case_, output));
   row->rel_error = error.relative;
-  if (!error.Within(BoundsFor(case_.view.dtype))) {
+  if (!error.Within(BoundsFor(case_.matched.sequence.element()))) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
   TimingOptions timing{true, false, replays_, case_.Calls()};

@@ -31,7 +31,7 @@ struct LegalSpace {
   std::vector<PlacedSchedule> schedules;
   uint64_t considered = 0;
 };
-absl::StatusOr<LegalSpace> LegalSpaceOf(const FfnProblem& problem, const DeviceModel& model,
+absl::StatusOr<LegalSpace> LegalSpaceOf(const ProductSequence& problem, const DeviceModel& model,
                                         const SearchOptions& options = {});
 
 // The row of a schedule that was not measured yet.
@@ -62,7 +62,7 @@ class ScheduleRuns {
   const Case& case_;
   const int threads_, replays_;
   gpu_testing::Watchdog* const watchdog_;
-  FfnProblem problem_;
+  ProductSequence problem_;
   std::shared_ptr<const Chain> chain_;
   std::unique_ptr<ChainData> data_;
   Expected expected_;

@@ -10,12 +10,14 @@
 #include "absl/strings/str_format.h"
 #include "src/base/status.h"
 #include "src/engine/rank_correlation.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/fusion/product_plans.h"
+#include "src/product/matcher.h"
 #include "src/reference/parallel.h"
 #include "tests/bench/check.h"
 #include "tests/bench/runnable.h"
 #include "tests/bench/schedule_runs.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::bench {
 namespace {
@@ -47,7 +49,7 @@ bool IsOfKind(const Schedule& s, FusedKind kind) {
 }
 
 // The first of the search's order, or of a kind that is not in its space.
-absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& problem,
+absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const ProductSequence& problem,
                                                          const DeviceModel& model, int top,
                                                          FusedKind kind) {
   SearchOptions search;
@@ -69,13 +71,13 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const FfnProblem& probl
   return first;
 }
 
-absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceModel& model,
+absl::Status AddFused(const Case& c, const ProductSequence& problem, const DeviceModel& model,
                       const SweepOptions& options, std::vector<Trial>* trials) {
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> ranked,
                           FusedRanking(problem, model, options.top, options.kind));
   for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
-    trial.plan = FusedPlan(c.view, c.chain.num_inputs(), problem, ranked[i]);
+    trial.plan = MakePlan(c.matched, c.chain.num_inputs(), {{0, 2}}, {ranked[i]});
     trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, ranked[i]));
     trials->push_back(std::move(trial));
   }
@@ -83,7 +85,7 @@ absl::Status AddFused(const Case& c, const FfnProblem& problem, const DeviceMode
 }
 
 // The first of the search's order, or of each kind of schedule in it.
-absl::StatusOr<std::vector<RankedSchedule>> ProductRanking(const FfnProblem& problem,
+absl::StatusOr<std::vector<RankedSchedule>> ProductRanking(const ProductSequence& problem,
                                                            const DeviceModel& model,
                                                            const SweepOptions& options) {
   std::vector<RankedSchedule> first;
@@ -99,19 +101,23 @@ absl::StatusOr<std::vector<RankedSchedule>> ProductRanking(const FfnProblem& pro
 }
 
 // Rank i of the first product goes with rank i of the second; a shorter ranking ends with its last.
-absl::Status AddUnfused(const Case& c, const FfnProblem& problem, const DeviceModel& model,
+absl::Status AddUnfused(const Case& c, const ProductSequence& problem, const DeviceModel& model,
                         const SweepOptions& options, std::vector<Trial>* trials) {
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> one,
-                          ProductRanking(FirstProductOf(problem), model, options));
+                          ProductRanking(FirstOf(problem), model, options));
   std::vector<RankedSchedule> two;
-  if (problem.products == 2) {
-    SINTER_ASSIGN_OR_RETURN(two, ProductRanking(SecondProductOf(problem), model, options));
+  if (problem.size() == 2) {
+    SINTER_ASSIGN_OR_RETURN(two, ProductRanking(SecondOf(problem), model, options));
   }
   for (size_t i = 0; i < std::max(one.size(), two.size()); ++i) {
     const RankedSchedule& first = one[std::min(i, one.size() - 1)];
     const RankedSchedule* second = two.empty() ? nullptr : &two[std::min(i, two.size() - 1)];
     Trial trial;
-    trial.plan = UnfusedPlan(c.view, c.chain.num_inputs(), problem, first, second);
+    std::vector<RankedSchedule> schedules = {first};
+    if (second != nullptr) schedules.push_back(*second);
+    const Segmentation apart =
+        second == nullptr ? Segmentation{{0, 1}} : Segmentation{{0, 1}, {1, 1}};
+    trial.plan = MakePlan(c.matched, c.chain.num_inputs(), apart, schedules);
     trial.rows.push_back(RowOf(c, "first", static_cast<int>(i) + 1, first));
     if (second != nullptr) {
       trial.rows.push_back(RowOf(c, "second", static_cast<int>(i) + 1, *second));
@@ -129,7 +135,7 @@ absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& exp
   SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer, whole, data));
   SINTER_ASSIGN_OR_RETURN(const ErrorMeasure error, expected.Compare(c, output));
   for (SweepRow& row : trial->rows) row.rel_error = error.relative;
-  if (!error.Within(BoundsFor(c.view.dtype))) {
+  if (!error.Within(BoundsFor(c.matched.sequence.element()))) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
   const TimingOptions timing{true, false, options.replays, c.Calls()};
@@ -151,9 +157,9 @@ absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& exp
 absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& c,
                                                 const SweepOptions& options,
                                                 gpu_testing::Watchdog* watchdog) {
-  const FfnProblem problem = ProblemOf(c.view, BucketOf(c.m));
+  const ProductSequence problem = c.matched.sequence;
   std::vector<Trial> trials;
-  if (options.fused && problem.products == 2) {
+  if (options.fused && problem.size() == 2) {
     SINTER_RETURN_IF_ERROR(AddFused(c, problem, ports.model, options, &trials));
   }
   if (options.unfused) {

@@ -116,9 +116,10 @@ class Packs(unittest.TestCase):
                 break
         process.kill()
         os.close(ours)
-        if process.wait() == UNAVAILABLE:
+        code = process.wait()
+        if code == UNAVAILABLE:
             self.skipTest(shown.decode(errors="replace").strip())
-        self.assertRegex(shown, rb"\r\x1b\[K *\d+ % \[#+\.+\] \d+/16")
+        self.assertRegex(shown, rb"\r\x1b\[K *\d+ % \[#+\.+\] \d+/16", "exit %d" % code)
         rest = json.loads(self.sinter(*command[1:]).stdout)
         self.assertEqual((rest["plans"], rest["failed"]), (16, []))
         self.assertLess(rest["counters"]["searched"], 16)

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
-#include "src/fusion/ffn_plans.h"
 #include "src/fusion/fusion.h"
+#include "src/product/matcher.h"
 #include "src/search/search.h"
 #include "src/search/space.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -30,11 +30,11 @@ std::vector<Problem> ReadList(const std::string& file) {
   return problems.ok() ? *std::move(problems) : std::vector<Problem>();
 }
 
-std::vector<FfnProblem> ProblemsOf(const std::string& file) {
-  std::vector<FfnProblem> list;
+std::vector<ProductSequence> ProblemsOf(const std::string& file) {
+  std::vector<ProductSequence> list;
   for (const Problem& problem : ReadList(file)) {
-    const auto view = ViewAsFfn(problem.chain);
-    if (view.ok()) list.push_back(ProblemOf(*view, BucketOf(problem.m.value_or(1))));
+    const auto matched = MatchProducts(problem.chain, BucketOf(problem.m.value_or(1)));
+    if (matched.ok()) list.push_back(matched->sequence);
   }
   return list;
 }
@@ -49,7 +49,7 @@ SearchOptions Wider() {
 class JobList {
  public:
   explicit JobList(const DeviceModel& model) : model_(model) {}
-  void AddBest(const FfnProblem& p, bool allow_cooperative) {
+  void AddBest(const ProductSequence& p, bool allow_cooperative) {
     SearchOptions options;
     options.top_k = 1;
     options.allow_cooperative = allow_cooperative;
@@ -82,36 +82,34 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-Scaling RandomScaling(Random* random) {
-  return {random->Coin() ? 1.0f : 0.125f, static_cast<RowFactor>(random->In(0, 2))};
+void SetRandomScaling(ProductSequence* p, int product, Random* random) {
+  SetScale(p, product, random->Coin() ? 1.0f : 0.125f);
+  SetFactor(p, product, static_cast<RowFactor>(random->In(0, 2)));
 }
 
-FfnProblem RandomProblem(Random* random) {
+ProductSequence RandomProblem(Random* random) {
   constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 128, 192, 256, 384, 512};
   constexpr int64_t kWidest[] = {256, 1024, 8192};
-  FfnProblem p;
-  p.products = random->Coin() ? 2 : 1;
-  p.gated = random->Coin();
-  p.activation = kActivations[random->In(0, 4)];
-  p.bias1 = random->Coin();
-  p.bias2 = p.products == 2 && random->Coin();
-  p.residual = static_cast<Residual>(random->In(0, 2));
-  p.scaling1 = RandomScaling(random);
-  if (p.products == 2) p.scaling2 = RandomScaling(random);
-  p.layout = random->Coin() ? Layout::kIO : Layout::kOI;
-  p.dtype = random->Coin() ? DType::kF16 : DType::kBF16;
   const int64_t widest = kWidest[random->In(0, 2)] / 8;
-  p.n = 8 * random->In(1, widest);
-  p.k = 8 * random->In(1, widest / 2);
-  p.l = p.products == 2 ? 8 * random->In(1, widest / 2) : 0;
+  const int64_t n = 8 * random->In(1, widest), k = 8 * random->In(1, widest / 2);
+  const MatrixProduct first = MakeProduct(n, k, kActivations[random->In(0, 4)], random->Coin());
+  const int64_t m = kBuckets[random->In(0, 12)];
+  ProductSequence p = random->Coin() ? MakeSequence(m, first, 8 * random->In(1, widest / 2))
+                                     : MakeSequence(m, first);
+  SetElement(&p, random->Coin() ? DType::kF16 : DType::kBF16);
+  SetLayout(&p, random->Coin() ? Layout::kIO : Layout::kOI);
+  for (int i = 0; i < p.size(); ++i) {
+    SetBias(&p, i, random->Coin());
+    SetRandomScaling(&p, i, random);
+  }
+  SetResidual(&p, static_cast<Residual>(random->In(0, 2)));
   // The last output dimension of layout oi may be anything.
-  if (p.layout == Layout::kOI) (p.products == 2 ? p.l : p.n) -= random->In(0, 7);
-  p.bucket = kBuckets[random->In(0, 12)];
+  if (p.layout() == Layout::kOI) p.products.back().n -= random->In(0, 7);
   return p;
 }
 
 // Up to `count` legal schedules, each as likely as the next (reservoir sampling, Vitter's R).
-std::vector<Schedule> RandomSchedules(const FfnProblem& p, const DeviceModel& model, int count,
+std::vector<Schedule> RandomSchedules(const ProductSequence& p, const DeviceModel& model, int count,
                                       Random* random) {
   std::vector<Schedule> kept;
   int64_t seen = 0;
@@ -128,19 +126,19 @@ std::vector<Schedule> RandomSchedules(const FfnProblem& p, const DeviceModel& mo
   return kept;
 }
 
-std::vector<FfnProblem> ResidualProblems() {
-  std::vector<FfnProblem> list;
+std::vector<ProductSequence> ResidualProblems() {
+  std::vector<ProductSequence> list;
   for (const bool gated : {true, false}) {
     for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
-      FfnProblem p = gated ? SampleS8() : SampleG7();
-      p.residual = residual;
-      p.bias2 = gated;
-      p.dtype = gated == (residual == Residual::kAdded) ? DType::kF16 : DType::kBF16;
-      if (residual == Residual::kAdded) p.layout = Layout::kIO;
+      ProductSequence p = gated ? SampleS8() : SampleG7();
+      SetResidual(&p, residual);
+      SetBias(&p, 1, gated);
+      SetElement(&p, gated == (residual == Residual::kAdded) ? DType::kF16 : DType::kBF16);
+      if (residual == Residual::kAdded) SetLayout(&p, Layout::kIO);
       list.push_back(p);
-      p.layout = Layout::kOI;
-      p.l -= 3;
-      p.bucket = 512;
+      SetLayout(&p, Layout::kOI);
+      p[1].n -= 3;
+      p.m = 512;
       list.push_back(p);
     }
   }
@@ -156,15 +154,15 @@ std::vector<KernelJob> Evenly(std::vector<KernelJob> all, size_t count) {
 }
 
 // What sets kinds of kernels apart where a residual is added.
-std::string KindOf(const FfnProblem& p, const Schedule& s) {
-  const ProductTile& last = p.products == 2 ? s.second : s.first;
+std::string KindOf(const ProductSequence& p, const Schedule& s) {
+  const ProductTile& last = p.size() == 2 ? s.second : s.first;
   return absl::StrCat(NameOf(s.dataflow), " ", last.split_k, " ", NameOf(s.share), " ",
                       NameOf(s.second_share), " ", s.warpgroups_m * s.warpgroups_n,
                       s.slab_columns > 0 ? " slab" : "", s.spatial_gate ? " spatial" : "");
 }
 
 // Of every kind the schedule that is predicted best, and the one whose last product holds most.
-std::vector<Schedule> OneOfEachKind(const FfnProblem& p, const DeviceModel& model) {
+std::vector<Schedule> OneOfEachKind(const ProductSequence& p, const DeviceModel& model) {
   struct Pair {
     double best_us = 0;
     int widest = 0;
@@ -175,7 +173,7 @@ std::vector<Schedule> OneOfEachKind(const FfnProblem& p, const DeviceModel& mode
     if (!CheckSchedule(p, s, model).ok()) return;
     Pair& kind = kinds[KindOf(p, s)];
     const double us = Predict(p, s, model).total_us;
-    const int width = (p.products == 2 ? s.second : s.first).block_n;
+    const int width = (p.size() == 2 ? s.second : s.first).block_n;
     if (kind.best_us == 0 || us < kind.best_us) kind.best_us = us, kind.best = s;
     if (width > kind.widest) kind.widest = width, kind.wide = s;
   });
@@ -185,13 +183,13 @@ std::vector<Schedule> OneOfEachKind(const FfnProblem& p, const DeviceModel& mode
 }
 
 // Of chains of two products, and of each product alone: `count` evenly among them.
-std::vector<KernelJob> KernelsOfEachKind(const std::vector<FfnProblem>& problems,
+std::vector<KernelJob> KernelsOfEachKind(const std::vector<ProductSequence>& problems,
                                          const DeviceModel& model, size_t count) {
   JobList jobs(model);
-  for (const FfnProblem& p : problems) {
-    FfnProblem gated_product = FirstProductOf(p);
-    gated_product.residual = p.residual;
-    for (const FfnProblem& q : {p, gated_product, SecondProductOf(p)}) {
+  for (const ProductSequence& p : problems) {
+    ProductSequence gated_product = FirstOf(p);
+    SetResidual(&gated_product, ResidualOf(p));
+    for (const ProductSequence& q : {p, gated_product, SecondOf(p)}) {
       for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
     }
   }
@@ -201,7 +199,7 @@ std::vector<KernelJob> KernelsOfEachKind(const std::vector<FfnProblem>& problems
 }  // namespace
 
 std::string KernelJob::Name() const {
-  return absl::StrCat(spec.problem.ToString(), spec.problem.products == 1 ? " (one product)" : "",
+  return absl::StrCat(spec.sequence.ToString(), spec.sequence.size() == 1 ? " (one product)" : "",
                       " | ", spec.schedule.ToString(), options.trap_spins ? " | trap_spins" : "",
                       options.jitter ? " | jitter" : "");
 }
@@ -209,13 +207,13 @@ std::string KernelJob::Name() const {
 std::vector<KernelJob> BestKernels(const DeviceModel& model) {
   JobList jobs(model);
   for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
-    for (FfnProblem p : ProblemsOf(file)) {
+    for (ProductSequence p : ProblemsOf(file)) {
       for (Layout layout : {Layout::kOI, Layout::kIO}) {
-        p.layout = layout;
+        SetLayout(&p, layout);
         jobs.AddBest(p, true);
         jobs.AddBest(p, false);
-        jobs.AddBest(FirstProductOf(p), true);
-        jobs.AddBest(SecondProductOf(p), true);
+        jobs.AddBest(FirstOf(p), true);
+        jobs.AddBest(SecondOf(p), true);
       }
     }
   }
@@ -249,7 +247,7 @@ std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
   SearchOptions options;
   options.cluster_ranges = true;
   for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
-    for (const FfnProblem& p : ProblemsOf(file)) {
+    for (const ProductSequence& p : ProblemsOf(file)) {
       double best_us = 0;
       int64_t most = 0;
       Schedule best, largest;
@@ -273,14 +271,16 @@ std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
 }
 
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
-  std::vector<FfnProblem> list;
-  for (FfnProblem p : ResidualProblems()) {
-    const bool f32 = p.residual == Residual::kAdded;
-    p.scaling1 = {0.125f, f32 ? RowFactor::kF32 : RowFactor::kElement};
-    p.scaling2 = {1, f32 ? RowFactor::kElement : RowFactor::kF32};
+  std::vector<ProductSequence> list;
+  for (ProductSequence p : ResidualProblems()) {
+    const bool f32 = ResidualOf(p) == Residual::kAdded;
+    SetScale(&p, 0, 0.125f);
+    SetFactor(&p, 0, f32 ? RowFactor::kF32 : RowFactor::kElement);
+    SetScale(&p, 1, 1);
+    SetFactor(&p, 1, f32 ? RowFactor::kElement : RowFactor::kF32);
     list.push_back(p);
-    p.residual = Residual::kNone;
-    p.scaling2.rows = RowFactor::kNone;
+    SetResidual(&p, Residual::kNone);
+    SetFactor(&p, 1, RowFactor::kNone);
     list.push_back(p);
   }
   return KernelsOfEachKind(list, model, count);
@@ -290,7 +290,7 @@ std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, in
   Random random(seed);
   JobList jobs(model);
   while (jobs.size() < static_cast<size_t>(count)) {
-    const FfnProblem p = RandomProblem(&random);
+    const ProductSequence p = RandomProblem(&random);
     for (const Schedule& s : RandomSchedules(p, model, kSchedulesOfAProblem, &random)) {
       if (jobs.size() == static_cast<size_t>(count)) break;
       KernelSpec spec = SampleSpec(p, s);

@@ -12,12 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
-#include "src/fusion/ffn_plans.h"
 #include "src/plan/row_order.h"
+#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -268,7 +267,7 @@ class OneRowOrder : public GpuTest {
   }
 
   // Of the product dataflow, for a product: at most `count` for which `wanted` holds.
-  static std::vector<Schedule> Products(const FfnProblem& problem, size_t count,
+  static std::vector<Schedule> Products(const ProductSequence& problem, size_t count,
                                         const std::function<bool(const Schedule&)>& wanted) {
     std::vector<Schedule> list;
     for (const Schedule& s : LegalSchedules(problem, ports().model, Dataflow::kProduct)) {
@@ -283,7 +282,7 @@ TEST_F(OneRowOrder, GivesTheSameBitsWhateverTheScheduleIs) {
     SCOPED_TRACE(NameOf(spec));
     const Chain chain = *MakeFfnChain(spec);
     const int64_t bucket = BucketOf(kRows);
-    const FfnProblem both = ProblemOf(*ViewAsFfn(chain), bucket);
+    const ProductSequence both = MatchProducts(chain, bucket)->sequence;
     std::vector<Plan> plans;
     for (const Dataflow dataflow :
          {Dataflow::kGridExchange, Dataflow::kClusterExchange, Dataflow::kTaskList}) {
@@ -297,7 +296,7 @@ TEST_F(OneRowOrder, GivesTheSameBitsWhateverTheScheduleIs) {
         plans.push_back(*FusedPlanOf(chain, bucket, s));
       }
     }
-    const FfnProblem one = FirstProductOf(both), two = SecondProductOf(both);
+    const ProductSequence one = both.Part(0, 1), two = both.Part(1, 1);
     const auto first =
         Products(one, kOfADataflow, [&](const Schedule& s) { return CheckRowOrder(one, s).ok(); });
     const auto second =
@@ -320,9 +319,9 @@ TEST_F(OneRowOrder, GivesTheSameBitsWhateverTheScheduleIs) {
 TEST_F(OneRowOrder, SwappedOperandsHaveOneToo) {
   const Chain chain = *MakeFfnChain(PlainSpec());
   const int64_t bucket = BucketOf(kRows);
-  const FfnProblem both = ProblemOf(*ViewAsFfn(chain), bucket);
-  const FfnProblem one = FirstProductOf(both), two = SecondProductOf(both);
-  const auto plain = [](const FfnProblem& p) {
+  const ProductSequence both = MatchProducts(chain, bucket)->sequence;
+  const ProductSequence one = both.Part(0, 1), two = both.Part(1, 1);
+  const auto plain = [](const ProductSequence& p) {
     return [&p](const Schedule& s) { return CheckRowOrder(p, s).ok(); };
   };
   const auto swapped = [](const Schedule& s) {

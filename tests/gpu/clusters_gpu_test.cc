@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 #include "src/search/intermediate_split.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -59,7 +59,7 @@ bool IsOf(Form form, const Schedule& s) {
 std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Form form, int64_t rows,
                           size_t count) {
   const int64_t bucket = BucketOf(rows);
-  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
+  const ProductSequence problem = MatchProducts(chain, bucket)->sequence;
   SearchOptions options;
   options.cluster_ranges = form == Form::kRanges;
   options.slabs = form == Form::kSlabs;
@@ -78,7 +78,7 @@ std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Form for
 // How many levels hold some of C.
 int Levels(const Plan& plan) {
   const KernelSpec& spec = plan.kernels[0].spec;
-  const LevelBytes split = IntermediateSplit(spec.problem, spec.schedule);
+  const LevelBytes split = IntermediateSplit(spec.sequence, spec.schedule);
   return static_cast<int>(
       std::count_if(split.begin(), split.end(), [](double bytes) { return bytes > 0; }));
 }

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
                                                                const Chain& chain, int64_t rows,
                                                                uint64_t seed) {
   std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
-  SINTER_ASSIGN_OR_RETURN(made->view_, ViewAsProducts(made->chain_));
+  SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_));
   SINTER_RETURN_IF_ERROR(made->Upload(seed));
   return made;
 }
@@ -145,8 +145,10 @@ absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
 }
 
 absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const {
-  const size_t row_bytes = static_cast<size_t>(view_.ld_out * SizeOf(view_.dtype));
-  const size_t used = static_cast<size_t>(view_.steps.back().n * SizeOf(view_.dtype));
+  const size_t row_bytes =
+      static_cast<size_t>(matched_.output_stride * SizeOf(matched_.sequence.element()));
+  const size_t used =
+      static_cast<size_t>(matched_.sequence.back().n * SizeOf(matched_.sequence.element()));
   const size_t last = static_cast<size_t>(m) * row_bytes;
   for (size_t i = 0; i < output.size(); ++i) {
     if (i < last && i % row_bytes < used) continue;

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/chain/products_view.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/product/matcher.h"
 #include "src/reference/compare.h"
 
 namespace sinter::gpu_testing {
@@ -32,7 +32,7 @@ class DeviceChain {
                                                            int64_t rows, uint64_t seed);
 
   const Chain& chain() const { return chain_; }
-  const ProductsView& view() const { return view_; }
+  const MatchedSequence& matched() const { return matched_; }
   int64_t rows() const { return rows_; }
   const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
   DeviceBuffer input_buffer(int canonical) const { return buffers_[canonical]; }
@@ -74,7 +74,7 @@ class DeviceChain {
   Measurer* const measurer_;
   const Chain chain_;
   const int64_t rows_;
-  ProductsView view_;
+  MatchedSequence matched_;
   DeviceArena arena_;
   std::vector<std::string> inputs_;
   std::vector<DeviceBuffer> buffers_;  // canonical inputs, then the output

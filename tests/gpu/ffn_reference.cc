@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/products_view.h"
+#include "src/product/matcher.h"
 #include "src/reference/parallel.h"
 
 namespace sinter::gpu_testing {
@@ -128,36 +128,43 @@ double Round(double value, DType dtype) {
 
 class ProductsRun {
  public:
-  ProductsRun(const ProductsView& view, const std::vector<std::string>& inputs, int threads)
-      : view_(view), inputs_(inputs), threads_(threads) {}
+  ProductsRun(const MatchedSequence& matched, const std::vector<std::string>& inputs, int threads)
+      : matched_(matched),
+        element_(matched.sequence.element()),
+        inputs_(inputs),
+        threads_(threads) {}
 
   Matrix LoadRows(const std::vector<int64_t>& rows) const {
-    Matrix a(static_cast<int64_t>(rows.size()), view_.steps[0].k);
+    Matrix a(static_cast<int64_t>(rows.size()), matched_.sequence.front().k);
     for (int64_t r = 0; r < a.rows; ++r) {
       for (int64_t i = 0; i < a.columns; ++i) {
-        a.At(r, i) = ToDouble(At(inputs_[view_.a], rows[r] * view_.ld_a + i), view_.dtype);
+        a.At(r, i) =
+            ToDouble(At(inputs_[matched_.rows], rows[r] * matched_.rows_stride + i), element_);
       }
     }
     return a;
   }
 
-  // The result of `step` on the rows `x`, which are `rows` of the chain's, rounded where the chain
-  // says so and it is no output.
-  Matrix Apply(const ProductStep& step, bool last, const Matrix& x,
-               const std::vector<int64_t>& rows) const {
-    Matrix c(x.rows, step.n);
-    ForColumns(step.n, [&](int64_t first, int64_t count) {
-      const std::vector<double> gate = Multiply(x, Of(step.w, step.ld_w), first, count);
+  // The result of product `i` on the rows `x`, which are `rows` of the chain's, rounded where the
+  // chain says so and it is no output.
+  Matrix Apply(int i, const Matrix& x, const std::vector<int64_t>& rows) const {
+    const MatrixProduct& p = matched_.sequence[i];
+    const ProductInputs& in = matched_.InputsOf(i);
+    const bool rounds = in.rounds && i + 1 < matched_.size();
+    Matrix c(x.rows, p.n);
+    ForColumns(p.n, [&](int64_t first, int64_t count) {
+      const std::vector<double> gate = Multiply(x, Of(in.weights, in.weights_stride), first, count);
       std::vector<double> up;
-      if (step.gated) up = Multiply(x, Of(step.w_up, step.ld_w_up), first, count);
+      if (p.pair) up = Multiply(x, Of(in.weights_up, in.weights_up_stride), first, count);
       for (int64_t r = 0; r < x.rows; ++r) {
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
-          const double scale = Scale(step, rows[static_cast<size_t>(r)]);
-          double value = Activate(step.act, scale * gate[at] + Bias(step.b, first + j));
-          if (step.gated) value *= scale * up[at] + Bias(step.b_up, first + j);
-          value = Sum(step, value, rows[static_cast<size_t>(r)], first + j);
-          c.At(r, first + j) = step.rounds && !last ? Round(value, view_.dtype) : value;
+          const double scale = Scale(p, in, rows[static_cast<size_t>(r)]);
+          double value =
+              Activate(p.epilogue.activation(), scale * gate[at] + Bias(in.bias, first + j));
+          if (p.pair) value *= scale * up[at] + Bias(in.bias_up, first + j);
+          value = Sum(p, in, value, rows[static_cast<size_t>(r)], first + j);
+          c.At(r, first + j) = rounds ? Round(value, element_) : value;
         }
       }
     });
@@ -166,25 +173,27 @@ class ProductsRun {
 
  private:
   Weight Of(int input, int64_t stride) const {
-    return {&inputs_[input], stride, view_.layout, view_.dtype};
+    return {&inputs_[input], stride, matched_.sequence.layout(), element_};
   }
-  double Scale(const ProductStep& step, int64_t row) const {
-    if (!step.has_factor()) return step.scale;
-    const std::string& factors = inputs_[step.factor];
-    if (step.factor_dtype != DType::kF32)
-      return step.scale * ToDouble(At(factors, row), view_.dtype);
+  double Scale(const MatrixProduct& p, const ProductInputs& in, int64_t row) const {
+    const double scale = p.epilogue.scale();
+    if (in.factor < 0) return scale;
+    const std::string& factors = inputs_[in.factor];
+    if (p.epilogue.Find(EpilogueOp::kFactor)->element != DType::kF32)
+      return scale * ToDouble(At(factors, row), element_);
     float factor;
     std::memcpy(&factor, factors.data() + row * sizeof factor, sizeof factor);
-    return step.scale * factor;
+    return scale * factor;
   }
-  double Sum(const ProductStep& step, double value, int64_t row, int64_t column) const {
-    if (!step.has_residual()) return value;
-    if (step.rounds_sum) value = Round(value, view_.dtype);
-    const int64_t element = row * step.ld_residual + column;
-    return value + ToDouble(At(inputs_[step.residual], element), view_.dtype);
+  double Sum(const MatrixProduct& p, const ProductInputs& in, double value, int64_t row,
+             int64_t column) const {
+    if (in.residual < 0) return value;
+    if (p.epilogue.Has(EpilogueOp::kRound)) value = Round(value, element_);
+    const int64_t at = row * in.residual_stride + column;
+    return value + ToDouble(At(inputs_[in.residual], at), element_);
   }
   double Bias(int input, int64_t column) const {
-    return input < 0 ? 0 : ToDouble(At(inputs_[input], column), view_.dtype);
+    return input < 0 ? 0 : ToDouble(At(inputs_[input], column), element_);
   }
   template <typename Body>
   void ForColumns(int64_t columns, const Body& body) const {
@@ -196,7 +205,8 @@ class ProductsRun {
     });
   }
 
-  const ProductsView& view_;
+  const MatchedSequence& matched_;
+  const DType element_;
   const std::vector<std::string>& inputs_;
   const int threads_;
 };
@@ -206,19 +216,18 @@ class ProductsRun {
 absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
                                                  const std::vector<std::string>& inputs,
                                                  const std::vector<int64_t>& rows, int threads) {
-  SINTER_ASSIGN_OR_RETURN(const ProductsView view, ViewAsProducts(chain));
-  if (SizeOf(view.dtype) != 2) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(view.dtype), " is not 16-bit"));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain));
+  const DType element = matched.sequence.element();
+  if (SizeOf(element) != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(element), " is not 16-bit"));
   }
   for (int64_t row : rows) {
     if (row < 0 || row >= m) return absl::OutOfRangeError(absl::StrCat("row ", row, " of ", m));
   }
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const ProductsRun run(view, inputs, threads);
+  const ProductsRun run(matched, inputs, threads);
   Matrix result = run.LoadRows(rows);
-  for (int i = 0; i < view.size(); ++i) {
-    result = run.Apply(view.steps[static_cast<size_t>(i)], i + 1 == view.size(), result, rows);
-  }
+  for (int i = 0; i < matched.size(); ++i) result = run.Apply(i, result, rows);
   std::vector<double> out;
   out.reserve(static_cast<size_t>(result.rows * result.columns));
   for (int64_t r = 0; r < result.rows; ++r) {

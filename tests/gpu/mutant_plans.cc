@@ -5,8 +5,9 @@
 
 #include "src/base/status.h"
 #include "src/chain/composites.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -22,19 +23,19 @@ FfnSpec SpecFor(Dataflow dataflow) {
   return spec;
 }
 
-bool IsEarly(const FfnProblem& problem, const Schedule& s) {
+bool IsEarly(const ProductSequence& problem, const Schedule& s) {
   const int64_t columns = int64_t{s.stages} * s.block_k;  // of K that the ring holds
-  if (s.slab_columns > 0) return columns > problem.k + s.slab_columns;
-  return columns * s.first.split_k >= problem.k &&
+  if (s.slab_columns > 0) return columns > problem[0].k + s.slab_columns;
+  return columns * s.first.split_k >= problem[0].k &&
          SizesOf(problem, s).first_tiles <= s.grid / s.first.split_k;
 }
 
-bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
+bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
   switch (needs) {
     case Needs::kAny:
       return true;
     case Needs::kSplit:
-      return s.first.split_k > 1 || (problem.products == 2 && s.second.split_k > 1);
+      return s.first.split_k > 1 || (problem.size() == 2 && s.second.split_k > 1);
     case Needs::kBothSplit:
       return s.first.split_k > 1 && s.second.split_k > 1;
     case Needs::kManyTiles:
@@ -55,13 +56,13 @@ bool Fits(const FfnProblem& problem, const Schedule& s, Needs needs) {
 
 // What the space does not hold: rings cut short, slabs cut down, grids cut down so that groups take
 // several tiles.
-std::vector<Schedule> Varied(const FfnProblem& problem, const DeviceModel& model, const Schedule& s,
-                             Needs needs) {
+std::vector<Schedule> Varied(const ProductSequence& problem, const DeviceModel& model,
+                             const Schedule& s, Needs needs) {
   std::vector<Schedule> list = {s};
   const bool slab = needs == Needs::kSlab ||
                     (needs == Needs::kEarlyC && s.dataflow == Dataflow::kClusterExchange);
   if (needs == Needs::kShortRing) list.back().stages = std::min(s.stages, 3);
-  if (slab) list.back().slab_columns = static_cast<int>(problem.n) / 2 / s.block_k * s.block_k;
+  if (slab) list.back().slab_columns = static_cast<int>(problem[0].n) / 2 / s.block_k * s.block_k;
   if (needs == Needs::kManyTiles && s.dataflow == Dataflow::kGridExchange) {
     const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
     list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;
@@ -70,7 +71,7 @@ std::vector<Schedule> Varied(const FfnProblem& problem, const DeviceModel& model
   return list;
 }
 
-std::vector<Schedule> SchedulesFor(const FfnProblem& problem, const DeviceModel& model,
+std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceModel& model,
                                    Dataflow dataflow, Needs needs) {
   std::vector<Schedule> fitting;
   for (const Schedule& s : LegalSchedules(problem, model, dataflow)) {
@@ -94,9 +95,9 @@ absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
 
 absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceModel& model,
                                               const Mutation& mutation) {
-  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
   const int64_t rows = MutantRows(mutation);
-  const FfnProblem problem = ProblemOf(view, rows);
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, rows));
+  const ProductSequence& problem = matched.sequence;
   std::vector<Plan> plans;
   if (mutation.dataflow != Dataflow::kProduct) {
     for (const Schedule& s : SchedulesFor(problem, model, mutation.dataflow, mutation.needs)) {
@@ -104,10 +105,8 @@ absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceMo
       plans.push_back(std::move(plan));
     }
   } else {
-    const auto first =
-        SchedulesFor(FirstProductOf(problem), model, Dataflow::kProduct, mutation.needs);
-    const auto second =
-        SchedulesFor(SecondProductOf(problem), model, Dataflow::kProduct, mutation.needs);
+    const auto first = SchedulesFor(FirstOf(problem), model, Dataflow::kProduct, mutation.needs);
+    const auto second = SchedulesFor(SecondOf(problem), model, Dataflow::kProduct, mutation.needs);
     for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
       SINTER_ASSIGN_OR_RETURN(Plan plan, UnfusedPlanOf(chain, rows, first[i], second[i]));
       plans.push_back(std::move(plan));

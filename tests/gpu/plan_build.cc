@@ -6,10 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/ffn_view.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/fusion/product_plans.h"
+#include "src/product/matcher.h"
 #include "src/reference/parallel.h"
 #include "src/search/space.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -68,26 +69,26 @@ std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
 }
 
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule) {
-  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket));
   RankedSchedule ranked;
   ranked.schedule = schedule;
-  return FusedPlan(view, chain.num_inputs(), ProblemOf(view, bucket), ranked);
+  return MakePlan(matched, chain.num_inputs(), {{0, 2}}, {ranked});
 }
 
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
                                    const Schedule& second) {
-  SINTER_ASSIGN_OR_RETURN(const FfnView view, ViewAsFfn(chain));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket));
   RankedSchedule one, two;
   one.schedule = first;
   two.schedule = second;
-  return UnfusedPlan(view, chain.num_inputs(), ProblemOf(view, bucket), one,
-                     view.products == 2 ? &two : nullptr);
+  if (matched.size() == 1) return MakePlan(matched, chain.num_inputs(), {{0, 1}}, {one});
+  return MakePlan(matched, chain.num_inputs(), {{0, 1}, {1, 1}}, {one, two});
 }
 
-std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceModel& model,
+std::vector<Schedule> LegalSchedules(const ProductSequence& problem, const DeviceModel& model,
                                      Dataflow dataflow, const SearchOptions& options) {
   std::vector<Schedule> legal;
-  if (!CheckProblem(problem).ok()) return legal;
+  if (!CheckSequence(problem).ok()) return legal;
   SearchOptions asked = options;
   asked.task_lists |= dataflow == Dataflow::kTaskList;
   EnumerateSpace(problem, model, asked, [&](const Schedule& s) {
@@ -107,7 +108,7 @@ std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t coun
 
 std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                               Dataflow dataflow, size_t count) {
-  const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), bucket);
+  const ProductSequence problem = MatchProducts(chain, bucket)->sequence;
   std::vector<Plan> plans;
   if (dataflow != Dataflow::kProduct) {
     for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
@@ -115,8 +116,8 @@ std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceMo
     }
     return plans;
   }
-  const auto first = Spread(LegalSchedules(FirstProductOf(problem), model, dataflow), count);
-  const auto second = Spread(LegalSchedules(SecondProductOf(problem), model, dataflow), count);
+  const auto first = Spread(LegalSchedules(FirstOf(problem), model, dataflow), count);
+  const auto second = Spread(LegalSchedules(SecondOf(problem), model, dataflow), count);
   for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     plans.push_back(UnfusedPlanOf(chain, bucket, first[i], second[i]).value());
   }

@@ -39,7 +39,7 @@ absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Sch
 // Every legal schedule of the search's space that runs `dataflow`, in the space's order; task lists
 // whether or not `options` ask for them. Empty when there is none. For a problem of two products
 // and Dataflow::kProduct: none.
-std::vector<Schedule> LegalSchedules(const FfnProblem& problem, const DeviceModel& model,
+std::vector<Schedule> LegalSchedules(const ProductSequence& problem, const DeviceModel& model,
                                      Dataflow dataflow, const SearchOptions& options = {});
 // At most `count` of them, evenly from first to last.
 std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t count);

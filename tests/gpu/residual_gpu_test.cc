@@ -46,12 +46,13 @@ class Residuals : public SweepTest {
   // Right in a buffer of its own; then, in the residual's place, the same bytes, and the rows
   // behind m as they were.
   static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
-    const int residual = data.view().steps.back().residual;
+    const int residual = data.matched().inputs.back().residual;
     const auto apart = data.Bind(plan);
     ASSERT_OK(apart);
     const auto in_place = data.BindOver(plan, residual);
     ASSERT_OK(in_place);
-    const size_t row = static_cast<size_t>(data.view().ld_out * SizeOf(data.view().dtype));
+    const size_t row = static_cast<size_t>(data.matched().output_stride *
+                                           SizeOf(data.matched().sequence.element()));
     for (int64_t m : kSomeRows) {
       const auto output = data.Run(*apart, m);
       ASSERT_OK(output);

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/ffn_view.h"
+#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/stream_fixture.h"
@@ -269,7 +269,7 @@ TEST_F(Runtime, TwoPlansUseOneWorkspaceInTurn) {
 
 TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
   const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
-  const int a = ViewAsFfn(chain).value().a;
+  const int a = MatchProducts(chain).value().rows;
   for (auto choice : {kFused, kUnfused}) {
     const auto plan = Prepare(chain, 128, choice);
     ASSERT_OK(plan);
@@ -301,19 +301,19 @@ TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
 // One layer's output is the next one's input, as in a model: E = f(f(f(A))).
 TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
   const Chain chain = MakeFfnChain(Square(2048, 512, true)).value();
-  const FfnView view = ViewAsFfn(chain).value();
+  const MatchedSequence view = MatchProducts(chain).value();
   for (auto choice : {kFused, kUnfused}) {
     const auto plan = Prepare(chain, 128, choice);
     ASSERT_OK(plan);
     const auto data = DeviceChain::Make(ports(), chain, 128, 3);
     ASSERT_OK(data);
-    const uint64_t bytes = (*data)->inputs()[static_cast<size_t>(view.a)].size();
+    const uint64_t bytes = (*data)->inputs()[static_cast<size_t>(view.rows)].size();
     const auto workspace = (*data)->MakeWorkspace((*plan)->WorkspaceBytes());
     ASSERT_OK(workspace);
     ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) {
       return (*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream);
     }));
-    std::vector<DeviceBuffer> layers = {(*data)->input_buffer(view.a)};
+    std::vector<DeviceBuffer> layers = {(*data)->input_buffer(view.rows)};
     std::vector<std::shared_ptr<const PlanBinding>> bindings;
     for (int layer = 0; layer < 6; ++layer) {
       const auto out = (*data)->MakeWorkspace(bytes);
@@ -323,7 +323,7 @@ TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
       for (int i = 0; i < chain.num_inputs(); ++i) {
         const size_t caller = static_cast<size_t>(chain.InputOrder()[static_cast<size_t>(i)]);
         buffers[caller] = (*data)->input_buffer(i).ptr;
-        if (i == view.a) buffers[caller] = layers[static_cast<size_t>(layer)].ptr;
+        if (i == view.rows) buffers[caller] = layers[static_cast<size_t>(layer)].ptr;
       }
       buffers.back() = out->ptr;
       const auto binding = (*plan)->Bind(buffers, workspace->ptr);

@@ -3,9 +3,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -38,7 +39,7 @@ class Small : public GpuTest {
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
       const int64_t bucket = BucketOf(kRows);
-      const FfnProblem problem = ProblemOf(ViewAsFfn(*chain).value(), bucket);
+      const ProductSequence problem = MatchProducts(*chain, bucket)->sequence;
       const std::vector<Schedule> schedules =
           Spread(LegalSchedules(problem, ports().model, dataflow), 3);
       ASSERT_FALSE(schedules.empty()) << NameOf(spec);
@@ -71,11 +72,11 @@ TEST_F(Small, Products) {
   for (const FfnSpec& spec : Specs()) {
     const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
     const int64_t bucket = BucketOf(kRows);
-    const FfnProblem problem = ProblemOf(ViewAsFfn(*chain).value(), bucket);
+    const ProductSequence problem = MatchProducts(*chain, bucket)->sequence;
     const auto first =
-        Spread(LegalSchedules(FirstProductOf(problem), ports().model, Dataflow::kProduct), 3);
+        Spread(LegalSchedules(FirstOf(problem), ports().model, Dataflow::kProduct), 3);
     const auto second =
-        Spread(LegalSchedules(SecondProductOf(problem), ports().model, Dataflow::kProduct), 3);
+        Spread(LegalSchedules(SecondOf(problem), ports().model, Dataflow::kProduct), 3);
     ASSERT_EQ(first.size(), second.size());
     for (size_t i = 0; i < first.size(); ++i) {
       Run(chain, UnfusedPlanOf(*chain, bucket, first[i], second[i]).value(),

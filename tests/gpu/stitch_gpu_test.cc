@@ -25,6 +25,7 @@
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -426,7 +427,7 @@ TEST_F(Stitch, NormFfnResidual) {
     const KernelSpec& last = (*plans[2 * i + 1])->plan().kernels.back().spec;
     EXPECT_EQ(kernels, last.family == KernelFamily::kChain ? 2u : 3u)
         << (*plans[2 * i + 1])->plan().ToText();
-    EXPECT_EQ(last.problem.residual, Residual::kAddedRounded);
+    EXPECT_EQ(ResidualOf(last.sequence), Residual::kAddedRounded);
   }
 }
 
@@ -492,7 +493,7 @@ TEST_F(Stitch, StatisticBehindProducts) {
     EXPECT_EQ(chosen.kernels.size(),
               chosen.kernels.back().spec.family == KernelFamily::kChain ? 2u : 3u)
         << chosen.ToText();
-    EXPECT_EQ(chosen.kernels[1].spec.problem.scaling1.rows, RowFactor::kF32) << chosen.ToText();
+    EXPECT_EQ(FactorOf(chosen.kernels[1].spec.sequence[0]), RowFactor::kF32) << chosen.ToText();
   }
 }
 

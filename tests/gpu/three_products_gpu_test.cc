@@ -61,15 +61,15 @@ absl::StatusOr<Chain> ChainOf(const Param& param) {
 }
 
 // Every way to cut the sequence; pairs only where a chain kernel may take them.
-std::vector<Segmentation> AllCuts(const ProductsView& view) {
+std::vector<Segmentation> AllCuts(const ProductSequence& sequence) {
   std::vector<Segmentation> open = {{}}, done;
   while (!open.empty()) {
     const Segmentation cut = open.back();
     open.pop_back();
     const int begin = cut.empty() ? 0 : cut.back().end();
-    if (begin == view.size()) done.push_back(cut);
-    for (int count = 1; count <= 2 && begin + count <= view.size(); ++count) {
-      if (count == 2 && !CanPair(view, begin)) continue;
+    if (begin == sequence.size()) done.push_back(cut);
+    for (int count = 1; count <= 2 && begin + count <= sequence.size(); ++count) {
+      if (count == 2 && !CanPair(sequence, begin)) continue;
       open.push_back(cut);
       open.back().push_back({begin, count});
     }
@@ -78,7 +78,7 @@ std::vector<Segmentation> AllCuts(const ProductsView& view) {
 }
 
 // The schedule of `dataflow` that is predicted to be the fastest; false when none is legal.
-bool FindBest(const FfnProblem& problem, const DeviceModel& model, Dataflow dataflow,
+bool FindBest(const ProductSequence& problem, const DeviceModel& model, Dataflow dataflow,
               RankedSchedule* best) {
   bool found = false;
   for (const Schedule& s : LegalSchedules(problem, model, dataflow)) {
@@ -94,16 +94,17 @@ class ThreeProducts : public GpuTest, public ::testing::WithParamInterface<Param
  protected:
   // All cuts with `pairs` as the dataflow of every pair; those that no schedule takes are left out.
   static std::vector<Plan> PlansOf(const Chain& chain, int64_t bucket, Dataflow pairs) {
-    const ProductsView view = ViewAsProducts(chain).value();
+    const MatchedSequence matched = MatchProducts(chain, bucket).value();
     std::vector<Plan> plans;
-    for (const Segmentation& cut : AllCuts(view)) {
+    for (const Segmentation& cut : AllCuts(matched.sequence)) {
       std::vector<RankedSchedule> ranked(cut.size());
       bool legal = true;
       for (size_t i = 0; legal && i < cut.size(); ++i) {
         const Dataflow dataflow = cut[i].count == 2 ? pairs : Dataflow::kProduct;
-        legal = FindBest(ProblemOf(view, cut[i], bucket), ports().model, dataflow, &ranked[i]);
+        const ProductSequence part = matched.sequence.Part(cut[i].begin, cut[i].count);
+        legal = FindBest(part, ports().model, dataflow, &ranked[i]);
       }
-      if (legal) plans.push_back(MakePlan(view, chain.num_inputs(), bucket, cut, ranked));
+      if (legal) plans.push_back(MakePlan(matched, chain.num_inputs(), cut, ranked));
     }
     return plans;
   }

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/fusion/ffn_plans.h"
+#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -49,10 +50,10 @@ std::vector<FfnSpec> Specs() {
 
 class TileWalk : public GpuTest {
  protected:
-  static std::vector<Schedule> SchedulesOf(const FfnProblem& problem, const Kind& kind) {
-    FfnProblem searched = problem;
+  static std::vector<Schedule> SchedulesOf(const ProductSequence& problem, const Kind& kind) {
+    ProductSequence searched = problem;
     const bool three = kind.operands == Operands::kOfThreeWarpgroups;
-    if (three) searched.bucket = 576;  // where the search offers them
+    if (three) searched.m = 576;  // where the search offers them
     std::vector<Schedule> some;
     for (const Schedule& s : LegalSchedules(searched, ports().model, Dataflow::kProduct)) {
       if (s.share != kind.share || s.first.split_k != kind.split_k) continue;
@@ -77,9 +78,9 @@ class TileWalk : public GpuTest {
   }
 
   static std::vector<Plan> PlansOf(const Chain& chain, const Kind& kind) {
-    const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), kRows);
-    const auto first = SchedulesOf(FirstProductOf(problem), kind);
-    const auto second = SchedulesOf(SecondProductOf(problem), kind);
+    const ProductSequence problem = MatchProducts(chain, kRows)->sequence;
+    const auto first = SchedulesOf(FirstOf(problem), kind);
+    const auto second = SchedulesOf(SecondOf(problem), kind);
     std::vector<Plan> plans;
     for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
       plans.push_back(UnfusedPlanOf(chain, kRows, first[i], second[i]).value());
@@ -89,7 +90,7 @@ class TileWalk : public GpuTest {
 
   // On few clusters, and on as many as there are: those begin with the second product at once.
   static std::vector<Plan> ListsOf(const Chain& chain, const Kind& one, const Kind& two) {
-    const FfnProblem problem = ProblemOf(ViewAsFfn(chain).value(), kRows);
+    const ProductSequence problem = MatchProducts(chain, kRows)->sequence;
     std::vector<Schedule> some;
     for (const Schedule& s : LegalSchedules(problem, ports().model, Dataflow::kTaskList)) {
       if (s.share == one.share && s.first.split_k == one.split_k && s.second_share == two.share &&

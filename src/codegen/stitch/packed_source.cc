@@ -32,7 +32,7 @@ struct Shared {
   std::vector<Member> members;
 };
 
-std::string Operand(int index) { return absl::StrCat("operand", index); }
+std::string OperandName(int index) { return absl::StrCat("operand", index); }
 
 std::string PointerName(const Chain& body, size_t index) {
   const int n = static_cast<int>(index), inputs = body.num_inputs();
@@ -115,7 +115,7 @@ class Packer {
     for (size_t i = 0; i < member.operands.size(); ++i) {
       const std::string& pointer = shared.pointers[i];
       absl::StrAppend(&text, " ", pointer.substr(pointer.rfind(' ') + 1), " = ",
-                      Operand(member.operands[i]), ";");
+                      OperandName(member.operands[i]), ";");
     }
     for (size_t i = 0; i < member.sizes.size(); ++i) {
       absl::StrAppend(&text, " size", i, " = ", member.sizes[i], "ll;");
@@ -136,7 +136,7 @@ absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
   Packer packer(code);
   for (const StitchPart& part : code.parts) SINTER_RETURN_IF_ERROR(packer.Add(part));
   std::vector<std::string> parameters = PointerTypes(*code.body);
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += Operand(static_cast<int>(i));
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += OperandName(static_cast<int>(i));
   parameters.push_back("int m");
   return absl::Substitute(
       "// $0\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n"

@@ -1,11 +1,13 @@
 #include "src/fusion/fit/access.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/fit/refusal.h"
+#include "src/plan/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -15,8 +17,8 @@ constexpr uint64_t kStitchAlignment = 16;  // of the widest load of a stitched k
 constexpr uint64_t kBarrierBytes = 8;      // two words
 constexpr int64_t kElementsMost = int64_t{1} << 50;
 
-// A matrix of elements, its rows `stride` elements apart. Precondition: sizes that CheckProblem and
-// the codec's bounds let through, so that nothing here overflows.
+// A matrix of elements, its rows `stride` elements apart. Precondition: sizes that CheckSequence
+// and the codec's bounds let through, so that nothing here overflows.
 struct MatrixExtent {
   int64_t rows = 0, columns = 0, stride = 0, element = 0;
   absl::StatusOr<uint64_t> Bytes() const {
@@ -31,10 +33,10 @@ class ProductLowering {
  public:
   ProductLowering(const KernelSpec& spec, const KernelLaunch& launch, const LaunchRows& rows)
       : spec_(spec),
-        p_(spec.problem),
+        p_(spec.sequence),
         launch_(launch),
         rows_(rows),
-        sizes_(SizesOf(spec.problem, spec.schedule)) {}
+        sizes_(SizesOf(spec.sequence, spec.schedule)) {}
 
   absl::StatusOr<KernelAccesses> Run() {
     for (const OperandBinding& operand : spec_.operands) SINTER_RETURN_IF_ERROR(Add(operand));
@@ -51,53 +53,11 @@ class ProductLowering {
   }
 
  private:
-  struct Shape {
-    bool of_launch = false;  // a row for each row of the launch
-    int64_t rows = 1, columns = 0;
-    DType dtype = DType::kBF16;
-    uint64_t alignment = 2;
-  };
-
-  Shape Weight(int64_t in, int64_t out) const {
-    const bool oi = p_.layout == Layout::kOI;
-    return {false, oi ? out : in, oi ? in : out, p_.dtype, kMapAlignment};
-  }
-  Shape Vector(int64_t columns) const { return {false, 1, columns, p_.dtype, 2}; }
-  Shape Rows(int64_t columns, DType dtype, uint64_t alignment) const {
-    return {true, 0, columns, dtype, alignment};
-  }
-
-  Shape ShapeOf(Role role) const {
-    const int64_t result = p_.products == 2 ? p_.l : p_.n;
-    const DType factor1 = FactorType(p_.scaling1.rows, p_.dtype);
-    const DType factor2 = FactorType(p_.scaling2.rows, p_.dtype);
-    switch (role) {
-      case Role::kA:
-        return Rows(p_.k, p_.dtype, kMapAlignment);
-      case Role::kC:
-        return Rows(p_.n, p_.dtype, kMapAlignment);
-      case Role::kOut:
-      case Role::kResidual:
-        return Rows(result, p_.dtype, 2);
-      case Role::kFactor1:
-        return Rows(1, factor1, static_cast<uint64_t>(SizeOf(factor1)));
-      case Role::kFactor2:
-        return Rows(1, factor2, static_cast<uint64_t>(SizeOf(factor2)));
-      case Role::kW1:
-      case Role::kWUp:
-        return Weight(p_.k, p_.n);
-      case Role::kW2:
-        return Weight(p_.n, p_.l);
-      case Role::kB1:
-      case Role::kBUp:
-        return Vector(p_.n);
-      case Role::kB2:
-        return Vector(p_.l);
-      case Role::kParts:
-      case Role::kCount:
-        break;
-    }
-    return {};
+  // What is read through a tensor map, or stored for one, lies on 16 bytes; the rest on elements.
+  static uint64_t AlignmentOf(Role role, const RoleShape& shape) {
+    const bool mapped = role == Role::kA || role == Role::kC || role == Role::kW1 ||
+                        role == Role::kWUp || role == Role::kW2;
+    return mapped ? kMapAlignment : static_cast<uint64_t>(SizeOf(shape.element));
   }
 
   static AccessKind KindOf(Role role) {
@@ -117,15 +77,15 @@ class ProductLowering {
       result_.list.push_back(std::move(access));
       return absl::OkStatus();
     }
-    const Shape shape = ShapeOf(operand.role);
-    access.alignment = shape.alignment;
+    const RoleShape shape = ShapeOf(p_, operand.role);
+    access.alignment = AlignmentOf(operand.role, shape);
     for (int i = 0; i < 3; ++i) {
-      int64_t rows = shape.rows;
+      int64_t rows = std::max<int64_t>(shape.rows, 1);
       // What lies in the workspace has its place whatever a launch's rows are.
       if (shape.of_launch) {
-        rows = spec_.constant_rows || operand.buffer == kWorkspaceBuffer ? p_.bucket : rows_.at[i];
+        rows = spec_.constant_rows || operand.buffer == kWorkspaceBuffer ? p_.rows() : rows_.at[i];
       }
-      const MatrixExtent extent{rows, shape.columns, operand.row_stride, SizeOf(shape.dtype)};
+      const MatrixExtent extent{rows, shape.columns, operand.row_stride, SizeOf(shape.element)};
       SINTER_ASSIGN_OR_RETURN(access.bytes[i], extent.Bytes());
     }
     result_.list.push_back(std::move(access));
@@ -133,7 +93,7 @@ class ProductLowering {
   }
 
   const KernelSpec& spec_;
-  const FfnProblem& p_;
+  const ProductSequence& p_;
   const KernelLaunch& launch_;
   const LaunchRows& rows_;
   const ScheduleSizes sizes_;

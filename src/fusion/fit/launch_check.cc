@@ -116,7 +116,7 @@ absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const D
 
 absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const DeviceModel& model) {
   if (spec.stitch == nullptr) {
-    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.problem, spec.schedule, model));
+    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
     return KernelLaunch{IsCooperative(spec.schedule), 0};
   }
   const StitchSpec& stitch = *spec.stitch;

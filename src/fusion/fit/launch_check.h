@@ -17,7 +17,7 @@ struct KernelLaunch {
 
 // FAILED_PRECONDITION or INVALID_ARGUMENT naming the field, its value and the bound: of the chip
 // (shared memory, threads, clusters, blocks that wait for one another), or of what generated code
-// can do with this problem or body. What the search offers passes.
+// can do with these products or this body. What the search offers passes.
 absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const DeviceModel& model);
 
 }  // namespace sinter

@@ -14,28 +14,27 @@ namespace sinter {
 namespace {
 
 // A chain that is a sequence of products as the one run that it is.
-ProductRun RunOf(const Chain& chain, ProductsView view, int64_t bucket) {
-  ProductRun run;
+GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
+  GraphRun run;
   run.chain = chain;
   for (int i = 0; i < chain.num_inputs(); ++i) run.inputs.push_back(chain.input(i));
   run.group.end = chain.outputs()[0].value;
-  run.group.dtype = view.dtype;
-  run.view = std::move(view);
-  run.rows = bucket;
+  run.group.dtype = matched.sequence.back().result;
+  run.matched = std::move(matched);
   return run;
 }
 
 }  // namespace
 
 ChainMeaning::ChainMeaning(const Chain& chain, int64_t bucket) : chain_(chain), classes_(chain) {
-  absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-  alone_ = view.ok();
+  absl::StatusOr<MatchedSequence> matched = MatchProducts(chain, bucket);
+  alone_ = matched.ok();
   if (alone_) {
-    runs_.push_back(RunOf(chain, *std::move(view), bucket));
+    runs_.push_back(RunOf(chain, *std::move(matched)));
   } else {
     runs_ = FindProductRuns(chain, bucket).runs;
   }
-  for (const ProductRun& run : runs_) NameResults(run);
+  for (const GraphRun& run : runs_) NameResults(run);
 }
 
 const std::vector<std::pair<int, int>>& ChainMeaning::ProductsOf(int weight) const {
@@ -43,32 +42,34 @@ const std::vector<std::pair<int, int>>& ChainMeaning::ProductsOf(int weight) con
   return found == by_weight_.end() ? none_ : found->second;
 }
 
-ValueClasses::Class ChainMeaning::InputOf(const ProductRun& run, int input) {
+ValueClasses::Class ChainMeaning::InputOf(const GraphRun& run, int input) {
   const ValueId value = run.inputs[static_cast<size_t>(input)];
   return classes_.Stored(classes_.Of(value), run.chain.input_op(input).type.dtype);
 }
 
 // What runs hand over inside is no value of the chain: it is rounded as kernels do it.
-void ChainMeaning::NameResults(const ProductRun& run) {
+void ChainMeaning::NameResults(const GraphRun& run) {
   const int number = static_cast<int>(results_.size());
   std::vector<ValueClasses::Class> results;
-  for (int i = 0; i < run.view.size(); ++i) {
-    const ProductStep& step = run.view.steps[static_cast<size_t>(i)];
-    const ValueId weight = run.inputs[static_cast<size_t>(step.w)];
+  const MatchedSequence& matched = run.matched;
+  for (int i = 0; i < matched.size(); ++i) {
+    const ProductInputs& in = matched.InputsOf(i);
+    const ValueId weight = run.inputs[static_cast<size_t>(in.weights)];
     by_weight_[chain_.op(weight).input].push_back({number, i});
-    if (i + 1 == run.view.size()) {
+    if (i + 1 == matched.size()) {
       results.push_back(classes_.Stored(classes_.Of(run.group.end), run.group.dtype));
       continue;
     }
     ByteWriter w;
     w.Raw("product");
-    w.I64(i == 0 ? InputOf(run, run.view.a) : results.back());
-    w.Raw(ProblemOf(run.view, Segment{i, 1}, run.rows).Canonical());
-    for (const int input : {step.w, step.w_up, step.b, step.b_up, step.residual, step.factor}) {
+    w.I64(i == 0 ? InputOf(run, matched.rows) : results.back());
+    w.Raw(matched.sequence.Part(i, 1).Canonical());
+    for (const int input :
+         {in.weights, in.weights_up, in.bias, in.bias_up, in.residual, in.factor}) {
       w.I64(input < 0 ? -1 : InputOf(run, input));
     }
-    results.push_back(
-        classes_.OfOther(w.str(), {run.view.dtype, {run.view.m, Dim::Constant(step.n)}}));
+    const MatrixProduct& p = matched.sequence[i];
+    results.push_back(classes_.OfOther(w.str(), {p.result, {matched.m, Dim::Constant(p.n)}}));
   }
   results_.push_back(std::move(results));
 }
@@ -76,11 +77,11 @@ void ChainMeaning::NameResults(const ProductRun& run) {
 // Products [segment.begin, segment.end()) of a run.
 struct Meaning::Part {
   int number = 0;
-  const ProductRun* run = nullptr;
+  const GraphRun* run = nullptr;
   Segment segment;
   Class result = -1;
 
-  bool last() const { return segment.end() == run->view.size(); }
+  bool last() const { return segment.end() == run->matched.size(); }
 };
 
 absl::Status Meaning::Add(const KernelSpec& spec) {
@@ -94,8 +95,8 @@ absl::Status Meaning::AddProducts(const KernelSpec& spec) {
   }
   absl::Status why = RefuseFit("no product of the chain multiplies by buffer ", weight);
   for (const auto& [number, product] : of_->ProductsOf(weight)) {
-    Part part{number, &of_->runs()[static_cast<size_t>(number)], {product, spec.problem.products}};
-    if (part.segment.end() > part.run->view.size()) continue;
+    Part part{number, &of_->runs()[static_cast<size_t>(number)], {product, spec.sequence.size()}};
+    if (part.segment.end() > part.run->matched.size()) continue;
     part.result = of_->ResultOf(number, part.segment.end() - 1);
     why = CheckPart(spec, part);
     if (!why.ok()) continue;
@@ -113,19 +114,19 @@ absl::Status Meaning::AddProducts(const KernelSpec& spec) {
 }
 
 absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const {
-  const ProductsView& view = part.run->view;
-  if (part.segment.count == 2 && !CanPair(view, part.segment.begin)) {
+  const MatchedSequence& matched = part.run->matched;
+  if (part.segment.count == 2 && !CanPair(matched.sequence, part.segment.begin)) {
     return RefuseFit("products ", part.segment.begin, " and ", part.segment.begin + 1,
                      " of a run are no pair");
   }
-  const FfnProblem problem = ProblemOf(view, part.segment, part.run->rows);
-  if (!(spec.problem == problem)) {
-    return RefuseFit("it computes \"", spec.problem.ToString(), "\", the chain asks for \"",
-                     problem.ToString(), "\"");
+  const ProductSequence want = matched.sequence.Part(part.segment.begin, part.segment.count);
+  if (!(spec.sequence == want)) {
+    return RefuseFit("it computes \"", spec.sequence.ToString(), "\", the chain asks for \"",
+                     want.ToString(), "\"");
   }
-  if (spec.constant_weights != view.weights_constant) {
+  if (spec.constant_weights != matched.weights_constant) {
     return RefuseFit("constant_weights ", spec.constant_weights, ", the chain's are ",
-                     view.weights_constant);
+                     matched.weights_constant);
   }
   const bool constant_rows = !of_->RowsOfLaunch(*part.run);
   if (spec.constant_rows != constant_rows) {
@@ -139,10 +140,10 @@ absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const 
 
 // Against what planning binds for the same products and the same schedule.
 absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) const {
-  const ProductRun& run = *part.run;
+  const GraphRun& run = *part.run;
   const int inputs = run.chain.num_inputs();
   const Plan bound =
-      MakePlan(run.view, inputs, run.rows, {part.segment}, {RankedSchedule{spec.schedule, {}}});
+      MakePlan(run.matched, inputs, {part.segment}, {RankedSchedule{spec.schedule, {}}});
   const std::vector<OperandBinding>& wants = bound.kernels.front().spec.operands;
   if (spec.family != bound.kernels.front().spec.family) {
     return RefuseFit("family ", NameOf(spec.family));

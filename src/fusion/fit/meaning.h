@@ -22,9 +22,9 @@ class ChainMeaning {
   ChainMeaning(const Chain& chain, int64_t bucket);
 
   const Chain& chain() const { return chain_; }
-  const std::vector<ProductRun>& runs() const { return runs_; }
+  const std::vector<GraphRun>& runs() const { return runs_; }
   // Whether `rows` of a run are a launch's, though M does not occur: a chain that is one run.
-  bool RowsOfLaunch(const ProductRun& run) const { return alone_ || run.view.m.symbolic; }
+  bool RowsOfLaunch(const GraphRun& run) const { return alone_ || run.matched.m.symbolic; }
   // Products that multiply by the chain's input `weight`: run, number in it.
   const std::vector<std::pair<int, int>>& ProductsOf(int weight) const;
 
@@ -34,14 +34,14 @@ class ChainMeaning {
     return results_[static_cast<size_t>(run)][static_cast<size_t>(product)];
   }
   // Of what lies in memory where the run reads its input `input`.
-  ValueClasses::Class InputOf(const ProductRun& run, int input);
+  ValueClasses::Class InputOf(const GraphRun& run, int input);
 
  private:
-  void NameResults(const ProductRun& run);
+  void NameResults(const GraphRun& run);
 
   const Chain& chain_;
   bool alone_ = false;
-  std::vector<ProductRun> runs_;
+  std::vector<GraphRun> runs_;
   std::map<int, std::vector<std::pair<int, int>>> by_weight_;
   const std::vector<std::pair<int, int>> none_;
   ValueClasses classes_;
@@ -50,7 +50,7 @@ class ChainMeaning {
 
 // Is shown a plan's kernels in their order, and follows what each buffer and each place of the
 // workspace holds. Holds that
-// - a product kernel computes one or two products of a run of the chain: problem, marks, operands,
+// - a product kernel computes one or two products of a run of the chain: sequence, marks, operands,
 //   strides and rows are what planning binds for them, whatever the schedule and the workspace;
 // - a stitched kernel's body reads what lies where its operands are, and every output of the chain
 //   that it stores is made by the chain's ops;

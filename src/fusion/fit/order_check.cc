@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "src/base/status.h"
-#include "src/chain/products_view.h"
 #include "src/fusion/fit/refusal.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/row_order.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 
@@ -15,7 +15,7 @@ absl::Status OrderCheck::CheckKernel(const KernelSpec& spec) const {
     return RefuseFit("batch_invariant ", spec.batch_invariant, ", asked for is ", batch_invariant_);
   }
   if (!batch_invariant_ || spec.stitch != nullptr) return absl::OkStatus();
-  const absl::Status order = CheckRowOrder(spec.problem, spec.schedule);
+  const absl::Status order = CheckRowOrder(spec.sequence, spec.schedule);
   return order.ok() ? order : RefuseFit(order.message());
 }
 
@@ -39,7 +39,7 @@ absl::Status OrderCheck::Check(const Plan& plan) {
   const bool stitched =
       std::any_of(plan.kernels.begin(), plan.kernels.end(),
                   [](const PlannedKernel& kernel) { return kernel.spec.stitch != nullptr; });
-  if (!batch_invariant_ || (!stitched && ViewAsProducts(chain_).ok())) return absl::OkStatus();
+  if (!batch_invariant_ || (!stitched && MatchProducts(chain_).ok())) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const std::string wanted, Wanted());
   return RowOrder(plan) == wanted ? absl::OkStatus()
                                   : RefuseFit("its rows are in another order than other buckets'");

@@ -24,8 +24,8 @@ LaunchRows RowsOf(const ChainMeaning& meaning, int64_t bucket) {
     return rows;
   }
   int64_t fixed = 1;
-  for (const ProductRun& run : meaning.runs()) {
-    if (meaning.RowsOfLaunch(run)) fixed = run.view.m.value;
+  for (const GraphRun& run : meaning.runs()) {
+    if (meaning.RowsOfLaunch(run)) fixed = run.matched.m.value;
   }
   std::fill(std::begin(rows.at), std::end(rows.at), fixed);
   return rows;

@@ -23,11 +23,11 @@ namespace {
 // What kernels must have in common to be told of once.
 std::string KeyOf(const PlannedKernel& kernel) {
   const KernelSpec& spec = kernel.spec;
-  const std::string problem =
+  const std::string computed =
       spec.stitch != nullptr
           ? spec.stitch->body.CanonicalBytes()
-          : absl::StrCat(spec.problem.Canonical(), spec.problem.bucket, spec.constant_rows);
-  return absl::StrCat(NameOf(spec.family), problem, ScheduleBytes(spec),
+          : absl::StrCat(spec.sequence.Canonical(), spec.sequence.rows(), spec.constant_rows);
+  return absl::StrCat(NameOf(spec.family), computed, ScheduleBytes(spec),
                       absl::StrFormat("%a %a", kernel.prediction.total_us, kernel.measured_us));
 }
 

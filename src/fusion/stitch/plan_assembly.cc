@@ -80,8 +80,7 @@ class Assembler {
   }
 
   static Plan RunPlan(const PlanStep& step) {
-    return MakePlan(step.run->view, step.run->chain.num_inputs(), step.run->rows, step.segments,
-                    step.ranked);
+    return MakePlan(step.run->matched, step.run->chain.num_inputs(), step.segments, step.ranked);
   }
 
   // The buffer that holds `value`, and where in it.
@@ -126,7 +125,7 @@ class Assembler {
         operand.buffer = at.buffer;
         operand.offset_bytes += at.offset_bytes;
       }
-      kernel.spec.constant_rows = !step.run->view.m.symbolic;
+      kernel.spec.constant_rows = !step.run->matched.m.symbolic;
       plan_.kernels.push_back(kernel);
     }
   }

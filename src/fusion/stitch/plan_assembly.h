@@ -19,7 +19,7 @@ namespace sinter {
 struct PlanStep {
   std::shared_ptr<const StitchBody> body;  // null: a run
   RankedStitch stitch;
-  const ProductRun* run = nullptr;
+  const GraphRun* run = nullptr;
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one a segment
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/launch_recipe.h"
+#include "src/plan/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -40,59 +41,20 @@ std::vector<Access> AccessesOf(const StitchSpec& spec, int64_t bucket) {
   return list;
 }
 
-// Rows and columns of a role; no rows for vectors.
-std::pair<int64_t, int64_t> ShapeOf(const FfnProblem& p, Role role) {
-  switch (role) {
-    case Role::kA:
-      return {p.bucket, p.k};
-    case Role::kW1:
-    case Role::kWUp:
-      return p.layout == Layout::kOI ? std::make_pair(p.n, p.k) : std::make_pair(p.k, p.n);
-    case Role::kB1:
-    case Role::kBUp:
-      return {0, p.n};
-    case Role::kW2:
-      return p.layout == Layout::kOI ? std::make_pair(p.l, p.n) : std::make_pair(p.n, p.l);
-    case Role::kB2:
-      return {0, p.l};
-    case Role::kOut:
-    case Role::kResidual:
-      return {p.bucket, p.products == 2 ? p.l : p.n};
-    case Role::kFactor1:
-    case Role::kFactor2:
-      return {p.bucket, 1};
-    default:
-      return {p.bucket, p.n};
-  }
-}
-
-// Whether its rows are those of the launch.
-bool IsOfLaunch(Role role) {
-  return role == Role::kA || role == Role::kOut || role == Role::kResidual ||
-         role == Role::kFactor1 || role == Role::kFactor2;
-}
-
-DType TypeOf(const FfnProblem& p, Role role) {
-  if (role == Role::kFactor1) return FactorType(p.scaling1.rows, p.dtype);
-  if (role == Role::kFactor2) return FactorType(p.scaling2.rows, p.dtype);
-  return p.dtype;
-}
-
 // What is handed over inside a kernel (kC, kParts) is no tensor of the plan.
 std::vector<Access> AccessesOf(const KernelSpec& spec) {
   std::vector<Access> list;
   for (const OperandBinding& operand : spec.operands) {
     if (operand.role == Role::kC || operand.role == Role::kParts) continue;
-    const auto [rows, columns] = ShapeOf(spec.problem, operand.role);
-    std::vector<Dim> dims = {Dim::Constant(columns)};
-    if (rows > 0) {
-      const bool of_launch = IsOfLaunch(operand.role) && !spec.constant_rows;
-      dims.insert(dims.begin(), of_launch ? Dim::M() : Dim::Constant(rows));
+    const RoleShape shape = ShapeOf(spec.sequence, operand.role);
+    std::vector<Dim> dims = {Dim::Constant(shape.columns)};
+    if (shape.rows > 0) {
+      const bool of_launch = shape.of_launch && !spec.constant_rows;
+      dims.insert(dims.begin(), of_launch ? Dim::M() : Dim::Constant(shape.rows));
     }
-    const DType dtype = TypeOf(spec.problem, operand.role);
-    const int64_t bytes = std::max<int64_t>(rows, 1) * columns * SizeOf(dtype);
+    const int64_t bytes = std::max<int64_t>(shape.rows, 1) * shape.RowBytes();
     list.push_back({{operand.buffer, operand.offset_bytes},
-                    ToString(TensorType{dtype, dims}),
+                    ToString(TensorType{shape.element, dims}),
                     bytes,
                     operand.role == Role::kOut});
   }

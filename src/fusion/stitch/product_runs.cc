@@ -56,9 +56,9 @@ class Finder {
   void FindOne(ValueId product) {
     Values members = {product};
     ValueId end = product;
-    absl::StatusOr<ProductRun> best = Try(product, members, end);
+    absl::StatusOr<GraphRun> best = Try(product, members, end);
     for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
-      absl::StatusOr<ProductRun> longer = Try(product, members, end);
+      absl::StatusOr<GraphRun> longer = Try(product, members, end);
       if (best.ok() && !longer.ok() && !MayLeadOn(end)) break;
       if (longer.ok()) best = std::move(longer);
     }
@@ -140,7 +140,7 @@ class Finder {
     return true;
   }
 
-  absl::StatusOr<ProductRun> Try(ValueId product, const Values& members, ValueId end) const {
+  absl::StatusOr<GraphRun> Try(ValueId product, const Values& members, ValueId end) const {
     Step(pace_, static_cast<int64_t>(kMostValues));
     const Op& op = chain_.op(product);
     const ValueId weight = WeightAt(op.operands[1]);
@@ -149,7 +149,7 @@ class Finder {
     const ValueId rows = SkipWidening(op.operands[0]);
     const ValueId unscaled = BelowFactor(rows, dtype);
     if (unscaled >= 0) {
-      absl::StatusOr<ProductRun> scaled = TryFrom(unscaled, dtype, members, end);
+      absl::StatusOr<GraphRun> scaled = TryFrom(unscaled, dtype, members, end);
       if (scaled.ok()) return scaled;
     }
     return TryFrom(rows, dtype, members, end);
@@ -166,7 +166,7 @@ class Finder {
     return stored ? rows : -1;
   }
 
-  absl::StatusOr<ProductRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
+  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
     // A residual that nobody else reads is no less a tensor that another kernel hands over.
     const ValueId residual = ResidualAt(end, members);
     Close(a, residual, &members);
@@ -188,10 +188,10 @@ class Finder {
   }
 
   // Behind the run that computes its rows for nobody else, or a run of its own.
-  void Append(ProductRun run) {
-    for (ProductRun& before : result_.runs) {
+  void Append(GraphRun run) {
+    for (GraphRun& before : result_.runs) {
       Step(pace_);
-      absl::StatusOr<ProductRun> both = Join(before, run);
+      absl::StatusOr<GraphRun> both = Join(before, run);
       if (!both.ok()) continue;
       builder_.Note(*both);
       before = *std::move(both);
@@ -201,18 +201,18 @@ class Finder {
     result_.runs.push_back(std::move(run));
   }
 
-  absl::StatusOr<ProductRun> Join(const ProductRun& before, const ProductRun& run) const {
-    const ValueId rows = run.inputs[static_cast<size_t>(run.view.a)];
+  absl::StatusOr<GraphRun> Join(const GraphRun& before, const GraphRun& run) const {
+    const ValueId rows = run.inputs[static_cast<size_t>(run.matched.rows)];
     Values members(run.group.values.begin(), run.group.values.end());
     if (rows != before.group.end || !UsedOnlyByThroughViews(rows, members)) {
       return absl::NotFoundError("not its rows");
     }
     members.insert(before.group.values.begin(), before.group.values.end());
     Ask(pace_);
-    const ValueId a = before.inputs[static_cast<size_t>(before.view.a)];
-    SINTER_ASSIGN_OR_RETURN(ProductRun both,
+    const ValueId a = before.inputs[static_cast<size_t>(before.matched.rows)];
+    SINTER_ASSIGN_OR_RETURN(GraphRun both,
                             builder_.Build(members, a, run.group.dtype, run.group.end));
-    if (both.view.size() != before.view.size() + run.view.size()) {
+    if (both.matched.size() != before.matched.size() + run.matched.size()) {
       return absl::NotFoundError("not one sequence");
     }
     return both;
@@ -233,15 +233,16 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace) {
   return Finder(chain, bucket, pace).Run();
 }
 
-std::string AbsorbedBy(const ProductRun& run) {
+std::string AbsorbedBy(const GraphRun& run) {
   std::vector<std::string> steps;
-  for (const ProductStep& step : run.view.steps) {
-    std::string text = step.gated ? "gated pair" : "product";
-    if (step.scale != 1) absl::StrAppend(&text, " * ", step.scale);
-    if (step.has_factor()) absl::StrAppend(&text, " * row factor");
-    if (step.bias()) absl::StrAppend(&text, " + bias");
-    if (step.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(step.act));
-    if (step.has_residual()) absl::StrAppend(&text, " + residual");
+  for (const MatrixProduct& p : run.matched.sequence.products) {
+    const EpilogueList& e = p.epilogue;
+    std::string text = p.pair ? "gated pair" : "product";
+    if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, " * ", e.scale());
+    if (e.has_factor()) absl::StrAppend(&text, " * row factor");
+    if (e.has_bias()) absl::StrAppend(&text, " + bias");
+    if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
+    if (e.has_residual()) absl::StrAppend(&text, " + residual");
     steps.push_back(std::move(text));
   }
   return absl::StrCat("op ", run.group.end, ": ", absl::StrJoin(steps, ", "));

@@ -10,22 +10,21 @@
 
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
-#include "src/chain/products_view.h"
 #include "src/fusion/stitch/stitch_graph.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 
-// Values of a chain that are a sequence of products (src/chain/products_view.h) on their own.
-struct ProductRun {
+// Values of a mixed graph that are a sequence of products on their own.
+struct GraphRun {
   OpaqueGroup group;
   Chain chain;                  // of the run alone: one output
   std::vector<ValueId> inputs;  // of the whole chain, as the run's canonical inputs
-  ProductsView view;            // of `chain`
-  int64_t rows = 0;             // that kernels are made for: the bucket, or the constant
+  MatchedSequence matched;      // of `chain`; its m is the bucket, or the constant rows
 };
 
 struct ProductRuns {
-  std::vector<ProductRun> runs;            // by first value
+  std::vector<GraphRun> runs;              // by first value
   std::map<ValueId, std::string> refused;  // why a matmul is in no run
 };
 
@@ -43,7 +42,7 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nul
 
 // "op 12: gated pair + silu, product + residual" for the note of a plan: what the products of a run
 // have absorbed.
-std::string AbsorbedBy(const ProductRun& run);
+std::string AbsorbedBy(const GraphRun& run);
 
 }  // namespace sinter
 

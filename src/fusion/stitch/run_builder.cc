@@ -13,11 +13,11 @@ namespace {
 // What blocks may still read of when another one stores its part of the result: weights, biases,
 // factors, and the rows of a lone product. Rows of a first product of several have all been read
 // when the last one stores them, and elements of a residual are read by who stores them.
-std::vector<ValueId> ReadByOthers(const ProductRun& run) {
+std::vector<ValueId> ReadByOthers(const GraphRun& run) {
   std::vector<int> inputs;
-  if (run.view.size() == 1) inputs.push_back(run.view.a);
-  for (const ProductStep& step : run.view.steps) {
-    inputs.insert(inputs.end(), {step.w, step.w_up, step.b, step.b_up, step.factor});
+  if (run.matched.size() == 1) inputs.push_back(run.matched.rows);
+  for (const ProductInputs& in : run.matched.inputs) {
+    inputs.insert(inputs.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor});
   }
   std::vector<ValueId> values;
   for (int input : inputs) {
@@ -33,18 +33,19 @@ RunBuilder::RunBuilder(const Chain& chain, int64_t bucket)
   for (const ChainOutput& out : chain.outputs()) is_output_[static_cast<size_t>(out.value)] = true;
 }
 
-absl::StatusOr<ProductRun> RunBuilder::Build(const Values& members, ValueId a, DType dtype,
-                                             ValueId end) const {
+absl::StatusOr<GraphRun> RunBuilder::Build(const Values& members, ValueId a, DType dtype,
+                                           ValueId end) const {
   SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
   SINTER_RETURN_IF_ERROR(CheckStored(end, dtype));
-  SINTER_ASSIGN_OR_RETURN(ProductRun run, ChainOfRun(chain_, members, a, dtype, end));
-  SINTER_ASSIGN_OR_RETURN(run.view, ViewAsProducts(run.chain));
+  SINTER_ASSIGN_OR_RETURN(GraphRun run, ChainOfRun(chain_, members, a, dtype, end));
+  SINTER_ASSIGN_OR_RETURN(run.matched, MatchProducts(run.chain));
   SINTER_RETURN_IF_ERROR(CheckOperands(run));
   SINTER_RETURN_IF_ERROR(CheckEnd(run, end));
-  SINTER_RETURN_IF_ERROR(CheckStrides(run.view));
-  run.rows = run.view.m.symbolic ? bucket_ : run.view.m.value;
-  for (int i = 0; i < run.view.size(); ++i) {
-    SINTER_RETURN_IF_ERROR(CheckProblem(ProblemOf(run.view, Segment{i, 1}, run.rows)));
+  SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
+  ProductSequence& sequence = run.matched.sequence;
+  sequence.m = run.matched.m.At(bucket_);
+  for (int i = 0; i < sequence.size(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckSequence(sequence.Part(i, 1)));
   }
   run.group.values.assign(members.begin(), members.end());
   run.group.end = end;
@@ -60,7 +61,7 @@ absl::StatusOr<ProductRun> RunBuilder::Build(const Values& members, ValueId a, D
 
 // What is computed lies in memory as all its readers expect it. What a product hands over is
 // rounded to the weights' dtype, which a factor of rows may not be.
-absl::Status RunBuilder::CheckOperands(const ProductRun& run) const {
+absl::Status RunBuilder::CheckOperands(const GraphRun& run) const {
   for (size_t i = 0; i < run.inputs.size(); ++i) {
     const ValueId value = run.inputs[i];
     const DType stored = run.chain.input_op(static_cast<int>(i)).type.dtype;
@@ -69,9 +70,9 @@ absl::Status RunBuilder::CheckOperands(const ProductRun& run) const {
                                                    ") is read as ", NameOf(stored),
                                                    " and lies in memory as another dtype"));
   }
-  for (const ProductStep& step : run.view.steps) {
-    if (!step.has_factor()) continue;
-    const ValueId factor = run.inputs[static_cast<size_t>(step.factor)];
+  for (const ProductInputs& in : run.matched.inputs) {
+    if (in.factor < 0) continue;
+    const ValueId factor = run.inputs[static_cast<size_t>(in.factor)];
     if (ClassOf(chain_, factor) != OpClass::kProduct) continue;
     return absl::InvalidArgumentError(absl::StrCat("op ", factor, " (", NameOf(chain_.op(factor)),
                                                    ") is a factor and a product"));
@@ -80,8 +81,9 @@ absl::Status RunBuilder::CheckOperands(const ProductRun& run) const {
 }
 
 // A sum is rounded where the chain rounds it: it may be what the chain carries on, layer by layer.
-absl::Status RunBuilder::CheckEnd(const ProductRun& run, ValueId end) const {
-  if (run.view.steps.back().has_residual() && chain_.op(end).type.dtype != run.view.dtype) {
+absl::Status RunBuilder::CheckEnd(const GraphRun& run, ValueId end) const {
+  const MatrixProduct& last = run.matched.sequence.back();
+  if (last.epilogue.has_residual() && chain_.op(end).type.dtype != last.result) {
     return absl::InvalidArgumentError(absl::StrCat("op ", end, " (", NameOf(chain_.op(end)),
                                                    ") is a sum that the chain does not round"));
   }
@@ -116,7 +118,7 @@ bool RunBuilder::RoundedAlike(ValueId value, DType dtype) const {
   return known == rounded_.end() || known->second == dtype;
 }
 
-void RunBuilder::Note(const ProductRun& run) {
+void RunBuilder::Note(const GraphRun& run) {
   rounded_[run.group.end] = run.group.dtype;
   for (const OpaqueOperand& operand : run.group.operands) rounded_[operand.value] = operand.dtype;
 }

@@ -20,10 +20,9 @@ class RunBuilder {
   RunBuilder(const Chain& chain, int64_t bucket);
 
   // Of the products and ops `members`, whose rows are `a`, weights of `dtype` and result `end`.
-  absl::StatusOr<ProductRun> Build(const Values& members, ValueId a, DType dtype,
-                                   ValueId end) const;
+  absl::StatusOr<GraphRun> Build(const Values& members, ValueId a, DType dtype, ValueId end) const;
   // What the run hands over or reads lies in memory as it has it, for all runs to come.
-  void Note(const ProductRun& run);
+  void Note(const GraphRun& run);
   // Whether a run has it in memory as `dtype`.
   bool IsRounded(ValueId value, DType dtype) const;
   bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
@@ -31,8 +30,8 @@ class RunBuilder {
  private:
   absl::Status CheckStored(ValueId value, DType dtype) const;
   bool RoundedAlike(ValueId value, DType dtype) const;
-  absl::Status CheckOperands(const ProductRun& run) const;
-  absl::Status CheckEnd(const ProductRun& run, ValueId end) const;
+  absl::Status CheckOperands(const GraphRun& run) const;
+  absl::Status CheckEnd(const GraphRun& run, ValueId end) const;
 
   const Chain& chain_;
   const int64_t bucket_;

@@ -12,12 +12,12 @@
 namespace sinter {
 namespace {
 
-class RunBuilder {
+class RunChainMaker {
  public:
-  RunBuilder(const Chain& chain, const std::set<ValueId>& members, ValueId a, DType dtype)
+  RunChainMaker(const Chain& chain, const std::set<ValueId>& members, ValueId a, DType dtype)
       : chain_(chain), members_(members), a_(a), dtype_(dtype) {}
 
-  absl::StatusOr<ProductRun> Run(ValueId end) {
+  absl::StatusOr<GraphRun> Run(ValueId end) {
     SINTER_RETURN_IF_ERROR(AddAll(end));
     ValueId result = ids_.at(end);
     if (builder_.TypeOf(result).dtype != dtype_) {
@@ -26,7 +26,7 @@ class RunBuilder {
     OutputOptions options;
     options.strides = StridesInMemory(chain_, end);
     SINTER_RETURN_IF_ERROR(builder_.Output(result, options));
-    ProductRun run;
+    GraphRun run;
     SINTER_ASSIGN_OR_RETURN(run.chain, builder_.Finish());
     for (int32_t caller : run.chain.InputOrder()) {
       run.inputs.push_back(callers_inputs_[static_cast<size_t>(caller)]);
@@ -87,9 +87,9 @@ class RunBuilder {
 
 }  // namespace
 
-absl::StatusOr<ProductRun> ChainOfRun(const Chain& chain, const std::set<ValueId>& members,
-                                      ValueId a, DType dtype, ValueId end) {
-  return RunBuilder(chain, members, a, dtype).Run(end);
+absl::StatusOr<GraphRun> ChainOfRun(const Chain& chain, const std::set<ValueId>& members, ValueId a,
+                                    DType dtype, ValueId end) {
+  return RunChainMaker(chain, members, a, dtype).Run(end);
 }
 
 }  // namespace sinter

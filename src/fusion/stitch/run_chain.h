@@ -12,8 +12,8 @@ namespace sinter {
 // `chain` and `inputs` of the run that computes `end` from the rows `a` by `members`, and by views
 // and constants that lead to them: everything else is an input. What is computed has the strides
 // that it has in memory; the result and computed rows are stored as `dtype`.
-absl::StatusOr<ProductRun> ChainOfRun(const Chain& chain, const std::set<ValueId>& members,
-                                      ValueId a, DType dtype, ValueId end);
+absl::StatusOr<GraphRun> ChainOfRun(const Chain& chain, const std::set<ValueId>& members, ValueId a,
+                                    DType dtype, ValueId end);
 
 }  // namespace sinter
 

@@ -54,7 +54,7 @@ class Planner {
         costs_(bucket, model, search_),
         latency_(&costs_),
         rankings_(model, search_) {
-    for (const ProductRun& run : products_.runs) groups_.push_back(run.group);
+    for (const GraphRun& run : products_.runs) groups_.push_back(run.group);
   }
 
   absl::StatusOr<FusionResult> Run() {
@@ -213,7 +213,7 @@ class Planner {
       const CostedKernel& kernel = partition.chosen.kernels[i];
       PlanStep step;
       if (kernel.body == nullptr) {
-        const ProductRun& run = products_.runs[static_cast<size_t>(partition.run_of[i])];
+        const GraphRun& run = products_.runs[static_cast<size_t>(partition.run_of[i])];
         SINTER_ASSIGN_OR_RETURN(step, rankings_.StepOf(run, partition.fused, choice));
       } else {
         step.body = kernel.body;

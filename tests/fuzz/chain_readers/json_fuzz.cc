@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "src/chain/chain_json.h"
-#include "src/chain/ffn_view.h"
+#include "src/product/matcher.h"
 
 namespace {
 
@@ -28,6 +28,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(sinter::ChainToJson(*back) == json);
   const auto decoded = sinter::ChainFromCanonicalBytes(chain->CanonicalBytes());
   Require(decoded.ok() && *decoded == *chain);
-  (void)sinter::ViewAsFfn(*chain);
+  (void)sinter::MatchProducts(*chain);
   return 0;
 }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
+#include "src/product/matcher.h"
 
 namespace {
 
@@ -27,8 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto back = sinter::ParseProblem(line);
     Require(back.ok() && back->chain == problem.chain && back->m == problem.m);
     Require(sinter::WriteProblem(*back) == line);
-    const auto view = sinter::ViewAsFfn(problem.chain);
-    if (view.ok()) Require(sinter::ParseProblem(ToString(*view))->chain == problem.chain);
+    const auto matched = sinter::MatchProducts(problem.chain);
+    if (matched.ok()) Require(!matched->sequence.ToString().empty());
   }
   return 0;
 }

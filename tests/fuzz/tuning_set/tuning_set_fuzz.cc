@@ -36,7 +36,8 @@ void Read(absl::string_view text) {
     const auto plan = sinter::Plan::Decode(entry.bytes);
     if (!plan.ok()) continue;
     Require(!sinter::CheckPlanFits(*plan, OtherChain(), 16, *model).ok() ||
-            plan->kernels[0].spec.problem.activation == sinter::Activation::kGeluErf);
+            plan->kernels[0].spec.sequence[0].epilogue.activation() ==
+                sinter::Activation::kGeluErf);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/golden/codegen/kernel_text.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -28,18 +29,20 @@ TEST(CodegenGolden, SpatialGates) {
 }
 
 TEST(CodegenGolden, SourcesAndRecipes) {
-  FfnProblem residual = SampleG7();
-  residual.residual = Residual::kAddedRounded;
-  FfnProblem scaled = SampleS8();
-  scaled.scaling1 = {0.125f, RowFactor::kF32};
-  scaled.scaling2 = {1, RowFactor::kElement};
-  const std::pair<const char*, FfnProblem> problems[] = {
+  ProductSequence residual = SampleG7();
+  SetResidual(&residual, Residual::kAddedRounded);
+  ProductSequence scaled = SampleS8();
+  SetScale(&scaled, 0, 0.125f);
+  SetFactor(&scaled, 0, RowFactor::kF32);
+  SetScale(&scaled, 1, 1);
+  SetFactor(&scaled, 1, RowFactor::kElement);
+  const std::pair<const char*, ProductSequence> problems[] = {
       {"s8", SampleS8()}, {"g7", SampleG7()}, {"g7-residual", residual}, {"s8-scaled", scaled}};
   for (const auto& [id, problem] : problems) {
     for (Dataflow dataflow : kDataflows) {
       KernelSpec spec = SampleSpec(problem, dataflow);
-      if (dataflow == Dataflow::kProduct && problem.residual != Residual::kNone) {
-        spec = SampleSpec(SecondProductOf(problem), spec.schedule);
+      if (dataflow == Dataflow::kProduct && ResidualOf(problem) != Residual::kNone) {
+        spec = SampleSpec(SecondOf(problem), spec.schedule);
       }
       ExpectGoldenKernel(absl::StrCat(id, "-", NameOf(dataflow)), spec);
     }

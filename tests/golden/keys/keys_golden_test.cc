@@ -19,6 +19,7 @@
 #include "src/codegen/codegen.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -51,12 +52,13 @@ KernelSpec StitchedSpec() {
 }
 
 void AddProducts(Encodings* all) {
-  FfnProblem residual = SampleG7(), scaled = SampleS8();
-  residual.residual = Residual::kAdded;
-  scaled.scaling1 = {0.125f, RowFactor::kF32};
-  all->emplace_back("problem", SampleS8().Canonical());
-  all->emplace_back("problem with a residual", residual.Canonical());
-  all->emplace_back("problem with scalings", scaled.Canonical());
+  ProductSequence residual = SampleG7(), scaled = SampleS8();
+  SetResidual(&residual, Residual::kAdded);
+  SetScale(&scaled, 0, 0.125f);
+  SetFactor(&scaled, 0, RowFactor::kF32);
+  all->emplace_back("products", SampleS8().Canonical());
+  all->emplace_back("products with a residual", residual.Canonical());
+  all->emplace_back("products with scalings", scaled.Canonical());
   for (Dataflow dataflow : kDataflows) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
     const std::string name(NameOf(dataflow));

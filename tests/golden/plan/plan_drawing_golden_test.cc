@@ -36,7 +36,7 @@ std::vector<Drawn> DrawnKernels() {
 // With times that no model changes.
 Plan PlanOf(const KernelSpec& spec) {
   Plan plan;
-  plan.name = spec.problem.products == 1 ? "unfused" : "fused";
+  plan.name = spec.sequence.size() == 1 ? "unfused" : "fused";
   plan.bucket = 128;
   PlannedKernel kernel;
   kernel.spec = spec;
@@ -55,7 +55,7 @@ class PlanDrawing : public ::testing::TestWithParam<Drawn> {};
 TEST_P(PlanDrawing, MatchesTheFiles) {
   const Plan plan = PlanOf(GetParam().spec);
   ASSERT_TRUE(
-      CheckScheduleFields(plan.kernels[0].spec.problem, plan.kernels[0].spec.schedule).ok());
+      CheckScheduleFields(plan.kernels[0].spec.sequence, plan.kernels[0].spec.schedule).ok());
   const std::string& name = GetParam().name;
   ExpectFile(name + ".txt", DrawText(PictureOf(plan.kernels[0].spec)));
   ExpectFile(name + ".svg", PlanSvg(plan));

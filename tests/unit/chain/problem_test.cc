@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/chain/ffn_view.h"
-
 namespace sinter {
 namespace {
 
@@ -66,11 +64,14 @@ TEST(ProblemLists, ReadAsTheyAre) {
 
 TEST(ProblemLists, ShapesArriveInTheChain) {
   const std::vector<Problem> problems = *ParseProblems(kLists);
-  const FfnView g5 = *ViewAsFfn(problems[4].chain);
-  EXPECT_EQ(ToString(g5), "gemm_chain m=M n=16384 k=4096 l=4096 act=relu layout=oi dtype=bf16");
+  const Chain& g5 = problems[4].chain;
+  ASSERT_EQ(g5.num_inputs(), 3);
+  EXPECT_EQ(ToString(g5.input_op(0).type), "bf16[M,4096]");
+  EXPECT_EQ(ToString(g5.output_type(0)), "bf16[M,4096]");
   EXPECT_EQ(problems[4].m, 128);
-  const FfnView s8 = *ViewAsFfn(problems[17].chain);
-  EXPECT_EQ(ToString(s8), "gated_ffn m=M n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16");
+  const Chain& s8 = problems[17].chain;
+  ASSERT_EQ(s8.num_inputs(), 4);
+  EXPECT_EQ(ToString(s8.input_op(1).type), "bf16[3072,1024]");
   // A batch sweep is one chain.
   for (int i = 19; i < 28; ++i) EXPECT_EQ(problems[i].chain, problems[18].chain);
 }

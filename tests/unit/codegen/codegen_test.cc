@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/codegen/kernel_source.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -28,7 +29,7 @@ std::string SourceOf(const KernelSpec& spec, const CodegenOptions& options = {})
   return kernel.ok() ? kernel->request.source : "";
 }
 
-OperandBinding* Operand(KernelSpec* spec, Role role) {
+OperandBinding* OperandOf(KernelSpec* spec, Role role) {
   return const_cast<OperandBinding*>(FindOperand(spec->operands, role));
 }
 
@@ -39,8 +40,9 @@ void Drop(KernelSpec* spec, Role role) {
   }
 }
 
-FfnProblem Biased(FfnProblem p) {
-  p.bias1 = p.bias2 = true;
+ProductSequence Biased(ProductSequence p) {
+  SetBias(&p, 0);
+  SetBias(&p, 1);
   return p;
 }
 
@@ -57,25 +59,28 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   const Refusal refusals[] = {
       {"stitch without a body", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; },
        "a stitch kernel has no body"},
-      {"products", grid, [](KernelSpec* s) { s->problem.products = 3; }, "problem: products 3"},
+      {"products", grid, [](KernelSpec* s) { s->sequence.products.push_back(s->sequence[1]); },
+       "products: 3 are not 1 to 2"},
       {"family for products", grid, [](KernelSpec* s) { s->family = KernelFamily::kGemm; },
        "family gemm does not take 2 products"},
-      {"short rows", product, [](KernelSpec* s) { Operand(s, Role::kOut)->row_stride = 8; },
+      {"short rows", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 8; },
        "operand out: row stride 8 is below its"},
-      {"gaps in C", grid, [](KernelSpec* s) { Operand(s, Role::kC)->row_stride += 8; },
+      {"gaps in C", grid, [](KernelSpec* s) { OperandOf(s, Role::kC)->row_stride += 8; },
        "operand c: row stride 3080 is not n = 3072"},
-      {"odd offset", product, [](KernelSpec* s) { Operand(s, Role::kOut)->offset_bytes = 3; },
-       "operand out: offset 3 is odd"},
+      {"odd offset", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 3; },
+       "operand out: offset 3 is not a multiple of 2"},
       {"flags", grid, [](KernelSpec* s) { s->workspace_flags_offset = 2; },
        "workspace flags offset 2 is not a multiple of 4"},
-      {"dtype", grid, [](KernelSpec* s) { s->problem.dtype = DType::kF32; }, "problem: dtype"},
-      {"n", grid, [](KernelSpec* s) { s->problem.n = 3073; }, "problem: n 3073"},
-      {"k", cluster, [](KernelSpec* s) { s->problem.k = 7; }, "problem: k 7"},
-      {"l", cluster, [](KernelSpec* s) { s->problem.l = 0; }, "problem: l 0"},
-      {"bucket", product, [](KernelSpec* s) { s->problem.bucket = 0; }, "problem: bucket 0"},
-      {"activation", grid, [](KernelSpec* s) { s->problem.activation = Activation(9); },
-       "problem: activation 9"},
-      {"layout", grid, [](KernelSpec* s) { s->problem.layout = Layout(3); }, "problem: layout 3"},
+      {"dtype", grid, [](KernelSpec* s) { SetElement(&s->sequence, DType::kF32); },
+       "product 1: element 1 (f32)"},
+      {"n", grid, [](KernelSpec* s) { SetColumns(&s->sequence, 0, 3073); }, "product 2: k 3073"},
+      {"k", cluster, [](KernelSpec* s) { s->sequence[0].k = 7; }, "product 1: k 7"},
+      {"l", cluster, [](KernelSpec* s) { s->sequence[1].n = 0; }, "product 2: n 0"},
+      {"bucket", product, [](KernelSpec* s) { s->sequence.m = 0; }, "products: m 0"},
+      {"activation", grid, [](KernelSpec* s) { SetActivation(&s->sequence, Activation(9)); },
+       "product 1: activation 9"},
+      {"layout", grid, [](KernelSpec* s) { SetLayout(&s->sequence, Layout(3)); },
+       "product 1: layout 3"},
       {"dataflow", grid, [](KernelSpec* s) { s->schedule.dataflow = Dataflow(7); },
        "schedule: dataflow 7"},
       {"two products in one", grid,
@@ -109,9 +114,9 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
       {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBUp); }, "no operand b_up"},
       {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kB2); }, "no operand b2"},
       {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
-      {"row stride", grid, [](KernelSpec* s) { Operand(s, Role::kA)->row_stride = 1025; },
+      {"row stride", grid, [](KernelSpec* s) { OperandOf(s, Role::kA)->row_stride = 1025; },
        "operand a: row stride of 2050 bytes"},
-      {"offset", grid, [](KernelSpec* s) { Operand(s, Role::kW2)->offset_bytes = 8; },
+      {"offset", grid, [](KernelSpec* s) { OperandOf(s, Role::kW2)->offset_bytes = 8; },
        "offset 8 must be multiples of 16"},
   };
   for (const Refusal& r : refusals) {
@@ -125,8 +130,8 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   }
 }
 
-FfnProblem WithResidual(FfnProblem p, Residual residual = Residual::kAdded) {
-  p.residual = residual;
+ProductSequence WithResidual(ProductSequence p, Residual residual = Residual::kAdded) {
+  SetResidual(&p, residual);
   return p;
 }
 
@@ -135,17 +140,18 @@ TEST(Generate, RefusesAResidualThatIsNone) {
       {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kResidual); },
        "kernel has no operand residual"},
       {"short rows", Dataflow::kClusterExchange,
-       [](KernelSpec* s) { Operand(s, Role::kResidual)->row_stride = 1016; },
+       [](KernelSpec* s) { OperandOf(s, Role::kResidual)->row_stride = 1016; },
        "operand residual: row stride 1016 is below its 1024 columns"},
       {"odd offset", Dataflow::kProduct,
-       [](KernelSpec* s) { Operand(s, Role::kResidual)->offset_bytes = 5; },
-       "operand residual: offset 5 is odd"},
-      {"kind", Dataflow::kGridExchange, [](KernelSpec* s) { s->problem.residual = Residual(3); },
-       "problem: residual 3 is not 0 to 2"},
+       [](KernelSpec* s) { OperandOf(s, Role::kResidual)->offset_bytes = 5; },
+       "operand residual: offset 5 is not a multiple of 2"},
+      {"element", Dataflow::kGridExchange,
+       [](KernelSpec* s) { s->sequence[1].epilogue.steps.back().element = DType::kF32; },
+       "product 2: residual is f32, must be bf16"},
   };
   for (const Refusal& r : refusals) {
     KernelSpec spec =
-        SampleSpec(r.dataflow == Dataflow::kProduct ? WithResidual(FirstProductOf(SampleS8()))
+        SampleSpec(r.dataflow == Dataflow::kProduct ? WithResidual(FirstOf(SampleS8()))
                                                     : WithResidual(SampleS8()),
                    SampleSchedule(SampleS8(), r.dataflow));
     ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
@@ -157,9 +163,10 @@ TEST(Generate, RefusesAResidualThatIsNone) {
   }
 }
 
-FfnProblem Scaled(FfnProblem p) {
-  p.scaling1 = {0.125f, RowFactor::kF32};
-  if (p.products == 2) p.scaling2.rows = RowFactor::kElement;
+ProductSequence Scaled(ProductSequence p) {
+  SetScale(&p, 0, 0.125f);
+  SetFactor(&p, 0, RowFactor::kF32);
+  if (p.size() == 2) SetFactor(&p, 1, RowFactor::kElement);
   return p;
 }
 
@@ -168,21 +175,21 @@ TEST(Generate, RefusesAFactorThatIsNone) {
       {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kFactor2); },
        "kernel has no operand factor2"},
       {"gaps", Dataflow::kClusterExchange,
-       [](KernelSpec* s) { Operand(s, Role::kFactor1)->row_stride = 2; },
+       [](KernelSpec* s) { OperandOf(s, Role::kFactor1)->row_stride = 2; },
        "operand factor1: row stride 2 is not 1"},
       {"f32 at half an element", Dataflow::kProduct,
-       [](KernelSpec* s) { Operand(s, Role::kFactor1)->offset_bytes = 6; },
+       [](KernelSpec* s) { OperandOf(s, Role::kFactor1)->offset_bytes = 6; },
        "operand factor1: offset 6 is not a multiple of 4"},
-      {"kind", Dataflow::kGridExchange,
-       [](KernelSpec* s) { s->problem.scaling2.rows = RowFactor(3); },
-       "problem: factor2 3 is not 0 to 2"},
-      {"nothing left", Dataflow::kProduct, [](KernelSpec* s) { s->problem.scaling1.constant = 0; },
-       "problem: scale1 0 is not finite, or 0"},
+      {"element", Dataflow::kGridExchange,
+       [](KernelSpec* s) { s->sequence[1].epilogue.steps[0].element = DType::kF16; },
+       "product 2: factor is f16, must be f32 or bf16"},
+      {"nothing left", Dataflow::kProduct, [](KernelSpec* s) { SetScale(&s->sequence, 0, 0); },
+       "scale 0 is not finite, or 0"},
   };
   for (const Refusal& r : refusals) {
-    KernelSpec spec = SampleSpec(
-        Scaled(r.dataflow == Dataflow::kProduct ? FirstProductOf(SampleS8()) : SampleS8()),
-        SampleSchedule(SampleS8(), r.dataflow));
+    KernelSpec spec =
+        SampleSpec(Scaled(r.dataflow == Dataflow::kProduct ? FirstOf(SampleS8()) : SampleS8()),
+                   SampleSchedule(SampleS8(), r.dataflow));
     ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
     r.damage(&spec);
     const auto kernel = Generate(spec, H200());
@@ -191,8 +198,20 @@ TEST(Generate, RefusesAFactorThatIsNone) {
   }
 }
 
+// Whoever checks nothing before: the source is written for elements that the table plans, and no
+// other type is written as one of them.
+TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
+  for (DType element : {DType::kF32, DType::kS32, DType::kPred, DType::kE4M3}) {
+    KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+    SetElement(&spec.sequence, element);
+    EXPECT_EQ(KernelSource(*CodeOf(spec)).status().message(),
+              absl::StrCat("no kernel multiplies ", NameOf(element)));
+    EXPECT_EQ(Generate(spec, H200()).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(Generate, IsAFunctionOfTheSpec) {
-  for (const FfnProblem& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
+  for (const ProductSequence& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {
       const KernelSpec spec = SampleSpec(p, dataflow);
       const auto a = Generate(spec, H200()), b = Generate(spec, H200());
@@ -242,20 +261,20 @@ TEST(KernelSource, ChangesWithTheSpec) {
     std::function<void(KernelSpec*)> apply;
   };
   const Change changes[] = {
-      {"activation", [](KernelSpec* s) { s->problem.activation = Activation::kGeluErf; }},
-      {"dtype", [](KernelSpec* s) { s->problem.dtype = DType::kF16; }},
-      {"k", [](KernelSpec* s) { s->problem.k = 1016; }},
+      {"activation", [](KernelSpec* s) { SetActivation(&s->sequence, Activation::kGeluErf); }},
+      {"dtype", [](KernelSpec* s) { SetElement(&s->sequence, DType::kF16); }},
+      {"k", [](KernelSpec* s) { s->sequence[0].k = 1016; }},
       {"constant weights", [](KernelSpec* s) { s->constant_weights = false; }},
       {"bias1",
        [](KernelSpec* s) {
-         s->problem.bias1 = true;
+         SetBias(&s->sequence, 0);
          s->operands.push_back({Role::kB1, 7, 0, 0});
          s->operands.push_back({Role::kBUp, 8, 0, 0});
        }},
       {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},
       {"tile", [](KernelSpec* s) { s->schedule.first.block_n = 24; }},
-      {"out stride", [](KernelSpec* s) { Operand(s, Role::kOut)->row_stride = 2048; }},
-      {"out alignment", [](KernelSpec* s) { Operand(s, Role::kOut)->offset_bytes = 2; }},
+      {"out stride", [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 2048; }},
+      {"out alignment", [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 2; }},
   };
   const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const std::string source = SourceOf(spec);
@@ -278,26 +297,26 @@ TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {
 // Gated or not, either layout, either dtype, ragged columns: the residual is the last product's.
 TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   for (Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
-    for (const FfnProblem& base : {SampleS8(), SampleG7()}) {
+    for (const ProductSequence& base : {SampleS8(), SampleG7()}) {
       for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
-        FfnProblem p = WithResidual(base, residual);
-        p.dtype = residual == Residual::kAdded ? DType::kF16 : DType::kBF16;
+        ProductSequence p = WithResidual(base, residual);
+        SetElement(&p, residual == Residual::kAdded ? DType::kF16 : DType::kBF16);
         const std::string source = SourceOf(SampleSpec(p, dataflow));
         EXPECT_THAT(source, HasSubstr("const u16* residual,\n    u16* out"));
         EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual = residual;\n")));
-        EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual_stride = ", p.l, ";\n")));
+        EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual_stride = ", p[1].n, ";\n")));
         EXPECT_THAT(source,
-                    HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p.l, ", ",
+                    HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p[1].n, ", ",
                                            residual == Residual::kAdded ? "false" : "true",
                                            ", true>>(args)")));
       }
       EXPECT_THAT(SourceOf(SampleSpec(base, dataflow)), Not(HasSubstr("esidual")));
     }
   }
-  FfnProblem one = WithResidual(FirstProductOf(SampleS8()));  // gated
+  ProductSequence one = WithResidual(FirstOf(SampleS8()));  // gated
   EXPECT_THAT(SourceOf(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct))),
               HasSubstr("gemm<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
-  one.layout = Layout::kIO;
+  SetLayout(&one, Layout::kIO);
   Schedule io = SampleSchedule(one, Dataflow::kProduct);
   io.first.block_n = 64;
   io.stages = 2;
@@ -312,12 +331,12 @@ TEST(KernelSource, ScalesTheProductThatIsScaled) {
   EXPECT_THAT(both, HasSubstr("  args.scale = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
   EXPECT_THAT(both, HasSubstr("chain_grid<Config, NoResidual, RowFactors<Float32>, "
                               "RowFactors<Config::Element>>(args)"));
-  FfnProblem second = WithResidual(SampleG7());
-  second.scaling2.constant = 3;
+  ProductSequence second = WithResidual(SampleG7());
+  SetScale(&second, 1, 3);
   EXPECT_THAT(SourceOf(SampleSpec(second, Dataflow::kClusterExchange)),
               HasSubstr("false, true>, NoScaling, ConstantScale>(args)"));
-  FfnProblem first = FirstProductOf(SampleS8());
-  first.scaling1.rows = RowFactor::kElement;
+  ProductSequence first = FirstOf(SampleS8());
+  SetFactor(&first, 0, RowFactor::kElement);
   const std::string one =
       SourceOf(SampleSpec(first, SampleSchedule(SampleS8(), Dataflow::kProduct)));
   EXPECT_THAT(one, HasSubstr("gemm<Config, NoResidual, RowFactors<Config::Element>>(args)"));
@@ -334,11 +353,11 @@ TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
   const Row rows[] = {{1024, 1024, 0, true},  {1024, 1032, 16, true}, {1020, 1024, 0, false},
                       {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
   for (const Row& row : rows) {
-    FfnProblem p = WithResidual(SampleS8());
-    p.l = row.l;
+    ProductSequence p = WithResidual(SampleS8());
+    p[1].n = row.l;
     KernelSpec spec = SampleSpec(p, SampleSchedule(SampleS8(), Dataflow::kGridExchange));
-    Operand(&spec, Role::kResidual)->row_stride = row.stride;
-    Operand(&spec, Role::kResidual)->offset_bytes = row.offset;
+    OperandOf(&spec, Role::kResidual)->row_stride = row.stride;
+    OperandOf(&spec, Role::kResidual)->offset_bytes = row.offset;
     EXPECT_EQ(CodeOf(spec)->residual.aligned, row.aligned) << row.l << " " << row.stride;
     EXPECT_THAT(SourceOf(spec), HasSubstr(row.aligned ? "false, true>>" : "false, false>>"));
   }
@@ -357,14 +376,14 @@ TEST(KernelSource, WritesOneWrapperForEachWidth) {
 TEST(KernelSource, AssertsThePlansSharedMemory) {
   for (Dataflow dataflow : kDataflows) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
-    const auto bytes = SizesOf(spec.problem, spec.schedule).shared_bytes;
+    const auto bytes = SizesOf(spec.sequence, spec.schedule).shared_bytes;
     EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("kBytes == ", bytes, ",")));
   }
 }
 
 TEST(KernelSource, TransposesWeightsOfLayoutIo) {
-  FfnProblem p = SampleG7();
-  p.layout = Layout::kIO;
+  ProductSequence p = SampleG7();
+  SetLayout(&p, Layout::kIO);
   Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
   s.first.block_n = s.second.block_n = 64;
   const std::string source = SourceOf(SampleSpec(p, s));
@@ -383,16 +402,16 @@ TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
                       {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
   for (const Row& row : rows) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-    spec.problem.l = row.l;
-    Operand(&spec, Role::kOut)->row_stride = row.stride;
-    Operand(&spec, Role::kOut)->offset_bytes = row.offset;
+    spec.sequence[1].n = row.l;
+    OperandOf(&spec, Role::kOut)->row_stride = row.stride;
+    OperandOf(&spec, Role::kOut)->offset_bytes = row.offset;
     EXPECT_EQ(CodeOf(spec)->out.aligned, row.aligned) << row.l << " " << row.stride;
     EXPECT_THAT(SourceOf(spec),
                 HasSubstr(row.aligned ? "kOutAligned = true" : "kOutAligned = false"));
   }
   KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
   EXPECT_TRUE(CodeOf(one)->out.aligned);
-  one.problem.n = 3076;
+  SetColumns(&one.sequence, 0, 3076);
   EXPECT_FALSE(CodeOf(one)->out.aligned);
 }
 

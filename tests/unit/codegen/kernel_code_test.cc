@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/codegen/codegen.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -33,19 +34,19 @@ std::string SourceText(const KernelSpec& spec) {
 }
 
 KernelSpec Full(Dataflow dataflow) {
-  FfnProblem p = SampleG7();
-  if (dataflow == Dataflow::kProduct) p = FirstProductOf(p);
-  p.residual = Residual::kAdded;
-  p.bias1 = true;
+  ProductSequence p = SampleG7();
+  if (dataflow == Dataflow::kProduct) p = FirstOf(p);
+  SetResidual(&p, Residual::kAdded);
+  SetBias(&p, 0);
   return SampleSpec(p, SampleSchedule(SampleG7(), dataflow));
 }
 
 // With half the rows, and as many blocks as they ask for.
 void Halve(KernelSpec& spec) {
-  spec.problem.bucket /= 2;
+  spec.sequence.m /= 2;
   if (spec.schedule.dataflow == Dataflow::kClusterExchange) {
     spec.schedule.grid =
-        static_cast<int>(SizesOf(spec.problem, spec.schedule).m_tiles) * spec.schedule.cluster;
+        static_cast<int>(SizesOf(spec.sequence, spec.schedule).m_tiles) * spec.schedule.cluster;
   }
 }
 
@@ -117,8 +118,8 @@ TEST(KernelCode, HoldsWhatSourceHoldsAsLiterals) {
       [](KernelSpec& s) { OperandAt(s, Role::kResidual).row_stride += 8; },
       [](KernelSpec& s) { OperandAt(s, Role::kResidual).offset_bytes = 8; },
       [](KernelSpec& s) { s.constant_weights = false; },
-      [](KernelSpec& s) { s.problem.activation = Activation::kSilu; },
-      [](KernelSpec& s) { s.problem.residual = Residual::kAddedRounded; },
+      [](KernelSpec& s) { SetActivation(&s.sequence, Activation::kSilu); },
+      [](KernelSpec& s) { SetResidual(&s.sequence, Residual::kAddedRounded); },
       [](KernelSpec& s) { s.schedule.stages -= 1; },
   };
   const KernelSpec spec = Full(Dataflow::kGridExchange);
@@ -174,8 +175,8 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     const KernelBinding binding = BindingOf(spec);
     KernelSpec joined;
     joined.family = code.family;
-    joined.problem = code.problem;
-    joined.problem.bucket = binding.rows;
+    joined.sequence = code.sequence;
+    joined.sequence.m = binding.rows;
     joined.schedule = code.schedule;
     joined.schedule.grid = binding.grid;
     joined.operands = binding.operands;

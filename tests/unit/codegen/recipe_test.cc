@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/codegen/codegen.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -69,7 +70,7 @@ TEST(Recipe, HalvesTheBoxesThatPairsShare) {
   EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 128));
   EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 24));
   EXPECT_THAT(r.tensor_maps[2].box, ElementsAre(64, 24));
-  spec.problem.layout = Layout::kIO;
+  SetLayout(&spec.sequence, Layout::kIO);
   spec.schedule.first.block_n = 64;
   EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 64));  // half of K's 128
 }
@@ -81,9 +82,8 @@ TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
   ASSERT_EQ(r.args.size(), 5u);
   EXPECT_EQ(r.args[3].int_value, 0);  // the result does not move with pieces of a launch
   EXPECT_EQ(r.args[4].kind, ArgKind::kInt32);
-  EXPECT_EQ(r.args[4].int_value, spec.problem.bucket);
-  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(spec.problem.bucket), 2048,
-            128);
+  EXPECT_EQ(r.args[4].int_value, spec.sequence.m);
+  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(spec.sequence.m), 2048, 128);
 }
 
 TEST(Recipe, OfAGatedGridExchange) {
@@ -95,7 +95,7 @@ TEST(Recipe, OfAGatedGridExchange) {
   EXPECT_THAT(r.cluster, ElementsAre(4, 1, 1));
   EXPECT_TRUE(r.cooperative);
   EXPECT_TRUE(r.pdl);
-  EXPECT_EQ(r.shared_bytes, SizesOf(spec.problem, spec.schedule).shared_bytes);
+  EXPECT_EQ(r.shared_bytes, SizesOf(spec.sequence, spec.schedule).shared_bytes);
   // a, w1, w_up, C read by TMA, w2; out, C written by stores, flags; m.
   EXPECT_EQ(Args(r), "map0 map1 map2 map3 map4 ptr4+0 ptr-1+65536 ptr-1+0 m");
   ASSERT_EQ(r.tensor_maps.size(), 5u);
@@ -140,8 +140,9 @@ TEST(Recipe, OfPlainChains) {
 }
 
 TEST(Recipe, PutsBiasesBetweenMapsAndOutput) {
-  FfnProblem p = SampleS8();
-  p.bias1 = p.bias2 = true;
+  ProductSequence p = SampleS8();
+  SetBias(&p, 0);
+  SetBias(&p, 1);
   EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kClusterExchange))),
             "map0 map1 map2 map3 ptr3+0 ptr4+0 ptr6+0 ptr7+0 m");
   EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kProduct))),
@@ -149,8 +150,8 @@ TEST(Recipe, PutsBiasesBetweenMapsAndOutput) {
 }
 
 TEST(Recipe, LoadsLayoutIoInBlocksOfK) {
-  FfnProblem p = SampleS8();
-  p.layout = Layout::kIO;
+  ProductSequence p = SampleS8();
+  SetLayout(&p, Layout::kIO);
   Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
   s.first.block_n = s.second.block_n = 64;
   const LaunchRecipe r = RecipeFor(SampleSpec(p, s));
@@ -192,14 +193,14 @@ TEST(Recipe, MovesOnlyTheOutputWithRows) {
 }
 
 TEST(Recipe, PutsTheResidualBeforeTheOutput) {
-  FfnProblem p = SampleS8();
-  p.bias2 = true;
-  p.residual = Residual::kAdded;
+  ProductSequence p = SampleS8();
+  SetBias(&p, 1);
+  SetResidual(&p, Residual::kAdded);
   EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kClusterExchange))),
             "map0 map1 map2 map3 ptr4+0 ptr5+0 ptr6+0 m");
   EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kGridExchange))),
             "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
-  const FfnProblem one = SecondProductOf(p);
+  const ProductSequence one = SecondOf(p);
   EXPECT_EQ(Args(RecipeFor(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct)))),
             "map0 map1 ptr2+0 ptr3+0 ptr4+0 m");
 }
@@ -214,8 +215,8 @@ std::vector<int64_t> Moving(const LaunchRecipe& recipe) {
 }
 
 TEST(Recipe, MovesAResidualThatLiesInABuffer) {
-  FfnProblem p = SampleS8();
-  p.residual = Residual::kAddedRounded;
+  ProductSequence p = SampleS8();
+  SetResidual(&p, Residual::kAddedRounded);
   KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
   OperandBinding* residual = nullptr;
   for (OperandBinding& operand : spec.operands) {
@@ -232,9 +233,10 @@ TEST(Recipe, MovesAResidualThatLiesInABuffer) {
 }
 
 TEST(Recipe, MovesFactorsOfRows) {
-  FfnProblem p = SampleS8();
-  p.scaling1 = {0.5f, RowFactor::kF32};
-  p.scaling2.rows = RowFactor::kElement;
+  ProductSequence p = SampleS8();
+  SetScale(&p, 0, 0.5f);
+  SetFactor(&p, 0, RowFactor::kF32);
+  SetFactor(&p, 1, RowFactor::kElement);
   KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
   EXPECT_EQ(Args(RecipeFor(spec)),
             "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
@@ -246,7 +248,7 @@ TEST(Recipe, MovesFactorsOfRows) {
 }
 
 TEST(Recipe, IsWithinItsBounds) {
-  for (const FfnProblem& p : {SampleS8(), SampleG7()}) {
+  for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {
       const absl::Status status = RecipeFor(SampleSpec(p, dataflow)).Check();
       EXPECT_TRUE(status.ok()) << status;

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "src/plan/schedule.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/device/kernel_configs.h"
 
 namespace sinter {
@@ -202,13 +203,11 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
 
 TYPED_TEST(Clusters, SizesAgreeWithThePlan) {
   using T = typename TestFixture::T;
-  FfnProblem p;
-  p.gated = T::First::kWidth == 2;
-  p.layout = TypeParam::kWeightsTransposed ? Layout::kIO : Layout::kOI;
-  p.n = T::First::kN;
-  p.k = T::First::kK;
-  p.l = T::Second::kN;
-  p.bucket = 2 * TypeParam::kBlockM;
+  ProductSequence p = MakeSequence(
+      2 * TypeParam::kBlockM,
+      MakeProduct(T::First::kN, T::First::kK, Activation::kIdentity, T::First::kWidth == 2),
+      T::Second::kN);
+  SetLayout(&p, TypeParam::kWeightsTransposed ? Layout::kIO : Layout::kOI);
   Schedule s;
   s.dataflow = Dataflow::kClusterExchange;
   s.block_m = TypeParam::kBlockM;

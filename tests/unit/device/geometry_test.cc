@@ -5,22 +5,21 @@
 
 #include "gtest/gtest.h"
 #include "src/plan/schedule.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/device/kernel_configs.h"
 
 namespace sinter {
 namespace {
 
 template <class Config>
-FfnProblem ProblemOf(int products) {
+ProductSequence ProblemOf(int products) {
   using First = typename Config::First;
-  FfnProblem p;
-  p.products = products;
-  p.gated = First::kWidth == 2;
-  p.layout = Config::kWeightsTransposed ? Layout::kIO : Layout::kOI;
-  p.n = First::kN;
-  p.k = First::kK;
-  p.l = products == 2 ? Config::Second::kN : 0;
-  p.bucket = Config::kBlockM;
+  const MatrixProduct first =
+      MakeProduct(First::kN, First::kK, Activation::kIdentity, First::kWidth == 2);
+  const int64_t m = Config::kBlockM;
+  ProductSequence p =
+      products == 2 ? MakeSequence(m, first, Config::Second::kN) : MakeSequence(m, first);
+  SetLayout(&p, Config::kWeightsTransposed ? Layout::kIO : Layout::kOI);
   return p;
 }
 
@@ -114,8 +113,8 @@ TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
 // A pair's parts of 16 rows meet in 8 of each; the plan says one K range, the device two ranks.
 TEST(SpatialGeometry, AgreesWithThePlan) {
   using Config = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 256, 2, 250, 32, 1>;
-  FfnProblem p = ProblemOf<Config>(2);
-  p.gated = true;
+  ProductSequence p = ProblemOf<Config>(2);
+  SetPair(&p, true);
   Schedule s = ScheduleOf<Config>(Dataflow::kClusterExchange);
   s.first.split_k = 1;
   s.spatial_gate = true;

@@ -12,22 +12,15 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/reference/reference.h"
+#include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"
 
 namespace sinter::testing {
 namespace {
 
 // ---------------------------------------------------------------- planner
-FfnProblem ProblemFor(int64_t bucket) {
-  FfnProblem p;
-  p.products = 2;
-  p.activation = Activation::kRelu;
-  p.dtype = DType::kBF16;
-  p.n = kN;
-  p.k = kK;
-  p.l = kL;
-  p.bucket = bucket;
-  return p;
+ProductSequence ProblemFor(int64_t bucket) {
+  return MakeSequence(bucket, MakeProduct(kN, kK, Activation::kRelu), kL);
 }
 
 Schedule BaseSchedule(Dataflow dataflow, int cluster, int64_t grid) {
@@ -42,11 +35,11 @@ Schedule BaseSchedule(Dataflow dataflow, int cluster, int64_t grid) {
   return s;
 }
 
-PlannedKernel Kernel(KernelFamily family, const FfnProblem& problem, const Schedule& schedule,
+PlannedKernel Kernel(KernelFamily family, const ProductSequence& problem, const Schedule& schedule,
                      double us) {
   PlannedKernel kernel;
   kernel.spec.family = family;
-  kernel.spec.problem = problem;
+  kernel.spec.sequence = problem;
   kernel.spec.schedule = schedule;
   kernel.prediction.total_us = us;
   kernel.prediction.bound = "hbm";
@@ -110,12 +103,12 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   Schedule second = BaseSchedule(Dataflow::kProduct, split, m_tiles * split);
   second.first = {64, split};
   second.stages = stages.second;
-  const FfnProblem chain = ProblemFor(bucket);
-  PlannedKernel one = Kernel(KernelFamily::kGemm, FirstProductOf(chain), first, us / 2);
+  const ProductSequence chain = ProblemFor(bucket);
+  PlannedKernel one = Kernel(KernelFamily::kGemm, FirstOf(chain), first, us / 2);
   Bind(one, Role::kA, 0, kK);
   Bind(one, Role::kW1, 1, kK);
   Bind(one, Role::kOut, kWorkspaceBuffer, kN);
-  PlannedKernel two = Kernel(KernelFamily::kGemm, SecondProductOf(chain), second, us / 2);
+  PlannedKernel two = Kernel(KernelFamily::kGemm, SecondOf(chain), second, us / 2);
   Bind(two, Role::kA, kWorkspaceBuffer, kN);
   Bind(two, Role::kW1, 2, kN);
   Bind(two, Role::kOut, 3, kL);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/sequences.h"
+
 namespace sinter {
 namespace {
 
@@ -46,14 +48,14 @@ TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
 // Equal code in launches of other rows or another grid was not measured.
 TEST(KernelIdentityTest, RowsAndGridAreTheLaunchs) {
   KernelSpec spec;
-  spec.problem.bucket = 64;
+  spec.sequence = MakeSequence(64, MakeProduct(256, 128));
   spec.schedule.grid = 120;
   const Digest before = KernelIdentity(spec, Kernel(), Digest());
   GeneratedKernel headed = Kernel();
   headed.request.source = "// any\n// head\n" + headed.request.source;
   EXPECT_EQ(KernelIdentity(spec, headed, Digest()), before);
   KernelSpec rows = spec, grid = spec;
-  rows.problem.bucket = 128;
+  rows.sequence.m = 128;
   grid.schedule.grid = 128;
   EXPECT_NE(KernelIdentity(rows, Kernel(), Digest()), before);
   EXPECT_NE(KernelIdentity(grid, Kernel(), Digest()), before);

@@ -4,6 +4,7 @@
 
 #include "src/chain/builder.h"
 #include "src/plan/stitch/spec.h"
+#include "tests/support/sequences.h"
 
 namespace sinter {
 namespace {
@@ -17,8 +18,8 @@ Plan TwoKernels(int first_stages, int second_stages) {
   for (const int stages : {first_stages, second_stages}) {
     PlannedKernel kernel;
     kernel.spec.family = KernelFamily::kGemm;
-    kernel.spec.problem.products = 1;
-    kernel.spec.problem.n = 64 * static_cast<int64_t>(plan.kernels.size() + 1);
+    const auto columns = 64 * static_cast<int64_t>(plan.kernels.size() + 1);
+    kernel.spec.sequence = MakeSequence(16, MakeProduct(columns, 64));
     kernel.spec.schedule.stages = stages;
     kernel.prediction.total_us = stages;
     plan.kernels.push_back(kernel);
@@ -53,7 +54,7 @@ TEST(KernelSwapsTest, PlansOfOtherCutsGiveNothing) {
   const Plan plan = TwoKernels(2, 3);
   Plan fewer = TwoKernels(4, 5), other_problem = fewer, other_operands = fewer, other_rows = fewer;
   fewer.kernels.pop_back();
-  other_problem.kernels[1].spec.problem.n = 8;
+  SetColumns(&other_problem.kernels[1].spec.sequence, 0, 8);
   other_operands.kernels[1].spec.operands.push_back({Role::kB1, 4, 0, 0});
   other_rows.bucket = 32;
   EXPECT_TRUE(KernelSwaps(plan, 0, {fewer, other_problem, other_operands, other_rows}, 11).empty());

@@ -19,6 +19,7 @@
 #include "src/fusion/fusion.h"
 #include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -53,21 +54,22 @@ double Activate(Activation act, double x) {
 class SpecRun {
  public:
   SpecRun(const KernelSpec& spec, const BufferList& buffers, int64_t m)
-      : spec_(spec), p_(spec.problem), buffers_(buffers), m_(m) {}
+      : spec_(spec), p_(spec.sequence), buffers_(buffers), m_(m) {}
 
   void Run() const {
     const OperandBinding* kept = Find(Role::kC);
-    std::vector<uint16_t> c(static_cast<size_t>(m_ * p_.n));
-    Product(At(Role::kA), StrideOf(Role::kA), p_.k, p_.n, Role::kW1, Role::kB1, c.data(), p_.n);
-    if (p_.products == 1) return Store(c.data(), p_.n);
+    const int64_t n = p_.front().n, k = p_.front().k, l = p_.back().n;
+    std::vector<uint16_t> c(static_cast<size_t>(m_ * n));
+    Multiply(At(Role::kA), StrideOf(Role::kA), k, n, Role::kW1, Role::kB1, c.data(), n);
+    if (p_.size() == 1) return Store(c.data(), n);
     const uint16_t* rows = c.data();
     if (kept != nullptr) {
       std::memcpy(At(Role::kC), c.data(), c.size() * 2);
       rows = At(Role::kC);
     }
-    std::vector<uint16_t> e(static_cast<size_t>(m_ * p_.l));
-    Product(rows, p_.n, p_.n, p_.l, Role::kW2, Role::kB2, e.data(), p_.l);
-    Store(e.data(), p_.l);
+    std::vector<uint16_t> e(static_cast<size_t>(m_ * l));
+    Multiply(rows, n, n, l, Role::kW2, Role::kB2, e.data(), l);
+    Store(e.data(), l);
   }
 
  private:
@@ -88,40 +90,40 @@ class SpecRun {
   // What the product of `weight` is multiplied by in row `r`.
   double Scale(Role weight, int64_t r) const {
     const bool second = weight == Role::kW2;
-    const Scaling& scaling = second ? p_.scaling2 : p_.scaling1;
-    if (scaling.rows == RowFactor::kNone) return scaling.constant;
+    const MatrixProduct& product = second ? p_.back() : p_.front();
+    const double constant = product.epilogue.scale();
+    const RowFactor factor = FactorOf(product);
+    if (factor == RowFactor::kNone) return constant;
     const uint16_t* factors = At(second ? Role::kFactor2 : Role::kFactor1);
-    if (scaling.rows == RowFactor::kElement) {
-      return double{scaling.constant} * Read(p_.dtype, factors + r);
-    }
-    return double{scaling.constant} * reinterpret_cast<const float*>(factors)[r];
+    if (factor == RowFactor::kElement) return constant * Read(p_.element(), factors + r);
+    return constant * reinterpret_cast<const float*>(factors)[r];
   }
 
   double Sum(const uint16_t* row, int64_t k, Role weight, Role bias, int64_t column,
              double scale) const {
     const uint16_t* w = At(weight);
     const int64_t stride = StrideOf(weight);
-    const bool oi = p_.layout == Layout::kOI;
+    const bool oi = p_.layout() == Layout::kOI;
     double sum = 0;
     for (int64_t i = 0; i < k; ++i) {
       const uint16_t* at = w + (oi ? column * stride + i : i * stride + column);
-      sum += double{Read(p_.dtype, row + i)} * Read(p_.dtype, at);
+      sum += double{Read(p_.element(), row + i)} * Read(p_.element(), at);
     }
-    return scale * sum + (At(bias) == nullptr ? 0 : Read(p_.dtype, At(bias) + column));
+    return scale * sum + (At(bias) == nullptr ? 0 : Read(p_.element(), At(bias) + column));
   }
 
-  void Product(const uint16_t* rows, int64_t stride, int64_t k, int64_t n, Role weight, Role bias,
-               uint16_t* out, int64_t out_stride) const {
+  void Multiply(const uint16_t* rows, int64_t stride, int64_t k, int64_t n, Role weight, Role bias,
+                uint16_t* out, int64_t out_stride) const {
     const bool first = weight == Role::kW1;
     for (int64_t r = 0; r < m_; ++r) {
       for (int64_t column = 0; column < n; ++column) {
         const double scale = Scale(weight, r);
         double x = Sum(rows + r * stride, k, weight, bias, column, scale);
-        if (first) x = Activate(p_.activation, x);
-        if (first && p_.gated) {
+        if (first) x = Activate(p_.front().epilogue.activation(), x);
+        if (first && p_.front().pair) {
           x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBUp, column, scale);
         }
-        out[r * out_stride + column] = Round(p_.dtype, x);
+        out[r * out_stride + column] = Round(p_.element(), x);
       }
     }
   }
@@ -134,7 +136,7 @@ class SpecRun {
   }
 
   const KernelSpec& spec_;
-  const FfnProblem& p_;
+  const ProductSequence& p_;
   const BufferList& buffers_;
   const int64_t m_;
 };
@@ -335,7 +337,7 @@ TEST(ProductsEngineTest, OtherProductsAreRefusedWithTheOp) {
   w.world.chain = *b.Finish();
   const absl::Status status = w.world.MakeEngine()->Prepare(w.world.chain, 9, {}).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("product 1: problem: dtype 1 (f32)"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("product 1: element 1 (f32)"));
 }
 
 }  // namespace

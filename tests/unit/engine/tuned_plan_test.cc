@@ -10,6 +10,7 @@
 #include "src/engine/plan_record.h"
 #include "src/engine/tuned_choice.h"
 #include "src/engine/tuning_file.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -195,8 +196,9 @@ TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
               HasSubstr("entry not used: "));
   EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.operands[0].buffer = 900; }),
               HasSubstr("its kernels are not this chain's"));
-  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.problem.activation = Activation::kSilu; }),
-              HasSubstr("its kernels are not this chain's"));
+  EXPECT_THAT(
+      with_plan([](Plan& p) { SetActivation(&p.kernels[0].spec.sequence, Activation::kSilu); }),
+      HasSubstr("its kernels are not this chain's"));
   EXPECT_THAT(with_plan([](Plan& p) { p.kernels.push_back(p.kernels[0]); }),
               HasSubstr("its kernels are not this chain's"));
   EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.schedule.stages = 3; }),

@@ -61,7 +61,7 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
     ASSERT_TRUE(back.ok()) << back.status() << "\n" << plan.ToText();
     EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
     for (const PlannedKernel& k : plan.kernels) {
-      EXPECT_TRUE(CheckSchedule(k.spec.problem, k.spec.schedule, H200()).ok());
+      EXPECT_TRUE(CheckSchedule(k.spec.sequence, k.spec.schedule, H200()).ok());
     }
   }
 }
@@ -97,7 +97,7 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   EXPECT_EQ(Find(two, Role::kA)->row_stride, 3072);
   EXPECT_EQ(Find(two, Role::kW1)->buffer, Find(fused, Role::kW2)->buffer);
   EXPECT_EQ(Find(two, Role::kB1)->buffer, Find(fused, Role::kB2)->buffer);
-  EXPECT_TRUE(two.problem.bias1);
+  EXPECT_TRUE(two.sequence[0].epilogue.has_bias());
   EXPECT_EQ(Find(two, Role::kOut)->buffer, 7);
   EXPECT_GE(Find(one, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
   EXPECT_GE(unfused.workspace_bytes, kWorkspaceFlagBytes + 128 * 3072 * 2);

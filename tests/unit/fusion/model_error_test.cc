@@ -52,7 +52,7 @@ double PriceOf(const Plan& plan, int64_t bucket) {
       StitchOverlap overlap;
       us += AccountOf(*kernel.spec.stitch, bucket, Right(), &overlap)->total_us;
     } else {
-      const Prediction alone = Predict(kernel.spec.problem, kernel.spec.schedule, Right());
+      const Prediction alone = Predict(kernel.spec.sequence, kernel.spec.schedule, Right());
       us += (behind_product ? BehindProgrammaticEdge(alone, Right()) : alone).total_us;
     }
     behind_product = kernel.spec.stitch == nullptr;

@@ -15,6 +15,7 @@
 #include "src/fusion/product_plans.h"
 #include "src/fusion/rankings.h"
 #include "src/search/space.h"
+#include "tests/support/sequences.h"
 
 namespace sinter {
 namespace {
@@ -48,7 +49,7 @@ Segmentation CutOf(const Plan& plan) {
   Segmentation segments;
   int next = 0;
   for (const PlannedKernel& k : plan.kernels) {
-    segments.push_back({next, k.spec.problem.products});
+    segments.push_back({next, k.spec.sequence.size()});
     next = segments.back().end();
   }
   return segments;
@@ -59,16 +60,16 @@ struct Range {
 };
 // Bytes of the workspace that an operand of `spec` covers.
 Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
-  const FfnProblem& p = spec.problem;
+  const ProductSequence& p = spec.sequence;
   if (b.role == Role::kParts) {
     const int64_t parts = SizesOf(p, spec.schedule).parts_bytes;
     return {b.offset_bytes, b.offset_bytes + static_cast<uint64_t>(parts)};
   }
   const int64_t columns =
-      b.role == Role::kA ? p.k : (b.role == Role::kOut && p.products == 2 ? p.l : p.n);
+      b.role == Role::kA ? p[0].k : (b.role == Role::kOut && p.size() == 2 ? p[1].n : p[0].n);
   EXPECT_EQ(b.row_stride, columns) << NameOf(b.role);
   return {b.offset_bytes,
-          b.offset_bytes + static_cast<uint64_t>(p.bucket * columns * SizeOf(p.dtype))};
+          b.offset_bytes + static_cast<uint64_t>(p.m * columns * SizeOf(p.element()))};
 }
 
 // Of one kernel: rows, C and result lie inside the workspace, behind the flags, apart.
@@ -89,14 +90,14 @@ void ExpectApart(const Plan& plan, const KernelSpec& spec) {
 
 // Parts are as large as the schedule makes them: behind all results, wherever those lie.
 TEST(PlanProducts, PartsOfEOverlapNoResult) {
-  const ProductsView view =
-      *ViewAsProducts(ChainOf("products m=M k=512 n=512,2048,512,512 act=relu"));
+  const MatchedSequence matched = *MatchProducts(
+      ChainOf("products m=M k=512 n=512,2048,512,512 act=relu,identity,identity,relu"), 128);
   for (const Segmentation& cut : {Segmentation{{0, 2}, {2, 1}, {3, 1}}, {{0, 1}, {1, 2}, {3, 1}}}) {
     std::vector<RankedSchedule> ranked;
     for (const Segment& segment : cut) {
       SearchOptions options;
       options.cluster_ranges = true;
-      const FfnProblem p = ProblemOf(view, segment, 128);
+      const ProductSequence p = matched.sequence.Part(segment.begin, segment.count);
       RankedSchedule found;
       EnumerateSpace(p, H200(), options, [&](const Schedule& s) {
         if ((s.clusters_n > 1) == (segment.count == 2) && CheckSchedule(p, s, H200()).ok())
@@ -104,7 +105,7 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
       });
       ranked.push_back(found);
     }
-    const Plan plan = MakePlan(view, 5, 128, cut, ranked);
+    const Plan plan = MakePlan(matched, 5, cut, ranked);
     int with_parts = 0;
     for (const PlannedKernel& kernel : plan.kernels) {
       ExpectApart(plan, kernel.spec);
@@ -112,14 +113,14 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
     }
     EXPECT_EQ(with_parts, 1);
     EXPECT_EQ(Find(plan.kernels[cut[0].count == 2 ? 0 : 1].spec, Role::kParts)->offset_bytes,
-              RegionOf(view, 128, 2).end());
+              RegionOf(matched.sequence, 2).end());
   }
 }
 
 TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
   for (const char* line : kLines) {
     const Chain chain = ChainOf(line);
-    const ProductsView view = *ViewAsProducts(chain);
+    const MatchedSequence matched = *MatchProducts(chain);
     const auto result = PlanChain(chain, 128, H200(), {});
     ASSERT_TRUE(result.ok()) << line << result.status();
     for (const Plan& plan : All(*result)) {
@@ -132,7 +133,7 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
         const OperandBinding *a = Find(spec, Role::kA), *out = Find(spec, Role::kOut);
         ASSERT_TRUE(a != nullptr && out != nullptr);
         const bool first = i == 0, last = i + 1 == plan.kernels.size();
-        EXPECT_EQ(a->buffer, first ? view.a : kWorkspaceBuffer);
+        EXPECT_EQ(a->buffer, first ? matched.rows : kWorkspaceBuffer);
         if (!first) {
           EXPECT_EQ(a->offset_bytes, handed_over);
         }
@@ -141,7 +142,7 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
         for (const OperandBinding& b : spec.operands) {
           if (b.buffer >= 0 && b.buffer < chain.num_inputs()) inputs.insert(b.buffer);
         }
-        EXPECT_TRUE(CheckSchedule(spec.problem, spec.schedule, H200()).ok());
+        EXPECT_TRUE(CheckSchedule(spec.sequence, spec.schedule, H200()).ok());
       }
       for (int i = 0; i < chain.num_inputs(); ++i) EXPECT_EQ(inputs.count(i), 1u) << i;
       const auto back = Plan::Decode(plan.Encode());
@@ -171,19 +172,19 @@ TEST(PlanProducts, TheChosenCutIsTheBestOfAllCuts) {
   for (const char* line : kLines) {
     for (int64_t bucket : {1, 128, 1024}) {
       const Chain chain = ChainOf(line);
-      const ProductsView view = *ViewAsProducts(chain);
+      const ProductSequence matched = MatchProducts(chain, bucket)->sequence;
       const auto result = PlanChain(chain, bucket, H200(), {});
       ASSERT_TRUE(result.ok()) << line << result.status();
-      const Rankings rankings = *Rankings::Make(view, bucket, H200(), {});
+      const Rankings rankings = *Rankings::Make(matched, H200(), {});
       double best = std::numeric_limits<double>::infinity();
       // Bit i of `cut`: products i and i + 1 share a kernel.
-      for (int cut = 0; cut < 1 << (view.size() - 1); ++cut) {
+      for (int cut = 0; cut < 1 << (matched.size() - 1); ++cut) {
         if (cut & (cut >> 1)) continue;
         double us = 0;
-        for (int i = 0; i < view.size(); ++i) {
+        for (int i = 0; i < matched.size(); ++i) {
           const bool pair = cut >> i & 1;
-          us += pair && !CanPair(view, i) ? std::numeric_limits<double>::infinity()
-                                          : rankings.CostOf({i, pair ? 2 : 1});
+          us += pair && !CanPair(matched, i) ? std::numeric_limits<double>::infinity()
+                                             : rankings.CostOf({i, pair ? 2 : 1});
           i += pair ? 1 : 0;
         }
         best = std::min(best, us);
@@ -196,44 +197,44 @@ TEST(PlanProducts, TheChosenCutIsTheBestOfAllCuts) {
 TEST(PlanProducts, OneWorkspaceServesEveryPlanOfAChain) {
   const auto result = PlanChain(ChainOf(kLines[4]), 64, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  const ProductsView view = *ViewAsProducts(ChainOf(kLines[4]));
+  const ProductSequence matched = MatchProducts(ChainOf(kLines[4]), 64)->sequence;
   for (const Plan& plan : All(*result)) {
     const Segmentation cut = CutOf(plan);
     for (size_t i = 0; i + 1 < cut.size(); ++i) {
       EXPECT_EQ(Find(plan.kernels[i].spec, Role::kOut)->offset_bytes,
-                RegionOf(view, 64, cut[i].end() - 1).offset);
+                RegionOf(matched, cut[i].end() - 1).offset);
     }
     for (size_t i = 0; i < cut.size(); ++i) {
       const OperandBinding* c = Find(plan.kernels[i].spec, Role::kC);
       if (c == nullptr) continue;
-      EXPECT_EQ(c->offset_bytes, RegionOf(view, 64, cut[i].begin).offset);
+      EXPECT_EQ(c->offset_bytes, RegionOf(matched, cut[i].begin).offset);
     }
   }
 }
 
 // A region comes round again only when nothing of its former holder is left to read.
 TEST(PlanProducts, NeighbouringResultsNeverShareARegion) {
-  const ProductsView view = *ViewAsProducts(ChainOf(kLines[4]));
-  for (int i = 0; i + 1 < view.size(); ++i) {
-    for (int j = i + 1; j < std::min(i + 3, view.size() - 1); ++j) {
-      const WorkspaceRegion a = RegionOf(view, 64, i), b = RegionOf(view, 64, j);
+  const ProductSequence matched = MatchProducts(ChainOf(kLines[4]), 64)->sequence;
+  for (int i = 0; i + 1 < matched.size(); ++i) {
+    for (int j = i + 1; j < std::min(i + 3, matched.size() - 1); ++j) {
+      const WorkspaceRegion a = RegionOf(matched, i), b = RegionOf(matched, j);
       EXPECT_TRUE(a.end() <= b.offset || b.end() <= a.offset) << i << " " << j;
     }
   }
 }
 
 TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
-  const ProductsView view = *ViewAsProducts(
+  const MatchedSequence matched = *MatchProducts(
       ChainOf("products m=M k=64 n=64,64,64,64 act=relu,identity,relu,silu gated=0,0,0,1"));
-  EXPECT_TRUE(CanPair(view, 0));
-  EXPECT_FALSE(CanPair(view, 1)) << "activated";
-  EXPECT_FALSE(CanPair(view, 2)) << "gated";
+  EXPECT_TRUE(CanPair(matched.sequence, 0));
+  EXPECT_FALSE(CanPair(matched.sequence, 1)) << "activated";
+  EXPECT_FALSE(CanPair(matched.sequence, 2)) << "gated";
   const auto unpaired =
       PlanChain(ChainOf("products m=M k=512 n=512,512,512 act=relu"), 128, H200(), {});
   ASSERT_TRUE(unpaired.ok()) << unpaired.status();
   EXPECT_EQ(unpaired->chosen.name, "unfused");
   EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
-  EXPECT_EQ(unpaired->chosen.kernels[2].spec.problem.activation, Activation::kRelu);
+  EXPECT_EQ(unpaired->chosen.kernels[2].spec.sequence[0].epilogue.activation(), Activation::kRelu);
   EXPECT_EQ(unpaired->chosen.note,
             "not fused: each product behind the first is gated or activated");
 }
@@ -259,9 +260,9 @@ Chain WithResiduals(const std::vector<bool>& residual) {
 
 TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
   const Chain chain = WithResiduals({false, true, true});
-  const ProductsView view = *ViewAsProducts(chain);
-  EXPECT_TRUE(CanPair(view, 0));
-  EXPECT_FALSE(CanPair(view, 1)) << "the first of the two has a residual";
+  const MatchedSequence matched = *MatchProducts(chain);
+  EXPECT_TRUE(CanPair(matched.sequence, 0));
+  EXPECT_FALSE(CanPair(matched.sequence, 1)) << "the first of the two has a residual";
   const auto result = PlanChain(chain, 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
   bool paired = false;
@@ -270,11 +271,11 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
     paired |= plan.kernels.size() == 2;
     size_t product = 0;
     for (const PlannedKernel& k : plan.kernels) {
-      product += static_cast<size_t>(k.spec.problem.products);
-      const int wanted = view.steps[product - 1].residual;
+      product += static_cast<size_t>(k.spec.sequence.size());
+      const int wanted = matched.inputs[product - 1].residual;
       const OperandBinding* residual = Find(k.spec, Role::kResidual);
       ASSERT_EQ(residual != nullptr, wanted >= 0);
-      EXPECT_EQ(k.spec.problem.residual, wanted >= 0 ? Residual::kAdded : Residual::kNone);
+      EXPECT_EQ(ResidualOf(k.spec.sequence), wanted >= 0 ? Residual::kAdded : Residual::kNone);
       if (residual != nullptr) {
         EXPECT_EQ(residual->buffer, wanted);
         EXPECT_EQ(residual->row_stride, 512);
@@ -306,8 +307,9 @@ TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
 }
 
 TEST(PlanProducts, KernelsBehindOthersStartEarlyUnlessTheyAreCooperative) {
-  const ProductsView view = *ViewAsProducts(ChainOf("products m=M k=512 n=512,512,512,512"));
-  const Rankings rankings = *Rankings::Make(view, 128, H200(), {});
+  const ProductSequence matched =
+      MatchProducts(ChainOf("products m=M k=512 n=512,512,512,512"), 128)->sequence;
+  const Rankings rankings = *Rankings::Make(matched, H200(), {});
   // Equal problems: what differs is where they stand.
   for (int count : {1, 2}) {
     const RankedSchedule& ahead = rankings.Of({0, count}).front();
@@ -325,7 +327,7 @@ TEST(PlanProducts, RefusesWithTheProductThatNoKernelTakes) {
     const char* message;
   } cases[] = {
       {"products m=M k=512 n=512,500,512", "w3 (input 3): row stride 500"},
-      {"products m=M k=512 n=512,512,512 dtype=f32", "product 1: problem: dtype"},
+      {"products m=M k=512 n=512,512,512 dtype=f32", "product 1: element 1 (f32)"},
       {"products m=M k=512 n=512,512,500 layout=io", "w3 (input 3): row stride 500"},
   };
   for (const auto& c : cases) {
@@ -345,7 +347,7 @@ TEST(PlanProducts, TheCommittedProblemsHavePlans) {
   ASSERT_TRUE(problems.ok()) << problems.status();
   EXPECT_GE(problems->size(), 5u);
   for (const Problem& p : *problems) {
-    EXPECT_GE(ViewAsProducts(p.chain)->size(), 3) << p.id;
+    EXPECT_GE(MatchProducts(p.chain)->size(), 3) << p.id;
     const auto result = PlanChain(p.chain, BucketOf(p.m.value_or(1)), H200(), {});
     EXPECT_TRUE(result.ok()) << p.id << result.status();
   }

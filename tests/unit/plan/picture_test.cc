@@ -6,6 +6,7 @@
 
 #include "src/plan/picture_text.h"
 #include "src/plan/units.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -28,7 +29,7 @@ TEST(Picture, AnUnknownDataflowIsDrawnAsSuch) {
 }
 
 TEST(Picture, PartsOfSharedMemoryAddUp) {
-  for (const FfnProblem& p : {SampleS8(), SampleG7()}) {
+  for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {
       const KernelPicture k = PictureOf(SampleSpec(p, dataflow));
       int64_t sum = 0;
@@ -49,21 +50,22 @@ TEST(Picture, TheIntermediateTravelsThroughItsLevel) {
 }
 
 TEST(Picture, AResidualIsAddedToTheLastProduct) {
-  FfnProblem p = SampleG7();
-  p.residual = Residual::kAddedRounded;
+  ProductSequence p = SampleG7();
+  SetResidual(&p, Residual::kAddedRounded);
   const KernelPicture chain = PictureOf(SampleSpec(p, Dataflow::kClusterExchange));
   EXPECT_EQ(chain.products[0].formula, "C = relu(A W1)");
   EXPECT_EQ(chain.products[1].formula, "E = C W2 + R");
-  const FfnProblem one = SecondProductOf(p);
+  const ProductSequence one = SecondOf(p);
   const KernelSpec spec = SampleSpec(one, SampleSchedule(one, Dataflow::kProduct));
   EXPECT_EQ(PictureOf(spec).products[0].formula, "E = A W1 + R");
 }
 
 TEST(Picture, ScalingsStandBeforeTheirProducts) {
-  FfnProblem p = SampleG7();
-  p.scaling1 = {0.125f, RowFactor::kF32};
-  p.scaling2.rows = RowFactor::kElement;
-  p.bias1 = true;
+  ProductSequence p = SampleG7();
+  SetScale(&p, 0, 0.125f);
+  SetFactor(&p, 0, RowFactor::kF32);
+  SetFactor(&p, 1, RowFactor::kElement);
+  SetBias(&p, 0);
   const KernelPicture chain = PictureOf(SampleSpec(p, Dataflow::kClusterExchange));
   EXPECT_EQ(chain.products[0].formula, "C = relu(0.125 r1 (A W1) + b1)");
   EXPECT_EQ(chain.products[1].formula, "E = r2 (C W2)");
@@ -76,25 +78,26 @@ TEST(Picture, AProductOfAChainIsNamedByItsBuffers) {
   EXPECT_EQ(PictureOf(first).products[0].formula, "C = relu(A W1)");
   EXPECT_EQ(PictureOf(first).result_to, "L2");
   KernelSpec second =
-      SampleSpec(SecondProductOf(SampleG7()), SampleSchedule(SampleG7(), Dataflow::kProduct));
+      SampleSpec(SecondOf(SampleG7()), SampleSchedule(SampleG7(), Dataflow::kProduct));
   second.operands.front().buffer = kWorkspaceBuffer;  // its rows
   EXPECT_EQ(PictureOf(second).products[0].formula, "E = C W2");
   EXPECT_EQ(PictureOf(second).products[0].operands_from, "L2 and HBM");
 }
 
 TEST(Picture, FormulasNameGateActivationAndBias) {
-  FfnProblem p = SampleS8();
-  p.bias1 = p.bias2 = true;
+  ProductSequence p = SampleS8();
+  SetBias(&p, 0);
+  SetBias(&p, 1);
   const KernelPicture k = PictureOf(SampleSpec(p, Dataflow::kGridExchange));
   EXPECT_EQ(k.products[0].formula, "C = silu(A W1 + b1) * (A Wup + bup)");
   EXPECT_EQ(k.products[1].formula, "E = C W2 + b2");
 }
 
 TEST(Picture, WeightsAreDrawnAsTheyLieInMemory) {
-  FfnProblem p = SampleS8();
+  ProductSequence p = SampleS8();
   EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
               HasSubstr("W1 Wup 3072x1024"));
-  p.layout = Layout::kIO;
+  SetLayout(&p, Layout::kIO);
   EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
               HasSubstr("W1 Wup 1024x3072"));
 }

@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 #include "src/plan/plan.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -26,12 +27,12 @@ TEST(PlanCodec, KeepsResiduals) {
   for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
     Plan plan = plain;
     KernelSpec& spec = plan.kernels[0].spec;
-    spec.problem.residual = residual;
+    SetResidual(&spec.sequence, residual);
     spec.operands.push_back({Role::kResidual, 1, 32, 1032});
     const auto back = Plan::Decode(plan.Encode());
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_TRUE(back->kernels[0].spec == spec);
-    EXPECT_EQ(back->kernels[0].spec.problem.residual, residual);
+    EXPECT_EQ(ResidualOf(back->kernels[0].spec.sequence), residual);
     EXPECT_FALSE(plan.PlanDigest() == plain.PlanDigest());
     EXPECT_NE(plan.ToJson().find("\"residual\": \"added"), std::string::npos);
     EXPECT_NE(plan.ToText().find("residual=#1+32/1032"), std::string::npos) << plan.ToText();
@@ -45,10 +46,10 @@ TEST(PlanCodec, KeepsScalings) {
   const Plan plain = SampleFusedPlan();
   Plan plan = plain;
   KernelSpec& spec = plan.kernels[0].spec;
-  spec.problem.scaling2.rows = RowFactor::kF32;
+  SetFactor(&spec.sequence, 1, RowFactor::kF32);
   spec.operands.push_back({Role::kFactor2, 1, 64, 1});
   for (const float constant : {1.0f, 0.1f}) {
-    spec.problem.scaling1.constant = constant;
+    SetScale(&spec.sequence, 0, constant);
     const auto back = Plan::Decode(plan.Encode());
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_TRUE(back->kernels[0].spec == spec);
@@ -62,6 +63,33 @@ TEST(PlanCodec, KeepsScalings) {
   spec.operands.back().offset_bytes += 4;
   EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << "outside the workspace";
   EXPECT_EQ(plain.ToJson().find("factor"), std::string::npos);
+}
+
+// Whatever CheckSequence lets through comes back.
+TEST(PlanCodec, KeepsEveryFormOfProducts) {
+  int kept = 0;
+  for (int bits = 0; bits < 1 << 11; ++bits) {
+    const auto bit = [bits](int i) { return (bits >> i & 1) != 0; };
+    Plan plan = bit(0) ? SampleFusedPlan() : SampleUnfusedPlan();
+    KernelSpec& spec = plan.kernels[0].spec;
+    ProductSequence& s = spec.sequence;
+    const int last = s.size() - 1;
+    SetPair(&s, bit(1));
+    SetActivation(&s, bit(2) ? Activation::kRelu : Activation::kIdentity);
+    SetElement(&s, bit(3) ? DType::kF16 : DType::kBF16);
+    SetBias(&s, 0, bit(4));
+    SetBias(&s, last, bit(5));
+    SetScale(&s, last, bit(6) ? 0.1f : 1);
+    SetFactor(&s, 0, static_cast<RowFactor>(bits >> 7 & 1));
+    SetFactor(&s, last, static_cast<RowFactor>(2 * (bits >> 8 & 1)));
+    SetResidual(&s, static_cast<Residual>((bits >> 9) % 3));
+    if (!CheckScheduleFields(s, spec.schedule).ok()) continue;
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status() << " " << s.ToString();
+    ASSERT_TRUE(back->kernels[0].spec == spec) << s.ToString();
+    ++kept;
+  }
+  EXPECT_GT(kept, 1000);
 }
 
 TEST(PlanCodec, KernelsOfConstantRowsAreOfTheirOwnBucket) {
@@ -95,7 +123,7 @@ TEST(PlanCodec, EveryFlippedBitGivesAStatusOrAPlanWithinBounds) {
     const auto plan = Plan::Decode(damaged);
     if (!plan.ok()) continue;
     for (const PlannedKernel& kernel : plan->kernels) {
-      EXPECT_TRUE(CheckScheduleFields(kernel.spec.problem, kernel.spec.schedule).ok());
+      EXPECT_TRUE(CheckScheduleFields(kernel.spec.sequence, kernel.spec.schedule).ok());
     }
     EXPECT_FALSE(plan->ToText().empty());
     EXPECT_FALSE(plan->ToJson().empty());
@@ -120,7 +148,7 @@ TEST(PlanCodec, RefusesWhatDoesNotAddUp) {
       {"role parts lies outside the workspace",
        [](Plan& p) {
          KernelSpec& spec = p.kernels[0].spec;
-         spec.problem = SampleRangesProblem();
+         spec.sequence = SampleRangesProblem();
          spec.schedule = SampleRanges();
          spec.operands = {{Role::kParts, kWorkspaceBuffer, kWorkspaceFlagBytes, 0}};
          p.workspace_bytes = kWorkspaceFlagBytes + 48 * 64 * 256 * 4 - 1;
@@ -130,7 +158,7 @@ TEST(PlanCodec, RefusesWhatDoesNotAddUp) {
       {"family gemm with 2 products",
        [](Plan& p) { p.kernels[0].spec.family = KernelFamily::kGemm; }},
       {"schedule: stages 0", [](Plan& p) { p.kernels[0].spec.schedule.stages = 0; }},
-      {"problem: k 0", [](Plan& p) { p.kernels[0].spec.problem.k = 0; }},
+      {"product 1: k 0", [](Plan& p) { p.kernels[0].spec.sequence[0].k = 0; }},
       {"text of 5000 bytes", [](Plan& p) { p.note.assign(5000, 'x'); }},
   };
   for (const Case& c : cases) {

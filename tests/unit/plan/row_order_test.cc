@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/plan/stitch/program.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -16,14 +17,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-FfnProblem Two() {
-  FfnProblem p;
-  p.gated = true;
-  p.activation = Activation::kSilu;
-  p.bias1 = p.bias2 = true;
-  p.residual = Residual::kAdded;
-  p.scaling2.constant = 0.5;
-  p.n = 1024, p.k = 512, p.l = 256, p.bucket = 64;
+ProductSequence Two() {
+  ProductSequence p = MakeSequence(64, MakeProduct(1024, 512, Activation::kSilu, true), 256);
+  SetBias(&p, 0);
+  SetBias(&p, 1);
+  SetResidual(&p, Residual::kAdded);
+  SetScale(&p, 1, 0.5);
   return p;
 }
 
@@ -35,16 +34,16 @@ Schedule Cluster() {
   return s;
 }
 
-KernelSpec SpecOf(const FfnProblem& problem, const Schedule& schedule) {
+KernelSpec SpecOf(const ProductSequence& sequence, const Schedule& schedule) {
   KernelSpec spec;
-  spec.family = problem.products == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
-  spec.problem = problem;
+  spec.family = sequence.size() == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
+  spec.sequence = sequence;
   spec.schedule = schedule;
   return spec;
 }
 
-std::string OrderWith(const std::function<void(FfnProblem&, Schedule&)>& change) {
-  FfnProblem p = Two();
+std::string OrderWith(const std::function<void(ProductSequence&, Schedule&)>& change) {
+  ProductSequence p = Two();
   Schedule s = Cluster();
   change(p, s);
   return RowOrder(SpecOf(p, s));
@@ -66,43 +65,43 @@ Plan Softmax() {
 }
 
 TEST(RowOrder, OfTwoProductsIsThatOfTwoKernels) {
-  const FfnProblem p = Two();
+  const ProductSequence p = Two();
   Schedule product;
   product.block_k = 64;
   product.first = {64, 1};
-  EXPECT_EQ(RowOrder(SpecOf(p, Cluster())), RowOrder(SpecOf(FirstProductOf(p), product)) +
-                                                RowOrder(SpecOf(SecondProductOf(p), product)));
+  EXPECT_EQ(RowOrder(SpecOf(p, Cluster())),
+            RowOrder(SpecOf(FirstOf(p), product)) + RowOrder(SpecOf(SecondOf(p), product)));
 }
 
 TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
-  const std::string plain = OrderWith([](FfnProblem&, Schedule&) {});
-  EXPECT_EQ(plain, OrderWith([](FfnProblem& p, Schedule& s) {
-              p.bucket = 4096;
+  const std::string plain = OrderWith([](ProductSequence&, Schedule&) {});
+  EXPECT_EQ(plain, OrderWith([](ProductSequence& p, Schedule& s) {
+              p.m = 4096;
               s.dataflow = Dataflow::kTaskList;
               s.block_m = 128, s.warpgroups_m = 2, s.stages = 3, s.cluster = 2, s.grid = 132;
               s.first.block_n = 96, s.second.block_n = 128;
               s.share = s.second_share = Share::kWeights;
             }));
-  EXPECT_EQ(plain, OrderWith([](FfnProblem&, Schedule& s) { s.block_k = 128; }));
-  EXPECT_EQ(plain, OrderWith([](FfnProblem&, Schedule& s) { s.slab_columns = 512; }));
+  EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.block_k = 128; }));
+  EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.slab_columns = 512; }));
 }
 
 TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
-  const std::function<void(FfnProblem&, Schedule&)> changes[] = {
-      [](FfnProblem&, Schedule&) {},
-      [](FfnProblem&, Schedule& s) { s.first.split_k = 2; },
-      [](FfnProblem&, Schedule& s) { s.first.split_k = 4; },
-      [](FfnProblem&, Schedule& s) { s.second.split_k = 2; },
-      [](FfnProblem&, Schedule& s) { s.swapped = true; },
-      [](FfnProblem&, Schedule& s) { s.spatial_gate = true; },
-      [](FfnProblem&, Schedule& s) { s.clusters_n = 2; },
-      [](FfnProblem& p, Schedule&) { p.bias1 = false; },
-      [](FfnProblem& p, Schedule&) { p.residual = Residual::kAddedRounded; },
-      [](FfnProblem& p, Schedule&) { p.k = 192; },
-      [](FfnProblem& p, Schedule& s) { p.k = 192, s.block_k = 128; },
+  const std::function<void(ProductSequence&, Schedule&)> changes[] = {
+      [](ProductSequence&, Schedule&) {},
+      [](ProductSequence&, Schedule& s) { s.first.split_k = 2; },
+      [](ProductSequence&, Schedule& s) { s.first.split_k = 4; },
+      [](ProductSequence&, Schedule& s) { s.second.split_k = 2; },
+      [](ProductSequence&, Schedule& s) { s.swapped = true; },
+      [](ProductSequence&, Schedule& s) { s.spatial_gate = true; },
+      [](ProductSequence&, Schedule& s) { s.clusters_n = 2; },
+      [](ProductSequence& p, Schedule&) { SetBias(&p, 0, false); },
+      [](ProductSequence& p, Schedule&) { SetResidual(&p, Residual::kAddedRounded); },
+      [](ProductSequence& p, Schedule&) { p[0].k = 192; },
+      [](ProductSequence& p, Schedule& s) { p[0].k = 192, s.block_k = 128; },
       // Seven blocks in four ranges, of 64 and of 128.
-      [](FfnProblem& p, Schedule& s) { p.k = 896, s.first.split_k = 4; },
-      [](FfnProblem& p, Schedule& s) { p.k = 896, s.first.split_k = 4, s.block_k = 128; },
+      [](ProductSequence& p, Schedule& s) { p[0].k = 896, s.first.split_k = 4; },
+      [](ProductSequence& p, Schedule& s) { p[0].k = 896, s.first.split_k = 4, s.block_k = 128; },
   };
   std::set<std::string> orders;
   for (const auto& change : changes) orders.insert(OrderWith(change));
@@ -130,24 +129,24 @@ TEST(RowOrder, OfStitchedKernelsIsAllButTheGrid) {
 
 TEST(CheckRowOrder, NamesTheFieldThatIsAnotherOrder) {
   EXPECT_TRUE(CheckRowOrder(Two(), Cluster()).ok());
-  const auto why = [](const std::function<void(FfnProblem&, Schedule&)>& change) {
-    FfnProblem p = Two();
+  const auto why = [](const std::function<void(ProductSequence&, Schedule&)>& change) {
+    ProductSequence p = Two();
     Schedule s = Cluster();
     change(p, s);
     return std::string(CheckRowOrder(p, s).message());
   };
-  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.swapped = true; }), HasSubstr("swapped 1"));
-  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.first.split_k = 2; }),
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.swapped = true; }), HasSubstr("swapped 1"));
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.first.split_k = 2; }),
               HasSubstr("first.split_k 2 is not 1"));
-  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.second.split_k = 4; }),
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.second.split_k = 4; }),
               HasSubstr("second.split_k 4 is not 1"));
-  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.spatial_gate = true; }),
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.spatial_gate = true; }),
               HasSubstr("spatial_gate 1"));
-  EXPECT_THAT(why([](FfnProblem&, Schedule& s) { s.clusters_n = 3; }),
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.clusters_n = 3; }),
               HasSubstr("clusters_n 3 is not 1"));
-  EXPECT_THAT(why([](FfnProblem& p, Schedule& s) { p.k = 320, s.block_k = 128; }),
+  EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { p[0].k = 320, s.block_k = 128; }),
               HasSubstr("block_k 128 gives k of 320 more steps than 64"));
-  EXPECT_THAT(why([](FfnProblem& p, Schedule& s) { p.n = 960, s.block_k = 128; }),
+  EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { SetColumns(&p, 0, 960), s.block_k = 128; }),
               HasSubstr("block_k 128 gives n of 960 more steps than 64"));
 }
 

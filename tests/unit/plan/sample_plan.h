@@ -4,18 +4,12 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
+#include "tests/support/sequences.h"
 
 namespace sinter {
 
-inline FfnProblem SampleGated() {
-  FfnProblem p;
-  p.gated = true;
-  p.activation = Activation::kSilu;
-  p.n = 3072;
-  p.k = 1024;
-  p.l = 1024;
-  p.bucket = 128;
-  return p;
+inline ProductSequence SampleGated() {
+  return MakeSequence(128, MakeProduct(3072, 1024, Activation::kSilu, true), 1024);
 }
 
 inline Schedule SampleGridExchange() {
@@ -34,15 +28,8 @@ inline Schedule SampleGridExchange() {
 
 // Six clusters an M tile, each with a range of 128 of N.
 // A gate-up pair of 96 rows with swapped operands: 3 x 5 tiles of 40 rows and 128 columns.
-inline FfnProblem SampleSwappedProblem() {
-  FfnProblem p;
-  p.products = 1;
-  p.gated = true;
-  p.n = 600;
-  p.k = 512;
-  p.bucket = 96;
-  p.activation = Activation::kSilu;
-  return p;
+inline ProductSequence SampleSwappedProblem() {
+  return MakeSequence(96, MakeProduct(600, 512, Activation::kSilu, true));
 }
 
 inline Schedule SampleSwapped() {
@@ -60,13 +47,8 @@ inline Schedule SampleSwapped() {
   return s;
 }
 
-inline FfnProblem SampleRangesProblem() {
-  FfnProblem p;
-  p.n = 760;
-  p.k = 512;
-  p.l = 1000;
-  p.bucket = 128;
-  return p;
+inline ProductSequence SampleRangesProblem() {
+  return MakeSequence(128, MakeProduct(760, 512), 1000);
 }
 
 inline Schedule SampleRanges() {
@@ -95,12 +77,12 @@ inline Schedule SampleTaskList() {
   return s;
 }
 
-inline Schedule SampleProduct(const FfnProblem& p, int block_n, int split_k) {
+inline Schedule SampleProduct(const ProductSequence& p, int block_n, int split_k) {
   Schedule s;
   s.stages = 3;
   s.cluster = split_k;
   s.first = {block_n, split_k};
-  s.grid = static_cast<int>((p.bucket + 127) / 128 * ((p.n + block_n - 1) / block_n) * split_k);
+  s.grid = static_cast<int>((p.m + 127) / 128 * ((p[0].n + block_n - 1) / block_n) * split_k);
   return s;
 }
 
@@ -110,7 +92,7 @@ inline Plan SampleFusedPlan() {
   plan.bucket = 128;
   PlannedKernel kernel;
   kernel.spec.family = KernelFamily::kChain;
-  kernel.spec.problem = SampleGated();
+  kernel.spec.sequence = SampleGated();
   kernel.spec.schedule = SampleGridExchange();
   kernel.spec.operands = {
       {Role::kA, 0, 0, 1024},   {Role::kW1, 1, 0, 1024},
@@ -134,15 +116,15 @@ inline Plan SampleUnfusedPlan() {
   plan.name = "unfused";
   plan.bucket = 128;
   PlannedKernel first, second;
-  first.spec.problem = FirstProductOf(SampleGated());
-  first.spec.schedule = SampleProduct(first.spec.problem, 48, 2);
+  first.spec.sequence = FirstOf(SampleGated());
+  first.spec.schedule = SampleProduct(first.spec.sequence, 48, 2);
   first.spec.operands = {{Role::kA, 0, 0, 1024},
                          {Role::kW1, 1, 0, 1024},
                          {Role::kWUp, 2, 0, 1024},
                          {Role::kOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
   first.prediction.total_us = 7;
-  second.spec.problem = SecondProductOf(SampleGated());
-  second.spec.schedule = SampleProduct(second.spec.problem, 32, 4);
+  second.spec.sequence = SecondOf(SampleGated());
+  second.spec.schedule = SampleProduct(second.spec.sequence, 32, 4);
   second.spec.operands = {{Role::kA, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072},
                           {Role::kW1, 3, 0, 3072},
                           {Role::kOut, 4, 0, 1024}};

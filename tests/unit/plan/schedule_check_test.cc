@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "src/plan/schedule.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -13,7 +14,8 @@ struct Case {
   const char* message;
 };
 
-void ExpectRefused(const FfnProblem& p, const Schedule& legal, const std::vector<Case>& cases) {
+void ExpectRefused(const ProductSequence& p, const Schedule& legal,
+                   const std::vector<Case>& cases) {
   const DeviceModel model = *BuiltinModel("h200");
   ASSERT_TRUE(CheckSchedule(p, legal, model).ok()) << CheckSchedule(p, legal, model);
   for (const Case& c : cases) {
@@ -53,7 +55,7 @@ TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
-  const FfnProblem p = FirstProductOf(SampleGated());
+  const ProductSequence p = FirstOf(SampleGated());
   ExpectRefused(
       p, SampleProduct(p, 48, 2),
       {{[](Schedule& s) { s.grid += 2; }, "grid 130 is above the 128 blocks with work"},
@@ -64,7 +66,7 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
-  const FfnProblem p = SampleSwappedProblem();
+  const ProductSequence p = SampleSwappedProblem();
   ExpectRefused(
       p, SampleSwapped(),
       {{[](Schedule& s) { s.warpgroups_m = 2; }, "warpgroups_m 2 is not 1 with swapped operands"},
@@ -81,15 +83,15 @@ TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, AProductsGridMayBeSmallerThanItsTiles) {
-  const FfnProblem p = FirstProductOf(SampleGated());
+  const ProductSequence p = FirstOf(SampleGated());
   Schedule s = SampleProduct(p, 48, 2);
   s.grid = 6;
   EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
 }
 
 TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
-  FfnProblem p = FirstProductOf(SampleGated());
-  p.bucket = 300;  // 3 M tiles, 2 pairs
+  ProductSequence p = FirstOf(SampleGated());
+  p.m = 300;  // 3 M tiles, 2 pairs
   Schedule s = SampleProduct(p, 48, 1);
   s.cluster = 2;
   s.share = Share::kWeights;
@@ -111,10 +113,8 @@ TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
-  FfnProblem p = SampleGated();
-  p.products = 1;
-  p.l = 0;
-  p.bucket = 192;
+  ProductSequence p = FirstOf(SampleGated());
+  p.m = 192;
   Schedule s;
   s.dataflow = Dataflow::kProduct;
   s.block_m = 192;
@@ -129,14 +129,14 @@ TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
       {{[](Schedule& s) { s.block_m = 128; }, "block_m 128 is not a multiple of 8 in 136"},
        {[](Schedule& s) { s.first.block_n = 80; }, "accumulators 80 is above 72"},
        {[](Schedule& s) { s.warpgroups_m = 4; }, "warpgroups_m 4 is not in 1..3"}});
-  p.residual = Residual::kAdded;
+  SetResidual(&p, Residual::kAdded);
   s.first.block_n = 48;
   ExpectRefused(p, s, {{[](Schedule& s) { s.first.block_n = 56; }, "accumulators 56 is above 48"}});
 }
 
 TEST(CheckSchedule, TaskListRefusalsNameFieldValueAndBound) {
-  FfnProblem p = SampleGated();
-  p.bucket = 256;
+  ProductSequence p = SampleGated();
+  p.m = 256;
   ExpectRefused(
       p, SampleTaskList(),
       {{[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not first.split_k 1 for each of 2 tiles"},
@@ -153,7 +153,7 @@ TEST(CheckSchedule, TaskListRefusalsNameFieldValueAndBound) {
         },
         "grid 120 is above the 72 blocks with work"}});
   // Ranks of a pair walk the ring in step: K must divide.
-  p.n = 3080;
+  SetColumns(&p, 0, 3080);
   const absl::Status status = CheckSchedule(p, SampleTaskList(), *BuiltinModel("h200"));
   EXPECT_NE(status.message().find("second.split_k 2 does not divide the 25 steps of K"),
             absl::string_view::npos)
@@ -168,11 +168,11 @@ TEST(CheckSchedule, TaskListRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
-  FfnProblem p = SampleGated();
-  p.gated = false;
-  p.n = 512;
-  p.k = 416;
-  p.l = 256;
+  ProductSequence p = SampleGated();
+  SetPair(&p, false);
+  SetColumns(&p, 0, 512);
+  p[0].k = 416;
+  p[1].n = 256;
   Schedule s;
   s.dataflow = Dataflow::kClusterExchange;
   s.block_m = 16;
@@ -190,7 +190,7 @@ TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
 }
 
 TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
-  const FfnProblem p = SampleRangesProblem();
+  const ProductSequence p = SampleRangesProblem();
   ASSERT_TRUE(CheckSchedule(p, SampleRanges(), *BuiltinModel("h200")).ok())
       << CheckSchedule(p, SampleRanges(), *BuiltinModel("h200"));
   ExpectRefused(
@@ -206,8 +206,8 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.block_m = 8, s.second.block_n = 248; },
         "times the cluster of 4 is below"},
        {[](Schedule& s) { s.grid = 52; }, "grid 52 is not M tiles * cluster * clusters_n = 48"}});
-  FfnProblem wide = p;
-  wide.bucket = 384;  // 6 M tiles: 144 blocks, 120 are resident
+  ProductSequence wide = p;
+  wide.m = 384;  // 6 M tiles: 144 blocks, 120 are resident
   Schedule s = SampleRanges();
   s.grid = 144;
   EXPECT_NE(CheckSchedule(wide, s, *BuiltinModel("h200"))
@@ -219,7 +219,7 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
-  FfnProblem p = SampleRangesProblem();
+  ProductSequence p = SampleRangesProblem();
   Schedule s = SampleRanges();
   s.clusters_n = 1;
   s.grid = 8;
@@ -243,8 +243,8 @@ TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
-  FfnProblem p = SampleGated();
-  p.n = 1024;
+  ProductSequence p = SampleGated();
+  SetColumns(&p, 0, 1024);
   Schedule s;
   s.dataflow = Dataflow::kClusterExchange;
   s.block_m = 16;
@@ -266,7 +266,7 @@ TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
                  {[](Schedule& s) { s.cluster = 1; }, "spatial_gate 1 is not 0 in a cluster of 1"},
                  {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
                   "spatial_gate 1 is not 0 in grid-exchange"}});
-  p.gated = false;
+  SetPair(&p, false);
   EXPECT_NE(CheckSchedule(p, s, *BuiltinModel("h200"))
                 .message()
                 .find("spatial_gate 1 is not 0 without a gate"),
@@ -274,8 +274,8 @@ TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
 }
 
 TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
-  FfnProblem p = SampleGated();
-  p.layout = Layout::kIO;
+  ProductSequence p = SampleGated();
+  SetLayout(&p, Layout::kIO);
   Schedule s = SampleGridExchange();
   s.first = {64, 1};
   s.second = {64, 4};
@@ -291,10 +291,10 @@ TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
 }
 
 TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
-  FfnProblem p = SampleGated();
-  p.bucket = 8192;
-  p.n = 65536;
-  p.gated = false;
+  ProductSequence p = SampleGated();
+  p.m = 8192;
+  SetColumns(&p, 0, 65536);
+  SetPair(&p, false);
   Schedule s = SampleGridExchange();
   s.first.block_n = 8;
   const absl::Status status = CheckSchedule(p, s, *BuiltinModel("h200"));
@@ -304,19 +304,19 @@ TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
 
 // What is added needs registers where eight ranks' parts are summed beside 128 accumulators.
 TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
-  FfnProblem p = SampleGated();
+  ProductSequence p = SampleGated();
   Schedule s = SampleGridExchange();
   s.cluster = 8;
   s.second = {256, 8};
   s.stages = 2;
   ASSERT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
-  p.residual = Residual::kAdded;
+  SetResidual(&p, Residual::kAdded);
   EXPECT_EQ(CheckScheduleFields(p, s).message(),
             "schedule: second accumulators 128 is above 112 registers a thread");
   s.cluster = 4;
   s.second = {256, 4};
   EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
-  p.bucket = 256;
+  p.m = 256;
   Schedule list = SampleTaskList();
   list.grid = 66;
   list.second = {256, 2};

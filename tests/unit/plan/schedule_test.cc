@@ -1,6 +1,7 @@
 #include "src/plan/schedule.h"
 
 #include "gtest/gtest.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -15,7 +16,7 @@ TEST(Schedule, RoundTripsThroughCanonicalBytes) {
 }
 
 TEST(Schedule, KeepsWhatPairsShare) {
-  Schedule s = SampleProduct(FirstProductOf(SampleGated()), 48, 1);
+  Schedule s = SampleProduct(FirstOf(SampleGated()), 48, 1);
   s.cluster = 2;
   const std::string alone = s.Canonical();
   s.share = Share::kWeights;
@@ -137,8 +138,8 @@ TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
 }
 
 TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
-  FfnProblem p = SampleGated();
-  p.bucket = 300;
+  ProductSequence p = SampleGated();
+  p.m = 300;
   Schedule s = SampleTaskList();
   ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.units, 2 * 64 + 3 * 16);  // two pairs of M tiles; three M tiles whose K ranks share
@@ -150,17 +151,17 @@ TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
 }
 
 TEST(SizesOf, SecondProductDecidesTheStageWhenItsTileIsWider) {
-  FfnProblem p = SampleGated();
-  p.gated = false;
+  ProductSequence p = SampleGated();
+  SetPair(&p, false);
   EXPECT_EQ(SizesOf(p, SampleGridExchange()).stage_bytes, 128 * 128 * 2 + 40 * 128 * 2);
 }
 
 TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
-  FfnProblem p = SampleGated();
-  p.gated = false;
-  p.n = 520;
-  p.k = 416;
-  p.l = 256;
+  ProductSequence p = SampleGated();
+  SetPair(&p, false);
+  SetColumns(&p, 0, 520);
+  p[0].k = 416;
+  p[1].n = 256;
   Schedule s;
   s.dataflow = Dataflow::kClusterExchange;
   s.block_m = 16;
@@ -182,7 +183,7 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
 }
 
 TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
-  FfnProblem p = SampleRangesProblem();  // n 760
+  ProductSequence p = SampleRangesProblem();  // n 760
   Schedule s = SampleRanges();
   s.clusters_n = 1;
   s.first.block_n = 192;
@@ -195,7 +196,7 @@ TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
 }
 
 TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
-  const FfnProblem p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
+  const ProductSequence p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
   Schedule s;
   s.dataflow = Dataflow::kClusterExchange;
   s.block_m = 16;
@@ -224,7 +225,7 @@ TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {
 }
 
 TEST(SizesOf, UnevenSplitRoundsRowsUp) {
-  FfnProblem p = FirstProductOf(SampleGated());
+  ProductSequence p = FirstOf(SampleGated());
   Schedule s = SampleProduct(p, 48, 8);
   s.block_m = 24;
   s.warpgroups_m = 1;
@@ -237,7 +238,7 @@ TEST(SizesOf, UnevenSplitRoundsRowsUp) {
 TEST(SizesOf, SurvivesEmptyFields) {
   Schedule s;
   s.block_m = s.block_k = s.warpgroups_n = s.stages = 0;
-  const ScheduleSizes z = SizesOf(FfnProblem{}, s);
+  const ScheduleSizes z = SizesOf(ProductSequence{}, s);
   EXPECT_EQ(z.m_tiles, 0);
   EXPECT_EQ(z.first_tiles, 0);
 }

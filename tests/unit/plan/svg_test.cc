@@ -44,7 +44,7 @@ std::string Unbalanced(const std::string& xml) {
 }
 
 TEST(PlanSvg, IsWellFormedForEveryDataflow) {
-  for (const FfnProblem& p : {SampleS8(), SampleG7()}) {
+  for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : kDataflows) {
       Plan plan;
       plan.name = "fused";
@@ -80,7 +80,7 @@ TEST(PlanSvg, StaysSmallForALargeLaunch) {
   plan.name = "unfused";
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-  kernel.spec.problem.bucket = 8192;
+  kernel.spec.sequence.m = 8192;
   kernel.spec.schedule.grid *= 64;
   plan.kernels = {kernel};
   EXPECT_LT(PlanSvg(plan).size(), 400u * 1000);

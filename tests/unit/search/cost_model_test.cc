@@ -2,10 +2,14 @@
 // dataflow (M = 128, bf16, layout oi, cold weights, plain graph edges), and against properties that
 // any honest model has.
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/search/level_times.h"
 #include "src/search/search.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/search/problems.h"
 
 namespace sinter {
@@ -13,7 +17,7 @@ namespace {
 
 struct Measured {
   const char* id;
-  FfnProblem problem;
+  ProductSequence problem;
   int first_columns, second_columns, split, grid, stages;
   double us;
 };
@@ -56,12 +60,12 @@ double RankCorrelation(const std::vector<double>& a, const std::vector<double>& 
 // One read of a matrix of the result's extents, in every dataflow.
 TEST(CostModel, AResidualIsOneReadOfItsBytes) {
   const DeviceModel model = *BuiltinModel("h200");
-  const FfnProblem chain = Ffn(true, 3072, 1024, 1024), product = SecondProductOf(chain);
-  for (const FfnProblem& plain : {chain, product}) {
+  const ProductSequence chain = Ffn(true, 3072, 1024, 1024), product = SecondOf(chain);
+  for (const ProductSequence& plain : {chain, product}) {
     const auto found = SearchSchedules(plain, model, {});
     ASSERT_TRUE(found.ok()) << found.status();
-    FfnProblem added = plain;
-    added.residual = Residual::kAdded;
+    ProductSequence added = plain;
+    SetResidual(&added, Residual::kAdded);
     for (const RankedSchedule& ranked : found->ranked) {
       const Prediction p = Predict(added, ranked.schedule, model);
       EXPECT_EQ(p.hbm_bytes, ranked.prediction.hbm_bytes + 2.0 * 128 * 1024);
@@ -115,9 +119,92 @@ TEST(CostModel, CountsBytesOfEveryLevel) {
   EXPECT_EQ(second.hbm_bytes, 2.0 * 3072 * 1024) << "C stays in L2";
 }
 
+// What a kernel's products take of each level; of distributed shared memory, what its clusters
+// send.
+struct LevelBytesOf {
+  double hbm = 0, l2 = 0, intake = 0, shared = 0, dsm = 0;
+
+  LevelBytesOf(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
+    Add(LoadOf(FirstDims(p, s), p, s, s.first, s.grid, model));
+    if (p.size() == 2) Add(LoadOf(SecondDims(p, s), p, s, s.second, s.grid, model));
+    dsm = Predict(p, s, model).dsm_bytes;
+  }
+  void Add(const ProductLoad& load) {
+    hbm += load.hbm_bytes + load.result.bytes;
+    l2 += load.total_bytes + load.result.bytes;
+    intake += load.intake_bytes;
+    shared += load.shared_bytes;
+  }
+};
+
+// `set` makes one operand of the sequence of an element. f32 has no row in the table: no bytes, so
+// that what is left is everybody else's.
+template <typename Set>
+void ExpectHalfTheBytes(const ProductSequence& p, const Schedule& s, const std::string& levels,
+                        const Set& set) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const auto with = [&](DType element) {
+    ProductSequence changed = p;
+    set(&changed, element);
+    return LevelBytesOf(changed, s, model);
+  };
+  const LevelBytesOf none = with(DType::kF32), one = with(DType::kE4M3), two = with(DType::kBF16);
+  const std::pair<const char*, double LevelBytesOf::*> all[] = {
+      {"hbm", &LevelBytesOf::hbm},       {"l2", &LevelBytesOf::l2},
+      {"intake", &LevelBytesOf::intake}, {"shared", &LevelBytesOf::shared},
+      {"dsm", &LevelBytesOf::dsm},
+  };
+  std::string touched;
+  for (const auto& [name, level] : all) {
+    EXPECT_EQ(2 * (one.*level - none.*level), two.*level - none.*level) << name;
+    if (two.*level > none.*level) touched += std::string(name) + " ";
+  }
+  EXPECT_EQ(touched, levels) << s.ToString();
+}
+
+TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
+  const auto rows = [](ProductSequence* p, DType element) { (*p)[0].rows.element = element; };
+  const auto weights = [](ProductSequence* p, DType element) { (*p)[0].weights.element = element; };
+  const auto second = [](ProductSequence* p, DType element) { (*p)[1].weights.element = element; };
+  const auto result = [](ProductSequence* p, DType element) {
+    p->products.back().result = element;
+  };
+  const auto c = [](ProductSequence* p, DType element) {
+    (*p)[0].result = (*p)[1].rows.element = element;
+  };
+  const ProductSequence s8 = Ffn(true, 3072, 1024, 1024), one = FirstOf(s8);
+  const Schedule grid = ScheduleOf(kMeasured[3]);
+  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", rows);
+  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", weights);
+  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", second);
+  ExpectHalfTheBytes(s8, grid, "l2 intake shared ", c);  // it stays in L2
+  ExpectHalfTheBytes(s8, grid, "hbm l2 ", result);
+  Schedule cluster = grid;
+  cluster.dataflow = Dataflow::kClusterExchange;
+  cluster.cluster = 16;
+  cluster.grid = 128;
+  cluster.block_m = 16;
+  cluster.warpgroups_m = 1;
+  cluster.first = {192, 1};
+  cluster.second = {64, 1};
+  ExpectHalfTheBytes(s8, cluster, "hbm l2 intake shared ", weights);
+  ExpectHalfTheBytes(s8, cluster, "shared dsm ", c);  // it never leaves the cluster
+  for (const bool swapped : {false, true}) {
+    Schedule s = grid;
+    s.dataflow = Dataflow::kProduct;
+    s.swapped = swapped;
+    s.warpgroups_m = swapped ? 1 : 2;
+    s.warpgroups_n = swapped ? 2 : 1;
+    s.cluster = 1;
+    s.first = {128, 1};
+    ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", rows);
+    ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", weights);
+  }
+}
+
 TEST(CostModel, QuantisesByTheBusiestBlock) {
   const DeviceModel model = *BuiltinModel("h200");
-  const FfnProblem p = Ffn(false, 2048, 512, 512);
+  const ProductSequence p = Ffn(false, 2048, 512, 512);
   Schedule s = ScheduleOf(kMeasured[0]);
   const double one_turn = Predict(p, s, model).total_us;
   s.grid = 84;  // 86 tiles on 84 blocks: two blocks take two

@@ -13,6 +13,7 @@
 #include "src/search/model_notes.h"
 #include "src/search/plan_report.h"
 #include "src/search/search.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -138,13 +139,13 @@ TEST(WhyNotChosen, NeverCrashesOnWhatCannotBeSized) {
 }
 
 TEST(WhyNotChosen, ExplainsEveryRunnerUpOfASearch) {
-  for (const FfnProblem& p : {SampleS8(), SampleG7(), FirstProductOf(SampleS8())}) {
+  for (const ProductSequence& p : {SampleS8(), SampleG7(), FirstOf(SampleS8())}) {
     const auto found = SearchSchedules(p, H200(), {});
     ASSERT_TRUE(found.ok());
     std::vector<Plan> plans;
     for (const RankedSchedule& r : found->ranked) {
       plans.push_back(PlanOf(r.schedule, r.prediction));
-      plans.back().kernels[0].spec.problem = p;
+      plans.back().kernels[0].spec.sequence = p;
     }
     for (size_t i = 1; i < plans.size(); i++) {
       const std::string why = WhyNotChosen(plans[i], plans[0], H200());
@@ -159,7 +160,7 @@ TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
   for (Dataflow dataflow : kDataflows) {
     PlannedKernel kernel;
     kernel.spec = SampleSpec(SampleS8(), dataflow);
-    kernel.prediction = Predict(kernel.spec.problem, kernel.spec.schedule, H200());
+    kernel.prediction = Predict(kernel.spec.sequence, kernel.spec.schedule, H200());
     const std::vector<LevelCost> levels = LevelsOf(kernel, H200());
     ASSERT_EQ(levels.size(), LevelTerms().size());
     for (size_t i = 0; i < levels.size(); i++) {

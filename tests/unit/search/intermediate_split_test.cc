@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/codegen/sample_kernels.h"
 
 namespace sinter {
@@ -11,7 +12,7 @@ namespace {
 double At(const LevelBytes& split, MemoryLevel level) { return split[static_cast<size_t>(level)]; }
 
 TEST(IntermediateSplit, ASlabThatDoesNotHoldAllOfCLiesOnThreeLevels) {
-  const FfnProblem p = SampleG7();
+  const ProductSequence p = SampleG7();
   const Schedule s = SampleSlab(p);  // 16 rows, 8 blocks of 96 of the 768 columns, a slab of 384
   const LevelBytes split = IntermediateSplit(p, s);
   EXPECT_EQ(At(split, MemoryLevel::kShared), 16 * 96 * 2);
@@ -21,17 +22,17 @@ TEST(IntermediateSplit, ASlabThatDoesNotHoldAllOfCLiesOnThreeLevels) {
 }
 
 TEST(IntermediateSplit, HoldsAllOfCWhateverTheDataflow) {
-  const FfnProblem p = SampleS8();
+  const ProductSequence p = SampleS8();
   for (Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
     const Schedule s = SampleSchedule(p, dataflow);
     const LevelBytes split = IntermediateSplit(p, s);
-    EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0), 2.0 * s.block_m * p.n);
+    EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0), 2.0 * s.block_m * p[0].n);
   }
   const Schedule ranges = SampleRanges(p);
   const LevelBytes split = IntermediateSplit(p, ranges);
   EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0),
             2.0 * ranges.block_m * ranges.cluster * ranges.first.block_n);
-  EXPECT_EQ(IntermediateText(FirstProductOf(p), SampleSchedule(p, Dataflow::kProduct)), "");
+  EXPECT_EQ(IntermediateText(FirstOf(p), SampleSchedule(p, Dataflow::kProduct)), "");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ struct Times {
   }
 };
 
-Times PredictAll(const FfnProblem& problem, const Measured& measured) {
+Times PredictAll(const ProductSequence& problem, const Measured& measured) {
   SearchOptions all;
   all.cluster_ranges = all.task_lists = all.spatial_gates = all.slabs = true;
   Times times;

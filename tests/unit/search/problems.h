@@ -4,26 +4,22 @@
 
 #include <vector>
 
-#include "src/plan/problem.h"
+#include "src/product/sequence.h"
+#include "tests/support/sequences.h"
 
 namespace sinter {
 
 struct NamedProblem {
   const char* id;
-  FfnProblem problem;
+  ProductSequence problem;
 };
 
-inline FfnProblem Ffn(bool gated, int64_t n, int64_t k, int64_t l, Layout layout = Layout::kOI,
-                      int64_t bucket = 128) {
-  FfnProblem p;
-  p.gated = gated;
-  p.activation = gated ? Activation::kSilu : Activation::kRelu;
-  p.layout = layout;
-  p.n = n;
-  p.k = k;
-  p.l = l;
-  p.bucket = bucket;
-  return p;
+inline ProductSequence Ffn(bool gated, int64_t n, int64_t k, int64_t l, Layout layout = Layout::kOI,
+                           int64_t bucket = 128) {
+  const Activation activation = gated ? Activation::kSilu : Activation::kRelu;
+  ProductSequence s = MakeSequence(bucket, MakeProduct(n, k, activation, gated), l);
+  SetLayout(&s, layout);
+  return s;
 }
 
 inline std::vector<NamedProblem> TableProblems(Layout layout) {

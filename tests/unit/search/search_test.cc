@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "src/search/space.h"
 #include "src/search/tile_shapes.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/search/problems.h"
 
 namespace sinter {
@@ -15,7 +16,7 @@ namespace {
 DeviceModel H200() { return *BuiltinModel("h200"); }
 
 // Of every legal schedule of the space, the fastest by prediction.
-double FastestUs(const FfnProblem& problem, const DeviceModel& model) {
+double FastestUs(const ProductSequence& problem, const DeviceModel& model) {
   double best = std::numeric_limits<double>::infinity();
   EnumerateSpace(problem, model, {}, [&](const Schedule& schedule) {
     if (!CheckSchedule(problem, schedule, model).ok()) return;
@@ -28,8 +29,8 @@ TEST(Search, FindsTheFastestOfTheSpaceForEveryTableProblem) {
   const DeviceModel model = H200();
   for (Layout layout : {Layout::kOI, Layout::kIO}) {
     for (const NamedProblem& np : TableProblems(layout)) {
-      for (const FfnProblem& problem :
-           {np.problem, FirstProductOf(np.problem), SecondProductOf(np.problem)}) {
+      for (const ProductSequence& problem :
+           {np.problem, FirstOf(np.problem), SecondOf(np.problem)}) {
         const auto found = SearchSchedules(problem, model, {});
         ASSERT_TRUE(found.ok()) << np.id << " " << found.status();
         EXPECT_EQ(found->ranked[0].prediction.total_us, FastestUs(problem, model)) << np.id;
@@ -65,20 +66,18 @@ TEST(Search, IsDeterministicAndRanksByPredictedTime) {
   }
 }
 
-FfnProblem RandomProblem(std::mt19937* rng) {
+ProductSequence RandomProblem(std::mt19937* rng) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(*rng);
   };
   constexpr int64_t kBuckets[] = {1, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096, 8192};
-  FfnProblem p;
-  p.products = static_cast<int>(pick(1, 2));
-  p.gated = pick(0, 1) == 1;
-  p.layout = pick(0, 1) == 1 ? Layout::kIO : Layout::kOI;
-  p.bucket = kBuckets[pick(0, 13)];
-  p.n = 8 * pick(1, 1500);
-  p.k = 8 * pick(1, 800);
-  if (p.products == 2) p.l = p.layout == Layout::kIO ? 8 * pick(1, 800) : pick(1, 6000);
-  return p;
+  const bool two = pick(1, 2) == 2, pair = pick(0, 1) == 1, io = pick(0, 1) == 1;
+  const int64_t m = kBuckets[pick(0, 13)], n = 8 * pick(1, 1500), k = 8 * pick(1, 800);
+  const MatrixProduct first = MakeProduct(n, k, Activation::kIdentity, pair);
+  ProductSequence s =
+      two ? MakeSequence(m, first, io ? 8 * pick(1, 800) : pick(1, 6000)) : MakeSequence(m, first);
+  SetLayout(&s, io ? Layout::kIO : Layout::kOI);
+  return s;
 }
 
 TEST(Search, NeverRanksAnIllegalSchedule) {
@@ -86,14 +85,14 @@ TEST(Search, NeverRanksAnIllegalSchedule) {
   std::mt19937 rng(20261121);
   int without = 0;
   for (int i = 0; i < 300; i++) {
-    const FfnProblem p = RandomProblem(&rng);
+    const ProductSequence p = RandomProblem(&rng);
     SearchOptions options;
     options.allow_cooperative = i % 3 != 0;
     options.top_k = 20;
     const auto result = SearchSchedules(p, model, options);
     if (!result.ok()) {
       EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
-      EXPECT_TRUE(p.products == 2 && !options.allow_cooperative) << p.ToString();
+      EXPECT_TRUE(p.size() == 2 && !options.allow_cooperative) << p.ToString();
       without++;
       continue;
     }
@@ -144,14 +143,14 @@ TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
     options.allow_cooperative = cooperative;
     options.cluster_ranges = asked;
     int ranges = 0, most = 0;
-    const FfnProblem p = Ffn(false, 3072, 768, 768);
+    const ProductSequence p = Ffn(false, 3072, 768, 768);
     EnumerateSpace(p, model, options, [&](const Schedule& s) {
       if (s.clusters_n == 1) return;
       ++ranges;
       most = std::max(most, s.clusters_n);
       EXPECT_TRUE(IsCooperative(s));
-      EXPECT_GE(int64_t{s.first.block_n} * s.cluster * s.clusters_n, p.n);
-      EXPECT_LT(int64_t{s.first.block_n} * s.cluster * (s.clusters_n - 1), p.n);
+      EXPECT_GE(int64_t{s.first.block_n} * s.cluster * s.clusters_n, p[0].n);
+      EXPECT_LT(int64_t{s.first.block_n} * s.cluster * (s.clusters_n - 1), p[0].n);
     });
     EXPECT_EQ(ranges > 100, allowed) << ranges;
     EXPECT_LE(ranges, 2000);
@@ -161,7 +160,7 @@ TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
 
 TEST(Space, HasSlabsForSomeOfCOnlyWhereAskedFor) {
   const DeviceModel model = H200();
-  const FfnProblem p = Ffn(false, 2048, 512, 512);
+  const ProductSequence p = Ffn(false, 2048, 512, 512);
   for (const bool asked : {false, true}) {
     SearchOptions options;
     options.slabs = asked;
@@ -184,7 +183,7 @@ TEST(Space, HasSpatialGatesOnlyWhereAskedForOfGatedChains) {
   const DeviceModel model = H200();
   for (const bool asked : {false, true}) {
     for (const bool gated : {false, true}) {
-      const FfnProblem p = Ffn(gated, 1536, 512, 512);
+      const ProductSequence p = Ffn(gated, 1536, 512, 512);
       SearchOptions options;
       options.spatial_gates = asked;
       int legal = 0;

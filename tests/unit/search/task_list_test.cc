@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "src/search/search.h"
 #include "src/search/space.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/search/problems.h"
 
 namespace sinter {
@@ -56,7 +57,7 @@ TEST(TaskList, WaitsForColumnsThatComeTooLate) {
   EXPECT_DOUBLE_EQ(WaitUs({0, 1}, 40, 66, late), 12);
 }
 
-int ListsOf(const FfnProblem& p, const DeviceModel& model, bool asked = true,
+int ListsOf(const ProductSequence& p, const DeviceModel& model, bool asked = true,
             bool cooperative = true) {
   SearchOptions options;
   options.task_lists = asked;
@@ -75,7 +76,7 @@ TEST(TaskList, TheSpaceHasThemWhereAskedForAboveOneRowTileUnderACooperativeLaunc
   const DeviceModel model = *BuiltinModel("h200");
   EXPECT_EQ(ListsOf(Ffn(true, 3072, 1024, 1024, Layout::kOI, 128), model), 0);
   EXPECT_GT(ListsOf(Ffn(true, 3072, 1024, 1024, Layout::kOI, 256), model), 100);
-  const FfnProblem chain = Ffn(false, 4712, 3912, 1064, Layout::kIO, 512);
+  const ProductSequence chain = Ffn(false, 4712, 3912, 1064, Layout::kIO, 512);
   EXPECT_GT(ListsOf(chain, model), 100);
   EXPECT_EQ(ListsOf(chain, model, false), 0);
   EXPECT_EQ(ListsOf(chain, model, true, false), 0);
@@ -85,7 +86,7 @@ TEST(TaskList, TheSpaceHasThemWhereAskedForAboveOneRowTileUnderACooperativeLaunc
 // one fills it.
 TEST(TaskList, QuantisationIsPaidOnce) {
   const DeviceModel model = *BuiltinModel("h200");
-  const FfnProblem p = Ffn(true, 14336, 4096, 4096, Layout::kOI, 512);
+  const ProductSequence p = Ffn(true, 14336, 4096, 4096, Layout::kOI, 512);
   Schedule s;
   s.dataflow = Dataflow::kTaskList;
   s.block_k = 64;
@@ -101,8 +102,8 @@ TEST(TaskList, QuantisationIsPaidOnce) {
   first.second_share = second.second_share = Share::kNone;
   first.second = second.second = {};
   second.first = s.second;
-  const double apart = Predict(FirstProductOf(p), first, model).total_us +
-                       Predict(SecondProductOf(p), second, model).total_us;
+  const double apart =
+      Predict(FirstOf(p), first, model).total_us + Predict(SecondOf(p), second, model).total_us;
   EXPECT_LT(Predict(p, s, model).total_us, 0.97 * apart);
 }
 

@@ -10,6 +10,7 @@
 #include "src/chain/problem.h"
 #include "src/chain/replay.h"
 #include "src/fusion/fit/plan_fit.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/fusion/fit/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -54,7 +55,7 @@ Plan Unfused(const Chain& chain, int64_t bucket = kBucket) {
   return PlanWith(chain, bucket, [](const Plan& plan) { return plan.name == "unfused"; });
 }
 
-OperandBinding& Operand(Plan& plan, size_t kernel, Role role) {
+OperandBinding& BindingOf(Plan& plan, size_t kernel, Role role) {
   for (OperandBinding& operand : plan.kernels[kernel].spec.operands) {
     if (operand.role == role) return operand;
   }
@@ -81,11 +82,11 @@ TEST(PlanFitAttacks, AnOperandATebibyteBehindItsBuffer) {
   for (const Role role : {Role::kA, Role::kW1}) {
     Plan plan = Unfused(chain);
     ASSERT_TRUE(CheckPlanFits(plan, chain, kBucket, testing::H200()).ok());
-    Operand(plan, 0, role).offset_bytes = uint64_t{1} << 40;
+    BindingOf(plan, 0, role).offset_bytes = uint64_t{1} << 40;
     EXPECT_THAT(WhyNot(plan, chain), HasSubstr("lie outside buffer"));
   }
   Plan plan = Unfused(chain);
-  Operand(plan, 1, Role::kOut).offset_bytes = 16;
+  BindingOf(plan, 1, Role::kOut).offset_bytes = 16;
   EXPECT_THAT(WhyNot(plan, chain),
               HasSubstr("kernel 1: out: 256 bytes at 16 lie outside buffer 3"));
 }
@@ -93,13 +94,13 @@ TEST(PlanFitAttacks, AnOperandATebibyteBehindItsBuffer) {
 TEST(PlanFitAttacks, RowsOfTwoMebibytesInASmallWorkspace) {
   const Chain chain = ProductChain();
   Plan plan = Unfused(chain);
-  Operand(plan, 0, Role::kOut).row_stride = 1 << 20;
+  BindingOf(plan, 0, Role::kOut).row_stride = 1 << 20;
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("lie outside the workspace of"));
   plan = Unfused(chain);
-  Operand(plan, 0, Role::kA).row_stride = 1 << 20;
+  BindingOf(plan, 0, Role::kA).row_stride = 1 << 20;
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("lie outside buffer 0"));
   plan = Unfused(chain);
-  Operand(plan, 1, Role::kA).row_stride -= 8;  // inside, and other rows
+  BindingOf(plan, 1, Role::kA).row_stride -= 8;  // inside, and other rows
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("row stride"));
 }
 
@@ -148,7 +149,7 @@ TEST(PlanFitAttacks, AWorkspaceOf256Tebibytes) {
   plan.workspace_bytes = uint64_t{1} << 48;
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("workspace_bytes 281474976710656 is above"));
   // Regions as far apart as that.
-  Operand(plan, 0, Role::kOut).offset_bytes = Operand(plan, 1, Role::kA).offset_bytes =
+  BindingOf(plan, 0, Role::kOut).offset_bytes = BindingOf(plan, 1, Role::kA).offset_bytes =
       plan.workspace_bytes - kBucket * 512 * 2;
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("all results have room in"));
 }
@@ -172,18 +173,18 @@ TEST(PlanFitAttacks, MoreSharedMemoryThanTheChipHas) {
 TEST(PlanFitAttacks, ResultsThatLieOverWhatIsRead) {
   const Chain chain = ProductChain();
   Plan plan = Unfused(chain);
-  Operand(plan, 0, Role::kOut).offset_bytes = 1024;  // over the header
+  BindingOf(plan, 0, Role::kOut).offset_bytes = 1024;  // over the header
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("begin before"));
   plan = ThroughL2();
-  const OperandBinding c = Operand(plan, 0, Role::kC);
-  Operand(plan, 0, Role::kOut).buffer = c.buffer;
-  Operand(plan, 0, Role::kOut).offset_bytes = c.offset_bytes;
+  const OperandBinding c = BindingOf(plan, 0, Role::kC);
+  BindingOf(plan, 0, Role::kOut).buffer = c.buffer;
+  BindingOf(plan, 0, Role::kOut).offset_bytes = c.offset_bytes;
   EXPECT_THAT(WhyNot(plan, LargeChain()), HasSubstr("lies over what the kernel writes or reads"));
 }
 
 TEST(PlanFitAttacks, ResultsOverInputs) {
   Plan plan = Unfused(ProductChain());
-  Operand(plan, 1, Role::kOut).buffer = 0;
+  BindingOf(plan, 1, Role::kOut).buffer = 0;
   EXPECT_THAT(WhyNot(plan, ProductChain()), HasSubstr("is written to input 0"));
 }
 
@@ -192,10 +193,10 @@ TEST(PlanFitAttacks, TheWrongInputOfTheRightSize) {
   const Chain chain =
       ParseProblem("gemm_chain m=64 n=128 k=128 l=128 act=relu layout=oi dtype=bf16")->chain;
   Plan plan = Unfused(chain);
-  std::swap(Operand(plan, 0, Role::kW1).buffer, Operand(plan, 1, Role::kW1).buffer);
+  std::swap(BindingOf(plan, 0, Role::kW1).buffer, BindingOf(plan, 1, Role::kW1).buffer);
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("kernel 0"));
   plan = Unfused(chain);
-  plan.kernels[0].spec.problem.activation = Activation::kSilu;
+  SetActivation(&plan.kernels[0].spec.sequence, Activation::kSilu);
   EXPECT_THAT(WhyNot(plan, chain), HasSubstr("the chain asks for"));
 }
 

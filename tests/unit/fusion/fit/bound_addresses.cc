@@ -8,6 +8,7 @@
 #include "src/codegen/codegen.h"
 #include "src/codegen/kernel_source.h"
 #include "src/plan/stitch/columns.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::testing {
 namespace {
@@ -67,7 +68,7 @@ class Launch {
 
   // Rows that lie in the workspace have room for the bucket's.
   int64_t RowsIn(int buffer, int64_t rows) const {
-    return buffer == kWorkspaceBuffer ? std::max(rows, spec_.problem.bucket) : rows;
+    return buffer == kWorkspaceBuffer ? std::max(rows, spec_.sequence.m) : rows;
   }
 
   std::string Products() {
@@ -97,10 +98,10 @@ class Launch {
   }
 
   void AddPointers(const LaunchRecipe& recipe) {
-    const FfnProblem& p = spec_.problem;
+    const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const std::string source = KernelSource(*CodeOf(spec_));
-    const int64_t result = p.products == 2 ? p.l : p.n;
+    const std::string source = KernelSource(*CodeOf(spec_)).value();
+    const int64_t result = p.back().n;
     const KernelParameters parameters = ParametersOf(*CodeOf(spec_));
     size_t arg = recipe.tensor_maps.size();
     for (const Role role : parameters.pointers) {
@@ -117,12 +118,12 @@ class Launch {
           break;
         case Role::kFactor1:
         case Role::kFactor2: {
-          const Scaling& scaling = role == Role::kFactor1 ? p.scaling1 : p.scaling2;
-          Add(name, slot, Wide{rows} * (scaling.rows == RowFactor::kF32 ? 4 : 2), false);
+          const MatrixProduct& product = role == Role::kFactor1 ? p.front() : p.back();
+          Add(name, slot, Wide{rows} * (FactorOf(product) == RowFactor::kF32 ? 4 : 2), false);
           break;
         }
         case Role::kC:
-          Add(name, slot, Wide{p.bucket} * p.n * 2, true);
+          Add(name, slot, Wide{p.m} * p[0].n * 2, true);
           touches_.back().own = true;
           DropMapOf(slot);
           break;
@@ -131,7 +132,7 @@ class Launch {
           touches_.back().own = true;
           break;
         default:
-          Add(name, slot, Wide{role == Role::kB2 ? p.l : p.n} * 2, false);
+          Add(name, slot, Wide{role == Role::kB2 ? p.back().n : p.front().n} * 2, false);
       }
     }
     if (parameters.workspace) AddHeader(recipe.args[arg]);
@@ -149,10 +150,10 @@ class Launch {
 
   // Epoch and greetings, then a flag for each tile of C and each rank, or each block.
   void AddHeader(const ArgSlot& slot) {
-    const FfnProblem& p = spec_.problem;
+    const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const Wide m_tiles = (Wide{p.bucket} + s.block_m - 1) / s.block_m;
-    const Wide columns = (Wide{p.n} + s.first.block_n - 1) / s.first.block_n;
+    const Wide m_tiles = (Wide{p.m} + s.block_m - 1) / s.block_m;
+    const Wide columns = (Wide{p[0].n} + s.first.block_n - 1) / s.first.block_n;
     const Wide flags = s.clusters_n > 1 ? Wide{s.grid} : m_tiles * columns * s.first.split_k;
     Add("header", slot, 4 * (256 + flags), true);
     touches_.back().header = true;

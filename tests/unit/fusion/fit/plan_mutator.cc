@@ -102,7 +102,7 @@ class Mutator {
     }
     if (to.stitch == nullptr) {
       if (Coin()) to.schedule = from.schedule;
-      if (Coin()) to.problem = from.problem;
+      if (Coin()) to.sequence = from.sequence;
       if (Below(3) == 0) to.operands = from.operands;
       return;
     }
@@ -137,7 +137,7 @@ class Mutator {
       case 0:
         return EditSchedule(&spec->schedule);
       case 1:
-        return EditProblem(&spec->problem);
+        return EditSequence(&spec->sequence);
       case 2:
         switch (Below(5)) {
           case 0:
@@ -159,39 +159,57 @@ class Mutator {
     }
   }
 
-  void EditProblem(FfnProblem* p) {
-    switch (Below(13)) {
+  void EditSequence(ProductSequence* p) {
+    const int i = static_cast<int>(Below(p->products.size()));
+    MatrixProduct& product = (*p)[i];
+    switch (Below(15)) {
       case 0:
-        return Change(&p->n);
+        return Change(&product.n);
       case 1:
-        return Change(&p->k);
+        return Change(&product.k);
       case 2:
-        return Change(&p->l);
+        return Change(&p->m);
       case 3:
-        return Change(&p->bucket);
+        return Change(&p->rows_per_m);
       case 4:
-        return Flip(&p->gated);
+        return Flip(&product.pair);
       case 5:
-        return Flip(&p->bias1);
+        return SetPair(p, !(*p)[0].pair);
       case 6:
-        return Flip(&p->bias2);
+        return SetBias(p, i, !product.epilogue.has_bias());
       case 7:
-        p->activation = static_cast<Activation>(Below(5));
-        return;
+        return SetActivation(p, static_cast<Activation>(Below(5)));
       case 8:
-        p->residual = static_cast<Residual>(Below(3));
-        return;
+        return SetResidual(p, static_cast<Residual>(Below(3)));
       case 9:
-        p->layout = p->layout == Layout::kOI ? Layout::kIO : Layout::kOI;
-        return;
+        return SetLayout(p, p->layout() == Layout::kOI ? Layout::kIO : Layout::kOI);
       case 10:
-        p->dtype = p->dtype == DType::kBF16 ? DType::kF16 : DType::kBF16;
-        return;
+        return SetElement(p, static_cast<DType>(1 + Below(6)));
       case 11:
-        p->scaling1.rows = static_cast<RowFactor>(Below(3));
+        return SetFactor(p, i, static_cast<RowFactor>(Below(3)));
+      case 12:
+        return SetScale(p, i, static_cast<float>(1 + Below(3)));
+      case 13:
+        return EditOperand(Coin() ? &product.rows : &product.weights);
+      default:
+        if (Coin()) return p->products.push_back(product);
+        if (p->size() > 1) p->products.pop_back();
+    }
+  }
+
+  void EditOperand(Operand* operand) {
+    switch (Below(4)) {
+      case 0:
+        operand->element = static_cast<DType>(1 + Below(6));
+        return;
+      case 1:
+        operand->layout = static_cast<Layout>(Below(4));
+        return;
+      case 2:
+        operand->scales.kind = static_cast<ScaleKind>(Below(5));
         return;
       default:
-        p->scaling1.constant = static_cast<float>(1 + Below(3));
+        operand->source = static_cast<Source>(Below(3));
     }
   }
 

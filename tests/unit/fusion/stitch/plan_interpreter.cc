@@ -9,6 +9,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/chain/composites.h"
 #include "src/reference/reference.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::testing {
 namespace {
@@ -156,27 +157,28 @@ class Machine {
   }
 
   void RunProducts(const KernelSpec& spec) {
-    const FfnProblem& p = spec.problem;
+    const ProductSequence& p = spec.sequence;
     FfnSpec ffn;
-    ffn.gated = p.gated;
-    ffn.products = p.products;
-    ffn.n = p.n;
-    ffn.k = p.k;
-    ffn.l = p.l;
-    ffn.act = p.activation;
-    ffn.layout = p.layout;
-    ffn.dtype = p.dtype;
-    ffn.bias1 = p.bias1;
-    ffn.bias2 = p.bias2;
-    ffn.residual = p.residual != Residual::kNone;
-    ffn.rounds_sum = p.residual == Residual::kAddedRounded;
-    ffn.scale1 = p.scaling1.constant;
-    ffn.scale2 = p.scaling2.constant;
-    ffn.factor1 = p.scaling1.rows != RowFactor::kNone;
-    ffn.factor2 = p.scaling2.rows != RowFactor::kNone;
-    ffn.factor_dtype = FactorType(ffn.factor1 ? p.scaling1.rows : p.scaling2.rows, p.dtype);
+    ffn.gated = p[0].pair;
+    ffn.products = p.size();
+    ffn.n = p[0].n;
+    ffn.k = p[0].k;
+    ffn.l = p.size() == 2 ? p.back().n : 0;
+    ffn.act = p[0].epilogue.activation();
+    ffn.layout = p.layout();
+    ffn.dtype = p.element();
+    ffn.bias1 = p[0].epilogue.has_bias();
+    ffn.bias2 = p.size() == 2 && p.back().epilogue.has_bias();
+    ffn.residual = ResidualOf(p) != Residual::kNone;
+    ffn.rounds_sum = ResidualOf(p) == Residual::kAddedRounded;
+    ffn.scale1 = p[0].epilogue.scale();
+    ffn.scale2 = p.size() == 2 ? p.back().epilogue.scale() : 1;
+    ffn.factor1 = FactorOf(p[0]) != RowFactor::kNone;
+    ffn.factor2 = p.size() == 2 && FactorOf(p.back()) != RowFactor::kNone;
+    const bool f32 = FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
+    ffn.factor_dtype = f32 ? DType::kF32 : p.element();
     const Chain chain = *MakeFfnChain(ffn);
-    const int64_t rows = spec.constant_rows ? p.bucket : m_;
+    const int64_t rows = spec.constant_rows ? p.m : m_;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;

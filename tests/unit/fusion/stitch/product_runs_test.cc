@@ -35,7 +35,7 @@ TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
   EXPECT_EQ(AbsorbedBy(found.runs[0]).substr(AbsorbedBy(found.runs[0]).find(':')),
             ": product + bias + gelu_erf");
   EXPECT_EQ(chain.op(found.runs[0].group.end).kind, OpKind::kCast);
-  EXPECT_EQ(found.runs[0].rows, 32);
+  EXPECT_EQ(found.runs[0].matched.sequence.m, 32);
 }
 
 TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
@@ -48,7 +48,7 @@ TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
     if (shared) g.Out(y);
     const ProductRuns found = FindProductRuns(g.Finish(), 32);
     EXPECT_EQ(found.runs.size(), shared ? 2u : 1u);
-    EXPECT_EQ(found.runs[0].view.size(), shared ? 1 : 2);
+    EXPECT_EQ(found.runs[0].matched.size(), shared ? 1 : 2);
   }
 }
 
@@ -64,12 +64,12 @@ TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   ASSERT_EQ(found.runs.size(), 1u);
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {found.runs[0].group}, {});
   ASSERT_TRUE(graph.ok());
-  const ProductRun& run = found.runs[0];
-  EXPECT_EQ(graph->StoredDType(run.inputs[static_cast<size_t>(run.view.a)]), DType::kBF16);
+  const GraphRun& run = found.runs[0];
+  EXPECT_EQ(graph->StoredDType(run.inputs[static_cast<size_t>(run.matched.rows)]), DType::kBF16);
 }
 
 // "product + bias + silu": what the run took, without its op.
-std::string Absorbed(const ProductRun& run) {
+std::string Absorbed(const GraphRun& run) {
   const std::string text = AbsorbedBy(run);
   return text.substr(text.find(": ") + 2);
 }
@@ -85,11 +85,11 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
     const Chain chain = g.Finish();
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
-    const ProductRun& run = found.runs[0];
+    const GraphRun& run = found.runs[0];
     EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
-    EXPECT_EQ(run.view.steps[0].rounds_sum, rounds);
+    EXPECT_EQ(run.matched.sequence[0].epilogue.Has(EpilogueOp::kRound), rounds);
     EXPECT_EQ(run.group.end, chain.outputs()[0].value);
-    EXPECT_EQ(chain.op(run.inputs[static_cast<size_t>(run.view.steps[0].residual)]).kind,
+    EXPECT_EQ(chain.op(run.inputs[static_cast<size_t>(run.matched.inputs[0].residual)]).kind,
               OpKind::kInput);
   }
 }
@@ -136,9 +136,9 @@ TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
   const Chain chain = g.Finish();
   const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
-  const ProductRun& run = found.runs[0];
+  const GraphRun& run = found.runs[0];
   EXPECT_EQ(Absorbed(run), "gated pair * 0.125 * row factor + silu");
-  const ValueId factor = run.inputs[static_cast<size_t>(run.view.steps[0].factor)];
+  const ValueId factor = run.inputs[static_cast<size_t>(run.matched.inputs[0].factor)];
   EXPECT_EQ(chain.op(factor).unary, UnaryKind::kRsqrt) << "what is spread lies in memory";
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {run.group}, {});
   ASSERT_TRUE(graph.ok());
@@ -156,9 +156,9 @@ TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
     const Chain chain = g.Finish();
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
-    const ProductRun& run = found.runs[0];
+    const GraphRun& run = found.runs[0];
     EXPECT_EQ(Absorbed(run), shared ? "product" : "product * row factor");
-    const ValueId rows = run.inputs[static_cast<size_t>(run.view.a)];
+    const ValueId rows = run.inputs[static_cast<size_t>(run.matched.rows)];
     EXPECT_EQ(chain.op(rows).kind == OpKind::kInput, !shared);
   }
 }

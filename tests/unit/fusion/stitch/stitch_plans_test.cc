@@ -11,6 +11,7 @@
 #include "src/plan/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/sequences.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
@@ -180,7 +181,7 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
         SCOPED_TRACE(plan.ToText());
         EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
         const KernelSpec& last = plan.kernels.back().spec;
-        EXPECT_EQ(last.problem.residual, rounds ? Residual::kAddedRounded : Residual::kAdded);
+        EXPECT_EQ(ResidualOf(last.sequence), rounds ? Residual::kAddedRounded : Residual::kAdded);
         if (plan.name == "unfused") continue;
         const int chains = Kernels(plan, KernelFamily::kChain);
         pair |= chains == 1;
@@ -226,7 +227,7 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
       int factors = 0;
       for (const PlannedKernel& k : plan.kernels) {
         for (const OperandBinding& operand : k.spec.operands) {
-          if (operand.role == Role::kA && k.spec.problem.k == 64) {
+          if (operand.role == Role::kA && k.spec.sequence[0].k == 64) {
             EXPECT_NE(operand.buffer, kWorkspaceBuffer) << "rows are the chain's input";
           }
           factors += operand.role == Role::kFactor1;

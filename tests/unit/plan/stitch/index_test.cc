@@ -12,7 +12,7 @@ namespace {
 
 using testing::Evaluate;
 
-int64_t Product(const std::vector<int64_t>& dims) {
+int64_t Count(const std::vector<int64_t>& dims) {
   int64_t product = 1;
   for (int64_t dim : dims) product *= dim;
   return product;
@@ -54,8 +54,7 @@ TEST(Index, TermsThatCancelLeaveNothing) {
 TEST(IndexSpace, BoxesCountRowMajorAndFoldBackToTheirLoop) {
   for (const std::vector<int64_t>& dims : kBoxes) {
     IndexSpace space;
-    const int64_t count =
-        dims[0] == 0 ? 5 * Product({dims.begin() + 1, dims.end()}) : Product(dims);
+    const int64_t count = dims[0] == 0 ? 5 * Count({dims.begin() + 1, dims.end()}) : Count(dims);
     const IndexVar loop = space.AddLoop("i", dims[0] == 0 ? 0 : count, 1);
     const std::vector<Index> at = space.Box(loop, dims);
     EXPECT_EQ(space.Box(loop, dims), at) << "asked again";
@@ -78,8 +77,7 @@ TEST(IndexSpace, FoldingKeepsTheNumber) {
   for (int round = 0; round < 400; ++round) {
     const std::vector<int64_t>& dims = kBoxes[random() % kBoxes.size()];
     IndexSpace space;
-    const int64_t count =
-        dims[0] == 0 ? 3 * Product({dims.begin() + 1, dims.end()}) : Product(dims);
+    const int64_t count = dims[0] == 0 ? 3 * Count({dims.begin() + 1, dims.end()}) : Count(dims);
     const IndexVar loop = space.AddLoop("i", dims[0] == 0 ? 0 : count, 1);
     const std::vector<Index> at = space.Box(loop, dims);
     const int64_t choices[] = {0, 1, 2, 3, 4, 5, 12, 20, 60};
@@ -106,7 +104,7 @@ TEST(IndexSpace, QuotientsAndRemaindersAreExact) {
     const std::vector<int64_t>& dims = kBoxes[random() % kBoxes.size()];
     if (dims[0] == 0) continue;
     IndexSpace space;
-    const int64_t count = Product(dims);
+    const int64_t count = Count(dims);
     const IndexVar loop = space.AddLoop("i", count, 1);
     const int64_t divisors[] = {1, 2, 3, 4, 6, 8, 12}, factors[] = {0, 1, 2, 3, 4, 6, 8, 12};
     Index sum(static_cast<int64_t>(random() % 12) - (round % 2 == 0 ? 8 : 0));

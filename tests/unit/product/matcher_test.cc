@@ -1,6 +1,6 @@
-// ProductsView: sequences of products recognised from primitives alone; everything else is refused
-// with its reason.
-#include "src/chain/products_view.h"
+// Matcher: sequences of products recognised from primitives alone; everything else is refused with
+// its reason.
+#include "src/product/matcher.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
-#include "src/chain/ffn_view.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
 
@@ -33,31 +32,32 @@ ProductsSpec RandomSpec(std::mt19937* random) {
   return spec;
 }
 
-TEST(ViewAsProducts, ReadsBackEverySpec) {
+TEST(MatchProducts, ReadsBackEverySpec) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 60; ++trial) {
     const ProductsSpec spec = RandomSpec(&random);
     const Chain chain = *MakeProductsChain(spec);
-    const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-    ASSERT_TRUE(view.ok()) << view.status() << "\n" << chain.ToString();
-    EXPECT_TRUE(view->m.symbolic);
-    EXPECT_EQ(view->layout, spec.layout);
-    EXPECT_EQ(view->dtype, spec.dtype);
-    EXPECT_TRUE(view->contiguous);
-    EXPECT_TRUE(view->weights_constant);
-    EXPECT_EQ(chain.InputName(chain.InputOrder()[view->a]), "a");
-    ASSERT_EQ(view->steps.size(), spec.products.size());
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+    ASSERT_TRUE(matched.ok()) << matched.status() << "\n" << chain.ToString();
+    EXPECT_TRUE(matched->m.symbolic);
+    EXPECT_EQ(matched->sequence.layout(), spec.layout);
+    EXPECT_EQ(matched->sequence.element(), spec.dtype);
+    EXPECT_TRUE(matched->contiguous);
+    EXPECT_TRUE(matched->weights_constant);
+    EXPECT_EQ(chain.InputName(chain.InputOrder()[matched->rows]), "a");
+    ASSERT_EQ(matched->inputs.size(), spec.products.size());
     int64_t k = spec.k;
     for (size_t i = 0; i < spec.products.size(); ++i) {
-      const ProductStep& step = view->steps[i];
+      const MatrixProduct& step = matched->sequence[static_cast<int>(i)];
+      const ProductInputs& in = matched->inputs[i];
       const ProductSpec& want = spec.products[i];
-      EXPECT_EQ(step.gated, want.gated);
-      EXPECT_EQ(step.act, want.act);
-      EXPECT_EQ(step.bias(), want.bias);
+      EXPECT_EQ(step.pair, want.gated);
+      EXPECT_EQ(step.epilogue.activation(), want.act);
+      EXPECT_EQ(step.epilogue.has_bias(), want.bias);
       EXPECT_EQ(step.n, want.n);
       EXPECT_EQ(step.k, k);
-      EXPECT_EQ(step.rounds, i + 1 == spec.products.size());
-      const std::string name = chain.InputName(chain.InputOrder()[step.w]);
+      EXPECT_EQ(in.rounds, i + 1 == spec.products.size());
+      const std::string name = chain.InputName(chain.InputOrder()[in.weights]);
       EXPECT_EQ(name, (want.gated ? "w_gate" : "w") + std::to_string(i + 1));
       k = want.n;
     }
@@ -65,7 +65,7 @@ TEST(ViewAsProducts, ReadsBackEverySpec) {
 }
 
 // The bytes of a chain that casts every intermediate differ; its products are the same.
-TEST(ViewAsProducts, SeesRoundedIntermediates) {
+TEST(MatchProducts, SeesRoundedIntermediates) {
   ChainBuilder b;
   ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
   for (int i = 0; i < 3; ++i) {
@@ -74,12 +74,12 @@ TEST(ViewAsProducts, SeesRoundedIntermediates) {
     if (i != 1) x = *b.Cast(x, DType::kBF16);
   }
   ASSERT_TRUE(b.Output(x).ok());
-  const absl::StatusOr<ProductsView> view = ViewAsProducts(*b.Finish());
-  ASSERT_TRUE(view.ok()) << view.status();
-  ASSERT_EQ(view->size(), 3);
-  EXPECT_TRUE(view->steps[0].rounds);
-  EXPECT_FALSE(view->steps[1].rounds);
-  EXPECT_TRUE(view->steps[2].rounds);
+  const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish());
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  ASSERT_EQ(matched->size(), 3);
+  EXPECT_TRUE(matched->inputs[0].rounds);
+  EXPECT_FALSE(matched->inputs[1].rounds);
+  EXPECT_TRUE(matched->inputs[2].rounds);
 }
 
 // Two products over 16 columns; `sum` makes the output of the second one's result and of r[M,16].
@@ -97,7 +97,7 @@ Chain WithSum(const std::function<ValueId(ChainBuilder&, ValueId e, ValueId r)>&
   return *b.Finish();
 }
 
-TEST(ViewAsProducts, SeesAResidualInEverySpelling) {
+TEST(MatchProducts, SeesAResidualInEverySpelling) {
   const struct {
     const char* what;
     bool rounds;
@@ -123,33 +123,33 @@ TEST(ViewAsProducts, SeesAResidualInEverySpelling) {
   };
   for (const auto& c : cases) {
     const Chain chain = WithSum(c.sum);
-    const absl::StatusOr<ProductsView> view = ViewAsProducts(chain);
-    ASSERT_TRUE(view.ok()) << c.what << view.status();
-    ASSERT_EQ(view->size(), 2) << c.what;
-    EXPECT_FALSE(view->steps[0].has_residual());
-    EXPECT_EQ(chain.InputName(chain.InputOrder()[view->steps[1].residual]), "r") << c.what;
-    EXPECT_EQ(view->steps[1].rounds_sum, c.rounds) << c.what;
-    EXPECT_TRUE(view->contiguous);
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+    ASSERT_TRUE(matched.ok()) << c.what << matched.status();
+    ASSERT_EQ(matched->size(), 2) << c.what;
+    EXPECT_FALSE(matched->sequence[0].epilogue.has_residual());
+    EXPECT_EQ(chain.InputName(chain.InputOrder()[matched->inputs[1].residual]), "r") << c.what;
+    EXPECT_EQ(matched->sequence[1].epilogue.Has(EpilogueOp::kRound), c.rounds) << c.what;
+    EXPECT_TRUE(matched->contiguous);
   }
 }
 
-TEST(ViewAsProducts, AResidualHasRowsOfItsOwn) {
+TEST(MatchProducts, AResidualHasRowsOfItsOwn) {
   const auto sum = [](ChainBuilder& b, ValueId e, ValueId r) {
     return *b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16);
   };
-  const ProductsView view =
-      *ViewAsProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{19, 0}, {1, 0}}));
-  EXPECT_EQ(view.steps[1].ld_residual, 19);
-  EXPECT_FALSE(view.contiguous);
-  EXPECT_EQ(ViewAsProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kF32)).status().message(),
+  const MatchedSequence matched =
+      *MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{19, 0}, {1, 0}}));
+  EXPECT_EQ(matched.inputs[1].residual_stride, 19);
+  EXPECT_FALSE(matched.contiguous);
+  EXPECT_EQ(MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kF32)).status().message(),
             "dtype of residual2 is f32, of a bf16");
-  EXPECT_EQ(ViewAsProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{0, 0}, {1, 0}}))
+  EXPECT_EQ(MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{0, 0}, {1, 0}}))
                 .status()
                 .message(),
             "strides of residual2 are [0,1], must be [at least 16,1]");
 }
 
-TEST(ViewAsProducts, NoResidualIsAddedTwiceNorBeforeAnActivation) {
+TEST(MatchProducts, NoResidualIsAddedTwiceNorBeforeAnActivation) {
   const auto twice = [](ChainBuilder& b, ValueId e, ValueId r) {
     const ValueId once = *b.Binary(BinaryKind::kAdd, e, r);
     return *b.Cast(*b.Binary(BinaryKind::kAdd, once, r), DType::kBF16);
@@ -158,11 +158,11 @@ TEST(ViewAsProducts, NoResidualIsAddedTwiceNorBeforeAnActivation) {
     const ValueId sum = *b.Binary(BinaryKind::kAdd, e, r);
     return *b.Cast(*b.Unary(UnaryKind::kRelu, sum), DType::kBF16);
   };
-  EXPECT_FALSE(ViewAsProducts(WithSum(twice)).ok());
-  EXPECT_FALSE(ViewAsProducts(WithSum(before)).ok());
+  EXPECT_FALSE(MatchProducts(WithSum(twice)).ok());
+  EXPECT_FALSE(MatchProducts(WithSum(before)).ok());
 }
 
-TEST(ViewAsProducts, AResidualMayStandBetweenProductsAndBeTheRows) {
+TEST(MatchProducts, AResidualMayStandBetweenProductsAndBeTheRows) {
   ChainBuilder b;
   const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
   ValueId x = a;
@@ -173,16 +173,16 @@ TEST(ViewAsProducts, AResidualMayStandBetweenProductsAndBeTheRows) {
   }
   ASSERT_TRUE(b.Output(x).ok());
   const Chain chain = *b.Finish();
-  const ProductsView view = *ViewAsProducts(chain);
-  ASSERT_EQ(view.size(), 2);
-  EXPECT_EQ(view.steps[0].residual, view.a);
-  EXPECT_EQ(view.steps[1].residual, view.a);
-  EXPECT_TRUE(view.steps[0].rounds);
-  EXPECT_EQ(ViewAsFfn(chain).status().message(), "not an ffn: the first product has a residual");
+  const MatchedSequence matched = *MatchProducts(chain);
+  ASSERT_EQ(matched.size(), 2);
+  EXPECT_EQ(matched.inputs[0].residual, matched.rows);
+  EXPECT_EQ(matched.inputs[1].residual, matched.rows);
+  EXPECT_TRUE(matched.inputs[0].rounds);
+  EXPECT_FALSE(CanPair(matched.sequence, 0)) << "the first product has a residual";
 }
 
 // One product of 16 columns, `scaled`, with a bias and relu behind it. Inputs: a, w, r, bias.
-absl::StatusOr<ProductsView> WithScale(
+absl::StatusOr<MatchedSequence> WithScale(
     const std::function<ValueId(ChainBuilder&, ValueId product, ValueId r)>& scaled,
     const TensorType& r_type = {DType::kF32, {Dim::M(), C(1)}}) {
   ChainBuilder b;
@@ -195,13 +195,13 @@ absl::StatusOr<ProductsView> WithScale(
   y = *b.Unary(UnaryKind::kRelu, y);
   EXPECT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
   SINTER_ASSIGN_OR_RETURN(const Chain chain, b.Finish());
-  return ViewAsProducts(chain);
+  return MatchProducts(chain);
 }
 
 ValueId Mul(ChainBuilder& b, ValueId x, ValueId y) { return *b.Binary(BinaryKind::kMul, x, y); }
 ValueId OverColumns(ChainBuilder& b, ValueId r) { return *b.Broadcast(r, {Dim::M(), C(16)}); }
 
-TEST(ViewAsProducts, SeesScalarsAndAFactorOfRowsInEverySpelling) {
+TEST(MatchProducts, SeesScalarsAndAFactorOfRowsInEverySpelling) {
   const struct {
     const char* what;
     double scale;
@@ -252,19 +252,19 @@ TEST(ViewAsProducts, SeesScalarsAndAFactorOfRowsInEverySpelling) {
        }},
   };
   for (const auto& c : cases) {
-    const absl::StatusOr<ProductsView> view = WithScale(c.scaled, {c.dtype, c.dims});
-    ASSERT_TRUE(view.ok()) << c.what << view.status();
-    const ProductStep& step = view->steps[0];
-    EXPECT_EQ(step.scale, c.scale) << c.what;
-    EXPECT_EQ(step.has_factor(), c.factor) << c.what;
-    EXPECT_EQ(step.factor_dtype, c.dtype) << c.what;
-    EXPECT_TRUE(step.bias()) << c.what;
-    EXPECT_EQ(step.act, Activation::kRelu) << c.what;
-    EXPECT_TRUE(view->weights_constant) << c.what;
+    const absl::StatusOr<MatchedSequence> matched = WithScale(c.scaled, {c.dtype, c.dims});
+    ASSERT_TRUE(matched.ok()) << c.what << matched.status();
+    const MatrixProduct& step = matched->sequence[0];
+    EXPECT_EQ(step.epilogue.scale(), c.scale) << c.what;
+    ASSERT_EQ(step.epilogue.has_factor(), c.factor) << c.what;
+    EXPECT_EQ(step.epilogue.Find(EpilogueOp::kFactor)->element, c.dtype) << c.what;
+    EXPECT_TRUE(step.epilogue.has_bias()) << c.what;
+    EXPECT_EQ(step.epilogue.activation(), Activation::kRelu) << c.what;
+    EXPECT_TRUE(matched->weights_constant) << c.what;
   }
 }
 
-TEST(ViewAsProducts, ScalesNothingThatIsRoundedOrHasTwoFactors) {
+TEST(MatchProducts, ScalesNothingThatIsRoundedOrHasTwoFactors) {
   const std::function<ValueId(ChainBuilder&, ValueId, ValueId)> others[] = {
       [](ChainBuilder& b, ValueId p, ValueId r) {  // the chain rounds the product first
         return Mul(b, *b.Cast(p, DType::kBF16), OverColumns(b, r));
@@ -287,7 +287,7 @@ TEST(ViewAsProducts, ScalesNothingThatIsRoundedOrHasTwoFactors) {
             "dtype of factor1 is f16, of a bf16");
 }
 
-TEST(ViewAsProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
+TEST(MatchProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
   for (const bool rounds : {false, true}) {
     ChainBuilder b;
     const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "a"});
@@ -297,15 +297,15 @@ TEST(ViewAsProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
     x = Mul(b, x, *b.Scalar(4));
     if (rounds) x = *b.Cast(x, DType::kBF16);
     ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)).ok());
-    const absl::StatusOr<ProductsView> view = ViewAsProducts(*b.Finish());
-    EXPECT_EQ(view.ok(), !rounds) << "(a r) W rounds where (a W) r does not";
-    if (!view.ok()) continue;
-    EXPECT_EQ(view->steps[0].scale, 4);
-    EXPECT_TRUE(view->steps[0].has_factor());
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish());
+    EXPECT_EQ(matched.ok(), !rounds) << "(a r) W rounds where (a W) r does not";
+    if (!matched.ok()) continue;
+    EXPECT_EQ(matched->sequence[0].epilogue.scale(), 4);
+    EXPECT_TRUE(matched->sequence[0].epilogue.has_factor());
   }
 }
 
-TEST(ViewAsProducts, AGatedPairHasOneScalingForBoth) {
+TEST(MatchProducts, AGatedPairHasOneScalingForBoth) {
   FfnSpec spec;
   spec.gated = true;
   spec.n = spec.k = spec.l = 16;
@@ -313,20 +313,16 @@ TEST(ViewAsProducts, AGatedPairHasOneScalingForBoth) {
   spec.factor1 = spec.factor2 = true;
   spec.scale1 = 0.5;
   const Chain chain = *MakeFfnChain(spec);
-  const ProductsView view = *ViewAsProducts(chain), back = ProductsOf(*ViewAsFfn(chain));
-  EXPECT_NE(view.steps[0].factor, view.steps[1].factor);
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_TRUE(view.steps[i].has_factor());
-    EXPECT_EQ(back.steps[i].factor, view.steps[i].factor);
-    EXPECT_EQ(back.steps[i].scale, view.steps[i].scale);
-  }
-  EXPECT_EQ(view.steps[0].scale, 0.5);
-  EXPECT_EQ(ToString(*ViewAsFfn(chain)),
-            "gated_ffn m=M n=16 k=16 l=16 act=silu layout=oi dtype=bf16 scale1=0.5 factor1=1 "
-            "factor2=1");
+  const MatchedSequence matched = *MatchProducts(chain, 64);
+  EXPECT_NE(matched.inputs[0].factor, matched.inputs[1].factor);
+  EXPECT_TRUE(matched.sequence[0].epilogue.has_factor());
+  EXPECT_TRUE(matched.sequence[1].epilogue.has_factor());
+  EXPECT_EQ(matched.sequence.ToString(),
+            "gated_ffn m<=64 n=16 k=16 l=16 act=silu scale1=0.5 factor1=f32 factor2=f32 layout=oi "
+            "dtype=bf16");
 }
 
-TEST(ViewAsProducts, RefusesHalvesThatAreScaledApart) {
+TEST(MatchProducts, RefusesHalvesThatAreScaledApart) {
   for (const bool both : {false, true}) {
     ChainBuilder b;
     const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
@@ -340,48 +336,21 @@ TEST(ViewAsProducts, RefusesHalvesThatAreScaledApart) {
     if (both) up = Mul(b, up, OverColumns(b, r));
     ASSERT_TRUE(b.Output(*b.Cast(Mul(b, *AddSilu(b, gate), up), DType::kBF16)).ok());
     EXPECT_EQ(
-        ViewAsProducts(*b.Finish()).status().message(),
+        MatchProducts(*b.Finish()).status().message(),
         both ? "gate is scaled by 2, up by 3" : "gate and up differ in the factor of their rows");
   }
 }
 
-TEST(ViewAsProducts, AgreesWithTheFfnViewOfOneOrTwoProducts) {
-  for (const char* line :
-       {"gemm_chain m=M n=24 k=16 l=8 act=relu bias1=1 bias2=1", "matmul m=M n=24 k=16 bias1=1",
-        "gated_ffn m=M n=24 k=16 l=8 act=silu layout=io bias1=1",
-        "gate_up m=M n=24 k=16 act=silu"}) {
-    const Chain chain = ParseProblem(line)->chain;
-    const ProductsView direct = *ViewAsProducts(chain), back = ProductsOf(*ViewAsFfn(chain));
-    EXPECT_EQ(back.a, direct.a);
-    EXPECT_EQ(back.layout, direct.layout);
-    EXPECT_EQ(back.dtype, direct.dtype);
-    EXPECT_EQ(back.ld_a, direct.ld_a);
-    EXPECT_EQ(back.ld_out, direct.ld_out);
-    ASSERT_EQ(back.size(), direct.size());
-    for (int i = 0; i < back.size(); ++i) {
-      const ProductStep &x = back.steps[i], &y = direct.steps[i];
-      EXPECT_EQ(
-          std::tie(x.gated, x.act, x.n, x.k, x.w, x.w_up, x.b, x.b_up, x.ld_w, x.ld_w_up, x.rounds),
-          std::tie(y.gated, y.act, y.n, y.k, y.w, y.w_up, y.b, y.b_up, y.ld_w, y.ld_w_up,
-                   y.rounds));
-    }
-  }
-}
-
-TEST(ViewAsProducts, AnFfnHasAtMostTwoProductsAndNothingBehindTheSecond) {
+TEST(MatchProducts, APairHasNothingBehindTheSecond) {
   const struct {
     const char* line;
-    const char* message;
-  } cases[] = {
-      {"products m=M k=8 n=8,8,8", "not an ffn: 3 products, must be 1 or 2"},
-      {"products m=M k=8 n=8,8 act=relu",
-       "not an ffn: the second product's activation is relu, must be identity"},
-      {"products m=M k=8 n=8,8 gated=0,1", "not an ffn: the second product is gated"},
-  };
+    bool pair;
+  } cases[] = {{"products m=M k=8 n=8,8", true},
+               {"products m=M k=8 n=8,8 act=relu,identity", true},
+               {"products m=M k=8 n=8,8 act=relu", false},
+               {"products m=M k=8 n=8,8 gated=0,1", false}};
   for (const auto& c : cases) {
-    const Chain chain = ParseProblem(c.line)->chain;
-    EXPECT_TRUE(ViewAsProducts(chain).ok());
-    EXPECT_EQ(ViewAsFfn(chain).status().message(), c.message);
+    EXPECT_EQ(CanPair(MatchProducts(ParseProblem(c.line)->chain)->sequence, 0), c.pair) << c.line;
   }
 }
 
@@ -399,7 +368,7 @@ Chain Broken(const std::function<ValueId(ChainBuilder&, ValueId first, ValueId s
   return *b.Finish();
 }
 
-TEST(ViewAsProducts, RefusesWhatIsNoSequenceWithTheOp) {
+TEST(MatchProducts, RefusesWhatIsNoSequenceWithTheOp) {
   const auto same = [](ChainBuilder&, ValueId, ValueId second) { return second; };
   const struct {
     const char* what;
@@ -421,19 +390,19 @@ TEST(ViewAsProducts, RefusesWhatIsNoSequenceWithTheOp) {
       {"mixed layouts", Broken(same, Layout::kIO), "w3 is io, w1 oi: all weights must be alike"},
   };
   for (const auto& c : cases) {
-    const absl::Status status = ViewAsProducts(c.chain).status();
+    const absl::Status status = MatchProducts(c.chain).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << c.what;
     EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << c.what << status;
   }
 }
 
-TEST(ViewAsProducts, TakesAsManyProductsAsAPlanHasKernels) {
+TEST(MatchProducts, TakesAsManyProductsAsAPlanHasKernels) {
   ProductsSpec spec;
   spec.k = 8;
   spec.products.assign(kMaxProducts, {false, Activation::kIdentity, 8, false});
-  EXPECT_EQ(ViewAsProducts(*MakeProductsChain(spec))->size(), kMaxProducts);
+  EXPECT_EQ(MatchProducts(*MakeProductsChain(spec))->size(), kMaxProducts);
   spec.products.push_back(spec.products.back());
-  EXPECT_EQ(ViewAsProducts(*MakeProductsChain(spec)).status().message(), "more than 64 products");
+  EXPECT_EQ(MatchProducts(*MakeProductsChain(spec)).status().message(), "more than 64 products");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "src/chain/products_view.h"
+#include "src/product/matcher.h"
 
 #include <algorithm>
 #include <utility>
@@ -63,58 +63,73 @@ absl::StatusOr<FoundStep> FindStep(const Chain& chain, const LinearFinder& finde
                 ") is no activation of a product with a weight, nor a gated pair");
 }
 
-absl::StatusOr<ProductStep> StepOf(const FoundStep& found) {
-  ProductStep step;
-  step.gated = found.gated;
-  step.act = found.act;
-  step.w = found.main.weight;
-  step.b = found.main.bias;
-  step.scale = found.main.scale;
-  step.factor = found.main.factor;
-  if (!found.gated) return step;
-  step.w_up = found.up.weight;
-  step.b_up = found.up.bias;
-  if (found.up.layout != found.main.layout) return Refuse("w_gate and w_up differ in layout");
-  if ((step.b_up >= 0) != step.bias()) return Refuse("one of gate and up has a bias");
-  if (found.up.factor != step.factor)
-    return Refuse("gate and up differ in the factor of their rows");
-  if (found.up.scale != step.scale) {
-    return Refuse("gate is scaled by ", step.scale, ", up by ", found.up.scale);
-  }
-  return step;
+absl::Status CheckHalves(const FoundStep& found) {
+  const Linear &gate = found.main, &up = found.up;
+  if (up.layout != gate.layout) return Refuse("w_gate and w_up differ in layout");
+  if ((up.bias >= 0) != (gate.bias >= 0)) return Refuse("one of gate and up has a bias");
+  if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
+  if (up.scale == gate.scale) return absl::OkStatus();
+  return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
 }
 
-// Walks from the output to `a`, and fills in the steps, their inputs and the layout.
+ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual, bool rounds) {
+  ProductInputs in;
+  in.weights = found.main.weight;
+  in.weights_up = found.up.weight;
+  in.bias = found.main.bias;
+  in.bias_up = found.up.bias;
+  in.factor = found.main.factor;
+  in.residual = residual.input;
+  in.rounds = rounds;
+  return in;
+}
+
+// Its elements follow once the chain's types are known.
+MatrixProduct ProductOf(const FoundStep& found, const FoundResidual& residual) {
+  MatrixProduct p;
+  p.pair = found.gated;
+  p.weights.layout = found.main.layout;
+  const auto scale = static_cast<float>(found.main.scale);
+  if (scale != 1) p.epilogue.Set(ScaleBy(scale));
+  if (found.main.factor >= 0) p.epilogue.Set(StepOf(EpilogueOp::kFactor));
+  if (found.main.bias >= 0) p.epilogue.Set(StepOf(EpilogueOp::kBias));
+  if (found.act != Activation::kIdentity) p.epilogue.Set(Activate(found.act));
+  if (found.gated) p.epilogue.Set(StepOf(EpilogueOp::kGate));
+  if (residual.rounds) p.epilogue.Set(StepOf(EpilogueOp::kRound));
+  if (residual.input >= 0) p.epilogue.Set(StepOf(EpilogueOp::kResidual));
+  return p;
+}
+
+// Walks from the output to the rows, and fills in the products and their inputs.
 class Walker {
  public:
-  Walker(const Chain& chain, ProductsView* view) : chain_(chain), finder_(chain), view_(*view) {}
+  Walker(const Chain& chain, MatchedSequence* out) : chain_(chain), finder_(chain), out_(*out) {}
 
   absl::Status Run(ValueId value) {
     value = finder_.SkipWidening(value);
     bool rounds = true;  // by the output
     for (;;) {
-      if (view_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
+      if (out_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
       FoundResidual residual;
       value = SkipResidual(value, &residual);
       SINTER_ASSIGN_OR_RETURN(const FoundStep found, FindStep(chain_, finder_, value));
       SINTER_RETURN_IF_ERROR(Add(found, residual, rounds));
-      view_.a = finder_.InputAt(found.main.x);
-      if (view_.a >= 0) break;
+      out_.rows = finder_.InputAt(found.main.x);
+      if (out_.rows >= 0) break;
       value = SkipRounding(found.main.x, &rounds);
     }
-    std::reverse(view_.steps.begin(), view_.steps.end());
-    std::reverse(layouts_.begin(), layouts_.end());
+    std::vector<MatrixProduct>& products = out_.sequence.products;
+    std::reverse(products.begin(), products.end());
+    std::reverse(out_.inputs.begin(), out_.inputs.end());
+    for (size_t i = 1; i < products.size(); ++i) products[i].rows.source = Source::kProduct;
     return CheckLayouts();
   }
 
  private:
   absl::Status Add(const FoundStep& found, const FoundResidual& residual, bool rounds) {
-    SINTER_ASSIGN_OR_RETURN(ProductStep step, StepOf(found));
-    step.rounds = rounds;
-    step.residual = residual.input;
-    step.rounds_sum = residual.rounds;
-    view_.steps.push_back(step);
-    layouts_.push_back(found.main.layout);
+    if (found.gated) SINTER_RETURN_IF_ERROR(CheckHalves(found));
+    out_.sequence.products.push_back(ProductOf(found, residual));
+    out_.inputs.push_back(InputsOf(found, residual, rounds));
     return absl::OkStatus();
   }
 
@@ -137,11 +152,11 @@ class Walker {
     return value;
   }
 
-  absl::Status CheckLayouts() {
-    view_.layout = layouts_[0];
-    for (size_t i = 1; i < layouts_.size(); ++i) {
-      if (layouts_[i] == view_.layout) continue;
-      return Refuse("w", i + 1, " is ", NameOf(layouts_[i]), ", w1 ", NameOf(view_.layout),
+  absl::Status CheckLayouts() const {
+    for (int i = 1; i < out_.size(); ++i) {
+      const Layout layout = out_.sequence[i].weights.layout, first = out_.sequence.layout();
+      if (layout == first) continue;
+      return Refuse("w", i + 1, " is ", NameOf(layout), ", w1 ", NameOf(first),
                     ": all weights must be alike");
     }
     return absl::OkStatus();
@@ -149,70 +164,85 @@ class Walker {
 
   const Chain& chain_;
   const LinearFinder finder_;
-  ProductsView& view_;
-  std::vector<Layout> layouts_;  // of the weights, as view_.steps
+  MatchedSequence& out_;
 };
 
 // Checks types and strides, and fills in what follows from the inputs.
 class Describer {
  public:
-  Describer(const Chain& chain, ProductsView* view) : chain_(chain), view_(*view) {}
+  Describer(const Chain& chain, MatchedSequence* out) : chain_(chain), out_(*out) {}
 
   absl::Status Run() {
-    const TensorType& a = chain_.input_op(view_.a).type;
+    const TensorType& a = chain_.input_op(out_.rows).type;
     if (a.rank() != 2) return Refuse("a is ", ToString(a), ", its rank must be 2");
     if (a.dims[1].symbolic) return Refuse("k is M, must be constant");
-    view_.m = a.dims[0];
-    view_.dtype = a.dtype;
+    out_.m = a.dims[0];
+    element_ = a.dtype;
     int64_t k = a.dims[1].value;
-    for (ProductStep& step : view_.steps) {
-      step.k = k;
-      SINTER_ASSIGN_OR_RETURN(step.n, OutFeatures(step.w));
-      k = step.n;
+    for (int i = 0; i < out_.size(); ++i) {
+      MatrixProduct& p = out_.sequence[i];
+      p.k = k;
+      SINTER_ASSIGN_OR_RETURN(p.n, OutFeatures(out_.InputsOf(i).weights));
+      k = p.n;
+      FillElements(out_.InputsOf(i), &p);
     }
-    if (chain_.output_type(0).dtype != view_.dtype) {
+    if (chain_.output_type(0).dtype != element_) {
       return Refuse("the output is ", NameOf(chain_.output_type(0).dtype), ", the inputs are ",
-                    NameOf(view_.dtype));
+                    NameOf(element_));
     }
     if (chain_.outputs()[0].alias_input >= 0) return Refuse("the output aliases an input");
     return Operands();
   }
 
  private:
+  void FillElements(const ProductInputs& in, MatrixProduct* p) const {
+    p->rows.element = p->weights.element = p->result = element_;
+    for (EpilogueStep& step : p->epilogue.steps) {
+      const bool typed = step.op == EpilogueOp::kBias || step.op == EpilogueOp::kRound ||
+                         step.op == EpilogueOp::kResidual;
+      if (typed) step.element = element_;
+      if (step.op == EpilogueOp::kFactor) step.element = chain_.input_op(in.factor).type.dtype;
+    }
+  }
+
   absl::StatusOr<int64_t> OutFeatures(int weight) const {
-    const Dim dim = chain_.input_op(weight).type.dims[view_.layout == Layout::kOI ? 0 : 1];
+    const bool oi = out_.sequence.layout() == Layout::kOI;
+    const Dim dim = chain_.input_op(weight).type.dims[oi ? 0 : 1];
     if (dim.symbolic) return Refuse("a weight has dimension M");
     return dim.value;
   }
 
   absl::Status Operands() {
-    SINTER_RETURN_IF_ERROR(Matrix(view_.a, "a", &view_.ld_a));
-    for (size_t i = 0; i < view_.steps.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), &view_.steps[i]));
+    SINTER_RETURN_IF_ERROR(Matrix(out_.rows, "a", &out_.rows_stride));
+    for (int i = 0; i < out_.size(); ++i) {
+      SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), out_.sequence[i].pair,
+                                        &out_.inputs[static_cast<size_t>(i)]));
     }
     return RowStride("the output", chain_.output_type(0).dims, chain_.outputs()[0].strides,
-                     &view_.ld_out);
+                     &out_.output_stride);
   }
 
-  absl::Status OperandsOf(const std::string& number, ProductStep* step) {
-    const absl::string_view main = step->gated ? "_gate" : "";
-    SINTER_RETURN_IF_ERROR(Matrix(step->w, absl::StrCat("w", main, number), &step->ld_w));
-    SINTER_RETURN_IF_ERROR(Matrix(step->w_up, absl::StrCat("w_up", number), &step->ld_w_up));
-    SINTER_RETURN_IF_ERROR(Vector(step->b, absl::StrCat("b", main, number)));
-    SINTER_RETURN_IF_ERROR(Vector(step->b_up, absl::StrCat("b_up", number)));
+  absl::Status OperandsOf(const std::string& number, bool pair, ProductInputs* in) {
+    const absl::string_view main = pair ? "_gate" : "";
     SINTER_RETURN_IF_ERROR(
-        Matrix(step->residual, absl::StrCat("residual", number), &step->ld_residual));
-    SINTER_RETURN_IF_ERROR(Factor(absl::StrCat("factor", number), step));
-    for (int input : {step->w, step->w_up, step->b, step->b_up}) {
-      if (input >= 0 && !chain_.input_op(input).constant) view_.weights_constant = false;
+        Matrix(in->weights, absl::StrCat("w", main, number), &in->weights_stride));
+    SINTER_RETURN_IF_ERROR(
+        Matrix(in->weights_up, absl::StrCat("w_up", number), &in->weights_up_stride));
+    SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("b", main, number)));
+    SINTER_RETURN_IF_ERROR(Vector(in->bias_up, absl::StrCat("b_up", number)));
+    SINTER_RETURN_IF_ERROR(
+        Matrix(in->residual, absl::StrCat("residual", number), &in->residual_stride));
+    SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
+    for (int input : {in->weights, in->weights_up, in->bias, in->bias_up}) {
+      if (input >= 0 && !chain_.input_op(input).constant) out_.weights_constant = false;
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckDType(int input, absl::string_view name) const {
     const TensorType& type = chain_.input_op(input).type;
-    if (type.dtype == view_.dtype) return absl::OkStatus();
-    return Refuse("dtype of ", name, " is ", NameOf(type.dtype), ", of a ", NameOf(view_.dtype));
+    if (type.dtype == element_) return absl::OkStatus();
+    return Refuse("dtype of ", name, " is ", NameOf(type.dtype), ", of a ", NameOf(element_));
   }
 
   absl::Status Matrix(int input, absl::string_view name, int64_t* ld) {
@@ -225,18 +255,20 @@ class Describer {
   absl::Status Vector(int input, absl::string_view name) {
     if (input < 0) return absl::OkStatus();
     SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    return CheckStride(input, name);
+  }
+
+  absl::Status Factor(int input, absl::string_view name) const {
+    if (input < 0) return absl::OkStatus();
+    const bool f32 = chain_.input_op(input).type.dtype == DType::kF32;
+    if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    return CheckStride(input, name);
+  }
+
+  absl::Status CheckStride(int input, absl::string_view name) const {
     const Stride stride = chain_.input_op(input).strides[0];
     if (stride == Stride{1, 0}) return absl::OkStatus();
     return Refuse("stride of ", name, " is ", stride.value, ", must be 1");
-  }
-
-  absl::Status Factor(absl::string_view name, ProductStep* step) const {
-    if (!step->has_factor()) return absl::OkStatus();
-    const Op& op = chain_.input_op(step->factor);
-    step->factor_dtype = op.type.dtype;
-    if (op.type.dtype != DType::kF32) SINTER_RETURN_IF_ERROR(CheckDType(step->factor, name));
-    if (op.strides[0] == Stride{1, 0}) return absl::OkStatus();
-    return Refuse("stride of ", name, " is ", op.strides[0].value, ", must be 1");
   }
 
   absl::Status RowStride(absl::string_view name, const std::vector<Dim>& dims,
@@ -248,17 +280,18 @@ class Describer {
                     ", must be [at least ", length, ",1]");
     }
     *ld = row.value;
-    view_.contiguous = view_.contiguous && row.value == length;
+    out_.contiguous = out_.contiguous && row.value == length;
     return absl::OkStatus();
   }
 
   const Chain& chain_;
-  ProductsView& view_;
+  MatchedSequence& out_;
+  DType element_ = DType::kBF16;  // of all operands but factors, and of the output
 };
 
 }  // namespace
 
-absl::StatusOr<ProductsView> ViewAsProducts(const Chain& chain) {
+absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m) {
   if (chain.num_outputs() != 1) {
     return Refuse("the chain has ", chain.num_outputs(), " outputs, must have 1");
   }
@@ -270,10 +303,11 @@ absl::StatusOr<ProductsView> ViewAsProducts(const Chain& chain) {
   } else if (chain.op(value).kind == OpKind::kInput) {
     return Refuse("the output is an input");
   }
-  ProductsView view;
-  SINTER_RETURN_IF_ERROR(Walker(chain, &view).Run(value));
-  SINTER_RETURN_IF_ERROR(Describer(chain, &view).Run());
-  return view;
+  MatchedSequence matched;
+  matched.sequence.m = m;
+  SINTER_RETURN_IF_ERROR(Walker(chain, &matched).Run(value));
+  SINTER_RETURN_IF_ERROR(Describer(chain, &matched).Run());
+  return matched;
 }
 
 }  // namespace sinter

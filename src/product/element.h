@@ -1,0 +1,45 @@
+// ElementRow: what the operands of a product may be made of. The one table of element properties on
+// the host: cost model, sizes, legality, launch recipes and source text read it.
+#ifndef SINTER_SRC_PRODUCT_ELEMENT_H_
+#define SINTER_SRC_PRODUCT_ELEMENT_H_
+
+#include <cstdint>
+
+#include "src/base/dtype.h"
+
+namespace sinter {
+
+struct ElementRow {
+  DType element = DType::kF32;
+  int bytes = 0;
+  int wgmma_k = 0;               // K of one wgmma: 32 bytes
+  int swizzle_span = 1;          // elements in a row of the 128-byte swizzle
+  int vector = 1;                // elements in 16 bytes
+  const char* device_type = "";  // of the device library (src/device/ptx/element.cuh)
+  const char* wgmma_type = "";   // of a wgmma's operands in PTX
+  bool planned = false;          // whether products of it are planned; others are refused by name
+};
+
+constexpr ElementRow kElementRows[] = {
+    {DType::kBF16, 2, 16, 64, 8, "BFloat16", "bf16", true},
+    {DType::kF16, 2, 16, 64, 8, "Float16", "f16", true},
+    {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "e4m3", false},
+};
+
+// Null: tensor cores are given no such operands.
+constexpr const ElementRow* FindElement(DType element) {
+  for (const ElementRow& row : kElementRows) {
+    if (row.element == element) return &row;
+  }
+  return nullptr;
+}
+
+// A row of no bytes where the table has none; CheckSequence refuses such an element.
+constexpr ElementRow ElementOf(DType element) {
+  const ElementRow* row = FindElement(element);
+  return row == nullptr ? ElementRow{} : *row;
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_ELEMENT_H_

@@ -1,0 +1,116 @@
+#include "src/product/epilogue.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+template <typename... Args>
+absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(NameOf(op), " ", args...));
+}
+
+bool IsOp(EpilogueOp op) { return op >= EpilogueOp::kScale && op <= EpilogueOp::kResidual; }
+
+absl::Status CheckStep(const EpilogueStep& step, DType element) {
+  switch (step.op) {
+    case EpilogueOp::kScale:
+      if (std::isfinite(step.scale) && step.scale != 0 && step.scale != 1) break;
+      return RefuseStep(step.op, step.scale, " is not finite, or 0, or 1");
+    case EpilogueOp::kActivate: {
+      const int activation = static_cast<int>(step.activation);
+      if (activation > 0 && activation <= static_cast<int>(Activation::kSilu)) break;
+      return RefuseStep(step.op, activation, " is not 1 to 4");
+    }
+    case EpilogueOp::kFactor:
+      if (step.element == element || step.element == DType::kF32) break;
+      return RefuseStep(step.op, "is ", NameOf(step.element), ", must be f32 or ", NameOf(element));
+    case EpilogueOp::kBias:
+    case EpilogueOp::kRound:
+    case EpilogueOp::kResidual:
+      if (step.element == element) break;
+      return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ", NameOf(element));
+    case EpilogueOp::kGate:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+// What a step does not use has its default, so that equal epilogues have equal bytes.
+absl::Status CheckUnused(const EpilogueStep& step) {
+  EpilogueStep bare = step;
+  if (step.op == EpilogueOp::kScale) bare.scale = 1;
+  if (step.op == EpilogueOp::kActivate) bare.activation = Activation::kIdentity;
+  const bool typed = step.op == EpilogueOp::kFactor || step.op == EpilogueOp::kBias ||
+                     step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual;
+  if (typed) bare.element = DType::kBF16;
+  if (bare == StepOf(step.op)) return absl::OkStatus();
+  return RefuseStep(step.op, "has a field that it does not use");
+}
+
+}  // namespace
+
+absl::string_view NameOf(EpilogueOp op) {
+  constexpr absl::string_view kNames[] = {"scale", "factor", "bias",    "activation",
+                                          "gate",  "round",  "residual"};
+  return IsOp(op) ? kNames[static_cast<size_t>(op) - 1] : "invalid";
+}
+
+EpilogueStep StepOf(EpilogueOp op, DType element) {
+  EpilogueStep step;
+  step.op = op;
+  step.element = element;
+  return step;
+}
+
+EpilogueStep ScaleBy(float constant) {
+  EpilogueStep step = StepOf(EpilogueOp::kScale);
+  step.scale = constant;
+  return step;
+}
+
+EpilogueStep Activate(Activation activation) {
+  EpilogueStep step = StepOf(EpilogueOp::kActivate);
+  step.activation = activation;
+  return step;
+}
+
+void EpilogueList::Set(const EpilogueStep& step) {
+  Remove(step.op);
+  const auto behind = std::find_if(steps.begin(), steps.end(),
+                                   [&](const EpilogueStep& other) { return other.op > step.op; });
+  steps.insert(behind, step);
+}
+
+void EpilogueList::Remove(EpilogueOp op) {
+  steps.erase(std::remove_if(steps.begin(), steps.end(),
+                             [op](const EpilogueStep& step) { return step.op == op; }),
+              steps.end());
+}
+
+absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair) {
+  for (size_t i = 0; i < epilogue.steps.size(); ++i) {
+    const EpilogueStep& step = epilogue.steps[i];
+    if (!IsOp(step.op)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 1 to 7"));
+    }
+    if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
+      return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
+    }
+    SINTER_RETURN_IF_ERROR(CheckStep(step, element));
+    SINTER_RETURN_IF_ERROR(CheckUnused(step));
+  }
+  if (epilogue.Has(EpilogueOp::kRound) && !epilogue.has_residual()) {
+    return RefuseStep(EpilogueOp::kRound, "has no residual behind it");
+  }
+  if (epilogue.Has(EpilogueOp::kGate) == pair) return absl::OkStatus();
+  return RefuseStep(EpilogueOp::kGate, pair ? "is missing" : "is there", ", the product is ",
+                    pair ? "a pair" : "no pair");
+}
+
+}  // namespace sinter

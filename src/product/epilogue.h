@@ -1,0 +1,83 @@
+// Epilogue: what is done to a product's f32 accumulators before its result is rounded and stored.
+#ifndef SINTER_SRC_PRODUCT_EPILOGUE_H_
+#define SINTER_SRC_PRODUCT_EPILOGUE_H_
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "src/base/dtype.h"
+#include "src/chain/activation.h"
+
+namespace sinter {
+
+// In the order in which kernels apply them; each at most once. Up to kBias they are done to both
+// halves of a gate-up pair, kActivate to gate alone. Values are part of plan records: never reused.
+enum class EpilogueOp : uint8_t {
+  kScale = 1,     // times a constant
+  kFactor = 2,    // times a number of each row
+  kBias = 3,      // plus a vector of columns
+  kActivate = 4,  // an activation
+  kGate = 5,      // times the up half of a gate-up pair
+  kRound = 6,     // to the result's element, because the chain casts what a residual is added to
+  kResidual = 7,  // plus a matrix of the result's extents
+};
+
+absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
+
+struct EpilogueStep {
+  EpilogueOp op = EpilogueOp::kScale;
+  float scale = 1;                                // of kScale: finite, neither 0 nor 1
+  Activation activation = Activation::kIdentity;  // of kActivate: any other
+  DType element = DType::kBF16;  // in memory, of kFactor, kBias and kResidual; of kRound, to what
+
+  bool operator==(const EpilogueStep& o) const {
+    return std::tie(op, scale, activation, element) ==
+           std::tie(o.op, o.scale, o.activation, o.element);
+  }
+};
+
+EpilogueStep ScaleBy(float constant);
+EpilogueStep Activate(Activation activation);
+// An op that takes nothing or something in memory.
+EpilogueStep StepOf(EpilogueOp op, DType element = DType::kBF16);
+
+struct EpilogueList {
+  std::vector<EpilogueStep> steps;
+
+  // Null when the list has none.
+  const EpilogueStep* Find(EpilogueOp op) const {
+    for (const EpilogueStep& step : steps) {
+      if (step.op == op) return &step;
+    }
+    return nullptr;
+  }
+  bool Has(EpilogueOp op) const { return Find(op) != nullptr; }
+  // 1 and identity where the list says nothing.
+  float scale() const { return Has(EpilogueOp::kScale) ? Find(EpilogueOp::kScale)->scale : 1; }
+  Activation activation() const {
+    const EpilogueStep* step = Find(EpilogueOp::kActivate);
+    return step == nullptr ? Activation::kIdentity : step->activation;
+  }
+  bool has_bias() const { return Has(EpilogueOp::kBias); }
+  bool has_factor() const { return Has(EpilogueOp::kFactor); }
+  bool has_residual() const { return Has(EpilogueOp::kResidual); }
+  // Whether accumulators are multiplied by a constant or by a number of their row.
+  bool scaled() const { return Has(EpilogueOp::kScale) || has_factor(); }
+
+  // Puts `step` where kernels apply it, for the one of its op if there is one.
+  void Set(const EpilogueStep& step);
+  void Remove(EpilogueOp op);
+
+  bool operator==(const EpilogueList& o) const { return steps == o.steps; }
+};
+
+// OK, or which step no kernel applies there. `element`: of the product's operands and result;
+// `pair`: whether the product is a gate-up pair.
+absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_EPILOGUE_H_

@@ -1,0 +1,59 @@
+// Operand: a matrix that a product multiplies.
+#ifndef SINTER_SRC_PRODUCT_OPERAND_H_
+#define SINTER_SRC_PRODUCT_OPERAND_H_
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "src/base/dtype.h"
+#include "src/chain/activation.h"  // Layout
+#include "src/product/element.h"
+
+namespace sinter {
+
+// Values of the enumerators here are part of plan records: never reused.
+
+// Where an operand comes from.
+enum class Source : uint8_t {
+  kBuffer = 0,   // a matrix in memory
+  kProduct = 1,  // the result of the product before, inside the kernel
+};
+
+// What its elements are multiplied by when they are read. Only kNone is planned.
+enum class ScaleKind : uint8_t {
+  kNone = 0,
+  kTensor = 1,  // one number
+  kVector = 2,  // one number a row of the rows, or a column of the weights
+  kBlock = 3,   // one number a block of block_rows x block_columns elements
+};
+
+struct Scales {
+  ScaleKind kind = ScaleKind::kNone;
+  int64_t block_rows = 0, block_columns = 0;  // of kBlock
+
+  bool operator==(const Scales& o) const {
+    return std::tie(kind, block_rows, block_columns) ==
+           std::tie(o.kind, o.block_rows, o.block_columns);
+  }
+};
+
+std::string ToString(const Scales& scales);  // "none", "tensor", "vector", "block 128x128"
+
+struct Operand {
+  DType element = DType::kBF16;
+  Layout layout = Layout::kOI;  // of weights; of rows kOI: both are contiguous along K
+  Scales scales;
+  Source source = Source::kBuffer;
+
+  int64_t bytes() const { return ElementOf(element).bytes; }  // of an element
+  bool operator==(const Operand& o) const {
+    return std::tie(element, layout, scales, source) ==
+           std::tie(o.element, o.layout, o.scales, o.source);
+  }
+  bool operator!=(const Operand& o) const { return !(*this == o); }
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_OPERAND_H_

@@ -1,0 +1,126 @@
+#include "src/product/sequence.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sinter {
+namespace {
+
+// What is said of product `number` beside its extents: " bias1=1 scale1=0.125 factor1=f32".
+std::string BiasText(const MatrixProduct& p, int number) {
+  return p.epilogue.has_bias() ? absl::StrCat(" bias", number, "=1") : "";
+}
+
+std::string ScalingText(const MatrixProduct& p, int number) {
+  std::string text;
+  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.epilogue.Has(EpilogueOp::kScale)) {
+    absl::StrAppend(&text, " scale", number, "=", p.epilogue.scale());
+  }
+  if (factor != nullptr) absl::StrAppend(&text, " factor", number, "=", NameOf(factor->element));
+  return text;
+}
+
+std::string ResidualText(const MatrixProduct& last) {
+  if (!last.epilogue.has_residual()) return "";
+  return absl::StrCat(" residual=", last.epilogue.Has(EpilogueOp::kRound) ? "rounded" : "1");
+}
+
+// "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu" of what a kernel may take; of longer ones a
+// list.
+std::string HeadText(const ProductSequence& s) {
+  const MatrixProduct& first = s.front();
+  const char* kind = s.size() > 2    ? "products"
+                     : s.size() == 2 ? (first.pair ? "gated_ffn" : "gemm_chain")
+                                     : (first.pair ? "gated_product" : "product");
+  std::string text(kind);
+  if (s.m > 0) absl::StrAppend(&text, " m<=", s.m);
+  text += " n=";
+  const auto columns = [](std::string* out, const MatrixProduct& p) { absl::StrAppend(out, p.n); };
+  absl::StrAppend(&text,
+                  s.size() > 2 ? absl::StrJoin(s.products, ",", columns) : absl::StrCat(first.n),
+                  " k=", first.k);
+  if (s.size() == 2) absl::StrAppend(&text, " l=", s[1].n);
+  const auto activation = [](std::string* out, const MatrixProduct& p) {
+    absl::StrAppend(out, NameOf(p.epilogue.activation()));
+  };
+  absl::StrAppend(&text, " act=",
+                  s.size() > 2 ? absl::StrJoin(s.products, ",", activation)
+                               : std::string(NameOf(first.epilogue.activation())));
+  return text;
+}
+
+}  // namespace
+
+std::string ToString(const Scales& scales) {
+  switch (scales.kind) {
+    case ScaleKind::kNone:
+      return "none";
+    case ScaleKind::kTensor:
+      return "tensor";
+    case ScaleKind::kVector:
+      return "vector";
+    case ScaleKind::kBlock:
+      return absl::StrCat("block ", scales.block_rows, "x", scales.block_columns);
+  }
+  return "invalid";
+}
+
+bool MatrixProduct::operator==(const MatrixProduct& o) const {
+  return std::tie(n, k, pair, rows, weights, epilogue, result) ==
+         std::tie(o.n, o.k, o.pair, o.rows, o.weights, o.epilogue, o.result);
+}
+
+bool ProductSequence::operator==(const ProductSequence& o) const {
+  return std::tie(m, rows_per_m, products) == std::tie(o.m, o.rows_per_m, o.products);
+}
+
+bool ProductSequence::scaled() const {
+  return std::any_of(products.begin(), products.end(),
+                     [](const MatrixProduct& p) { return p.epilogue.scaled(); });
+}
+
+int64_t ProductSequence::WeightBytes() const {
+  int64_t bytes = 0;
+  for (const MatrixProduct& p : products) bytes += p.WeightBytes();
+  return bytes;
+}
+
+double ProductSequence::Flop(int64_t m) const {
+  double flop = 0;
+  for (const MatrixProduct& p : products) {
+    flop += 2.0 * static_cast<double>(m * rows_per_m) * p.Width() * static_cast<double>(p.n) *
+            static_cast<double>(p.k);
+  }
+  return flop;
+}
+
+ProductSequence ProductSequence::Part(int begin, int count) const {
+  ProductSequence part;
+  part.m = m;
+  part.rows_per_m = rows_per_m;
+  part.products.assign(products.begin() + begin, products.begin() + begin + count);
+  part.products.front().rows.source = Source::kBuffer;
+  return part;
+}
+
+std::string ProductSequence::ToString() const {
+  if (products.empty()) return absl::StrCat("products m<=", m);
+  std::string text = HeadText(*this);
+  for (int i = 0; i < size(); ++i) text += BiasText((*this)[i], i + 1);
+  for (int i = 0; i < size(); ++i) text += ScalingText((*this)[i], i + 1);
+  return absl::StrCat(text, ResidualText(back()), " layout=", NameOf(layout()),
+                      " dtype=", NameOf(element()));
+}
+
+bool CanPair(const ProductSequence& sequence, int first) {
+  if (sequence[first].epilogue.has_residual()) return false;
+  const MatrixProduct& second = sequence[first + 1];
+  return !second.pair && !second.epilogue.Has(EpilogueOp::kActivate);
+}
+
+}  // namespace sinter

@@ -1,0 +1,78 @@
+// ProductSequence: products of which each reads what the one before wrote. The one word for them,
+// from the matcher to code generation; a kernel takes one, or two that follow one another.
+//   C = epilogue(A W), or of a gate-up pair act(A Wg) * (A Wu); E = epilogue(C W2); ..
+#ifndef SINTER_SRC_PRODUCT_SEQUENCE_H_
+#define SINTER_SRC_PRODUCT_SEQUENCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/product/epilogue.h"
+#include "src/product/operand.h"
+
+namespace sinter {
+
+constexpr int kMaxProducts = 64;                      // of a sequence
+constexpr int kMaxKernelProducts = 2;                 // of one kernel
+constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n and k
+
+// Rows times one weight matrix, or a gate-up pair of them.
+struct MatrixProduct {
+  int64_t n = 0, k = 0;  // columns of the result, and of the rows
+  bool pair = false;     // two weight matrices, alike: gate and up
+  Operand rows, weights;
+  EpilogueList epilogue;        // has kGate where there is a pair
+  DType result = DType::kBF16;  // element of the result, wherever it is handed to
+
+  int Width() const { return pair ? 2 : 1; }                       // weight matrices
+  int64_t ResultBytes() const { return ElementOf(result).bytes; }  // of an element
+  int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
+  bool operator==(const MatrixProduct& o) const;
+};
+
+struct ProductSequence {
+  int64_t m = 0;           // the largest M that it is planned for
+  int64_t rows_per_m = 1;  // only 1 is planned
+  std::vector<MatrixProduct> products;
+
+  int size() const { return static_cast<int>(products.size()); }
+  const MatrixProduct& operator[](int i) const { return products[static_cast<size_t>(i)]; }
+  MatrixProduct& operator[](int i) { return products[static_cast<size_t>(i)]; }
+  const MatrixProduct& front() const { return products.front(); }
+  const MatrixProduct& back() const { return products.back(); }
+
+  int64_t rows() const { return m * rows_per_m; }
+  Layout layout() const { return front().weights.layout; }  // of all weights
+  DType element() const { return front().rows.element; }    // of all operands and results
+  bool scaled() const;                                      // whether any product is
+  int64_t WeightBytes() const;
+  double Flop(int64_t m) const;
+
+  // Products [begin, begin + count), whose rows come from memory.
+  ProductSequence Part(int begin, int count) const;
+  // Versioned bytes without m: part of kernel keys.
+  std::string Canonical() const;
+  // The sequence of such bytes, its m 0: one that CheckSequence takes for any m. DATA_LOSS for
+  // others.
+  static absl::StatusOr<ProductSequence> FromCanonical(absl::string_view bytes);
+  // One line: "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"; no
+  // m<= where m is 0.
+  std::string ToString() const;
+  bool operator==(const ProductSequence& o) const;
+};
+
+// OK, or why no kernel takes it as a whole: sizes, elements, epilogues, and the 16-byte rows that
+// tensor maps need (oi: k; io: k and n).
+absl::Status CheckSequence(const ProductSequence& sequence);
+
+// Whether one kernel may take products `first` and `first` + 1 as its two: the first has no
+// residual, the second is neither a pair nor activated.
+bool CanPair(const ProductSequence& sequence, int first);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_SEQUENCE_H_

@@ -1,0 +1,114 @@
+// Canonical bytes of sequences.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+#include "src/product/sequence.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint8_t kCanonicalVersion = 4;
+
+void WriteOperand(const Operand& o, ByteWriter& w) {
+  w.U32(static_cast<uint32_t>(o.element));
+  w.U32(static_cast<uint32_t>(o.layout));
+  w.U8(static_cast<uint8_t>(o.scales.kind));
+  w.I64(o.scales.block_rows);
+  w.I64(o.scales.block_columns);
+  w.U8(static_cast<uint8_t>(o.source));
+}
+
+void WriteEpilogue(const EpilogueList& epilogue, ByteWriter& w) {
+  w.U32(static_cast<uint32_t>(epilogue.steps.size()));
+  for (const EpilogueStep& step : epilogue.steps) {
+    uint32_t scale;
+    std::memcpy(&scale, &step.scale, sizeof scale);
+    w.U8(static_cast<uint8_t>(step.op));
+    w.U32(scale);
+    w.U32(static_cast<uint32_t>(step.activation));
+    w.U32(static_cast<uint32_t>(step.element));
+  }
+}
+
+absl::Status Lost(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("product sequence: ", what));
+}
+
+void ReadOperand(ByteReader& r, Operand& o) {
+  o.element = static_cast<DType>(r.U32());
+  o.layout = static_cast<Layout>(r.U32());
+  o.scales.kind = static_cast<ScaleKind>(r.U8());
+  o.scales.block_rows = r.I64();
+  o.scales.block_columns = r.I64();
+  o.source = static_cast<Source>(r.U8());
+}
+
+// More than there are ops: CheckEpilogue takes each at most once.
+constexpr uint32_t kMostSteps = 16;
+
+absl::Status ReadEpilogue(ByteReader& r, EpilogueList& epilogue) {
+  const uint32_t count = r.U32();
+  if (count > kMostSteps) return Lost(absl::StrCat(count, " steps of an epilogue"));
+  epilogue.steps.resize(count);
+  for (EpilogueStep& step : epilogue.steps) {
+    step.op = static_cast<EpilogueOp>(r.U8());
+    const uint32_t scale = r.U32();
+    std::memcpy(&step.scale, &scale, sizeof scale);
+    step.activation = static_cast<Activation>(r.U32());
+    step.element = static_cast<DType>(r.U32());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadProduct(ByteReader& r, MatrixProduct& p) {
+  p.n = r.I64();
+  p.k = r.I64();
+  p.pair = r.U8() != 0;
+  ReadOperand(r, p.rows);
+  ReadOperand(r, p.weights);
+  SINTER_RETURN_IF_ERROR(ReadEpilogue(r, p.epilogue));
+  p.result = static_cast<DType>(r.U32());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ProductSequence> ProductSequence::FromCanonical(absl::string_view bytes) {
+  ByteReader r(bytes);
+  const uint8_t version = r.U8();
+  if (version != kCanonicalVersion) return Lost(absl::StrCat("version ", version));
+  const uint32_t count = r.U32();
+  if (count < 1 || count > kMaxKernelProducts) return Lost(absl::StrCat(count, " products"));
+  ProductSequence sequence;
+  sequence.products.resize(count);
+  sequence.rows_per_m = r.I64();
+  for (MatrixProduct& p : sequence.products) SINTER_RETURN_IF_ERROR(ReadProduct(r, p));
+  SINTER_RETURN_IF_ERROR(r.Finish("product sequence"));
+  ProductSequence of_a_row = sequence;
+  of_a_row.m = 1;
+  const absl::Status legal = CheckSequence(of_a_row);
+  if (!legal.ok()) return Lost(legal.message());
+  if (sequence.Canonical() != bytes) return Lost("a field is written otherwise");
+  return sequence;
+}
+
+std::string ProductSequence::Canonical() const {
+  ByteWriter w;
+  w.U8(kCanonicalVersion);
+  w.U32(static_cast<uint32_t>(size()));
+  w.I64(rows_per_m);
+  for (const MatrixProduct& p : products) {
+    w.I64(p.n);
+    w.I64(p.k);
+    w.U8(p.pair);
+    WriteOperand(p.rows, w);
+    WriteOperand(p.weights, w);
+    WriteEpilogue(p.epilogue, w);
+    w.U32(static_cast<uint32_t>(p.result));
+  }
+  return w.Take();
+}
+
+}  // namespace sinter

@@ -1,0 +1,119 @@
+// Sequences of one or two products, made and changed field by field.
+#ifndef SINTER_TESTS_SUPPORT_SEQUENCES_H_
+#define SINTER_TESTS_SUPPORT_SEQUENCES_H_
+
+#include <utility>
+
+#include "src/product/sequence.h"
+
+namespace sinter {
+
+inline MatrixProduct MakeProduct(int64_t n, int64_t k,
+                                 Activation activation = Activation::kIdentity, bool pair = false) {
+  MatrixProduct p;
+  p.n = n;
+  p.k = k;
+  p.pair = pair;
+  if (activation != Activation::kIdentity) p.epilogue.Set(Activate(activation));
+  if (pair) p.epilogue.Set(StepOf(EpilogueOp::kGate));
+  return p;
+}
+
+inline ProductSequence MakeSequence(int64_t m, MatrixProduct only) {
+  ProductSequence s;
+  s.m = m;
+  s.products = {std::move(only)};
+  return s;
+}
+
+// A product of `first`'s columns with l columns behind it.
+inline ProductSequence MakeSequence(int64_t m, MatrixProduct first, int64_t l) {
+  MatrixProduct second = MakeProduct(l, first.n);
+  second.rows.source = Source::kProduct;
+  ProductSequence s = MakeSequence(m, std::move(first));
+  s.products.push_back(std::move(second));
+  return s;
+}
+
+inline ProductSequence FirstOf(const ProductSequence& s) { return s.Part(0, 1); }
+inline ProductSequence SecondOf(const ProductSequence& s) { return s.Part(1, 1); }
+
+inline void SetPair(ProductSequence* s, bool pair) {
+  (*s)[0].pair = pair;
+  (*s)[0].epilogue.Remove(EpilogueOp::kGate);
+  if (pair) (*s)[0].epilogue.Set(StepOf(EpilogueOp::kGate));
+}
+
+inline void SetActivation(ProductSequence* s, Activation activation) {
+  (*s)[0].epilogue.Remove(EpilogueOp::kActivate);
+  if (activation != Activation::kIdentity) (*s)[0].epilogue.Set(Activate(activation));
+}
+
+// Columns of product i's result, which are the K of the next.
+inline void SetColumns(ProductSequence* s, int i, int64_t n) {
+  (*s)[i].n = n;
+  if (i + 1 < s->size()) (*s)[i + 1].k = n;
+}
+
+inline void SetLayout(ProductSequence* s, Layout layout) {
+  for (MatrixProduct& p : s->products) p.weights.layout = layout;
+}
+
+// Of all operands and results; factors of rows in f32 stay so.
+inline void SetElement(ProductSequence* s, DType element) {
+  for (MatrixProduct& p : s->products) {
+    p.rows.element = p.weights.element = p.result = element;
+    for (EpilogueStep& step : p.epilogue.steps) {
+      const bool typed = step.op == EpilogueOp::kBias || step.op == EpilogueOp::kRound ||
+                         step.op == EpilogueOp::kResidual || step.op == EpilogueOp::kFactor;
+      if (typed && step.element != DType::kF32) step.element = element;
+    }
+  }
+}
+
+inline void SetBias(ProductSequence* s, int i, bool bias = true) {
+  (*s)[i].epilogue.Remove(EpilogueOp::kBias);
+  if (bias) (*s)[i].epilogue.Set(StepOf(EpilogueOp::kBias, (*s)[i].result));
+}
+
+inline void SetScale(ProductSequence* s, int i, float constant) {
+  (*s)[i].epilogue.Remove(EpilogueOp::kScale);
+  if (constant != 1) (*s)[i].epilogue.Set(ScaleBy(constant));
+}
+
+// Whether rows of product i are multiplied by a number each, and how that lies in memory.
+enum class RowFactor { kNone, kF32, kElement };
+
+inline void SetFactor(ProductSequence* s, int i, RowFactor factor) {
+  MatrixProduct& p = (*s)[i];
+  p.epilogue.Remove(EpilogueOp::kFactor);
+  if (factor == RowFactor::kNone) return;
+  p.epilogue.Set(StepOf(EpilogueOp::kFactor, factor == RowFactor::kF32 ? DType::kF32 : p.result));
+}
+
+inline RowFactor FactorOf(const MatrixProduct& p) {
+  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (factor == nullptr) return RowFactor::kNone;
+  return factor->element == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
+}
+
+// Whether a matrix is added to the last result, rounded before or not.
+enum class Residual { kNone, kAdded, kAddedRounded };
+
+inline void SetResidual(ProductSequence* s, Residual residual) {
+  MatrixProduct& p = s->products.back();
+  p.epilogue.Remove(EpilogueOp::kRound);
+  p.epilogue.Remove(EpilogueOp::kResidual);
+  if (residual == Residual::kNone) return;
+  p.epilogue.Set(StepOf(EpilogueOp::kResidual, p.result));
+  if (residual == Residual::kAddedRounded) p.epilogue.Set(StepOf(EpilogueOp::kRound, p.result));
+}
+
+inline Residual ResidualOf(const ProductSequence& s) {
+  if (!s.back().epilogue.has_residual()) return Residual::kNone;
+  return s.back().epilogue.Has(EpilogueOp::kRound) ? Residual::kAddedRounded : Residual::kAdded;
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_SUPPORT_SEQUENCES_H_

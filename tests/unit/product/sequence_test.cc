@@ -1,0 +1,244 @@
+#include "src/product/sequence.h"
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/support/sequences.h"
+
+namespace sinter {
+namespace {
+
+ProductSequence Gated() {
+  return MakeSequence(128, MakeProduct(3072, 1024, Activation::kSilu, true), 1024);
+}
+
+TEST(ElementTable, AgreesWithTheWidthsOfTheChip) {
+  for (const ElementRow& row : kElementRows) {
+    EXPECT_EQ(row.bytes, SizeOf(row.element)) << NameOf(row.element);
+    EXPECT_EQ(row.wgmma_k * row.bytes, 32) << NameOf(row.element);
+    EXPECT_EQ(row.swizzle_span * row.bytes, 128) << NameOf(row.element);
+    EXPECT_EQ(row.vector * row.bytes, 16) << NameOf(row.element);
+    EXPECT_EQ(FindElement(row.element), &row);
+  }
+  for (DType element : {DType::kF32, DType::kS32, DType::kPred}) {
+    EXPECT_EQ(FindElement(element), nullptr) << NameOf(element);
+    EXPECT_EQ(ElementOf(element).bytes, 0) << NameOf(element);
+  }
+}
+
+TEST(Sequence, CountsWeightsAndFlop) {
+  const ProductSequence s = Gated();
+  EXPECT_EQ(s.WeightBytes(), 2 * (2 * 3072 * 1024 + 3072 * 1024));
+  EXPECT_EQ(s.Flop(128), 2.0 * 128 * 3072 * (2 * 1024 + 1024));
+  EXPECT_EQ(s.Flop(0), 0);
+  EXPECT_EQ(s.Part(0, 1).WeightBytes(), 2 * 2 * 3072 * 1024);
+}
+
+TEST(Sequence, PartsAreTheKernelsOfTheUnfusedPlan) {
+  ProductSequence s = Gated();
+  s[1].n = 768;
+  SetBias(&s, 1);
+  const ProductSequence first = s.Part(0, 1), second = s.Part(1, 1);
+  EXPECT_EQ(first.ToString(), "gated_product m<=128 n=3072 k=1024 act=silu layout=oi dtype=bf16");
+  EXPECT_EQ(second.ToString(),
+            "product m<=128 n=768 k=3072 act=identity bias1=1 layout=oi dtype=bf16");
+  EXPECT_EQ(first.Flop(128) + second.Flop(128), s.Flop(128));
+  EXPECT_EQ(first.WeightBytes() + second.WeightBytes(), s.WeightBytes());
+  EXPECT_TRUE(CheckSequence(first).ok()) << CheckSequence(first);
+  EXPECT_TRUE(CheckSequence(second).ok()) << CheckSequence(second);
+  EXPECT_EQ(second[0].rows.source, Source::kBuffer) << "what a kernel hands over lies in memory";
+  EXPECT_TRUE(s.Part(0, 2) == s);
+}
+
+TEST(Sequence, TellsResidualsAndScalings) {
+  ProductSequence s = Gated();
+  SetResidual(&s, Residual::kAdded);
+  EXPECT_FALSE(s.Part(0, 1).back().epilogue.has_residual());
+  EXPECT_TRUE(s.Part(1, 1).back().epilogue.has_residual());
+  EXPECT_EQ(s.ToString(),
+            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu residual=1 layout=oi dtype=bf16");
+  SetResidual(&s, Residual::kAddedRounded);
+  EXPECT_NE(s.ToString().find(" residual=rounded "), std::string::npos) << s.ToString();
+  s = Gated();
+  SetScale(&s, 0, 0.125f);
+  SetFactor(&s, 0, RowFactor::kF32);
+  SetFactor(&s, 1, RowFactor::kElement);
+  EXPECT_EQ(s.ToString(),
+            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 "
+            "layout=oi dtype=bf16");
+}
+
+TEST(Sequence, TellsLongOnesAsLists) {
+  ProductSequence s = Gated();
+  MatrixProduct third = MakeProduct(512, 1024, Activation::kRelu);
+  third.rows.source = Source::kProduct;
+  s.products.push_back(third);
+  SetBias(&s, 2);
+  EXPECT_EQ(s.ToString(),
+            "products m<=128 n=3072,1024,512 k=1024 act=silu,identity,relu bias3=1 layout=oi "
+            "dtype=bf16");
+  EXPECT_EQ(CheckSequence(s).message(), "products: 3 are not 1 to 2");
+}
+
+TEST(Epilogue, KeepsItsOrderWhateverIsSetFirst) {
+  ProductSequence s = MakeSequence(8, MakeProduct(8, 8));
+  SetResidual(&s, Residual::kAddedRounded);
+  SetActivation(&s, Activation::kRelu);
+  SetScale(&s, 0, 2);
+  SetBias(&s, 0);
+  SetScale(&s, 0, 3);
+  std::string order;
+  for (const EpilogueStep& step : s[0].epilogue.steps) order += std::string(NameOf(step.op)) + " ";
+  EXPECT_EQ(order, "scale bias activation round residual ");
+  EXPECT_EQ(s[0].epilogue.scale(), 3);
+}
+
+using Change = std::function<void(ProductSequence&)>;
+
+// Each differs from Gated() in what its name says.
+const std::pair<const char*, Change> kChanges[] = {
+    {"pair", [](ProductSequence& s) { SetPair(&s, false); }},
+    {"activation", [](ProductSequence& s) { SetActivation(&s, Activation::kRelu); }},
+    {"bias", [](ProductSequence& s) { SetBias(&s, 0); }},
+    {"bias of the second", [](ProductSequence& s) { SetBias(&s, 1); }},
+    {"layout", [](ProductSequence& s) { SetLayout(&s, Layout::kIO); }},
+    {"element", [](ProductSequence& s) { SetElement(&s, DType::kF16); }},
+    {"element of weights", [](ProductSequence& s) { s[1].weights.element = DType::kF16; }},
+    {"element of a result", [](ProductSequence& s) { s[1].result = DType::kF16; }},
+    {"scales", [](ProductSequence& s) { s[0].weights.scales.kind = ScaleKind::kTensor; }},
+    {"blocks of scales",
+     [](ProductSequence& s) {
+       s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
+     }},
+    {"source", [](ProductSequence& s) { s[1].rows.source = Source::kBuffer; }},
+    {"rows per m", [](ProductSequence& s) { s.rows_per_m = 4; }},
+    {"n", [](ProductSequence& s) { SetColumns(&s, 0, 3080); }},
+    {"k", [](ProductSequence& s) { s[0].k += 8; }},
+    {"n of the second", [](ProductSequence& s) { s[1].n += 8; }},
+    {"one product", [](ProductSequence& s) { s.products.pop_back(); }},
+    {"residual", [](ProductSequence& s) { SetResidual(&s, Residual::kAdded); }},
+    {"rounded", [](ProductSequence& s) { SetResidual(&s, Residual::kAddedRounded); }},
+    {"scale", [](ProductSequence& s) { SetScale(&s, 0, 0.5f); }},
+    {"factor", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kF32); }},
+    {"factor as element", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kElement); }},
+    {"scale of the second", [](ProductSequence& s) { SetScale(&s, 1, 0.5f); }},
+    {"factor of the second", [](ProductSequence& s) { SetFactor(&s, 1, RowFactor::kF32); }},
+};
+
+TEST(Sequence, CanonicalBytesLeaveMOutAndKeepEverythingElse) {
+  const ProductSequence base = Gated();
+  ProductSequence other = base;
+  other.m = 64;
+  EXPECT_EQ(base.Canonical(), other.Canonical());
+  EXPECT_FALSE(base == other);
+  std::set<std::string> all = {base.Canonical()};
+  for (const auto& [name, change] : kChanges) {
+    ProductSequence s = base;
+    change(s);
+    EXPECT_FALSE(s == base) << name;
+    EXPECT_TRUE(all.insert(s.Canonical()).second) << name;
+  }
+}
+
+TEST(CheckSequence, NamesProductFieldValueAndBound) {
+  struct Case {
+    Change change;
+    const char* message;
+  };
+  const auto steps = [](std::initializer_list<EpilogueStep> list) {
+    return [list = std::vector<EpilogueStep>(list)](ProductSequence& s) {
+      s[1].epilogue.steps = list;
+    };
+  };
+  EpilogueStep typed = StepOf(EpilogueOp::kBias), gate = StepOf(EpilogueOp::kGate);
+  typed.scale = 2;
+  const Case cases[] = {
+      {[](ProductSequence& s) { s[0].k = 1020; }, "product 1: k 1020 is not a multiple of 8"},
+      {[](ProductSequence& s) { SetColumns(&s, 0, 3071); }, "product 2: k 3071 is not a multiple"},
+      {[](ProductSequence& s) { s[0].n = 3080; }, "product 2: k 3072 is not the n 3080"},
+      {[](ProductSequence& s) { SetLayout(&s, Layout::kIO), s[1].n = 1001; },
+       "product 2: n 1001 is not a multiple of 8"},
+      {[](ProductSequence& s) { s[1].n = 0; }, "product 2: n 0 is not in 1.."},
+      {[](ProductSequence& s) { SetColumns(&s, 0, kLargestExtent + 8); },
+       "product 1: n 16777224 is not in 1.."},
+      {[](ProductSequence& s) { s[0].k = -8; }, "product 1: k -8 is not in 1.."},
+      {[](ProductSequence& s) { SetElement(&s, DType::kF32); },
+       "product 1: element 1 (f32) of rows is not bf16 or f16"},
+      {[](ProductSequence& s) { SetElement(&s, DType::kE4M3); },
+       "product 1: element 6 (e4m3) of rows is not bf16 or f16"},
+      {[](ProductSequence& s) { s[1].weights.element = DType::kE4M3; },
+       "product 2: element 6 (e4m3) of weights is not bf16 or f16"},
+      {[](ProductSequence& s) { s[0].result = DType::kF16; },
+       "product 1: element of the result is f16, of the rows bf16"},
+      {[](ProductSequence& s) { s[0].rows.scales.kind = ScaleKind::kTensor; },
+       "product 1: scales of rows are tensor, must be none"},
+      {[](ProductSequence& s) { s[1].weights.scales.kind = ScaleKind::kVector; },
+       "product 2: scales of weights are vector, must be none"},
+      {[](ProductSequence& s) {
+         s[0].weights.scales = {ScaleKind::kBlock, 128, 128};
+       },
+       "product 1: scales of weights are block 128x128, must be none"},
+      {[](ProductSequence& s) { s[1].rows.source = Source::kBuffer; },
+       "product 2: source 0 of rows is not 1"},
+      {[](ProductSequence& s) { s[0].weights.source = Source::kProduct; },
+       "product 1: source 1 of weights is not 0"},
+      {[](ProductSequence& s) { s.m = 0; }, "products: m 0 is not in 1..8192"},
+      {[](ProductSequence& s) { s.m = 8193; }, "products: m 8193 is not in 1..8192"},
+      {[](ProductSequence& s) { s.rows_per_m = 4; }, "products: rows_per_m 4 is not 1"},
+      {[](ProductSequence& s) { s.products.clear(); }, "products: 0 are not 1 to 2"},
+      {[](ProductSequence& s) { SetLayout(&s, static_cast<Layout>(7)); },
+       "product 1: layout 7 of weights is not oi or io"},
+      {[](ProductSequence& s) { s[1].weights.layout = Layout::kIO; },
+       "product 2: layout of weights is io, must be oi"},
+      {[](ProductSequence& s) { s[0].rows.layout = Layout::kIO; },
+       "product 1: layout of rows is io, must be oi"},
+      {[](ProductSequence& s) { s[0].pair = false; },
+       "product 1: gate is there, the product is no pair"},
+      {[](ProductSequence& s) { s[0].epilogue.Remove(EpilogueOp::kGate); },
+       "product 1: gate is missing, the product is a pair"},
+      {steps({Activate(static_cast<Activation>(9))}), "product 2: activation 9 is not 1 to 4"},
+      {steps({ScaleBy(0)}), "product 2: scale 0 is not finite, or 0, or 1"},
+      {steps({ScaleBy(1)}), "product 2: scale 1 is not finite, or 0, or 1"},
+      {steps({ScaleBy(INFINITY)}), "product 2: scale inf is not finite"},
+      {steps({ScaleBy(NAN)}), "product 2: scale nan is not finite"},
+      {steps({StepOf(static_cast<EpilogueOp>(8))}), "product 2: epilogue op 8 is not 1 to 7"},
+      {steps({StepOf(EpilogueOp::kBias), ScaleBy(2)}), "product 2: scale stands behind bias"},
+      {steps({StepOf(EpilogueOp::kBias), StepOf(EpilogueOp::kBias)}),
+       "product 2: bias stands behind bias"},
+      {steps({StepOf(EpilogueOp::kBias, DType::kF32)}), "product 2: bias is f32, must be bf16"},
+      {steps({StepOf(EpilogueOp::kFactor, DType::kS32)}),
+       "product 2: factor is s32, must be f32 or bf16"},
+      {steps({StepOf(EpilogueOp::kRound)}), "product 2: round has no residual behind it"},
+      {steps({typed}), "product 2: bias has a field that it does not use"},
+      {[&gate](ProductSequence& s) { s[1].pair = true, s[1].epilogue.steps = {gate}; },
+       "products: the first has a residual, or the second is a pair or activated"},
+      {steps({Activate(Activation::kRelu)}), "or the second is a pair or activated"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual)); },
+       "products: the first has a residual"},
+  };
+  ASSERT_TRUE(CheckSequence(Gated()).ok()) << CheckSequence(Gated());
+  for (const Case& c : cases) {
+    ProductSequence s = Gated();
+    c.change(s);
+    const absl::Status status = CheckSequence(s);
+    EXPECT_FALSE(status.ok()) << c.message;
+    EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
+  }
+}
+
+TEST(CheckSequence, TakesRaggedColumnsWhereNoTensorMapReadsThem) {
+  ProductSequence s = Gated();
+  s[1].n = 1001;
+  EXPECT_TRUE(CheckSequence(s).ok()) << "oi: the columns of E are rows of W2";
+  ProductSequence one = s.Part(0, 1);
+  one[0].n = 77;
+  EXPECT_TRUE(CheckSequence(one).ok());
+  SetLayout(&one, Layout::kIO);
+  EXPECT_FALSE(CheckSequence(one).ok());
+}
+
+}  // namespace
+}  // namespace sinter
