@@ -20,7 +20,6 @@ LaunchRecipe RecipeOf(const ProbeLaunch& launch) {
   recipe.cluster[0] = static_cast<uint32_t>(launch.cluster);
   recipe.shared_bytes = launch.shared_bytes;
   recipe.cooperative = launch.waits_for_grid;
-  recipe.pdl = launch.programmatic;
   for (const int pointer : launch.pointers) {
     ArgSlot slot;
     slot.kind = ArgKind::kPointer;
@@ -69,7 +68,7 @@ absl::StatusOr<double> ProbeRunner::TimeUs(const ProbeLaunch& launch) {
     if (launch.waits_for_grid) {
       SINTER_RETURN_IF_ERROR(loader_->MemsetAsync(target_.ptr, 0, kCounterBytes, stream));
     }
-    return kernel->Launch(*bound, stream, 1, 0, launch.programmatic);
+    return kernel->Launch(*bound, stream, 1, 0, false);
   };
   absl::StatusOr<double> us = measurer_->TimeGraph(enqueue, launch.calls, kReplays);
   return us.ok() ? us : Annotate(us.status(), launch.entry);

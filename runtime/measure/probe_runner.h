@@ -20,7 +20,6 @@ struct ProbeLaunch {
   int grid = 1, threads = 1, cluster = 1;
   uint32_t shared_bytes = 0;
   bool waits_for_grid = false;  // all blocks are resident; 4 bytes of the target are cleared before
-  bool programmatic = false;    // behind a programmatic edge
   int calls = 4;                // in a graph
 
   static constexpr int kSource = 0, kTarget = 1;

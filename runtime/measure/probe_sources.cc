@@ -84,31 +84,6 @@ PROBE __launch_bounds__(32) probe_stream(const char* from, int bytes, int apart,
 }
 )probe";
 
-// The shortest kernel that does something: one kilobyte of a block's own, one that all read, and
-// where asked for one that it stores.
-constexpr char kPhase[] = R"probe(
-PROBE __launch_bounds__(128) probe_phase(const char* from, char* to, int store) {
-  __shared__ __align__(128) char data[2048];
-  __shared__ u64 full;
-  if (threadIdx.x == 0) {
-    barrier_init(&full, 1);
-    barrier_fence();
-    barrier_expect(&full, 2048);
-    copy_in(data, from + (u64)(blockIdx.x + 1) * 1024, 1024, &full);
-    asm volatile("griddepcontrol.launch_dependents;");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    copy_in(data + 1024, from, 1024, &full);
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  barrier_wait(&full, 0);
-  if (!store) return;
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 1024;"
-               ::"l"(to + (u64)blockIdx.x * 1024), "r"(shared_of(data)) : "memory");
-  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
-}
-)probe";
-
 // Each block pushes 64 KB to another of its cluster, `rounds` times.
 constexpr char kPush[] = R"probe(
 PROBE __launch_bounds__(128) probe_push(int rounds) {
@@ -135,26 +110,6 @@ PROBE __launch_bounds__(128) probe_push(int rounds) {
     ahead = ahead + 2 < blocks ? ahead + 1 : 0;
     cluster_sync();
   }
-}
-)probe";
-
-// Each block reads 64 KB of its own shared memory as if it were another block's, `rounds` times.
-constexpr char kRead[] = R"probe(
-PROBE __launch_bounds__(512) probe_read(float* out, int rounds) {
-  constexpr u32 kBytes = 65536;
-  extern __shared__ __align__(128) char data[];
-  for (u32 i = threadIdx.x; i < kBytes / 4; i += blockDim.x) ((float*)data)[i] = i * 0.001f;
-  __syncthreads();
-  const u32 base = at_rank(shared_of(data), cluster_rank());
-  float sum = 0;
-  for (int i = 0; i < rounds; ++i) {
-    for (u32 at = threadIdx.x * 16; at < kBytes; at += 512 * 16) {
-      float a, b, c, d;
-      asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(base + at));
-      sum += a + b + c + d;
-    }
-  }
-  if (sum == 12345.678f) out[0] = sum;
 }
 )probe";
 
@@ -212,7 +167,7 @@ PROBE __launch_bounds__(1024) probe_shared(u32* out, int rounds) {
 #pragma unroll
     for (u32 k = 0; k < 8; ++k) {
       u32 a, b, c, d;
-      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(base + k % 4 * 16384));
+      asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(base + k % 4 * 16384));
       sum ^= a ^ b ^ c ^ d;
     }
   }
@@ -258,9 +213,7 @@ PROBE __launch_bounds__(256) probe_tensor(float* out, int rounds) {
 constexpr ProbeText kProbes[] = {
     {"probe_empty", kEmpty},
     {"probe_stream", kStream},
-    {"probe_phase", kPhase},
     {"probe_push", kPush},
-    {"probe_read", kRead},
     {"probe_cluster_barrier", kClusterBarrier},
     {"probe_grid_barrier", kGridBarrier},
     {"probe_reduce", kReduce},

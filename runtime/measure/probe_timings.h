@@ -28,14 +28,10 @@ struct ProbeTimings {
   ProbeSlope shared_bytes;       // out of each SM's shared memory
   ProbeSlope reduce_bytes;       // f32 sums into a buffer that L2 holds
   ProbeSlope tensor_flop;
-  std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; size 1: own reads
+  std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; none of size 1
   std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
   ProbeSlope cluster_barriers, grid_barriers;  // rounds
-  // Kernels in a row behind plain edges; the last behind programmatic ones.
-  double empty_us = 0;         // does nothing
-  double phase_us = 0;         // each block waits for its first kilobytes
-  double phase_stored_us = 0;  // and stores one
-  double phase_programmatic_us = 0;
+  double empty_us = 0;                         // of a kernel that does nothing, behind another one
 };
 
 }  // namespace sinter

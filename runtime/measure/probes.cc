@@ -50,16 +50,6 @@ class Prober {
     empty.entry = "probe_empty";
     empty.grid = sms_, empty.threads = 256, empty.calls = kManyCalls;
     SINTER_ASSIGN_OR_RETURN(timings_.empty_us, runner_->TimeUs(empty));
-    ProbeLaunch phase;
-    phase.entry = "probe_phase";
-    phase.pointers = {kSource, kTarget};
-    phase.integers = {0};
-    phase.grid = sms_, phase.threads = 128, phase.calls = kManyCalls;
-    SINTER_ASSIGN_OR_RETURN(timings_.phase_us, runner_->TimeUs(phase));
-    phase.integers = {1};
-    SINTER_ASSIGN_OR_RETURN(timings_.phase_stored_us, runner_->TimeUs(phase));
-    phase.programmatic = true;
-    SINTER_ASSIGN_OR_RETURN(timings_.phase_programmatic_us, runner_->TimeUs(phase));
     return absl::OkStatus();
   }
 
@@ -98,14 +88,9 @@ class Prober {
       push.cluster = push.grid = kClusterSizes[i];
       SINTER_ASSIGN_OR_RETURN(timings_.resident_clusters[i], runner_->ResidentClusters(push));
       const int clusters = timings_.resident_clusters[i];
-      if (clusters == 0) continue;
+      if (clusters == 0 || kClusterSizes[i] == 1) continue;  // no other block
       push.integers.clear();
       push.grid = clusters * kClusterSizes[i];
-      if (kClusterSizes[i] == 1) {  // no other block
-        push.entry = "probe_read";
-        push.pointers = {kTarget};
-        push.threads = 512;
-      }
       const double bytes = static_cast<double>(push.grid) * kProbeExchange;
       SINTER_RETURN_IF_ERROR(Slope(push, 50, bytes, &timings_.dsm_bytes[i]));
     }

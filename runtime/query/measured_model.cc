@@ -44,12 +44,6 @@ absl::StatusOr<double> UnitUs(absl::string_view key, const ProbeSlope& slope) {
   return 1 / rate;
 }
 
-// What one kernel takes above another that does less.
-absl::StatusOr<double> Above(absl::string_view key, double us, double less_us) {
-  if (std::isfinite(us - less_us) && us >= less_us) return us - less_us;
-  return Senseless(key, less_us, us);
-}
-
 // The loss that comes nearest to the rates of all streams: rate = full * (1 - loss * idle share).
 absl::StatusOr<double> IdleLoss(absl::string_view key, const std::vector<ProbeStream>& streams,
                                 int sm_count) {
@@ -108,18 +102,17 @@ class ModelMaker {
     return SetRate("tensor_flop_per_us", t_.tensor_flop);
   }
 
+  // fill_us and programmatic_edge_us stay the nearest model's: they are those of kernels whose
+  // first load is small, and fitted figures rest on them.
   absl::Status Times() {
     SINTER_RETURN_IF_ERROR(Set("launch_us", t_.empty_us));
-    SINTER_RETURN_IF_ERROR(Set("fill_us", Above("fill_us", t_.phase_us, t_.empty_us)));
-    SINTER_RETURN_IF_ERROR(
-        Set("programmatic_edge_us",
-            Above("programmatic_edge_us", t_.phase_stored_us, t_.phase_programmatic_us)));
     SINTER_RETURN_IF_ERROR(
         Set("cluster_barrier_us", UnitUs("cluster_barrier_us", t_.cluster_barriers)));
     return Set("grid_barrier_us", UnitUs("grid_barrier_us", t_.grid_barriers));
   }
 
-  // A size of which no cluster is resident keeps its rate, which nothing asks for.
+  // Rates of pushes to peers. Size 1 keeps the nearest model's: a block's own memory is reached by
+  // other instructions. So does a size of which no cluster is resident, which nothing asks for.
   absl::Status Clusters() {
     constexpr absl::string_view kDsm = "dsm_bytes_per_us", kResident = "resident_clusters";
     std::vector<std::string> rates, resident;
@@ -127,9 +120,9 @@ class ModelMaker {
       const int clusters = std::min(t_.resident_clusters[i], nearest_.sm_count / kClusterSizes[i]);
       resident.push_back(absl::StrCat(clusters));
       double rate = nearest_.dsm_bytes_per_us[i];
-      if (clusters > 0) {
+      if (clusters > 0 && kClusterSizes[i] > 1) {
         SINTER_ASSIGN_OR_RETURN(rate, RateOf(kDsm, t_.dsm_bytes[i]));
-        if (kClusterSizes[i] > 1) rate *= kStoredShare;
+        rate *= kStoredShare;
       }
       rates.push_back(Rounded(rate));
     }

@@ -154,7 +154,7 @@ TEST_F(ModuleCap, MemoryStaysFlatAndWhatIsInUseStaysLoaded) {
     if (round == 0) compiled = stats.kernels_compiled;
     EXPECT_EQ(stats.kernels_compiled, compiled);  // later ones are loaded from the cache
     if (round > 0) {
-      EXPECT_GT(stats.modules_unloaded, unloaded + work.size() / 2);
+      EXPECT_GT(stats.modules_unloaded, unloaded + compiled / 2);  // many plans share a kernel
       least = std::min(least, free);
       most = std::max(most, free);
     }

@@ -68,6 +68,7 @@ class ContextOptions(_Options):
         ("must_hit_verified", c_int32),
         ("deny_toolchains", c_char_p),
         ("module_cache_bytes", c_uint64),
+        ("device_model", c_char_p),
     ]
 
 

@@ -73,6 +73,7 @@ class Context(Handle):
         remote, remote_name_space, remote_key_file, remote_password_file, remote_publish: the remote store.
         deny_toolchains: compilers whose kernels are refused.
         module_cache_bytes: cap on the code loaded on the GPU.
+        device_model: model file of the GPU, as ``sinter device --measure`` prints one; "": the built-in model that is nearest.
 
     Raises:
         Error: UNAVAILABLE without a driver or such a GPU; FAILED_PRECONDITION for a GPU that is not sm_90;
@@ -112,6 +113,7 @@ class Context(Handle):
         remote_publish: Optional[bool] = None,
         deny_toolchains: Optional[str] = None,
         module_cache_bytes: int = 0,
+        device_model: Optional[str] = None,
     ) -> None:
         self._pointer = None
         self._log_key = 0
@@ -138,6 +140,7 @@ class Context(Handle):
             remote_key_file=remote_key_file,
             remote_password_file=remote_password_file,
             deny_toolchains=deny_toolchains,
+            device_model=device_model,
         )
         _set_switches(
             options,

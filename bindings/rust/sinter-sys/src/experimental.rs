@@ -98,6 +98,8 @@ functions! {
                               error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_get_model(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
                                error: *mut *mut sinter_error) -> sinter_status;
+    sinter_x_measure_model(context: *mut sinter_context, out_text: *mut *mut sinter_x_text,
+                           error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_model_names(out_names: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_get_cache_dir(context: *const sinter_context) -> *const c_char;
     sinter_x_cache_inspect(context: *const sinter_context, out_json: *mut *mut sinter_x_text,

@@ -83,7 +83,7 @@ structs! {
         pack_count: u32, unsigned_packs: sinter_switch, pack_keys: *const c_char, cache_read_only: sinter_switch,
         cache_store: *const c_char, cache_max_bytes: u64, remote: *const c_char, remote_name_space: *const c_char,
         remote_key_file: *const c_char, remote_password_file: *const c_char, remote_publish: sinter_switch,
-        must_hit_verified: sinter_switch, deny_toolchains: *const c_char, module_cache_bytes: u64,
+        must_hit_verified: sinter_switch, deny_toolchains: *const c_char, module_cache_bytes: u64, device_model: *const c_char,
     }
     sinter_stats {
         struct_size: u32, nvrtc_loaded: u32, prepares: u64, plan_hits: u64, searched: u64, kernels_compiled: u64,

@@ -51,6 +51,8 @@ pub struct ContextOptions {
     pub deny_toolchains: Option<String>,
     /// Bytes; 0: 1 GiB.
     pub module_cache_bytes: u64,
+    /// Model file of the GPU, as `sinter device --measure` prints one; "": the built-in model that is nearest.
+    pub device_model: Option<String>,
 }
 
 fn switch(value: Option<bool>) -> sys::sinter_switch {
@@ -120,6 +122,7 @@ impl ContextOptions {
             must_hit_verified: switch(self.must_hit_verified),
             deny_toolchains: texts.add("context.deny_toolchains", &self.deny_toolchains)?,
             module_cache_bytes: self.module_cache_bytes,
+            device_model: texts.add("context.device_model", &self.device_model)?,
             ..Default::default()
         };
         f(&raw)

@@ -265,10 +265,10 @@ fn a_pending_prepare_is_waited_for_awaited_and_dropped() {
     let long = PrepareOptions { deadline: Some(Duration::from_millis(3)), ..Default::default() };
     refused(block_on(cold.prepare_async(&chain, 4096, &long).unwrap()), Status::DEADLINE_EXCEEDED, "");
     let began = Instant::now();
-    let dropped = cold.prepare_async(&chain, 4000, &options).unwrap();
+    let dropped = cold.prepare_async(&chain, 200, &options).unwrap();
     assert!(!dropped.is_ready() && dropped.wait_timeout(Duration::from_millis(1)).is_none());
     drop(dropped);
-    let mut awaited = cold.prepare_async(&chain, 3000, &options).unwrap();
+    let mut awaited = cold.prepare_async(&chain, 20, &options).unwrap();
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     assert!(Pin::new(&mut awaited).poll(&mut std::task::Context::from_waker(&waker)).is_pending());
     drop(awaited);
