@@ -1,4 +1,5 @@
-// What a LevelDB manifest says of a database's tables, read before LevelDB believes it.
+// Reads which tables a LevelDB manifest lists, so that they can be checked before LevelDB opens
+// them.
 #ifndef SINTER_CACHE_STORE_DATABASE_MANIFEST_H_
 #define SINTER_CACHE_STORE_DATABASE_MANIFEST_H_
 

@@ -23,7 +23,7 @@ enum class KeyOrder {
   kInternal,  // of a database's: user keys, then 8 bytes (sequence << 8 | type), newest first
 };
 
-// What a database may hold at most; a pack's manifest says how large its index is.
+// Limits of a database. A pack needs none: its manifest gives the size of its index.
 constexpr uint64_t kMostTableIndexBytes = uint64_t{16} << 20;
 constexpr uint64_t kMostTableKeyBytes = 1024;
 

@@ -10,11 +10,11 @@
 
 namespace sinter {
 
-// What the texts and those who launch them agree on.
+// Sizes that the probes' source and their launches share.
 constexpr uint32_t kProbeChunk = 16384;            // bytes of one copy of probe_stream
 constexpr uint32_t kProbeRing = 12 * kProbeChunk;  // its dynamic shared memory
 constexpr uint32_t kProbeBlock = 220 * 1024;       // dynamic shared memory that fills an SM
-constexpr uint32_t kProbeExchange = 64 * 1024;     // bytes of a block in probe_push and _read
+constexpr uint32_t kProbeExchange = 64 * 1024;     // bytes that a block sends in probe_push
 constexpr uint32_t kProbeSharedBytes = 64 * 1024;  // that probe_shared reads
 constexpr uint32_t kProbeSharedReads = 8;          // of 16 bytes, a thread and round
 constexpr uint32_t kProbeReduceChunk = 8192;       // bytes of one sum of probe_reduce

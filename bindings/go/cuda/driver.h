@@ -20,7 +20,7 @@ int sinter_go_cuda_upload(uintptr_t context, uint64_t to, const void* from, size
                           uintptr_t stream);
 int sinter_go_cuda_download(uintptr_t context, void* to, uint64_t from, size_t bytes,
                             uintptr_t stream);
-// Of a CUresult; static.
+// Returns what the driver says of a CUresult. The text is static: never free it.
 const char* sinter_go_cuda_text(int result);
 
 #endif  // SINTER_BINDINGS_GO_CUDA_DRIVER_H_
