@@ -3,7 +3,7 @@
 #include "src/capi/objects.h"
 #include "src/capi/text.h"
 #include "src/product/matcher.h"
-#include "src/search/paper_report.h"
+#include "src/product/paper/paper_report.h"
 
 namespace capi = sinter::capi;
 

@@ -11,14 +11,14 @@
 #include "src/base/digest.h"
 #include "src/base/log.h"
 #include "src/base/toolchain.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/counters.h"
 #include "src/engine/engine.h"
 #include "src/engine/module_cache.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/fusion_picture.h"
+#include "src/plan/codegen.h"
+#include "src/plan/picture/fusion_picture.h"
 
 namespace sinter {
 

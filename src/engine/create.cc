@@ -1,10 +1,10 @@
 // Engine::Create: the engine on the real planner and the real code generator.
 #include <utility>
 
-#include "src/codegen/codegen.h"
 #include "src/engine/core.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/stitch/explain_fusion.h"
+#include "src/plan/codegen.h"
 
 namespace sinter {
 

@@ -6,10 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
-#include "src/plan/plan_svg.h"
+#include "src/draw/units.h"
+#include "src/plan/picture/plan_svg.h"
 #include "src/plan/plan_text.h"
-#include "src/plan/units.h"
-#include "src/search/plan_report.h"
+#include "src/plan/report/plan_report.h"
 
 namespace sinter {
 namespace {

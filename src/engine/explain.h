@@ -7,7 +7,7 @@
 
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
-#include "src/plan/fusion_picture.h"
+#include "src/plan/picture/fusion_picture.h"
 
 namespace sinter {
 

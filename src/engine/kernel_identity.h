@@ -4,7 +4,7 @@
 #define SINTER_SRC_ENGINE_KERNEL_IDENTITY_H_
 
 #include "src/base/digest.h"
-#include "src/codegen/codegen.h"
+#include "src/plan/codegen.h"
 
 namespace sinter {
 

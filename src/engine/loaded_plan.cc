@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "src/base/codec.h"
-#include "src/plan/stitch/program.h"
 #include "src/product/matcher.h"
+#include "src/stitch/program.h"
 
 namespace sinter {
 namespace {

@@ -13,8 +13,8 @@
 #include "src/fusion/segments.h"
 #include "src/fusion/stitch/stitch_plans.h"
 #include "src/plan/plan_text.h"
+#include "src/plan/report/loss_reason.h"
 #include "src/product/matcher.h"
-#include "src/search/loss_reason.h"
 
 namespace sinter {
 namespace {

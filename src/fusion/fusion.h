@@ -10,7 +10,7 @@
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"
-#include "src/search/search.h"
+#include "src/product/search/search.h"
 
 namespace sinter {
 

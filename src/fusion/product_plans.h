@@ -8,7 +8,7 @@
 #include "src/fusion/segments.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
-#include "src/search/search.h"
+#include "src/product/search/search.h"
 
 namespace sinter {
 

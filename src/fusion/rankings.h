@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/fusion/segments.h"
+#include "src/product/search/search.h"
 #include "src/product/sequence.h"
-#include "src/search/search.h"
 
 namespace sinter {
 

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
-#include "src/plan/role_shape.h"
 #include "src/plan/spec_codec.h"
+#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -39,7 +39,7 @@ absl::Status ReadLayout(ByteReader& r, RowLayout* layout) {
   return aligned > 1 ? LostCode("alignment") : absl::OkStatus();
 }
 
-absl::Status ReadProductCode(ByteReader& r, absl::string_view schedule, KernelCode* code) {
+absl::Status ReadProductCode(ByteReader& r, absl::string_view schedule, ProductCode* code) {
   SINTER_ASSIGN_OR_RETURN(code->sequence, ProductSequence::FromCanonical(r.Bytes()));
   const uint8_t constant = r.U8();
   if (constant > 1) return LostCode("constant weights");
@@ -68,13 +68,6 @@ absl::Status ReadStitchCode(ByteReader& r, absl::string_view schedule, KernelCod
 
 }  // namespace
 
-const OperandBinding* FindOperand(const std::vector<OperandBinding>& operands, Role role) {
-  for (const OperandBinding& operand : operands) {
-    if (operand.role == role) return &operand;
-  }
-  return nullptr;
-}
-
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
   KernelCode code;
   code.family = spec.family;
@@ -85,29 +78,26 @@ absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
     code.stitch = std::make_shared<const StitchCode>(std::move(stitch));
     return code;
   }
-  code.sequence = spec.sequence;
-  code.sequence.m = 0;
-  code.schedule = spec.schedule;
-  code.schedule.grid = 0;
-  code.constant_weights = spec.constant_weights;
-  code.out = RowLayoutOf(spec, Role::kOut);
-  code.residual = RowLayoutOf(spec, Role::kResidual);
+  ProductCode& product = code.product;
+  product.sequence = spec.sequence;
+  product.sequence.m = 0;
+  product.schedule = spec.schedule;
+  product.schedule.grid = 0;
+  product.constant_weights = spec.constant_weights;
+  product.out = RowLayoutOf(spec, Role::kOut);
+  product.residual = RowLayoutOf(spec, Role::kResidual);
   return code;
 }
 
 KernelBinding BindingOf(const KernelSpec& spec) {
   KernelBinding binding;
-  binding.flags_offset = spec.workspace_flags_offset;
   if (spec.stitch != nullptr) {
-    binding.stitch_operands = spec.stitch->operands;
-    binding.scratch_offset = spec.stitch->scratch_offset;
-    binding.grid = spec.stitch->schedule.grid;
+    binding.stitch = {spec.stitch->operands, spec.stitch->schedule.grid,
+                      spec.workspace_flags_offset, spec.stitch->scratch_offset};
     return binding;
   }
-  binding.operands = spec.operands;
-  binding.rows = spec.sequence.rows();
-  binding.constant_rows = spec.constant_rows;
-  binding.grid = spec.schedule.grid;
+  binding.product = {spec.operands, spec.sequence.rows(), spec.constant_rows, spec.schedule.grid,
+                     spec.workspace_flags_offset};
   return binding;
 }
 
@@ -120,23 +110,23 @@ std::string KernelCode::Bytes() const {
     w.U8(!stitch->parts.empty());
     return w.Take();
   }
-  w.Bytes(sequence.Canonical());
-  w.U8(constant_weights);
-  WriteLayout(out, w);
-  WriteLayout(residual, w);
+  w.Bytes(product.sequence.Canonical());
+  w.U8(product.constant_weights);
+  WriteLayout(product.out, w);
+  WriteLayout(product.residual, w);
   return w.Take();
 }
 
 std::string KernelCode::ScheduleBytes() const {
-  return stitch == nullptr ? schedule.Canonical() : stitch->ScheduleBytes();
+  return stitch == nullptr ? product.schedule.Canonical() : stitch->ScheduleBytes();
 }
 
 std::string KernelCode::ProblemText() const {
-  return stitch == nullptr ? sequence.ToString() : BodyText(*stitch->body);
+  return stitch == nullptr ? product.sequence.ToString() : BodyText(*stitch->body);
 }
 
 std::string KernelCode::ScheduleText() const {
-  return stitch == nullptr ? schedule.ToString() : stitch->Text();
+  return stitch == nullptr ? product.schedule.ToString() : stitch->Text();
 }
 
 absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule) {
@@ -147,7 +137,7 @@ absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view s
   SINTER_RETURN_IF_ERROR(ReadFamilyWord(word, &code.family, &code.batch_invariant));
   SINTER_RETURN_IF_ERROR(code.family == KernelFamily::kStitch
                              ? ReadStitchCode(r, schedule, &code)
-                             : ReadProductCode(r, schedule, &code));
+                             : ReadProductCode(r, schedule, &code.product));
   SINTER_RETURN_IF_ERROR(r.Finish("kernel code"));
   return code;
 }

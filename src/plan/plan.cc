@@ -22,19 +22,6 @@ absl::string_view NameOf(KernelFamily family) {
   return "invalid";
 }
 
-absl::string_view NameOf(Role role) {
-  constexpr absl::string_view kNames[] = {"a",       "w1",      "w_up", "b1", "b_up",
-                                          "w2",      "b2",      "out",  "c",  "residual",
-                                          "factor1", "factor2", "parts"};
-  const auto index = static_cast<size_t>(role);
-  return index < static_cast<size_t>(Role::kCount) ? kNames[index] : "invalid";
-}
-
-bool OperandBinding::operator==(const OperandBinding& o) const {
-  return std::tie(role, buffer, offset_bytes, row_stride) ==
-         std::tie(o.role, o.buffer, o.offset_bytes, o.row_stride);
-}
-
 bool KernelSpec::operator==(const KernelSpec& o) const {
   if ((stitch == nullptr) != (o.stitch == nullptr)) return false;
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;

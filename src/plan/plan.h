@@ -11,44 +11,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
-#include "src/plan/schedule.h"
-#include "src/plan/stitch/spec.h"
+#include "src/model/prediction.h"
+#include "src/product/role.h"
+#include "src/product/schedule.h"
 #include "src/product/sequence.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 
 enum class KernelFamily : uint8_t { kChain = 1, kStitch = 2, kGemm = 3 };
 absl::string_view NameOf(KernelFamily family);
-
-// What a kernel argument is to the device library.
-enum class Role : uint8_t {
-  kA = 0,
-  kW1 = 1,
-  kWUp = 2,
-  kB1 = 3,
-  kBUp = 4,
-  kW2 = 5,
-  kB2 = 6,
-  kOut = 7,
-  kC = 8,
-  kResidual = 9,
-  kFactor1 = 10,
-  kFactor2 = 11,
-  kParts = 12,  // f32 parts of E, of blocks whose clusters share an M tile
-  kCount
-};
-absl::string_view NameOf(Role role);
-
-// Where a kernel finds a role: a plan buffer (inputs then outputs in canonical order,
-// kWorkspaceBuffer for C and parts) and an offset.
-struct OperandBinding {
-  Role role = Role::kA;
-  int buffer = 0;
-  uint64_t offset_bytes = 0;
-  int64_t row_stride = 0;  // elements between rows (dimension 0) of this operand; 0 for vectors of
-                           // columns
-  bool operator==(const OperandBinding& o) const;
-};
 
 // One kernel of a plan, as planning makes it: its code and its binding (kernel_code.h) in one.
 struct KernelSpec {
@@ -74,15 +46,6 @@ std::string ScheduleText(const KernelSpec& spec);
 std::string BodyText(const Chain& body);  // "8 ops, 2 inputs, 1 outputs"
 // Versioned bytes of the schedule, with its grid.
 std::string ScheduleBytes(const KernelSpec& spec);
-
-// Modelled time of one kernel, level by level, in microseconds; what bounds it is the largest.
-struct Prediction {
-  double total_us = 0;
-  double hbm_us = 0, l2_us = 0, intake_us = 0, shared_us = 0, dsm_us = 0, tensor_us = 0,
-         fixed_us = 0;
-  double hbm_bytes = 0, l2_bytes = 0, dsm_bytes = 0;
-  std::string bound;  // "hbm", "l2", "intake", "shared", "dsm", "tensor", "latency"
-};
 
 struct PlannedKernel {
   KernelSpec spec;

@@ -7,9 +7,9 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/plan/plan.h"
-#include "src/plan/role_shape.h"
 #include "src/plan/spec_codec.h"
-#include "src/plan/stitch/body_work.h"
+#include "src/product/role_shape.h"
+#include "src/stitch/body_work.h"
 
 namespace sinter {
 namespace {

@@ -7,8 +7,6 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kLeastBlockK = 64;
-
 // "0 1024 2048": where each range of K begins, in elements.
 std::string RangesText(int64_t k, int block_k, int ranges) {
   const int64_t blocks = CeilDiv(k, block_k);
@@ -51,17 +49,6 @@ std::string StitchLine(const StitchSpec& stitch) {
                       absl::BytesToHexString(any_grid.ScheduleCanonical()), "\n");
 }
 
-absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
-}
-
-absl::Status CheckSteps(int64_t k, const Schedule& s, absl::string_view name) {
-  if (RoundUp(k, s.block_k) == RoundUp(k, kLeastBlockK)) return absl::OkStatus();
-  return Refuse("block_k", s.block_k,
-                absl::StrCat("gives ", name, " of ", k, " more steps than ", kLeastBlockK));
-}
-
 }  // namespace
 
 std::string RowOrder(const KernelSpec& spec) {
@@ -77,17 +64,6 @@ std::string RowOrder(const Plan& plan) {
   std::string text;
   for (const PlannedKernel& kernel : plan.kernels) text += RowOrder(kernel.spec);
   return text;
-}
-
-absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
-  if (s.swapped) return Refuse("swapped", 1, "is not 0");
-  if (s.first.split_k != 1) return Refuse("first.split_k", s.first.split_k, "is not 1");
-  if (s.spatial_gate) return Refuse("spatial_gate", 1, "is not 0");
-  if (s.clusters_n != 1) return Refuse("clusters_n", s.clusters_n, "is not 1");
-  const absl::Status first = CheckSteps(p.front().k, s, "k");
-  if (!first.ok() || p.size() == 1) return first;
-  if (s.second.split_k != 1) return Refuse("second.split_k", s.second.split_k, "is not 1");
-  return CheckSteps(p.back().k, s, "n");
 }
 
 }  // namespace sinter

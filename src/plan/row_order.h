@@ -18,7 +18,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -30,11 +29,6 @@ namespace sinter {
 std::string RowOrder(const KernelSpec& spec);
 // Of all kernels, in order: equal for plans that cut a sequence of products differently.
 std::string RowOrder(const Plan& plan);
-
-// OK where a kernel of products has the one order that batch-invariant plans have: operands not
-// swapped, all of K by one block, in order, in the fewest steps of 64. Else FAILED_PRECONDITION
-// that names the field, the value and the bound.
-absl::Status CheckRowOrder(const ProductSequence& sequence, const Schedule& schedule);
 
 }  // namespace sinter
 

@@ -9,7 +9,7 @@
 #include "src/base/dtype.h"
 #include "src/base/status.h"
 #include "src/reference/parallel.h"
-#include "src/search/stitch_search.h"
+#include "src/stitch/search/stitch_search.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/measure_graph.h"

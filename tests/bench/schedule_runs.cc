@@ -13,7 +13,7 @@
 #include "src/base/status.h"
 #include "src/fusion/product_plans.h"
 #include "src/product/matcher.h"
-#include "src/search/space.h"
+#include "src/product/search/space.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/plan_build.h"
 

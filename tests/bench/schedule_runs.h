@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/engine/engine.h"
-#include "src/search/search.h"
+#include "src/product/search/search.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/chain_data.h"
 #include "tests/bench/check.h"

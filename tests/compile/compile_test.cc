@@ -23,7 +23,7 @@
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
 #include "tests/compile/kernel_jobs.h"
-#include "tests/unit/codegen/sample_kernels.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {

@@ -12,10 +12,10 @@
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/product/matcher.h"
-#include "src/search/search.h"
-#include "src/search/space.h"
+#include "src/product/search/search.h"
+#include "src/product/search/space.h"
 #include "tests/support/sequences.h"
-#include "tests/unit/codegen/sample_kernels.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {

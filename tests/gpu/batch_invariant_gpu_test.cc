@@ -17,6 +17,7 @@
 #include "src/engine/trial_data.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
+#include "src/product/row_order_check.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "src/base/compile_request.h"
-#include "src/plan/schedule.h"
+#include "src/product/schedule.h"
 
 namespace sinter::gpu_testing {
 

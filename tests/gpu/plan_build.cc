@@ -8,8 +8,8 @@
 #include "src/base/status.h"
 #include "src/fusion/product_plans.h"
 #include "src/product/matcher.h"
+#include "src/product/search/space.h"
 #include "src/reference/parallel.h"
-#include "src/search/space.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {

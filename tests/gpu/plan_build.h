@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
-#include "src/search/search.h"
+#include "src/plan/codegen.h"
+#include "src/product/search/search.h"
 
 namespace sinter::gpu_testing {
 

@@ -17,7 +17,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/parallel.h"
-#include "src/search/packed_search.h"
+#include "src/stitch/search/packed_search.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"

@@ -10,9 +10,9 @@
 #include "src/engine/bound_plan.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/workspace.h"
-#include "src/plan/stitch/program.h"
-#include "src/plan/stitch/spec.h"
-#include "src/search/stitch_search.h"
+#include "src/stitch/program.h"
+#include "src/stitch/search/stitch_search.h"
+#include "src/stitch/spec.h"
 
 namespace sinter::gpu_testing {
 namespace {

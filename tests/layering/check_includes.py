@@ -11,26 +11,28 @@ import sys
 
 # folder -> folders whose headers it may include, beside its own. The first row whose folder holds a file decides, so
 # rows run from special to general. Rows name only rows of the layers below them.
-BELOW_ENGINE = ["src/base", "src/chain", "src/product", "src/reference", "src/plan", "src/search", "src/fusion",
-                "src/codegen"]
+BELOW_ENGINE = ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/stitch", "src/reference", "src/plan",
+                "src/fusion"]
 TABLE = [
     ("include", []),
     ("src/base", []),
     ("runtime", ["src/base"]),
     ("cache", ["src/base"]),
     ("src/chain", ["src/base"]),
-    ("src/product", ["src/base", "src/chain"]),
+    ("src/model", ["src/base"]),
+    ("src/draw", ["src/base"]),
+    ("src/product", ["src/base", "src/chain", "src/model"]),
+    ("src/stitch", ["src/base", "src/chain", "src/model"]),
     ("src/reference", ["src/base", "src/chain", "src/product"]),
-    ("src/plan", ["src/base", "src/chain", "src/product"]),
-    ("src/search", ["src/base", "src/chain", "src/product", "src/plan"]),
-    ("src/fusion", ["src/base", "src/chain", "src/product", "src/plan", "src/search"]),
+    ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/stitch", "src/device"]),
+    ("src/plan", ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/stitch"]),
+    ("src/fusion", ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/stitch", "src/plan"]),
     ("src/device/ptx", []),
     ("src/device/tile", ["src/device/ptx"]),
     ("src/device/pipeline", ["src/device/ptx", "src/device/tile"]),
     ("src/device/dsm", ["src/device/ptx", "src/device/tile", "src/device/pipeline"]),
     ("src/device/kernels", ["src/device"]),
     ("src/device", ["src/device"]),
-    ("src/codegen", ["src/base", "src/chain", "src/product", "src/plan", "src/device"]),
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
     ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store", "cache/memory"]),

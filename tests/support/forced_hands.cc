@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/plan/stitch/program.h"
-#include "src/plan/stitch/sizes.h"
+#include "src/stitch/program.h"
+#include "src/stitch/sizes.h"
 
 namespace sinter::testing {
 namespace {

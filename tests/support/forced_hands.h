@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "src/chain/chain.h"
-#include "src/plan/stitch/schedule.h"
+#include "src/stitch/schedule.h"
 
 namespace sinter::testing {
 

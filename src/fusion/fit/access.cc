@@ -7,7 +7,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/fit/refusal.h"
-#include "src/plan/role_shape.h"
+#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {

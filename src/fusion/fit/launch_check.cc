@@ -4,11 +4,11 @@
 
 #include "src/base/status.h"
 #include "src/fusion/fit/refusal.h"
-#include "src/plan/stitch/columns.h"
-#include "src/plan/stitch/packing.h"
-#include "src/plan/stitch/segment.h"
-#include "src/plan/stitch/sizes.h"
-#include "src/search/stitch_extents.h"
+#include "src/stitch/columns.h"
+#include "src/stitch/packing.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/segment.h"
+#include "src/stitch/sizes.h"
 
 namespace sinter {
 namespace {

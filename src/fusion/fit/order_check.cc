@@ -7,6 +7,7 @@
 #include "src/fusion/fusion.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
+#include "src/product/row_order_check.h"
 
 namespace sinter {
 

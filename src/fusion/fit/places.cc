@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/fusion/fit/refusal.h"
 #include "src/fusion/stitch/workspace_layout.h"
-#include "src/plan/schedule.h"
+#include "src/product/schedule.h"
 
 namespace sinter {
 namespace {

@@ -15,7 +15,7 @@
 #include "src/fusion/stitch/kernel_story.h"
 #include "src/fusion/stitch/plan_tensors.h"
 #include "src/fusion/stitch/search_costs.h"
-#include "src/search/stitch_cost_model.h"
+#include "src/stitch/search/stitch_cost_model.h"
 
 namespace sinter {
 namespace {

@@ -3,7 +3,7 @@
 #define SINTER_SRC_FUSION_STITCH_EXPLAIN_FUSION_H_
 
 #include "src/base/device_model.h"
-#include "src/plan/fusion_picture.h"
+#include "src/plan/picture/fusion_picture.h"
 
 namespace sinter {
 

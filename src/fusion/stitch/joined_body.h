@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/plan/stitch/spec.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

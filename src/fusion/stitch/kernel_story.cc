@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "src/plan/stitch/slots.h"
+#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

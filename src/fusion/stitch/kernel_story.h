@@ -3,7 +3,7 @@
 #define SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
 
 #include "src/fusion/stitch/plan_tensors.h"
-#include "src/plan/fusion_picture.h"
+#include "src/plan/picture/fusion_picture.h"
 
 namespace sinter {
 

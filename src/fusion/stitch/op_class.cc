@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/plan/stitch/serial.h"
+#include "src/stitch/serial.h"
 
 namespace sinter {
 namespace {

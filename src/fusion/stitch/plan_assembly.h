@@ -10,8 +10,8 @@
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/fusion/stitch/product_runs.h"
 #include "src/plan/plan.h"
-#include "src/search/search.h"
-#include "src/search/stitch_search.h"
+#include "src/product/search/search.h"
+#include "src/stitch/search/stitch_search.h"
 
 namespace sinter {
 

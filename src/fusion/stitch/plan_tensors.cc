@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/launch_recipe.h"
-#include "src/plan/role_shape.h"
+#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {

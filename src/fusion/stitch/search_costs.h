@@ -8,9 +8,9 @@
 
 #include "src/base/device_model.h"
 #include "src/fusion/stitch/latency_evaluator.h"
-#include "src/plan/stitch/body_work.h"
-#include "src/search/packed_search.h"
-#include "src/search/stitch_search.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/search/packed_search.h"
+#include "src/stitch/search/stitch_search.h"
 
 namespace sinter {
 

@@ -16,8 +16,8 @@
 #include "src/fusion/stitch/run_rankings.h"
 #include "src/fusion/stitch/search_costs.h"
 #include "src/plan/plan_text.h"
-#include "src/search/loss_reason.h"
-#include "src/search/stitch_at_bucket.h"
+#include "src/plan/report/loss_reason.h"
+#include "src/stitch/search/stitch_at_bucket.h"
 
 namespace sinter {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/ceil_div.h"
-#include "src/plan/schedule.h"
+#include "src/product/schedule.h"
 
 namespace sinter {
 namespace {

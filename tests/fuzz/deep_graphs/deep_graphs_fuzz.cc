@@ -11,10 +11,10 @@
 #include <ctime>
 
 #include "src/base/codec.h"
-#include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/stitch/reduce_use.h"
-#include "src/plan/stitch/spec.h"
+#include "src/plan/codegen.h"
+#include "src/stitch/reduce_use.h"
+#include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
 
 namespace {

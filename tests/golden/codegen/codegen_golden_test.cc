@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/golden/codegen/kernel_text.h"
 #include "tests/support/sequences.h"
-#include "tests/unit/codegen/sample_kernels.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {

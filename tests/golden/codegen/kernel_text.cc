@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
-#include "src/codegen/codegen.h"
+#include "src/plan/codegen.h"
 #include "tests/support/golden_file.h"
 
 namespace sinter {

@@ -16,11 +16,11 @@
 #include "gtest/gtest.h"
 #include "src/base/digest.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
+#include "src/plan/codegen.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
-#include "tests/unit/codegen/sample_kernels.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {

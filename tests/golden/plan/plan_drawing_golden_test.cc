@@ -7,11 +7,11 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
-#include "src/plan/fusion_picture.h"
-#include "src/plan/picture_text.h"
-#include "src/plan/plan_svg.h"
+#include "src/plan/picture/fusion_picture.h"
+#include "src/plan/picture/picture_text.h"
+#include "src/plan/picture/plan_svg.h"
 #include "tests/support/golden_file.h"
-#include "tests/unit/codegen/sample_kernels.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {

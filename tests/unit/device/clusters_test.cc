@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/plan/schedule.h"
+#include "src/product/schedule.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/device/kernel_configs.h"
 

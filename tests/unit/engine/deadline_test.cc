@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/chain/chain_json.h"
-#include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

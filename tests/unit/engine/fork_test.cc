@@ -17,10 +17,10 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/status.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/core.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 #include "tests/fakes/fake_nvrtc.h"
 
 namespace sinter {

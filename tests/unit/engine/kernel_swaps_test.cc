@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
-#include "src/plan/stitch/spec.h"
+#include "src/stitch/spec.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

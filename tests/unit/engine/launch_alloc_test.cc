@@ -9,8 +9,8 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 #include "tests/support/counted_new.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -10,8 +10,8 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/rotation.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 #include "src/reference/reference.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -6,7 +6,6 @@
 
 #include "src/base/status.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
@@ -14,6 +13,7 @@
 #include "src/engine/plan_record.h"
 #include "src/engine/tuned_choice.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 #include "tests/support/small_cubin.h"
 
 namespace sinter {

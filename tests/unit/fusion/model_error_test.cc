@@ -15,8 +15,8 @@
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/search/search.h"
-#include "src/search/stitch_cost_model.h"
+#include "src/product/search/search.h"
+#include "src/stitch/search/stitch_cost_model.h"
 
 namespace sinter {
 namespace {

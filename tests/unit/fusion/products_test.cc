@@ -10,11 +10,11 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/codegen/codegen.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_plans.h"
 #include "src/fusion/rankings.h"
-#include "src/search/space.h"
+#include "src/plan/codegen.h"
+#include "src/product/search/space.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

@@ -1,13 +1,13 @@
 // Pictures of kernels: what they say of a schedule, and that every dataflow has one.
-#include "src/plan/picture.h"
+#include "src/plan/picture/picture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/plan/picture_text.h"
-#include "src/plan/units.h"
+#include "src/draw/units.h"
+#include "src/plan/picture/picture_text.h"
 #include "tests/support/sequences.h"
-#include "tests/unit/codegen/sample_kernels.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
@@ -20,7 +20,7 @@ TEST(Picture, EveryDataflowHasARow) {
     const auto dataflow = static_cast<Dataflow>(value);
     if (NameOf(dataflow) == "invalid") continue;
     EXPECT_EQ(RowOf(dataflow).dataflow, dataflow)
-        << NameOf(dataflow) << " needs a row in src/plan/picture.cc";
+        << NameOf(dataflow) << " needs a row in src/plan/picture/picture.cc";
   }
 }
 

@@ -8,7 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
-#include "src/plan/stitch/program.h"
+#include "src/product/row_order_check.h"
+#include "src/stitch/program.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 

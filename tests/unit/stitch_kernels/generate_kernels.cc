@@ -16,9 +16,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "src/codegen/codegen.h"
-#include "src/codegen/stitch/stitch_source.h"
 #include "src/device/device_library.h"
+#include "src/plan/codegen.h"
+#include "src/stitch/code/stitch_source.h"
 #include "tests/unit/stitch_kernels/kernel_cases.h"
 
 namespace sinter::stitch_host {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/stitch/spec.h"
+#include "src/stitch/spec.h"
 
 namespace sinter::stitch_host {
 

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "src/engine/trial_data.h"
-#include "src/plan/stitch/program.h"
+#include "src/stitch/program.h"
 #include "tests/bench/graph_check.h"
 #include "tests/unit/stitch_kernels/grid_simulator.h"
 #include "tests/unit/stitch_kernels/host_kernel.h"

@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
-#include "src/codegen/codegen.h"
 #include "src/engine/kernel_identity.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
+#include "src/plan/codegen.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/fusion/fit/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/codegen/codegen.h"
-#include "src/codegen/kernel_source.h"
-#include "src/plan/stitch/columns.h"
+#include "src/plan/codegen.h"
+#include "src/product/code/kernel_source.h"
+#include "src/stitch/columns.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::testing {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "src/codegen/codegen.h"
+#include "src/plan/codegen.h"
 #include "tests/unit/fusion/fit/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

@@ -16,7 +16,7 @@
 #include "src/fusion/fusion.h"
 #include "src/fusion/stitch/joined_body.h"
 #include "src/fusion/stitch/plan_tensors.h"
-#include "src/plan/plan_svg.h"
+#include "src/plan/picture/plan_svg.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {

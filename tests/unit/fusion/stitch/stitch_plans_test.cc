@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/plan/stitch/spec.h"
+#include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"

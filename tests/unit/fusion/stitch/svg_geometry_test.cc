@@ -12,10 +12,10 @@
 #include "gtest/gtest.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
+#include "src/draw/svg.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/stitch/explain_fusion.h"
-#include "src/plan/plan_svg.h"
-#include "src/plan/svg.h"
+#include "src/plan/picture/plan_svg.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "src/plan/schedule.h"
+#include "src/product/schedule.h"
 
 namespace sinter {
 namespace {

@@ -1,0 +1,62 @@
+// Svg: shapes of a self-contained SVG document, one element a call. Colours and fonts are classes
+// of one style sheet (svg.cc), so that drawings name what a thing is, not how it looks.
+#ifndef SINTER_SRC_DRAW_SVG_H_
+#define SINTER_SRC_DRAW_SVG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace sinter {
+
+// '&', '<', '>', quotes as entities; bytes that XML 1.0 or UTF-8 does not allow as '?'.
+std::string XmlEscape(absl::string_view text);
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+struct Box {
+  double x = 0, y = 0, width = 0, height = 0;
+  double Right() const { return x + width; }
+  double Bottom() const { return y + height; }
+  double MiddleX() const { return x + width / 2; }
+  double MiddleY() const { return y + height / 2; }
+};
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+// Pixels that `text` takes in `style`, a little more rather than less.
+double TextWidth(absl::string_view text, absl::string_view style);
+
+// Coordinates are pixels, y down. `style` is one or more class names. Text is escaped here.
+class Svg {
+ public:
+  void Rectangle(const Box& box, absl::string_view style, double radius = 0);
+  void Text(Point at, absl::string_view text, absl::string_view style,
+            Anchor anchor = Anchor::kStart);
+  void Line(Point from, Point to, absl::string_view style);
+  // One line through all points.
+  void Lines(const std::vector<Point>& points, absl::string_view style);
+  // A line with a head.
+  void Arrow(Point from, Point to, absl::string_view style);
+  // A curve with a head: leaves `from` and reaches `to` from above, `lift` pixels higher.
+  void Arc(Point from, Point to, double lift, absl::string_view style);
+
+  // The right end of what is furthest right.
+  double Right() const { return right_; }
+
+  // The document so far, `width` by `height`, on a white ground. `title` is for readers aloud.
+  std::string Document(double width, double height, absl::string_view title) const;
+
+ private:
+  void Reach(double x) { right_ = x > right_ ? x : right_; }
+
+  std::string body_;
+  double right_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_DRAW_SVG_H_

@@ -1,0 +1,20 @@
+// Prediction: what a cost model says of one kernel, of either family.
+#ifndef SINTER_SRC_MODEL_PREDICTION_H_
+#define SINTER_SRC_MODEL_PREDICTION_H_
+
+#include <string>
+
+namespace sinter {
+
+// Modelled time of one kernel, level by level, in microseconds; what bounds it is the largest.
+struct Prediction {
+  double total_us = 0;
+  double hbm_us = 0, l2_us = 0, intake_us = 0, shared_us = 0, dsm_us = 0, tensor_us = 0,
+         fixed_us = 0;
+  double hbm_bytes = 0, l2_bytes = 0, dsm_bytes = 0;
+  std::string bound;  // "hbm", "l2", "intake", "shared", "dsm", "tensor", "latency"
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_MODEL_PREDICTION_H_

@@ -1,0 +1,31 @@
+// SearchOptions: what a search of either family may rank.
+#ifndef SINTER_SRC_MODEL_SEARCH_OPTIONS_H_
+#define SINTER_SRC_MODEL_SEARCH_OPTIONS_H_
+
+#include "src/base/keep_going.h"
+
+namespace sinter {
+
+struct StitchBudget;  // stitch/body_work.h
+
+struct SearchOptions {
+  int top_k = 11;                 // kept schedules, best first
+  bool allow_cooperative = true;  // false: only schedules without waiting across clusters
+  bool cluster_ranges = false;    // also schedules in which clusters share M tiles: they never won
+  // Also task lists, and cluster exchanges with gate and up in ranks of their own: they win by less
+  // than predictions err; tuning has them.
+  bool task_lists = false;
+  bool spatial_gates = false;
+  bool slabs = false;  // also cluster exchanges whose slab does not hold all of C
+  // Of stitched kernels, for tuning and benches. Also more blocks an SM than estimated registers
+  // leave room for, down to what is kept: some spill, others gain what no estimate can promise.
+  bool tight_registers = false;
+  bool kinds_first = false;        // the best of each kind in front (stitch_kinds.h)
+  bool batch_invariant = false;    // only schedules in the row order of all buckets (row_order.h)
+  Pace* pace = nullptr;            // stepped by what is visited: WorkStopped comes from there
+  StitchBudget* budget = nullptr;  // what stitched kernels may cost to plan; null: unbounded
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_MODEL_SEARCH_OPTIONS_H_

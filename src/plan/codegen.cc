@@ -1,0 +1,114 @@
+#include "src/plan/codegen.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/device/device_library.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/code/recipe.h"
+#include "src/product/role_shape.h"
+#include "src/stitch/code/packed_source.h"
+#include "src/stitch/code/stitch_recipe.h"
+#include "src/stitch/code/stitch_source.h"
+
+namespace sinter {
+namespace {
+
+absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("operand ", NameOf(role), ": ", field, " ", value, " ", bound));
+}
+
+absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
+  const RoleShape shape = ShapeOf(sequence, operand.role);
+  const bool matrix = shape.rows > 0;
+  if (matrix && operand.row_stride < shape.columns) {
+    return Refuse(operand.role, "row stride", operand.row_stride,
+                  absl::StrCat("is below its ", shape.columns, " columns"));
+  }
+  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2;
+  if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
+    return Refuse(operand.role, "row stride", operand.row_stride,
+                  absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));
+  }
+  const auto size = static_cast<uint64_t>(SizeOf(shape.element));
+  if (operand.offset_bytes % size != 0) {
+    return Refuse(operand.role, "offset", static_cast<int64_t>(operand.offset_bytes),
+                  absl::StrCat("is not a multiple of ", size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
+  const bool chain = spec.family == KernelFamily::kChain;
+  if (chain != (spec.sequence.size() == 2)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "family ", NameOf(spec.family), " does not take ", spec.sequence.size(), " products"));
+  }
+  if (spec.workspace_flags_offset % 4 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
+  }
+  for (Role role : ParametersOf(code.product).pointers) {
+    if (FindOperand(spec.operands, role) != nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  }
+  for (const OperandBinding& operand : spec.operands) {
+    SINTER_RETURN_IF_ERROR(CheckOperand(spec.sequence, operand));
+  }
+  return absl::OkStatus();
+}
+
+// A memory-bound kernel that spills a little loses less than the kernels that would replace it.
+constexpr int kMostStitchSpills = 1024;
+
+// What every request has beside its source.
+void Complete(const KernelSpec& spec, const DeviceModel& model, const CodegenOptions& options,
+              GeneratedKernel& kernel) {
+  CompileRequest& request = kernel.request;
+  request.headers = CopyDeviceHeaders();
+  request.arch = model.arch;
+  request.entry = kernel.recipe.entry;
+  // Else which sums are fused multiply-adds depends on what else a kernel does (row_order.h).
+  if (spec.batch_invariant) request.options.push_back("--fmad=false");
+  if (options.trap_spins) request.options.push_back("-DSINTER_TRAP_SPINS");
+  if (options.jitter) request.options.push_back("-DSINTER_JITTER");
+}
+
+absl::StatusOr<std::string> SourceOf(const KernelCode& code) {
+  if (code.stitch == nullptr) return KernelSource(code.product);
+  return code.stitch->parts.empty() ? StitchSource(*code.stitch) : PackedSource(*code.stitch);
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding) {
+  return code.stitch == nullptr ? ProductRecipe(code.product, binding.product)
+                                : StitchRecipe(*code.stitch, binding.stitch);
+}
+
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  return RecipeOf(code, BindingOf(spec));
+}
+
+absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
+                                         const CodegenOptions& options) {
+  const bool stitch = spec.family == KernelFamily::kStitch;
+  if (!stitch) SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
+  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+  if (!stitch) SINTER_RETURN_IF_ERROR(CheckOperands(spec, code));
+  GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(code, BindingOf(spec)));
+  SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(code));
+  kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
+  if (stitch) kernel.request.most_spill_bytes = kMostStitchSpills;
+  Complete(spec, model, options, kernel);
+  return kernel;
+}
+
+Digest DeviceLibraryDigest() {
+  // The build wrote 64 hexadecimal digits; FromHex cannot refuse them.
+  return Digest::FromHex(DeviceLibrarySha256()).value();
+}
+
+}  // namespace sinter

@@ -1,0 +1,39 @@
+// Codegen: kernel code -> CUDA C++ source for the runtime compiler; code and binding -> the recipe
+// that launches it. Pure text; no CUDA header.
+#ifndef SINTER_SRC_PLAN_CODEGEN_H_
+#define SINTER_SRC_PLAN_CODEGEN_H_
+
+#include "absl/status/statusor.h"
+#include "src/base/compile_request.h"
+#include "src/base/digest.h"
+#include "src/base/launch_recipe.h"
+#include "src/plan/kernel_code.h"
+
+namespace sinter {
+
+struct CodegenOptions {
+  bool trap_spins = false;  // test builds: any spin traps after 2 s
+  bool jitter = false;      // test builds: random __nanosleep before every arrive, push and wait
+};
+
+struct GeneratedKernel {
+  CompileRequest request;
+  LaunchRecipe recipe;
+};
+
+// Deterministic. `arch` is "sm_90a". Refuses a spec that CheckSchedule refuses. The request is a
+// function of the spec's code (kernel_code.h), the model's arch and the options.
+absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
+                                         const CodegenOptions& options = {});
+
+// The recipe alone; makes no source. INVALID_ARGUMENT or FAILED_PRECONDITION naming what does not
+// fit. A spec that was not made in this process must have passed CheckPlanFits.
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding);
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
+
+// SHA-256 of the whole embedded device library: part of every kernel key.
+Digest DeviceLibraryDigest();
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_CODEGEN_H_

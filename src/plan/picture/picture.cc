@@ -1,0 +1,256 @@
+#include "src/plan/picture/picture.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/base/launch_recipe.h"
+#include "src/draw/units.h"
+
+namespace sinter {
+namespace {
+
+// One row a dataflow: dataflow, title, medium of C, how, persistent, cluster_owns_rows,
+// weights_ahead.
+constexpr DataflowRow kRows[] = {
+    {Dataflow::kProduct,
+     "one product: persistent blocks, or groups of blocks that share K or loads", Medium::kNone, "",
+     true, false, false},
+    {Dataflow::kGridExchange, "persistent blocks: C goes through L2, W2 loads while C is under way",
+     Medium::kL2, "ready flags", true, false, true},
+    {Dataflow::kClusterExchange,
+     "a cluster owns an M tile and all of N: C stays inside the cluster", Medium::kDsm,
+     "dsm_shuffle", false, true, true},
+    {Dataflow::kTaskList, "persistent clusters walk one list of tiles: all of C, then all of E",
+     Medium::kL2, "as columns come", true, false, true},
+};
+constexpr DataflowRow kRanges = {
+    Dataflow::kClusterExchange,
+    "clusters own ranges of N of an M tile: C stays inside, parts of E are added through L2",
+    Medium::kDsm,
+    "dsm_shuffle",
+    false,
+    true,
+    true};
+constexpr DataflowRow kSlab = {
+    Dataflow::kClusterExchange,
+    "a cluster owns an M tile and all of N: some of C stays inside, the rest goes through L2",
+    Medium::kDsm,
+    "dsm_shuffle",
+    false,
+    true,
+    true};
+constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
+                                  "a dataflow that has no drawing",
+                                  Medium::kNone,
+                                  "",
+                                  false,
+                                  false,
+                                  false};
+
+// `bytes`: of an element.
+MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, int64_t bytes) {
+  return {std::string(name.data(), name.size()), rows, columns, rows * columns * bytes};
+}
+
+// As they lie in memory.
+MatrixPicture Weights(absl::string_view name, const MatrixProduct& p) {
+  const bool oi = p.weights.layout == Layout::kOI;
+  return Matrix(name, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
+}
+
+bool InWorkspace(const KernelSpec& spec, Role role) {
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == role) return b.buffer == kWorkspaceBuffer;
+  }
+  return false;
+}
+
+// What a kernel calls its matrices: one product may be the first or the second of its chain.
+struct Names {
+  std::string rows = "A", weights = "W1", result = "C";
+};
+
+Names FirstNames(const KernelSpec& spec) {
+  Names names;
+  if (spec.sequence.size() == 2) return names;
+  if (InWorkspace(spec, Role::kA)) return {"C", "W2", "E"};
+  if (!InWorkspace(spec, Role::kOut)) names.result = "E";
+  return names;
+}
+
+std::string Term(const std::string& product, absl::string_view bias) {
+  return absl::StrCat(product, bias.empty() ? "" : " + ", bias);
+}
+
+std::string Activated(Activation activation, const std::string& term) {
+  if (activation == Activation::kIdentity) return term;
+  return absl::StrCat(NameOf(activation), "(", term, ")");
+}
+
+// "0.125 r1 (A W1)": what stands in a formula for a product.
+std::string Scaled(const EpilogueList& e, int product, const std::string& term) {
+  if (!e.scaled()) return term;
+  std::string text;
+  if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, e.scale(), " ");
+  if (e.has_factor()) absl::StrAppend(&text, "r", product, " ");
+  return absl::StrCat(text, "(", term, ")");
+}
+
+// Behind the last product's formula.
+absl::string_view ResidualTerm(const MatrixProduct& p) {
+  return p.epilogue.has_residual() ? " + R" : "";
+}
+
+std::string FirstFormula(const MatrixProduct& p, const Names& names) {
+  const EpilogueList& e = p.epilogue;
+  const auto product = [&](absl::string_view weights) {
+    return Scaled(e, 1, absl::StrCat(names.rows, " ", weights));
+  };
+  const std::string gate =
+      Activated(e.activation(), Term(product(names.weights), e.has_bias() ? "b1" : ""));
+  const absl::string_view residual = ResidualTerm(p);
+  if (!p.pair) return absl::StrCat(names.result, " = ", gate, residual);
+  return absl::StrCat(names.result, " = ", gate, " * (",
+                      Term(product("Wup"), e.has_bias() ? "bup" : ""), ")", residual);
+}
+
+// Tiles and who takes them, for a product of `columns` columns.
+void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile, Share share,
+               int64_t columns, ProductPicture* out) {
+  const Schedule& s = spec.schedule;
+  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.sequence.rows()));
+  out->tile_columns = std::min<int64_t>(tile.block_n, columns);
+  out->split_k = tile.split_k;
+  out->share = share;
+  out->row_tiles = CeilDiv(spec.sequence.rows(), s.block_m);
+  out->column_tiles = CeilDiv(columns, tile.block_n);
+  if (row.cluster_owns_rows) {
+    const int64_t blocks = s.cluster / (out->apart ? 2 : 1);
+    out->column_tiles = CeilDiv(out->column_tiles, blocks) * blocks;
+  }
+  if (row.persistent) {
+    const int64_t blocks = tile.split_k * TilesOf(share);
+    const int64_t groups = std::max<int64_t>(1, s.grid / std::max<int64_t>(1, blocks));
+    const int64_t units =
+        CeilDiv(out->row_tiles, TilesM(share)) * CeilDiv(out->column_tiles, TilesN(share));
+    out->turns = std::max<int64_t>(1, CeilDiv(units, groups));
+  }
+}
+
+ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
+  const MatrixProduct& p = spec.sequence.front();
+  const int64_t rows = spec.sequence.rows();
+  const Names names = FirstNames(spec);
+  ProductPicture product;
+  product.formula = FirstFormula(p, names);
+  product.result = Matrix(names.result, rows, p.n, p.ResultBytes());
+  product.operands = {Matrix(names.rows, rows, p.k, p.rows.bytes()), Weights(names.weights, p)};
+  if (p.pair) product.operands.push_back(Weights("Wup", p));
+  product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
+  product.k = p.k;
+  product.width = p.Width();
+  product.apart = spec.schedule.spatial_gate;
+  FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
+  return product;
+}
+
+ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
+  const MatrixProduct& p = spec.sequence.back();
+  ProductPicture product;
+  product.formula =
+      absl::StrCat("E = ", Term(Scaled(p.epilogue, 2, "C W2"), p.epilogue.has_bias() ? "b2" : ""),
+                   ResidualTerm(p));
+  product.result = Matrix("E", spec.sequence.rows(), p.n, p.ResultBytes());
+  product.operands = {Weights("W2", p)};
+  product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";
+  product.k = p.k;
+  product.clusters = spec.schedule.clusters_n;
+  FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.n, &product);
+  return product;
+}
+
+HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
+  const MatrixProduct& p = spec.sequence.front();
+  const int64_t rows = spec.sequence.rows();
+  const Schedule& s = spec.schedule;
+  const int64_t share = int64_t{s.block_m} * s.first.block_n / GateRanks(s);  // of a block
+  const double tile = static_cast<double>(share * p.ResultBytes());
+  HandOver out;
+  out.medium = row.medium;
+  out.name = "C";
+  switch (row.medium) {
+    case Medium::kDsm:
+      out.lines.push_back(absl::StrCat(SizeText(tile), " to ", s.cluster - 1, " peers"));
+      break;
+    case Medium::kL2:
+      out.lines.push_back(
+          absl::StrCat(SizeText(static_cast<double>(rows * p.n * p.ResultBytes())), " in all"));
+      break;
+    case Medium::kRegister:
+    case Medium::kShared:
+      out.lines.push_back(absl::StrCat(SizeText(tile), " a tile"));
+      break;
+    case Medium::kNone:
+      break;
+  }
+  if (!row.how.empty()) out.lines.emplace_back(row.how.data(), row.how.size());
+  if (s.slab_columns > 0) {
+    const int64_t behind = rows * (p.n - s.slab_columns) * p.ResultBytes();
+    out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));
+  }
+  return out;
+}
+
+void FillShared(const Schedule& s, const ScheduleSizes& z, KernelPicture* out) {
+  out->shared_bytes = z.shared_bytes;
+  out->stages = s.stages;
+  out->stage_bytes = z.stage_bytes;
+  out->shared.push_back({"ring", z.stage_bytes, s.stages});
+  if (z.exchange_bytes > 0) out->shared.push_back({"exchange", z.exchange_bytes, 1});
+  if (z.reduce_bytes > 0) out->shared.push_back({"reduce", z.reduce_bytes, 1});
+  int64_t rest = z.shared_bytes;
+  for (const SharedPart& part : out->shared) rest -= part.bytes * part.count;
+  if (rest > 0) out->shared.push_back({"other", rest, 1});
+}
+
+}  // namespace
+
+absl::string_view NameOf(Medium medium) {
+  constexpr absl::string_view kNames[] = {"nothing", "registers", "shared memory", "DSM", "L2"};
+  const auto index = static_cast<size_t>(medium);
+  return index < 5 ? kNames[index] : "invalid";
+}
+
+const DataflowRow& RowOf(Dataflow dataflow) {
+  for (const DataflowRow& row : kRows) {
+    if (row.dataflow == dataflow) return row;
+  }
+  return kUnknown;
+}
+
+const DataflowRow& RowOf(const Schedule& schedule) {
+  if (schedule.slab_columns > 0) return kSlab;
+  return schedule.clusters_n > 1 ? kRanges : RowOf(schedule.dataflow);
+}
+
+KernelPicture PictureOf(const KernelSpec& spec) {
+  const Schedule& s = spec.schedule;
+  KernelPicture picture;
+  picture.row = &RowOf(s);
+  picture.products.push_back(FirstProduct(spec, *picture.row));
+  if (spec.sequence.size() == 2) {
+    picture.hand_overs.push_back(HandOverOf(spec, *picture.row));
+    picture.products.push_back(SecondProduct(spec, *picture.row));
+  }
+  picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
+  picture.blocks = s.grid;
+  picture.cluster = std::max(1, s.cluster);
+  picture.clusters_n = s.clusters_n;
+  picture.warpgroups_m = s.warpgroups_m;
+  picture.warpgroups_n = s.warpgroups_n;
+  FillShared(s, SizesOf(spec.sequence, s), &picture);
+  return picture;
+}
+
+}  // namespace sinter

@@ -1,0 +1,91 @@
+// KernelPicture: what one kernel does, as data to draw: its products and their tiles, how the
+// intermediate travels between them, what a block's shared memory holds. Drawn as text
+// (picture_text.h) and as SVG (picture_svg.h); neither knows any dataflow. What is special about a
+// dataflow is its row in picture.cc: a new dataflow is a new row.
+#ifndef SINTER_SRC_PLAN_PICTURE_PICTURE_H_
+#define SINTER_SRC_PLAN_PICTURE_PICTURE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// Through what the result of one product reaches the next.
+enum class Medium : uint8_t { kNone, kRegister, kShared, kDsm, kL2 };
+absl::string_view NameOf(Medium medium);  // "nothing", "registers", "shared memory", "DSM", "L2"
+
+struct DataflowRow {
+  Dataflow dataflow;
+  absl::string_view title;  // one line: who owns what
+  Medium medium;            // of the intermediate
+  absl::string_view how;    // the exchange in a few words
+  bool persistent;          // blocks take several tiles; else a block ends with its tile
+  bool cluster_owns_rows;   // a cluster holds an M tile: its blocks share the columns
+  bool weights_ahead;       // the second product's weights load before the intermediate is there
+};
+
+// The row of `dataflow`; a row that says nothing for a value without one. Never fails.
+const DataflowRow& RowOf(Dataflow dataflow);
+// The same; a cluster exchange by several clusters an M tile, or with a slab that does not hold all
+// of C, has its own row.
+const DataflowRow& RowOf(const Schedule& schedule);
+
+struct MatrixPicture {
+  std::string name;  // "A", "W1", "Wup", "W2", "C", "E"
+  int64_t rows = 0, columns = 0, bytes = 0;
+};
+
+struct ProductPicture {
+  std::string formula;  // "C = silu(A W1) * (A Wup)"
+  MatrixPicture result;
+  std::vector<MatrixPicture> operands;  // that the product loads: rows (unless they are handed over
+                                        // inside the cluster), then weights
+  std::string operands_from;            // "HBM", "L2 and HBM"
+  int64_t tile_rows = 0, tile_columns = 0, k = 0;
+  int width = 1;               // weight matrices side by side
+  bool apart = false;          // or a block each: gate here, up in its neighbour
+  int split_k = 1;             // blocks that share a tile's K and add their parts through DSM
+  int clusters = 1;            // clusters that share a tile's K and add their parts through L2
+  Share share = Share::kNone;  // what two blocks with neighbouring tiles load together
+  int64_t row_tiles = 0, column_tiles = 0;
+  int64_t turns = 1;  // tiles that a group of blocks takes, one after another
+};
+
+struct HandOver {
+  Medium medium = Medium::kNone;
+  std::string name;                // "C"
+  std::vector<std::string> lines;  // "24 KiB to each of 15", "dsm_shuffle"
+};
+
+struct SharedPart {
+  absl::string_view name;  // "ring", "exchange", "reduce", "other"
+  int64_t bytes = 0;       // of one
+  int64_t count = 1;
+};
+
+struct KernelPicture {
+  const DataflowRow* row = nullptr;
+  std::vector<ProductPicture> products;
+  std::vector<HandOver> hand_overs;  // one between each two products
+  std::string result_to;             // "HBM", or "L2" when another kernel of the plan reads it
+  int64_t blocks = 0, cluster = 1;
+  int64_t clusters_n = 1;  // clusters that share an M tile, by ranges of N
+  int warpgroups_m = 1, warpgroups_n = 1;
+  int stages = 0;
+  int64_t stage_bytes = 0;
+  std::vector<SharedPart> shared;  // adds up to shared_bytes
+  int64_t shared_bytes = 0;
+
+  int64_t Clusters() const { return cluster > 0 ? blocks / cluster : 0; }
+};
+
+// Precondition: CheckScheduleFields(spec.sequence, spec.schedule) is OK.
+KernelPicture PictureOf(const KernelSpec& spec);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_PICTURE_PICTURE_H_

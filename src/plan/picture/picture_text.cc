@@ -1,0 +1,146 @@
+#include "src/plan/picture/picture_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/draw/units.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kIndent = 2, kBox = 31, kArrow = 19;
+
+// Lines that grow to the right and down where text is put.
+class Canvas {
+ public:
+  void Put(size_t row, size_t column, absl::string_view text) {
+    if (lines_.size() <= row) lines_.resize(row + 1);
+    std::string& line = lines_[row];
+    if (line.size() < column + text.size()) line.resize(column + text.size(), ' ');
+    line.replace(column, text.size(), text.data(), text.size());
+  }
+  void PutCentred(size_t row, size_t column, size_t width, absl::string_view text) {
+    Put(row, column + (width > text.size() ? (width - text.size()) / 2 : 0), text);
+  }
+  std::string Take() const {
+    std::string text;
+    for (const std::string& line : lines_) {
+      absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// "A 128x1024, W1 Wup 3072x1024": neighbours of one shape share it.
+std::string OperandsText(const std::vector<MatrixPicture>& operands) {
+  std::string text;
+  for (size_t i = 0; i < operands.size(); i++) {
+    const MatrixPicture& m = operands[i];
+    const bool same = i + 1 < operands.size() && operands[i + 1].rows == m.rows &&
+                      operands[i + 1].columns == m.columns && i > 0;
+    absl::StrAppend(&text, m.name, same ? " " : absl::StrCat(" ", m.rows, "x", m.columns),
+                    same || i + 1 == operands.size() ? "" : ", ");
+  }
+  return text;
+}
+
+std::string LoadText(const ProductPicture& product) {
+  double bytes = 0;
+  for (const MatrixPicture& m : product.operands) bytes += static_cast<double>(m.bytes);
+  return absl::StrCat(SizeText(bytes), " from ", product.operands_from);
+}
+
+std::vector<std::string> BoxLines(const ProductPicture& p) {
+  const bool split = p.split_k > 1;
+  std::vector<std::string> lines = {
+      absl::StrCat(p.result.name, "  ", p.result.rows, " x ", p.result.columns),
+      absl::StrCat("tile ", p.tile_rows, " x ", p.tile_columns,
+                   p.apart        ? ", gate or up"
+                   : p.width == 2 ? ", gate and up"
+                                  : ""),
+      absl::StrCat("K ", p.k, split ? absl::StrCat(" in ", p.split_k, " parts over DSM") : "",
+                   p.clusters > 1 ? absl::StrCat(" in ", p.clusters, " parts over L2") : ""),
+      absl::StrCat(p.row_tiles, "x", p.column_tiles, " tiles",
+                   split ? absl::StrCat(", ", p.split_k, " blocks each") : "")};
+  if (p.turns > 1) {
+    lines.push_back(absl::StrCat("up to ", p.turns, " tiles a ", split ? "group" : "block"));
+  }
+  if (p.share != Share::kNone)
+    lines.push_back(absl::StrCat("2 blocks share the ", NameOf(p.share)));
+  for (std::string& line : lines) line.resize(std::min(line.size(), kBox - 4));
+  return lines;
+}
+
+constexpr size_t kTop = 3;  // rows above a box
+
+void DrawProduct(const ProductPicture& product, size_t height, size_t column, Canvas* canvas) {
+  canvas->Put(0, column, OperandsText(product.operands));
+  canvas->Put(1, column, LoadText(product));
+  canvas->Put(2, column + 4, "|");
+  const std::string edge = absl::StrCat("+", std::string(kBox - 2, '-'), "+");
+  canvas->Put(kTop, column, edge);
+  canvas->Put(kTop, column + 4, "v");
+  const std::vector<std::string> lines = BoxLines(product);
+  for (size_t i = 0; i < height; i++) {
+    canvas->Put(kTop + 1 + i, column, "|");
+    if (i < lines.size()) canvas->Put(kTop + 1 + i, column + 2, lines[i]);
+    canvas->Put(kTop + 1 + i, column + kBox - 1, "|");
+  }
+  canvas->Put(kTop + 1 + height, column, edge);
+}
+
+void DrawHandOver(const HandOver& hand_over, size_t column, Canvas* canvas) {
+  canvas->PutCentred(kTop + 1, column, kArrow,
+                     absl::StrCat(hand_over.name, " by ", NameOf(hand_over.medium)));
+  canvas->Put(kTop + 2, column + 1, absl::StrCat(std::string(kArrow - 4, '='), ">"));
+  size_t row = kTop + 3;
+  for (const std::string& line : hand_over.lines) canvas->PutCentred(row++, column, kArrow, line);
+}
+
+std::string LaunchText(const KernelPicture& k) {
+  const std::string clusters =
+      k.cluster > 1 ? absl::StrCat(" in ", k.Clusters(), " clusters of ", k.cluster) : "";
+  return absl::StrCat(k.blocks, " blocks", clusters, ", ", k.warpgroups_m, "x", k.warpgroups_n,
+                      " consumer warpgroups each");
+}
+
+std::string SharedText(const KernelPicture& k) {
+  return absl::StrCat("shared memory ", SizeText(static_cast<double>(k.shared_bytes)), ": ",
+                      absl::StrJoin(k.shared, " + ", [](std::string* out, const SharedPart& part) {
+                        absl::StrAppend(
+                            out, part.name, " ",
+                            part.count > 1 ? absl::StrCat(part.count, " x ") : std::string(),
+                            SizeText(static_cast<double>(part.bytes)));
+                      }));
+}
+
+std::string FormulaText(const KernelPicture& k) {
+  return absl::StrJoin(k.products, "; ",
+                       [](std::string* out, const ProductPicture& p) { out->append(p.formula); });
+}
+
+}  // namespace
+
+std::string DrawText(const KernelPicture& picture) {
+  Canvas canvas;
+  size_t column = kIndent, height = 0;
+  for (const ProductPicture& p : picture.products) height = std::max(height, BoxLines(p).size());
+  for (size_t i = 0; i < picture.products.size(); i++) {
+    if (i > 0) {
+      DrawHandOver(picture.hand_overs[i - 1], column, &canvas);
+      column += kArrow;
+    }
+    DrawProduct(picture.products[i], height, column, &canvas);
+    column += kBox;
+  }
+  canvas.Put(kTop + 2, column, absl::StrCat(" --> ", picture.result_to));
+  return absl::StrCat("  ", picture.row->title, "\n  ", FormulaText(picture), "\n\n", canvas.Take(),
+                      "  ", LaunchText(picture), "\n  ", SharedText(picture), "\n");
+}
+
+}  // namespace sinter

@@ -1,0 +1,20 @@
+// A plan as a self-contained SVG: for each kernel its products and tiles, one cluster with its
+// exchanges, the launch, the time of each level; a legend.
+#ifndef SINTER_SRC_PLAN_PICTURE_PLAN_SVG_H_
+#define SINTER_SRC_PLAN_PICTURE_PLAN_SVG_H_
+
+#include <string>
+
+#include "src/plan/picture/fusion_picture.h"
+#include "src/plan/plan.h"
+
+namespace sinter {
+
+// Well-formed XML for any plan; a kernel whose schedule CheckScheduleFields refuses is named and
+// not drawn. A plan with stitch kernels is drawn from its picture: equal kernels once, their ops,
+// what is handed over how, what was not fused and why.
+std::string PlanSvg(const Plan& plan, const FusionPicture& picture = {});
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_PICTURE_PLAN_SVG_H_

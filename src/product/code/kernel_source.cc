@@ -1,0 +1,264 @@
+#include "src/product/code/kernel_source.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "src/base/float_text.h"
+#include "src/product/code/wgmma_source.h"
+#include "src/product/role_shape.h"
+
+namespace sinter {
+namespace {
+
+// What generated source calls a dataflow's parts in the device library.
+struct KernelNames {
+  const char* header;
+  const char* function;
+  const char* types;
+  const char* entry;
+};
+
+KernelNames NamesOf(const Schedule& s) {
+  if (s.clusters_n > 1)
+    return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
+            "sinter_clusters_exchange"};
+  if (s.spatial_gate)
+    return {"kernels/chain_spatial.cuh", "chain_spatial", "ChainSpatialTypes",
+            "sinter_spatial_exchange"};
+  if (s.slab_columns > 0)
+    return {"kernels/chain_spill.cuh", "chain_spill", "ChainSpillTypes", "sinter_spilled_exchange"};
+  switch (s.dataflow) {
+    case Dataflow::kProduct:
+      return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
+    case Dataflow::kGridExchange:
+      return {"kernels/chain_grid.cuh", "chain_grid", "ChainGridTypes", "sinter_grid_exchange"};
+    case Dataflow::kClusterExchange:
+      return {"kernels/chain_cluster.cuh", "chain_cluster", "ChainClusterTypes",
+              "sinter_cluster_exchange"};
+    case Dataflow::kTaskList:
+      return {"kernels/chain_tasks.cuh", "chain_tasks", "ChainTasksTypes", "sinter_task_list"};
+  }
+  return {"", "", "", ""};
+}
+
+const char* ActivationName(Activation activation) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return "Identity";
+    case Activation::kRelu:
+      return "Relu";
+    case Activation::kGeluTanh:
+      return "GeluTanh";
+    case Activation::kGeluErf:
+      return "GeluErf";
+    case Activation::kSilu:
+      return "Silu";
+  }
+  return "";
+}
+
+const char* Bool(bool b) { return b ? "true" : "false"; }
+
+bool IsBiased2(const ProductSequence& p) { return p.size() == 2 && p.back().epilogue.has_bias(); }
+
+bool Transposed(const ProductCode& code) { return code.sequence.layout() == Layout::kIO; }
+
+// One specialisation for each N that a warpgroup multiplies.
+std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
+  const Schedule& s = code.schedule;
+  if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
+  std::set<int> widths = {FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n};
+  if (code.sequence.size() == 2) widths.insert(s.second.block_n / s.warpgroups_n);
+  std::string text;
+  for (int n : widths)
+    absl::StrAppend(&text, WgmmaSource(n, element, false, Transposed(code)), "\n");
+  return text;
+}
+
+std::string ProductText(const char* name, int width, const MatrixProduct& p,
+                        const ProductTile& tile, Share share) {
+  const std::string shares =
+      share == Share::kNone ? "" : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
+  return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, p.n,
+                          p.k, tile.block_n, tile.split_k, shares);
+}
+
+std::string ConfigText(const ProductCode& code, const ElementRow& element) {
+  const ProductSequence& p = code.sequence;
+  const Schedule& s = code.schedule;
+  std::string text = "struct Config {\n";
+  absl::StrAppend(&text, "  using Element = ", element.device_type, ";\n");
+  absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation()),
+                  ";\n");
+  absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
+                  ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
+  absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
+                  ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
+  if (s.slab_columns > 0)
+    absl::StrAppend(&text, "  static constexpr int kSlabColumns = ", s.slab_columns, ";\n");
+  absl::StrAppend(&text, "  static constexpr int kSharers = ",
+                  std::max(TilesOf(s.share), TilesOf(s.second_share)), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
+                  ", kConstantWeights = ", Bool(code.constant_weights),
+                  ", kSwapped = ", Bool(s.swapped), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.front().epilogue.has_bias()),
+                  ", kBias2 = ", Bool(IsBiased2(p)), ", kOutAligned = ", Bool(code.out.aligned),
+                  ";\n");
+  const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
+  absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p[0], first, s.share));
+  if (p.size() == 2)
+    absl::StrAppend(&text, ProductText("Second", 1, p[1], s.second, s.second_share));
+  return absl::StrCat(text, "};\n");
+}
+
+const char* ParameterName(Role role) {
+  switch (role) {
+    case Role::kA:
+      return "rows";
+    case Role::kW1:
+      return "weights";
+    case Role::kWUp:
+      return "weights_up";
+    case Role::kB1:
+      return "bias";
+    case Role::kBUp:
+      return "bias_up";
+    case Role::kW2:
+      return "weights2";
+    case Role::kB2:
+      return "bias2";
+    case Role::kOut:
+      return "out";
+    case Role::kC:
+      return "exchange";
+    case Role::kResidual:
+      return "residual";
+    case Role::kFactor1:
+      return "factor";
+    case Role::kFactor2:
+      return "factor2";
+    case Role::kParts:
+      return "parts";
+    case Role::kCount:
+      break;
+  }
+  return "";
+}
+
+std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
+
+std::string ResidualType(const ProductCode& code) {
+  const MatrixProduct& last = code.sequence.back();
+  if (!last.epilogue.has_residual()) return "NoResidual";
+  return absl::StrCat("ResidualRows<Config::Element, ", last.n, ", ",
+                      Bool(last.epilogue.Has(EpilogueOp::kRound)), ", ",
+                      Bool(code.residual.aligned), ">");
+}
+
+const char* ScalingType(const EpilogueList& epilogue) {
+  const EpilogueStep* factor = epilogue.Find(EpilogueOp::kFactor);
+  if (factor == nullptr) return epilogue.scaled() ? "ConstantScale" : "NoScaling";
+  return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Element>";
+}
+
+// What the kernel's function takes: the Config, what is added to the result, and what products are
+// multiplied by; nothing behind the last that there is.
+std::string FunctionArguments(const ProductCode& code) {
+  const ProductSequence& p = code.sequence;
+  std::vector<std::string> list = {"Config"};
+  if (p.back().epilogue.has_residual() || p.scaled()) list.push_back(ResidualType(code));
+  if (p.scaled()) list.emplace_back(ScalingType(p.front().epilogue));
+  if (p.size() == 2 && p.back().epilogue.scaled()) {
+    list.emplace_back(ScalingType(p.back().epilogue));
+  }
+  return absl::StrJoin(list, ", ");
+}
+
+const char* PointerType(const ProductCode& code, Role role) {
+  if (role == Role::kParts) return "float* ";
+  if (role == Role::kOut || role == Role::kC) return "u16* ";
+  const bool single = ShapeOf(code.sequence, role).element == DType::kF32;
+  return single ? "const float* " : "const u16* ";
+}
+
+std::string EntryText(const ProductCode& code) {
+  const KernelParameters parameters = ParametersOf(code);
+  const Schedule& s = code.schedule;
+  std::vector<std::string> list, fill;
+  for (Role role : parameters.maps) {
+    list.push_back(absl::StrCat("const __grid_constant__ TensorMap ", MapName(role)));
+    fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
+  }
+  for (Role role : parameters.pointers) {
+    list.push_back(absl::StrCat(PointerType(code, role), ParameterName(role)));
+    fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
+  }
+  if (parameters.workspace) {
+    list.push_back("u32* workspace");
+    fill.push_back("  args.workspace = workspace;\n");
+  }
+  if (code.sequence.back().epilogue.has_residual()) {
+    fill.push_back(absl::StrCat("  args.residual_stride = ", code.residual.stride, ";\n"));
+  }
+  for (int i = 0; i < code.sequence.size(); ++i) {
+    const EpilogueList& epilogue = code.sequence[i].epilogue;
+    if (!epilogue.scaled()) continue;
+    fill.push_back(
+        absl::StrCat("  args.scale", i == 0 ? "" : "2", " = ", FloatText(epilogue.scale()), ";\n"));
+  }
+  list.push_back("int m");
+  return absl::Substitute(
+      "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
+      "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
+      ThreadsOf(s), EntryName(s), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
+      code.out.stride, NamesOf(s).function, FunctionArguments(code));
+}
+
+}  // namespace
+
+const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry; }
+
+int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
+
+KernelParameters ParametersOf(const ProductCode& code) {
+  const ProductSequence& p = code.sequence;
+  const bool writes_c = WritesC(code.schedule);
+  KernelParameters list;
+  list.maps = {Role::kA, Role::kW1};
+  const EpilogueList &first = p.front().epilogue, &last = p.back().epilogue;
+  const bool two = p.size() == 2;
+  if (p.front().pair) list.maps.push_back(Role::kWUp);
+  if (writes_c) list.maps.push_back(Role::kC);
+  if (two) list.maps.push_back(Role::kW2);
+  if (first.has_bias()) list.pointers.push_back(Role::kB1);
+  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBUp);
+  if (IsBiased2(p)) list.pointers.push_back(Role::kB2);
+  if (last.has_residual()) list.pointers.push_back(Role::kResidual);
+  if (first.has_factor()) list.pointers.push_back(Role::kFactor1);
+  if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
+  list.pointers.push_back(Role::kOut);
+  if (writes_c) list.pointers.push_back(Role::kC);
+  if (code.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
+  list.workspace = IsCooperative(code.schedule);
+  return list;
+}
+
+absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
+  const ElementRow* element = FindElement(code.sequence.element());
+  if (element == nullptr || !element->planned) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no kernel multiplies ", NameOf(code.sequence.element())));
+  }
+  return absl::StrCat(
+      "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
+      NamesOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
+      ConfigText(code, *element), "static_assert(", NamesOf(code.schedule).types,
+      "<Config>::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
+      ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),
+      "\n}  // namespace sinter\n");
+}
+
+}  // namespace sinter

@@ -1,0 +1,116 @@
+#include "src/product/code/recipe.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/role_shape.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kMapAlignment = 16;
+
+// Rows of the box that one TMA load of a matrix takes: of what a pair of blocks shares, each loads
+// a half.
+uint32_t WeightBox(const ProductCode& code, const ProductTile& tile, Share share) {
+  const Schedule& s = code.schedule;
+  const bool io = code.sequence.layout() == Layout::kIO;
+  return static_cast<uint32_t>((io ? s.block_k : tile.block_n / s.warpgroups_n) / TilesM(share));
+}
+
+uint32_t BoxRows(const ProductCode& code, Role role) {
+  const Schedule& s = code.schedule;
+  switch (role) {
+    case Role::kA:
+      return static_cast<uint32_t>(s.block_m / TilesN(s.share));
+    case Role::kC:
+      return static_cast<uint32_t>(s.block_m / TilesN(s.second_share));
+    case Role::kW2:
+      return WeightBox(code, s.second, s.second_share);
+    default:
+      return WeightBox(code, s.first, s.share);
+  }
+}
+
+absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBinding& binding,
+                                        Role role) {
+  const OperandBinding* operand = FindOperand(binding.operands, role);
+  if (operand == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  const RoleShape shape = ShapeOf(code.sequence, role);
+  const auto stride = static_cast<uint64_t>(operand->row_stride * SizeOf(shape.element));
+  if (stride % kMapAlignment != 0 || operand->offset_bytes % kMapAlignment != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operand ", NameOf(role), ": row stride of ", stride, " bytes and offset ",
+                     operand->offset_bytes, " must be multiples of ", kMapAlignment));
+  }
+  TensorMapTemplate map;
+  map.buffer = operand->buffer;
+  map.offset_bytes = operand->offset_bytes;
+  map.dtype = shape.element;
+  const Dim launch = binding.constant_rows ? Dim::Constant(binding.rows) : Dim::M();
+  map.dims = {Dim::Constant(shape.columns), shape.of_launch ? launch : Dim::Constant(shape.rows)};
+  map.stride_bytes = {stride};
+  map.box = {static_cast<uint32_t>(ElementOf(shape.element).swizzle_span), BoxRows(code, role)};
+  map.swizzle = Swizzle::k128B;
+  return map;
+}
+
+absl::StatusOr<ArgSlot> PointerOf(const ProductCode& code, const ProductBinding& binding,
+                                  Role role) {
+  const OperandBinding* operand = FindOperand(binding.operands, role);
+  if (operand == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  ArgSlot slot;
+  slot.kind = ArgKind::kPointer;
+  slot.index = operand->buffer;
+  slot.offset_bytes = operand->offset_bytes;
+  // Only what has rows moves with those of a looped launch; C lies in the workspace and is reused.
+  if (operand->buffer != kWorkspaceBuffer && !binding.constant_rows) {
+    const RoleShape shape = ShapeOf(code.sequence, role);
+    if (shape.of_launch) slot.int_value = operand->row_stride * SizeOf(shape.element);
+  }
+  return slot;
+}
+
+ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
+  ArgSlot slot;
+  slot.kind = kind;
+  slot.index = index;
+  slot.offset_bytes = offset;
+  return slot;
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding) {
+  const Schedule& s = code.schedule;
+  LaunchRecipe recipe;
+  recipe.entry = EntryName(s);
+  recipe.grid = {static_cast<uint32_t>(binding.grid), 1, 1};
+  recipe.block = {static_cast<uint32_t>(ThreadsOf(s)), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
+  recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.sequence, s).shared_bytes);
+  recipe.cooperative = IsCooperative(s);
+  recipe.pdl = true;
+  const KernelParameters parameters = ParametersOf(code);
+  for (Role role : parameters.maps) {
+    SINTER_ASSIGN_OR_RETURN(TensorMapTemplate map, MapOf(code, binding, role));
+    recipe.args.push_back(
+        Slot(ArgKind::kTensorMap, static_cast<int>(recipe.tensor_maps.size()), 0));
+    recipe.tensor_maps.push_back(std::move(map));
+  }
+  for (Role role : parameters.pointers) {
+    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, PointerOf(code, binding, role));
+    recipe.args.push_back(slot);
+  }
+  if (parameters.workspace) {
+    recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, binding.flags_offset));
+  }
+  ArgSlot rows = Slot(binding.constant_rows ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0);
+  if (binding.constant_rows) rows.int_value = binding.rows;
+  recipe.args.push_back(rows);
+  return recipe;
+}
+
+}  // namespace sinter

@@ -1,0 +1,17 @@
+// The launch recipe of a kernel of products: tensor maps, arguments, grid, attributes.
+#ifndef SINTER_SRC_PRODUCT_CODE_RECIPE_H_
+#define SINTER_SRC_PRODUCT_CODE_RECIPE_H_
+
+#include "absl/status/statusor.h"
+#include "src/base/launch_recipe.h"
+#include "src/product/code/product_code.h"
+
+namespace sinter {
+
+// INVALID_ARGUMENT naming the operand when a row stride or an offset does not allow a tensor map
+// (multiples of 16 bytes).
+absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_CODE_RECIPE_H_

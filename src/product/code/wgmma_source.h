@@ -1,0 +1,18 @@
+// The text of wgmma wrappers: the instruction names every accumulator register, so it is written
+// for the N that is used.
+#ifndef SINTER_SRC_PRODUCT_CODE_WGMMA_SOURCE_H_
+#define SINTER_SRC_PRODUCT_CODE_WGMMA_SOURCE_H_
+
+#include <string>
+
+#include "src/product/element.h"
+
+namespace sinter {
+
+// `template <> struct Wgmma<n, Element, a_transposed, b_transposed>` of the device library. n: a
+// multiple of 8 in 8..256; transposed: contiguous along M or N instead of K.
+std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_CODE_WGMMA_SOURCE_H_

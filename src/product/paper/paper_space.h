@@ -1,0 +1,99 @@
+// Paper mode: FlashFuser's own search space and its five pruning rules (arXiv 2512.12949, section
+// IV-C), as published, so that its counts can be checked. The shipping space is space.h.
+#ifndef SINTER_SRC_PRODUCT_PAPER_PAPER_SPACE_H_
+#define SINTER_SRC_PRODUCT_PAPER_PAPER_SPACE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/base/device_model.h"
+#include "src/product/paper/dsm_comm.h"
+
+namespace sinter {
+
+struct PaperProblem {
+  int64_t m = 0, n = 0, k = 0, l = 0;
+};
+
+enum class LoopDim : uint8_t { kM = 0, kN = 1, kK = 2, kL = 3 };
+constexpr int kLoopDims = 4;
+
+// One of the 41: a non-empty set of spatial dimensions (parallel clusters) and an order of the
+// temporal ones.
+struct LoopSchedule {
+  uint8_t spatial = 0;             // bit d: dimension d is spatial
+  std::array<LoopDim, 4> order{};  // temporal dimensions, outermost first
+  int temporal = 0;                // how many of `order` count
+  bool IsSpatial(LoopDim d) const { return spatial >> static_cast<int>(d) & 1; }
+  int Position(LoopDim d) const;  // in `order`; -1 when spatial
+  std::string ToString() const;   // "spatial N, MLK"
+};
+
+struct PaperPoint {
+  LoopSchedule loops;
+  ClusterShape cluster;
+  BlockTile tile;
+};
+
+// The dimensions of the space, each enumerated alone.
+std::vector<LoopSchedule> AllLoopSchedules();   // 41: Table IV
+std::vector<ClusterShape> AllClusterShapes();   // {1,2,4,8,16}^4 = 625
+std::vector<int64_t> AllTiles(int64_t extent);  // multiples of 16 (one MMA) up to the extent
+
+// Rule 1 (after MCFuser): a tile divides its dimension, and is made of MMA tiles of 16.
+bool Rule1(int64_t extent, int64_t tile);
+// Rule 2: the blocks of each product fit the hardware's 16 to a cluster, the cluster's m being the
+// same in both.
+bool Rule2(const ClusterShape& cluster);
+// Rule 3: the activation sees whole sums: K, if temporal, is the innermost loop.
+bool Rule3(const LoopSchedule& loops);
+// Rule 4: L is not spatial: every tile of E needs all of C, which clusters cannot exchange.
+bool Rule4(const LoopSchedule& loops);
+// Rule 5: tensors fit the lowest level that they may spill to: operand and output tiles the shared
+// memory of a block, what the loop order keeps of C or of partial E the shared memory of the
+// cluster.
+bool Rule5(const PaperProblem& problem, const PaperPoint& point, int64_t shared_bytes_per_block);
+
+// Which rules are applied: bit r - 1 for rule r.
+class RuleSet {
+ public:
+  static RuleSet None() { return RuleSet(0); }
+  static RuleSet UpTo(int rule) { return RuleSet((1u << rule) - 1); }
+  static RuleSet All() { return UpTo(5); }
+  RuleSet Without(int rule) const { return RuleSet(bits_ & ~(1u << (rule - 1))); }
+  bool Has(int rule) const { return bits_ >> (rule - 1) & 1; }
+
+ private:
+  explicit RuleSet(uint32_t bits) : bits_(bits) {}
+  uint32_t bits_;
+};
+
+// The space under a set of rules. Rules 1 to 4 speak of one dimension of the space each (a tile, a
+// cluster shape, a loop schedule), so each list is enumerated and filtered once and counts
+// multiply; rule 5 joins all of them, so the filtered product is walked point by point.
+class PaperSpace {
+ public:
+  PaperSpace(const PaperProblem& problem, const DeviceModel& model, RuleSet rules);
+  uint64_t Count() const;
+  // Every point, in a fixed order, rule 5 applied if it is in the set.
+  void ForEach(const std::function<void(const PaperPoint&)>& visit) const;
+
+ private:
+  uint64_t FactoredCount() const;
+  template <typename F>
+  void Walk(F&& visit) const;
+
+  PaperProblem problem_;
+  int64_t shared_bytes_;
+  bool rule5_;
+  std::vector<int64_t> m_, n_, k_, l_;
+  std::vector<ClusterShape> clusters_;
+  std::vector<LoopSchedule> loops_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_PAPER_PAPER_SPACE_H_

@@ -1,0 +1,35 @@
+#include "src/product/row_order_check.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kLeastBlockK = 64;
+
+absl::Status RefuseOrder(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
+}
+
+absl::Status CheckSteps(int64_t k, const Schedule& s, absl::string_view name) {
+  if (RoundUp(k, s.block_k) == RoundUp(k, kLeastBlockK)) return absl::OkStatus();
+  return RefuseOrder("block_k", s.block_k,
+                     absl::StrCat("gives ", name, " of ", k, " more steps than ", kLeastBlockK));
+}
+
+}  // namespace
+
+absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
+  if (s.swapped) return RefuseOrder("swapped", 1, "is not 0");
+  if (s.first.split_k != 1) return RefuseOrder("first.split_k", s.first.split_k, "is not 1");
+  if (s.spatial_gate) return RefuseOrder("spatial_gate", 1, "is not 0");
+  if (s.clusters_n != 1) return RefuseOrder("clusters_n", s.clusters_n, "is not 1");
+  const absl::Status first = CheckSteps(p.front().k, s, "k");
+  if (!first.ok() || p.size() == 1) return first;
+  if (s.second.split_k != 1) return RefuseOrder("second.split_k", s.second.split_k, "is not 1");
+  return CheckSteps(p.back().k, s, "n");
+}
+
+}  // namespace sinter

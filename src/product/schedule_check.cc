@@ -1,0 +1,212 @@
+// Legality of schedules. Every refusal names the field, its value and the bound.
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/base/status.h"
+#include "src/product/dataflow_check.h"
+#include "src/product/schedule.h"
+#include "src/product/schedule_refusal.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kWarpgroupRows = 64,
+              kColumnStep = 8;  // of a wgmma: M, and what its N is a multiple of
+constexpr int kMaxBox = 256;    // extent of one dimension of a TMA box
+constexpr int64_t kMaxAccumulators = 128;
+constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
+                  kMaxScaledErfAccumulatorsOfOne = 72;
+constexpr int64_t kMaxManyPartsAccumulators = 112;
+constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
+                  kMaxResidualAccumulatorsOfThree = 48;
+constexpr int64_t kMaxSwappedAccumulators = 160, kMaxListResidualAccumulators = 112;
+constexpr int kMaxGrid = 1 << 24;
+constexpr int kMaxStages = 32;
+
+bool IsClusterSize(int v) { return ClusterIndex(v) >= 0; }
+
+// With swapped operands a warpgroup has 64 columns and all rows of a tile.
+absl::Status CheckSwapped(const Schedule& s) {
+  if (s.dataflow != Dataflow::kProduct)
+    return RefuseSchedule("swapped", 1, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (s.warpgroups_m != 1)
+    return RefuseSchedule("warpgroups_m", s.warpgroups_m, "is not 1 with swapped operands");
+  if (s.warpgroups_n < 1 || s.warpgroups_n > 3)
+    return RefuseSchedule("warpgroups_n", s.warpgroups_n, "is not in 1..3 with swapped operands");
+  if (s.block_m < 8 || s.block_m > kMaxBox || s.block_m % 8 != 0) {
+    return RefuseSchedule(
+        "block_m", s.block_m,
+        absl::StrCat("is not a multiple of 8 in 8..", kMaxBox, " with swapped operands"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWarpgroups(const Schedule& s) {
+  if (s.swapped) return CheckSwapped(s);
+  const int most = s.dataflow == Dataflow::kProduct ? 3 : 2;
+  if (s.warpgroups_m < 1 || s.warpgroups_m > most) {
+    return RefuseSchedule("warpgroups_m", s.warpgroups_m,
+                          absl::StrCat("is not in 1..", most, " (", NameOf(s.dataflow), ")"));
+  }
+  if (s.warpgroups_n < 1 || s.warpgroups_n > 2) {
+    return RefuseSchedule("warpgroups_n", s.warpgroups_n, "is not 1 or 2");
+  }
+  if (s.warpgroups_m > 1 && s.warpgroups_n > 1) {
+    return RefuseSchedule("warpgroups_n", s.warpgroups_n, "is not 1 beside several along M");
+  }
+  const int low = 64 * (s.warpgroups_m - 1) + 8, high = 64 * s.warpgroups_m;
+  if (s.block_m < low || s.block_m > high || s.block_m % 8 != 0) {
+    return RefuseSchedule("block_m", s.block_m,
+                          absl::StrCat("is not a multiple of 8 in ", low, "..", high,
+                                       " (64 rows per warpgroup, none idle)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
+  const int span = ElementOf(p.element()).swizzle_span;
+  if (s.block_k != span && s.block_k != 2 * span) {
+    return RefuseSchedule("block_k", s.block_k, absl::StrCat("is not ", span, " or ", 2 * span));
+  }
+  if (s.stages < 2 || s.stages > kMaxStages) {
+    return RefuseSchedule("stages", s.stages, absl::StrCat("is not in 2..", kMaxStages));
+  }
+  if (s.clusters_n < 1 || s.clusters_n > kMostFlaggedBlocks) {
+    return RefuseSchedule("clusters_n", s.clusters_n,
+                          absl::StrCat("is not in 1..", kMostFlaggedBlocks));
+  }
+  if (s.clusters_n > 1 && s.dataflow != Dataflow::kClusterExchange) {
+    return RefuseSchedule("clusters_n", s.clusters_n,
+                          absl::StrCat("is not 1 in ", NameOf(s.dataflow)));
+  }
+  if (!IsClusterSize(s.cluster))
+    return RefuseSchedule("cluster", s.cluster, "is not 1, 2, 4, 8 or 16");
+  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.cluster != 0) {
+    return RefuseSchedule("grid", s.grid,
+                          absl::StrCat("is not a positive multiple of the cluster of ", s.cluster));
+  }
+  return absl::OkStatus();
+}
+
+// With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there
+// is one product, and 152 with three; the erf form of GELU, and the sum of eight ranks' parts, need
+// so many themselves that wider tiles spill. `last`: of the product whose result a residual is
+// added to.
+int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
+  const int warpgroups = s.warpgroups_m * s.warpgroups_n;
+  if (s.dataflow == Dataflow::kClusterExchange) return kMaxAccumulators;
+  const bool erf = p[0].epilogue.activation() == Activation::kGeluErf;
+  if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
+  const bool residual = p.back().epilogue.has_residual();
+  if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
+  if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
+  if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
+  if (s.swapped) return kMaxSwappedAccumulators;
+  if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
+  // With a residual also by the second product's ranks, or with factors of rows: what is added
+  // takes the registers that are left.
+  if (s.dataflow == Dataflow::kTaskList && residual && last) return kMaxListResidualAccumulators;
+  const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
+  return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
+}
+
+// One product over K = `k` cut by `tile`. `name` is "first" or "second".
+absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
+                       const ProductTile& tile, int width, int64_t k) {
+  const int step = p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span
+                   : s.swapped               ? kWarpgroupRows
+                                             : kColumnStep;
+  const int box = kMaxBox * s.warpgroups_n;
+  if (tile.block_n < 1 || tile.block_n > box || tile.block_n % (step * s.warpgroups_n) != 0) {
+    return RefuseSchedule(
+        absl::StrCat(name, ".block_n"), tile.block_n,
+        absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
+  }
+  const int64_t accumulators = AccumulatorsOf(s, tile, width);
+  const int64_t most = MaxAccumulators(p, s, p.size() == 1 || name == "second");
+  if (accumulators > most) {
+    return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
+                          absl::StrCat("is above ", most, " registers a thread"));
+  }
+  if (!IsClusterSize(tile.split_k)) {
+    return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
+  }
+  const int64_t steps = CeilDiv(k, s.block_k);
+  if (tile.split_k > steps) {
+    return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k,
+                          absl::StrCat("is above the ", steps, " steps of K"));
+  }
+  return absl::OkStatus();
+}
+
+// Each block of a pair loads half of what both need; a half begins where a swizzle pattern does,
+// on 8 rows of a tile. `legal`: the dataflow has pairs in this product.
+absl::Status CheckShare(const ProductSequence& p, const Schedule& s, Share value,
+                        absl::string_view name, bool legal, absl::string_view tile_name,
+                        const ProductTile& tile) {
+  const int share = static_cast<int>(value);
+  if (share < 0 || share > 2) return RefuseSchedule(name, share, "is not 0 to 2");
+  if (value == Share::kNone) return absl::OkStatus();
+  if (!legal) return RefuseSchedule(name, share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (value == Share::kRows && s.block_m % 16 != 0)
+    return RefuseSchedule("block_m", s.block_m, "is not a multiple of 16, with rows in halves");
+  if (value == Share::kWeights && p.layout() == Layout::kOI &&
+      tile.block_n % (16 * s.warpgroups_n) != 0) {
+    return RefuseSchedule(absl::StrCat(tile_name, ".block_n"), tile.block_n,
+                          "is not a multiple of 16 per warpgroup, with weights in halves");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckShares(const ProductSequence& p, const Schedule& s) {
+  const bool list = s.dataflow == Dataflow::kTaskList;
+  SINTER_RETURN_IF_ERROR(CheckShare(p, s, s.share, "share",
+                                    list || s.dataflow == Dataflow::kProduct, "first", s.first));
+  return CheckShare(p, s, s.second_share, "second_share", list, "second", s.second);
+}
+
+absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
+  const int dataflow = static_cast<int>(s.dataflow);
+  if (dataflow < 1 || dataflow > 4) return RefuseSchedule("dataflow", dataflow, "is not 1 to 4");
+  if ((s.dataflow == Dataflow::kProduct) != (p.size() == 1)) {
+    return RefuseSchedule("dataflow", dataflow,
+                          absl::StrCat("(", NameOf(s.dataflow), ") cannot take ", p.size(),
+                                       p.size() == 1 ? " product" : " products"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
+  SINTER_RETURN_IF_ERROR(CheckSequence(p));
+  SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
+  SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
+  SINTER_RETURN_IF_ERROR(CheckRing(p, s));
+  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].k));
+  if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
+  SINTER_RETURN_IF_ERROR(CheckShares(p, s));
+  return CheckDataflow(p, s);
+}
+
+absl::Status CheckSchedule(const ProductSequence& sequence, const Schedule& s,
+                           const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckScheduleFields(sequence, s));
+  const ScheduleSizes z = SizesOf(sequence, s);
+  if (z.shared_bytes > model.shared_bytes_per_block) {
+    return RefuseSchedule(
+        "shared memory", z.shared_bytes,
+        absl::StrCat("is above the ", model.shared_bytes_per_block, " bytes of a block"));
+  }
+  const int resident = model.ResidentBlocks(s.cluster);
+  if (resident < s.cluster) {
+    return RefuseSchedule("cluster", s.cluster, absl::StrCat("does not fit on ", model.name));
+  }
+  if (IsCooperative(s) && s.grid > resident) {
+    return RefuseSchedule("grid", s.grid,
+                          absl::StrCat("is above the ", resident, " blocks in clusters of ",
+                                       s.cluster, " that are resident at once"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

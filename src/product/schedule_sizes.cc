@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "src/base/ceil_div.h"
+#include "src/product/schedule.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is rounded up to this
+constexpr int64_t kBarrierBytes = 1024;
+constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 rows of 128 bytes
+
+int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int width) {
+  if (ranks <= 1) return 0;
+  const int64_t owned = CeilDiv(s.block_m, ranks);
+  return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
+}
+
+int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share share) {
+  return CeilDiv(m_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
+}
+
+}  // namespace
+
+ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
+  if (sequence.products.empty()) return {};
+  const MatrixProduct &first = sequence.front(), &last = sequence.back();
+  const int width = FirstWidth(sequence, s);
+  const bool two = sequence.size() == 2;
+  const bool cluster_exchange = s.dataflow == Dataflow::kClusterExchange;
+  const int64_t a = int64_t{s.block_m} * s.block_k * first.rows.bytes();
+  const int64_t w1 = int64_t{width} * s.first.block_n * s.block_k * first.weights.bytes();
+  const int64_t c = two ? int64_t{s.block_m} * s.block_k * last.rows.bytes() : 0;
+  const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * last.weights.bytes() : 0;
+
+  ScheduleSizes z;
+  // Columns of C that a cluster keeps: all, its slab's, or whole tiles of its range.
+  const int64_t c_columns = s.clusters_n > 1     ? int64_t{s.cluster} * s.first.block_n
+                            : s.slab_columns > 0 ? s.slab_columns
+                                                 : first.n;
+  const bool rows2 = two && (!cluster_exchange || s.slab_columns > 0);  // C comes through the ring
+  z.stage_bytes = std::max(a + w1, rows2 ? c + w2 : w2);
+  z.exchange_bytes =
+      cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * first.ResultBytes()
+                       : 0;
+  z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
+  z.accumulators = AccumulatorsOf(s, s.first, width);
+  if (two) {
+    z.reduce_bytes = std::max(z.reduce_bytes, ReduceBytes(s, s.second, s.second.split_k, 1));
+    z.accumulators = std::max(z.accumulators, AccumulatorsOf(s, s.second, 1));
+  }
+  const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
+  z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.exchange_bytes + z.reduce_bytes +
+                   pad + kBarrierBytes;
+  z.m_tiles = CeilDiv(sequence.rows(), s.block_m);
+  z.first_tiles = z.m_tiles * CeilDiv(first.n, s.first.block_n);
+  z.second_tiles = two ? z.m_tiles * CeilDiv(last.n, s.second.block_n) : 0;
+  const bool list = s.dataflow == Dataflow::kTaskList;
+  if (list || s.dataflow == Dataflow::kProduct)
+    z.units = Units(z.m_tiles, first.n, s.first, s.share);
+  if (list) z.units += Units(z.m_tiles, last.n, s.second, s.second_share);
+  if (PassesThroughL2(s.dataflow))
+    z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
+  if (WritesC(s)) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();
+  if (s.clusters_n > 1) {
+    z.flag_bytes = 4 * (kFlagHeaderWords + s.grid);
+    z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
+  }
+  return z;
+}
+
+}  // namespace sinter

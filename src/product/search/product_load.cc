@@ -1,0 +1,154 @@
+#include "src/product/search/product_load.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/ceil_div.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kWarpgroupRows = 64;
+
+// Of the 128-byte rows of boxes of a matrix whose rows have `row_bytes`, the share that lies in two
+// lines: rows begin where a multiple of the stride does, so every start that it can have is as
+// frequent.
+double Straddling(int64_t row_bytes, const DeviceModel& model) {
+  const int64_t line = model.l2_line_bytes;
+  return 1 - static_cast<double>(std::gcd(row_bytes, line)) / static_cast<double>(line);
+}
+
+// The largest tensor that L2 keeps until it is read again.
+double KeptBytes(const DeviceModel& model) {
+  return model.l2_kept_share * static_cast<double>(model.l2_bytes);
+}
+
+// A matrix that L2 cannot keep is read again on every turn.
+double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
+  return bytes <= KeptBytes(model) ? bytes : bytes * static_cast<double>(turns);
+}
+
+// Each element once, by who stores it; it loads beside the product's operands. `share`: bytes
+// that a block takes of a tile's.
+void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad* load) {
+  if (d.residual_bytes == 0) return;
+  const auto bytes = static_cast<double>(rows * d.n * d.residual_bytes);
+  load->residual = {bytes, 1, 0};
+  load->total_bytes += bytes;
+  load->hbm_bytes += bytes;
+  load->intake_bytes += static_cast<double>(load->turns) * static_cast<double>(share);
+}
+
+ProductDims DimsOf(const MatrixProduct& p) {
+  ProductDims d;
+  d.n = p.n;
+  d.k = p.k;
+  d.width = p.Width();
+  d.row_bytes = p.rows.bytes();
+  d.weight_bytes = p.weights.bytes();
+  d.result_bytes = p.ResultBytes();
+  const EpilogueStep* residual = p.epilogue.Find(EpilogueOp::kResidual);
+  if (residual != nullptr) d.residual_bytes = SizeOf(residual->element);
+  return d;
+}
+
+}  // namespace
+
+ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
+  ProductDims d = DimsOf(p.front());
+  if (s.spatial_gate) {  // gate and up apart: twice the columns, a block's tile is of one of them
+    d.n *= 2;
+    d.width = 1;
+    return d;
+  }
+  d.share = s.share;
+  d.to_memory = p.size() == 1;
+  return d;
+}
+
+ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
+  ProductDims d = DimsOf(p.back());
+  if (s.slab_columns > 0) d.k = s.slab_columns;
+  d.rows_in_ring = s.dataflow != Dataflow::kClusterExchange;
+  d.rows_from_hbm = false;
+  d.share = s.second_share;
+  d.clusters = s.clusters_n;
+  return d;
+}
+
+ProductDims SpilledDims(const ProductSequence& p, const Schedule& s) {
+  ProductDims d = DimsOf(p.back());
+  d.k -= s.slab_columns;
+  d.rows_from_hbm = false;
+  d.residual_bytes = 0;
+  d.to_memory = false;  // counted with the rest of C
+  return d;
+}
+
+ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedule& s,
+                   const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
+  // What a group takes at once: a tile, or the two tiles of a pair of blocks.
+  const int64_t m_units = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(d.share));
+  int64_t column_tiles = CeilDiv(d.n, tile.block_n);
+  if (s.dataflow == Dataflow::kClusterExchange) {  // blocks without columns walk along
+    column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
+  }
+  const int64_t column_units = CeilDiv(column_tiles, TilesN(d.share));
+  const int64_t units = m_units * column_units;
+  const int64_t k_parts = int64_t{tile.split_k} * d.clusters;
+  const int64_t group_blocks = k_parts * TilesOf(d.share);
+  const int64_t rows = std::min<int64_t>(s.block_m, p.rows());
+  const int64_t columns = std::min<int64_t>(tile.block_n, d.n);
+  const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), k_parts);
+  const int64_t k = std::min<int64_t>(d.k, steps * s.block_k);
+  const int64_t warpgroups = s.warpgroups_m * s.warpgroups_n;
+
+  ProductLoad load;
+  load.units = units;
+  load.groups = std::max<int64_t>(1, concurrent / group_blocks);
+  load.turns = CeilDiv(units, load.groups);
+  load.busy_blocks = std::min(units, load.groups) * group_blocks;
+  load.steps = load.turns * steps;
+  const double row_bytes = d.rows_in_ring ? static_cast<double>(rows * k * d.row_bytes) : 0;
+  const double weight_bytes = static_cast<double>(d.width * columns * k * d.weight_bytes);
+  const auto turns = static_cast<double>(load.turns);
+  load.weight_bytes = turns * weight_bytes;
+  load.block_bytes = turns * (row_bytes + weight_bytes);
+  const double a_bytes = static_cast<double>(p.rows() * d.k * d.row_bytes);
+  const double w_bytes = static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
+  // Units run M fastest: the readers of weights first, then those of rows.
+  const int64_t at_once = std::min(units, load.groups);
+  load.weights = {static_cast<double>(m_units) * w_bytes,
+                  static_cast<double>(std::min(m_units, at_once)),
+                  Straddling((p.layout() == Layout::kIO ? d.n : d.k) * d.weight_bytes, model)};
+  load.rows = {d.rows_in_ring ? static_cast<double>(column_units) * a_bytes : 0,
+               static_cast<double>(std::clamp<int64_t>(at_once / m_units, 1, column_units)),
+               Straddling(d.k * d.row_bytes, model)};
+  load.total_bytes = load.weights.bytes + load.rows.bytes;
+  load.intake_bytes =
+      turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
+               weight_bytes * (1 + model.l2_straddle_loss * load.weights.straddling));
+  load.hbm_bytes = w_bytes;
+  if (d.rows_from_hbm || a_bytes > KeptBytes(model)) {
+    load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
+  }
+  if (d.to_memory) load.result = {static_cast<double>(p.rows() * d.n * d.result_bytes), 1, 0};
+  AddResidual(d, p.rows(), rows * columns * d.residual_bytes / k_parts, &load);
+  const int64_t stage =
+      (d.rows_in_ring ? s.block_m * d.row_bytes : 0) + d.width * tile.block_n * d.weight_bytes;
+  // A warpgroup's wgmmas side by side, and the columns of all of them: a thread holds half as many
+  // accumulators.
+  const int64_t sets = s.swapped ? SwappedSets(s, tile, d.width) : 1;
+  const int64_t warp_columns = 2 * AccumulatorsOf(s, tile, d.width);
+  // Which operand a wgmma takes as its 64 rows, and which as its columns.
+  const int64_t as_rows = s.swapped ? d.weight_bytes : d.row_bytes;
+  const int64_t as_columns = s.swapped ? d.row_bytes : d.weight_bytes;
+  const int64_t reads = warpgroups * (sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
+  load.shared_bytes =
+      static_cast<double>(load.steps) * static_cast<double>((stage + reads) * s.block_k);
+  load.flop = static_cast<double>(load.steps) * 2.0 *
+              static_cast<double>(warpgroups * kWarpgroupRows * warp_columns * s.block_k);
+  return load;
+}
+
+}  // namespace sinter

@@ -1,0 +1,80 @@
+#include "src/product/search/search.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/product/row_order_check.h"
+#include "src/product/search/space.h"
+
+namespace sinter {
+namespace {
+
+struct Ranked {
+  double total_us;
+  std::string canonical;
+  Schedule schedule;
+  bool operator<(const Ranked& o) const {
+    return total_us != o.total_us ? total_us < o.total_us : canonical < o.canonical;
+  }
+};
+
+// Keeps the best `limit` of what it is given.
+class TopK {
+ public:
+  explicit TopK(size_t limit) : limit_(limit) {}
+  void Offer(double total_us, const Schedule& schedule) {
+    if (best_.size() == limit_ && total_us > best_.back().total_us) return;
+    Ranked entry{total_us, schedule.Canonical(), schedule};
+    const auto at = std::lower_bound(best_.begin(), best_.end(), entry);
+    if (at != best_.end() && at->canonical == entry.canonical) return;
+    best_.insert(at, std::move(entry));
+    if (best_.size() > limit_) best_.pop_back();
+  }
+  const std::vector<Ranked>& best() const { return best_; }
+
+ private:
+  size_t limit_;
+  std::vector<Ranked> best_;
+};
+
+}  // namespace
+
+absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
+                                             const DeviceModel& model,
+                                             const SearchOptions& options) {
+  if (options.top_k < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("search: top_k ", options.top_k, " is below 1"));
+  }
+  SINTER_RETURN_IF_ERROR(CheckSequence(sequence));
+  const auto start = std::chrono::steady_clock::now();
+  SearchResult result;
+  TopK top(static_cast<size_t>(options.top_k));
+  absl::Status last_refusal;
+  EnumerateSpace(sequence, model, options, [&](const Schedule& s) {
+    Step(options.pace);
+    result.considered++;
+    absl::Status legal = CheckSchedule(sequence, s, model);
+    if (legal.ok() && options.batch_invariant) legal = CheckRowOrder(sequence, s);
+    if (!legal.ok()) {
+      last_refusal = legal;
+      return;
+    }
+    result.legal++;
+    top.Offer(Predict(sequence, s, model).total_us, s);
+  });
+  if (result.legal == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "search: none of ", result.considered, " schedules is legal for ", sequence.ToString(),
+        last_refusal.ok() ? "" : "; the last refusal was: ", last_refusal.message()));
+  }
+  for (const Ranked& r : top.best()) {
+    result.ranked.push_back({r.schedule, Predict(sequence, r.schedule, model)});
+  }
+  const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+  result.search_us = spent.count();
+  return result;
+}
+
+}  // namespace sinter

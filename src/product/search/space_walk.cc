@@ -1,0 +1,51 @@
+#include "src/product/search/space_walk.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+constexpr int kMaxStages = 16;
+
+// The deepest ring that fits, but no deeper than the stages there are to load.
+void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
+  s->stages = 0;
+  const ScheduleSizes z = SizesOf(p, *s);
+  const int64_t free = model.shared_bytes_per_block - z.shared_bytes;
+  const int64_t fit = free > 0 && z.stage_bytes > 0 ? free / z.stage_bytes : 0;
+  const int64_t steps =
+      CeilDiv(p[0].k, s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
+  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps));
+  s->stages = static_cast<int>(std::min(fit, want));
+}
+
+}  // namespace
+
+Schedule SpaceWalk::Begin(Dataflow dataflow, const RowShape& r, int block_k) {
+  Schedule s;
+  s.dataflow = dataflow;
+  s.block_m = r.block_m;
+  s.warpgroups_m = r.warpgroups_m;
+  s.warpgroups_n = r.warpgroups_n;
+  s.block_k = block_k;
+  return s;
+}
+
+std::vector<ProductTile> SpaceWalk::Tiles(const RowShape& r, const Schedule& s, int64_t columns,
+                                          int width, int split) const {
+  const int step = ColumnStep(p_, r);
+  const int64_t groups = model_.ResidentBlocks(s.cluster) / split;
+  std::vector<ProductTile> tiles;
+  for (int block_n :
+       ColumnWidths(columns, MTiles(r), groups, step, WidestTile(columns, width, step, r))) {
+    tiles.push_back({block_n, split});
+  }
+  return tiles;
+}
+
+void SpaceWalk::Visit(Schedule s) {
+  FillRing(p_, model_, &s);
+  visit_(s);
+}
+
+}  // namespace sinter

@@ -1,0 +1,57 @@
+// SpaceWalk: what the spaces of one product and of two have in common. Shapes in turn, widths that
+// are balanced over the resident blocks, the deepest ring.
+#ifndef SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_
+#define SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "src/base/ceil_div.h"
+#include "src/base/device_model.h"
+#include "src/product/schedule.h"
+#include "src/product/search/tile_shapes.h"
+
+namespace sinter {
+
+// Problem, model and visitor must outlive it. Not thread-safe.
+class SpaceWalk {
+ public:
+  SpaceWalk(const ProductSequence& sequence, const DeviceModel& model,
+            const std::function<void(const Schedule&)>& visit)
+      : p_(sequence), model_(model), visit_(visit) {}
+
+ protected:
+  static constexpr int kSplits[] = {1, 2, 4, 8};  // of K
+
+  // `f(row shape, block_k)`.
+  template <typename F>
+  void ForEachShape(F&& f) {
+    for (const RowShape& r : RowShapes(p_)) {
+      for (int block_k : StepsOfK()) f(r, block_k);
+    }
+  }
+  // K of a ring stage: one span of the swizzle, or two.
+  std::array<int, 2> StepsOfK() const {
+    const int span = ElementOf(p_.element()).swizzle_span;
+    return {span, 2 * span};
+  }
+  static Schedule Begin(Dataflow dataflow, const RowShape& r, int block_k);
+  int64_t MTiles(const RowShape& r) const { return CeilDiv(p_.rows(), r.block_m); }
+  // Tiles of `columns` columns of `width` matrices, K shared by `split` blocks.
+  std::vector<ProductTile> Tiles(const RowShape& r, const Schedule& s, int64_t columns, int width,
+                                 int split) const;
+  // Once its ring is filled.
+  void Visit(Schedule s);
+
+  const ProductSequence& p_;
+  const DeviceModel& model_;
+
+ private:
+  const std::function<void(const Schedule&)>& visit_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_

@@ -1,0 +1,71 @@
+#include "src/product/search/tile_shapes.h"
+
+#include <algorithm>
+
+#include "src/base/ceil_div.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMaxRowTiles = 128;
+constexpr int kTurns = 4;  // tiles a group that widths are balanced for
+
+}  // namespace
+
+std::vector<RowShape> RowShapes(const ProductSequence& p) {
+  const int64_t most = std::min<int64_t>(128, RoundUp(p.rows(), 8));
+  std::vector<int64_t> rows = {8, 16, 32, 64, 128, most};
+  if (p.rows() % 96 == 0) rows.push_back(96);
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  std::vector<RowShape> shapes;
+  for (int64_t r : rows) {
+    if (r > most || (r < most && CeilDiv(p.rows(), r) > kMaxRowTiles)) continue;
+    const int block_m = static_cast<int>(r);
+    if (block_m > 64) {
+      shapes.push_back({block_m, 2, 1});
+    } else {
+      shapes.push_back({block_m, 1, 1});
+      shapes.push_back({block_m, 1, 2});
+    }
+  }
+  // Three warpgroups where their rows cover the bucket with less padding than two do.
+  constexpr int kThree = 192;
+  if (p.size() == 1 && RoundUp(p.rows(), kThree) < RoundUp(p.rows(), 128))
+    shapes.push_back({kThree, 3, 1});
+  return shapes;
+}
+
+int ColumnStep(const ProductSequence& p, const RowShape& r) {
+  return (p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span : 8) * r.warpgroups_n;
+}
+
+int WidestTile(int64_t columns, int width, int step, const RowShape& r) {
+  const int most = (r.warpgroups_m == 3 ? 144 : 256) / width * r.warpgroups_n / step * step;
+  return static_cast<int>(std::min<int64_t>(most, RoundUp(columns, step)));
+}
+
+std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, int step,
+                              int widest) {
+  std::vector<int> widths;
+  if (widest < step || groups < 1) return widths;
+  // With t tiles a group there may be t * groups tiles, hence so many column ranges of each row
+  // tile.
+  int found = 0;
+  for (int64_t turns = 1; turns <= 64 && found < kTurns; turns++) {
+    const int64_t ranges = turns * groups / m_tiles;
+    if (ranges < 1) continue;
+    const int64_t width = RoundUp(CeilDiv(columns, ranges), step);
+    if (width > widest) continue;
+    widths.push_back(static_cast<int>(width));
+    found++;
+  }
+  widths.push_back(widest);
+  const int half = widest / 2 / step * step;
+  if (half >= step) widths.push_back(half);
+  std::sort(widths.begin(), widths.end());
+  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  return widths;
+}
+
+}  // namespace sinter

@@ -1,0 +1,24 @@
+// Bank conflicts: how long shared memory takes for what a warp's lanes read or write together.
+#ifndef SINTER_SRC_STITCH_BANK_CYCLES_H_
+#define SINTER_SRC_STITCH_BANK_CYCLES_H_
+
+#include <cstdint>
+
+#include "src/stitch/index.h"
+
+namespace sinter {
+
+struct BankAccess {
+  int64_t cycles = 0;    // of the warp
+  int64_t accesses = 0;  // of each lane
+};
+
+// Of a warp whose lanes take `width` neighbouring elements of loop `element` each; `at`
+// counts elements of `bytes` in shared memory. All other loops stand at 0. Elements that lie side
+// by side in a whole vector are one access.
+BankAccess BankCycles(IndexSpace& space, const Index& at, IndexVar element, int width,
+                      int64_t bytes);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_BANK_CYCLES_H_

@@ -1,0 +1,84 @@
+#include "src/stitch/body_work.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/needs.h"
+
+namespace sinter {
+
+absl::Status StitchBudget::Take(int64_t count) {
+  Step(pace, count);
+  visits -= count;
+  if (visits >= 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the kernels that are tried for one plan read their values in more than ",
+                   kMostPlannedVisits, " ways"));
+}
+
+absl::Status CheckBodyOps(const Chain& body) {
+  if (body.ops().size() > static_cast<size_t>(kMostBodyOps)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(body.ops().size(), " ops, one kernel computes at most ", kMostBodyOps));
+  }
+  std::vector<int> depths;
+  for (const Op& op : body.ops()) {
+    int depth = 0;
+    for (const ValueId operand : op.operands) {
+      depth = std::max(depth, depths[static_cast<size_t>(operand)]);
+    }
+    depths.push_back(depth + 1);
+    if (depth < kMostBodyDepth) continue;
+    return RefuseOp(static_cast<ValueId>(depths.size()) - 1, op,
+                    absl::StrCat("lies ", depth + 1, " ops deep, at most ", kMostBodyDepth,
+                                 " are followed in one kernel"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BodyWork::Entered> BodyWork::Enter(ValueId id, const Position& at,
+                                                  const IndexSpace& space) {
+  const auto [known, fresh] = known_.try_emplace({id, at}, root_);
+  if (!fresh && known->second == root_) return Entered(this, false, false);
+  SINTER_RETURN_IF_ERROR(Count(id, at, space));
+  known->second = root_;
+  if (!fresh) return Entered(this, true, true);
+  inside_.push_back(known);
+  if (again_ == 0 && ++places_ > kMostPlaces) {
+    return RefuseOp(
+        id, body_.op(id),
+        absl::StrCat("one kernel would compute values at more than ", kMostPlaces, " places"));
+  }
+  return Entered(this, true, false);
+}
+
+absl::Status BodyWork::Count(ValueId id, const Position& at, const IndexSpace& space) {
+  int64_t terms = 0;
+  for (const Index& index : at) terms += space.TermsOf(index);
+  if (terms > kMostPlaceTerms) {
+    return RefuseOp(id, body_.op(id),
+                    absl::StrCat("its place takes ", terms, " terms to write, at most ",
+                                 kMostPlaceTerms, " are written"));
+  }
+  if (steps_ > kMostSteps) {
+    return RefuseOp(id, body_.op(id),
+                    absl::StrCat("one thread would compute it more than ", kMostSteps,
+                                 " times for one element"));
+  }
+  const int64_t cost = 1 + terms / kTermsAVisit;
+  visits_ += cost;
+  if (visits_ > kMostVisits) {
+    return RefuseOp(
+        id, body_.op(id),
+        absl::StrCat("the values of one kernel are read in more than ", kMostVisits, " ways"));
+  }
+  return budget_ == nullptr ? absl::OkStatus() : budget_->Take(cost);
+}
+
+void BodyWork::Forget(size_t known) {
+  for (size_t i = known; i < inside_.size(); ++i) known_.erase(inside_[i]);
+  inside_.resize(known);
+}
+
+}  // namespace sinter

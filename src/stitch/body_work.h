@@ -1,0 +1,123 @@
+// BodyWork: how much a body is to walk and to write out. Few ops may be reached at very many
+// places: what is recomputed where it is read doubles with every pair of reads at different places.
+#ifndef SINTER_SRC_STITCH_BODY_WORK_H_
+#define SINTER_SRC_STITCH_BODY_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/keep_going.h"
+#include "src/chain/chain.h"
+#include "src/stitch/pull.h"
+
+namespace sinter {
+
+constexpr int kMostBodyOps = 4400;
+// Walks follow a value to its operands by recursion: the deepest need less than 1 MB of stack.
+constexpr int kMostBodyDepth = 512;
+constexpr int64_t kMostPlaces = 1 << 14;   // values and places that generated source tells apart
+constexpr int64_t kMostVisits = 1 << 16;   // of values, once more for each root
+constexpr int64_t kMostPlaceTerms = 2500;  // of the place of one element
+constexpr double kMostSteps = 1e12;        // of reductions inside one another, for one element
+constexpr int64_t kTermsAVisit = 16;       // that cost as much
+constexpr int64_t kMostPlannedVisits = 1 << 20;
+
+// What planning one plan's programs may still take: visits, and time as its pace allows. Not
+// thread-safe.
+struct StitchBudget {
+  int64_t visits = kMostPlannedVisits;
+  Pace* pace = nullptr;  // a step a visit; null: all the time there is
+
+  // RESOURCE_EXHAUSTED once there are fewer left than `count`. Throws WorkStopped.
+  absl::Status Take(int64_t count);
+};
+
+inline Pace* PaceOf(const StitchBudget* budget) {
+  return budget == nullptr ? nullptr : budget->pace;
+}
+
+// FAILED_PRECONDITION naming the number of ops, or the op that lies too deep.
+absl::Status CheckBodyOps(const Chain& body);
+
+// Counts the walk of one program's roots, as code generation will follow them: what one side of a
+// concatenation or the loop of a thread's own reduction has computed, the next one has not.
+// Remembers what a root has visited.
+class BodyWork {
+ public:
+  // `budget` may be null. `body` outlives it.
+  BodyWork(const Chain& body, StitchBudget* budget) : body_(body), budget_(budget) {}
+
+  void BeginRoot() { ++root_; }
+
+  // While it lives, what is visited lies below the value that was entered.
+  class Entered {
+   public:
+    Entered(BodyWork* work, bool fresh, bool again) : work_(work), fresh_(fresh), again_(again) {
+      if (again_) ++work_->again_;
+    }
+    Entered(Entered&& o) noexcept : work_(o.work_), fresh_(o.fresh_), again_(o.again_) {
+      o.again_ = false;
+    }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+    ~Entered() {
+      if (again_) --work_->again_;
+    }
+    bool fresh() const { return fresh_; }  // false: this root was here before
+
+   private:
+    BodyWork* work_;
+    bool fresh_, again_;
+  };
+
+  // Element `at` of `id`. FAILED_PRECONDITION naming the op with which a bound of one kernel is
+  // passed; what StitchBudget::Take says.
+  absl::StatusOr<Entered> Enter(ValueId id, const Position& at, const IndexSpace& space);
+
+  int64_t visits() const { return visits_; }
+
+  // What is entered while it lives is forgotten behind it. `turns`: how often a loop around it
+  // runs.
+  class Scope {
+   public:
+    explicit Scope(BodyWork* work, int64_t turns = 1)
+        : work_(work), known_(work->inside_.size()), steps_(work->steps_) {
+      work_->steps_ *= static_cast<double>(turns);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() {
+      work_->Forget(known_);
+      work_->steps_ = steps_;
+    }
+
+   private:
+    BodyWork* work_;
+    const size_t known_;
+    const double steps_;
+  };
+
+ private:
+  using Known = std::map<std::pair<ValueId, Position>, int>;  // the last root that was there
+
+  void Forget(size_t known);
+  absl::Status Count(ValueId id, const Position& at, const IndexSpace& space);
+
+  const Chain& body_;
+  StitchBudget* const budget_;
+  Known known_;
+  std::vector<Known::iterator> inside_;  // in the order they were entered
+  int root_ = 0;
+  int again_ = 0;  // values entered that an earlier root has computed
+  int64_t places_ = 0, visits_ = 0;
+  double steps_ = 1;  // of the loops that are open
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_BODY_WORK_H_

@@ -1,0 +1,283 @@
+#include "src/stitch/code/emitter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/along.h"
+#include "src/stitch/code/index_text.h"
+#include "src/stitch/code/op_text.h"
+#include "src/stitch/exact_ops.h"
+#include "src/stitch/hand_over.h"
+#include "src/stitch/segment.h"
+
+namespace sinter {
+namespace {
+
+bool IsComputed(const Op& op) {
+  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kSelect ||
+         op.kind == OpKind::kCast;
+}
+
+}  // namespace
+
+StitchEmitter::StitchEmitter(const Chain& body, const StitchProgram& program)
+    : body_(body),
+      program_(program),
+      unit_(space().AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth)),
+      exact_(ExactOps(body)),
+      serial_(body, *this) {}
+
+void StitchEmitter::BeginPass(IndexVar element, int width, int number, int split) {
+  SetVectors(element, width);
+  serial_.SetLanes(split);
+  pass_ = number;
+}
+
+void StitchEmitter::SetKept(const Kept& kept) {
+  kept_ = kept;
+  computed_.clear();
+}
+
+Position StitchEmitter::Canonical(const Position& at) {
+  Position canonical;
+  for (const Index& index : at) canonical.push_back(space().Canonical(index));
+  return canonical;
+}
+
+Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& strides) {
+  return AddressOf(at, strides, space());
+}
+
+void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key) {
+  uses[key].insert(pass_);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
+  const ElementKey key = {id, Canonical(at)};
+  if (const Emitted* found = Find(key)) return *found;
+  const auto alike = kept_.alike.find(key);
+  if (alike != kept_.alike.end()) {
+    return Emitted{absl::StrCat(alike->second, "[j]"), true, kElementDepth, false};
+  }
+  const auto kept = kept_.values.find(key);
+  if (kept != kept_.values.end() && computed_.count(key) > 0) {
+    return Emitted{absl::StrCat(kept->second, "[j]"), true, kElementDepth};
+  }
+  SINTER_ASSIGN_OR_RETURN(Emitted value, Compute(id, at));
+  if (value.vector && value.depth == kElementDepth && value.of_unit && IsComputed(body_.op(id))) {
+    NoteUse(used_.values, key);
+    if (kept != kept_.values.end()) {
+      Add(value.depth, absl::StrCat(EachText(), kept->second, "[j][e] = ", value.Each(), ";"));
+      computed_.insert(key);
+    }
+  }
+  Remember(key, value);
+  return value;
+}
+
+absl::StatusOr<Emitted> StitchEmitter::PullOperand(ValueId id, const Position& at) {
+  return Pull(body_.op(id).operands[0], at);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
+  const auto handed = handed_.find(id);
+  if (handed != handed_.end()) return Handed(id, at, handed->second);
+  const Op& op = body_.op(id);
+  switch (op.kind) {
+    case OpKind::kInput:
+      return Load(id, at);
+    case OpKind::kScalar:
+      return Emitted{ScalarText(op), false, kPhaseDepth, false};
+    case OpKind::kIota:
+      return Counted(op, at);
+    case OpKind::kConcat:
+      return Joined(id, at);
+    case OpKind::kMatmul:
+      return serial_.Result(id, at);
+    case OpKind::kReduce: {
+      const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+      if (use == ReduceUse::kColumn) return Column(id, at);
+      const auto row = rows_.find(id);
+      if (use == ReduceUse::kRow && row != rows_.end() && IsOfUnit(op, at, unit_, space())) {
+        return Emitted{row->second, false, kUnitDepth};
+      }
+      const auto segment = segments_.find({id, element()});
+      if (segment != segments_.end() &&
+          IsOfSegment(body_, program_, op, at, unit_, element(), space())) {
+        return Emitted{absl::StrCat(segment->second, "[j]"), false, kElementDepth};
+      }
+      return serial_.Result(id, at);
+    }
+    case OpKind::kBroadcast:
+    case OpKind::kTranspose:
+    case OpKind::kReshape:
+    case OpKind::kSlice:
+      return Pull(op.operands[0], PullPosition(body_, op, 0, at, space()));
+    default:
+      return Elementwise(id, at);
+  }
+}
+
+bool StitchEmitter::MovesWithUnit(const Index& index) { return space().MovesWith(index, unit_); }
+
+absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const Index address = Address(at, op.strides);
+  const std::string base = absl::StrCat("in", op.input);
+  const int depth = LoadDepth(address);
+  const Along along = AlongVector(space(), address, element(), width());
+  const std::string type = ElementTypeName(op.type.dtype);
+  if (along == Along::kUniform) {
+    return Declare(WordName(op.type.dtype),
+                   absl::StrCat(type, "::word(", base, "[",
+                                IndexText(space(), address, element(), false), "])"),
+                   false, depth, MovesWithUnit(address));
+  }
+  if (along == Along::kScattered) {
+    return Declare(WordName(op.type.dtype),
+                   absl::StrCat(type, "::word(", base, "[",
+                                IndexText(space(), address, element(), true), "])"),
+                   true, depth, MovesWithUnit(address));
+  }
+  const ElementKey key = {id, Canonical(at)};
+  if (depth == kElementDepth) {
+    NoteUse(used_.inputs, key);
+    const auto kept = kept_.inputs.find(key);
+    if (kept != kept_.inputs.end()) {
+      return Emitted{absl::StrCat(kept->second, "[j]"), true, depth, MovesWithUnit(address)};
+    }
+  }
+  return DeclarePack(type, base, IndexText(space(), address, element(), false), depth,
+                     MovesWithUnit(address));
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at) {
+  const Index index = space().Canonical(at[static_cast<size_t>(op.axis)]);
+  const bool vector = AlongVector(space(), index, element(), width()) != Along::kUniform;
+  const char* word = WordName(op.type.dtype);
+  return Declare(
+      word,
+      absl::StrCat("static_cast<", word, ">(", IndexText(space(), index, element(), vector), ")"),
+      vector, space().Depth(index), MovesWithUnit(index));
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  if (op.kind == OpKind::kCast && !CastRounds(body_, op)) {
+    return Pull(op.operands[0], PullPosition(body_, op, 0, at, space()));
+  }
+  std::vector<Emitted> operands;
+  std::vector<std::string> names;
+  bool vector = false, of_unit = false;
+  int depth = kPhaseDepth;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Position from = PullPosition(body_, op, i, at, space());
+    SINTER_ASSIGN_OR_RETURN(const Emitted operand, Pull(op.operands[i], from));
+    used_.reads[{op.operands[i], Canonical(from)}].insert({id, Canonical(at)});
+    operands.push_back(operand);
+    names.push_back(operand.Each());
+    vector |= operand.vector;
+    of_unit |= operand.of_unit;
+    depth = std::max(depth, operand.depth);
+  }
+  for (size_t i = 0; of_unit && i < operands.size(); ++i) {
+    if (operands[i].of_unit || !operands[i].vector || operands[i].depth != kElementDepth) continue;
+    const Position from = PullPosition(body_, op, i, at, space());
+    NoteUse(used_.alike, {op.operands[i], Canonical(from)});
+  }
+  const bool exact = exact_[static_cast<size_t>(id)];
+  return Declare(WordName(op.type.dtype), OpText(body_, op, names, exact), vector, depth, of_unit);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const size_t axis = static_cast<size_t>(op.axis);
+  const Index place = space().Canonical(at[axis]);
+  if (AlongVector(space(), place, element(), width()) == Along::kScattered) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (concat): vectors of ", width(), " cross its borders"));
+  }
+  struct Side {
+    std::string text, value;
+    int64_t end;
+  };
+  std::vector<Side> sides;
+  bool vector = false;
+  int64_t end = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    OpenScope(true);
+    const absl::StatusOr<Emitted> value =
+        Pull(op.operands[i], PullPosition(body_, op, i, at, space()));
+    std::string text = CloseScope();
+    SINTER_RETURN_IF_ERROR(value.status());
+    vector |= value->vector;
+    end += body_.op(op.operands[i]).type.dims[axis].value;
+    sides.push_back({std::move(text), value->Each(), end});
+  }
+  const std::string name = NewName("v");
+  const int depth = innermost();
+  Add(absl::StrCat(WordName(op.type.dtype), " ", name,
+                   vector ? absl::StrCat("[", width(), "];") : ";"));
+  const std::string where = IndexText(space(), place, element(), false);
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const bool last = i + 1 == sides.size();
+    Add(absl::StrCat(i == 0 ? "" : "} else ",
+                     last ? "{" : absl::StrCat("if (", where, " < ", sides[i].end, ") {")));
+    Append(sides[i].text);
+    Add(absl::StrCat("  ", vector ? absl::StrCat(EachText(), name, "[e]") : name, " = ",
+                     sides[i].value, ";"));
+  }
+  Add("}");
+  return Emitted{name, vector, depth};
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const Index index = space().Canonical(LinearIndex(op.type.dims, at));
+  const Along along = AlongVector(space(), index, element(), width());
+  const ColumnResults& results = columns_.at(id);
+  const bool vector = along != Along::kUniform;
+  const std::string where = IndexText(space(), index, element(), along == Along::kScattered);
+  const int depth = LoadDepth(index);
+  if (along != Along::kNext) {
+    return Declare(
+        WordName(op.type.dtype),
+        absl::StrCat(results.shared ? "*(" : "__ldcg(", results.first, " + ", where, ")"), vector,
+        depth, MovesWithUnit(index));
+  }
+  return DeclarePack(ElementTypeName(op.type.dtype), results.first, where, depth,
+                     MovesWithUnit(index));
+}
+
+absl::StatusOr<Index> StitchEmitter::HandedAddress(ValueId id, const Position& at,
+                                                   const HandedResult& result) {
+  const Op& op = body_.op(id);
+  const auto place = PlaceInUnit(program_, op.type.dims, at, unit_, space());
+  if (!place.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (", NameOf(op), "): handed over and read by other units"));
+  }
+  Index address;
+  for (size_t i = 0; i < place->size(); ++i) {
+    address = address.Plus((*place)[i].Times(result.strides[i]));
+  }
+  return space().Canonical(address);
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Handed(ValueId id, const Position& at,
+                                              const HandedResult& result) {
+  SINTER_ASSIGN_OR_RETURN(const Index address, HandedAddress(id, at, result));
+  const char* word = WordName(body_.op(id).type.dtype);
+  const Along along = AlongVector(space(), address, element(), width());
+  const int depth = std::max(kUnitDepth, LoadDepth(address));
+  const std::string where = IndexText(space(), address, element(), along == Along::kScattered);
+  if (along != Along::kNext) {
+    return Declare(word, absl::StrCat(result.element, "::word(", result.first, "[", where, "])"),
+                   along == Along::kScattered, depth, true);
+  }
+  return DeclarePack(result.element, result.first, where, depth, true);
+}
+
+}  // namespace sinter

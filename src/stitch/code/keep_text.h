@@ -1,0 +1,59 @@
+// What a thread keeps in registers, in generated source: what a unit's passes read or compute
+// twice, and what all units read alike.
+#ifndef SINTER_SRC_STITCH_CODE_KEEP_TEXT_H_
+#define SINTER_SRC_STITCH_CODE_KEEP_TEXT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "src/stitch/code.h"
+#include "src/stitch/code/element_loops.h"
+#include "src/stitch/code/emitter.h"
+#include "src/stitch/code/hold_text.h"
+#include "src/stitch/code/kernel_frame.h"
+
+namespace sinter {
+
+class KeepText {
+ public:
+  KeepText(const StitchCode& code, const StitchProgram& program, const ElementLoops& loops,
+           StitchEmitter& emitter)
+      : code_(code), program_(program), loops_(loops), emitter_(emitter), holds_(code, program) {}
+
+  // From what a first writing of all phases used: what is held from phase to phase.
+  void ChooseHeld(const std::vector<Used>& uses);
+  const HoldText& holds() const { return holds_; }
+
+  // Names for what is worth keeping of a phase's uses; of inputs, those that a unit reads for
+  // itself.
+  Kept Choose(const Used& used, bool inputs, bool values);
+  // Declares what is kept and reads inputs, all of a thread's reads at once; takes what an earlier
+  // phase holds and holds what a later one needs.
+  // Where units are read in batches of `units`, their reads go to `batch`.
+  void Preload(const Kept& kept, bool flat, size_t phase, int units = 1,
+               BatchReads* batch = nullptr);
+  // What every unit reads alike, computed once for all of a thread's elements, in front of the
+  // units; then `kept` names it.
+  absl::Status ComputeAlike(const Used& used, Kept& kept);
+
+ private:
+  absl::Status ComputeAlikeOf(const ElementLoop& loop, const Used& used,
+                              std::map<ElementKey, std::string>& names);
+  static std::string PackDeclaration(const Op& input, const std::string& name,
+                                     const PassShape& shape);
+  // The expression that reads a pack from memory.
+  std::string PackRead(const ElementKey& key, const Op& input, const ElementLoop& loop);
+  bool OfUnit(const ElementKey& key);
+
+  const StitchCode& code_;
+  const StitchProgram& program_;
+  const ElementLoops& loops_;
+  StitchEmitter& emitter_;
+  HoldText holds_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_CODE_KEEP_TEXT_H_

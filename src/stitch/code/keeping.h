@@ -1,0 +1,18 @@
+// What a unit's passes keep in registers for one another.
+#ifndef SINTER_SRC_STITCH_CODE_KEEPING_H_
+#define SINTER_SRC_STITCH_CODE_KEEPING_H_
+
+#include <vector>
+
+#include "src/stitch/code/emitter.h"
+
+namespace sinter {
+
+// Values that several passes compute, that something reads which only one pass computes, and that
+// are dear enough to compute again from what is read or kept. Operands come before what is made of
+// them.
+std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_CODE_KEEPING_H_

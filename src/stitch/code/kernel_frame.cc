@@ -1,0 +1,171 @@
+#include "src/stitch/code/kernel_frame.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+const char* StoredName(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "float";
+    case DType::kS32:
+      return "int";
+    case DType::kPred:
+    case DType::kE4M3:
+      return "unsigned char";
+    default:
+      return "u16";
+  }
+}
+
+}  // namespace
+
+std::string FrameNames::Count(int64_t count, bool times_m) const {
+  std::string text = absl::StrCat(count, "ll");
+  if (sizes != nullptr) {
+    text = absl::StrCat("size", sizes->size());
+    sizes->push_back(count);
+  }
+  return times_m ? text + " * m" : text;
+}
+
+std::vector<std::string> PointerTypes(const Chain& body) {
+  std::vector<bool> aliased(static_cast<size_t>(body.num_inputs()));
+  for (const ChainOutput& output : body.outputs()) {
+    if (output.alias_input >= 0) aliased[static_cast<size_t>(output.alias_input)] = true;
+  }
+  std::vector<std::string> types;
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    types.push_back(absl::StrCat("const ", StoredName(body.input_op(i).type.dtype), "* ",
+                                 aliased[static_cast<size_t>(i)] ? "" : "__restrict__ "));
+  }
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const bool alias = body.outputs()[static_cast<size_t>(i)].alias_input >= 0;
+    types.push_back(
+        absl::StrCat(StoredName(body.output_type(i).dtype), "* ", alias ? "" : "__restrict__ "));
+  }
+  return types;
+}
+
+std::string StitchParameters(const StitchCode& code, bool phases) {
+  std::vector<std::string> list = PointerTypes(*code.body);
+  const int inputs = code.body->num_inputs();
+  for (size_t i = 0; i < list.size(); ++i) {
+    const int n = static_cast<int>(i);
+    absl::StrAppend(&list[i], n < inputs ? "in" : "out", n < inputs ? n : n - inputs);
+  }
+  if (phases) {
+    list.push_back("unsigned char* scratch");
+    list.push_back("u32* barrier");
+  }
+  list.push_back("int m");
+  return absl::StrJoin(list, ",\n    ");
+}
+
+std::string StitchPrologue(const StitchCode& code, const StitchProgram& program) {
+  const StitchSchedule& s = code.schedule;
+  std::string text;
+  if (s.cluster > 1) {
+    absl::StrAppend(&text, "  const int rank = static_cast<int>(cluster_rank());\n",
+                    "  cluster_arrive_relaxed();\n");
+  }
+  absl::StrAppend(&text, "  wait_for_predecessors();\n  launch_dependents();\n");
+  return text + UnitsText(code, program, {});
+}
+
+std::string UnitsText(const StitchCode& code, const StitchProgram& program,
+                      const FrameNames& names) {
+  if (program.owner < 0) return "";
+  const StitchSchedule& s = code.schedule;
+  return absl::Substitute(
+      "  using Group = UnitGroup<$0, $1, $2, $3>;\n"
+      "  Group group(reinterpret_cast<u32*>($5));\n"
+      "  unsigned char* const shared_columns = $5 + Group::kScratchBytes;\n"
+      "  const int t = static_cast<int>(threadIdx.x) % $1;\n  const long long units = $4;\n",
+      s.block_threads, s.unit_threads, s.cluster, std::max(1, RowSlots(program)),
+      names.Count(program.units, program.units_symbolic),
+      s.hold_bytes > 0 ? absl::StrCat("dynamic_shared + ", s.hold_bytes) : "dynamic_shared");
+}
+
+namespace {
+
+// Units beyond the last are the last one again, and not live.
+constexpr char kLiveUnit[] =
+    "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n";
+
+// Of a block's groups, the thread's: behind the block's first unit.
+std::string OwnGroup(const StitchSchedule& s) {
+  if (s.UnitsPerBlock() == 1) return "";
+  return absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads);
+}
+
+// Whether each of a block's groups has a unit in every round, however many rows there are.
+bool GroupsAreFull(const StitchProgram& program, const StitchSchedule& s, const FrameNames& names) {
+  const int units = s.UnitsPerBlock();
+  return units == 1 || (names.KnowCounts() && program.units % units == 0);
+}
+
+// Units one after another; `full`: GroupsAreFull.
+std::string AroundEach(const StitchSchedule& s, const std::string& first, const std::string& step,
+                       bool counted, bool full, const std::string& inside) {
+  const std::string loop =
+      absl::Substitute("$2  for (long long base = $0; base < units; base += $1$3) {\n", first, step,
+                       counted ? "  int round = 0;\n" : "", counted ? ", ++round" : "");
+  const std::string mine = absl::StrCat("base", OwnGroup(s));
+  const std::string live =
+      full ? absl::StrCat("    constexpr bool live = true;\n    const long long u = ", mine, ";\n")
+           : absl::StrCat("    const long long mine = ", mine, ";\n", kLiveUnit);
+  return absl::StrCat(loop, live, inside, "  }\n");
+}
+
+// In batches, the last of them filled with units that are not live: a loop that ends amid a batch
+// would read the rest one after another.
+std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
+                          const std::string& step, const Rounds& rounds, const BatchReads& batch,
+                          const std::string& inside) {
+  std::string round;
+  if (rounds.counted && rounds.most == 0) round = "    const int round = turn + q;\n";
+  if (rounds.counted && rounds.most > 0) {
+    round = absl::Substitute("    const int round = turn + q < $0 ? turn + q : $1;\n", rounds.most,
+                             rounds.most - 1);
+  }
+  const auto each = [&](const std::string& text) {
+    return absl::Substitute(
+        "  #pragma unroll\n  for (int q = 0; q < $0; ++q) {\n"
+        "    const long long mine = base + q * ($1)$2;\n$3$4$5$6  }\n",
+        at_once, step, OwnGroup(s), kLiveUnit, round, batch.names, text);
+  };
+  return absl::Substitute(
+      "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6$7  }\n",
+      rounds.counted ? "  int turn = 0;\n" : "", first, step, at_once,
+      rounds.counted ? absl::StrCat(", turn += ", at_once) : "", batch.packs,
+      batch.reads.empty() ? "" : each(batch.reads), each(inside));
+}
+
+}  // namespace
+
+std::string AroundUnits(const StitchCode& code, const StitchProgram& program,
+                        const StitchPhase& phase, const Rounds& rounds, const BatchReads& batch,
+                        const FrameNames& names, const std::string& inside) {
+  const StitchSchedule& s = code.schedule;
+  const int at_once = UnitsAtOnce(*code.body, s, phase);
+  const std::string first = s.cluster > 1
+                                ? absl::StrCat(names.block, " / ", s.cluster)
+                                : absl::StrCat(names.block, " * ", s.UnitsPerBlock(), "ll");
+  const std::string step = s.cluster > 1
+                               ? absl::StrCat(names.blocks, " / ", s.cluster)
+                               : absl::StrCat(names.blocks, " * ", s.UnitsPerBlock(), "ll");
+  if (at_once == 1) {
+    return AroundEach(s, first, step, rounds.counted, GroupsAreFull(program, s, names), inside);
+  }
+  return AroundBatches(s, at_once, first, step, rounds, batch, inside);
+}
+
+}  // namespace sinter

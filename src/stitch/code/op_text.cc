@@ -1,0 +1,106 @@
+#include "src/stitch/code/op_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sinter {
+namespace {
+
+const char* FunctionName(UnaryKind kind) {
+  return kind == UnaryKind::kNot ? "invert" : NameOf(kind).data();
+}
+
+const char* FunctionName(BinaryKind kind) {
+  switch (kind) {
+    case BinaryKind::kAnd:
+      return "both";
+    case BinaryKind::kOr:
+      return "either";
+    default:
+      return NameOf(kind).data();
+  }
+}
+
+const char* SignOf(CompareKind kind) {
+  constexpr const char* kSigns[] = {"==", "!=", "<", "<=", ">", ">="};
+  return kSigns[static_cast<int>(kind) - 1];
+}
+
+std::string CastText(const Chain& body, const Op& op, const std::string& x) {
+  const DType to = op.type.dtype;
+  if (to == DType::kPred) return absl::StrCat("to_pred(", x, ")");
+  if (to == DType::kS32) return absl::StrCat("to_s32(", x, ")");
+  const std::string wide =
+      HoldsFloats(body.op(op.operands[0]).type.dtype) ? x : absl::StrCat("to_f32(", x, ")");
+  if (to == DType::kF32) return wide;
+  return absl::StrCat("rounded<", ElementTypeName(to), ">(", wide, ")");
+}
+
+}  // namespace
+
+const char* WordName(DType dtype) {
+  if (dtype == DType::kS32) return "int";
+  return dtype == DType::kPred ? "bool" : "float";
+}
+
+const char* ElementTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "ElementF32";
+    case DType::kF16:
+      return "ElementF16";
+    case DType::kBF16:
+      return "ElementBF16";
+    case DType::kS32:
+      return "ElementS32";
+    case DType::kPred:
+      return "ElementPred";
+    case DType::kE4M3:
+      return "ElementE4M3";
+  }
+  return "";
+}
+
+const char* JoinName(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kMax:
+      return "Largest";
+    case ReduceKind::kMin:
+      return "Smallest";
+    default:
+      return "Sum";
+  }
+}
+
+std::string ScalarText(const Op& scalar) {
+  if (scalar.type.dtype == DType::kPred) return scalar.scalar != 0 ? "true" : "false";
+  if (scalar.type.dtype == DType::kS32) {
+    return absl::StrCat("(", static_cast<int64_t>(scalar.scalar), ")");
+  }
+  return FloatText(scalar.scalar);
+}
+
+bool CastRounds(const Chain& body, const Op& cast) {
+  const DType from = body.op(cast.operands[0]).type.dtype, to = cast.type.dtype;
+  return from != to && !(HoldsFloats(from) && to == DType::kF32);
+}
+
+std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
+                   bool exact) {
+  const std::string arguments = absl::StrCat("(", absl::StrJoin(operands, ", "), ")");
+  const char* precision = exact ? "Exact::" : "Fast::";
+  switch (op.kind) {
+    case OpKind::kUnary:
+      return absl::StrCat(precision, FunctionName(op.unary), arguments);
+    case OpKind::kBinary:
+      return absl::StrCat(precision, FunctionName(op.binary), arguments);
+    case OpKind::kCompare:
+      return absl::StrCat("(", operands[0], " ", SignOf(op.compare), " ", operands[1], ")");
+    case OpKind::kSelect:
+      return absl::StrCat("(", operands[0], " ? ", operands[1], " : ", operands[2], ")");
+    default:
+      return CastText(body, op, operands[0]);
+  }
+}
+
+}  // namespace sinter

@@ -1,0 +1,282 @@
+#include "src/stitch/code/pass_writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "src/base/status.h"
+#include "src/stitch/along.h"
+#include "src/stitch/code/index_text.h"
+#include "src/stitch/code/op_text.h"
+#include "src/stitch/segment.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kUnrolled = 4;  // turns, where nothing is kept for each of them
+
+}  // namespace
+
+namespace {
+
+bool RoundsAsStored(const Chain& body, const Op& op) {
+  const bool narrow = op.type.dtype == DType::kF16 || op.type.dtype == DType::kBF16;
+  return op.kind == OpKind::kCast && narrow && IsFloat(body.op(op.operands[0]).type.dtype);
+}
+
+}  // namespace
+
+std::string RowName(ValueId id) { return absl::StrCat("row", id); }
+std::string ColumnName(ValueId id) { return absl::StrCat("column", id); }
+std::string SegmentName(ValueId id) { return absl::StrCat("segment", id); }
+std::string SeenName(ValueId id) { return absl::StrCat("seen", id); }
+
+PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
+                  bool flat) {
+  PassShape shape;
+  shape.flat = flat;
+  shape.elements = loop.elements;
+  shape.symbolic = loop.symbolic;
+  shape.width = LoopVector(body, schedule, loop);
+  shape.split = LoopSplit(schedule, loop);
+  shape.turns = flat ? schedule.chunks : LoopTurns(body, schedule, loop);
+  bool columns = false;
+  for (const StitchRoot& root : loop.roots) columns |= root.kind == StitchRoot::kColumn;
+  shape.whole_unroll = flat || columns || loop.segments || schedule.keep_inputs ||
+                       schedule.keep_values || schedule.keep_alike;
+  return shape;
+}
+
+namespace {
+
+// A block's or unit's thread `t`, counted in groups that share an element.
+std::string Sharer(const char* thread, int split) {
+  return split == 1 ? thread : absl::StrCat(thread, " / ", split);
+}
+
+// Of one turn of those who share a pass: a block, or the threads of a unit.
+int64_t TurnElements(const PassShape& shape, const StitchSchedule& s) {
+  const int64_t threads = shape.flat ? s.block_threads : int64_t{s.unit_threads} * s.cluster;
+  return threads / shape.split * shape.width;
+}
+
+std::string Guard(const PassShape& shape, const StitchSchedule& s) {
+  if (IsWhole(shape, s)) return "";
+  return shape.flat ? "if (n < count) " : absl::StrCat("if (i < ", shape.elements, ") ");
+}
+
+}  // namespace
+
+bool IsWhole(const PassShape& shape, const StitchSchedule& s) {
+  return shape.known && shape.elements % (shape.turns * TurnElements(shape, s)) == 0;
+}
+
+std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
+                           const std::string& inside) {
+  const std::string unroll = shape.whole_unroll
+                                 ? "    #pragma unroll\n"
+                                 : absl::StrCat("    #pragma unroll ", kUnrolled, "\n");
+  if (shape.flat) {
+    return absl::Substitute(
+        "$0    for (int j = 0; j < $1; ++j) {\n"
+        "      const long long n = base + (j * $2 + $5) * $3;\n"
+        "      $6{\n$4      }\n    }\n",
+        unroll, shape.turns, s.block_threads / shape.split, shape.width, inside,
+        Sharer("static_cast<int>(threadIdx.x)", shape.split), Guard(shape, s));
+  }
+  const int sharers = s.unit_threads / shape.split;
+  const std::string place =
+      s.cluster > 1 ? absl::StrCat("((j * ", s.cluster, " + rank) * ", sharers, " + ",
+                                   Sharer("t", shape.split), ")")
+                    : absl::StrCat("(j * ", sharers, " + ", Sharer("t", shape.split), ")");
+  return absl::Substitute(
+      "$0    for (int j = 0; j < $1; ++j) {\n      const int i = $2 * $3;\n      $4{\n$5      }\n"
+      "    }\n",
+      unroll, shape.turns, place, shape.width, Guard(shape, s), inside);
+}
+
+absl::StatusOr<Position> PassWriter::PositionOf(const StitchRoot& root, const PassShape& shape,
+                                                IndexVar element) {
+  const std::vector<Dim>& dims = DimsOfRoot(*code_.body, root);
+  if (shape.flat) return PositionIn(dims, element, emitter_.space());
+  SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
+  return PositionIn(cut, emitter_.unit(), element, emitter_.space());
+}
+
+absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, IndexVar element,
+                               int number) {
+  split_ = shape.split;
+  emitter_.BeginPass(element, shape.width, number, shape.split);
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kRow) continue;
+    const Op& op = code_.body->op(root.value);
+    const char* word = WordName(op.type.dtype);
+    emitter_.Add(kUnitDepth, absl::StrCat(word, " ", RowName(root.value), " = ",
+                                          JoinName(op.reduce), "::empty(", word, "{});"));
+  }
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kSegment) continue;
+    emitter_.Add(kUnitDepth, absl::StrCat(WordName(code_.body->op(root.value).type.dtype), " ",
+                                          SegmentName(root.value), "[", shape.turns, "];"));
+  }
+  emitter_.OpenScope();
+  absl::Status status;
+  for (const StitchRoot& root : loop.roots) {
+    const absl::StatusOr<Position> at = PositionOf(root, shape, element);
+    status.Update(at.status());
+    if (status.ok()) status.Update(WriteRoot(root, *at));
+  }
+  const std::string inside = emitter_.CloseScope();
+  SINTER_RETURN_IF_ERROR(status);
+  emitter_.Append(AroundElements(shape, code_.schedule, inside));
+  JoinRows(loop);
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
+  switch (root.kind) {
+    case StitchRoot::kStore:
+      return Store(root, at);
+    case StitchRoot::kRow:
+      return Row(root, at);
+    case StitchRoot::kColumn:
+      return Column(root, at);
+    case StitchRoot::kSegment:
+      return Segment(root, at);
+    case StitchRoot::kHand:
+      return Hand(root, at);
+  }
+  return absl::OkStatus();
+}
+
+std::string PassWriter::Once() const {
+  if (split_ == 1) return "live";
+  return absl::StrCat("live && static_cast<int>(threadIdx.x) % ", split_, " == 0");
+}
+
+absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
+  const ChainOutput& output = code_.body->outputs()[static_cast<size_t>(root.output)];
+  const DType dtype = code_.body->op(root.value).type.dtype;
+  // The store rounds, so a cast in front of it need not.
+  const bool rounds = RoundsAsStored(*code_.body, code_.body->op(root.value));
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, rounds ? emitter_.PullOperand(root.value, at)
+                                                      : emitter_.Pull(root.value, at));
+  const Index address = emitter_.Address(at, output.strides);
+  const int width = emitter_.width();
+  const Along along = AlongVector(emitter_.space(), address, emitter_.element(), width);
+  const std::string to = absl::StrCat("out", root.output), element = ElementTypeName(dtype);
+  const std::string words = emitter_.NewName("w");
+  emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", width, "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const bool next = along == Along::kNext;
+  const std::string where =
+      IndexText(emitter_.space(), address, emitter_.element(), along == Along::kScattered);
+  emitter_.Add(next ? absl::StrCat("if (", Once(), ") store_pack<", element, ", ", width, ">(", to,
+                                   " + ", where, ", ", words, ");")
+                    : absl::StrCat("if (", Once(), ") ", emitter_.EachText(), to, "[", where,
+                                   "] = ", element, "::stored(", words, "[e]);"));
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
+  const Op& op = code_.body->op(root.value);
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
+  const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
+  emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string name = RowName(root.value);
+  emitter_.Add(absl::Substitute("$4$0 = $1::join<$2>($0, fold<$1>($3));", name, JoinName(op.reduce),
+                                word, words,
+                                split_ == 1 ? "" : absl::StrCat("if (", Once(), ") ")));
+  return absl::OkStatus();
+}
+
+absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
+  if (root.mean >= 0) return Moments(root, at);
+  const Op& op = code_.body->op(root.value);
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
+  const std::string name = ColumnName(root.value);
+  emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
+                                emitter_.EachText(), name, JoinName(op.reduce),
+                                WordName(op.type.dtype), value.Each()));
+  return absl::OkStatus();
+}
+
+// A thread has as many units in each of its columns, and the first of them in its first turn.
+// Without a branch: a unit that is not live changes nothing.
+absl::Status PassWriter::Moments(const StitchRoot& root, const Position& at) {
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.mean, at));
+  const std::string seen = SeenName(root.value), share = emitter_.NewName("s");
+  emitter_.Add(absl::StrCat("if (live && j == 0) ", seen, " += 1.0f;"));
+  emitter_.Add(
+      absl::StrCat("const float ", share, " = live ? reciprocal_approx(", seen, ") : 0.0f;"));
+  const std::string column = absl::StrCat(ColumnName(root.value), "[j][e]");
+  emitter_.Add(absl::Substitute("$0$1.take(live ? $2 : $1.mean, $3);", emitter_.EachText(), column,
+                                value.Each(), share));
+  return absl::OkStatus();
+}
+
+// Where lanes cannot join a segment, whoever reads it computes it.
+absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
+  const Op& op = code_.body->op(root.value);
+  const int lanes = SegmentLanes(*code_.body, code_.schedule, op, emitter_.width());
+  if (lanes == 0 || split_ > 1) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
+  const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
+  emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string name = SegmentName(root.value), join = JoinName(op.reduce);
+  emitter_.Add(
+      absl::Substitute("$0[j] = join_lanes<$1, $2>(fold<$1>($3));", name, join, lanes, words));
+  if (op.reduce == ReduceKind::kMean) {
+    const auto count = static_cast<double>(ReducedElements(*code_.body, op));
+    emitter_.Add(absl::StrCat(name, "[j] *= ", FloatText(1.0 / count), ";"));
+  }
+  emitter_.SetSegment(root.value, emitter_.element(), name);
+  return absl::OkStatus();
+}
+
+// Also of units that are not live: their threads read it back.
+absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
+  const HandedResult to = hands_.ResultOf(phase_, root.value);
+  SINTER_ASSIGN_OR_RETURN(const Index address, emitter_.HandedAddress(root.value, at, to));
+  const int width = emitter_.width();
+  const bool next =
+      AlongVector(emitter_.space(), address, emitter_.element(), width) == Along::kNext;
+  const std::string where = IndexText(emitter_.space(), address, emitter_.element(), !next);
+  const std::string words = emitter_.NewName("w");
+  const char* word = WordName(code_.body->op(root.value).type.dtype);
+  emitter_.Add(absl::StrCat(word, " ", words, "[", width, "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  emitter_.Add(absl::StrCat(
+      split_ == 1 ? "" : absl::StrCat("if (static_cast<int>(threadIdx.x) % ", split_, " == 0) "),
+      next ? absl::Substitute("leave_pack<$0, $1>($2 + $3, $4);", to.element, width, to.first,
+                              where, words)
+           : absl::Substitute("$0$1[$2] = $3::stored($4[e]);", emitter_.EachText(), to.first, where,
+                              to.element, words)));
+  return absl::OkStatus();
+}
+
+void PassWriter::JoinRows(const StitchLoop& loop) {
+  std::vector<std::string> partials;
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kRow) continue;
+    const Op& op = code_.body->op(root.value);
+    partials.push_back(absl::StrCat("Partial<", JoinName(op.reduce), ", ", WordName(op.type.dtype),
+                                    ">{", RowName(root.value), "}"));
+  }
+  if (partials.empty()) return;
+  emitter_.Add(absl::StrCat("group.reduce(", absl::StrJoin(partials, ", "), ");"));
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind != StitchRoot::kRow) continue;
+    const Op& op = code_.body->op(root.value);
+    if (op.reduce == ReduceKind::kMean) {
+      emitter_.Add(absl::StrCat(RowName(root.value),
+                                " *= ", FloatText(1.0 / static_cast<double>(loop.elements)), ";"));
+    }
+    emitter_.SetRow(root.value, RowName(root.value));
+  }
+}
+
+}  // namespace sinter

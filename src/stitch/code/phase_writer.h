@@ -1,0 +1,50 @@
+// PhaseWriter: the phases of one kernel: units and flat loops of each, what is kept between their
+// passes, the joining of column reductions behind them.
+#ifndef SINTER_SRC_STITCH_CODE_PHASE_WRITER_H_
+#define SINTER_SRC_STITCH_CODE_PHASE_WRITER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/stitch/code.h"
+#include "src/stitch/code/column_text.h"
+#include "src/stitch/code/element_loops.h"
+#include "src/stitch/code/emitter.h"
+#include "src/stitch/code/hand_text.h"
+#include "src/stitch/code/keep_text.h"
+#include "src/stitch/code/kernel_frame.h"
+
+namespace sinter {
+
+class PhaseWriter {
+ public:
+  PhaseWriter(const StitchCode& code, const StitchProgram& program, const FrameNames& names = {});
+
+  // All phases, each in braces. FAILED_PRECONDITION when the schedule's vectors cannot express the
+  // body.
+  absl::StatusOr<std::string> Write();
+
+ private:
+  // `uses`: of a first run, by phase; what passes share is known after it.
+  absl::StatusOr<std::string> Run(const std::vector<Used>* uses);
+  absl::StatusOr<std::string> Phase(size_t number, const Used* used);
+  absl::Status Units(size_t number, const Used* used);
+  absl::Status Flat(const StitchLoop& loop, const Used* used);
+  std::string FlatLoopText(const PassShape& shape, const std::string& inside) const;
+
+  const StitchCode& code_;
+  const StitchProgram& program_;
+  const FrameNames names_;
+  StitchEmitter emitter_;
+  const ColumnText columns_;
+  const HandText hands_;
+  ElementLoops loops_;
+  KeepText keep_;
+  std::vector<Used> uses_;
+  int passes_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_CODE_PHASE_WRITER_H_

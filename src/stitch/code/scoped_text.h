@@ -1,0 +1,90 @@
+// ScopedText: C++ statements in nested scopes, the names that they declare, and the values that
+// each scope knows.
+#ifndef SINTER_SRC_STITCH_CODE_SCOPED_TEXT_H_
+#define SINTER_SRC_STITCH_CODE_SCOPED_TEXT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/stitch/index.h"
+#include "src/stitch/pull.h"
+
+namespace sinter {
+
+// A value in source: a scalar, or a vector of which `name[e]` is one element.
+struct Emitted {
+  std::string name;
+  bool vector = false;
+  int depth = 0;        // of the scope that declares it
+  bool of_unit = true;  // false: the same for every unit
+
+  std::string Each() const { return vector ? name + "[e]" : name; }
+};
+
+// An element (or a vector of elements) of a value.
+using ElementKey = std::pair<ValueId, Position>;
+
+constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
+
+// Not thread-safe.
+class ScopedText {
+ public:
+  // Its part of the text, what is declared in it, and whether it belongs to one side of a
+  // condition.
+  struct Scope {
+    std::string text;
+    std::map<ElementKey, Emitted> known;
+    bool branch = false;
+  };
+
+  IndexSpace& space() { return space_; }
+
+  // Scopes, from the kernel's down. Text of a closed scope belongs to its parent.
+  void OpenScope(bool branch = false);
+  std::string CloseScope();
+  int innermost() const { return static_cast<int>(scopes_.size()) - 1; }
+  // Takes the scopes inside the one of `depth` away, and puts them back.
+  std::vector<Scope> SetAside(int depth);
+  void Resume(std::vector<Scope> inner);
+
+  void Add(int depth, const std::string& line);
+  // To the innermost scope: a line, or text as it stands.
+  void Add(const std::string& line) { Add(innermost(), line); }
+  void Append(const std::string& text) { scopes_.back().text += text; }
+
+  // Vectors have `width` elements, along the loop variable `element`.
+  void SetVectors(IndexVar element, int width);
+  IndexVar element() const { return element_; }
+  int width() const { return width_; }
+  // "SINTER_EACH(8) ".
+  std::string EachText() const;
+
+  std::string NewName(const char* prefix);
+  // A variable of type `word`; a vector's expression is that of element `e`.
+  Emitted Declare(const char* word, const std::string& expression, bool vector, int depth,
+                  bool of_unit);
+  // A vector of neighbours in memory, read at once from `first` + `where`.
+  Emitted DeclarePack(const std::string& element_type, const std::string& first,
+                      const std::string& where, int depth, bool of_unit);
+
+  // A value that an open scope knows; null when none does. The one that declares it remembers it.
+  const Emitted* Find(const ElementKey& key) const;
+  void Remember(const ElementKey& key, const Emitted& value);
+  // Of the outermost scope that may read at `index`: nothing is read before the branch that it
+  // belongs to is taken.
+  int LoadDepth(const Index& index) const;
+
+ private:
+  IndexSpace space_;
+  std::vector<Scope> scopes_;
+  IndexVar element_ = -1;
+  int width_ = 1, names_ = 0;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_CODE_SCOPED_TEXT_H_

@@ -1,0 +1,102 @@
+#include "src/stitch/code/stitch_recipe.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/code/stitch_source.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kOperandAlignment = 16;  // widest access
+
+ArgSlot Pointer(const StitchOperand& operand, int64_t row_bytes) {
+  ArgSlot slot;
+  slot.kind = ArgKind::kPointer;
+  slot.index = operand.buffer;
+  slot.offset_bytes = operand.offset_bytes;
+  // A looped launch moves along the caller's buffers; the workspace is reused.
+  if (operand.buffer != kWorkspaceBuffer) slot.int_value = row_bytes;
+  return slot;
+}
+
+int64_t RowBytes(const TensorType& type, const std::vector<Stride>& strides) {
+  return SymbolicAxis(type.dims) == 0 ? strides[0].value * SizeOf(type.dtype) : 0;
+}
+
+absl::Status CheckOperands(const Chain& body, const std::vector<StitchOperand>& operands) {
+  const size_t want = static_cast<size_t>(body.num_inputs() + body.num_outputs());
+  if (operands.size() != want) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stitch: ", operands.size(), " operands, the body has ", want));
+  }
+  for (const StitchOperand& operand : operands) {
+    if (operand.offset_bytes % kOperandAlignment == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("stitch: offset ", operand.offset_bytes,
+                                                   " is not a multiple of ", kOperandAlignment));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<StitchOperand>& operands) {
+  std::vector<ArgSlot> slots;
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    slots.push_back(Pointer(operands[static_cast<size_t>(i)],
+                            RowBytes(body.input_op(i).type, body.input_op(i).strides)));
+  }
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    slots.push_back(
+        Pointer(operands[static_cast<size_t>(body.num_inputs() + i)],
+                RowBytes(body.output_type(i), body.outputs()[static_cast<size_t>(i)].strides)));
+  }
+  return slots;
+}
+
+// The most that a part asks for.
+absl::StatusOr<int64_t> PackedSharedBytes(const StitchCode& code) {
+  SINTER_RETURN_IF_ERROR(CheckParts(*code.body, code.schedule, code.parts));
+  int64_t most = 0;
+  for (const StitchPart& part : code.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(*code.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                            MakeStitchProgram(own.body, part.schedule.owner));
+    most = std::max(most, StitchSharedBytes(own.body, program, part.schedule));
+  }
+  return most;
+}
+
+absl::StatusOr<int64_t> SharedBytes(const StitchCode& code) {
+  if (!code.parts.empty()) return PackedSharedBytes(code);
+  return StitchSharedBytes(*code.body, *code.program, code.schedule);
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBinding& binding) {
+  const StitchSchedule& s = code.schedule;
+  SINTER_RETURN_IF_ERROR(CheckStitchFields(s));
+  SINTER_RETURN_IF_ERROR(CheckOperands(*code.body, binding.operands));
+  LaunchRecipe recipe;
+  recipe.entry = kStitchEntry;
+  recipe.grid = {static_cast<uint32_t>(binding.grid), 1, 1};
+  recipe.block = {static_cast<uint32_t>(s.block_threads), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.LaunchCluster()), 1, 1};
+  recipe.pdl = true;
+  SINTER_ASSIGN_OR_RETURN(const int64_t shared, SharedBytes(code));
+  recipe.shared_bytes = static_cast<uint32_t>(shared);
+  recipe.cooperative = code.program != nullptr && code.program->phases.size() > 1;
+  recipe.args = PointersOf(*code.body, binding.operands);
+  if (recipe.cooperative) {
+    recipe.args.push_back(Pointer({kWorkspaceBuffer, binding.scratch_offset}, 0));
+    recipe.args.push_back(Pointer({kWorkspaceBuffer, binding.flags_offset}, 0));
+  }
+  ArgSlot rows;
+  rows.kind = ArgKind::kSymbolM;
+  recipe.args.push_back(rows);
+  return recipe;
+}
+
+}  // namespace sinter

@@ -1,0 +1,17 @@
+// How a kernel of the stitch family is launched.
+#ifndef SINTER_SRC_STITCH_CODE_STITCH_RECIPE_H_
+#define SINTER_SRC_STITCH_CODE_STITCH_RECIPE_H_
+
+#include "absl/status/statusor.h"
+#include "src/base/launch_recipe.h"
+#include "src/stitch/code.h"
+
+namespace sinter {
+
+// INVALID_ARGUMENT when operands are missing or misplaced, FAILED_PRECONDITION when the parts of a
+// packed kernel do not go together. Precondition: the code's family is kStitch.
+absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBinding& binding);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_CODE_STITCH_RECIPE_H_

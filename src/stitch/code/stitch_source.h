@@ -1,0 +1,21 @@
+// CUDA C++ of one kernel of the stitch family.
+#ifndef SINTER_SRC_STITCH_CODE_STITCH_SOURCE_H_
+#define SINTER_SRC_STITCH_CODE_STITCH_SOURCE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/stitch/code.h"
+
+namespace sinter {
+
+constexpr char kStitchEntry[] = "sinter_stitch";
+
+// Parameters: body inputs, body outputs, then with more than one phase the scratch and the
+// barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the
+// body. Precondition: the code is not packed.
+absl::StatusOr<std::string> StitchSource(const StitchCode& code);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_CODE_STITCH_SOURCE_H_

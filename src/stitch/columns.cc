@@ -1,0 +1,115 @@
+#include "src/stitch/columns.h"
+
+#include <algorithm>
+
+#include "src/base/ceil_div.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kAlignment = 256, kSharedAlignment = 16;
+constexpr int64_t kWordBytes = 4, kMomentBytes = 16;  // of a column's part
+constexpr int64_t kReadBytes = 16;                    // of a thread that joins parts for its block
+
+// A block's joins take turns in it: its groups' shares of a column, then its threads'.
+int64_t OwnJoinBytes(const std::vector<ColumnPlace>& places, const StitchSchedule& s) {
+  int64_t bytes = 0;
+  for (const ColumnPlace& place : places) {
+    bytes = std::max(bytes, s.block_threads * (s.join_all ? kReadBytes : place.part_bytes));
+    if (s.UnitsPerBlock() == 1) continue;
+    bytes = std::max(bytes, s.UnitsPerBlock() * place.columns * place.part_bytes);
+  }
+  return bytes;
+}
+
+ColumnPlace PlaceOf(const Chain& body, const StitchRoot& root, int64_t columns, bool join_all) {
+  ColumnPlace place;
+  place.value = root.value;
+  place.mean = root.mean;
+  place.columns = columns;
+  place.part_bytes = root.mean >= 0 ? kMomentBytes : kWordBytes;
+  if (join_all) return place;
+  place.output = ColumnOutput(body, root.value);
+  if (root.mean >= 0) place.mean_output = ColumnOutput(body, root.mean);
+  return place;
+}
+
+// Room that ends at `*end`.
+int64_t Take(int64_t bytes, int64_t alignment, int64_t* end) {
+  const int64_t begin = RoundUp(*end, alignment);
+  *end = begin + RoundUp(bytes, alignment);
+  return begin;
+}
+
+// Ends of what is laid out.
+struct Ends {
+  int64_t scratch = 0, peers = 0, results = 0;
+};
+
+void TakeRoom(const StitchSchedule& s, ColumnPlace* place, Ends* ends) {
+  const int64_t part = place->columns * place->part_bytes, result = place->columns * kWordBytes;
+  place->parts =
+      static_cast<uint64_t>(Take(part * (s.grid / s.column_cluster), kAlignment, &ends->scratch));
+  if (s.column_cluster > 1) place->block_part = Take(part, kSharedAlignment, &ends->peers);
+  int64_t* const end = s.join_all ? &ends->results : &ends->scratch;
+  const int64_t alignment = s.join_all ? kSharedAlignment : kAlignment;
+  if (place->output < 0) place->results = Take(result, alignment, end);
+  if (place->mean >= 0 && place->mean_output < 0)
+    place->mean_results = Take(result, alignment, end);
+}
+
+}  // namespace
+
+int ColumnOutput(const Chain& body, ValueId value) {
+  const TensorType& type = body.op(value).type;
+  if (type.dtype != DType::kF32 && type.dtype != DType::kS32) return -1;
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const ChainOutput& output = body.outputs()[static_cast<size_t>(i)];
+    if (output.value != value || output.alias_input >= 0) continue;
+    if (output.strides == ContiguousStrides(type.dims)) return i;
+  }
+  return -1;
+}
+
+bool OnlyStoresColumns(const Chain& body, const StitchProgram& program, const StitchPhase& phase) {
+  const auto is_column = [&](const StitchRoot& root) {
+    return program.uses[static_cast<size_t>(root.value)] == ReduceUse::kColumn &&
+           ColumnOutput(body, root.value) == root.output;
+  };
+  return phase.loops.empty() &&
+         std::all_of(phase.flat.begin(), phase.flat.end(), [&](const StitchLoop& loop) {
+           return std::all_of(loop.roots.begin(), loop.roots.end(), is_column);
+         });
+}
+
+ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
+                           const StitchSchedule& schedule) {
+  ColumnLayout layout;
+  Ends ends;
+  int64_t peers_end = 0;
+  for (const StitchPhase& phase : program.phases) {
+    ends.peers = 0;  // the next phase writes behind a barrier of the grid
+    for (const StitchLoop& loop : phase.loops) {
+      for (const StitchRoot& root : loop.roots) {
+        if (root.kind != StitchRoot::kColumn) continue;
+        layout.places.push_back(PlaceOf(body, root, loop.elements, schedule.join_all));
+        TakeRoom(schedule, &layout.places.back(), &ends);
+      }
+    }
+    peers_end = std::max(peers_end, ends.peers);
+  }
+  const int64_t own = OwnJoinBytes(layout.places, schedule);
+  const int64_t peers_begin = RoundUp(own, kSharedAlignment);
+  for (ColumnPlace& place : layout.places) {
+    place.block_part += peers_begin;
+    if (!schedule.join_all) continue;
+    place.results += peers_begin + peers_end;
+    place.mean_results += peers_begin + peers_end;
+  }
+  layout.scratch_bytes = static_cast<uint64_t>(ends.scratch);
+  layout.shared_bytes =
+      peers_end + ends.results == 0 ? own : peers_begin + peers_end + ends.results;
+  return layout;
+}
+
+}  // namespace sinter

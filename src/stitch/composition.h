@@ -1,0 +1,32 @@
+// Composition: how a result reaches those ops of its kernel that use it.
+#ifndef SINTER_SRC_STITCH_COMPOSITION_H_
+#define SINTER_SRC_STITCH_COMPOSITION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
+
+namespace sinter {
+
+// FusionStitching's thread, warp and block composition, a cluster's, and the grid's. Its kernel
+// packing joins what no hand-over connects.
+enum class Composition : uint8_t {
+  kThread = 0,   // in registers, or computed again by who reads it
+  kWarp = 1,     // shuffles
+  kBlock = 2,    // shared memory
+  kCluster = 3,  // distributed shared memory
+  kGrid = 4,     // through L2, behind a barrier of the grid
+};
+constexpr int kCompositions = 5;
+absl::string_view NameOf(Composition composition);  // "thread", ..
+
+// By op of the body: how far its result travels, at most.
+std::vector<Composition> CompositionsOf(const Chain& body, const StitchProgram& program,
+                                        const StitchSchedule& schedule);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_COMPOSITION_H_

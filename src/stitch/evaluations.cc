@@ -1,0 +1,143 @@
+#include "src/stitch/evaluations.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "src/stitch/along.h"
+#include "src/stitch/pull.h"
+#include "src/stitch/segment.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kUnitDepth = 1, kElementDepth = 2;
+
+class Counter {
+ public:
+  Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop, bool units,
+          Pace* pace)
+      : body_(body), program_(program), units_(units), pace_(pace) {
+    unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth);
+    element_ = space_.AddLoop("i", loop.symbolic ? 0 : loop.elements, kElementDepth);
+    turns_.assign(kElementDepth + 1, 1);
+    result_.times.resize(body.ops().size());
+  }
+
+  void Add(const StitchRoot& root) {
+    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
+    Position at;
+    if (units_) {
+      const absl::StatusOr<UnitCut> cut = CutUnits(program_, dims);
+      if (!cut.ok()) return;
+      at = PositionIn(*cut, unit_, element_, space_);
+    } else {
+      at = PositionIn(dims, element_, space_);
+    }
+    handing_ = root.kind == StitchRoot::kHand ? root.value : -1;
+    if (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand)
+      return Visit(root.value, at);
+    result_.times[static_cast<size_t>(root.value)] += 1;
+    Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], at);
+  }
+
+  Evaluations Take() { return std::move(result_); }
+
+ private:
+  // Turns of the innermost loop that a place moves with, for one element.
+  double TurnsAt(const Position& at) const {
+    int depth = kElementDepth;
+    for (const Index& index : at) depth = std::max(depth, space_.Depth(index));
+    return turns_[static_cast<size_t>(depth)];
+  }
+
+  // By another loop of the unit: it is there already.
+  bool IsHandedOver(ValueId id) const {
+    return units_ && id != handing_ &&
+           std::binary_search(program_.handed.begin(), program_.handed.end(), id);
+  }
+
+  void Visit(ValueId id, const Position& at) {
+    Step(pace_);
+    if (IsHandedOver(id)) return;
+    Position place;  // as source spells it; what is pulled further is not
+    for (const Index& index : at) place.push_back(space_.Canonical(index));
+    if (!seen_.insert({id, std::move(place)}).second) return;
+    const Op& op = body_.op(id);
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return VisitJoined(id, op, at);
+    result_.times[static_cast<size_t>(id)] += TurnsAt(at);
+    if (op.kind == OpKind::kInput) Read(id, op, at);
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
+    }
+  }
+
+  void Read(ValueId id, const Op& op, const Position& at) {
+    const Index address = AddressOf(at, op.strides, space_);
+    int vector = 1;
+    for (double& accesses : result_.accesses[id]) {
+      accesses += TurnsAt(at) * AccessesOfVector(space_, address, element_, vector) / vector;
+      vector *= 2;
+    }
+  }
+
+  bool IsThere(const Op& op, ReduceUse use, const Position& at) {
+    if (use == ReduceUse::kColumn) return true;
+    if (!units_) return false;
+    if (use == ReduceUse::kRow) return IsOfUnit(op, at, unit_, space_);
+    return use == ReduceUse::kSegment &&
+           IsOfSegment(body_, program_, op, at, unit_, element_, space_);
+  }
+
+  void VisitJoined(ValueId id, const Op& op, const Position& at) {
+    if (IsThere(op, program_.uses[static_cast<size_t>(id)], at)) return;
+    const int64_t count = ReducedElements(body_, op);
+    const double turns = TurnsAt(at) * static_cast<double>(std::max<int64_t>(count, 1));
+    const IndexVar k = space_.AddLoop("k", count, static_cast<int>(turns_.size()));
+    turns_.push_back(turns);
+    result_.times[static_cast<size_t>(id)] += turns;
+    result_.steps += turns;
+    if (op.kind == OpKind::kMatmul) {
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
+      }
+      return;
+    }
+    Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const bool units_;
+  Pace* const pace_;
+  IndexSpace space_;
+  IndexVar unit_ = -1, element_ = -1;
+  std::vector<double> turns_;  // by depth: for one element, those of the loops around included
+  std::set<std::pair<ValueId, Position>> seen_;
+  ValueId handing_ = -1;  // by this root
+  Evaluations result_;
+};
+
+}  // namespace
+
+double Evaluations::AccessesOf(ValueId input, int vector) const {
+  const auto found = accesses.find(input);
+  if (found == accesses.end()) return 0;
+  size_t place = 0;
+  while (vector >> (place + 1) > 0 && place + 1 < found->second.size()) ++place;
+  return found->second[place];
+}
+
+Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
+                          bool units, Pace* pace) {
+  Counter counter(body, program, loop, units, pace);
+  for (const StitchRoot& root : loop.roots) {
+    // A reduction that is stored is there already.
+    const ReduceUse use = program.uses[static_cast<size_t>(root.value)];
+    const bool joined = use != ReduceUse::kNone && use != ReduceUse::kSerial;
+    if (root.kind != StitchRoot::kStore || !joined) counter.Add(root);
+  }
+  return counter.Take();
+}
+
+}  // namespace sinter

@@ -1,0 +1,240 @@
+#include "src/stitch/in_place.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/hand_over.h"
+
+namespace sinter {
+namespace {
+
+// Elements of inputs that a root reads for itself, counted row-major.
+using Reads = std::map<ValueId, std::set<Index>>;
+
+class Reader {
+ public:
+  Reader(const Chain& body, const StitchProgram& program)
+      : body_(body),
+        program_(program),
+        unit_(space_.AddLoop("u", program.units_symbolic ? 0 : program.units, 1)),
+        element_(space_.AddLoop("i", 0, 2)) {}
+
+  absl::StatusOr<Position> At(const StitchRoot& root, bool flat) {
+    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
+    if (flat) return PositionIn(dims, element_, space_);
+    SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
+    return PositionIn(cut, unit_, element_, space_);
+  }
+
+  // Where the element that a root stores lies in its value.
+  absl::StatusOr<Index> Stored(const StitchRoot& root, bool flat) {
+    SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
+    return space_.Canonical(LinearIndex(DimsOfRoot(body_, root), at));
+  }
+
+  // Every store asks it of every root: each is followed once. Valid as long as the reader.
+  absl::StatusOr<const Reads*> ReadsOf(const StitchRoot& root, bool flat) {
+    const auto [known, fresh] =
+        known_.try_emplace({flat, WalkedValue(body_, root) == root.value, root.value});
+    if (!fresh) return &known->second;
+    SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
+    reads_.clear();
+    seen_.clear();
+    const int64_t elements = ElementsInUnit(program_, DimsOfRoot(body_, root));
+    loop_ = {flat ? -1 : unit_, element_, elements};
+    Visit(WalkedValue(body_, root), at);
+    known->second = std::move(reads_);
+    return &known->second;
+  }
+
+ private:
+  void Visit(ValueId id, const Position& at) {
+    if (!seen_.insert({id, at}).second) return;
+    if (ReadOfHanded(body_, program_, id, at, loop_, space_) == HandRead::kTaken) return;
+    const Op& op = body_.op(id);
+    switch (op.kind) {
+      case OpKind::kInput:
+        reads_[id].insert(space_.Canonical(LinearIndex(op.type.dims, at)));
+        return;
+      case OpKind::kScalar:
+      case OpKind::kIota:
+        return;
+      case OpKind::kMatmul:
+        return VisitProduct(op, at);
+      case OpKind::kReduce:
+        return VisitReduce(id, op, at);
+      default:
+        for (size_t i = 0; i < op.operands.size(); ++i) {
+          Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
+        }
+    }
+  }
+
+  void VisitProduct(const Op& op, const Position& at) {
+    const Index k = Index::Of(space_.AddLoop("k", ReducedElements(body_, op), 3));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      Visit(op.operands[i], PullFactor(body_, op, i, at, k));
+    }
+  }
+
+  void VisitReduce(ValueId id, const Op& op, const Position& at) {
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+    if (use == ReduceUse::kColumn) return;
+    if (use == ReduceUse::kRow && loop_.unit >= 0 && IsOfUnit(op, at, unit_, space_)) return;
+    const IndexVar k = space_.AddLoop("k", ReducedElements(body_, op), 3);
+    Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  IndexSpace space_;
+  const IndexVar unit_, element_;
+  RootLoop loop_;
+  Reads reads_;
+  std::map<std::tuple<bool, bool, ValueId>, Reads> known_;  // by flat, whether walked, value
+  std::set<std::pair<ValueId, Position>> seen_;
+};
+
+class Settler {
+ public:
+  Settler(const Chain& body, StitchProgram& program)
+      : body_(body), program_(program), reader_(body, program) {}
+
+  absl::Status Run() {
+    for (size_t phase = 0; phase < program_.phases.size(); ++phase) {
+      for (const bool flat : {false, true}) {
+        const std::vector<StitchLoop> loops = Loops(phase, flat);
+        for (const StitchLoop& loop : loops) {
+          for (const StitchRoot& root : loop.roots) {
+            if (SharedInput(root) < 0) continue;
+            SINTER_RETURN_IF_ERROR(Settle(phase, flat, loop, root));
+          }
+        }
+        for (StitchLoop& loop : Loops(phase, flat)) SINTER_RETURN_IF_ERROR(Order(flat, loop));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<StitchLoop>& Loops(size_t phase, bool flat) {
+    return flat ? program_.phases[phase].flat : program_.phases[phase].loops;
+  }
+
+  ValueId SharedInput(const StitchRoot& root) const {
+    if (root.kind != StitchRoot::kStore) return -1;
+    const int32_t alias = body_.outputs()[static_cast<size_t>(root.output)].alias_input;
+    return alias < 0 ? -1 : body_.input(alias);
+  }
+
+  absl::Status Refuse(const StitchRoot& root) const {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", root.value, " (", NameOf(body_.op(root.value)), "): output ",
+                     root.output, " shares the buffer of an input that is read after it"));
+  }
+
+  // Whether `reader` reads `input`; refuses when it does so elsewhere than at `stored`.
+  absl::StatusOr<bool> ReadsThere(const StitchRoot& store, const Index& stored,
+                                  const StitchRoot& reader, bool flat) {
+    SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(reader, flat));
+    const auto found = reads->find(SharedInput(store));
+    if (found == reads->end()) return false;
+    if (found->second == std::set<Index>{stored}) return true;
+    return Refuse(store);
+  }
+
+  absl::Status Settle(size_t phase, bool flat, const StitchLoop& loop, const StitchRoot& store) {
+    SINTER_ASSIGN_OR_RETURN(const Index stored, reader_.Stored(store, flat));
+    int level = loop.level;
+    for (size_t p = phase; p < program_.phases.size(); ++p) {
+      for (const bool other_flat : {false, true}) {
+        for (const StitchLoop& other : Loops(p, other_flat)) {
+          const bool same_threads =
+              p == phase && other_flat == flat && other.elements == loop.elements;
+          for (const StitchRoot& root : other.roots) {
+            SINTER_ASSIGN_OR_RETURN(const bool reads, ReadsThere(store, stored, root, other_flat));
+            if (reads && !same_threads) return Refuse(store);
+            if (reads) level = std::max(level, other.level);
+          }
+        }
+      }
+    }
+    if (level > loop.level) Move(Loops(phase, flat), loop, store, level);
+    return absl::OkStatus();
+  }
+
+  static bool Same(const StitchRoot& a, const StitchRoot& b) {
+    return a.kind == b.kind && a.value == b.value && a.output == b.output;
+  }
+
+  static void Move(std::vector<StitchLoop>& loops, const StitchLoop& from, const StitchRoot& store,
+                   int level) {
+    for (StitchLoop& loop : loops) {
+      if (loop.elements != from.elements || loop.symbolic != from.symbolic) continue;
+      if (loop.level == level) loop.roots.push_back(store);
+      if (loop.level != from.level) continue;
+      loop.roots.erase(std::remove_if(loop.roots.begin(), loop.roots.end(),
+                                      [&](const StitchRoot& r) { return Same(r, store); }),
+                       loop.roots.end());
+    }
+    loops.erase(std::remove_if(loops.begin(), loops.end(),
+                               [](const StitchLoop& loop) { return loop.roots.empty(); }),
+                loops.end());
+  }
+
+  // Whoever reads an input comes before whoever stores into its buffer; else the order stays.
+  absl::Status Order(bool flat, StitchLoop& loop) {
+    const std::vector<StitchRoot>& roots = loop.roots;
+    std::map<ValueId, size_t> store_of;  // by input whose buffer it takes
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (SharedInput(roots[i]) >= 0) store_of[SharedInput(roots[i])] = i;
+    }
+    std::vector<std::vector<size_t>> before(roots.size());  // by reader: stores that wait for it
+    std::vector<int> waits_for(roots.size());
+    for (size_t i = 0; i < roots.size(); ++i) {
+      SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(roots[i], flat));
+      for (const auto& [input, places] : *reads) {
+        const auto store = store_of.find(input);
+        if (store == store_of.end() || store->second == i) continue;
+        before[i].push_back(store->second);
+        ++waits_for[store->second];
+      }
+    }
+    std::set<size_t> ready;
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (waits_for[i] == 0) ready.insert(i);
+    }
+    std::vector<StitchRoot> ordered;
+    while (!ready.empty()) {
+      const size_t next = *ready.begin();
+      ready.erase(ready.begin());
+      ordered.push_back(roots[next]);
+      for (const size_t store : before[next]) {
+        if (--waits_for[store] == 0) ready.insert(store);
+      }
+    }
+    if (ordered.size() < roots.size()) return Refuse(roots.back());
+    loop.roots = std::move(ordered);
+    return absl::OkStatus();
+  }
+
+  const Chain& body_;
+  StitchProgram& program_;
+  Reader reader_;
+};
+
+}  // namespace
+
+absl::Status SettleInPlace(const Chain& body, StitchProgram& program) {
+  const auto shares = [](const ChainOutput& output) { return output.alias_input >= 0; };
+  if (std::none_of(body.outputs().begin(), body.outputs().end(), shares)) return absl::OkStatus();
+  return Settler(body, program).Run();
+}
+
+}  // namespace sinter

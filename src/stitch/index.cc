@@ -1,0 +1,234 @@
+#include "src/stitch/index.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostTerms = int64_t{1} << 40;  // that are counted: each level may double them
+
+}  // namespace
+
+Index Index::Of(IndexVar var) {
+  Index index;
+  index.terms_.push_back({var, 1});
+  return index;
+}
+
+int64_t Index::FactorOf(IndexVar var) const {
+  for (const auto& [v, factor] : terms_) {
+    if (v == var) return factor;
+  }
+  return 0;
+}
+
+Index Index::Plus(const Index& other) const {
+  if (other.terms_.empty()) {
+    Index sum = *this;
+    sum.offset_ += other.offset_;
+    return sum;
+  }
+  Index sum(offset_ + other.offset_);
+  auto mine = terms_.begin(), theirs = other.terms_.begin();
+  while (mine != terms_.end() || theirs != other.terms_.end()) {
+    if (theirs == other.terms_.end() || (mine != terms_.end() && mine->first < theirs->first)) {
+      sum.terms_.push_back(*mine++);
+    } else if (mine == terms_.end() || theirs->first < mine->first) {
+      sum.terms_.push_back(*theirs++);
+    } else {
+      const int64_t total = mine->second + theirs++->second;
+      if (total != 0) sum.terms_.push_back({mine->first, total});
+      ++mine;
+    }
+  }
+  return sum;
+}
+
+Index Index::Times(int64_t factor) const {
+  Index product;
+  if (factor == 0) return product;
+  product = *this;
+  product.offset_ *= factor;
+  for (auto& term : product.terms_) term.second *= factor;
+  return product;
+}
+
+IndexVar IndexSpace::AddLoop(const std::string& name, int64_t extent, int depth) {
+  Var var;
+  var.name = name;
+  var.extent = extent;
+  var.depth = depth;
+  vars_.push_back(std::move(var));
+  return static_cast<IndexVar>(vars_.size()) - 1;
+}
+
+std::vector<Index> IndexSpace::Box(IndexVar loop, const std::vector<int64_t>& dims) {
+  const auto [known, fresh] = box_of_.try_emplace({loop, dims}, boxes_.size());
+  if (!fresh) {
+    std::vector<Index> position;
+    for (IndexVar var : boxes_[known->second].vars) {
+      position.push_back(var < 0 ? Index() : Index::Of(var));
+    }
+    return position;
+  }
+  BoxDims box{loop, dims, {}};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) {
+      box.vars.push_back(-1);
+      continue;
+    }
+    Var var;
+    var.kind = Var::kDim;
+    var.extent = dims[i];
+    var.depth = vars_[loop].depth;
+    var.box = static_cast<int>(boxes_.size());
+    var.dim = static_cast<int>(i);
+    vars_.push_back(std::move(var));
+    box.vars.push_back(static_cast<IndexVar>(vars_.size()) - 1);
+  }
+  boxes_.push_back(std::move(box));
+  return Box(loop, dims);
+}
+
+IndexVar IndexSpace::Intern(Var::Kind kind, const Index& of, int64_t divisor) {
+  const auto key = std::make_tuple(static_cast<int>(kind), of, divisor);
+  const auto found = interned_.find(key);
+  if (found != interned_.end()) return found->second;
+  Var var;
+  var.kind = kind;
+  var.of = of;
+  var.divisor = divisor;
+  const int64_t largest = Largest(of);
+  var.extent = kind == Var::kRemainder ? divisor : largest < 0 ? 0 : largest / divisor + 1;
+  var.depth = Depth(of);
+  var.terms = std::min(kMostTerms, 1 + TermsOf(of));
+  vars_.push_back(std::move(var));
+  return interned_[key] = static_cast<IndexVar>(vars_.size()) - 1;
+}
+
+int64_t IndexSpace::Largest(const Index& index) const {
+  int64_t largest = index.offset();
+  if (largest < 0) return -1;
+  for (const auto& [var, factor] : index.terms()) {
+    if (factor < 0 || vars_[var].extent == 0) return -1;
+    largest += factor * (vars_[var].extent - 1);
+  }
+  return largest;
+}
+
+int64_t IndexSpace::TermsOf(const Index& index) const {
+  int64_t terms = 0;
+  for (const auto& [var, factor] : index.terms()) terms += vars_[var].terms;
+  return terms;
+}
+
+int IndexSpace::Depth(const Index& index) const {
+  int depth = 0;
+  for (const auto& [var, factor] : index.terms()) depth = std::max(depth, vars_[var].depth);
+  return depth;
+}
+
+bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
+  for (const auto& [var, factor] : index.terms()) {
+    if (var == loop) return true;
+    const Var& v = vars_[var];
+    if (v.kind == Var::kDim ? boxes_[v.box].loop == loop : MovesWith(v.of, loop)) return true;
+  }
+  return false;
+}
+
+int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const {
+  int64_t value = index.offset();
+  for (const auto& [v, factor] : index.terms()) {
+    const Var& var = vars_[v];
+    if (var.kind == Var::kLoop) {
+      value += v == loop ? factor * at : 0;
+      continue;
+    }
+    const int64_t of = ValueAt(var.of, loop, at);
+    value += factor * (var.kind == Var::kQuotient ? of / var.divisor : of % var.divisor);
+  }
+  return value;
+}
+
+// Terms that the divisor divides leave the division, and so much of the offset that what stays is
+// not negative; it is exact when it is below the divisor. The index itself is not negative.
+IndexSpace::Split IndexSpace::SplitBy(const Index& index, int64_t divisor) {
+  Split split;
+  const int64_t low = ((index.offset() % divisor) + divisor) % divisor;
+  Index rest(low);
+  split.quotient = Index((index.offset() - low) / divisor);
+  for (const auto& [var, factor] : index.terms()) {
+    const bool divides = factor % divisor == 0;
+    Index& side = divides ? split.quotient : rest;
+    side = side.Plus(Index::Of(var).Times(divides ? factor / divisor : factor));
+  }
+  const int64_t largest = Largest(rest);
+  if (largest >= 0 && largest < divisor) {
+    split.remainder = rest;
+    return split;
+  }
+  const Index whole = Canonical(rest);
+  split.quotient = split.quotient.Plus(Index::Of(Intern(Var::kQuotient, whole, divisor)));
+  split.remainder = Index::Of(Intern(Var::kRemainder, whole, divisor));
+  return split;
+}
+
+Index IndexSpace::Quotient(const Index& index, int64_t divisor) {
+  return divisor == 1 ? index : SplitBy(index, divisor).quotient;
+}
+
+Index IndexSpace::Remainder(const Index& index, int64_t divisor) {
+  return divisor == 1 ? Index() : SplitBy(index, divisor).remainder;
+}
+
+// Dims first..last of a box as one number, out of the loop variable.
+Index IndexSpace::Run(const BoxDims& box, size_t first, size_t last) {
+  int64_t behind = 1, span = 1;
+  for (size_t i = last + 1; i < box.dims.size(); ++i) behind *= box.dims[i];
+  for (size_t i = first; i <= last; ++i) span *= box.dims[i];
+  bool leading = true;  // nothing counts in front of the run
+  for (size_t i = 0; i < first; ++i) leading &= box.dims[i] == 1;
+  Index run = Index::Of(box.loop);
+  if (behind > 1) run = Index::Of(Intern(Var::kQuotient, run, behind));
+  return leading ? run : Index::Of(Intern(Var::kRemainder, run, span));
+}
+
+Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
+  Index folded = index;
+  const auto factor_of = [&](size_t i) { return index.FactorOf(box.vars[i]); };
+  std::vector<size_t> live;  // dims that count, outermost first
+  for (size_t i = 0; i < box.vars.size(); ++i) {
+    if (box.vars[i] >= 0) live.push_back(i);
+  }
+  for (size_t end = live.size(); end > 0;) {
+    size_t begin = end - 1;
+    const int64_t factor = factor_of(live[begin]);
+    if (factor != 0) {
+      while (begin > 0 &&
+             factor_of(live[begin - 1]) == factor_of(live[begin]) * box.dims[live[begin]]) {
+        --begin;
+      }
+      for (size_t i = begin; i < end; ++i) {
+        folded = folded.Plus(Index::Of(box.vars[live[i]]).Times(-factor_of(live[i])));
+      }
+      folded = folded.Plus(Run(box, live[begin], live[end - 1]).Times(factor));
+    }
+    end = begin;
+  }
+  return folded;
+}
+
+Index IndexSpace::Canonical(const Index& index) {
+  std::vector<int> boxes;  // that it has dims of
+  for (const auto& [v, factor] : index.terms()) {
+    if (vars_[v].kind == Var::kDim) boxes.push_back(vars_[v].box);
+  }
+  std::sort(boxes.begin(), boxes.end());
+  boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
+  Index folded = index;
+  for (const int box : boxes) folded = FoldBox(boxes_[box], folded);
+  return folded;
+}
+
+}  // namespace sinter

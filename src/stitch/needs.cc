@@ -1,0 +1,137 @@
+#include "src/stitch/needs.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/hand_over.h"
+#include "src/stitch/segment.h"
+#include "src/stitch/serial.h"
+
+namespace sinter {
+namespace {
+
+class Walk {
+ public:
+  Walk(const Chain& body, const StitchProgram& program, const RootLoop& loop,
+       const std::map<ValueId, int>& column_phases, IndexSpace& space, BodyWork& work)
+      : body_(body),
+        program_(program),
+        loop_(loop),
+        columns_(column_phases),
+        space_(space),
+        work_(work) {
+    work_.BeginRoot();
+  }
+
+  absl::Status Visit(ValueId id, const Position& at) {
+    SINTER_ASSIGN_OR_RETURN(const BodyWork::Entered entered, work_.Enter(id, at, space_));
+    if (!entered.fresh()) return absl::OkStatus();
+    const Op& op = body_.op(id);
+    switch (ReadOfHanded(body_, program_, id, at, loop_, space_)) {
+      case HandRead::kTaken:
+        needs_.subs.insert(id);
+        return absl::OkStatus();
+      case HandRead::kOutside:
+        return RefuseOp(id, op, "is handed over inside a unit and read by others");
+      case HandRead::kOwn:
+        needs_.own.insert(id);
+        break;
+      case HandRead::kNone:
+        break;
+    }
+    switch (op.kind) {
+      case OpKind::kInput:
+      case OpKind::kScalar:
+      case OpKind::kIota:
+        return absl::OkStatus();
+      case OpKind::kReduce:
+        return VisitReduce(id, op, at);
+      case OpKind::kMatmul:
+        return VisitProduct(id, op, at);
+      case OpKind::kConcat:
+        return VisitConcat(op, at);
+      default:
+        for (size_t i = 0; i < op.operands.size(); ++i) {
+          SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
+        }
+        return absl::OkStatus();
+    }
+  }
+
+  const Needs& needs() const { return needs_; }
+
+ private:
+  absl::Status VisitConcat(const Op& op, const Position& at) {
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const BodyWork::Scope side(&work_);
+      SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitProduct(ValueId id, const Op& op, const Position& at) {
+    if (!IsFineGrained(body_, op)) return RefuseOp(id, op, "products have kernels of their own");
+    const int64_t factors = ReducedElements(body_, op);
+    const BodyWork::Scope loop(&work_, factors);
+    const Index k = Index::Of(space_.AddLoop("k", factors, 3));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullFactor(body_, op, i, at, k)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitReduce(ValueId id, const Op& op, const Position& at) {
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+    if (use == ReduceUse::kColumn) {
+      needs_.phase = std::max(needs_.phase, columns_.at(id) + 1);
+      return absl::OkStatus();
+    }
+    if (use == ReduceUse::kRow && loop_.unit >= 0 && IsOfUnit(op, at, loop_.unit, space_)) {
+      needs_.subs.insert(id);
+      return absl::OkStatus();
+    }
+    if (use == ReduceUse::kSegment && loop_.unit >= 0 &&
+        IsOfSegment(body_, program_, op, at, loop_.unit, loop_.element, space_)) {
+      needs_.subs.insert(id);
+      return absl::OkStatus();
+    }
+    const int64_t count = ReducedElements(body_, op);
+    if (count == 0 || count > kMostSerial) {
+      return RefuseOp(id, op,
+                      use == ReduceUse::kRow
+                          ? "is read by other units than its own"
+                          : "is too long for one thread and not over whole rows");
+    }
+    const BodyWork::Scope loop(&work_, count);
+    const IndexVar k = space_.AddLoop("k", count, 3);
+    return Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const RootLoop loop_;
+  const std::map<ValueId, int>& columns_;
+  IndexSpace& space_;
+  BodyWork& work_;
+  Needs needs_;
+};
+
+}  // namespace
+
+absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
+                              const StitchRoot& root, const Position& at, const RootLoop& loop,
+                              const std::map<ValueId, int>& columns, IndexSpace& space,
+                              BodyWork& work) {
+  Walk walk(body, program, loop, columns, space, work);
+  SINTER_RETURN_IF_ERROR(walk.Visit(WalkedValue(body, root), at));
+  return walk.needs();
+}
+
+absl::Status RefuseOp(ValueId id, const Op& op, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("op ", id, " (", NameOf(op), "): ", why));
+}
+
+}  // namespace sinter

@@ -1,0 +1,19 @@
+// What one op costs a thread for one element: issue slots, and turns of the special function unit.
+#ifndef SINTER_SRC_STITCH_OP_COST_H_
+#define SINTER_SRC_STITCH_OP_COST_H_
+
+#include "src/chain/op.h"
+
+namespace sinter {
+
+struct OpCost {
+  double issue = 0;
+  double special = 0;
+};
+
+// `exact`: an f32 result is made of it. Shape ops cost nothing; reads and writes are not counted.
+OpCost CostOfOp(const Op& op, bool exact);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_OP_COST_H_

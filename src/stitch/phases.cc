@@ -1,0 +1,224 @@
+#include "src/stitch/phases.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/moments.h"
+#include "src/stitch/needs.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kMostPhases = 4;
+
+class Builder {
+ public:
+  Builder(const Chain& body, StitchProgram& program, StitchBudget* budget)
+      : body_(body), program_(program), work_(body, budget) {
+    unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, 1);
+    element_ = space_.AddLoop("i", 0, 2);
+  }
+
+  absl::Status Run() {
+    SINTER_RETURN_IF_ERROR(FindNeeds());
+    SINTER_RETURN_IF_ERROR(CheckHanded());
+    int phases = 1;
+    for (const auto& [id, phase] : column_phases_) phases = std::max(phases, phase + 1);
+    for (const Placed& store : store_needs_) phases = std::max(phases, store.phase + 1);
+    if (phases > kMostPhases) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("needs ", phases, " phases, at most ", kMostPhases, " are made"));
+    }
+    program_.phases.resize(static_cast<size_t>(phases));
+    for (int phase = 0; phase < phases; ++phase) AddPhase(phase);
+    program_.visits = work_.visits();
+    return absl::OkStatus();
+  }
+
+ private:
+  bool IsHanded(ValueId id) const {
+    return std::binary_search(program_.handed.begin(), program_.handed.end(), id);
+  }
+
+  StitchRoot::Kind KindOf(ValueId id) const {
+    if (IsHanded(id)) return StitchRoot::kHand;
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+    if (use == ReduceUse::kColumn) return StitchRoot::kColumn;
+    return use == ReduceUse::kRow ? StitchRoot::kRow : StitchRoot::kSegment;
+  }
+
+  // Sub-roots in the order of the body: what a root needs comes before it.
+  absl::Status FindNeeds() {
+    for (size_t id = 0; id < body_.ops().size(); ++id) {
+      const ReduceUse use = program_.uses[id];
+      const auto value = static_cast<ValueId>(id);
+      const bool alone = use == ReduceUse::kNone || use == ReduceUse::kSerial;
+      if (alone && !IsHanded(value)) continue;
+      const StitchRoot root{KindOf(value), value, -1};
+      if (FindMean(root)) continue;
+      // A reduction that no unit can hold may still be done serially where it is read.
+      absl::StatusOr<Needs> needs = NeedsOf(root, true);
+      if (!needs.ok()) return needs.status();
+      const Placed& placed = SetNeeds(root.value, *std::move(needs));
+      if (use == ReduceUse::kColumn) column_phases_[root.value] = placed.phase;
+    }
+    for (int i = 0; i < body_.num_outputs(); ++i) {
+      const StitchRoot root{StitchRoot::kStore, body_.outputs()[static_cast<size_t>(i)].value, i};
+      const bool cut = program_.owner >= 0 && CutUnits(program_, DimsOfRoot(body_, root)).ok();
+      absl::StatusOr<Needs> needs = NeedsOf(root, cut);
+      SINTER_RETURN_IF_ERROR(needs.status());
+      store_cut_.push_back(cut);
+      store_needs_.push_back(Place(*std::move(needs)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whatever is handed over is taken by somebody.
+  absl::Status CheckHanded() const {
+    std::set<ValueId> taken;
+    const auto take = [&](const Needs& needs) {
+      taken.insert(needs.subs.begin(), needs.subs.end());
+    };
+    for (const auto& [id, placed] : needs_) take(placed.needs);
+    for (const Placed& store : store_needs_) take(store.needs);
+    for (const ValueId id : program_.handed) {
+      if (taken.count(id) > 0) continue;
+      return RefuseOp(id, body_.op(id), "is handed over and read at no other element of its unit");
+    }
+    return absl::OkStatus();
+  }
+
+  // A second moment is made where its mean is, which each mean is for one of them.
+  bool FindMean(const StitchRoot& moment) {
+    const ValueId mean = MeanOfMoment(body_, program_, moment.value);
+    if (mean < 0 || !means_.insert(mean).second) return false;
+    needs_[moment.value] = needs_.at(mean);
+    column_phases_[moment.value] = column_phases_.at(mean);
+    moments_[moment.value] = mean;
+    return true;
+  }
+
+  absl::StatusOr<Needs> NeedsOf(const StitchRoot& root, bool cut) {
+    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
+    Position at;
+    if (cut) {
+      SINTER_ASSIGN_OR_RETURN(const UnitCut parts, CutUnits(program_, dims));
+      at = PositionIn(parts, unit_, element_, space_);
+    } else {
+      at = PositionIn(dims, element_, space_);
+    }
+    const RootLoop loop{cut ? unit_ : -1, element_, LoopOf(root, cut).elements};
+    return sinter::NeedsOf(body_, program_, root, at, loop, column_phases_, space_, work_);
+  }
+
+  // What a root needs, and so where it is computed.
+  struct Placed {
+    Needs needs;
+    int phase = 0, level = 0;
+  };
+
+  // The rows that a root reads may read columns in turn. They have been placed.
+  Placed Place(Needs needs) const {
+    Placed placed;
+    placed.phase = needs.phase;
+    for (const ValueId row : needs.subs) {
+      const Placed& read = needs_.at(row);
+      placed.phase = std::max(placed.phase, read.phase);
+      placed.level = std::max(placed.level, read.level + 1);
+    }
+    placed.needs = std::move(needs);
+    return placed;
+  }
+
+  const Placed& SetNeeds(ValueId value, Needs needs) {
+    return needs_[value] = Place(std::move(needs));
+  }
+
+  void AddPhase(int phase) {
+    std::set<ValueId> rows;
+    for (const auto& [column, at] : column_phases_) {
+      if (at != phase) continue;
+      if (means_.count(column) > 0) continue;
+      const auto moment = moments_.find(column);
+      const ValueId mean = moment == moments_.end() ? -1 : moment->second;
+      AddRoot(phase, {StitchRoot::kColumn, column, -1, mean}, needs_.at(column), true, rows);
+    }
+    for (size_t i = 0; i < store_needs_.size(); ++i) {
+      if (store_needs_[i].phase != phase) continue;
+      const StitchRoot root{StitchRoot::kStore, body_.outputs()[i].value, static_cast<int>(i)};
+      AddRoot(phase, root, store_needs_[i], store_cut_[i], rows);
+    }
+    std::vector<StitchLoop>& loops = program_.phases[static_cast<size_t>(phase)].loops;
+    std::stable_sort(loops.begin(), loops.end(),
+                     [](const StitchLoop& a, const StitchLoop& b) { return a.level < b.level; });
+    bool segments = false;
+    for (const StitchLoop& loop : loops) {
+      for (const StitchRoot& root : loop.roots) segments |= root.kind == StitchRoot::kSegment;
+    }
+    for (StitchLoop& loop : loops) loop.segments = segments;
+  }
+
+  // With the sub-roots of its unit that it reads, each once a phase.
+  void AddRoot(int phase, StitchRoot root, const Placed& placed, bool cut,
+               std::set<ValueId>& rows) {
+    const Needs& needs = placed.needs;
+    for (ValueId row : needs.subs) {
+      if (!rows.insert(row).second) continue;
+      AddRoot(phase, {KindOf(row), row, -1}, needs_.at(row), true, rows);
+    }
+    std::set<ValueId> reads = needs.subs;
+    reads.insert(needs.own.begin(), needs.own.end());
+    root.reads.assign(reads.begin(), reads.end());
+    StitchLoop loop = LoopOf(root, cut);
+    loop.level = placed.level;
+    StitchPhase& to = program_.phases[static_cast<size_t>(phase)];
+    std::vector<StitchLoop>& loops = cut ? to.loops : to.flat;
+    for (StitchLoop& other : loops) {
+      if (other.level != loop.level || other.elements != loop.elements ||
+          other.symbolic != loop.symbolic) {
+        continue;
+      }
+      other.roots.push_back(root);
+      return;
+    }
+    loop.roots = {root};
+    loops.push_back(std::move(loop));
+  }
+
+  StitchLoop LoopOf(const StitchRoot& root, bool cut) const {
+    StitchLoop loop;
+    for (const Dim& dim : DimsOfRoot(body_, root)) {
+      loop.symbolic |= dim.symbolic;
+      if (!dim.symbolic) loop.elements *= dim.value;
+    }
+    if (cut) {
+      loop.elements /= program_.units;
+      loop.symbolic = false;
+    }
+    return loop;
+  }
+
+  const Chain& body_;
+  StitchProgram& program_;
+  IndexSpace space_;
+  IndexVar unit_ = -1, element_ = -1;
+  BodyWork work_;
+  std::map<ValueId, Placed> needs_;  // of reductions
+  std::map<ValueId, int> column_phases_;
+  std::map<ValueId, ValueId> moments_;  // with their means
+  std::set<ValueId> means_;             // that are made along with a moment
+  std::vector<Placed> store_needs_;
+  std::vector<bool> store_cut_;
+};
+
+}  // namespace
+
+absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget* budget) {
+  return Builder(body, program, budget).Run();
+}
+
+}  // namespace sinter

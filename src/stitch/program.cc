@@ -1,0 +1,78 @@
+#include "src/stitch/program.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/stitch/hand_over.h"
+#include "src/stitch/in_place.h"
+#include "src/stitch/needs.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/serial.h"
+#include "src/stitch/slots.h"
+
+namespace sinter {
+namespace {
+
+// M may lead a value's dims and nothing else.
+absl::Status CheckRows(const Chain& body) {
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.op(static_cast<ValueId>(id));
+    for (size_t i = 1; i < op.type.dims.size(); ++i) {
+      if (!op.type.dims[i].symbolic) continue;
+      return RefuseOp(static_cast<ValueId>(id), op,
+                      absl::StrCat("axis ", i, " is M, only axis 0 may be"));
+    }
+    for (const Stride& stride : op.strides) {
+      if (stride.m_power == 0) continue;
+      return RefuseOp(static_cast<ValueId>(id), op, "a stride depends on M");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
+                       StitchProgram& program) {
+  for (const ValueId id : handed) {
+    if (id < 0 || static_cast<size_t>(id) >= body.ops().size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value ", id, " is handed over and not there"));
+    }
+    if (!MayBeHanded(body, program, id)) {
+      return RefuseOp(id, body.op(id), "is no value that the threads of a unit hand over");
+    }
+  }
+  program.handed = handed;
+  std::sort(program.handed.begin(), program.handed.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ValueId WalkedValue(const Chain& body, const StitchRoot& root) {
+  const bool itself = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand;
+  return itself ? root.value : body.op(root.value).operands[0];
+}
+
+const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
+  return body.op(WalkedValue(body, root)).type.dims;
+}
+
+absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
+                                                const std::vector<ValueId>& handed,
+                                                StitchBudget* budget) {
+  Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
+  SINTER_RETURN_IF_ERROR(CheckBodyOps(body));
+  SINTER_RETURN_IF_ERROR(CheckRows(body));
+  StitchProgram program;
+  SINTER_RETURN_IF_ERROR(SetOwner(body, owner, program));
+  for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
+  SINTER_RETURN_IF_ERROR(SetHanded(body, handed, program));
+  SINTER_RETURN_IF_ERROR(MakePhases(body, program, budget));
+  SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
+  MarkSerial(body, program);
+  for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase, PaceOf(budget));
+  return program;
+}
+
+}  // namespace sinter

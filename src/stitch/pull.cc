@@ -1,0 +1,170 @@
+#include "src/stitch/pull.h"
+
+#include <algorithm>
+
+namespace sinter {
+namespace {
+
+int64_t Product(const std::vector<Dim>& dims, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t i = begin; i < end; ++i) product *= dims[i].value;
+  return product;
+}
+
+Position PullBroadcast(const TensorType& operand, const Position& at) {
+  Position from(operand.dims.size());
+  const size_t skipped = at.size() - operand.dims.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (operand.dims[i] != Dim::Constant(1)) from[i] = at[skipped + i];
+  }
+  return from;
+}
+
+// Neighbouring dims on one side, and what they span.
+struct Side {
+  const std::vector<Dim>& dims;
+  size_t begin, end;
+  int64_t span = 1;
+  bool symbolic = false;
+
+  bool Exhausted() const { return begin == 0; }
+  void Take() {
+    if (Exhausted()) return;
+    const Dim dim = dims[--begin];
+    symbolic |= dim.symbolic;
+    if (!dim.symbolic) span *= dim.value;
+  }
+  bool Spans(const Side& o) const { return span == o.span && symbolic == o.symbolic; }
+};
+
+struct Group {
+  size_t to_begin, to_end, from_begin, from_end;
+};
+
+// Groups of dims that span the same elements on both sides, from the right.
+std::vector<Group> GroupsOf(const std::vector<Dim>& to, const std::vector<Dim>& from) {
+  std::vector<Group> groups;
+  size_t t = to.size(), f = from.size();
+  while (t > 0 || f > 0) {
+    Side a{to, t, t}, b{from, f, f};
+    a.Take();
+    b.Take();
+    while (!a.Spans(b)) {
+      const bool a_next =
+          b.Exhausted() || (!a.Exhausted() && a.span < b.span) || (a.span == b.span && !a.symbolic);
+      (a_next ? a : b).Take();
+    }
+    groups.push_back({a.begin, t, b.begin, f});
+    t = a.begin;
+    f = b.begin;
+  }
+  return groups;
+}
+
+void PullGroup(const Group& g, const std::vector<Dim>& to, const std::vector<Dim>& from,
+               const Position& at, Position& result, IndexSpace& space) {
+  Index linear;
+  for (size_t i = g.to_begin; i < g.to_end; ++i) {
+    linear = linear.Plus(at[i].Times(Product(to, i + 1, g.to_end)));
+  }
+  for (size_t i = g.from_end; i > g.from_begin; --i) {
+    const bool first = i - 1 == g.from_begin;
+    if (from[i - 1] == Dim::Constant(1)) continue;
+    bool rest_is_one = true;  // everything in front has extent 1
+    for (size_t j = g.from_begin; j + 1 < i; ++j) rest_is_one &= from[j] == Dim::Constant(1);
+    if (first || rest_is_one) {
+      result[i - 1] = linear;
+      return;
+    }
+    result[i - 1] = space.Remainder(linear, from[i - 1].value);
+    linear = space.Quotient(linear, from[i - 1].value);
+  }
+}
+
+Position PullReshape(const std::vector<Dim>& to, const std::vector<Dim>& from, const Position& at,
+                     IndexSpace& space) {
+  Position result(from.size());
+  for (const Group& g : GroupsOf(to, from)) PullGroup(g, to, from, at, result, space);
+  return result;
+}
+
+}  // namespace
+
+Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
+                      IndexSpace& space) {
+  const TensorType& operand = body.op(op.operands[number]).type;
+  switch (op.kind) {
+    case OpKind::kBroadcast:
+      return PullBroadcast(operand, at);
+    case OpKind::kTranspose: {
+      Position from(at.size());
+      for (size_t i = 0; i < at.size(); ++i) from[static_cast<size_t>(op.axes[i])] = at[i];
+      return from;
+    }
+    case OpKind::kReshape:
+      return PullReshape(op.type.dims, operand.dims, at, space);
+    case OpKind::kSlice: {
+      Position from(at.size());
+      for (size_t i = 0; i < at.size(); ++i) {
+        from[i] = at[i].Times(op.steps[i]).Plus(op.starts[i]);
+      }
+      return from;
+    }
+    case OpKind::kConcat: {
+      const auto axis = static_cast<size_t>(op.axis);
+      int64_t start = 0;
+      for (size_t i = 0; i < number; ++i) start += body.op(op.operands[i]).type.dims[axis].value;
+      Position from = at;
+      from[axis] = at[axis].Plus(-start);
+      return from;
+    }
+    default:  // element-wise; an operand of rank 0 spreads
+      return operand.dims.empty() ? Position() : at;
+  }
+}
+
+Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,
+                     IndexSpace& space) {
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  std::vector<int64_t> extents;
+  for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+  const Position reduced = space.Box(k, extents);
+  const size_t rank = dims.size();
+  Position from(rank);
+  size_t kept = 0, taken = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    const bool is_reduced =
+        std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(i)) != op.axes.end();
+    from[i] = is_reduced ? reduced[taken++] : at[kept];
+    if (!is_reduced || op.keepdims) ++kept;
+  }
+  return from;
+}
+
+Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,
+                    const Index& k) {
+  const size_t rank = body.op(op.operands[number]).type.dims.size();
+  const Index& row = at[at.size() - 2];
+  const Index& column = at[at.size() - 1];
+  Position from;
+  if (rank == at.size()) from.assign(at.begin(), at.end() - 2);
+  const bool transposed = number == 0 ? op.transpose_a : op.transpose_b;
+  if (number == 0) {
+    from.push_back(transposed ? k : row);
+    from.push_back(transposed ? row : k);
+  } else {
+    from.push_back(transposed ? column : k);
+    from.push_back(transposed ? k : column);
+  }
+  return from;
+}
+
+Index LinearIndex(const std::vector<Dim>& dims, const Position& at) {
+  Index linear;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    linear = linear.Plus(at[i].Times(Product(dims, i + 1, dims.size())));
+  }
+  return linear;
+}
+
+}  // namespace sinter

@@ -1,0 +1,34 @@
+// Pull: from an element of an op's result to the elements of its operands (index propagation,
+// FusionStitching 4.2: a non-sub-root's schedule follows from its consumer's).
+#ifndef SINTER_SRC_STITCH_PULL_H_
+#define SINTER_SRC_STITCH_PULL_H_
+
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/stitch/index.h"
+
+namespace sinter {
+
+using Position = std::vector<Index>;  // one index per axis of a value
+
+// The element of operand `number` that element `at` of `op` is computed from. For every kind but
+// input, scalar, iota, reduce and matmul. Of a concat: the one it is if it lies in that operand.
+Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
+                      IndexSpace& space);
+
+// Of a reduction: the operand's element, where loop `k` counts through the reduced axes, the last
+// one fastest.
+Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,
+                     IndexSpace& space);
+
+// Of a product: the element of operand `number` that factor `k` of element `at` lies at.
+Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,
+                    const Index& k);
+
+// `at` counted row-major in `dims`; the first extent is not needed and may be symbolic.
+Index LinearIndex(const std::vector<Dim>& dims, const Position& at);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_PULL_H_

@@ -1,0 +1,167 @@
+#include "src/stitch/schedule.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kVersion = 3, kVersionWithHanded = 4;
+constexpr int kWarp = 32;
+constexpr int kMaxVector = 16;
+constexpr int kMaxChunks = 32;
+constexpr int kMaxColumnCluster = 8;         // that every device takes
+constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any chip of the architecture
+constexpr int kSharedAlignment = 16;
+constexpr int kMaxBlocksPerSm = 32;
+constexpr int kMaxGrid = 1 << 20;
+constexpr size_t kMaxHanded = 8;
+
+bool IsPowerOfTwo(int v) { return v > 0 && (v & (v - 1)) == 0; }
+
+absl::Status Bound(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("stitch schedule: ", field, " is ", value, ", must be ", bound));
+}
+
+bool SharesUnits(const StitchSchedule& s) {
+  if (s.unit_threads < kWarp) return IsPowerOfTwo(s.unit_threads);
+  return s.unit_threads % kWarp == 0 && s.block_threads % s.unit_threads == 0;
+}
+
+absl::Status CheckHanded(const StitchSchedule& s) {
+  if (s.handed.empty()) return absl::OkStatus();
+  const auto count = static_cast<int64_t>(s.handed.size());
+  if (s.handed.size() > kMaxHanded) return Bound("count of handed", count, "at most 8");
+  const bool ascending = std::adjacent_find(s.handed.begin(), s.handed.end(),
+                                            std::greater_equal<>()) == s.handed.end();
+  if (!ascending || s.handed.front() < 0) {
+    return Bound("handed", s.handed.front(), "values of the body, ascending");
+  }
+  if (s.owner < 0 || s.cluster > 1) {
+    return Bound("count of handed", count, "0 without units and where a cluster has one");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool StitchSchedule::operator==(const StitchSchedule& o) const {
+  return Canonical() == o.Canonical();
+}
+
+std::string StitchSchedule::Canonical() const {
+  ByteWriter w;
+  w.U32(handed.empty() ? kVersion : kVersionWithHanded);
+  for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
+                    int64_t{vector}, int64_t{chunks}, int64_t{column_cluster}, int64_t{join_all},
+                    int64_t{split}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
+                    int64_t{hold_bytes}, int64_t{blocks_per_sm}, int64_t{grid}}) {
+    w.I64(v);
+  }
+  if (!handed.empty()) w.U32(static_cast<uint32_t>(handed.size()));
+  for (const int32_t id : handed) w.I64(id);
+  return w.Take();
+}
+
+std::string StitchSchedule::ToString() const {
+  return absl::StrCat("block ", block_threads, " ", WorkText(), " x", blocks_per_sm, " grid ",
+                      grid);
+}
+
+std::string StitchSchedule::WorkText() const {
+  std::string text = owner >= 0 ? absl::StrCat("unit ", unit_threads, " ") : "";
+  if (cluster > 1) absl::StrAppend(&text, "cluster ", cluster, " ");
+  absl::StrAppend(&text, "vec ", vector);
+  if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
+  if (column_cluster > 1) absl::StrAppend(&text, " gather ", column_cluster);
+  if (join_all) absl::StrAppend(&text, " join all");
+  if (split > 1) absl::StrAppend(&text, " split ", split);
+  if (keep_inputs) absl::StrAppend(&text, " keep");
+  if (keep_values) absl::StrAppend(&text, "+values");
+  if (keep_alike) absl::StrAppend(&text, "+alike");
+  if (hold_bytes > 0) absl::StrAppend(&text, " hold ", hold_bytes);
+  if (!handed.empty()) absl::StrAppend(&text, " hand ", absl::StrJoin(handed, ","));
+  return text;
+}
+
+absl::Status CheckStitchFields(const StitchSchedule& s) {
+  if (s.block_threads < kWarp || s.block_threads > 1024 || s.block_threads % kWarp != 0) {
+    return Bound("block_threads", s.block_threads, "a multiple of 32 in 32..1024");
+  }
+  if (s.unit_threads < 1 || s.unit_threads > s.block_threads || !SharesUnits(s)) {
+    return Bound("unit_threads", s.unit_threads,
+                 "a power of two up to 32, or a multiple of 32 that divides block_threads");
+  }
+  if (ClusterIndex(s.cluster) < 0) return Bound("cluster", s.cluster, "1, 2, 4, 8 or 16");
+  if (s.cluster > 1 && s.unit_threads != s.block_threads) {
+    return Bound("unit_threads", s.unit_threads, "block_threads where a cluster shares a unit");
+  }
+  if (!IsPowerOfTwo(s.vector) || s.vector > kMaxVector) {
+    return Bound("vector", s.vector, "a power of two up to 16");
+  }
+  if (s.chunks < 1 || s.chunks > kMaxChunks) return Bound("chunks", s.chunks, "1..32");
+  if (ClusterIndex(s.column_cluster) < 0 || s.column_cluster > kMaxColumnCluster) {
+    return Bound("column_cluster", s.column_cluster, "1, 2, 4 or 8");
+  }
+  if (s.column_cluster > 1 && (s.cluster > 1 || s.owner < 0)) {
+    return Bound("column_cluster", s.column_cluster, "1 without units, or where a cluster has one");
+  }
+  if (!IsPowerOfTwo(s.split) || s.split > kWarp || s.unit_threads % s.split != 0) {
+    return Bound("split", s.split, "a power of two up to 32 that divides unit_threads");
+  }
+  if (s.hold_bytes < 0 || s.hold_bytes > kMaxSharedBytes || s.hold_bytes % kSharedAlignment != 0) {
+    return Bound("hold_bytes", s.hold_bytes, "a multiple of 16 in 0..232448");
+  }
+  if (s.hold_bytes > 0 && (!s.keep_inputs || s.owner < 0)) {
+    return Bound("hold_bytes", s.hold_bytes, "0 where a unit keeps no inputs");
+  }
+  SINTER_RETURN_IF_ERROR(CheckHanded(s));
+  if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
+    return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
+  }
+  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.LaunchCluster() != 0) {
+    return Bound("grid", s.grid, "a multiple of the launch's cluster in 1..1048576");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view bytes) {
+  ByteReader r(bytes);
+  const uint32_t version = r.U32();
+  if (version != kVersion && version != kVersionWithHanded) {
+    return absl::DataLossError(absl::StrCat("stitch schedule: version ", version));
+  }
+  StitchSchedule s;
+  s.owner = static_cast<int32_t>(r.I64());
+  for (int* field :
+       {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks, &s.column_cluster}) {
+    *field = static_cast<int>(r.I64());
+  }
+  s.join_all = r.I64() != 0;
+  s.split = static_cast<int>(r.I64());
+  s.keep_inputs = r.I64() != 0;
+  s.keep_values = r.I64() != 0;
+  s.keep_alike = r.I64() != 0;
+  s.hold_bytes = static_cast<int>(r.I64());
+  s.blocks_per_sm = static_cast<int>(r.I64());
+  s.grid = static_cast<int>(r.I64());
+  const uint32_t handed = version == kVersionWithHanded ? r.U32() : 0;
+  if (handed > kMaxHanded) {
+    return absl::DataLossError(absl::StrCat("stitch schedule: ", handed, " values handed over"));
+  }
+  for (uint32_t i = 0; i < handed; ++i) s.handed.push_back(static_cast<int32_t>(r.I64()));
+  SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));
+  const absl::Status fits = CheckStitchFields(s);
+  if (!fits.ok()) return absl::DataLossError(fits.message());
+  if (s.Canonical() != bytes) return absl::DataLossError("stitch schedule: a field is too wide");
+  return s;
+}
+
+}  // namespace sinter

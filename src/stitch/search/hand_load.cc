@@ -1,0 +1,267 @@
+#include "src/stitch/search/hand_load.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/stitch/along.h"
+#include "src/stitch/bank_cycles.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/exact_ops.h"
+#include "src/stitch/hand_over.h"
+#include "src/stitch/op_cost.h"
+#include "src/stitch/pass_walk.h"
+#include "src/stitch/search/instruction_counts.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/sizes.h"
+#include "src/stitch/slots.h"
+
+namespace sinter {
+namespace {
+
+// What is tried, not what it costs: of a unit's instructions so much must be saved, and a value
+// must be computed so many times its elements.
+constexpr double kWorth = 0.1, kRepeated = 1.5;
+constexpr size_t kMostAlone = 2;  // values that are tried alone
+
+class Counter {
+ public:
+  Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+          Pace* pace)
+      : body_(body),
+        program_(program),
+        schedule_(schedule),
+        pace_(pace),
+        exact_(ExactOps(body)),
+        layout_(program.handed.empty() ? HandLayout() : LayOutHands(body, program, schedule)) {}
+
+  UnitWork Count() {
+    for (size_t phase = 0; phase < program_.phases.size(); ++phase) {
+      computed_.clear();
+      for (size_t loop = 0; loop < program_.phases[phase].loops.size(); ++loop) {
+        CountPass(phase, loop);
+      }
+    }
+    return work_;
+  }
+
+ private:
+  void CountPass(size_t phase, size_t number) {
+    const StitchPhase& of = program_.phases[phase];
+    const StitchLoop& loop = of.loops[number];
+    const int width = LoopVector(body_, schedule_, loop);
+    const double vectors = static_cast<double>(loop.elements) / width;
+    PassWalk walk = WalkPass(body_, program_, of, number, width, pace_);
+    std::set<ValueId> computed;
+    for (const auto& [key, touch] : walk.touches) {
+      Step(pace_);
+      if (touch.trips == 0) continue;
+      double issue = 0;
+      if (touch.taken) {
+        issue = CountAccess(phase, key.first, touch.place, touch.trips, width, walk);
+      } else {
+        OpCost cost = CostOf(key.first, touch);
+        const Op& op = body_.op(key.first);
+        if (op.kind == OpKind::kInput) {
+          const Index address = AddressOf(key.second, op.strides, walk.space);
+          const int accesses = AccessesOfVector(walk.space, address, walk.element, width);
+          cost.issue += double{kMemoryInstructions} * accesses / width;
+        }
+        issue = cost.issue * touch.trips;
+        work_.special += cost.special * touch.trips;
+        if (touch.in_loop) work_.serial_issue += cost.special * touch.trips / vectors;
+        computed.insert(key.first);
+      }
+      work_.issue += issue;
+      if (touch.in_loop) work_.serial_issue += issue / vectors;
+    }
+    for (const StitchRoot& root : loop.roots) {
+      if (root.kind == StitchRoot::kHand) CountLeaving(phase, root.value, width, walk);
+    }
+    computed_.insert(computed.begin(), computed.end());
+  }
+
+  OpCost CostOf(ValueId id, const PassTouch& touch) const {
+    const Op& op = body_.op(id);
+    const bool input = op.kind == OpKind::kInput;
+    if (!input && schedule_.keep_values && !touch.in_loop && computed_.count(id) > 0) return {};
+    return CostOfOp(op, exact_[static_cast<size_t>(id)]);
+  }
+
+  void CountLeaving(size_t phase, ValueId id, int width, PassWalk& walk) {
+    const std::vector<Dim>& dims = body_.op(id).type.dims;
+    const absl::StatusOr<UnitCut> cut = CutUnits(program_, dims);
+    const Position at = PositionIn(*cut, walk.unit, walk.element, walk.space);
+    const auto place = PlaceInUnit(program_, dims, at, walk.unit, walk.space);
+    if (!place.has_value()) return;
+    const auto elements = static_cast<double>(ElementsInUnit(program_, dims));
+    work_.issue += CountAccess(phase, id, *place, elements, width, walk);
+  }
+
+  // Instructions of `trips` accesses.
+  double CountAccess(size_t phase, ValueId id, const Position& at, double trips, int width,
+                     PassWalk& walk) {
+    const std::vector<HandPlace>& places = layout_.phases[phase];
+    const auto place = std::find_if(places.begin(), places.end(),
+                                    [&](const HandPlace& one) { return one.value == id; });
+    Index address;
+    for (size_t i = 0; i < at.size(); ++i) address = address.Plus(at[i].Times(place->strides[i]));
+    const int64_t bytes = SizeOf(place->dtype);
+    const BankAccess access = BankCycles(walk.space, address, walk.element, width, bytes);
+    work_.shared_cycles += trips * static_cast<double>(access.cycles) / (kWarpLanes * width);
+    return kHandInstructions * trips * static_cast<double>(access.accesses) / width;
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const StitchSchedule& schedule_;
+  Pace* const pace_;
+  const std::vector<bool> exact_;
+  const HandLayout layout_;
+  std::set<ValueId> computed_;  // by earlier passes of the phase
+  UnitWork work_;
+};
+
+// What a unit computes of each value, and what one element of it costs.
+class Repeats {
+ public:
+  Repeats(const Chain& body, const StitchProgram& program, const StitchConstants& costs, Pace* pace)
+      : body_(body),
+        program_(program),
+        special_issue_(costs.special_issue),
+        exact_(ExactOps(body)),
+        trips_(body.ops().size()) {
+    StitchSchedule widest;
+    widest.vector = WidestVector(body);
+    for (const StitchPhase& phase : program.phases) {
+      for (size_t i = 0; i < phase.loops.size(); ++i) {
+        const int width = LoopVector(body, widest, phase.loops[i]);
+        for (const auto& [key, touch] : WalkPass(body, program, phase, i, width, pace).touches) {
+          if (touch.taken) continue;
+          trips_[static_cast<size_t>(key.first)] += touch.trips;
+          total_ += touch.trips * OwnCost(key.first);
+        }
+      }
+    }
+  }
+
+  // Instructions that handing `id` over saves, where they are worth it.
+  double Gain(ValueId id) {
+    const OpKind kind = body_.op(id).kind;
+    const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kReshape ||
+                       kind == OpKind::kTranspose || kind == OpKind::kSlice;
+    if (moves || !MayBeHanded(body_, program_, id)) return 0;
+    const auto elements = static_cast<double>(ElementsInUnit(program_, body_.op(id).type.dims));
+    const double trips = Trips(id) / OwnTurns(id);
+    if (trips < kRepeated * elements) return 0;
+    std::set<ValueId> seen;
+    const double saved = (trips - elements) * ConeCost(id, trips, 1, seen);
+    const double gain = saved - kHandInstructions * (trips + elements);
+    return gain > kWorth * total_ ? gain : 0;
+  }
+
+ private:
+  double OwnTurns(ValueId id) const {
+    const Op& op = body_.op(id);
+    const bool reduced = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul;
+    return reduced ? static_cast<double>(std::max<int64_t>(1, ReducedElements(body_, op))) : 1;
+  }
+
+  double Trips(ValueId id) const { return trips_[static_cast<size_t>(id)]; }
+
+  double OwnCost(ValueId id) const {
+    const OpCost own = CostOfOp(body_.op(id), exact_[static_cast<size_t>(id)]);
+    return own.issue + special_issue_ * own.special +
+           (body_.op(id).kind == OpKind::kInput ? kPackInstructions : 0);
+  }
+
+  // Of all that is computed for `id`, as often as that is computed for one of its elements.
+  // `times`: turns of the reductions around it, which is the most.
+  double ConeCost(ValueId id, double trips, double times, std::set<ValueId>& seen) const {
+    if (!seen.insert(id).second) return 0;
+    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
+    if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return 0;
+    const bool handed = std::binary_search(program_.handed.begin(), program_.handed.end(), id);
+    if (handed && seen.size() > 1) return kHandInstructions;
+    times *= OwnTurns(id);
+    double cost = OwnCost(id) * std::min(times, Trips(id) / trips);
+    for (const ValueId operand : body_.op(id).operands) {
+      cost += ConeCost(operand, trips, times, seen);
+    }
+    return cost;
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const double special_issue_;
+  const std::vector<bool> exact_;
+  std::vector<double> trips_;  // by value
+  double total_ = 0;           // instructions
+};
+
+// Programs that hand over one value more than `program`, the dearest first.
+std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& program, size_t most,
+                                       const StitchConstants& costs, StitchBudget* budget) {
+  Repeats repeats(body, program, costs, PaceOf(budget));
+  std::vector<std::pair<double, ValueId>> dearest;
+  for (size_t i = 0; i < body.ops().size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
+    if (std::binary_search(program.handed.begin(), program.handed.end(), id)) continue;
+    const double gain = repeats.Gain(id);
+    if (gain > 0) dearest.push_back({-gain, id});
+  }
+  std::sort(dearest.begin(), dearest.end());
+  std::vector<StitchProgram> with;
+  for (const auto& [gain, id] : dearest) {
+    if (with.size() == most) break;
+    std::vector<ValueId> handed = program.handed;
+    handed.push_back(id);
+    std::sort(handed.begin(), handed.end());
+    absl::StatusOr<StitchProgram> made = MakeStitchProgram(body, program.owner, handed, budget);
+    if (made.ok()) with.push_back(*std::move(made));
+  }
+  return with;
+}
+
+}  // namespace
+
+UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                Pace* pace) {
+  return Counter(body, program, schedule, pace).Count();
+}
+
+void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {
+  // Never less than what is counted element by element.
+  const auto change = [](double now, double was, double by, double& total) {
+    total = std::max(now * by, total + (now - was) * by);
+  };
+  change(after.issue, before.issue, units, load.instructions);
+  change(after.special, before.special, units, load.special);
+  change(after.serial_issue, before.serial_issue, 1, load.serial_issue);
+  load.shared_cycles = after.shared_cycles * units;
+}
+
+int MeetingsOf(const StitchProgram& program, bool rows_meet) {
+  int meetings = 0;
+  for (const StitchPhase& phase : program.phases) {
+    if (phase.hands.empty()) continue;
+    for (const bool meets : MeetsBefore(phase, rows_meet)) meetings += meets;
+  }
+  return meetings;
+}
+
+std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,
+                                              const DeviceModel& model, StitchBudget* budget) {
+  const StitchConstants& costs = model.stitch;
+  std::vector<std::vector<ValueId>> choices;
+  const std::vector<StitchProgram> alone = WithOneMore(body, base, kMostAlone, costs, budget);
+  for (const StitchProgram& one : alone) choices.push_back(one.handed);
+  if (alone.empty()) return choices;
+  for (const StitchProgram& two : WithOneMore(body, alone[0], 1, costs, budget)) {
+    choices.push_back(two.handed);
+  }
+  return choices;
+}
+
+}  // namespace sinter

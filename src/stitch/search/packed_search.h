@@ -1,0 +1,61 @@
+// Search of packed kernels: independent parts of a body, each with the schedule that suits it among
+// those of equal threads a block.
+#ifndef SINTER_SRC_STITCH_SEARCH_PACKED_SEARCH_H_
+#define SINTER_SRC_STITCH_SEARCH_PACKED_SEARCH_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/search/stitch_search.h"
+
+namespace sinter {
+
+// Keeps the ranking of every part that it met: bodies of one chain share them. Not thread-safe.
+class PackedSearch {
+ public:
+  // `budget` may be null; once it is spent there are no packings.
+  PackedSearch(int64_t bucket, const DeviceModel& model, StitchBudget* budget = nullptr)
+      : bucket_(bucket), model_(model), budget_(budget) {}
+
+  // Packings of `body`, best first; none where nothing in it is independent, where a part has no
+  // schedule that goes with others, or where its texts would be long. Parts that are alike but for
+  // extents take one schedule, so that they can share one text.
+  std::vector<RankedStitch> Of(const Chain& body);
+
+ private:
+  struct Part {
+    std::vector<int> outputs;
+    Chain body;
+  };
+  struct Choice {
+    StitchSchedule schedule;
+    double us = 0;  // of all parts, alone
+  };
+  // Parts that are alike, and the schedules that all of them can take: best sum first.
+  struct Class {
+    std::vector<const Part*> parts;
+    std::vector<Choice> schedules;
+  };
+
+  const std::vector<RankedStitch>& RankingOf(const Chain& body);
+  bool FillSchedules(Class* one);
+  static const StitchSchedule* Choose(const Class& one, int threads, int resident);
+  // With `threads` a block, at least `resident` blocks an SM.
+  bool Pack(const std::vector<Class>& classes, int threads, int resident, RankedStitch* packed);
+  const StitchTimes* TimesOf(const Chain& body, const StitchSchedule& schedule);
+
+  const int64_t bucket_;
+  const DeviceModel model_;
+  StitchBudget* const budget_;
+  std::map<Digest, std::vector<RankedStitch>> rankings_;
+  std::map<std::pair<Digest, std::string>, StitchTimes> times_;
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SEARCH_PACKED_SEARCH_H_

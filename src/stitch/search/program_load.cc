@@ -1,0 +1,230 @@
+#include "src/stitch/search/program_load.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "src/stitch/columns.h"
+#include "src/stitch/exact_ops.h"
+#include "src/stitch/op_cost.h"
+#include "src/stitch/search/instruction_counts.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+// Of a column in a part, as src/device/stitch/moments.cuh is written.
+constexpr int kMomentWords = 4;
+
+double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
+  double count = 1;
+  for (const Dim& dim : dims) count *= static_cast<double>(dim.At(m));
+  return count;
+}
+
+// Distinct elements: a stride of 0 repeats.
+double DistinctAt(const Op& input, int64_t m) {
+  double count = 1;
+  for (size_t i = 0; i < input.type.dims.size(); ++i) {
+    if (input.strides[i].value != 0) count *= static_cast<double>(input.type.dims[i].At(m));
+  }
+  return count;
+}
+
+// A sub-root in its own right: whoever reads it does not compute it.
+bool IsJoined(const StitchProgram& program, ValueId id) {
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  return use != ReduceUse::kNone && use != ReduceUse::kSerial;
+}
+
+// Ops between a root and the sub-roots and inputs that it reads.
+void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::set<ValueId>& ops) {
+  if (!ops.insert(id).second) return;
+  for (ValueId operand : body.op(id).operands) {
+    if (!IsJoined(program, operand)) Gather(body, program, operand, ops);
+  }
+}
+
+class LoadCounter {
+ public:
+  LoadCounter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+              int64_t m, const LoopEvaluations& times, const StitchConstants& costs)
+      : body_(body),
+        program_(program),
+        schedule_(schedule),
+        m_(m),
+        times_(times),
+        alike_share_(costs.alike_share),
+        exact_(ExactOps(body)) {}
+
+  StitchLoad Count() {
+    for (const StitchPhase& phase : program_.phases) CountPhase(phase);
+    load_.column_joins = static_cast<int>(program_.phases.size()) - 1;
+    load_.ends_in_columns = OnlyStoresColumns(body_, program_, program_.phases.back());
+    for (int i = 0; i < body_.num_inputs(); ++i) {
+      load_.input_bytes += DistinctAt(body_.input_op(i), m_) *
+                           static_cast<double>(SizeOf(body_.input_op(i).type.dtype));
+    }
+    for (int i = 0; i < body_.num_outputs(); ++i) {
+      load_.output_bytes += ElementsAt(body_.output_type(i).dims, m_) *
+                            static_cast<double>(SizeOf(body_.output_type(i).dtype));
+    }
+    return load_;
+  }
+
+ private:
+  void CountPhase(const StitchPhase& phase) {
+    read_.clear();
+    computed_.clear();
+    for (const StitchLoop& loop : phase.loops) {
+      load_.levels = std::max(load_.levels, loop.level + 1);
+      CountLoop(loop, true);
+    }
+    for (const StitchLoop& loop : phase.flat) CountLoop(loop, false);
+    for (ValueId input : read_) seen_.insert(input);
+    load_.alike = std::max(load_.alike, alike_);
+    alike_ = 0;
+  }
+
+  void CountLoop(const StitchLoop& loop, bool units) {
+    std::set<ValueId> ops;
+    double moments = 0;
+    for (const StitchRoot& root : loop.roots) {
+      // A reduction that is stored is there already.
+      if (root.mean >= 0) {
+        Gather(body_, program_, body_.op(root.mean).operands[0], ops);
+        moments += 1;
+      } else if (root.kind != StitchRoot::kStore || !IsJoined(program_, root.value)) {
+        Gather(body_, program_, root.value, ops);
+      }
+      if (root.kind == StitchRoot::kColumn) {
+        load_.column_words +=
+            (root.mean >= 0 ? kMomentWords : 1) * static_cast<double>(loop.elements);
+      }
+    }
+    double elements =
+        static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
+    if (units) elements *= static_cast<double>(WorkItems(program_, m_));
+    const int vector = LoopVector(body_, schedule_, loop);
+    const Evaluations& own_times = times_.at(&loop);
+    double cost = double{kMemoryInstructions} / vector +
+                  (kMomentInstructions + double{kMomentTurnInstructions} / vector) * moments;
+    double special = 0;
+    for (ValueId id : ops) {
+      const Op& op = body_.op(id);
+      OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);
+      const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
+      load_.repeats |= again && own.special > 0;
+      if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
+      const double times = std::max(1.0, own_times.times[static_cast<size_t>(id)]);
+      cost += times * own.issue;
+      if (op.kind == OpKind::kInput) {
+        cost += kMemoryInstructions * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
+      }
+      special += times * own.special;
+      if (op.kind == OpKind::kInput) CountRead(id, units);
+      for (ValueId operand : op.operands) CountColumn(operand, units);
+    }
+    const auto inputs = std::count_if(
+        ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kInput; });
+    load_.loop_inputs = std::max<int64_t>(load_.loop_inputs, inputs);
+    if (loop.serial) load_.serial_elements += elements;
+    load_.instructions += elements * cost;
+    load_.special += elements * special;
+    double& steps = loop.serial ? load_.serial_steps : load_.own_steps;
+    steps = std::max(steps, own_times.steps);
+    if (own_times.steps > 0) {
+      (loop.serial ? load_.serial_issue : load_.own_issue) += (cost + special) * vector;
+    }
+    for (ValueId id : ops) {
+      computed_.insert(id);
+      if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
+    }
+  }
+
+  // The result of a column reduction, which every unit reads unless it is kept.
+  void CountColumn(ValueId id, bool units) {
+    if (!units || program_.uses[static_cast<size_t>(id)] != ReduceUse::kColumn) return;
+    ++alike_;
+    if (schedule_.keep_alike) return;
+    load_.again_bytes += alike_share_ * kWordBytes * static_cast<double>(MainElements(program_)) *
+                         static_cast<double>(WorkItems(program_, m_));
+  }
+
+  void CountRead(ValueId id, bool units) {
+    const Op& op = body_.op(id);
+    const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
+    const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
+    const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
+    const bool alike = units && IsAlike(op, MainElements(program_), WorkItems(program_, m_));
+    if (units && alike && !again) ++alike_;
+    if (alike && !schedule_.keep_alike) {
+      load_.again_bytes += alike_share_ *
+                           static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *
+                           static_cast<double>(WorkItems(program_, m_));
+      return;
+    }
+    if (again && !kept) load_.again_bytes += bytes;
+    if (units && read_.count(id) == 0 && seen_.count(id) > 0 && schedule_.keep_inputs) {
+      load_.crossing_bytes += bytes;
+      if (crossing_.insert(id).second) load_.crossing_element_bytes += SizeOf(op.type.dtype);
+    }
+    if (units && !again && !alike) {
+      const double mine =
+          bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
+      load_.unit_bytes += static_cast<int64_t>(mine);
+    }
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const StitchSchedule& schedule_;
+  const int64_t m_;
+  const LoopEvaluations& times_;
+  const double alike_share_;
+  const std::vector<bool> exact_;
+  StitchLoad load_;
+  std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
+  std::set<ValueId> crossing_;     // read by units of several phases
+  int64_t alike_ = 0;              // of this phase
+  std::set<ValueId> computed_;     // ops of this phase's earlier loops
+};
+
+}  // namespace
+
+LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace) {
+  LoopEvaluations times;
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.loops) {
+      times[&loop] = EvaluationsOf(body, program, loop, true, pace);
+    }
+    for (const StitchLoop& loop : phase.flat) {
+      times[&loop] = EvaluationsOf(body, program, loop, false, pace);
+    }
+  }
+  return times;
+}
+
+StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,
+                         const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times,
+                         const StitchConstants& costs) {
+  return LoadCounter(body, program, schedule, m, times, costs).Count();
+}
+
+int SerialDepthOf(const Chain& body, const StitchProgram& program) {
+  std::vector<int> depths(body.ops().size());
+  int deepest = 0;
+  for (size_t id = 0; id < depths.size(); ++id) {
+    for (const ValueId operand : body.op(static_cast<ValueId>(id)).operands) {
+      const bool handed = std::binary_search(program.handed.begin(), program.handed.end(), operand);
+      if (handed || IsJoined(program, operand)) continue;
+      depths[id] = std::max(depths[id], depths[static_cast<size_t>(operand)]);
+    }
+    depths[id] += program.uses[id] == ReduceUse::kSerial ? 1 : 0;
+    deepest = std::max(deepest, depths[id]);
+  }
+  return deepest;
+}
+
+}  // namespace sinter

@@ -1,0 +1,20 @@
+// A stitched kernel's schedule at another bucket than it was found for.
+#ifndef SINTER_SRC_STITCH_SEARCH_STITCH_AT_BUCKET_H_
+#define SINTER_SRC_STITCH_SEARCH_STITCH_AT_BUCKET_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "src/stitch/search/stitch_search.h"
+
+namespace sinter {
+
+// `schedule` with the grid for `bucket` rows: a block for each part of the work, or as many as run
+// at once, whichever is predicted to be faster. Nothing else of it changes. FAILED_PRECONDITION
+// when the body cannot be computed with it, or when its blocks wait for one another. Thread-safe.
+absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& schedule,
+                                      int64_t bucket, const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SEARCH_STITCH_AT_BUCKET_H_

@@ -1,0 +1,230 @@
+#include "src/stitch/search/stitch_cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/base/status.h"
+#include "src/model/four_norm.h"
+#include "src/stitch/search/column_cost.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+// The blocks of a launch and how the work falls on them.
+struct Spread {
+  double turns = 0;     // of blocks (or clusters) together: each does `items` of work
+  double items = 0;     // units of a turn; without units, elements
+  double busy = 0;      // SMs with work
+  double resident = 0;  // blocks at once
+  double rounds = 0;    // that the resident blocks make
+};
+
+Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t bucket,
+                const DeviceModel& model) {
+  Spread spread;
+  const double items = static_cast<double>(WorkItems(program, bucket));
+  spread.items = program.owner >= 0 ? s.UnitsPerBlock()
+                                    : double{1} * s.block_threads * s.vector * s.chunks / s.split;
+  spread.turns = std::ceil(items / spread.items);
+  const double groups = spread.turns * s.cluster;
+  const double blocks = std::min(groups, static_cast<double>(s.grid));
+  const int sms = s.column_cluster > 1 ? model.ResidentBlocks(s.column_cluster) : model.sm_count;
+  spread.busy = std::min<double>(sms, blocks);
+  spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
+  const double rounds = groups / spread.resident;
+  // Blocks that replace others start when there is room; those of one launch wait for the slowest.
+  spread.rounds = blocks < groups || rounds < 2 ? std::ceil(rounds) : rounds + 0.5;
+  return spread;
+}
+
+// What a turn waits for its first reads, in the mean of all phases: where nothing waits inside a
+// unit, the reads of several are under way together; what is held on chip is there.
+double FirstReadUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                   const StitchConstants& costs) {
+  double us = 0;
+  for (size_t i = 0; i < program.phases.size(); ++i) {
+    const bool held = i > 0 && s.hold_bytes > 0;
+    const int units = program.owner < 0 ? 1 : UnitsAtOnce(body, s, program.phases[i]);
+    us += (held ? costs.held_read_us : costs.read_us) / units;
+  }
+  return us / static_cast<double>(program.phases.size());
+}
+
+// What one turn of a block takes when nothing else runs on its SM: its reads, then its
+// instructions, then its row reductions.
+double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+              const StitchLoad& load, const Spread& spread, int64_t passes_turns,
+              const DeviceModel& model) {
+  const StitchConstants& costs = model.stitch;
+  const double phases = static_cast<double>(program.phases.size());
+  const double share = 1 / (spread.turns * phases);
+  const double warps = s.block_threads / double{kWarpLanes};
+  const double filled = std::min<double>(s.cluster, warps * s.cluster / costs.issue_warps);
+  const double slots = model.clock_mhz * filled;
+  const double issue =
+      std::max({load.instructions * share / (model.lanes_per_sm * slots * costs.issue_share),
+                load.special * share / (model.special_lanes_per_sm * slots),
+                load.shared_cycles * share / model.clock_mhz});
+  const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
+  const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
+  // Blocks that stay are alone on their SM, and their groups do not wait for one another.
+  const double apart =
+      phases > 1 ? std::min(costs.overlap_limit, s.UnitsPerBlock() / costs.overlap_groups) : 1;
+  const bool blocks_meet = s.unit_threads > kWarpLanes;
+  const double join = (blocks_meet ? costs.block_join_us : costs.warp_join_us) +
+                      (s.cluster > 1 ? model.cluster_barrier_us : 0);
+  const double joins =
+      std::max(0, load.levels - 1) * join +
+      load.meetings * (blocks_meet ? costs.block_meeting_us : costs.warp_meeting_us);
+  const double again =
+      s.keep_inputs || program.owner < 0
+          ? 0
+          : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
+  return FirstReadUs(body, program, s, costs) + again * costs.read_again_us + joins +
+         (issue + moved) / std::max(1.0, apart);
+}
+
+// Of a launch that keeps `share` of the SMs busy.
+double HbmUs(double bytes, double share, const DeviceModel& model) {
+  return bytes / (model.hbm_bytes_per_us * model.stitch.copy_share *
+                  std::min(1.0, model.stitch.few_sms_gain * share));
+}
+
+double StepsUs(double steps, const StitchConstants& costs) {
+  return steps * costs.step_us + std::max(0.0, steps - costs.short_steps) * costs.long_step_us;
+}
+
+// What a launch takes beside what overlaps in it.
+double FixedUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
+               const DeviceModel& model) {
+  const StitchConstants& costs = model.stitch;
+  const double clusters =
+      s.cluster > 1 ? costs.cluster_start_us + costs.cluster_block_start_us * s.cluster : 0;
+  const double phases = static_cast<double>(program.phases.size());
+  return model.launch_us + clusters + ColumnJoinsUs(s, load, model) +
+         costs.phase_us * (phases - 1) +
+         StepsUs(std::max(load.serial_steps, load.own_steps), costs) +
+         (s.split > 1 ? std::max(0, load.serial_depth - 2) * costs.split_join_us : 0) +
+         std::max(0.0, std::max(load.serial_issue, load.own_issue) - costs.hidden_chain_issue) /
+             (costs.chain_issue_share * model.clock_mhz) +
+         (s.keep_alike && load.alike > 0 ? costs.keep_alike_us : 0);
+}
+
+// Instructions of all threads, on one SM.
+double IssueUs(const StitchLoad& load, const DeviceModel& model) {
+  return std::max(
+      load.instructions / (model.lanes_per_sm * model.clock_mhz * model.stitch.issue_share),
+      load.special / (model.special_lanes_per_sm * model.clock_mhz));
+}
+
+// Turns of lanes over elements, in kernels whose phases wait for the slowest block.
+double IdleLanes(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
+  if (program.phases.size() == 1 || program.owner < 0) return 1;
+  StitchLoop main;
+  main.elements = MainElements(program);
+  const double lanes = static_cast<double>(LoopTurns(body, s, main) * s.unit_threads * s.cluster *
+                                           LoopVector(body, s, main));
+  return std::max(1.0, lanes / static_cast<double>(main.elements));
+}
+
+}  // namespace
+
+StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+                          const StitchLoad& load, int64_t bucket, const DeviceModel& model) {
+  const Spread spread = SpreadOf(program, s, bucket, model);
+  StitchLoop main;
+  main.elements = MainElements(program);
+  const int64_t passes_turns = program.owner < 0 ? 1 : LoopTurns(body, s, main);
+  const double share = spread.busy / model.sm_count;
+  StitchTimes times;
+  Prediction& p = times.alone;
+  p.hbm_bytes = load.input_bytes + load.output_bytes;
+  p.l2_bytes = load.again_bytes;
+  p.hbm_us = HbmUs(p.hbm_bytes,
+                   program.phases.size() > 1 ? share / model.stitch.few_sms_gain : share, model);
+  p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
+  times.issue_sm_us = std::max(IssueUs(load, model) * IdleLanes(body, program, s),
+                               load.shared_cycles / model.clock_mhz);
+  const double issue = times.issue_sm_us / spread.busy;
+  const double phases = static_cast<double>(program.phases.size());
+  times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);
+  times.blocks = spread.turns * s.cluster;
+  const double turns = spread.rounds * times.turn_us;
+  p.fixed_us = FixedUs(program, s, load, model);
+  const double moved = p.hbm_us + p.l2_us;
+  const bool persistent = s.grid < spread.turns * s.cluster;
+  const double together =
+      FourNorm({moved, issue, turns}) * (persistent ? 1 + model.stitch.persistent_loss : 1);
+  p.total_us = p.fixed_us + together;
+  times.overlap = {moved, issue, turns, together};
+  const double longest = std::max({moved, issue, turns});
+  p.bound = turns == longest ? "latency" : issue == longest ? "issue" : "hbm";
+  return times;
+}
+
+absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
+                                          int64_t bucket, const DeviceModel& model,
+                                          StitchBudget* budget) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed, budget));
+  const StitchLoad load = LoadOf(body, program, schedule, bucket, model);
+  return TimesOfStitch(body, program, schedule, load, bucket, model);
+}
+
+absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
+                                         int64_t bucket, const DeviceModel& model) {
+  SINTER_ASSIGN_OR_RETURN(const StitchTimes times, TimesOfStitch(body, schedule, bucket, model));
+  return times.alone;
+}
+
+Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
+                           const DeviceModel& model, StitchOverlap* overlap) {
+  Prediction p;
+  double blocks = 0, issue = 0, turns = 0, longest = 0, beside = 0, l2_bytes = 0;
+  for (const StitchTimes& part : parts) {
+    p.hbm_bytes += part.alone.hbm_bytes;
+    l2_bytes += part.alone.l2_bytes;
+    beside = std::max(beside, part.alone.fixed_us - model.launch_us);
+    blocks += part.blocks;
+    issue += part.issue_sm_us;
+    turns += part.turn_us * part.blocks;
+    longest = std::max(longest, part.turn_us);
+  }
+  const double busy = std::min<double>(model.sm_count, blocks), resident = blocks_per_sm * busy;
+  p.l2_bytes = l2_bytes;
+  p.hbm_us = HbmUs(p.hbm_bytes, busy / model.sm_count, model);
+  p.l2_us = l2_bytes / (model.l2_bytes_per_us * busy / model.sm_count);
+  p.fixed_us = model.launch_us + beside + model.stitch.pack_us;
+  // The last blocks begin when there is room.
+  const double waves = blocks <= resident ? longest : turns / resident + longest;
+  const double moved = p.hbm_us + p.l2_us;
+  const double together = FourNorm({moved, issue / busy, waves});
+  p.total_us = p.fixed_us + together;
+  if (overlap != nullptr) *overlap = {moved, issue / busy, waves, together};
+  const double most = std::max({moved, issue / busy, waves});
+  p.bound = waves == most ? "latency" : moved == most ? "hbm" : "issue";
+  return p;
+}
+
+absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
+                                     const DeviceModel& model, StitchOverlap* overlap) {
+  if (spec.parts.empty()) {
+    SINTER_ASSIGN_OR_RETURN(const StitchTimes times,
+                            TimesOfStitch(spec.body, spec.schedule, bucket, model));
+    *overlap = times.overlap;
+    return times.alone;
+  }
+  std::vector<StitchTimes> parts;
+  for (const StitchPart& part : spec.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(StitchTimes times,
+                            TimesOfStitch(own.body, part.schedule, bucket, model));
+    parts.push_back(std::move(times));
+  }
+  return PredictTogether(parts, spec.schedule.blocks_per_sm, model, overlap);
+}
+
+}  // namespace sinter

@@ -1,0 +1,63 @@
+// The cost model of the stitch family: FusionStitching's latency-evaluator on this chip's levels,
+// bytes over their bandwidth, instructions, the turns of resident blocks, barriers.
+#ifndef SINTER_SRC_STITCH_SEARCH_STITCH_COST_MODEL_H_
+#define SINTER_SRC_STITCH_SEARCH_STITCH_COST_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/model/prediction.h"
+#include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
+#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/spec.h"
+
+namespace sinter {
+
+// What overlaps while a stitched kernel runs, beside Prediction::fixed_us, which does not.
+struct StitchOverlap {
+  double moved_us = 0;     // bytes: hbm and l2, one behind the other
+  double issue_us = 0;     // instructions of all SMs with work
+  double latency_us = 0;   // what blocks wait for, turn after turn: first reads, joins, barriers
+  double together_us = 0;  // of all three: their 4-norm, and what persistent blocks lose
+};
+
+// What a kernel's prediction is made of.
+struct StitchTimes {
+  Prediction alone;  // alone.total_us == alone.fixed_us + overlap.together_us
+  StitchOverlap overlap;
+  double issue_sm_us = 0;  // of one SM that executed all instructions
+  double turn_us = 0;      // of one block
+  double blocks = 0;       // that the work is for
+};
+
+// `load`: LoadOf the same schedule. Deterministic, thread-safe, as all here.
+StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program,
+                          const StitchSchedule& schedule, const StitchLoad& load, int64_t bucket,
+                          const DeviceModel& model);
+
+// FAILED_PRECONDITION when the body cannot be computed with the schedule's owner;
+// RESOURCE_EXHAUSTED once `budget` (may be null) is spent.
+absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
+                                          int64_t bucket, const DeviceModel& model,
+                                          StitchBudget* budget = nullptr);
+absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
+                                         int64_t bucket, const DeviceModel& model);
+
+// Kernels that do not depend on each other, of as many threads a block, packed into one launch of
+// `blocks_per_sm`: launched once, bytes and instructions of all, blocks behind one another.
+// `overlap` may be null.
+Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
+                           const DeviceModel& model, StitchOverlap* overlap = nullptr);
+
+// The prediction of a spec, packed or not, and what overlaps in it, found anew.
+// FAILED_PRECONDITION as above.
+absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
+                                     const DeviceModel& model, StitchOverlap* overlap);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SEARCH_STITCH_COST_MODEL_H_

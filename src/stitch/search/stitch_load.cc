@@ -1,0 +1,107 @@
+#include "src/stitch/search/stitch_load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/base/ceil_div.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/search/instruction_counts.h"
+#include "src/stitch/search/program_load.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+// What the schedule's hold and split change.
+void Compose(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+             int64_t m, StitchLoad& load) {
+  if (schedule.hold_bytes > 0 && load.crossing_element_bytes > 0) {
+    const int64_t rounds = schedule.hold_bytes / HoldRoundBytes(body, program, schedule, load);
+    const double share = std::min(
+        1.0, static_cast<double>(rounds) / static_cast<double>(UnitRounds(program, schedule, m)));
+    load.again_bytes -= share * load.crossing_bytes;
+  }
+  if (schedule.split > 1) {
+    load.serial_steps = std::ceil(load.serial_steps / schedule.split);
+    load.serial_issue /= schedule.split;
+    load.instructions += load.serial_elements * schedule.split * kShuffleInstructions;
+  }
+}
+
+// The same program that hands nothing over.
+StitchProgram BaseOf(const Chain& body, const StitchProgram& program, Pace* pace) {
+  if (program.handed.empty()) return StitchProgram();
+  StitchBudget unbounded;
+  unbounded.visits = std::numeric_limits<int64_t>::max();
+  unbounded.pace = pace;
+  // Outputs in place may need hand-overs: then the program is its own base.
+  return MakeStitchProgram(body, program.owner, {}, &unbounded).value_or(StitchProgram(program));
+}
+
+}  // namespace
+
+int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
+                       const StitchSchedule& schedule, const StitchLoad& load) {
+  StitchLoop main;
+  main.elements = MainElements(program);
+  return load.crossing_element_bytes * LoopTurns(body, schedule, main) *
+         LoopVector(body, schedule, main) * schedule.block_threads;
+}
+
+LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
+                     const DeviceModel& model, Pace* pace)
+    : body_(body),
+      program_(program),
+      base_(BaseOf(body, program, pace)),
+      m_(m),
+      costs_(model.stitch),
+      pace_(pace),
+      times_(EvaluationsOfLoops(body, program.handed.empty() ? program : base_, pace)),
+      meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
+      serial_depth_(SerialDepthOf(body, program)) {}
+
+void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
+  const auto [works, fresh] = works_.try_emplace({schedule.vector, schedule.keep_values});
+  if (fresh) {
+    works->second = {WorkOf(body_, base_, schedule, pace_),
+                     WorkOf(body_, program_, schedule, pace_)};
+  }
+  const auto units = static_cast<double>(WorkItems(program_, m_));
+  AddHandOver(works->second.first, works->second.second, units, load);
+}
+
+StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
+  const auto [at, fresh] = counted_.try_emplace(
+      {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
+  if (fresh) Step(pace_, static_cast<int64_t>(body_.ops().size()));
+  if (fresh && program_.handed.empty()) {
+    at->second = LoadOfProgram(body_, program_, schedule, m_, times_, costs_);
+  } else if (fresh) {
+    at->second = LoadOfProgram(body_, base_, schedule, m_, times_, costs_);
+    AddHands(schedule, at->second);
+  }
+  StitchLoad load = at->second;
+  load.serial_depth = serial_depth_;
+  load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
+  const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
+  if (schedule.keep_inputs && program_.owner >= 0) {
+    load.kept_words = CeilDiv(load.unit_bytes, 4 * threads);
+  }
+  if (schedule.keep_alike) {
+    load.kept_words += load.alike * CeilDiv(MainElements(program_), threads);
+  }
+  if (schedule.keep_values && program_.owner >= 0) {
+    load.kept_words += CeilDiv(MainElements(program_), threads);
+  }
+  Compose(body_, program_, schedule, m_, load);
+  return load;
+}
+
+StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+                  int64_t m, const DeviceModel& model) {
+  return LoadTable(body, program, m, model).Of(schedule);
+}
+
+}  // namespace sinter

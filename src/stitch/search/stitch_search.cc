@@ -1,0 +1,116 @@
+#include "src/stitch/search/stitch_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "src/base/status.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/columns.h"
+#include "src/stitch/program.h"
+#include "src/stitch/search/hand_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/search/stitch_kinds.h"
+#include "src/stitch/search/stitch_space.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kWalks = 2, kHandWalks = 16;  // of a program that is costed; that hands over
+constexpr double kMostBehind = 2;  // times the best: an owner whose units may hand something over
+
+// What costing a program takes beside making it.
+absl::Status Charge(const StitchProgram& program, const SearchOptions& options) {
+  if (options.budget == nullptr) return absl::OkStatus();
+  return options.budget->Take(program.visits * (program.handed.empty() ? kWalks : kHandWalks));
+}
+
+// Appends the schedules of one program, each with its prediction.
+void AddRanked(const Chain& body, const StitchProgram& program, int64_t bucket,
+               const DeviceModel& model, const SearchOptions& options,
+               std::vector<RankedStitch>* ranked) {
+  const auto ops = static_cast<int64_t>(body.ops().size());
+  const auto add = [&](const StitchSchedule& s, const StitchLoad& load) {
+    Step(options.pace, ops);
+    const uint64_t scratch =
+        program.phases.size() > 1 ? LayOutColumns(body, program, s).scratch_bytes : uint64_t{0};
+    const StitchTimes times = TimesOfStitch(body, program, s, load, bucket, model);
+    ranked->push_back({s, times.alone, {}, scratch});
+  };
+  EnumerateStitchSpace(body, program, bucket, model, options, add);
+}
+
+// A program without hand-overs, and its best schedule.
+struct Owned {
+  StitchProgram program;
+  Prediction best;
+};
+
+// The programs that hand something over: of owners that are not far from the best, where something
+// else than memory is waited for.
+absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
+                                                       const std::vector<Owned>& owned,
+                                                       const DeviceModel& model,
+                                                       const SearchOptions& options) {
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const Owned& one : owned) best_us = std::min(best_us, one.best.total_us);
+  std::vector<StitchProgram> programs;
+  for (const Owned& one : owned) {
+    if (one.program.owner < 0 || one.best.bound == "hbm") continue;
+    if (one.best.total_us > kMostBehind * best_us) continue;
+    for (const std::vector<ValueId>& handed :
+         HandChoices(body, one.program, model, options.budget)) {
+      absl::StatusOr<StitchProgram> with =
+          MakeStitchProgram(body, one.program.owner, handed, options.budget);
+      if (absl::IsResourceExhausted(with.status())) return with.status();
+      if (!with.ok()) continue;
+      SINTER_RETURN_IF_ERROR(Charge(*with, options));
+      programs.push_back(*std::move(with));
+    }
+  }
+  return programs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
+                                                       const DeviceModel& model,
+                                                       const SearchOptions& options) {
+  std::vector<RankedStitch> ranked;
+  absl::Status first_error;
+  std::vector<Owned> owned;
+  for (ValueId owner : OwnerCandidates(body)) {
+    absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, owner, {}, options.budget);
+    if (absl::IsResourceExhausted(program.status())) return program.status();
+    first_error.Update(program.status());
+    if (!program.ok()) continue;
+    SINTER_RETURN_IF_ERROR(Charge(*program, options));
+    const size_t before = ranked.size();
+    AddRanked(body, *program, bucket, model, options, &ranked);
+    const auto best = std::min_element(
+        ranked.begin() + static_cast<std::ptrdiff_t>(before), ranked.end(),
+        [](const auto& x, const auto& y) { return x.prediction.total_us < y.prediction.total_us; });
+    if (best != ranked.end()) owned.push_back({*std::move(program), best->prediction});
+  }
+  SINTER_ASSIGN_OR_RETURN(const std::vector<StitchProgram> handing,
+                          HandingOver(body, owned, model, options));
+  for (const StitchProgram& program : handing) {
+    AddRanked(body, program, bucket, model, options, &ranked);
+  }
+  if (ranked.empty()) {
+    if (!first_error.ok()) return first_error;
+    return absl::FailedPreconditionError("no schedule of the stitch family is legal");
+  }
+  std::sort(ranked.begin(), ranked.end(), [](const RankedStitch& a, const RankedStitch& b) {
+    if (a.prediction.total_us != b.prediction.total_us) {
+      return a.prediction.total_us < b.prediction.total_us;
+    }
+    return a.schedule.Canonical() < b.schedule.Canonical();
+  });
+  if (options.kinds_first) PutKindsFirst(&ranked);
+  const size_t kept = std::min<size_t>(ranked.size(), static_cast<size_t>(options.top_k));
+  ranked.resize(kept);
+  return ranked;
+}
+
+}  // namespace sinter

@@ -1,0 +1,34 @@
+// Search of the stitch family: schedules for a body, costed by the device model, ranked.
+#ifndef SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_
+#define SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/model/prediction.h"
+#include "src/model/search_options.h"
+#include "src/stitch/packing.h"
+#include "src/stitch/schedule.h"
+
+namespace sinter {
+
+struct RankedStitch {
+  StitchSchedule schedule;
+  Prediction prediction;
+  std::vector<StitchPart> parts;  // packed (packed_search.h); else none
+  uint64_t scratch_bytes = 0;     // StitchScratchBytes; packed: none
+};
+
+// Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION
+// naming the op that keeps the body out of one kernel; RESOURCE_EXHAUSTED once options.budget is
+// spent. Deterministic, thread-safe.
+absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
+                                                       const DeviceModel& model,
+                                                       const SearchOptions& options);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_

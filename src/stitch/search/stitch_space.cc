@@ -1,0 +1,282 @@
+#include "src/stitch/search/stitch_space.h"
+
+#include <algorithm>
+
+#include "src/base/ceil_div.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/search/stitch_registers.h"
+#include "src/stitch/segment.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kSmallBlock = 256;
+constexpr int kMostGroups = 15;         // named barriers of a block, less the block's own
+constexpr int64_t kMostTurns = 32;      // that are unrolled
+constexpr int64_t kMostSplitTurns = 2;  // of a pass whose elements lanes share
+
+using Visitor = std::function<void(const StitchSchedule&, const StitchLoad&)>;
+
+bool HasSerialLoop(const StitchPhase& phase) {
+  const auto serial = [](const StitchLoop& loop) { return loop.serial; };
+  return std::any_of(phase.loops.begin(), phase.loops.end(), serial) ||
+         std::any_of(phase.flat.begin(), phase.flat.end(), serial);
+}
+
+// Elements of the longest reduction that lanes may share; 1 without any.
+int64_t LongestShared(const Chain& body, const StitchProgram& program) {
+  int64_t longest = 1;
+  if (std::none_of(program.phases.begin(), program.phases.end(), HasSerialLoop)) return longest;
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    if (program.uses[id] != ReduceUse::kSerial) continue;
+    longest = std::max(longest, ReducedElements(body, body.op(static_cast<ValueId>(id))));
+  }
+  return longest;
+}
+
+// Enumerates the schedules of one program.
+class StitchEnumerator {
+ public:
+  StitchEnumerator(const Chain& body, const StitchProgram& program, int64_t bucket,
+                   const DeviceModel& model, const SearchOptions& options, const Visitor& visit)
+      : body_(body),
+        program_(program),
+        bucket_(bucket),
+        model_(model),
+        options_(options),
+        visit_(visit),
+        registers_(body, program, bucket, model),
+        serial_(LongestShared(body, program)),
+        loads_(body, program, bucket, model, options.pace) {}
+
+  void Run() {
+    if (program_.phases.size() > 1 && !options_.allow_cooperative) return;
+    const int widest = WidestVector(body_);
+    const int narrowest = program_.handed.empty() ? 1 : std::max(1, widest / 2);
+    for (int vector = widest; vector >= narrowest; vector /= 2) {
+      StitchSchedule s;
+      s.owner = program_.owner;
+      s.handed = program_.handed;
+      s.vector = vector;
+      for (int split : {1, 4, 8, 16, 32}) {
+        if (split > serial_) break;
+        s.split = split;
+        if (program_.owner < 0)
+          Flat(s);
+        else
+          Rows(s);
+      }
+    }
+  }
+
+ private:
+  bool Cooperative() const { return program_.phases.size() > 1; }
+
+  void Flat(StitchSchedule s) {
+    for (int threads : {128, 256, 512}) {
+      for (int chunks : {1, 2, 4, 8}) {
+        s.block_threads = s.unit_threads = threads;
+        s.chunks = chunks;
+        if (s.split > 1 && !FlatSplitFits(s)) continue;
+        s.blocks_per_sm = registers_.FlatBlocks(s, loads_.Of(s).loop_inputs);
+        if (s.blocks_per_sm == 0) continue;
+        Grids(s, static_cast<int64_t>(threads) * s.vector * chunks / s.split);
+      }
+    }
+  }
+
+  // Groups of several warps meet at named barriers. Small blocks replace one another sooner, but
+  // blocks that meet leave fewer parts of column reductions when they are large.
+  bool GroupsFit(int unit, int block) const {
+    if (unit > kWarpLanes) return block / unit <= kMostGroups;
+    return Cooperative() || block <= kSmallBlock;
+  }
+
+  // Sharing an element is for lanes that would be idle: as many as there are, or twice as many.
+  bool SplitFits(const StitchSchedule& s) const {
+    StitchSchedule more = s;
+    more.split *= 2;
+    bool idle = more.split <= s.unit_threads && s.split < kWarpLanes && more.split <= serial_;
+    for (const StitchPhase& phase : program_.phases) {
+      for (const StitchLoop& loop : phase.loops) {
+        if (!loop.serial) continue;
+        if (LoopTurns(body_, s, loop) > kMostSplitTurns) return false;
+        idle = idle && LoopTurns(body_, more, loop) <= 1;
+      }
+    }
+    return !idle;
+  }
+
+  // Without units, while there are threads to spare.
+  bool FlatSplitFits(const StitchSchedule& s) const {
+    const int64_t threads = WorkItems(program_, bucket_) / s.vector * s.split;
+    return s.chunks == 1 && threads <= int64_t{model_.threads_per_sm} * model_.sm_count;
+  }
+
+  void Rows(StitchSchedule s) {
+    for (int cluster : kClusterSizes) {
+      if (cluster > 1 && !s.handed.empty()) break;
+      for (int unit : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+        if ((cluster > 1 && unit < 256) || unit < s.split) continue;
+        s.cluster = cluster;
+        s.unit_threads = unit;
+        if (s.split > 1 && !SplitFits(s)) continue;
+        for (int block : {128, 256, 512, 1024}) {
+          if (block < unit || (cluster > 1 && block != unit)) continue;
+          if (!GroupsFit(unit, block)) continue;
+          s.block_threads = block;
+          Keeps(s);
+        }
+      }
+    }
+  }
+
+  void Keeps(StitchSchedule s) {
+    if (!SegmentsFit(body_, program_, s)) return;
+    StitchLoop main;
+    main.elements = MainElements(program_);
+    const int64_t turns = LoopTurns(body_, s, main);
+    const int64_t threads = int64_t{s.unit_threads} * s.cluster;
+    // No thread without an element, but in a lone unit of a block.
+    if (threads / 2 * LoopVector(body_, s, main) >= Shared(s, main.elements) &&
+        s.unit_threads > 1) {
+      return;
+    }
+    struct Kept {
+      bool inputs, values, alike;
+    };
+    constexpr Kept kKept[] = {
+        {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
+    bool any = false;
+    for (const Kept& kept : kKept) {
+      s.keep_inputs = kept.inputs;
+      s.keep_values = kept.values;
+      s.keep_alike = kept.alike;
+      any |= Keep(s, turns);
+    }
+    s.keep_inputs = s.keep_values = s.keep_alike = false;
+    if (!any) Keep(s, turns);
+  }
+
+  // Elements of the main loop, or of one whose elements lanes share out: hand-overs leave such
+  // loops in units that have fewer of them.
+  int64_t Shared(const StitchSchedule& s, int64_t main) const {
+    if (s.handed.empty()) return main;
+    for (const StitchPhase& phase : program_.phases) {
+      for (const StitchLoop& loop : phase.loops) {
+        main = std::max(main, loop.elements * LoopSplit(s, loop));
+      }
+    }
+    return main;
+  }
+
+  // False when a thread has no registers for it.
+  bool Keep(StitchSchedule s, int64_t turns) {
+    if (registers_.Unrolls(s) && turns > kMostTurns) return false;
+    const StitchLoad load = loads_.Of(s);
+    if (s.keep_values && !load.repeats) return false;
+    const BlocksByRegisters blocks = registers_.UnitBlocks(s, load, turns);
+    if (blocks.liked == 0) return false;
+    const int room = RoomForHandOvers(s);
+    const int fewest = std::min(room, blocks.liked);
+    const int most = options_.tight_registers ? std::min(room, blocks.needed) : fewest;
+    for (s.blocks_per_sm = fewest; s.blocks_per_sm <= most; ++s.blocks_per_sm) {
+      if (s.blocks_per_sm > 0) Launches(s);
+    }
+    s.blocks_per_sm = 1;  // fewer blocks leave fewer parts of columns
+    if (Cooperative() && fewest > 1) Launches(s);
+    return true;
+  }
+
+  // Blocks that an SM's shared memory has room for beside what they hand over.
+  int RoomForHandOvers(const StitchSchedule& s) const {
+    if (s.handed.empty()) return model_.blocks_per_sm;
+    const int64_t shared = StitchSharedBytes(body_, program_, s) + model_.reserved_shared_bytes;
+    return static_cast<int>(model_.shared_bytes_per_sm / shared);
+  }
+
+  void Launches(const StitchSchedule& s) {
+    if (Cooperative())
+      Joins(s);
+    else
+      Grids(s, s.UnitsPerBlock());
+  }
+
+  // The ways in which blocks join their parts of columns.
+  void Joins(StitchSchedule s) {
+    struct Join {
+      int cluster;
+      bool all;
+    };
+    constexpr Join kJoins[] = {{1, false}, {8, false}, {1, true}, {2, true}, {8, true}};
+    for (const Join& join : kJoins) {
+      if (join.cluster > 1 && s.cluster > 1) continue;
+      s.column_cluster = join.cluster;
+      s.join_all = join.all;
+      Grids(s, s.UnitsPerBlock());
+    }
+  }
+
+  // As many blocks as there is work for, or as many as fit at once.
+  void Grids(StitchSchedule s, int64_t items_per_block) {
+    const int64_t items = std::max<int64_t>(1, WorkItems(program_, bucket_));
+    const int64_t wanted = CeilDiv(items, items_per_block) * s.cluster;
+    const int64_t fits = int64_t{model_.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
+    if (fits == 0) return;
+    for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {
+      grid = grid / s.LaunchCluster() * s.LaunchCluster();
+      if (grid < s.LaunchCluster() || (Cooperative() && grid > fits)) continue;
+      s.grid = static_cast<int>(grid);
+      if (!AddHolding(s)) Add(s);
+      if (wanted <= fits) return;
+    }
+  }
+
+  // With as much shared memory as the inputs of later phases can use; false when there is none.
+  bool AddHolding(StitchSchedule s) {
+    if (!Cooperative() || !s.keep_inputs) return false;
+    const StitchLoad load = loads_.Of(s);
+    if (load.crossing_element_bytes == 0) return false;
+    const int64_t own = StitchSharedBytes(body_, program_, s);
+    const int64_t of_sm = model_.shared_bytes_per_sm / s.blocks_per_sm;
+    const int64_t room =
+        std::min(of_sm - model_.reserved_shared_bytes, model_.shared_bytes_per_block) - own;
+    const int64_t round = HoldRoundBytes(body_, program_, s, load);
+    const int64_t rounds = std::min(room / round, UnitRounds(program_, s, bucket_));
+    if (rounds < 1) return false;
+    s.hold_bytes = static_cast<int>(rounds * round);
+    Add(s);
+    return true;
+  }
+
+  void Add(const StitchSchedule& s) {
+    const int64_t shared = StitchSharedBytes(body_, program_, s);
+    if (shared > model_.shared_bytes_per_block) return;
+    // Blocks that wait for one another are all resident.
+    const int64_t all = (shared + model_.reserved_shared_bytes) * s.blocks_per_sm;
+    if (Cooperative() && all > model_.shared_bytes_per_sm) return;
+    if (!CheckStitchFields(s).ok()) return;
+    visit_(s, loads_.Of(s));
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const int64_t bucket_;
+  const DeviceModel& model_;
+  const SearchOptions& options_;
+  const Visitor& visit_;
+  const StitchRegisters registers_;
+  const int64_t serial_;  // elements of the longest reduction that lanes may share
+  LoadTable loads_;
+};
+
+}  // namespace
+
+void EnumerateStitchSpace(const Chain& body, const StitchProgram& program, int64_t bucket,
+                          const DeviceModel& model, const SearchOptions& options,
+                          const Visitor& visit) {
+  StitchEnumerator(body, program, bucket, model, options, visit).Run();
+}
+
+}  // namespace sinter

@@ -1,0 +1,28 @@
+// The stitch family's space: which schedules of a program are worth costing. Threads of a unit,
+// blocks, clusters, vectors, lanes that share an element, what is kept in registers and held in
+// shared memory, how columns are joined, grids.
+#ifndef SINTER_SRC_STITCH_SEARCH_STITCH_SPACE_H_
+#define SINTER_SRC_STITCH_SEARCH_STITCH_SPACE_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
+#include "src/model/search_options.h"
+#include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
+#include "src/stitch/search/stitch_load.h"
+
+namespace sinter {
+
+// Calls `visit` for every legal schedule of `program`, with what it moves and computes, in a fixed
+// order. Blocks an SM follow from estimated registers (stitch_registers.h). Thread-safe.
+void EnumerateStitchSpace(
+    const Chain& body, const StitchProgram& program, int64_t bucket, const DeviceModel& model,
+    const SearchOptions& options,
+    const std::function<void(const StitchSchedule&, const StitchLoad&)>& visit);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SEARCH_STITCH_SPACE_H_

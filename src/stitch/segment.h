@@ -1,0 +1,32 @@
+// Segments: rows inside a unit. A reduction of the last axes that keeps more than the units' dims
+// falls into as many segments a unit, each joined by neighbouring lanes, which keep the result in
+// registers for later passes over the same elements (warp composition below a unit).
+#ifndef SINTER_SRC_STITCH_SEGMENT_H_
+#define SINTER_SRC_STITCH_SEGMENT_H_
+
+#include <cstdint>
+
+#include "src/chain/chain.h"
+#include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
+
+namespace sinter {
+
+// Whether reduction `op`, which is no row of `program`'s units, may be joined in segments: of 2 to
+// 128 elements, a power of two; not where outputs share inputs' buffers.
+bool HasSegments(const Chain& body, const StitchProgram& program, const Op& op);
+
+// Whether element `at` of a reduction in segments is that of the elements where loops `unit` and
+// `element` stand.
+bool IsOfSegment(const Chain& body, const StitchProgram& program, const Op& reduction,
+                 const Position& at, IndexVar unit, IndexVar element, IndexSpace& space);
+
+// Lanes that join a segment where a thread takes `vector` elements at once; 0: none can.
+int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op, int vector);
+
+// Whether lanes can join every segment of the program.
+bool SegmentsFit(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SEGMENT_H_

@@ -1,0 +1,419 @@
+#include "src/plan/codegen.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/product/code/kernel_source.h"
+#include "tests/support/sequences.h"
+#include "tests/unit/plan/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
+
+std::string SourceOf(const KernelSpec& spec, const CodegenOptions& options = {}) {
+  const auto kernel = Generate(spec, H200(), options);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return kernel.ok() ? kernel->request.source : "";
+}
+
+OperandBinding* OperandOf(KernelSpec* spec, Role role) {
+  return const_cast<OperandBinding*>(FindOperand(spec->operands, role));
+}
+
+void Drop(KernelSpec* spec, Role role) {
+  auto& list = spec->operands;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].role == role) list.erase(list.begin() + static_cast<long>(i--));
+  }
+}
+
+ProductSequence Biased(ProductSequence p) {
+  SetBias(&p, 0);
+  SetBias(&p, 1);
+  return p;
+}
+
+struct Refusal {
+  const char* name;
+  Dataflow dataflow;
+  std::function<void(KernelSpec*)> damage;
+  const char* message;
+};
+
+TEST(Generate, RefusesBadSpecsAndNamesTheField) {
+  const Dataflow product = Dataflow::kProduct, grid = Dataflow::kGridExchange,
+                 cluster = Dataflow::kClusterExchange;
+  const Refusal refusals[] = {
+      {"stitch without a body", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; },
+       "a stitch kernel has no body"},
+      {"products", grid, [](KernelSpec* s) { s->sequence.products.push_back(s->sequence[1]); },
+       "products: 3 are not 1 to 2"},
+      {"family for products", grid, [](KernelSpec* s) { s->family = KernelFamily::kGemm; },
+       "family gemm does not take 2 products"},
+      {"short rows", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 8; },
+       "operand out: row stride 8 is below its"},
+      {"gaps in C", grid, [](KernelSpec* s) { OperandOf(s, Role::kC)->row_stride += 8; },
+       "operand c: row stride 3080 is not n = 3072"},
+      {"odd offset", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 3; },
+       "operand out: offset 3 is not a multiple of 2"},
+      {"flags", grid, [](KernelSpec* s) { s->workspace_flags_offset = 2; },
+       "workspace flags offset 2 is not a multiple of 4"},
+      {"dtype", grid, [](KernelSpec* s) { SetElement(&s->sequence, DType::kF32); },
+       "product 1: element 1 (f32)"},
+      {"n", grid, [](KernelSpec* s) { SetColumns(&s->sequence, 0, 3073); }, "product 2: k 3073"},
+      {"k", cluster, [](KernelSpec* s) { s->sequence[0].k = 7; }, "product 1: k 7"},
+      {"l", cluster, [](KernelSpec* s) { s->sequence[1].n = 0; }, "product 2: n 0"},
+      {"bucket", product, [](KernelSpec* s) { s->sequence.m = 0; }, "products: m 0"},
+      {"activation", grid, [](KernelSpec* s) { SetActivation(&s->sequence, Activation(9)); },
+       "product 1: activation 9"},
+      {"layout", grid, [](KernelSpec* s) { SetLayout(&s->sequence, Layout(3)); },
+       "product 1: layout 3"},
+      {"dataflow", grid, [](KernelSpec* s) { s->schedule.dataflow = Dataflow(7); },
+       "schedule: dataflow 7"},
+      {"two products in one", grid,
+       [](KernelSpec* s) { s->schedule.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
+      {"block_m", grid, [](KernelSpec* s) { s->schedule.block_m = 100; }, "schedule: block_m 100"},
+      {"warpgroups_m", grid, [](KernelSpec* s) { s->schedule.warpgroups_m = 3; },
+       "schedule: warpgroups_m 3"},
+      {"warpgroups_n", grid, [](KernelSpec* s) { s->schedule.warpgroups_n = 0; },
+       "schedule: warpgroups_n 0"},
+      {"block_k", grid, [](KernelSpec* s) { s->schedule.block_k = 96; }, "schedule: block_k 96"},
+      {"stages", grid, [](KernelSpec* s) { s->schedule.stages = 1; }, "schedule: stages 1"},
+      {"shared memory", grid, [](KernelSpec* s) { s->schedule.stages = 30; },
+       "schedule: shared memory"},
+      {"cluster", grid, [](KernelSpec* s) { s->schedule.cluster = 6; }, "schedule: cluster 6"},
+      {"grid", grid, [](KernelSpec* s) { s->schedule.grid = 121; }, "schedule: grid 121"},
+      {"resident", grid, [](KernelSpec* s) { s->schedule.grid = 136; }, "schedule: grid 136"},
+      {"first tile", grid, [](KernelSpec* s) { s->schedule.first.block_n = 12; },
+       "schedule: first.block_n 12"},
+      {"second tile", grid, [](KernelSpec* s) { s->schedule.second.block_n = 0; },
+       "schedule: second.block_n 0"},
+      {"split", grid, [](KernelSpec* s) { s->schedule.second.split_k = 3; },
+       "schedule: second.split_k 3"},
+      {"cluster split", cluster, [](KernelSpec* s) { s->schedule.second.split_k = 2; },
+       "schedule: second.split_k 2"},
+      {"no out", product, [](KernelSpec* s) { Drop(s, Role::kOut); }, "no operand out"},
+      {"no rows", product, [](KernelSpec* s) { Drop(s, Role::kA); }, "no operand a"},
+      {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW1); }, "no operand w1"},
+      {"no up", grid, [](KernelSpec* s) { Drop(s, Role::kWUp); }, "no operand w_up"},
+      {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role::kW2); }, "no operand w2"},
+      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kB1); }, "no operand b1"},
+      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBUp); }, "no operand b_up"},
+      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kB2); }, "no operand b2"},
+      {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
+      {"row stride", grid, [](KernelSpec* s) { OperandOf(s, Role::kA)->row_stride = 1025; },
+       "operand a: row stride of 2050 bytes"},
+      {"offset", grid, [](KernelSpec* s) { OperandOf(s, Role::kW2)->offset_bytes = 8; },
+       "offset 8 must be multiples of 16"},
+  };
+  for (const Refusal& r : refusals) {
+    KernelSpec spec = SampleSpec(Biased(SampleS8()), r.dataflow);
+    ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
+    r.damage(&spec);
+    const auto kernel = Generate(spec, H200());
+    ASSERT_FALSE(kernel.ok()) << r.name;
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument) << r.name;
+    EXPECT_THAT(std::string(kernel.status().message()), HasSubstr(r.message)) << r.name;
+  }
+}
+
+ProductSequence WithResidual(ProductSequence p, Residual residual = Residual::kAdded) {
+  SetResidual(&p, residual);
+  return p;
+}
+
+TEST(Generate, RefusesAResidualThatIsNone) {
+  const Refusal refusals[] = {
+      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kResidual); },
+       "kernel has no operand residual"},
+      {"short rows", Dataflow::kClusterExchange,
+       [](KernelSpec* s) { OperandOf(s, Role::kResidual)->row_stride = 1016; },
+       "operand residual: row stride 1016 is below its 1024 columns"},
+      {"odd offset", Dataflow::kProduct,
+       [](KernelSpec* s) { OperandOf(s, Role::kResidual)->offset_bytes = 5; },
+       "operand residual: offset 5 is not a multiple of 2"},
+      {"element", Dataflow::kGridExchange,
+       [](KernelSpec* s) { s->sequence[1].epilogue.steps.back().element = DType::kF32; },
+       "product 2: residual is f32, must be bf16"},
+  };
+  for (const Refusal& r : refusals) {
+    KernelSpec spec =
+        SampleSpec(r.dataflow == Dataflow::kProduct ? WithResidual(FirstOf(SampleS8()))
+                                                    : WithResidual(SampleS8()),
+                   SampleSchedule(SampleS8(), r.dataflow));
+    ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
+    r.damage(&spec);
+    const auto kernel = Generate(spec, H200());
+    ASSERT_FALSE(kernel.ok()) << r.name;
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument) << r.name;
+    EXPECT_THAT(std::string(kernel.status().message()), HasSubstr(r.message)) << r.name;
+  }
+}
+
+ProductSequence Scaled(ProductSequence p) {
+  SetScale(&p, 0, 0.125f);
+  SetFactor(&p, 0, RowFactor::kF32);
+  if (p.size() == 2) SetFactor(&p, 1, RowFactor::kElement);
+  return p;
+}
+
+TEST(Generate, RefusesAFactorThatIsNone) {
+  const Refusal refusals[] = {
+      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kFactor2); },
+       "kernel has no operand factor2"},
+      {"gaps", Dataflow::kClusterExchange,
+       [](KernelSpec* s) { OperandOf(s, Role::kFactor1)->row_stride = 2; },
+       "operand factor1: row stride 2 is not 1"},
+      {"f32 at half an element", Dataflow::kProduct,
+       [](KernelSpec* s) { OperandOf(s, Role::kFactor1)->offset_bytes = 6; },
+       "operand factor1: offset 6 is not a multiple of 4"},
+      {"element", Dataflow::kGridExchange,
+       [](KernelSpec* s) { s->sequence[1].epilogue.steps[0].element = DType::kF16; },
+       "product 2: factor is f16, must be f32 or bf16"},
+      {"nothing left", Dataflow::kProduct, [](KernelSpec* s) { SetScale(&s->sequence, 0, 0); },
+       "scale 0 is not finite, or 0"},
+  };
+  for (const Refusal& r : refusals) {
+    KernelSpec spec =
+        SampleSpec(Scaled(r.dataflow == Dataflow::kProduct ? FirstOf(SampleS8()) : SampleS8()),
+                   SampleSchedule(SampleS8(), r.dataflow));
+    ASSERT_TRUE(Generate(spec, H200()).ok()) << Generate(spec, H200()).status();
+    r.damage(&spec);
+    const auto kernel = Generate(spec, H200());
+    ASSERT_FALSE(kernel.ok()) << r.name;
+    EXPECT_THAT(std::string(kernel.status().message()), HasSubstr(r.message)) << r.name;
+  }
+}
+
+// Whoever checks nothing before: the source is written for elements that the table plans, and no
+// other type is written as one of them.
+TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
+  for (DType element : {DType::kF32, DType::kS32, DType::kPred, DType::kE4M3}) {
+    KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+    SetElement(&spec.sequence, element);
+    EXPECT_EQ(KernelSource(*CodeOf(spec)).status().message(),
+              absl::StrCat("no kernel multiplies ", NameOf(element)));
+    EXPECT_EQ(Generate(spec, H200()).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(Generate, IsAFunctionOfTheSpec) {
+  for (const ProductSequence& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
+    for (Dataflow dataflow : kDataflows) {
+      const KernelSpec spec = SampleSpec(p, dataflow);
+      const auto a = Generate(spec, H200()), b = Generate(spec, H200());
+      ASSERT_TRUE(a.ok()) << a.status();
+      ASSERT_TRUE(b.ok()) << b.status();
+      EXPECT_EQ(a->request.source, b->request.source);
+      EXPECT_EQ(a->request.headers, b->request.headers);
+      EXPECT_EQ(a->request.options, b->request.options);
+      EXPECT_EQ(a->request.name, b->request.name);
+      EXPECT_TRUE(a->recipe == b->recipe);
+    }
+  }
+}
+
+TEST(Generate, FillsTheRequest) {
+  const auto kernel = Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), H200());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(kernel->request.name, "sinter_cluster_exchange.cu");
+  EXPECT_EQ(kernel->request.entry, "sinter_cluster_exchange");
+  EXPECT_EQ(kernel->request.arch, "sm_90a");
+  EXPECT_TRUE(kernel->request.options.empty());
+  EXPECT_EQ(kernel->recipe.entry, kernel->request.entry);
+}
+
+TEST(Generate, TestBuildsAreOptionsAndChangeNoSource) {
+  const KernelSpec spec = SampleSpec(SampleG7(), Dataflow::kGridExchange);
+  const auto kernel = Generate(spec, H200(), {true, true});
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_THAT(kernel->request.options,
+              ::testing::ElementsAre("-DSINTER_TRAP_SPINS", "-DSINTER_JITTER"));
+  EXPECT_EQ(kernel->request.source, SourceOf(spec));
+}
+
+TEST(Generate, BatchInvariantKernelsAreCompiledWithoutContraction) {
+  KernelSpec spec = SampleSpec(SampleG7(), Dataflow::kClusterExchange);
+  spec.batch_invariant = true;
+  const auto kernel = Generate(spec, H200());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_THAT(kernel->request.options, ::testing::ElementsAre("--fmad=false"));
+  EXPECT_EQ(kernel->request.source, SourceOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange)));
+}
+
+// Everything of a spec that changes the kernel changes its text.
+TEST(KernelSource, ChangesWithTheSpec) {
+  struct Change {
+    const char* name;
+    std::function<void(KernelSpec*)> apply;
+  };
+  const Change changes[] = {
+      {"activation", [](KernelSpec* s) { SetActivation(&s->sequence, Activation::kGeluErf); }},
+      {"dtype", [](KernelSpec* s) { SetElement(&s->sequence, DType::kF16); }},
+      {"k", [](KernelSpec* s) { s->sequence[0].k = 1016; }},
+      {"constant weights", [](KernelSpec* s) { s->constant_weights = false; }},
+      {"bias1",
+       [](KernelSpec* s) {
+         SetBias(&s->sequence, 0);
+         s->operands.push_back({Role::kB1, 7, 0, 0});
+         s->operands.push_back({Role::kBUp, 8, 0, 0});
+       }},
+      {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},
+      {"tile", [](KernelSpec* s) { s->schedule.first.block_n = 24; }},
+      {"out stride", [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 2048; }},
+      {"out alignment", [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 2; }},
+  };
+  const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  const std::string source = SourceOf(spec);
+  for (const Change& change : changes) {
+    KernelSpec other = spec;
+    change.apply(&other);
+    EXPECT_NE(SourceOf(other), source) << change.name;
+  }
+}
+
+TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  const std::string source = SourceOf(spec);
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.buffer != kWorkspaceBuffer) operand.buffer += 3;
+  }
+  EXPECT_EQ(SourceOf(spec), source);
+}
+
+// Gated or not, either layout, either dtype, ragged columns: the residual is the last product's.
+TEST(KernelSource, AddsTheResidualToTheLastProduct) {
+  for (Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    for (const ProductSequence& base : {SampleS8(), SampleG7()}) {
+      for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
+        ProductSequence p = WithResidual(base, residual);
+        SetElement(&p, residual == Residual::kAdded ? DType::kF16 : DType::kBF16);
+        const std::string source = SourceOf(SampleSpec(p, dataflow));
+        EXPECT_THAT(source, HasSubstr("const u16* residual,\n    u16* out"));
+        EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual = residual;\n")));
+        EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual_stride = ", p[1].n, ";\n")));
+        EXPECT_THAT(source,
+                    HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p[1].n, ", ",
+                                           residual == Residual::kAdded ? "false" : "true",
+                                           ", true>>(args)")));
+      }
+      EXPECT_THAT(SourceOf(SampleSpec(base, dataflow)), Not(HasSubstr("esidual")));
+    }
+  }
+  ProductSequence one = WithResidual(FirstOf(SampleS8()));  // gated
+  EXPECT_THAT(SourceOf(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct))),
+              HasSubstr("gemm<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
+  SetLayout(&one, Layout::kIO);
+  Schedule io = SampleSchedule(one, Dataflow::kProduct);
+  io.first.block_n = 64;
+  io.stages = 2;
+  io.grid = 96;
+  EXPECT_THAT(SourceOf(SampleSpec(one, io)),
+              HasSubstr("ResidualRows<Config::Element, 3072, false"));
+}
+
+TEST(KernelSource, ScalesTheProductThatIsScaled) {
+  const std::string both = SourceOf(SampleSpec(Scaled(SampleS8()), Dataflow::kGridExchange));
+  EXPECT_THAT(both, HasSubstr("const float* factor,\n    const u16* factor2,\n    u16* out"));
+  EXPECT_THAT(both, HasSubstr("  args.scale = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
+  EXPECT_THAT(both, HasSubstr("chain_grid<Config, NoResidual, RowFactors<Float32>, "
+                              "RowFactors<Config::Element>>(args)"));
+  ProductSequence second = WithResidual(SampleG7());
+  SetScale(&second, 1, 3);
+  EXPECT_THAT(SourceOf(SampleSpec(second, Dataflow::kClusterExchange)),
+              HasSubstr("false, true>, NoScaling, ConstantScale>(args)"));
+  ProductSequence first = FirstOf(SampleS8());
+  SetFactor(&first, 0, RowFactor::kElement);
+  const std::string one =
+      SourceOf(SampleSpec(first, SampleSchedule(SampleS8(), Dataflow::kProduct)));
+  EXPECT_THAT(one, HasSubstr("gemm<Config, NoResidual, RowFactors<Config::Element>>(args)"));
+  EXPECT_THAT(one, Not(HasSubstr("factor2")));
+  EXPECT_THAT(SourceOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)), Not(HasSubstr("scale")));
+}
+
+TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
+  struct Row {
+    int64_t l, stride;
+    uint64_t offset;
+    bool aligned;
+  };
+  const Row rows[] = {{1024, 1024, 0, true},  {1024, 1032, 16, true}, {1020, 1024, 0, false},
+                      {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
+  for (const Row& row : rows) {
+    ProductSequence p = WithResidual(SampleS8());
+    p[1].n = row.l;
+    KernelSpec spec = SampleSpec(p, SampleSchedule(SampleS8(), Dataflow::kGridExchange));
+    OperandOf(&spec, Role::kResidual)->row_stride = row.stride;
+    OperandOf(&spec, Role::kResidual)->offset_bytes = row.offset;
+    EXPECT_EQ(CodeOf(spec)->residual.aligned, row.aligned) << row.l << " " << row.stride;
+    EXPECT_THAT(SourceOf(spec), HasSubstr(row.aligned ? "false, true>>" : "false, false>>"));
+  }
+}
+
+TEST(KernelSource, WritesOneWrapperForEachWidth) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<64, BFloat16, false, false>"));
+  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<32, BFloat16, false, false>"));
+  spec.schedule.second.block_n = 64;  // as wide as gate and up: one wrapper serves both
+  const std::string source = SourceOf(spec);
+  const size_t first = source.find("struct Wgmma<");
+  EXPECT_EQ(source.find("struct Wgmma<", first + 1), std::string::npos);
+}
+
+TEST(KernelSource, AssertsThePlansSharedMemory) {
+  for (Dataflow dataflow : kDataflows) {
+    const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
+    const auto bytes = SizesOf(spec.sequence, spec.schedule).shared_bytes;
+    EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("kBytes == ", bytes, ",")));
+  }
+}
+
+TEST(KernelSource, TransposesWeightsOfLayoutIo) {
+  ProductSequence p = SampleG7();
+  SetLayout(&p, Layout::kIO);
+  Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
+  s.first.block_n = s.second.block_n = 64;
+  const std::string source = SourceOf(SampleSpec(p, s));
+  EXPECT_THAT(source, HasSubstr("kWeightsTransposed = true"));
+  EXPECT_THAT(source, HasSubstr("Wgmma<64, BFloat16, false, true>"));
+  EXPECT_THAT(source, Not(HasSubstr("BFloat16, false>")));
+}
+
+TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
+  struct Row {
+    int64_t l, stride;
+    uint64_t offset;
+    bool aligned;
+  };
+  const Row rows[] = {{1024, 1024, 0, true},  {1024, 1032, 16, true}, {1020, 1024, 0, false},
+                      {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
+  for (const Row& row : rows) {
+    KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+    spec.sequence[1].n = row.l;
+    OperandOf(&spec, Role::kOut)->row_stride = row.stride;
+    OperandOf(&spec, Role::kOut)->offset_bytes = row.offset;
+    EXPECT_EQ(CodeOf(spec)->out.aligned, row.aligned) << row.l << " " << row.stride;
+    EXPECT_THAT(SourceOf(spec),
+                HasSubstr(row.aligned ? "kOutAligned = true" : "kOutAligned = false"));
+  }
+  KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
+  EXPECT_TRUE(CodeOf(one)->out.aligned);
+  SetColumns(&one.sequence, 0, 3076);
+  EXPECT_FALSE(CodeOf(one)->out.aligned);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,173 @@
+// What the build embedded: self-contained, layered, and digested as a whole.
+#include "src/device/device_library.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/base/digest.h"
+#include "src/plan/codegen.h"
+#include "tests/unit/plan/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Arrows go from right to left. The stitch layer stands beside the others, on ptx alone.
+const std::vector<std::string> kLayers = {"ptx", "tile", "pipeline", "dsm", "kernels"};
+constexpr char kStitch[] = "stitch";
+
+std::map<std::string, std::string> Headers() {
+  std::map<std::string, std::string> map;
+  for (auto& [name, bytes] : CopyDeviceHeaders()) map[name] = bytes;
+  return map;
+}
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Every name that a directive includes, with its delimiters.
+std::vector<std::string> Includes(const std::string& text) {
+  static const std::regex directive("(^|\n)[ \t]*#[ \t]*include[ \t]*([^\n]*)");
+  std::vector<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), directive), end; it != end; ++it) {
+    std::string name = (*it)[2];
+    names.push_back(name.substr(0, name.find_last_of("\">") + 1));
+  }
+  return names;
+}
+
+std::string FolderOf(const std::string& name) { return name.substr(0, name.find('/')); }
+
+int LayerOf(const std::string& name) {
+  const auto at = std::find(kLayers.begin(), kLayers.end(), FolderOf(name));
+  return at == kLayers.end() ? -1 : static_cast<int>(at - kLayers.begin());
+}
+
+bool MayInclude(const std::string& name, const std::string& target) {
+  if (FolderOf(target) == kStitch) return FolderOf(name) == kStitch;
+  return LayerOf(target) >= 0 &&
+         LayerOf(target) <= (FolderOf(name) == kStitch ? LayerOf("ptx") : LayerOf(name));
+}
+
+TEST(DeviceLibrary, HoldsEveryHeaderOfTheFolderByteForByte) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator("src/device")) {
+    if (entry.path().extension() != ".cuh") continue;
+    const std::string name = fs::relative(entry.path(), "src/device").string();
+    names.insert(name);
+    EXPECT_EQ(Headers()[name], ReadFile(entry.path())) << name;
+  }
+  EXPECT_EQ(names.size(), Headers().size());
+  size_t count = 0;
+  const DeviceHeader* headers = DeviceHeaders(&count);
+  EXPECT_TRUE(std::is_sorted(
+      headers, headers + count,
+      [](const DeviceHeader& a, const DeviceHeader& b) { return std::string(a.name) < b.name; }));
+  for (size_t i = 0; i < count; ++i) EXPECT_EQ(headers[i].bytes[headers[i].size], '\0');
+}
+
+TEST(DeviceLibrary, IncludesOnlyItselfAndAlongTheArrow) {
+  const auto headers = Headers();
+  for (const auto& [name, text] : headers) {
+    ASSERT_TRUE(LayerOf(name) >= 0 || FolderOf(name) == kStitch) << name << " is in no layer";
+    EXPECT_NE(text.find("#pragma once"), std::string::npos) << name;
+    for (const std::string& quoted : Includes(text)) {
+      ASSERT_EQ(quoted.front(), '"') << name << " includes " << quoted;
+      const std::string target = quoted.substr(1, quoted.size() - 2);
+      EXPECT_EQ(headers.count(target), 1u) << name << " includes " << target;
+      EXPECT_TRUE(MayInclude(name, target)) << name << " includes " << target;
+    }
+  }
+}
+
+TEST(DeviceLibrary, ServesEverySource) {
+  const auto headers = Headers();
+  const DeviceModel model = *BuiltinModel("h200");
+  for (Dataflow dataflow : kDataflows) {
+    const auto kernel = Generate(SampleSpec(SampleS8(), dataflow), model);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto includes = Includes(kernel->request.source);
+    ASSERT_EQ(includes.size(), 1u);
+    const std::string name = includes[0].substr(1, includes[0].size() - 2);
+    EXPECT_EQ(name.rfind("kernels/", 0), 0u) << name;
+    EXPECT_EQ(headers.count(name), 1u) << name;
+    EXPECT_EQ(kernel->request.headers.size(), headers.size());
+  }
+}
+
+TEST(DeviceLibrary, DigestCoversNamesAndBytes) {
+  std::string manifest;
+  for (const auto& [name, text] : Headers()) manifest += name + " " + Sha256(text).Hex() + "\n";
+  EXPECT_EQ(DeviceLibraryDigest().Hex(), Sha256(manifest).Hex());
+  EXPECT_EQ(DeviceLibraryDigest().Hex(), DeviceLibrarySha256());
+}
+
+// The build's script on a copy of the folder.
+class EmbedScript : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "sinter-embed-XXXXXX").string();
+    ASSERT_NE(mkdtemp(&pattern[0]), nullptr);
+    folder_ = pattern;
+    fs::copy("src/device", folder_ / "device", fs::copy_options::recursive);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path Header(const std::string& name) const { return folder_ / "device" / name; }
+  // The digest that the written file holds; "" when the script fails.
+  std::string Embed() const {
+    const std::string output = (folder_ / "out.cc").string();
+    const std::string command = "\"" SINTER_CMAKE "\" -DSOURCE=\"" + (folder_ / "device").string() +
+                                "\" -DOUTPUT=\"" + output + "\" -P src/device/embed.cmake";
+    if (system(command.c_str()) != 0) return "";
+    const std::string text = ReadFile(output), mark = "DeviceLibrarySha256() { return \"";
+    const size_t at = text.find(mark);
+    return at == std::string::npos ? "" : text.substr(at + mark.size(), 64);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(EmbedScript, GivesTheDigestOfTheContent) {
+  EXPECT_EQ(Embed(), DeviceLibrarySha256());
+  std::ofstream(Header("tile/layout.cuh"), std::ios::app) << " ";
+  const std::string changed = Embed();
+  EXPECT_EQ(changed.size(), 64u);
+  EXPECT_NE(changed, DeviceLibrarySha256());
+}
+
+TEST_F(EmbedScript, NoticesNewAndRenamedHeaders) {
+  std::ofstream(Header("ptx/new.cuh")) << "";
+  const std::string added = Embed();
+  EXPECT_NE(added, DeviceLibrarySha256());
+  fs::rename(Header("ptx/new.cuh"), Header("ptx/other.cuh"));
+  EXPECT_NE(Embed(), added);
+  fs::remove(Header("ptx/other.cuh"));
+  EXPECT_EQ(Embed(), DeviceLibrarySha256());
+}
+
+TEST_F(EmbedScript, KeepsTextThatStringsWouldNot) {
+  std::ofstream(Header("ptx/odd.cuh"), std::ios::binary) << "\"\\n\" ;[${x}] \xC3\xA4 \t\n";
+  EXPECT_EQ(Embed().size(), 64u);
+  const std::string text = ReadFile(folder_ / "out.cc");
+  EXPECT_NE(text.find("0x22,0x5c,0x6e,0x22,0x20,0x3b,0x5b,0x24,0x7b,0x78,0x7d,0x5d,0x20,0xc3"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,141 @@
+// The cost models against what was measured: the schedules in files of tests/bench/results,
+// predicted by today's model, stand in the order of their measured times.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/chain/chain_json.h"
+#include "src/engine/rank_correlation.h"
+#include "src/product/search/space.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/search/stitch_search.h"
+#include "tests/unit/product/problems.h"
+
+namespace sinter {
+namespace {
+
+const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Microseconds by schedule, of one problem.
+using Measured = std::map<std::string, double>;
+
+std::map<std::string, Measured> ReadSweep(const std::string& file) {
+  std::map<std::string, Measured> problems;
+  const nlohmann::json sweep =
+      nlohmann::json::parse(ReadFile("tests/bench/results/" + file))["sweep"];
+  for (const nlohmann::json& row : sweep) {
+    if (row["measured_us"].is_null()) continue;
+    problems[row["id"]].emplace(row["schedule"], row["measured_us"]);
+  }
+  return problems;
+}
+
+struct Times {
+  std::vector<double> predicted, measured;
+
+  void Add(double predicted_us, double measured_us) {
+    predicted.push_back(predicted_us);
+    measured.push_back(measured_us);
+  }
+
+  // Of the schedule that is predicted to be the fastest, over the fastest.
+  double ChoiceOverBest() const {
+    const auto chosen = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
+    return measured[static_cast<size_t>(chosen)] /
+           *std::min_element(measured.begin(), measured.end());
+  }
+};
+
+Times PredictAll(const ProductSequence& problem, const Measured& measured) {
+  SearchOptions all;
+  all.cluster_ranges = all.task_lists = all.spatial_gates = all.slabs = true;
+  Times times;
+  EnumerateSpace(problem, H200(), all, [&](const Schedule& schedule) {
+    const auto found = measured.find(schedule.ToString());
+    if (found == measured.end() || !CheckSchedule(problem, schedule, H200()).ok()) return;
+    times.Add(Predict(problem, schedule, H200()).total_us, found->second);
+  });
+  return times;
+}
+
+Times PredictAll(const Chain& body, const Measured& measured) {
+  SearchOptions all;
+  all.top_k = std::numeric_limits<int>::max();
+  all.tight_registers = true;
+  Times times;
+  const absl::StatusOr<std::vector<RankedStitch>> ranked = SearchStitch(body, 1, H200(), all);
+  if (!ranked.ok()) return times;
+  for (const RankedStitch& one : *ranked) {
+    const auto found =
+        measured.find(absl::StrCat("owner ", one.schedule.owner, " ", one.schedule.ToString()));
+    if (found != measured.end()) times.Add(one.prediction.total_us, found->second);
+  }
+  return times;
+}
+
+TEST(MeasuredRanking, OfTwoProducts) {
+  const auto sweep = ReadSweep("h200-2026-11-22-e12c366-rank.json");
+  ASSERT_EQ(sweep.size(), 6u);
+  double log_ratios = 0, schedules = 0;
+  for (const NamedProblem& named : TableProblems(Layout::kOI)) {
+    if (sweep.count(named.id) == 0) continue;
+    const Times times = PredictAll(named.problem, sweep.at(named.id));
+    EXPECT_GE(times.measured.size(), 50u) << named.id;
+    EXPECT_GE(RankCorrelation(times.predicted, times.measured), 0.95) << named.id;
+    EXPECT_LE(times.ChoiceOverBest(), 1.05) << named.id;
+    for (size_t i = 0; i < times.measured.size(); ++i) {
+      const double ratio = times.predicted[i] / times.measured[i];
+      EXPECT_GT(ratio, 0.65) << named.id;
+      EXPECT_LT(ratio, 1.35) << named.id;
+      log_ratios += std::log(ratio);
+    }
+    schedules += static_cast<double>(times.measured.size());
+  }
+  EXPECT_NEAR(std::exp(log_ratios / schedules), 1, 0.03);
+}
+
+// Of one graph only the better schedules were measured, which differ by little: the order holds
+// over all graphs, and the choice of each is near its best.
+TEST(MeasuredRanking, OfStitchedKernels) {
+  Times all;
+  double log_loss = 0;
+  int graphs = 0;
+  for (const char* file :
+       {"tight-registers", "column-schedules", "column-schedules-of-rows", "pairs-schedules"}) {
+    for (const auto& [id, measured] : ReadSweep(absl::StrCat("h200-2026-11-22-", file, ".json"))) {
+      const auto chain =
+          ChainFromJson(ReadFile(absl::StrCat("tests/bench/problems/stitch/", id, ".json")));
+      if (!chain.ok()) continue;  // a line of memory_chains.txt
+      const Times times = PredictAll(*chain, measured);
+      EXPECT_EQ(times.measured.size(), measured.size())
+          << id << ": schedules that are no longer in the space";
+      EXPECT_LE(times.ChoiceOverBest(), 1.4) << file << " " << id;
+      log_loss += std::log(times.ChoiceOverBest());
+      ++graphs;
+      for (size_t i = 0; i < times.measured.size(); ++i)
+        all.Add(times.predicted[i], times.measured[i]);
+    }
+  }
+  ASSERT_GT(graphs, 25);
+  EXPECT_LE(std::exp(log_loss / graphs), 1.06);
+  EXPECT_GE(RankCorrelation(all.predicted, all.measured), 0.93);
+}
+
+}  // namespace
+}  // namespace sinter

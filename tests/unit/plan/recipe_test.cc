@@ -1,0 +1,260 @@
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/plan/codegen.h"
+#include "tests/support/sequences.h"
+#include "tests/unit/plan/sample_kernels.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::ElementsAre;
+
+LaunchRecipe RecipeFor(const KernelSpec& spec) {
+  const auto recipe = RecipeOf(spec);
+  EXPECT_TRUE(recipe.ok()) << recipe.status();
+  return recipe.ok() ? *recipe : LaunchRecipe();
+}
+
+// "map0 ptr4+0 m": arguments in order; pointers with buffer and offset.
+std::string Args(const LaunchRecipe& recipe) {
+  std::string text;
+  for (const ArgSlot& arg : recipe.args) {
+    if (!text.empty()) text += " ";
+    if (arg.kind == ArgKind::kTensorMap) text += "map" + std::to_string(arg.index);
+    if (arg.kind == ArgKind::kSymbolM) text += "m";
+    if (arg.kind == ArgKind::kPointer)
+      text += "ptr" + std::to_string(arg.index) + "+" + std::to_string(arg.offset_bytes);
+  }
+  return text;
+}
+
+void ExpectMap(const TensorMapTemplate& map, int buffer, Dim columns, Dim rows, uint64_t stride,
+               uint32_t box_rows) {
+  EXPECT_EQ(map.buffer, buffer);
+  EXPECT_EQ(map.offset_bytes, 0u);
+  EXPECT_EQ(map.dtype, DType::kBF16);
+  EXPECT_THAT(map.dims, ElementsAre(columns, rows));
+  EXPECT_THAT(map.stride_bytes, ElementsAre(stride));
+  EXPECT_THAT(map.box, ElementsAre(64, box_rows));
+  EXPECT_EQ(map.swizzle, Swizzle::k128B);
+}
+
+TEST(Recipe, OfAGatedProduct) {
+  const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), Dataflow::kProduct));
+  EXPECT_EQ(r.entry, "sinter_product");
+  EXPECT_THAT(r.grid, ElementsAre(128, 1, 1));
+  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));
+  EXPECT_THAT(r.cluster, ElementsAre(2, 1, 1));
+  EXPECT_FALSE(r.cooperative);
+  EXPECT_TRUE(r.pdl);
+  EXPECT_EQ(Args(r), "map0 map1 map2 ptr3+0 m");
+  ASSERT_EQ(r.tensor_maps.size(), 3u);
+  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::M(), 2048, 128);
+  ExpectMap(r.tensor_maps[1], 1, Dim::Constant(1024), Dim::Constant(3072), 2048, 48);
+  ExpectMap(r.tensor_maps[2], 2, Dim::Constant(1024), Dim::Constant(3072), 2048, 48);
+}
+
+// Each block of a pair loads half a box of what both need.
+TEST(Recipe, HalvesTheBoxesThatPairsShare) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+  spec.schedule.cluster = 4;
+  spec.schedule.share = Share::kRows;
+  LaunchRecipe r = RecipeFor(spec);
+  EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 64));
+  EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 48));
+  spec.schedule.share = Share::kWeights;
+  r = RecipeFor(spec);
+  EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 128));
+  EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 24));
+  EXPECT_THAT(r.tensor_maps[2].box, ElementsAre(64, 24));
+  SetLayout(&spec.sequence, Layout::kIO);
+  spec.schedule.first.block_n = 64;
+  EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 64));  // half of K's 128
+}
+
+TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+  spec.constant_rows = true;
+  const LaunchRecipe r = RecipeFor(spec);
+  ASSERT_EQ(r.args.size(), 5u);
+  EXPECT_EQ(r.args[3].int_value, 0);  // the result does not move with pieces of a launch
+  EXPECT_EQ(r.args[4].kind, ArgKind::kInt32);
+  EXPECT_EQ(r.args[4].int_value, spec.sequence.m);
+  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(spec.sequence.m), 2048, 128);
+}
+
+TEST(Recipe, OfAGatedGridExchange) {
+  const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  const LaunchRecipe r = RecipeFor(spec);
+  EXPECT_EQ(r.entry, "sinter_grid_exchange");
+  EXPECT_THAT(r.grid, ElementsAre(120, 1, 1));
+  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));
+  EXPECT_THAT(r.cluster, ElementsAre(4, 1, 1));
+  EXPECT_TRUE(r.cooperative);
+  EXPECT_TRUE(r.pdl);
+  EXPECT_EQ(r.shared_bytes, SizesOf(spec.sequence, spec.schedule).shared_bytes);
+  // a, w1, w_up, C read by TMA, w2; out, C written by stores, flags; m.
+  EXPECT_EQ(Args(r), "map0 map1 map2 map3 map4 ptr4+0 ptr-1+65536 ptr-1+0 m");
+  ASSERT_EQ(r.tensor_maps.size(), 5u);
+  EXPECT_EQ(r.tensor_maps[3].buffer, kWorkspaceBuffer);
+  EXPECT_EQ(r.tensor_maps[3].offset_bytes, kWorkspaceFlagBytes);
+  EXPECT_THAT(r.tensor_maps[3].dims, ElementsAre(Dim::Constant(3072), Dim::M()));
+  EXPECT_THAT(r.tensor_maps[3].box, ElementsAre(64, 128));
+  ExpectMap(r.tensor_maps[4], 3, Dim::Constant(3072), Dim::Constant(1024), 6144, 32);
+}
+
+TEST(Recipe, OfAGatedClusterExchange) {
+  const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), Dataflow::kClusterExchange));
+  EXPECT_EQ(r.entry, "sinter_cluster_exchange");
+  EXPECT_THAT(r.grid, ElementsAre(128, 1, 1));
+  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));  // two consumer warpgroups along N
+  EXPECT_THAT(r.cluster, ElementsAre(16, 1, 1));
+  EXPECT_FALSE(r.cooperative);
+  EXPECT_TRUE(r.pdl);
+  EXPECT_EQ(Args(r), "map0 map1 map2 map3 ptr4+0 m");
+  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::M(), 2048, 16);
+  ExpectMap(r.tensor_maps[1], 1, Dim::Constant(1024), Dim::Constant(3072), 2048, 96);
+  ExpectMap(r.tensor_maps[3], 3, Dim::Constant(3072), Dim::Constant(1024), 6144, 32);
+}
+
+// Blocks of several clusters wait for one another; their parts lie in the workspace.
+TEST(Recipe, OfClustersThatShareAnMTile) {
+  const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), SampleRanges(SampleS8())));
+  EXPECT_EQ(r.entry, "sinter_clusters_exchange");
+  EXPECT_THAT(r.grid, ElementsAre(112, 1, 1));
+  EXPECT_THAT(r.cluster, ElementsAre(8, 1, 1));
+  EXPECT_TRUE(r.cooperative);
+  EXPECT_EQ(Args(r), "map0 map1 map2 map3 ptr4+0 ptr-1+65536 ptr-1+0 m");
+}
+
+TEST(Recipe, OfPlainChains) {
+  const KernelSpec one_group = SampleSpec(SampleG7(), Dataflow::kClusterExchange);
+  EXPECT_THAT(RecipeFor(one_group).block, ElementsAre(256, 1, 1));
+  EXPECT_EQ(Args(RecipeFor(one_group)), "map0 map1 map2 ptr3+0 m");
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(SampleG7(), Dataflow::kProduct))), "map0 map1 ptr2+0 m");
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(SampleG7(), Dataflow::kGridExchange))),
+            "map0 map1 map2 map3 ptr3+0 ptr-1+65536 ptr-1+0 m");
+}
+
+TEST(Recipe, PutsBiasesBetweenMapsAndOutput) {
+  ProductSequence p = SampleS8();
+  SetBias(&p, 0);
+  SetBias(&p, 1);
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kClusterExchange))),
+            "map0 map1 map2 map3 ptr3+0 ptr4+0 ptr6+0 ptr7+0 m");
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kProduct))),
+            "map0 map1 map2 ptr3+0 ptr4+0 ptr5+0 m");
+}
+
+TEST(Recipe, LoadsLayoutIoInBlocksOfK) {
+  ProductSequence p = SampleS8();
+  SetLayout(&p, Layout::kIO);
+  Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
+  s.first.block_n = s.second.block_n = 64;
+  const LaunchRecipe r = RecipeFor(SampleSpec(p, s));
+  ExpectMap(r.tensor_maps[1], 1, Dim::Constant(3072), Dim::Constant(1024), 6144, 128);
+  ExpectMap(r.tensor_maps[4], 3, Dim::Constant(1024), Dim::Constant(3072), 2048, 128);
+}
+
+TEST(Recipe, KeepsStridesAndOffsetsOfOperands) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  spec.operands[0].row_stride = 1040;
+  spec.operands[0].offset_bytes = 32;
+  spec.workspace_flags_offset = 4096;
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.role != Role::kOut) continue;
+    operand.row_stride = 1025;  // plain stores: any stride
+    operand.offset_bytes = 2;
+  }
+  const LaunchRecipe r = RecipeFor(spec);
+  EXPECT_THAT(r.tensor_maps[0].stride_bytes, ElementsAre(2080));
+  EXPECT_EQ(r.tensor_maps[0].offset_bytes, 32u);
+  EXPECT_EQ(Args(r), "map0 map1 map2 map3 map4 ptr4+2 ptr-1+65536 ptr-1+4096 m");
+}
+
+// A launch looped over rows moves the output, not what lies in the workspace.
+TEST(Recipe, MovesOnlyTheOutputWithRows) {
+  for (Dataflow dataflow : kDataflows) {
+    int moving = 0;
+    for (const ArgSlot& arg : RecipeFor(SampleSpec(SampleS8(), dataflow)).args) {
+      if (arg.kind != ArgKind::kPointer || arg.int_value == 0) continue;
+      moving++;
+      EXPECT_NE(arg.index, kWorkspaceBuffer);
+      EXPECT_EQ(arg.int_value, 2 * (dataflow == Dataflow::kProduct ? 3072 : 1024));
+    }
+    EXPECT_EQ(moving, 1);
+  }
+  KernelSpec into_c = SampleSpec(SampleS8(), Dataflow::kProduct);
+  into_c.operands.back().buffer = kWorkspaceBuffer;
+  for (const ArgSlot& arg : RecipeFor(into_c).args) EXPECT_EQ(arg.int_value, 0);
+}
+
+TEST(Recipe, PutsTheResidualBeforeTheOutput) {
+  ProductSequence p = SampleS8();
+  SetBias(&p, 1);
+  SetResidual(&p, Residual::kAdded);
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kClusterExchange))),
+            "map0 map1 map2 map3 ptr4+0 ptr5+0 ptr6+0 m");
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(p, Dataflow::kGridExchange))),
+            "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
+  const ProductSequence one = SecondOf(p);
+  EXPECT_EQ(Args(RecipeFor(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct)))),
+            "map0 map1 ptr2+0 ptr3+0 ptr4+0 m");
+}
+
+// Bytes a row of each pointer that moves with the rows of a looped launch.
+std::vector<int64_t> Moving(const LaunchRecipe& recipe) {
+  std::vector<int64_t> bytes;
+  for (const ArgSlot& arg : recipe.args) {
+    if (arg.kind == ArgKind::kPointer && arg.int_value != 0) bytes.push_back(arg.int_value);
+  }
+  return bytes;
+}
+
+TEST(Recipe, MovesAResidualThatLiesInABuffer) {
+  ProductSequence p = SampleS8();
+  SetResidual(&p, Residual::kAddedRounded);
+  KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
+  OperandBinding* residual = nullptr;
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kResidual) residual = &operand;
+  }
+  ASSERT_NE(residual, nullptr);
+  residual->row_stride = 1040;
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2080, 2048));
+  residual->buffer = kWorkspaceBuffer;
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2048));
+  residual->buffer = 5;  // the output's own
+  spec.constant_rows = true;
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre());
+}
+
+TEST(Recipe, MovesFactorsOfRows) {
+  ProductSequence p = SampleS8();
+  SetScale(&p, 0, 0.5f);
+  SetFactor(&p, 0, RowFactor::kF32);
+  SetFactor(&p, 1, RowFactor::kElement);
+  KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
+  EXPECT_EQ(Args(RecipeFor(spec)),
+            "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(4, 2, 2048));
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kFactor1) operand.buffer = kWorkspaceBuffer;
+  }
+  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2, 2048));
+}
+
+TEST(Recipe, IsWithinItsBounds) {
+  for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
+    for (Dataflow dataflow : kDataflows) {
+      const absl::Status status = RecipeFor(SampleSpec(p, dataflow)).Check();
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

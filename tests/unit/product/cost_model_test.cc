@@ -1,0 +1,224 @@
+// The cost model against figures measured on an H200 with an independent kernel of the same
+// dataflow (M = 128, bf16, layout oi, cold weights, plain graph edges), and against properties that
+// any honest model has.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/product/search/level_times.h"
+#include "src/product/search/search.h"
+#include "tests/support/sequences.h"
+#include "tests/unit/product/problems.h"
+
+namespace sinter {
+namespace {
+
+struct Measured {
+  const char* id;
+  ProductSequence problem;
+  int first_columns, second_columns, split, grid, stages;
+  double us;
+};
+
+const Measured kMeasured[] = {
+    {"G9", Ffn(false, 2048, 512, 512), 24, 24, 4, 88, 4, 8.73},
+    {"G4", Ffn(false, 3072, 768, 768), 32, 32, 4, 96, 4, 10.69},
+    {"G6", Ffn(false, 4096, 1024, 1024), 40, 40, 4, 104, 4, 13.01},
+    {"S8", Ffn(true, 3072, 1024, 1024), 24, 16, 2, 128, 4, 13.83},
+    {"G8", Ffn(false, 8192, 2048, 2048), 72, 72, 4, 116, 3, 28.36},
+    {"S2", Ffn(true, 5632, 2048, 2048), 56, 72, 4, 116, 3, 28.56},
+    {"G5", Ffn(false, 16384, 4096, 4096), 128, 64, 2, 128, 3, 79.82},
+};
+
+Schedule ScheduleOf(const Measured& m) {
+  Schedule s;
+  s.dataflow = Dataflow::kGridExchange;
+  s.stages = m.stages;
+  s.cluster = m.split;
+  s.grid = m.grid;
+  s.first = {m.first_columns, 1};
+  s.second = {m.second_columns, m.split};
+  return s;
+}
+
+// Spearman's rank correlation of two lists without ties.
+double RankCorrelation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto rank = [](const std::vector<double>& v, size_t i) {
+    return std::count_if(v.begin(), v.end(), [&](double x) { return x < v[i]; });
+  };
+  double d2 = 0;
+  for (size_t i = 0; i < a.size(); i++) {
+    const double d = static_cast<double>(rank(a, i) - rank(b, i));
+    d2 += d * d;
+  }
+  const auto n = static_cast<double>(a.size());
+  return 1 - 6 * d2 / (n * (n * n - 1));
+}
+
+// One read of a matrix of the result's extents, in every dataflow.
+TEST(CostModel, AResidualIsOneReadOfItsBytes) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const ProductSequence chain = Ffn(true, 3072, 1024, 1024), product = SecondOf(chain);
+  for (const ProductSequence& plain : {chain, product}) {
+    const auto found = SearchSchedules(plain, model, {});
+    ASSERT_TRUE(found.ok()) << found.status();
+    ProductSequence added = plain;
+    SetResidual(&added, Residual::kAdded);
+    for (const RankedSchedule& ranked : found->ranked) {
+      const Prediction p = Predict(added, ranked.schedule, model);
+      EXPECT_EQ(p.hbm_bytes, ranked.prediction.hbm_bytes + 2.0 * 128 * 1024);
+      EXPECT_EQ(p.l2_bytes, ranked.prediction.l2_bytes + 2.0 * 128 * 1024);
+      EXPECT_GE(p.total_us, ranked.prediction.total_us);
+      EXPECT_LT(p.total_us, ranked.prediction.total_us + 1) << "less than a kernel of its own";
+    }
+  }
+}
+
+TEST(CostModel, PredictsTheMeasuredGridExchangeWithinAQuarter) {
+  const DeviceModel model = *BuiltinModel("h200");
+  std::vector<double> predicted, measured;
+  for (const Measured& m : kMeasured) {
+    const Schedule s = ScheduleOf(m);
+    ASSERT_TRUE(CheckSchedule(m.problem, s, model).ok()) << CheckSchedule(m.problem, s, model);
+    const Prediction p = Predict(m.problem, s, model);
+    EXPECT_GT(p.total_us, 0.75 * m.us) << m.id;
+    EXPECT_LT(p.total_us, 1.25 * m.us) << m.id;
+    predicted.push_back(p.total_us);
+    measured.push_back(m.us);
+  }
+  EXPECT_GT(RankCorrelation(predicted, measured), 0.9);
+}
+
+TEST(CostModel, CombineIsAtLeastTheLargestLevelAndAtMostHalfMore) {
+  EXPECT_DOUBLE_EQ(Combine({3, 0, 0, 0, 0}), 3);
+  const double equal = Combine({2, 2, 2, 2, 2});
+  EXPECT_GT(equal, 2);
+  EXPECT_LT(equal, 3);
+  EXPECT_LT(Combine({10, 1, 1, 1, 1}), 10.01);
+}
+
+TEST(CostModel, CountsBytesOfEveryLevel) {
+  const Measured& m = kMeasured[3];  // S8: 128 blocks, 24 gate and up columns each
+  const DeviceModel model = *BuiltinModel("h200");
+  const Schedule s = ScheduleOf(m);
+  const ProductLoad load = LoadOf(FirstDims(m.problem, s), m.problem, s, s.first, s.grid, model);
+  EXPECT_EQ(load.turns, 1);
+  EXPECT_EQ(load.busy_blocks, 128);
+  EXPECT_EQ(load.steps, 8);
+  EXPECT_EQ(load.block_bytes, 1024 * 2 * (128 + 48));
+  EXPECT_EQ(load.total_bytes, 128 * load.block_bytes);
+  EXPECT_EQ(load.hbm_bytes, 2.0 * (2 * 3072 * 1024 + 128 * 1024));
+  // A stage: 128 + 48 rows of 256 bytes written, twice 64 + 48 rows read.
+  EXPECT_EQ(load.shared_bytes, 8 * 256.0 * (176 + 2 * 112));
+  EXPECT_EQ(load.flop, 2.0 * 128 * 48 * 1024);
+  const ProductLoad second =
+      LoadOf(SecondDims(m.problem, s), m.problem, s, s.second, s.grid, model);
+  EXPECT_EQ(second.steps, 12);
+  EXPECT_EQ(second.hbm_bytes, 2.0 * 3072 * 1024) << "C stays in L2";
+}
+
+// What a kernel's products take of each level; of distributed shared memory, what its clusters
+// send.
+struct LevelBytesOf {
+  double hbm = 0, l2 = 0, intake = 0, shared = 0, dsm = 0;
+
+  LevelBytesOf(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
+    Add(LoadOf(FirstDims(p, s), p, s, s.first, s.grid, model));
+    if (p.size() == 2) Add(LoadOf(SecondDims(p, s), p, s, s.second, s.grid, model));
+    dsm = Predict(p, s, model).dsm_bytes;
+  }
+  void Add(const ProductLoad& load) {
+    hbm += load.hbm_bytes + load.result.bytes;
+    l2 += load.total_bytes + load.result.bytes;
+    intake += load.intake_bytes;
+    shared += load.shared_bytes;
+  }
+};
+
+// `set` makes one operand of the sequence of an element. f32 has no row in the table: no bytes, so
+// that what is left is everybody else's.
+template <typename Set>
+void ExpectHalfTheBytes(const ProductSequence& p, const Schedule& s, const std::string& levels,
+                        const Set& set) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const auto with = [&](DType element) {
+    ProductSequence changed = p;
+    set(&changed, element);
+    return LevelBytesOf(changed, s, model);
+  };
+  const LevelBytesOf none = with(DType::kF32), one = with(DType::kE4M3), two = with(DType::kBF16);
+  const std::pair<const char*, double LevelBytesOf::*> all[] = {
+      {"hbm", &LevelBytesOf::hbm},       {"l2", &LevelBytesOf::l2},
+      {"intake", &LevelBytesOf::intake}, {"shared", &LevelBytesOf::shared},
+      {"dsm", &LevelBytesOf::dsm},
+  };
+  std::string touched;
+  for (const auto& [name, level] : all) {
+    EXPECT_EQ(2 * (one.*level - none.*level), two.*level - none.*level) << name;
+    if (two.*level > none.*level) touched += std::string(name) + " ";
+  }
+  EXPECT_EQ(touched, levels) << s.ToString();
+}
+
+TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
+  const auto rows = [](ProductSequence* p, DType element) { (*p)[0].rows.element = element; };
+  const auto weights = [](ProductSequence* p, DType element) { (*p)[0].weights.element = element; };
+  const auto second = [](ProductSequence* p, DType element) { (*p)[1].weights.element = element; };
+  const auto result = [](ProductSequence* p, DType element) {
+    p->products.back().result = element;
+  };
+  const auto c = [](ProductSequence* p, DType element) {
+    (*p)[0].result = (*p)[1].rows.element = element;
+  };
+  const ProductSequence s8 = Ffn(true, 3072, 1024, 1024), one = FirstOf(s8);
+  const Schedule grid = ScheduleOf(kMeasured[3]);
+  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", rows);
+  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", weights);
+  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", second);
+  ExpectHalfTheBytes(s8, grid, "l2 intake shared ", c);  // it stays in L2
+  ExpectHalfTheBytes(s8, grid, "hbm l2 ", result);
+  Schedule cluster = grid;
+  cluster.dataflow = Dataflow::kClusterExchange;
+  cluster.cluster = 16;
+  cluster.grid = 128;
+  cluster.block_m = 16;
+  cluster.warpgroups_m = 1;
+  cluster.first = {192, 1};
+  cluster.second = {64, 1};
+  ExpectHalfTheBytes(s8, cluster, "hbm l2 intake shared ", weights);
+  ExpectHalfTheBytes(s8, cluster, "shared dsm ", c);  // it never leaves the cluster
+  for (const bool swapped : {false, true}) {
+    Schedule s = grid;
+    s.dataflow = Dataflow::kProduct;
+    s.swapped = swapped;
+    s.warpgroups_m = swapped ? 1 : 2;
+    s.warpgroups_n = swapped ? 2 : 1;
+    s.cluster = 1;
+    s.first = {128, 1};
+    ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", rows);
+    ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", weights);
+  }
+}
+
+TEST(CostModel, QuantisesByTheBusiestBlock) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const ProductSequence p = Ffn(false, 2048, 512, 512);
+  Schedule s = ScheduleOf(kMeasured[0]);
+  const double one_turn = Predict(p, s, model).total_us;
+  s.grid = 84;  // 86 tiles on 84 blocks: two blocks take two
+  EXPECT_EQ(LoadOf(FirstDims(p, s), p, s, s.first, s.grid, model).turns, 2);
+  EXPECT_GT(Predict(p, s, model).total_us, one_turn + 1);
+}
+
+TEST(CostModel, SmallerChipsAreSlower) {
+  const DeviceModel h200 = *BuiltinModel("h200"), h100 = *BuiltinModel("h100");
+  for (const Measured& m : kMeasured) {
+    const Schedule s = ScheduleOf(m);
+    EXPECT_GE(Predict(m.problem, s, h100).total_us, Predict(m.problem, s, h200).total_us) << m.id;
+  }
+}
+
+}  // namespace
+}  // namespace sinter

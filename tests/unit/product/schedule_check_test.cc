@@ -1,0 +1,331 @@
+#include <functional>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/product/schedule.h"
+#include "tests/support/sequences.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+struct Case {
+  std::function<void(Schedule&)> change;
+  const char* message;
+};
+
+void ExpectRefused(const ProductSequence& p, const Schedule& legal,
+                   const std::vector<Case>& cases) {
+  const DeviceModel model = *BuiltinModel("h200");
+  ASSERT_TRUE(CheckSchedule(p, legal, model).ok()) << CheckSchedule(p, legal, model);
+  for (const Case& c : cases) {
+    Schedule s = legal;
+    c.change(s);
+    const absl::Status status = CheckSchedule(p, s, model);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << s.ToString();
+    EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
+  }
+}
+
+TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
+  ExpectRefused(
+      SampleGated(), SampleGridExchange(),
+      {{[](Schedule& s) { s.warpgroups_m = 3; }, "warpgroups_m 3 is not in 1..2 (grid-exchange)"},
+       {[](Schedule& s) { s.warpgroups_n = 0; }, "warpgroups_n 0 is not 1 or 2"},
+       {[](Schedule& s) { s.warpgroups_n = 2; }, "warpgroups_n 2 is not 1 beside several along M"},
+       {[](Schedule& s) { s.block_m = 136; }, "block_m 136 is not a multiple of 8 in 72..128"},
+       {[](Schedule& s) { s.block_m = 64; }, "block_m 64 is not a multiple of 8 in 72..128"},
+       {[](Schedule& s) { s.block_m = 100; }, "block_m 100 is not"},
+       {[](Schedule& s) { s.block_k = 96; }, "block_k 96 is not 64 or 128"},
+       {[](Schedule& s) { s.stages = 1; }, "stages 1 is not in 2..32"},
+       {[](Schedule& s) { s.stages = 5; }, "shared memory 268288 is above the 232448 bytes"},
+       {[](Schedule& s) { s.cluster = 3; }, "cluster 3 is not 1, 2, 4, 8 or 16"},
+       {[](Schedule& s) { s.cluster = 2; }, "cluster 2 is not the larger split_k 4"},
+       {[](Schedule& s) { s.grid = 118; }, "grid 118 is not a positive multiple of the cluster"},
+       {[](Schedule& s) { s.grid = 0; }, "grid 0 is not a positive multiple"},
+       {[](Schedule& s) { s.grid = 124; }, "grid 124 is above the 120 blocks in clusters of 4"},
+       {[](Schedule& s) { s.first.block_n = 36; }, "first.block_n 36 is not a multiple of 8"},
+       {[](Schedule& s) { s.second.block_n = 264; }, "second.block_n 264 is not a multiple of 8"},
+       {[](Schedule& s) { s.first.block_n = 136; }, "first accumulators 136 is above 128"},
+       {[](Schedule& s) { s.second.split_k = 3; }, "second.split_k 3 is not 1, 2, 4, 8 or 16"},
+       {[](Schedule& s) { s.first.split_k = 16; }, "first.split_k 16 is above the 8 steps of K"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
+       {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 4"},
+       {[](Schedule& s) { s.first.block_n = -8; }, "first.block_n -8 is not"}});
+}
+
+TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
+  const ProductSequence p = FirstOf(SampleGated());
+  ExpectRefused(
+      p, SampleProduct(p, 48, 2),
+      {{[](Schedule& s) { s.grid += 2; }, "grid 130 is above the 128 blocks with work"},
+       {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not first.split_k 2"},
+       {[](Schedule& s) { s.share = Share::kRows; },
+        "cluster 2 is not first.split_k 2 for each of 2 tiles"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
+}
+
+TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
+  const ProductSequence p = SampleSwappedProblem();
+  ExpectRefused(
+      p, SampleSwapped(),
+      {{[](Schedule& s) { s.warpgroups_m = 2; }, "warpgroups_m 2 is not 1 with swapped operands"},
+       {[](Schedule& s) { s.warpgroups_n = 4; }, "warpgroups_n 4 is not in 1..3 with swapped"},
+       {[](Schedule& s) { s.block_m = 44; }, "block_m 44 is not a multiple of 8 in 8..256"},
+       {[](Schedule& s) { s.block_m = 264; }, "block_m 264 is not a multiple of 8 in 8..256"},
+       {[](Schedule& s) { s.first.block_n = 64; }, "first.block_n 64 is not a multiple of 64 per"},
+       {[](Schedule& s) { s.block_m = 168; }, "first accumulators 168 is above 160"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
+  Schedule s = SampleGridExchange();
+  s.swapped = true;
+  EXPECT_EQ(CheckSchedule(SampleGated(), s, *BuiltinModel("h200")).message(),
+            "schedule: swapped 1 is not 0 in grid-exchange");
+}
+
+TEST(CheckSchedule, AProductsGridMayBeSmallerThanItsTiles) {
+  const ProductSequence p = FirstOf(SampleGated());
+  Schedule s = SampleProduct(p, 48, 2);
+  s.grid = 6;
+  EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+}
+
+TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
+  ProductSequence p = FirstOf(SampleGated());
+  p.m = 300;  // 3 M tiles, 2 pairs
+  Schedule s = SampleProduct(p, 48, 1);
+  s.cluster = 2;
+  s.share = Share::kWeights;
+  s.grid = 128;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.grid = 258; }, "grid 258 is above the 256 blocks with work"},
+                 {[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not first.split_k 1 for"},
+                 {[](Schedule& s) { s.first.block_n = 40; },
+                  "first.block_n 40 is not a multiple of 16 per warpgroup"},
+                 {[](Schedule& s) { s.share = static_cast<Share>(3); }, "share 3 is not 0 to 2"}});
+  s.share = Share::kRows;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.grid = 194; }, "grid 194 is above the 192 blocks with work"},
+                 {[](Schedule& s) { s.block_m = 120; }, "block_m 120 is not a multiple of 16"}});
+  Schedule chain = SampleGridExchange();
+  ExpectRefused(
+      SampleGated(), chain,
+      {{[](Schedule& s) { s.share = Share::kRows; }, "share 2 is not 0 in grid-exchange"}});
+}
+
+TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
+  ProductSequence p = FirstOf(SampleGated());
+  p.m = 192;
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 192;
+  s.warpgroups_m = 3;
+  s.block_k = 64;
+  s.stages = 4;
+  s.grid = 8;
+  s.first = {72, 1};
+  EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.block_m = 128; }, "block_m 128 is not a multiple of 8 in 136"},
+       {[](Schedule& s) { s.first.block_n = 80; }, "accumulators 80 is above 72"},
+       {[](Schedule& s) { s.warpgroups_m = 4; }, "warpgroups_m 4 is not in 1..3"}});
+  SetResidual(&p, Residual::kAdded);
+  s.first.block_n = 48;
+  ExpectRefused(p, s, {{[](Schedule& s) { s.first.block_n = 56; }, "accumulators 56 is above 48"}});
+}
+
+TEST(CheckSchedule, TaskListRefusalsNameFieldValueAndBound) {
+  ProductSequence p = SampleGated();
+  p.m = 256;
+  ExpectRefused(
+      p, SampleTaskList(),
+      {{[](Schedule& s) { s.cluster = 4; }, "cluster 4 is not first.split_k 1 for each of 2 tiles"},
+       {[](Schedule& s) { s.second.split_k = 1; },
+        "cluster 2 is not second.split_k 1 for each of 1 tiles"},
+       {[](Schedule& s) { s.second_share = Share::kRows; },
+        "cluster 2 is not second.split_k 2 for each of 2 tiles"},
+       {[](Schedule& s) { s.second_share = static_cast<Share>(3); },
+        "second_share 3 is not 0 to 2"},
+       {[](Schedule& s) { s.first.block_n = 40; }, "first.block_n 40 is not a multiple of 16"},
+       {[](Schedule& s) { s.grid = 134; }, "grid 134 is above the 132 blocks in clusters of 2"},
+       {[](Schedule& s) {
+          s.first.block_n = 112, s.second.block_n = 256, s.stages = 2, s.grid = 120;
+        },
+        "grid 120 is above the 72 blocks with work"}});
+  // Ranks of a pair walk the ring in step: K must divide.
+  SetColumns(&p, 0, 3080);
+  const absl::Status status = CheckSchedule(p, SampleTaskList(), *BuiltinModel("h200"));
+  EXPECT_NE(status.message().find("second.split_k 2 does not divide the 25 steps of K"),
+            absl::string_view::npos)
+      << status;
+  Schedule alone = SampleTaskList();
+  alone.share = Share::kNone;
+  alone.first = {48, 2};
+  EXPECT_TRUE(CheckSchedule(p, alone, *BuiltinModel("h200")).ok());
+  ExpectRefused(SampleGated(), SampleGridExchange(),
+                {{[](Schedule& s) { s.second_share = Share::kRows; },
+                  "second_share 2 is not 0 in grid-exchange"}});
+}
+
+TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
+  ProductSequence p = SampleGated();
+  SetPair(&p, false);
+  SetColumns(&p, 0, 512);
+  p[0].k = 416;
+  p[1].n = 256;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.cluster = 8;
+  s.grid = 64;
+  s.first = {64, 1};
+  s.second = {32, 1};
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.first.block_n = 56; }, "first.block_n 56 times the cluster"},
+       {[](Schedule& s) { s.second.block_n = 24; }, "second.block_n 24 times the cluster"},
+       {[](Schedule& s) { s.second.split_k = 2; }, "second.split_k 2 is not 1"},
+       {[](Schedule& s) { s.grid = 128; }, "grid 128 is not M tiles * cluster = 64"}});
+}
+
+TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
+  const ProductSequence p = SampleRangesProblem();
+  ASSERT_TRUE(CheckSchedule(p, SampleRanges(), *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, SampleRanges(), *BuiltinModel("h200"));
+  ExpectRefused(
+      p, SampleRanges(),
+      {{[](Schedule& s) { s.clusters_n = 0; }, "clusters_n 0 is not in 1..240"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+        "clusters_n 6 is not 1 in grid-exchange"},
+       {[](Schedule& s) { s.clusters_n = 5; },
+        "first.block_n 32 times the cluster of 4 times clusters_n 5 is below n 760"},
+       {[](Schedule& s) { s.clusters_n = 7; }, "clusters_n 7 leaves a cluster without a column"},
+       {[](Schedule& s) { s.first.block_n = 40; },
+        "first.block_n 40 times the cluster of 4 is not a multiple of block_k 64"},
+       {[](Schedule& s) { s.block_m = 8, s.second.block_n = 248; },
+        "times the cluster of 4 is below"},
+       {[](Schedule& s) { s.grid = 52; }, "grid 52 is not M tiles * cluster * clusters_n = 48"}});
+  ProductSequence wide = p;
+  wide.m = 384;  // 6 M tiles: 144 blocks, 120 are resident
+  Schedule s = SampleRanges();
+  s.grid = 144;
+  EXPECT_NE(CheckSchedule(wide, s, *BuiltinModel("h200"))
+                .message()
+                .find("grid 144 is above the 120 blocks in clusters of 4"),
+            absl::string_view::npos)
+      << CheckSchedule(wide, s, *BuiltinModel("h200"));
+  EXPECT_TRUE(CheckScheduleFields(wide, s).ok());
+}
+
+TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
+  ProductSequence p = SampleRangesProblem();
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  s.grid = 8;
+  s.stages = 2;
+  s.first.block_n = 192;
+  s.slab_columns = 256;
+  ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, s, *BuiltinModel("h200"));
+  EXPECT_FALSE(IsCooperative(s));
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.slab_columns = 96; },
+        "slab_columns 96 is not a multiple of block_k 64 below n 760"},
+       {[](Schedule& s) { s.slab_columns = 768; }, "slab_columns 768 is not a multiple"},
+       {[](Schedule& s) { s.slab_columns = -64; }, "slab_columns -64 is not a multiple"},
+       {[](Schedule& s) { s.clusters_n = 2, s.first.block_n = 96; },
+        "slab_columns 256 is not 0 where clusters share an M tile"},
+       {[](Schedule& s) { s.cluster = 1; }, "slab_columns 256 is not 0 in a cluster of 1"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+        "slab_columns 256 is not 0 in grid-exchange"}});
+}
+
+TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
+  ProductSequence p = SampleGated();
+  SetColumns(&p, 0, 1024);
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.cluster = 16;
+  s.grid = 128;
+  s.stages = 2;
+  s.first = {128, 1};
+  s.second = {64, 1};
+  s.spatial_gate = true;
+  ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
+      << CheckSchedule(p, s, *BuiltinModel("h200"));
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.first.block_n = 64; },
+                  "first.block_n 64 times the cluster of 16 in pairs is below n 1024"},
+                 {[](Schedule& s) { s.slab_columns = 512; },
+                  "spatial_gate 1 is not 0 beside clusters_n or slab_columns"},
+                 {[](Schedule& s) { s.cluster = 1; }, "spatial_gate 1 is not 0 in a cluster of 1"},
+                 {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+                  "spatial_gate 1 is not 0 in grid-exchange"}});
+  SetPair(&p, false);
+  EXPECT_NE(CheckSchedule(p, s, *BuiltinModel("h200"))
+                .message()
+                .find("spatial_gate 1 is not 0 without a gate"),
+            absl::string_view::npos);
+}
+
+TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
+  ProductSequence p = SampleGated();
+  SetLayout(&p, Layout::kIO);
+  Schedule s = SampleGridExchange();
+  s.first = {64, 1};
+  s.second = {64, 4};
+  s.stages = 2;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.first.block_n = 72; }, "multiple of 64 per warpgroup"}});
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_m = 64;
+  EXPECT_FALSE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+  s.first.block_n = s.second.block_n = 128;
+  EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
+}
+
+TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
+  ProductSequence p = SampleGated();
+  p.m = 8192;
+  SetColumns(&p, 0, 65536);
+  SetPair(&p, false);
+  Schedule s = SampleGridExchange();
+  s.first.block_n = 8;
+  const absl::Status status = CheckSchedule(p, s, *BuiltinModel("h200"));
+  EXPECT_NE(status.message().find("flag bytes 2098176 is above 65472"), absl::string_view::npos)
+      << status;
+}
+
+// What is added needs registers where eight ranks' parts are summed beside 128 accumulators.
+TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
+  ProductSequence p = SampleGated();
+  Schedule s = SampleGridExchange();
+  s.cluster = 8;
+  s.second = {256, 8};
+  s.stages = 2;
+  ASSERT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+  SetResidual(&p, Residual::kAdded);
+  EXPECT_EQ(CheckScheduleFields(p, s).message(),
+            "schedule: second accumulators 128 is above 112 registers a thread");
+  s.cluster = 4;
+  s.second = {256, 4};
+  EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+  p.m = 256;
+  Schedule list = SampleTaskList();
+  list.grid = 66;
+  list.second = {256, 2};
+  EXPECT_EQ(CheckScheduleFields(p, list).message(),
+            "schedule: second accumulators 128 is above 112 registers a thread");
+  list.first = {128, 1};  // nothing is added to C
+  list.second = {224, 2};
+  EXPECT_TRUE(CheckScheduleFields(p, list).ok()) << CheckScheduleFields(p, list);
+}
+
+}  // namespace
+}  // namespace sinter

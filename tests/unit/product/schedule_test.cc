@@ -1,0 +1,247 @@
+#include "src/product/schedule.h"
+
+#include "gtest/gtest.h"
+#include "tests/support/sequences.h"
+#include "tests/unit/plan/sample_plan.h"
+
+namespace sinter {
+namespace {
+
+TEST(Schedule, RoundTripsThroughCanonicalBytes) {
+  const Schedule s = SampleGridExchange();
+  const auto back = Schedule::FromCanonical(s.Canonical());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == s);
+  EXPECT_EQ(s.ToString(), "grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 32/1 second 40/4");
+}
+
+TEST(Schedule, KeepsWhatPairsShare) {
+  Schedule s = SampleProduct(FirstOf(SampleGated()), 48, 1);
+  s.cluster = 2;
+  const std::string alone = s.Canonical();
+  s.share = Share::kWeights;
+  EXPECT_NE(s.Canonical(), alone);
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(), "product bm128 wg2x1 bk128 st3 cl2 share-weights grid64 first 48/1");
+}
+
+TEST(Schedule, KeepsSwappedOperands) {
+  Schedule s = SampleSwapped();
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(), "product bm40 wg1x2 bk64 st4 cl2 swapped grid30 first 128/2");
+  std::string swapped = s.Canonical();
+  s.swapped = false;
+  EXPECT_NE(s.Canonical(), swapped);
+}
+
+// Bytes of schedules of one cluster an M tile are what they were before there could be more.
+TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
+  Schedule s = SampleRanges();
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 n6 grid48 first 32/1 second 256/1");
+  std::string twice = s.Canonical();
+  s.clusters_n = 1;
+  EXPECT_EQ(s.Canonical().size() + 4, twice.size());
+  EXPECT_EQ(s.Canonical()[0], 2);
+  twice[twice.size() - 4] = 1;  // little-endian
+  EXPECT_FALSE(Schedule::FromCanonical(twice).ok());
+}
+
+TEST(Schedule, KeepsTheSlab) {
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  const size_t without = s.Canonical().size();
+  s.slab_columns = 128;
+  std::string bytes = s.Canonical();
+  EXPECT_EQ(bytes[0], 5);
+  EXPECT_EQ(bytes.size(), without + 4);
+  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 slab128 grid48 first 32/1 second 256/1");
+  bytes[bytes.size() - 4] = static_cast<char>(0);  // 0 has no bytes of its own
+  EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+}
+
+TEST(Schedule, KeepsTheSpatialGate) {
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  const std::string without = s.Canonical();
+  s.spatial_gate = true;
+  EXPECT_EQ(s.Canonical()[0], 7);
+  EXPECT_EQ(s.Canonical().size(), without.size());
+  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
+  EXPECT_EQ(s.ToString(),
+            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 spatial grid48 first 32/1 second 256/1");
+}
+
+TEST(Schedule, KeepsWhatEachProductOfAListShares) {
+  Schedule s = SampleTaskList();
+  EXPECT_EQ(s.ToString(),
+            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/2");
+  const std::string split = s.Canonical();
+  s.second = {64, 1};
+  s.second_share = Share::kRows;
+  std::string bytes = s.Canonical();
+  EXPECT_EQ(split[0], 2);
+  EXPECT_EQ(bytes[0], 4);
+  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+  for (char share : {0, 3}) {  // written twice, unknown
+    bytes.back() = share;
+    EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+  }
+  EXPECT_EQ(s.ToString(),
+            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/1 "
+            "share-rows");
+}
+
+TEST(Schedule, RefusesDamagedCanonicalBytes) {
+  const std::string bytes = SampleGridExchange().Canonical();
+  for (size_t cut = 0; cut < bytes.size(); cut++) {
+    EXPECT_FALSE(Schedule::FromCanonical(absl::string_view(bytes).substr(0, cut)).ok()) << cut;
+  }
+  EXPECT_FALSE(Schedule::FromCanonical(bytes + "x").ok());
+  std::string version = bytes, dataflow = bytes, share = bytes;
+  version[0] = 9;
+  dataflow[1] = 5;
+  share[2] = 3;
+  EXPECT_FALSE(Schedule::FromCanonical(share).ok());
+  EXPECT_FALSE(Schedule::FromCanonical(version).ok());
+  EXPECT_FALSE(Schedule::FromCanonical(dataflow).ok());
+}
+
+TEST(SizesOf, SwappedOperandsHaveRowsInPairs) {
+  const ScheduleSizes z = SizesOf(SampleSwappedProblem(), SampleSwapped());
+  EXPECT_EQ(z.stage_bytes, (40 + 2 * 128) * 64 * 2);
+  EXPECT_EQ(z.accumulators, 2 * 40 / 2);            // gate and up, 64 columns a warpgroup
+  EXPECT_EQ(z.reduce_bytes, 2 * 20 * 2 * 128 * 4);  // two parts of 20 rows
+  EXPECT_EQ(z.shared_bytes, 4 * z.stage_bytes + z.reduce_bytes + 2048);  // no rows read behind
+  EXPECT_EQ(z.units, 3 * 5);
+  Schedule s = SampleSwapped();
+  s.cluster = s.first.split_k = 4;  // of 10 rows
+  EXPECT_EQ(SizesOf(SampleSwappedProblem(), s).reduce_bytes, 4 * 10 * 2 * 128 * 4);
+  s.cluster = s.first.split_k = 8;  // of 5, so 6
+  EXPECT_EQ(SizesOf(SampleSwappedProblem(), s).reduce_bytes, 8 * 6 * 2 * 128 * 4);
+}
+
+TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
+  const ScheduleSizes z = SizesOf(SampleGated(), SampleGridExchange());
+  EXPECT_EQ(z.stage_bytes, 128 * 128 * 2 + 2 * 32 * 128 * 2);  // gate and up: wider than 40
+  EXPECT_EQ(z.reduce_bytes, 4 * 4 * 32 * 40);                  // four parts of 32 rows
+  EXPECT_EQ(z.exchange_bytes, 0);
+  EXPECT_EQ(z.accumulators, 32);
+  EXPECT_EQ(z.shared_bytes, 1024 + 3 * z.stage_bytes + z.reduce_bytes + 1024);
+  EXPECT_EQ(z.first_tiles, 96);
+  EXPECT_EQ(z.second_tiles, 26);
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 96));
+  EXPECT_EQ(z.c_bytes, 128 * 3072 * 2);
+}
+
+TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
+  ProductSequence p = SampleGated();
+  p.m = 300;
+  Schedule s = SampleTaskList();
+  ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.units, 2 * 64 + 3 * 16);  // two pairs of M tiles; three M tiles whose K ranks share
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 3 * 64));
+  EXPECT_EQ(z.c_bytes, 300 * 3072 * 2);
+  s.second = {64, 1};
+  s.second_share = Share::kRows;
+  EXPECT_EQ(SizesOf(p, s).units, 2 * 64 + 3 * 8);
+}
+
+TEST(SizesOf, SecondProductDecidesTheStageWhenItsTileIsWider) {
+  ProductSequence p = SampleGated();
+  SetPair(&p, false);
+  EXPECT_EQ(SizesOf(p, SampleGridExchange()).stage_bytes, 128 * 128 * 2 + 40 * 128 * 2);
+}
+
+TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
+  ProductSequence p = SampleGated();
+  SetPair(&p, false);
+  SetColumns(&p, 0, 520);
+  p[0].k = 416;
+  p[1].n = 256;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.block_k = 64;
+  s.cluster = 8;
+  s.first = {72, 1};
+  s.second = {32, 1};
+  s.grid = 64;
+  s.stages = 4;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.stage_bytes, 16 * 64 * 2 + 72 * 64 * 2);
+  EXPECT_EQ(z.exchange_bytes, 9 * 16 * 128);
+  EXPECT_EQ(z.shared_bytes, 1024 + 4 * z.stage_bytes + z.exchange_bytes + 8192 + 1024);
+  EXPECT_EQ(z.c_bytes, 0);
+  EXPECT_EQ(z.flag_bytes, 0);
+  s.second.block_n = 128;  // W2 alone is now the larger stage
+  EXPECT_EQ(SizesOf(p, s).stage_bytes, 128 * 64 * 2);
+}
+
+TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
+  ProductSequence p = SampleRangesProblem();  // n 760
+  Schedule s = SampleRanges();
+  s.clusters_n = 1;
+  s.first.block_n = 192;
+  s.slab_columns = 256;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.exchange_bytes, 64 * 256 * 2);
+  EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
+  EXPECT_EQ(z.c_bytes, 128 * 760 * 2);
+  EXPECT_EQ(z.flag_bytes, 0);
+}
+
+TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
+  const ProductSequence p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_k = 64;
+  s.cluster = 16;
+  s.first = {384, 1};
+  s.second = {64, 1};
+  s.spatial_gate = true;
+  const ScheduleSizes z = SizesOf(p, s);
+  EXPECT_EQ(z.stage_bytes, (16 + 384) * 64 * 2);
+  EXPECT_EQ(z.reduce_bytes, 2 * 8 * 384 * 4);
+  EXPECT_EQ(z.accumulators, 384 / 2 / 2);
+  EXPECT_EQ(z.exchange_bytes, 3072 * 16 * 2);
+}
+
+TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {
+  const Schedule s = SampleRanges();
+  const ScheduleSizes z = SizesOf(SampleRangesProblem(), s);
+  EXPECT_EQ(z.exchange_bytes, 64 * 128 * 2);  // 4 blocks of 32 columns
+  EXPECT_EQ(z.stage_bytes, 256 * 64 * 2);
+  EXPECT_EQ(z.parts_bytes, 48 * 64 * 256 * 4);
+  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 48));
+  EXPECT_EQ(z.c_bytes, 0);
+}
+
+TEST(SizesOf, UnevenSplitRoundsRowsUp) {
+  ProductSequence p = FirstOf(SampleGated());
+  Schedule s = SampleProduct(p, 48, 8);
+  s.block_m = 24;
+  s.warpgroups_m = 1;
+  EXPECT_EQ(SizesOf(p, s).reduce_bytes, 8 * 3 * 96 * 4);
+  s.block_m = 8;
+  s.first.split_k = 16;
+  EXPECT_EQ(SizesOf(p, s).reduce_bytes, 16 * 1 * 96 * 4);
+}
+
+TEST(SizesOf, SurvivesEmptyFields) {
+  Schedule s;
+  s.block_m = s.block_k = s.warpgroups_n = s.stages = 0;
+  const ScheduleSizes z = SizesOf(ProductSequence{}, s);
+  EXPECT_EQ(z.m_tiles, 0);
+  EXPECT_EQ(z.first_tiles, 0);
+}
+
+}  // namespace
+}  // namespace sinter

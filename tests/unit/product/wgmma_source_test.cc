@@ -1,0 +1,42 @@
+#include "src/product/code/wgmma_source.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Operands are numbered: registers first, then both descriptors and the predicate's word.
+TEST(WgmmaSource, NumbersEveryOperandForEveryN) {
+  for (int n = 8; n <= 256; n += 8) {
+    for (const ElementRow& element : kElementRows) {
+      for (int which : {0, 1, 2}) {  // neither operand is transposed, A is, B is
+        const bool a = which == 1, b = which == 2;
+        const std::string text = WgmmaSource(n, element, a, b);
+        const int registers = n / 2;
+        const char* type = element.wgmma_type;
+        EXPECT_THAT(text,
+                    HasSubstr(absl::StrCat("Wgmma<", n, ", ", element.device_type, ", ",
+                                           a ? "true" : "false", ", ", b ? "true" : "false", ">")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("float (&d)[", registers, "]")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("m64n", n, "k", element.wgmma_k, ".f32.", type,
+                                                 ".", type, " {%0,")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("%", registers - 1, "}, %", registers, ", %",
+                                                 registers + 1, ", p, 1, 1, ", a ? 1 : 0, ", ",
+                                                 b ? 1 : 0, ";")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("setp.ne.b32 p, %", registers + 2, ", 0;")));
+        EXPECT_THAT(text, HasSubstr(absl::StrCat("\"+f\"(d[", registers - 1, "])\n")));
+        EXPECT_EQ(text.find('$'), std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,117 @@
+// Bodies of few ops whose values are reached in very many ways are refused before anything walks
+// them, and programs are made in time that is linear in what they hold.
+#include "src/stitch/body_work.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/base/codec.h"
+#include "src/chain/builder.h"
+#include "src/stitch/program.h"
+#include "src/stitch/spec.h"
+#include "tests/support/deep_graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::DeepGraph;
+using ::testing::HasSubstr;
+
+std::string WhyNot(const Chain& body, ValueId owner = -1, StitchBudget* budget = nullptr) {
+  return std::string(MakeStitchProgram(body, owner, {}, budget).status().message());
+}
+
+// Every row of the ladder reads all rows below it: asked again and again for their levels, 40 would
+// take longer than anyone waits.
+TEST(BodyWork, LevelsOfALongLadderOfRowsAreFoundOnce) {
+  const Chain body = testing::MakeDeepGraph(DeepGraph::kReductions, 122, 4, 1);
+  const auto owner = OwnerCandidates(body).back();
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, owner);
+  ASSERT_TRUE(program.ok()) << program.status();
+  ASSERT_EQ(program->phases.size(), 1u);
+  EXPECT_EQ(program->phases[0].loops.back().level, 40);
+  EXPECT_LT(program->visits, 10000);
+}
+
+TEST(BodyWork, RefusesWhatIsReadAtTooManyPlacesAndNamesAnOp) {
+  for (const DeepGraph kind : {DeepGraph::kConcats, DeepGraph::kShifts}) {
+    const std::string why = WhyNot(testing::MakeDeepGraph(kind, 100, 8, 1));
+    EXPECT_THAT(why, HasSubstr("one kernel would compute values at more than 16384 places"))
+        << NameOf(kind);
+    EXPECT_THAT(why, ::testing::StartsWith("op ")) << NameOf(kind);
+  }
+}
+
+TEST(BodyWork, RefusesPlacesThatTakeLongToWrite) {
+  EXPECT_THAT(WhyNot(testing::MakeDeepGraph(DeepGraph::kTurns, 40, 4, 1)),
+              HasSubstr("terms to write, at most 2500 are written"));
+}
+
+TEST(BodyWork, RefusesDeepAndLongBodies) {
+  EXPECT_EQ(WhyNot(testing::MakeDeepGraph(DeepGraph::kTwice, 600, 4, 1)),
+            "op 512 (add): lies 513 ops deep, at most 512 are followed in one kernel");
+  EXPECT_THAT(WhyNot(testing::MakeDeepGraph(DeepGraph::kFan, 9000, 4, 1)),
+              HasSubstr(" ops, one kernel computes at most 4400"));
+  EXPECT_TRUE(WhyNot(testing::MakeDeepGraph(DeepGraph::kTwice, 512, 4, 1)).empty());
+}
+
+// Halves that change places: each side of a concatenation computes anew what the other has.
+TEST(BodyWork, CountsTheSidesOfConcatenationsAsSourceIsWritten) {
+  ChainBuilder b;
+  ValueId x = *b.Input({DType::kF32, {Dim::Constant(64), Dim::Constant(96)}});
+  for (int i = 0; i < 20; ++i) {
+    const ValueId low = *b.Slice(x, {0, 0}, {Dim::Constant(64), Dim::Constant(48)});
+    const ValueId high = *b.Slice(x, {0, 48}, {Dim::Constant(64), Dim::Constant(96)});
+    x = *b.Concat({*b.Unary(UnaryKind::kExp, high), low}, 1);
+  }
+  ASSERT_TRUE(b.Output(x).ok());
+  EXPECT_THAT(WhyNot(*b.Finish()), HasSubstr("at more than 16384 places"));
+}
+
+// Predictions of such kernels would not be numbers.
+TEST(BodyWork, RefusesReductionsTooDeepInsideOneAnother) {
+  ChainBuilder b;
+  ValueId x = *b.Input({DType::kF32, {Dim::Constant(8)}});
+  for (int i = 0; i < 100; ++i) {
+    const ValueId column = *b.Reshape(x, {Dim::Constant(8), Dim::Constant(1)});
+    const ValueId spread = *b.Broadcast(column, {Dim::Constant(8), Dim::Constant(1000)});
+    x = *b.Reduce(ReduceKind::kSum, spread, {1});
+  }
+  ASSERT_TRUE(b.Output(x).ok());
+  EXPECT_THAT(WhyNot(*b.Finish()),
+              HasSubstr("one thread would compute it more than 1e+12 times for one element"));
+}
+
+TEST(BodyWork, ProgramsShareABudget) {
+  const Chain body = testing::MakeDeepGraph(DeepGraph::kTwice, 100, 4, 1);
+  StitchBudget budget;
+  budget.visits = 250;
+  EXPECT_EQ(WhyNot(body, -1, &budget), "");
+  EXPECT_EQ(WhyNot(body, -1, &budget), "");
+  const absl::Status status = MakeStitchProgram(body, -1, {}, &budget).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// A record of a few KB.
+TEST(BodyWork, RecordsOfDeepBodiesAreReadOrRefusedAtOnce) {
+  for (int kind = 0; kind < static_cast<int>(DeepGraph::kCount); ++kind) {
+    for (const int ops : {60, 2000, 20000}) {
+      StitchSpec spec;
+      spec.body = testing::MakeDeepGraph(static_cast<DeepGraph>(kind), ops, 4, 1);
+      spec.schedule.owner = OwnerCandidates(spec.body).back();
+      for (int i = 0; i < spec.body.num_inputs() + spec.body.num_outputs(); ++i) {
+        spec.operands.push_back({i % 1024, 0});
+      }
+      ByteWriter writer;
+      WriteStitch(spec, writer);
+      const std::string bytes = writer.Take();
+      ByteReader reader(bytes);
+      const absl::StatusOr<StitchSpec> read = ReadStitch(reader);
+      EXPECT_TRUE(!read.ok() || *read == spec)
+          << NameOf(static_cast<DeepGraph>(kind)) << " " << ops;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

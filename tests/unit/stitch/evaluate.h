@@ -1,0 +1,38 @@
+// Evaluate: the number that an index is, given the kernel's loop variables.
+#ifndef SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
+#define SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
+
+#include <cstdint>
+#include <map>
+
+#include "src/stitch/pull.h"
+
+namespace sinter::testing {
+
+using LoopValues = std::map<IndexVar, int64_t>;
+
+// Of a canonical index: as generated source computes it, with C++'s division.
+inline int64_t EvaluateCanonical(const IndexSpace& space, const Index& index,
+                                 const LoopValues& loops) {
+  int64_t sum = index.offset();
+  for (const auto& [v, factor] : index.terms()) {
+    const IndexSpace::Var& var = space.var(v);
+    int64_t value = 0;
+    if (var.kind == IndexSpace::Var::kLoop) {
+      value = loops.at(v);
+    } else {
+      const int64_t of = EvaluateCanonical(space, var.of, loops);
+      value = var.kind == IndexSpace::Var::kQuotient ? of / var.divisor : of % var.divisor;
+    }
+    sum += factor * value;
+  }
+  return sum;
+}
+
+inline int64_t Evaluate(IndexSpace& space, const Index& index, const LoopValues& loops) {
+  return EvaluateCanonical(space, space.Canonical(index), loops);
+}
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_STITCH_EVALUATE_H_

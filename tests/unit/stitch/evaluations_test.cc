@@ -1,0 +1,99 @@
+// Evaluations: reductions that a thread does alone, inside one another and beside one another.
+#include "src/stitch/evaluations.h"
+
+#include "gtest/gtest.h"
+#include "tests/unit/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+using testing::Body;
+
+// Of the only loop of a kernel without units.
+Evaluations Alone(const Chain& body) {
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, -1);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return EvaluationsOf(body, *program, program->phases[0].flat[0], false);
+}
+
+TEST(Evaluations, ElementsAreComputedOnce) {
+  Body body;
+  const ValueId x = body.Exp(body.In({6, 4}));
+  const Evaluations once = Alone(body.Finish({body.Take(body.b.Binary(BinaryKind::kAdd, x, x))}));
+  for (const double times : once.times) EXPECT_EQ(times, 1);
+  EXPECT_EQ(once.steps, 0);
+}
+
+TEST(Evaluations, InsideOneAnotherTheyMultiply) {
+  Body body;
+  const ValueId x = body.In({5, 7, 3});
+  const ValueId inner = body.Exp(body.Reduce(body.Exp(x), {2}, false));
+  const Chain chain = body.Finish({body.Reduce(inner, {1}, false)});
+  const Evaluations e = Alone(chain);
+  const ValueId outer = chain.outputs()[0].value, exp = chain.op(outer).operands[0];
+  const ValueId sum = chain.op(exp).operands[0], below = chain.op(sum).operands[0];
+  EXPECT_EQ(e.times[static_cast<size_t>(outer)], 7);
+  EXPECT_EQ(e.times[static_cast<size_t>(exp)], 7);
+  EXPECT_EQ(e.times[static_cast<size_t>(sum)], 7 * 3);
+  EXPECT_EQ(e.times[static_cast<size_t>(below)], 7 * 3);
+  EXPECT_EQ(e.steps, 7 + 7 * 3);
+}
+
+TEST(Evaluations, WhatDoesNotMoveWithALoopIsComputedBeforeIt) {
+  Body body;
+  const ValueId x = body.In({5, 7});
+  const ValueId centred = body.Sub(body.Reduce(x, {1}), x);  // less the row's sum
+  const Chain chain = body.Finish({body.Reduce(body.Exp(centred), {1})});
+  const Evaluations e = Alone(chain);
+  EXPECT_EQ(e.steps, 7 + 7) << "not 7 + 7 * 7";
+  EXPECT_EQ(e.times[static_cast<size_t>(chain.input(0))], 7 + 7) << "in both loops";
+}
+
+TEST(Evaluations, AVectorOverTwoRowsTakesAnAccessEachElement) {
+  Body body;
+  const ValueId x = body.In({6, 16, 4});
+  const Chain rows = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
+  const Evaluations e = Alone(rows);
+  EXPECT_EQ(e.AccessesOf(rows.input(0), 2), 0.5);
+  EXPECT_EQ(e.AccessesOf(rows.input(0), 4), 0.25);
+  EXPECT_EQ(e.AccessesOf(rows.input(0), 8), 1) << "rows of 4 lie 64 apart";
+}
+
+TEST(Evaluations, WhatAVectorReadsTwiceIsOneAccess) {
+  Body body;
+  const ValueId y = body.In({16, 8});
+  const Chain chain = body.Finish({body.Sub(body.In({16, 1}), y)});
+  const Evaluations e = Alone(chain);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(e.AccessesOf(chain.input(i), 8), 0.125);
+  Body twos;
+  const Chain pairs = twos.Finish({twos.Sub(twos.In({16, 1}), twos.In({16, 2}))});
+  const ValueId narrow =
+      pairs.input_op(0).type.dims[1].value == 1 ? pairs.input(0) : pairs.input(1);
+  EXPECT_EQ(Alone(pairs).AccessesOf(narrow, 8), 0.5) << "four of eight differ";
+}
+
+TEST(Evaluations, RowsOfTheUnitAreThere) {
+  const Chain chain = testing::FromText("softmax rows=16 cols=64");
+  const ValueId owner = testing::FirstReduction(chain, 1);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, owner);
+  ASSERT_TRUE(program.ok());
+  for (const StitchLoop& loop : program->phases[0].loops) {
+    EXPECT_EQ(EvaluationsOf(chain, *program, loop, true).steps, 0);
+  }
+  // The same row asked for by other units: each thread sums it again.
+  Body body;
+  const ValueId x = body.In({4, 9, 32});
+  const ValueId mean = body.Reduce(x, {2});
+  const Chain mixed = body.Finish({body.Sub(body.Reduce(body.Sub(mean, x), {0}), x)});
+  const ValueId row = testing::FirstReduction(mixed, 2);
+  const absl::StatusOr<StitchProgram> rows = MakeStitchProgram(mixed, row);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  double steps = 0;
+  for (const StitchLoop& loop : rows->phases[0].loops) {
+    steps = std::max(steps, EvaluationsOf(mixed, *rows, loop, true).steps);
+  }
+  EXPECT_EQ(steps, 4 + 4 * 32);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,151 @@
+// Hand-over: where an element lies in its unit, what may be handed over, what programs make of it.
+#include "src/stitch/hand_over.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "src/stitch/composition.h"
+#include "tests/support/composed_graphs.h"
+#include "tests/unit/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+using testing::Body;
+
+ValueId FirstOf(const Chain& chain, OpKind kind) {
+  for (size_t id = 0; id < chain.ops().size(); ++id) {
+    if (chain.op(static_cast<ValueId>(id)).kind == kind) return static_cast<ValueId>(id);
+  }
+  return -1;
+}
+
+// exp(x[rows, n]) and the same with its halves changed round, with a sum to own the rows.
+Chain HalvesRound(int64_t rows, int64_t n, bool in_place) {
+  Body body;
+  const ValueId x = body.In({rows, n});
+  const ValueId y = body.Exp(x);
+  const Dim first = body.b.TypeOf(x).dims[0];
+  const ValueId left = body.Take(body.b.Slice(y, {0, 0}, {first, Dim::Constant(n / 2)}));
+  const ValueId right = body.Take(body.b.Slice(y, {0, n / 2}, {first, Dim::Constant(n)}));
+  const ValueId round = body.Take(body.b.Concat({right, left}, 1));
+  OutputOptions options;
+  if (in_place) options.alias = x;
+  EXPECT_TRUE(body.b.Output(round, options).ok());
+  return body.Finish({body.Reduce(x, {1}, false)});
+}
+
+StitchProgram RowsOf(const Chain& chain) {
+  const auto program = MakeStitchProgram(chain, OwnerCandidates(chain)[1]);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *program;
+}
+
+TEST(HandOver, FindsTheUnitAxisByAxis) {
+  const Chain chain = HalvesRound(0, 16, false);
+  const StitchProgram program = RowsOf(chain);
+  IndexSpace space;
+  const IndexVar unit = space.AddLoop("u", 0, 1), i = space.AddLoop("i", 16, 2);
+  const std::vector<Dim> dims = Body::Dims({0, 16});
+  const Index u = Index::Of(unit), x = Index::Of(i);
+  const auto shifted = PlaceInUnit(program, dims, {u, x.Plus(-8)}, unit, space);
+  ASSERT_TRUE(shifted.has_value()) << "behind a border, where it may be negative";
+  EXPECT_EQ((*shifted)[0], x.Plus(-8));
+  EXPECT_FALSE(PlaceInUnit(program, dims, {u.Plus(1), x}, unit, space).has_value());
+  EXPECT_FALSE(PlaceInUnit(program, dims, {x, u}, unit, space).has_value());
+}
+
+TEST(HandOver, TellsOwnElementsFromOthers) {
+  const Chain chain = HalvesRound(0, 16, false);
+  StitchProgram program = RowsOf(chain);
+  const ValueId y = FirstOf(chain, OpKind::kUnary);
+  program.handed = {y};
+  IndexSpace space;
+  const IndexVar unit = space.AddLoop("u", 0, 1), i = space.AddLoop("i", 16, 2);
+  const Index u = Index::Of(unit), x = Index::Of(i);
+  const auto read = [&](const Position& at, int64_t elements, IndexVar of) {
+    return ReadOfHanded(chain, program, y, at, {of, i, elements}, space);
+  };
+  EXPECT_EQ(read({u, x}, 16, unit), HandRead::kOwn);
+  EXPECT_EQ(read({u, x}, 8, unit), HandRead::kTaken) << "another loop's threads";
+  EXPECT_EQ(read({u, x.Plus(8)}, 16, unit), HandRead::kTaken);
+  EXPECT_EQ(read({u.Plus(1), x}, 16, unit), HandRead::kOutside);
+  EXPECT_EQ(read({u, x.Plus(8)}, 16, -1), HandRead::kNone) << "no unit owns the reader";
+}
+
+TEST(HandOver, IsAPassOfItsOwnInFrontOfItsReaders) {
+  const Chain chain = HalvesRound(0, 16, false);
+  const ValueId y = FirstOf(chain, OpKind::kUnary);
+  const StitchProgram program = *MakeStitchProgram(chain, OwnerCandidates(chain)[1], {y});
+  ASSERT_EQ(program.phases.size(), 1u);
+  const std::vector<StitchLoop>& loops = program.phases[0].loops;
+  ASSERT_EQ(loops.size(), 3u) << "the last stores the sums";
+  EXPECT_EQ(loops[0].roots.size(), 2u) << "the sum and what is left";
+  ASSERT_EQ(loops[1].roots.size(), 1u);
+  EXPECT_EQ(loops[1].roots[0].reads, std::vector<ValueId>{y});
+  ASSERT_EQ(program.phases[0].hands.size(), 1u);
+  EXPECT_EQ(program.phases[0].hands[0].made, 0u);
+  EXPECT_EQ(program.phases[0].hands[0].last, 1u);
+  StitchSchedule s;
+  s.owner = program.owner, s.unit_threads = 32;
+  EXPECT_EQ(CompositionsOf(chain, program, s)[static_cast<size_t>(y)], Composition::kBlock);
+}
+
+TEST(HandOver, IsRefusedWhereItMakesNoSense) {
+  const Chain chain = HalvesRound(0, 16, false);
+  const ValueId owner = OwnerCandidates(chain)[1], y = FirstOf(chain, OpKind::kUnary);
+  const auto refused = [&](ValueId by, std::vector<ValueId> handed) {
+    return std::string(MakeStitchProgram(chain, by, handed).status().message());
+  };
+  EXPECT_NE(refused(owner, {owner}).find("is no value that the threads"), std::string::npos);
+  EXPECT_NE(refused(-1, {y}).find("is no value that the threads"), std::string::npos);
+  EXPECT_NE(refused(owner, {FirstOf(chain, OpKind::kConcat)}).find("at no other element"),
+            std::string::npos);
+  EXPECT_NE(refused(owner, {1000}).find("is handed over and not there"), std::string::npos);
+}
+
+// The columns of y are other units'.
+TEST(HandOver, IsRefusedWhereOtherUnitsRead) {
+  Body body;
+  const ValueId x = body.In({8, 8});
+  const ValueId y = body.Exp(x);
+  const ValueId turned = body.Take(body.b.Transpose(y, {1, 0}));
+  const Chain chain = body.Finish({turned, body.Reduce(x, {1}, false)});
+  const auto program =
+      MakeStitchProgram(chain, OwnerCandidates(chain)[1], {FirstOf(chain, OpKind::kUnary)});
+  EXPECT_NE(program.status().message().find("read by others"), absl::string_view::npos)
+      << program.status();
+}
+
+// What is handed over has been read before anyone stores.
+TEST(HandOver, LetsOutputsTakeTheirInputsPlace) {
+  const Chain chain = HalvesRound(0, 16, true);
+  const ValueId owner = OwnerCandidates(chain)[1];
+  EXPECT_FALSE(MakeStitchProgram(chain, owner).ok());
+  const auto program = MakeStitchProgram(chain, owner, {FirstOf(chain, OpKind::kUnary)});
+  EXPECT_TRUE(program.ok()) << program.status();
+}
+
+TEST(HandOver, LiesAsItIsStoredWhereNothingIsLost) {
+  Body body;
+  const ValueId x = body.In({8, 16}, DType::kBF16);
+  const ValueId wide = body.Take(body.b.Cast(x, DType::kF32));
+  const ValueId narrow = body.Take(body.b.Cast(body.Exp(wide), DType::kF16));
+  const ValueId twice = body.Take(body.b.Binary(BinaryKind::kAdd, narrow, narrow));
+  const Chain chain = body.Finish({twice});
+  const auto type_of = [&](OpKind kind, DType dtype) {
+    for (size_t id = 0; id < chain.ops().size(); ++id) {
+      const Op& op = chain.op(static_cast<ValueId>(id));
+      if (op.kind == kind && op.type.dtype == dtype)
+        return HandedType(chain, static_cast<ValueId>(id));
+    }
+    return DType::kPred;
+  };
+  EXPECT_EQ(type_of(OpKind::kInput, DType::kBF16), DType::kBF16);
+  EXPECT_EQ(type_of(OpKind::kCast, DType::kF16), DType::kF16);
+  EXPECT_EQ(type_of(OpKind::kCast, DType::kF32), DType::kF32);
+  EXPECT_EQ(type_of(OpKind::kBinary, DType::kF16), DType::kF32) << "not rounded in between";
+}
+
+}  // namespace
+}  // namespace sinter

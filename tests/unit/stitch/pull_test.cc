@@ -1,0 +1,294 @@
+// Positions that are pulled, against what the reference executor reads: operands hold their own
+// element numbers.
+#include "src/stitch/pull.h"
+
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/reference/reference.h"
+#include "src/stitch/program.h"
+#include "tests/unit/stitch/evaluate.h"
+
+namespace sinter {
+namespace {
+
+using testing::Evaluate;
+using testing::LoopValues;
+
+std::vector<Dim> Dims(const std::vector<int64_t>& extents) {
+  std::vector<Dim> dims;
+  for (int64_t extent : extents) dims.push_back(extent == 0 ? Dim::M() : Dim::Constant(extent));
+  return dims;
+}
+
+int64_t Elements(const std::vector<Dim>& dims, int64_t m) {
+  int64_t count = 1;
+  for (const Dim& dim : dims) count *= dim.At(m);
+  return count;
+}
+
+constexpr int64_t kRows = 3;  // M
+
+// The output of a chain of one input whose element n is n.
+std::vector<double> Numbered(const Chain& chain) {
+  std::vector<float> input(static_cast<size_t>(Elements(chain.input_op(0).type.dims, kRows)));
+  std::iota(input.begin(), input.end(), 0.0f);
+  const auto outputs = RunReferenceF64(chain, kRows, {input.data()});
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  return outputs.ok() ? (*outputs)[0] : std::vector<double>();
+}
+
+// Follows every op down to the input; the element's number there.
+Index PullToInput(const Chain& chain, const Position& at, IndexSpace& space) {
+  Position here = at;
+  ValueId id = chain.outputs()[0].value;
+  while (chain.op(id).kind != OpKind::kInput) {
+    here = PullPosition(chain, chain.op(id), 0, here, space);
+    id = chain.op(id).operands[0];
+  }
+  return LinearIndex(chain.op(id).type.dims, here);
+}
+
+// Both ways to walk an output: counted as a whole, and cut into units and elements.
+void ExpectPullsWhatTheReferenceReads(const Chain& chain, const std::string& name) {
+  const std::vector<double> expected = Numbered(chain);
+  const std::vector<Dim>& dims = chain.output_type(0).dims;
+  const int64_t count = Elements(dims, kRows);
+  ASSERT_EQ(static_cast<int64_t>(expected.size()), count);
+  IndexSpace space;
+  const IndexVar n = space.AddLoop("n", dims.empty() || !dims[0].symbolic ? count : 0, 2);
+  const Index whole = PullToInput(chain, PositionIn(dims, n, space), space);
+  for (int64_t i = 0; i < count; ++i) {
+    ASSERT_EQ(Evaluate(space, whole, {{n, i}}), static_cast<int64_t>(expected[i]))
+        << name << ": element " << i;
+  }
+  for (int64_t units = 1; units <= count; ++units) {
+    StitchProgram program;
+    program.units_symbolic = !dims.empty() && dims[0].symbolic;
+    program.units = units;
+    const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);
+    if (!cut.ok()) continue;
+    IndexSpace halves;
+    const IndexVar u = halves.AddLoop("u", program.units_symbolic ? 0 : units, 1);
+    const int64_t all = units * (program.units_symbolic ? kRows : 1);
+    ASSERT_EQ(count % all, 0);
+    const IndexVar e = halves.AddLoop("i", count / all, 2);
+    const Index index = PullToInput(chain, PositionIn(*cut, u, e, halves), halves);
+    for (int64_t i = 0; i < count; ++i) {
+      const LoopValues at = {{u, i / (count / all)}, {e, i % (count / all)}};
+      ASSERT_EQ(Evaluate(halves, index, at), static_cast<int64_t>(expected[i]))
+          << name << ": " << units << " units, element " << i;
+    }
+  }
+}
+
+struct Shape {
+  ChainBuilder b;
+  ValueId at = -1;
+
+  explicit Shape(const std::vector<int64_t>& extents) {
+    at = *b.Input({DType::kF32, Dims(extents)});
+  }
+  Chain Finish() {
+    EXPECT_TRUE(b.Output(at).ok());
+    return *b.Finish();
+  }
+};
+
+TEST(PullPosition, Broadcast) {
+  const std::vector<std::vector<int64_t>> cases[] = {{{5}, {3, 5}},
+                                                     {{1}, {4}},
+                                                     {{3, 1}, {3, 4}},
+                                                     {{1, 4}, {3, 4}},
+                                                     {{2, 1, 3}, {5, 2, 4, 3}},
+                                                     {{4}, {0, 4}},
+                                                     {{0, 1}, {0, 6}},
+                                                     {{1, 1}, {1, 7}}};
+  for (const auto& c : cases) {
+    Shape s(c[0]);
+    s.at = *s.b.Broadcast(s.at, Dims(c[1]));
+    ExpectPullsWhatTheReferenceReads(s.Finish(), "broadcast");
+  }
+}
+
+TEST(PullPosition, Transpose) {
+  const std::vector<std::vector<int32_t>> permutations = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{2, 3, 4}, {4, 1, 3}}) {
+    for (const auto& permutation : permutations) {
+      Shape s(dims);
+      s.at = *s.b.Transpose(s.at, permutation);
+      ExpectPullsWhatTheReferenceReads(s.Finish(), "transpose");
+    }
+  }
+  Shape rows({0, 2, 3});
+  rows.at = *rows.b.Transpose(rows.at, {0, 2, 1});
+  ExpectPullsWhatTheReferenceReads(rows.Finish(), "transpose of M rows");
+}
+
+TEST(PullPosition, Reshape) {
+  const std::vector<std::vector<int64_t>> cases[] = {
+      {{24}, {4, 6}},         {{4, 6}, {24}},       {{4, 6}, {6, 4}},       {{4, 6}, {3, 8}},
+      {{2, 3, 4}, {6, 4}},    {{2, 3, 4}, {2, 12}}, {{2, 3, 4}, {4, 3, 2}}, {{1, 6}, {6, 1}},
+      {{2, 1, 6}, {1, 3, 4}}, {{4, 1, 1}, {1, 4}},  {{0, 6}, {0, 2, 3}},    {{0, 2, 3}, {0, 6}},
+      {{0, 4, 3}, {0, 3, 4}}, {{0, 1}, {0}},        {{0}, {0, 1, 1}},       {{1, 1}, {1}},
+      {{2, 2, 2, 3}, {4, 6}}, {{5, 4}, {2, 10}},    {{3, 1, 5}, {15}},      {{0, 1, 4}, {0, 4, 1}}};
+  for (const auto& c : cases) {
+    Shape s(c[0]);
+    s.at = *s.b.Reshape(s.at, Dims(c[1]));
+    ExpectPullsWhatTheReferenceReads(s.Finish(), "reshape to " + ToString(Dims(c[1])));
+  }
+}
+
+TEST(PullPosition, Slice) {
+  Shape s({6, 7});
+  s.at = *s.b.Slice(s.at, {1, 2}, Dims({6, 7}), {2, 3});
+  ExpectPullsWhatTheReferenceReads(s.Finish(), "slice");
+  Shape rows({0, 5});
+  rows.at = *rows.b.Slice(rows.at, {0, 1}, {Dim::M(), Dim::Constant(4)});
+  ExpectPullsWhatTheReferenceReads(rows.Finish(), "slice of M rows");
+}
+
+TEST(PullPosition, ConcatReadsTheOperandThatAnElementLiesIn) {
+  constexpr int64_t kWidths[] = {3, 4, 1}, kWidth = 8;
+  for (const int axis : {0, 1}) {
+    ChainBuilder b;
+    std::vector<ValueId> parts;
+    for (const int64_t width : kWidths) {
+      const std::vector<int64_t> extents = {axis == 0 ? width : 2, axis == 0 ? 2 : width};
+      parts.push_back(*b.Input({DType::kF32, Dims(extents)}));
+    }
+    ASSERT_TRUE(b.Output(*b.Concat(parts, axis)).ok());
+    const Chain chain = *b.Finish();
+    std::vector<std::vector<float>> numbers;  // element i of operand p is 100 p + i
+    for (size_t p = 0; p < parts.size(); ++p) {
+      numbers.emplace_back(static_cast<size_t>(2 * kWidths[p]));
+      std::iota(numbers[p].begin(), numbers[p].end(), 100.0f * static_cast<float>(p));
+    }
+    const auto outputs =
+        RunReferenceF64(chain, 1, {numbers[0].data(), numbers[1].data(), numbers[2].data()});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    const Op& op = chain.op(chain.outputs()[0].value);
+    IndexSpace space;
+    const IndexVar n = space.AddLoop("n", 2 * kWidth, 1);
+    const Position at = PositionIn(op.type.dims, n, space);
+    for (int64_t i = 0; i < 2 * kWidth; ++i) {
+      const double expected = (*outputs)[0][static_cast<size_t>(i)];
+      const auto part = static_cast<size_t>(expected / 100);
+      const Index from = LinearIndex(chain.op(op.operands[part]).type.dims,
+                                     PullPosition(chain, op, part, at, space));
+      EXPECT_EQ(Evaluate(space, from, {{n, i}}) + 100 * static_cast<int64_t>(part),
+                static_cast<int64_t>(expected))
+          << "axis " << axis << ", element " << i;
+    }
+  }
+}
+
+TEST(PullPosition, ElementwiseReadsItsOwnElementAndScalarsNone) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, Dims({3, 4})});
+  const ValueId y = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kAbs, x), *b.Scalar(0.0));
+  ASSERT_TRUE(b.Output(y).ok());
+  const Chain chain = *b.Finish();
+  ExpectPullsWhatTheReferenceReads(chain, "abs and a scalar");
+  IndexSpace space;
+  const Position at = space.Box(space.AddLoop("n", 12, 1), {3, 4});
+  const Op& add = chain.op(chain.outputs()[0].value);
+  EXPECT_EQ(PullPosition(chain, add, 0, at, space), at);
+  EXPECT_TRUE(PullPosition(chain, add, 1, at, space).empty());
+}
+
+// One random op that only moves elements.
+void Move(Shape* s, std::mt19937* random) {
+  const std::vector<Dim> dims = s->b.TypeOf(s->at).dims;
+  const size_t rank = dims.size();
+  switch ((*random)() % 4) {
+    case 0: {
+      std::vector<int32_t> permutation(rank);
+      std::iota(permutation.begin(), permutation.end(), 0);
+      std::shuffle(permutation.begin(), permutation.end(), *random);
+      s->at = *s->b.Transpose(s->at, permutation);
+      return;
+    }
+    case 1: {
+      std::vector<int64_t> starts, steps;
+      std::vector<Dim> limits;
+      for (const Dim& dim : dims) {
+        steps.push_back(1 + static_cast<int64_t>((*random)() % 2));
+        starts.push_back(dim.value > 2 ? static_cast<int64_t>((*random)() % 2) : 0);
+        limits.push_back(dim);
+      }
+      s->at = *s->b.Slice(s->at, starts, limits, steps);
+      return;
+    }
+    case 2: {
+      std::vector<Dim> wide = dims;
+      if (rank < 4 && Elements(dims, 1) < 200) {
+        wide.insert(wide.begin(), Dim::Constant(1 + static_cast<int64_t>((*random)() % 3)));
+      }
+      s->at = *s->b.Broadcast(s->at, wide);
+      return;
+    }
+    default: {
+      std::vector<Dim> split;
+      int64_t left = Elements(dims, 1);
+      for (int64_t factor : {2, 3, 5, 2}) {
+        if (left % factor != 0 || (*random)() % 2 == 0) continue;
+        split.push_back(Dim::Constant(factor));
+        left /= factor;
+      }
+      split.insert(split.begin() + static_cast<std::ptrdiff_t>((*random)() % (split.size() + 1)),
+                   Dim::Constant(left));
+      s->at = *s->b.Reshape(s->at, split);
+      return;
+    }
+  }
+}
+
+TEST(PullPosition, AnySequenceOfMoves) {
+  const std::vector<std::vector<int64_t>> starts = {
+      {4, 6}, {2, 3, 4}, {30}, {5, 2, 6}, {2, 2, 2, 3}};
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    Shape s(starts[seed % starts.size()]);
+    for (uint32_t i = 0; i < 2 + seed % 6; ++i) Move(&s, &random);
+    ExpectPullsWhatTheReferenceReads(s.Finish(), "seed " + std::to_string(seed));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(PullReduced, CountsTheReducedAxes) {
+  const std::vector<std::vector<int32_t>> axes = {{0},    {1},    {2},    {0, 1},
+                                                  {1, 2}, {0, 2}, {2, 0}, {0, 1, 2}};
+  for (const std::vector<int32_t>& reduced : axes) {
+    for (bool keepdims : {false, true}) {
+      Shape s({2, 3, 4});
+      s.at = *s.b.Reduce(ReduceKind::kSum, s.at, reduced, keepdims);
+      const Chain chain = s.Finish();
+      const std::vector<double> expected = Numbered(chain);
+      const Op& op = chain.op(chain.outputs()[0].value);
+      IndexSpace space;
+      const IndexVar n = space.AddLoop("n", static_cast<int64_t>(expected.size()), 2);
+      const int64_t count = ReducedElements(chain, op);
+      ASSERT_EQ(count * static_cast<int64_t>(expected.size()), 24);
+      const IndexVar k = space.AddLoop("k", count, 3);
+      const Index from =
+          LinearIndex(chain.op(op.operands[0]).type.dims,
+                      PullReduced(chain, op, PositionIn(op.type.dims, n, space), k, space));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        int64_t sum = 0;
+        for (int64_t j = 0; j < count; ++j) {
+          sum += Evaluate(space, from, {{n, static_cast<int64_t>(i)}, {k, j}});
+        }
+        EXPECT_EQ(sum, static_cast<int64_t>(expected[i]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,352 @@
+// The stitch family's search: what it ranks can be built, the order is fixed, costs follow sizes.
+#include "src/stitch/search/stitch_search.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/stitch/program.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/sizes.h"
+#include "tests/support/composed_graphs.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/unit/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+using testing::Body;
+using testing::ColumnsThenRows;
+using testing::FromText;
+
+const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
+
+absl::StatusOr<std::vector<RankedStitch>> All(const Chain& body, int64_t bucket,
+                                              bool cooperative = true) {
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  options.allow_cooperative = cooperative;
+  return SearchStitch(body, bucket, H200(), options);
+}
+
+void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) {
+  const StitchSchedule& s = ranked.schedule;
+  EXPECT_TRUE(CheckStitchFields(s).ok()) << CheckStitchFields(s);
+  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner, s.handed);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_LE(StitchSharedBytes(body, *program, s), H200().shared_bytes_per_block) << s.ToString();
+  if (program->phases.size() > 1) {
+    EXPECT_LE(s.grid, H200().sm_count * s.blocks_per_sm) << "not all resident: " << s.ToString();
+  }
+  const StitchLoad load = LoadOf(body, *program, s, bucket, H200());
+  EXPECT_GE(ranked.prediction.total_us,
+            (load.input_bytes + load.output_bytes) / H200().hbm_bytes_per_us + H200().launch_us)
+      << "faster than memory: " << s.ToString();
+}
+
+void ExpectRanked(const std::vector<RankedStitch>& ranked) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    EXPECT_TRUE(seen.insert(ranked[i].schedule.Canonical()).second) << "a schedule twice";
+    if (i == 0) continue;
+    const double before = ranked[i - 1].prediction.total_us, us = ranked[i].prediction.total_us;
+    EXPECT_TRUE(before < us || (before == us && ranked[i - 1].schedule.Canonical() <
+                                                    ranked[i].schedule.Canonical()))
+        << i;
+  }
+}
+
+TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
+  const Chain body = FromText("layernorm rows=256 cols=4096 eps=1e-5 affine=1 dtype=bf16");
+  const std::vector<RankedStitch> plain = *All(body, 256);
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  options.kinds_first = true;
+  const std::vector<RankedStitch> ranked = *SearchStitch(body, 256, H200(), options);
+  ASSERT_EQ(ranked.size(), plain.size());
+  EXPECT_EQ(ranked[0].schedule, plain[0].schedule);
+  const auto kind = [](StitchSchedule s) {
+    s.grid = s.LaunchCluster();
+    s.keep_alike = false;
+    return s.Canonical();
+  };
+  std::set<std::string> kinds;
+  size_t first = 0;
+  while (first < ranked.size() && kinds.insert(kind(ranked[first].schedule)).second) ++first;
+  for (size_t i = first; i < ranked.size(); ++i) {
+    EXPECT_EQ(kinds.count(kind(ranked[i].schedule)), 1u) << i;
+  }
+  EXPECT_LT(first, ranked.size());
+}
+
+TEST(StitchSearch, TightRegistersGiveAnSmMoreBlocks) {
+  const Chain body = FromText("layernorm rows=4096 cols=4096 eps=1e-5 affine=1 dtype=bf16");
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  options.tight_registers = true;
+  const auto most_blocks = [](const std::vector<RankedStitch>& ranked) {
+    std::map<std::string, int> most;
+    for (const RankedStitch& one : ranked) {
+      StitchSchedule s = one.schedule;
+      s.grid = s.blocks_per_sm = 1;
+      int& blocks = most[s.Canonical()];
+      blocks = std::max(blocks, one.schedule.blocks_per_sm);
+    }
+    return most;
+  };
+  const std::vector<RankedStitch> tight = *SearchStitch(body, 4096, H200(), options);
+  ExpectRanked(tight);
+  for (const RankedStitch& one : tight) ExpectLegal(body, 4096, one);
+  const auto estimated = most_blocks(*All(body, 4096)), needed = most_blocks(tight);
+  int more = 0;
+  for (const auto& [schedule, blocks] : estimated) {
+    ASSERT_EQ(needed.count(schedule), 1u);
+    EXPECT_GE(needed.at(schedule), blocks);
+    more += needed.at(schedule) > blocks;
+  }
+  EXPECT_GT(more, 0);
+  const Chain columns = ColumnsThenRows(4096, 1024);
+  ExpectRanked(*SearchStitch(columns, 1, H200(), options));
+}
+
+TEST(SearchStitch, RanksWhatCanBeBuilt) {
+  int searched = 0;
+  size_t schedules = 0;
+  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 4) {
+    const Chain body = testing::MakeRandomStitchGraph(seed);
+    const auto ranked = All(body, 1);
+    if (!ranked.ok()) {
+      EXPECT_EQ(ranked.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_EQ(ranked.status().message().rfind("op ", 0), 0u) << ranked.status();
+      continue;
+    }
+    ++searched;
+    schedules += ranked->size();
+    ExpectRanked(*ranked);
+    for (size_t i = 0; i < ranked->size(); i += 1 + ranked->size() / 40) {
+      SCOPED_TRACE(seed);
+      ExpectLegal(body, 1, (*ranked)[i]);
+    }
+    const auto again = All(body, 1);
+    ASSERT_EQ(again->size(), ranked->size());
+    for (size_t i = 0; i < ranked->size(); ++i) {
+      EXPECT_TRUE((*again)[i].schedule == (*ranked)[i].schedule) << i;
+    }
+  }
+  std::printf("%d bodies, %zu schedules\n", searched, schedules);
+  EXPECT_GT(searched, 30);
+}
+
+TEST(SearchStitch, KeepsTheBest) {
+  const Chain body = FromText("layernorm rows=M cols=1024");
+  const auto all = All(body, 8192);
+  ASSERT_TRUE(all.ok());
+  SearchOptions options;
+  options.top_k = 5;
+  const auto top = SearchStitch(body, 8192, H200(), options);
+  ASSERT_EQ(top->size(), 5u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_TRUE((*top)[i].schedule == (*all)[i].schedule) << i;
+}
+
+TEST(SearchStitch, WithoutCooperativeLaunchesThereIsOnePhase) {
+  const Chain columns = ColumnsThenRows(8192, 64);
+  EXPECT_TRUE(All(columns, 1).ok());
+  EXPECT_EQ(All(columns, 1, false).status().code(), absl::StatusCode::kFailedPrecondition);
+  int one_phase = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const Chain body = testing::MakeRandomStitchGraph(seed);
+    const auto ranked = All(body, 1, false);
+    if (!ranked.ok()) continue;
+    for (const RankedStitch& one : *ranked) {
+      ASSERT_EQ(MakeStitchProgram(body, one.schedule.owner, one.schedule.handed)->phases.size(), 1u)
+          << seed;
+    }
+    ++one_phase;
+  }
+  EXPECT_GT(one_phase, 5);
+}
+
+TEST(SearchStitch, NamesTheOpThatNoKernelTakes) {
+  Body body;
+  const ValueId a = body.In({0, 8}, DType::kBF16), w = body.In({8, 4}, DType::kBF16);
+  const Chain product = body.Finish({body.Take(body.b.Matmul(a, w))});
+  EXPECT_EQ(All(product, 1).status().message(),
+            "op 2 (matmul): products have kernels of their own");
+}
+
+TEST(SearchStitch, LongRowsAreSharedByMoreThreads) {
+  const auto owner_threads = [](const char* line, int64_t bucket) {
+    const auto ranked = All(FromText(line), bucket);
+    EXPECT_TRUE(ranked.ok()) << ranked.status();
+    return ranked->front().schedule.unit_threads * ranked->front().schedule.cluster;
+  };
+  EXPECT_LT(owner_threads("softmax rows=M cols=64", 8192),
+            owner_threads("softmax rows=M cols=16384", 8192));
+}
+
+TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
+  const Chain body = testing::BatchNorm(25088, 256);
+  const auto ranked = All(body, 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  const StitchSchedule best = ranked->front().schedule;
+  EXPECT_GT(best.hold_bytes, 0) << best.ToString();
+  const StitchProgram program = *MakeStitchProgram(body, best.owner, best.handed);
+  StitchSchedule without = best;
+  without.hold_bytes = 0;
+  EXPECT_LT(LoadOf(body, program, best, 1, H200()).again_bytes,
+            LoadOf(body, program, without, 1, H200()).again_bytes - 0.99 * 25088 * 256 * 2)
+      << "one phase behind the first reads x again";
+}
+
+TEST(SearchStitch, BlocksThatMeetFitTogether) {
+  constexpr int64_t kSharedPerSm = 228 * 1024, kSharedOfSystem = 1024;
+  for (const int64_t columns : {256, 2048}) {
+    const Chain body = testing::BatchNorm(25088, columns);
+    const auto ranked = All(body, 1);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    for (const RankedStitch& one : *ranked) {
+      const StitchSchedule& s = one.schedule;
+      const int64_t shared =
+          StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s);
+      EXPECT_LE((shared + kSharedOfSystem) * s.blocks_per_sm, kSharedPerSm) << s.ToString();
+    }
+  }
+}
+
+TEST(SearchStitch, SharesLongReductionsOfFewElements) {
+  for (const bool product : {false, true}) {
+    const auto ranked = All(testing::PooledAttention(256, 100, 36, product), 1);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    EXPECT_GT(ranked->front().schedule.split, 1) << ranked->front().schedule.ToString();
+  }
+}
+
+// The softmax is computed for each of 36 columns, unless a unit's threads hand it over.
+TEST(SearchStitch, OffersHandOversOfWhatManyReadersWouldCompute) {
+  for (const bool product : {false, true}) {
+    const auto ranked = All(testing::PooledAttention(256, 100, 36, product), 1);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    int offered = 0;
+    for (const RankedStitch& one : *ranked) {
+      const StitchSchedule& s = one.schedule;
+      offered += !s.handed.empty();
+      if (s.handed.empty()) continue;
+      const Chain body = testing::PooledAttention(256, 100, 36, product);
+      const StitchProgram program = *MakeStitchProgram(body, s.owner, s.handed);
+      EXPECT_LE((StitchSharedBytes(body, program, s) + 1024) * s.blocks_per_sm, 233472);
+    }
+    EXPECT_GT(offered, 0);
+  }
+}
+
+TEST(SearchStitch, OffersNoHandOversWhereMemoryIsWaitedForOrNothingIsRepeated) {
+  for (const char* line : {"softmax rows=M cols=1024", "layernorm rows=M cols=4096",
+                           "residual_rmsnorm rows=M cols=2048"}) {
+    for (const int64_t rows : {64, 8192}) {
+      const auto ranked = All(FromText(line), rows);
+      ASSERT_TRUE(ranked.ok()) << ranked.status();
+      for (const RankedStitch& one : *ranked) EXPECT_TRUE(one.schedule.handed.empty()) << line;
+    }
+  }
+}
+
+// A dear value that every element of its unit is a sum of: with hand-overs it is computed once.
+TEST(SearchStitch, HandsOverDearFactorsOfProducts) {
+  Body body;
+  const ValueId x = body.In({2048, 24, 24});
+  const ValueId y = body.In({2048, 24, 24});
+  const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, x));
+  const ValueId other = body.Take(body.b.Unary(UnaryKind::kErf, y));
+  const ValueId product = body.Take(body.b.Matmul(dear, other));
+  const Chain chain = body.Finish({product, body.Reduce(x, {1, 2}, false)});
+  const auto ranked = All(chain, 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  const RankedStitch& best = ranked->front();
+  EXPECT_EQ(best.schedule.handed.size(), 2u) << best.schedule.ToString();
+  const auto plain = std::find_if(ranked->begin(), ranked->end(), [](const RankedStitch& one) {
+    return one.schedule.handed.empty();
+  });
+  ASSERT_TRUE(plain != ranked->end());
+  EXPECT_GT(plain->prediction.total_us, 2 * best.prediction.total_us);
+}
+
+// Few threads would do all of it, each one step after another.
+TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
+  Body body;
+  const ValueId x = body.In({4096, 3072}, DType::kBF16);
+  const ValueId wide = body.Take(body.b.Cast(x, DType::kF32));
+  const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, wide));
+  const ValueId sums = body.Take(body.b.Reduce(ReduceKind::kSum, dear, {0}));
+  const Chain chain = body.Finish({body.Take(body.b.Cast(dear, DType::kBF16)), sums});
+  const auto ranked = All(chain, 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  const StitchSchedule& best = ranked->front().schedule;
+  EXPECT_EQ(best.split, 1) << best.ToString();
+  StitchSchedule shared;  // by lanes: 96 blocks of 32 columns, 128 steps one after another
+  shared.owner = -1;
+  shared.block_threads = shared.unit_threads = 128;
+  shared.vector = 8;
+  shared.split = 32;
+  shared.grid = 96;
+  EXPECT_GT(PredictStitch(chain, shared, 1, H200())->total_us,
+            2 * ranked->front().prediction.total_us);
+}
+
+TEST(StitchLoad, CountsEachTensorOnce) {
+  const Chain body = FromText("softmax rows=M cols=1024 dtype=bf16");
+  const auto ranked = All(body, 4096);
+  ASSERT_TRUE(ranked.ok());
+  for (const RankedStitch& one : *ranked) {
+    const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner, one.schedule.handed);
+    const StitchLoad load = LoadOf(body, program, one.schedule, 4096, H200());
+    EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);
+    EXPECT_EQ(load.output_bytes, 4096.0 * 1024 * 2);
+    EXPECT_EQ(load.column_joins, 0);
+    if (one.schedule.keep_inputs) {
+      EXPECT_EQ(load.again_bytes, 0);
+    }
+    if (one.schedule.owner >= 0) {
+      EXPECT_EQ(load.levels, 3);
+    }
+  }
+}
+
+TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
+  testing::Body body;
+  const ValueId x = body.In({600, 64, 4});
+  const Chain chain = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
+  const StitchProgram program = *MakeStitchProgram(chain, -1);
+  const auto instructions = [&](int vector) {
+    StitchSchedule s;
+    s.vector = vector;
+    return LoadOf(chain, program, s, 1, H200()).instructions;
+  };
+  EXPECT_LT(instructions(4), instructions(2));
+  EXPECT_GT(instructions(8), 1.2 * instructions(4));
+}
+
+TEST(StitchLoad, GrowsWithTheRows) {
+  const Chain body = FromText("layernorm rows=M cols=512");
+  const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
+  StitchSchedule s;
+  s.owner = program.owner;
+  const StitchLoad few = LoadOf(body, program, s, 100, H200()),
+                   many = LoadOf(body, program, s, 300, H200());
+  EXPECT_DOUBLE_EQ(many.output_bytes, 3 * few.output_bytes);
+  EXPECT_DOUBLE_EQ(many.instructions, 3 * few.instructions);
+  EXPECT_EQ(WorkItems(program, 300), 300);
+  EXPECT_EQ(MainElements(program), 512);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,244 @@
+// Source of stitch kernels: made for every schedule that search ranks, a function of its arguments,
+// launched as it is written; and specs out of damaged bytes never crash the generator.
+#include "src/stitch/code/stitch_source.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/plan/codegen.h"
+#include "src/stitch/search/packed_search.h"
+#include "src/stitch/search/stitch_search.h"
+#include "src/stitch/sizes.h"
+#include "tests/support/composed_graphs.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/unit/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
+
+std::vector<RankedStitch> All(const Chain& body, int64_t bucket) {
+  SearchOptions options;
+  options.top_k = std::numeric_limits<int>::max();
+  absl::StatusOr<std::vector<RankedStitch>> ranked = SearchStitch(body, bucket, H200(), options);
+  return ranked.ok() ? *std::move(ranked) : std::vector<RankedStitch>();
+}
+
+KernelSpec SpecOf(const Chain& body, const StitchSchedule& schedule) {
+  auto stitch = std::make_shared<StitchSpec>();
+  stitch->body = body;
+  stitch->schedule = schedule;
+  for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
+    stitch->operands.push_back({i, 0});
+  }
+  stitch->scratch_offset = kWorkspaceFlagBytes;
+  KernelSpec spec;
+  spec.family = KernelFamily::kStitch;
+  spec.stitch = std::move(stitch);
+  return spec;
+}
+
+size_t Count(const std::string& text, const std::string& what) {
+  size_t count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(StitchSource, IsMadeForEverySchedule) {
+  size_t made = 0;
+  for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; ++seed) {
+    const Chain body = testing::MakeRandomStitchGraph(seed);
+    const std::vector<RankedStitch> ranked = All(body, 1);
+    for (size_t i = 0; i < ranked.size(); i += 1 + ranked.size() / 12) {
+      const KernelSpec spec = SpecOf(body, ranked[i].schedule);
+      const auto kernel = Generate(spec, H200());
+      EXPECT_TRUE(kernel.ok()) << seed << ": " << ranked[i].schedule.ToString() << " owner "
+                               << ranked[i].schedule.owner << ": " << kernel.status();
+      made += kernel.ok();
+    }
+  }
+  std::printf("%zu kernels\n", made);
+  EXPECT_GT(made, 1000u);
+}
+
+TEST(StitchSource, IsAFunctionOfItsArguments) {
+  const Chain body = testing::MakeRandomStitchGraph(3);
+  const KernelSpec spec = SpecOf(body, All(body, 1).front().schedule);
+  EXPECT_EQ(Generate(spec, H200())->request.source, Generate(spec, H200())->request.source);
+}
+
+TEST(StitchSource, IsLaunchedAsItIsWritten) {
+  for (const char* line : {"layernorm rows=M cols=4096", "softmax rows=M cols=64"}) {
+    const Chain body = testing::FromText(line);
+    for (const RankedStitch& one : All(body, 8192)) {
+      const StitchSchedule& s = one.schedule;
+      const auto kernel = Generate(SpecOf(body, s), H200());
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      const LaunchRecipe& recipe = kernel->recipe;
+      EXPECT_EQ(recipe.grid[0], static_cast<uint32_t>(s.grid));
+      EXPECT_EQ(recipe.block[0], static_cast<uint32_t>(s.block_threads));
+      EXPECT_EQ(recipe.cluster[0], static_cast<uint32_t>(s.cluster));
+      EXPECT_FALSE(recipe.cooperative);
+      EXPECT_EQ(recipe.args.size(), static_cast<size_t>(body.num_inputs()) + 1 + 1);
+      EXPECT_EQ(recipe.args.back().kind, ArgKind::kSymbolM);
+      EXPECT_EQ(recipe.shared_bytes,
+                StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s));
+      const std::string& source = kernel->request.source;
+      EXPECT_NE(source.find(kStitchEntry), std::string::npos);
+      EXPECT_LT(source.find("wait_for_predecessors();"), source.find("launch_dependents();"))
+          << "else three kernels are under way, of which the third reads what the first has cached";
+      EXPECT_EQ(Count(source, "cluster_arrive_relaxed();"), s.cluster > 1 ? 1u : 0u);
+      EXPECT_EQ(Count(source, "cluster_wait();"), 0u) << "the first reduction waits, not the reads";
+    }
+  }
+}
+
+TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
+  const Chain body = testing::FromText("softmax rows=M cols=1024");
+  for (const RankedStitch& one : All(body, 8192)) {
+    if (!one.schedule.keep_inputs) continue;
+    const std::string source = Generate(SpecOf(body, one.schedule), H200())->request.source;
+    EXPECT_EQ(Count(source, "(in0"), 1u) << one.schedule.ToString() << "\n" << source;
+  }
+}
+
+// A compiler moves no read over a condition, and copies what it brought before it leaves it.
+TEST(StitchSource, NobodyAsksForAnElementThatIsAlwaysThere) {
+  const auto guards = [](int64_t elements) {
+    testing::Body body;
+    const Chain chain = body.Finish({body.Exp(body.In({elements}))});
+    std::vector<size_t> counts;
+    for (const RankedStitch& one : All(chain, 1)) {
+      const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
+      counts.push_back(Count(source, "if (n < count)"));
+    }
+    EXPECT_GT(counts.size(), 10u);
+    return counts;
+  };
+  for (size_t count : guards(1 << 15)) EXPECT_EQ(count, 0u);
+  for (size_t count : guards((1 << 15) + 8)) EXPECT_EQ(count, 2u) << "to read, to store";
+}
+
+TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
+  size_t grouped = 0;
+  for (const int64_t rows : {1024, 1023}) {
+    testing::Body body;
+    const ValueId x = body.In({rows, 128});
+    const Chain chain = body.Finish({body.Sub(body.Reduce(x, {1}), x)});
+    for (const RankedStitch& one : All(chain, 1)) {
+      if (one.schedule.owner < 0) continue;
+      const int groups = one.schedule.UnitsPerBlock();
+      const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
+      EXPECT_EQ(Count(source, "live = mine < units"), rows % groups == 0 ? 0u : 1u)
+          << rows << " rows " << one.schedule.ToString();
+      grouped += groups > 1;
+    }
+  }
+  EXPECT_GT(grouped, 0u);
+}
+
+// Their text is that of parts whose numbers of elements divide otherwise.
+TEST(StitchSource, PackedPartsAskForEachElement) {
+  const Chain body = testing::IndependentUpdates({1 << 15, 1 << 16});
+  PackedSearch search(1, H200());
+  const std::vector<RankedStitch> packings = search.Of(body);
+  ASSERT_FALSE(packings.empty());
+  auto stitch = std::make_shared<StitchSpec>(*SpecOf(body, packings.front().schedule).stitch);
+  stitch->parts = packings.front().parts;
+  KernelSpec spec = SpecOf(body, packings.front().schedule);
+  spec.stitch = std::move(stitch);
+  const auto kernel = Generate(spec, H200());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(Count(kernel->request.source, "if (n < count)"), 2u);
+}
+
+// Column sums that nothing else reads are stored by who joins them: nobody waits for that.
+TEST(StitchSource, NobodyWaitsForColumnsThatAreOnlyStored) {
+  testing::Body body;
+  const ValueId x = body.In({64, 40});
+  const Chain chain = body.Finish({body.Exp(x), body.Reduce(x, {0}, false)});
+  int shared_out = 0;
+  for (const RankedStitch& one : All(chain, 1)) {
+    if (one.schedule.owner < 0) continue;
+    const auto kernel = Generate(SpecOf(chain, one.schedule), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_TRUE(kernel->recipe.cooperative);
+    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"), 1u)
+        << one.schedule.ToString();
+    shared_out += !one.schedule.join_all;
+  }
+  EXPECT_GT(shared_out, 0);
+}
+
+TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
+  const Chain body = testing::ColumnsThenRows(64, 32);
+  const std::vector<RankedStitch> ranked = All(body, 1);
+  ASSERT_FALSE(ranked.empty());
+  size_t cooperative = 0;
+  for (const RankedStitch& one : ranked) {
+    const auto kernel = Generate(SpecOf(body, one.schedule), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const size_t phases =
+        MakeStitchProgram(body, one.schedule.owner, one.schedule.handed)->phases.size();
+    EXPECT_EQ(kernel->recipe.cooperative, phases > 1);
+    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"),
+              (one.schedule.join_all ? 1 : 2) * (phases - 1));
+    EXPECT_EQ(kernel->recipe.cluster[0], static_cast<uint32_t>(one.schedule.LaunchCluster()));
+    cooperative += kernel->recipe.cooperative;
+  }
+  EXPECT_GT(cooperative, 0u);
+}
+
+TEST(StitchSource, RefusesWhatHasNoPlace) {
+  const Chain body = testing::FromText("softmax rows=M cols=64");
+  const StitchSchedule best = All(body, 128).front().schedule;
+  KernelSpec spec = SpecOf(body, best);
+  const auto message = [&](StitchSpec stitch) {
+    spec.stitch = std::make_shared<StitchSpec>(std::move(stitch));
+    return std::string(Generate(spec, H200()).status().message());
+  };
+  StitchSpec stitch = *spec.stitch;
+  stitch.operands.pop_back();
+  EXPECT_EQ(message(stitch), "stitch: 1 operands, the body has 2");
+  stitch = *SpecOf(body, best).stitch;
+  stitch.operands[0].offset_bytes = 8;
+  EXPECT_EQ(message(stitch), "stitch: offset 8 is not a multiple of 16");
+  stitch = *SpecOf(body, best).stitch;
+  stitch.schedule.vector = 3;
+  EXPECT_NE(message(stitch).find("vector is 3"), std::string::npos);
+  stitch = *SpecOf(body, best).stitch;
+  stitch.schedule.owner = 0;
+  EXPECT_EQ(message(stitch), "owner 0 is not a reduction");
+}
+
+TEST(StitchSource, DamagedSpecsNeverCrashTheGenerator) {
+  const Chain body = testing::ColumnsThenRows(16, 8);
+  ByteWriter writer;
+  WriteStitch(*SpecOf(body, All(body, 1).front().schedule).stitch, writer);
+  const std::string bytes = writer.Take();
+  int generated = 0;
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    ByteReader reader(flipped);
+    absl::StatusOr<StitchSpec> read = ReadStitch(reader);
+    if (!read.ok()) continue;
+    KernelSpec spec;
+    spec.family = KernelFamily::kStitch;
+    spec.stitch = std::make_shared<StitchSpec>(*std::move(read));
+    generated += Generate(spec, H200()).ok();
+  }
+  EXPECT_GT(generated, 10);
+}
+
+}  // namespace
+}  // namespace sinter
