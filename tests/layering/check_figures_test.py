@@ -34,10 +34,10 @@ class Figures(unittest.TestCase):
         self.assertEqual(names("double Us(const double a, double b) { return a; }"), [])
 
     def test_lines_and_leave(self):
-        files = [("src/search/a.cc", "int a;\n\nconstexpr double kWorth = 1;\n")]
-        self.assertRegex(check_files(files, KNOWN, {})[0], r"^src/search/a\.cc:3: kWorth is a constant")
-        self.assertEqual(check_files(files, KNOWN, {("src/search/a.cc", "kWorth"): "tried"}), [])
-        self.assertRegex(check_files(files, KNOWN, {("src/search/a.cc", "kWorth"): "", ("src/b.cc", "0.5"): ""})[0],
+        files = [("src/product/a.cc", "int a;\n\nconstexpr double kWorth = 1;\n")]
+        self.assertRegex(check_files(files, KNOWN, {})[0], r"^src/product/a\.cc:3: kWorth is a constant")
+        self.assertEqual(check_files(files, KNOWN, {("src/product/a.cc", "kWorth"): "tried"}), [])
+        self.assertRegex(check_files(files, KNOWN, {("src/product/a.cc", "kWorth"): "", ("src/b.cc", "0.5"): ""})[0],
                          "src/b.cc: is allowed 0.5 and has none")
 
 

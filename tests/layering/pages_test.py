@@ -8,9 +8,9 @@ import unittest
 import pages
 
 FILES = {
-    "src/product/search/search.cc": "",
+    "src/search/search.cc": "",
     "src/device/tile/layout.cuh": "",
-    "tests/unit/product/search_test.cc": "TEST(Search, TakesMilliseconds) {\nTEST_F(Slow,\n       TakesLonger) {\n",
+    "tests/unit/search/search_test.cc": "TEST(Search, TakesMilliseconds) {\nTEST_F(Slow,\n       TakesLonger) {\n",
     "tests/unit/search/CMakeLists.txt": "sinter_test(plan_search_test SRCS search_test.cc)\n",
     "tests/bench/results/h200-2026-11-22-2f5f10b-graphs.json": "",
     "tests/bench/results/h200-2026-11-22-2f5f10b.json": "",
@@ -18,7 +18,7 @@ FILES = {
 }
 
 GOOD = [
-    "`src/product/search/search.cc`, `search.cc`, `./search.cc` and `../device/tile/layout.cuh`",
+    "`src/search/search.cc`, `search.cc`, `./search.cc` and `../device/tile/layout.cuh`",
     "`src/{search,search}/search.cc` and `src/search/*.cc`",
     "`search_test`, `search_test.cc`, `plan_search_test`, `Search.TakesMilliseconds` and `Slow.TakesLonger`",
     "`h200-2026-11-22-2f5f10b.json`, `tests/bench/results/h200-2026-11-22-2f5f10b-graphs.json`",
@@ -62,13 +62,13 @@ def findings(page, text):
 class Pages(unittest.TestCase):
     def test_good_pages_are_let_through(self):
         for text in GOOD:
-            self.assertEqual(findings("src/product/search/README.md", text), [], text[:60])
+            self.assertEqual(findings("src/search/README.md", text), [], text[:60])
 
     def test_bad_pages_are_told_with_file_line_and_reason(self):
         for text, reason in BAD:
             line = 1 if "words" in reason else 3 + text.count("\n")
             page = text if line == 1 else "# Search\n\n" + text
-            self.assertEqual(findings("src/product/search/README.md", page), ["src/product/search/README.md:%d: %s" % (line, reason)])
+            self.assertEqual(findings("src/search/README.md", page), ["src/search/README.md:%d: %s" % (line, reason)])
 
     def test_only_guides_are_short(self):
         for page in ("README.md", "docs/lab/long.md"):
@@ -81,7 +81,7 @@ class Pages(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             plant(root, FILES)
             self.assertEqual(pages.main(["pages.py", root]), 0)
-            plant(root, {"src/product/search/README.md": "`src/search/none.cc`"})
+            plant(root, {"src/search/README.md": "`src/search/none.cc`"})
             self.assertEqual(pages.main(["pages.py", root]), 1)
 
 

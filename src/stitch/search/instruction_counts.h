@@ -1,5 +1,5 @@
 // Instructions of generated code that costs are counted with. Each follows from what code
-// generation writes (src/codegen/stitch, src/device) and was counted in its machine code: it is the
+// generation writes (src/stitch/code, src/device) and was counted in its machine code: it is the
 // same on every chip that runs the code. What an instruction takes is the device model's.
 #ifndef SINTER_SRC_STITCH_SEARCH_INSTRUCTION_COUNTS_H_
 #define SINTER_SRC_STITCH_SEARCH_INSTRUCTION_COUNTS_H_
