@@ -204,7 +204,7 @@ TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
   for (DType element : {DType::kF32, DType::kS32, DType::kPred, DType::kE4M3}) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
     SetElement(&spec.sequence, element);
-    EXPECT_EQ(KernelSource(*CodeOf(spec)).status().message(),
+    EXPECT_EQ(KernelSource(CodeOf(spec)->product).status().message(),
               absl::StrCat("no kernel multiplies ", NameOf(element)));
     EXPECT_EQ(Generate(spec, H200()).status().code(), absl::StatusCode::kInvalidArgument);
   }
@@ -358,7 +358,7 @@ TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     KernelSpec spec = SampleSpec(p, SampleSchedule(SampleS8(), Dataflow::kGridExchange));
     OperandOf(&spec, Role::kResidual)->row_stride = row.stride;
     OperandOf(&spec, Role::kResidual)->offset_bytes = row.offset;
-    EXPECT_EQ(CodeOf(spec)->residual.aligned, row.aligned) << row.l << " " << row.stride;
+    EXPECT_EQ(CodeOf(spec)->product.residual.aligned, row.aligned) << row.l << " " << row.stride;
     EXPECT_THAT(SourceOf(spec), HasSubstr(row.aligned ? "false, true>>" : "false, false>>"));
   }
 }
@@ -405,14 +405,14 @@ TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     spec.sequence[1].n = row.l;
     OperandOf(&spec, Role::kOut)->row_stride = row.stride;
     OperandOf(&spec, Role::kOut)->offset_bytes = row.offset;
-    EXPECT_EQ(CodeOf(spec)->out.aligned, row.aligned) << row.l << " " << row.stride;
+    EXPECT_EQ(CodeOf(spec)->product.out.aligned, row.aligned) << row.l << " " << row.stride;
     EXPECT_THAT(SourceOf(spec),
                 HasSubstr(row.aligned ? "kOutAligned = true" : "kOutAligned = false"));
   }
   KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
-  EXPECT_TRUE(CodeOf(one)->out.aligned);
+  EXPECT_TRUE(CodeOf(one)->product.out.aligned);
   SetColumns(&one.sequence, 0, 3076);
-  EXPECT_FALSE(CodeOf(one)->out.aligned);
+  EXPECT_FALSE(CodeOf(one)->product.out.aligned);
 }
 
 }  // namespace

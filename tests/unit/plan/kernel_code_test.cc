@@ -172,16 +172,16 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     spec.constant_rows = dataflow == Dataflow::kProduct;
     spec.constant_weights = dataflow != Dataflow::kTaskList;
     const KernelCode code = *CodeOf(spec);
-    const KernelBinding binding = BindingOf(spec);
+    const ProductBinding binding = BindingOf(spec).product;
     KernelSpec joined;
     joined.family = code.family;
-    joined.sequence = code.sequence;
+    joined.sequence = code.product.sequence;
     joined.sequence.m = binding.rows;
-    joined.schedule = code.schedule;
+    joined.schedule = code.product.schedule;
     joined.schedule.grid = binding.grid;
     joined.operands = binding.operands;
     joined.workspace_flags_offset = binding.flags_offset;
-    joined.constant_weights = code.constant_weights;
+    joined.constant_weights = code.product.constant_weights;
     joined.constant_rows = binding.constant_rows;
     EXPECT_TRUE(joined == spec) << NameOf(dataflow);
   }
@@ -189,13 +189,13 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
   Change(spec, [](StitchSpec& s) { s.scratch_offset = 1 << 16; });
   spec.workspace_flags_offset = kGridBarrierOffset;
   const KernelCode code = *CodeOf(spec);
-  const KernelBinding binding = BindingOf(spec);
+  const StitchBinding binding = BindingOf(spec).stitch;
   auto stitch = std::make_shared<StitchSpec>();
   stitch->body = *code.stitch->body;
   stitch->schedule = code.stitch->schedule;
   stitch->schedule.grid = binding.grid;
   stitch->parts = code.stitch->parts;
-  stitch->operands = binding.stitch_operands;
+  stitch->operands = binding.operands;
   stitch->scratch_offset = binding.scratch_offset;
   KernelSpec joined;
   joined.family = code.family;
