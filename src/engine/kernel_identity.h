@@ -10,12 +10,10 @@ namespace sinter {
 
 // SHA-256 of the source, the headers that it includes (directly or through another), the options,
 // the arch and the launch recipe of `spec`, which `kernel` was generated from. A header that it
-// does not include may change. Where it includes a name that the request does not carry,
-// `device_library` stands for it. The compiler is no part of it. What was measured has rows and a
+// does not include may change. The compiler is no part of it. What was measured has rows and a
 // grid, so both stand in the comment at the head of the source, as in sources of the first tuning
 // sets.
-Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel,
-                      const Digest& device_library);
+Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel);
 
 }  // namespace sinter
 

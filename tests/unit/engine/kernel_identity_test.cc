@@ -20,9 +20,7 @@ GeneratedKernel Kernel() {
   return kernel;
 }
 
-Digest IdentityOf(const GeneratedKernel& kernel, absl::string_view library = "library") {
-  return KernelIdentity(KernelSpec(), kernel, Sha256(library));
-}
+Digest IdentityOf(const GeneratedKernel& kernel) { return KernelIdentity(KernelSpec(), kernel); }
 
 TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
   const Digest before = IdentityOf(Kernel());
@@ -50,15 +48,15 @@ TEST(KernelIdentityTest, RowsAndGridAreTheLaunchs) {
   KernelSpec spec;
   spec.sequence = MakeSequence(64, MakeProduct(256, 128));
   spec.schedule.grid = 120;
-  const Digest before = KernelIdentity(spec, Kernel(), Digest());
+  const Digest before = KernelIdentity(spec, Kernel());
   GeneratedKernel headed = Kernel();
   headed.request.source = "// any\n// head\n" + headed.request.source;
-  EXPECT_EQ(KernelIdentity(spec, headed, Digest()), before);
+  EXPECT_EQ(KernelIdentity(spec, headed), before);
   KernelSpec rows = spec, grid = spec;
   rows.sequence.m = 128;
   grid.schedule.grid = 128;
-  EXPECT_NE(KernelIdentity(rows, Kernel(), Digest()), before);
-  EXPECT_NE(KernelIdentity(grid, Kernel(), Digest()), before);
+  EXPECT_NE(KernelIdentity(rows, Kernel()), before);
+  EXPECT_NE(KernelIdentity(grid, Kernel()), before);
 }
 
 TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {
@@ -66,15 +64,9 @@ TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {
   GeneratedKernel kernel = Kernel();
   kernel.request.headers[3].second += "//\n";
   kernel.request.headers.push_back({"e.cuh", "new"});
-  EXPECT_EQ(IdentityOf(kernel, "another library"), before);
+  EXPECT_EQ(IdentityOf(kernel), before);
   std::swap(kernel.request.headers[0], kernel.request.headers[1]);
   EXPECT_EQ(IdentityOf(kernel), before);
-}
-
-TEST(KernelIdentityTest, TheWholeLibraryStandsForAHeaderThatIsNotThere) {
-  GeneratedKernel kernel = Kernel();
-  kernel.request.headers.erase(kernel.request.headers.begin() + 1);
-  EXPECT_NE(IdentityOf(kernel, "library"), IdentityOf(kernel, "another library"));
 }
 
 }  // namespace
