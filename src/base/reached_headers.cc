@@ -12,18 +12,6 @@ namespace {
 
 using Names = std::vector<absl::string_view>;
 
-// The name between the quotes of an #include line; "" for any other line.
-absl::string_view IncludedHeader(absl::string_view line) {
-  line = absl::StripLeadingAsciiWhitespace(line);
-  if (!absl::ConsumePrefix(&line, "#")) return "";
-  line = absl::StripLeadingAsciiWhitespace(line);
-  if (!absl::ConsumePrefix(&line, "include")) return "";
-  line = absl::StripLeadingAsciiWhitespace(line);
-  if (!absl::ConsumePrefix(&line, "\"")) return "";
-  const size_t end = line.find('"');
-  return end == absl::string_view::npos ? "" : line.substr(0, end);
-}
-
 Names IncludesOf(absl::string_view text) {
   Names names;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -47,6 +35,17 @@ HeaderMap Reach(Names pending, const HeaderMap& all, const Includes& includes) {
 }
 
 }  // namespace
+
+absl::string_view IncludedHeader(absl::string_view line) {
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "#")) return "";
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "include")) return "";
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "\"")) return "";
+  const size_t end = line.find('"');
+  return end == absl::string_view::npos ? "" : line.substr(0, end);
+}
 
 HeaderMap ReachedHeaders(absl::string_view source, const HeaderMap& all) {
   return Reach(IncludesOf(source), all,

@@ -13,6 +13,9 @@ namespace sinter {
 // Bytes by the name that an #include has between its quotes. Points into memory of its maker.
 using HeaderMap = std::map<absl::string_view, absl::string_view>;
 
+// The name between the quotes of an #include line; "" for any other line.
+absl::string_view IncludedHeader(absl::string_view line);
+
 // Those of `all` that `source` includes, directly or through another. Conditions are not looked at:
 // what stands under a false #if is reached too. A name that `all` lacks is left out.
 HeaderMap ReachedHeaders(absl::string_view source, const HeaderMap& all);

@@ -25,7 +25,7 @@ Digest IdentityOf(const GeneratedKernel& kernel) { return KernelIdentity(KernelS
 TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
   const Digest before = IdentityOf(Kernel());
   GeneratedKernel kernel = Kernel();
-  kernel.request.source += "//\n";
+  kernel.request.source += "int k2;\n";
   EXPECT_NE(IdentityOf(kernel), before);
   kernel = Kernel();
   kernel.request.options.push_back("-DX");
@@ -38,7 +38,7 @@ TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
   EXPECT_NE(IdentityOf(kernel), before);
   for (const int reached : {0, 1}) {
     kernel = Kernel();
-    kernel.request.headers[static_cast<size_t>(reached)].second += "//\n";
+    kernel.request.headers[static_cast<size_t>(reached)].second += "#define X\n";
     EXPECT_NE(IdentityOf(kernel), before) << reached;
   }
 }
@@ -49,9 +49,6 @@ TEST(KernelIdentityTest, RowsAndGridAreTheLaunchs) {
   spec.sequence = MakeSequence(64, MakeProduct(256, 128));
   spec.schedule.grid = 120;
   const Digest before = KernelIdentity(spec, Kernel());
-  GeneratedKernel headed = Kernel();
-  headed.request.source = "// any\n// head\n" + headed.request.source;
-  EXPECT_EQ(KernelIdentity(spec, headed), before);
   KernelSpec rows = spec, grid = spec;
   rows.sequence.m = 128;
   grid.schedule.grid = 128;
@@ -67,6 +64,35 @@ TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {
   EXPECT_EQ(IdentityOf(kernel), before);
   std::swap(kernel.request.headers[0], kernel.request.headers[1]);
   EXPECT_EQ(IdentityOf(kernel), before);
+}
+
+TEST(KernelIdentityTest, HeadersMayBeNamedAndCommentedAnew) {
+  GeneratedKernel kernel = Kernel();
+  kernel.request.source = "// a head\n/* and\n more */#include \"x/y.cuh\"  // why\n\n" +
+                          std::string("  __global__ void k() {}");
+  kernel.request.headers = {{"x/y.cuh", "#include \"z.cuh\"\n\n// c\n#include <c.cuh>\n"},
+                            {"z.cuh", "#pragma once\n#include \"x/y.cuh\"\n\tint b;  /* b */\n"}};
+  EXPECT_EQ(IdentityOf(kernel), IdentityOf(Kernel()));
+}
+
+GeneratedKernel OfSource(const std::string& source) {
+  GeneratedKernel kernel = Kernel();
+  kernel.request.source = source;
+  return kernel;
+}
+
+// What looks like a comment inside a literal is none, and a digit separator begins no literal.
+TEST(KernelIdentityTest, LiteralsAreNoComments) {
+  const auto differ = [](const std::string& a, const std::string& b) {
+    EXPECT_NE(IdentityOf(OfSource(a)), IdentityOf(OfSource(b))) << a << " and " << b;
+  };
+  differ("asm(\"add; // x\");", "asm(\"add; // y\");");
+  differ("asm(\"\\\" // x\");", "asm(\"\\\" // y\");");
+  differ("char c = '\"'; int x; // \"", "char c = '\"'; int y; // \"");
+  differ("char c = '\\''; // x\nint x;", "char c = '\\''; // x\nint y;");
+  EXPECT_EQ(IdentityOf(OfSource("int x = 1'000; // it's one\nint y;")),
+            IdentityOf(OfSource("int x = 1'000;\nint y;")));
+  differ("int a; /* open", "int b; /* open");
 }
 
 }  // namespace
