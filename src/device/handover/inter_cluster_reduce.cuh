@@ -11,7 +11,7 @@
 namespace sinter {
 
 template <class Config, class P, int kParts>
-struct InterClusterScatter {
+struct InterClusterReduce {
   float* parts;  // global, 16-byte aligned: part i of this tile at i * kStride, row-major
   int part;      // this block's, 0..kParts - 1
   u32 taken;  // shared address of kTakenBytes, 16-byte aligned: share of part i at i * kSliceBytes

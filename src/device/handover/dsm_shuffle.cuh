@@ -13,7 +13,7 @@ namespace sinter {
 // Writes groups of columns into the exchange buffer of all kCluster blocks; bytes complete on each
 // block's `full`.
 template <class Config, int kColumns>
-struct ExchangeWriter {
+struct DsmShuffle {
   u32 exchange;  // shared address of this block's buffer
   u32 full;      // barrier: one arrival of its own block, and kBytes of remote stores
   static constexpr u32 kBytes = Config::kCluster > 1 ? Config::kBlockM* kColumns * 2 : 0;
@@ -38,7 +38,7 @@ struct ExchangeWriter {
 
 // Until the whole slab has arrived and may be read by wgmma. All consumer threads.
 template <class Config>
-SINTER_DEVICE void exchange_wait(u32 full) {
+SINTER_DEVICE void dsm_shuffle_wait(u32 full) {
   if constexpr (Config::kCluster == 1) {
     fence_proxy_async_shared();
     named_barrier(1, 128 * Config::kWarpgroupsM * Config::kWarpgroupsN);

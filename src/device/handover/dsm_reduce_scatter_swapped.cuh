@@ -1,7 +1,7 @@
-// dsm_reduce_scatter of products with swapped operands: as dsm/reduce_scatter.cuh, whose barriers
-// it uses, but a thread's accumulators are pairs of rows of one column, and travel as those. An
-// owner takes two columns of two rows at a time: 16 bytes of each part, adjacent for adjacent
-// threads.
+// dsm_reduce_scatter of products with swapped operands: as handover/dsm_reduce_scatter.cuh, whose
+// barriers it uses, but a thread's accumulators are pairs of rows of one column, and travel as
+// those. An owner takes two columns of two rows at a time: 16 bytes of each part, adjacent for
+// adjacent threads.
 #pragma once
 #include "tile/swapped.cuh"
 

@@ -1,9 +1,10 @@
-#include "tests/unit/dsm/simulator.h"
+#include "tests/unit/handover/simulator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-namespace sinter::dsm_simulator {
+namespace sinter::handover_simulator {
 namespace {
 
 constexpr size_t kStack = 64 * 1024;
@@ -19,7 +20,6 @@ Simulator::Simulator(Shape shape, uint64_t seed, Mutation mutation)
       slow_block_(Random(2 * static_cast<uint32_t>(shape.Blocks()))),
       running_(static_cast<size_t>(shape.Blocks()), shape.threads),
       memory_(static_cast<size_t>(shape.Blocks()), std::vector<uint8_t>(kWindow, kPoison)),
-      unfenced_(static_cast<size_t>(shape.Blocks()), std::vector<const Fiber*>(kWindow / 4)),
       clusters_(static_cast<size_t>(shape.clusters)) {
   simulator = this;
 }
@@ -137,31 +137,18 @@ uint8_t* Simulator::At(uint32_t address, uint32_t bytes) {
   return memory_[block].data() + offset;
 }
 
-void Simulator::MarkUnfenced(uint32_t address, uint32_t bytes) {
-  address = Global(address);
-  auto& marks = unfenced_[(address >> kBlockShift) - 1];
-  for (uint32_t at = (address & (kWindow - 1)) / 4; at < ((address & (kWindow - 1)) + bytes) / 4;
-       ++at) {
-    marks[at] = current_;
-    current_->unfenced.push_back(at);
-  }
-}
-
-void Simulator::CheckFenced(uint32_t from, uint32_t bytes) {
-  const auto& marks = unfenced_[(from >> kBlockShift) - 1];
-  for (uint32_t at = (from & (kWindow - 1)) / 4; at < ((from & (kWindow - 1)) + bytes) / 4; ++at) {
-    if (marks[at] != nullptr) Fail("a bulk copy of stores that were not fenced");
-  }
+void Simulator::StoreGlobal(float* to, float value) {
+  Pause();
+  *to = value;
+  unfenced_[to] = current_;
 }
 
 void Simulator::FenceProxy() {
   Pause();
   if (mutation_.no_fences) return;
-  auto& marks = unfenced_[static_cast<size_t>(current_->block)];
-  for (uint32_t at : current_->unfenced) {
-    if (marks[at] == current_) marks[at] = nullptr;
+  for (auto at = unfenced_.begin(); at != unfenced_.end();) {
+    at = at->second == current_ ? unfenced_.erase(at) : std::next(at);
   }
-  current_->unfenced.clear();
 }
 
 void Simulator::InitBarrier(uint32_t barrier, uint32_t arrivals) {
@@ -213,47 +200,24 @@ void Simulator::Send(uint32_t to, uint32_t barrier, const void* value, uint32_t 
   remote_bytes_ += bytes;
 }
 
-void Simulator::Copy(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier) {
+void Simulator::LoadBulk(uint32_t to, const float* from, uint32_t bytes, uint32_t barrier) {
   Pause();
-  if (to >> kBlockShift != barrier >> kBlockShift) Fail("bytes and barrier of different blocks");
-  if (bytes % 16 != 0 || to % 16 != 0 || from % 16 != 0) Fail("a bulk copy of odd bytes");
+  if (bytes % 16 != 0 || to % 16 != 0) Fail("a bulk load of odd bytes");
+  for (uint32_t i = 0; i < bytes / 4; ++i) {
+    if (unfenced_.count(from + i) != 0) Fail("a bulk load of stores that were not fenced");
+  }
   Message m;
-  m.to = to, m.barrier = barrier, m.from = Global(from), m.bytes = bytes;
-  if (m.from >> kBlockShift == to >> kBlockShift) Fail("a bulk copy to the own block");
-  CheckFenced(m.from, bytes);
+  m.to = Global(to), m.barrier = Global(barrier), m.bytes = bytes, m.from = from;
   messages_.push_back(std::move(m));
-  remote_bytes_ += bytes;
-}
-
-void Simulator::AddBulk(float* to, uint32_t from, uint32_t bytes) {
-  Pause();
-  Message m;
-  m.sum = to, m.from = Global(from), m.bytes = bytes, m.sender = current_;
-  if (bytes % 16 != 0 || from % 16 != 0) Fail("a bulk sum of odd bytes");
-  CheckFenced(m.from, bytes);
-  ++current_->bulk_sums;
-  messages_.push_back(std::move(m));
-}
-
-void Simulator::WaitForBulkSums() {
-  Fiber* self = current_;
-  Block([self] { return self->bulk_sums == 0; });
 }
 
 void Simulator::Deliver() {
   const size_t at = Random(static_cast<uint32_t>(messages_.size()));
   const Message m = std::move(messages_[at]);
   messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(at));
-  if (m.from != 0 && !Alive(m.from)) return Fail("a block left before its copy had read it");
-  if (m.sum != nullptr) {
-    std::vector<float> values(m.bytes / 4);
-    std::memcpy(values.data(), At(m.from, 4), m.bytes);
-    for (size_t i = 0; i < values.size(); ++i) m.sum[i] += values[i];
-    --m.sender->bulk_sums;
-    return;
-  }
   if (!Alive(m.to)) return Fail("bytes for a block that has left");
-  std::memcpy(At(m.to, 4), m.from != 0 ? At(m.from, 4) : m.value.data(), m.bytes);
+  const void* const from = m.from != nullptr ? static_cast<const void*>(m.from) : m.value.data();
+  std::memcpy(At(m.to, 4), from, m.bytes);
   const auto b = barriers_.find(m.barrier);
   if (b == barriers_.end()) return Fail("bytes on a barrier that was not initialised");
   b->second.bytes += m.bytes;
@@ -261,22 +225,15 @@ void Simulator::Deliver() {
 }
 
 void Simulator::Meet(uint32_t id, uint32_t threads) {
-  if (mutation_.no_meetings) return Pause();
-  MeetAny(id, threads, false);
-}
-
-bool Simulator::MeetAny(uint32_t id, uint32_t threads, bool vote) {
-  Meeting& meeting = meetings_[{current_->block, id}];
   Pause();
+  if (mutation_.no_meetings) return;
+  Meeting& meeting = meetings_[{current_->block, id}];
   const uint32_t phase = meeting.phase;
-  meeting.vote = meeting.vote || vote;
   if (++meeting.arrived == threads) {
-    meeting.result[phase & 1] = meeting.vote;
-    meeting.arrived = 0, meeting.vote = false;
+    meeting.arrived = 0;
     ++meeting.phase;
   }
   Block([&meeting, phase] { return meeting.phase != phase; });
-  return meeting.result[phase & 1];
 }
 
 void Simulator::ClusterArrive() {
@@ -295,4 +252,4 @@ void Simulator::ClusterWait() {
   Block([&barrier, phase] { return barrier.phase != phase; });
 }
 
-}  // namespace sinter::dsm_simulator
+}  // namespace sinter::handover_simulator

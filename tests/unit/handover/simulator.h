@@ -1,10 +1,10 @@
 // Blocks of clusters on the host, their threads as fibers in random order: barriers block, bytes of
-// st.async and of bulk copies travel for a random while, and what hardware leaves undefined is an
-// error. It runs the text of src/device/dsm, with host/ptx/ in the place of src/device/ptx/.
+// st.async and of bulk loads travel for a random while, and what hardware leaves undefined is an
+// error. It runs the text of src/device/handover, with host/ptx/ in the place of src/device/ptx/.
 //
-// What it does not model: memory order within a block beyond the async proxy, and time.
-#ifndef SINTER_TESTS_UNIT_DSM_SIMULATOR_H_
-#define SINTER_TESTS_UNIT_DSM_SIMULATOR_H_
+// What it does not model: memory order but for bulk loads of global memory, and time.
+#ifndef SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
+#define SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 
 #include <ucontext.h>
 
@@ -18,13 +18,13 @@
 #include <string>
 #include <vector>
 
-namespace sinter::dsm_simulator {
+namespace sinter::handover_simulator {
 
 // What a run leaves out, to see that it is missed.
 struct Mutation {
   std::set<uint32_t> passed_waits;  // waits for these barriers, by shared address, do not wait
   bool no_fences = false;           // fence.proxy.async does nothing
-  bool no_meetings = false;         // named barriers without a vote do nothing
+  bool no_meetings = false;         // named barriers do nothing
   bool no_remote_arrivals = false;
 };
 
@@ -68,27 +68,27 @@ class Simulator {
   void Store(uint32_t address, T value) {
     Pause();
     std::memcpy(At(address, sizeof(T)), &value, sizeof(T));
-    MarkUnfenced(address, sizeof(T));
   }
+  // Bulk loads see it once the storing thread has fenced it.
+  void StoreGlobal(float* to, float value);
 
   void InitBarrier(uint32_t barrier, uint32_t arrivals);
   void Arrive(uint32_t barrier, int64_t expected_bytes);
   void ArriveRemote(uint32_t barrier);
   void Wait(uint32_t barrier, uint32_t parity);
 
-  // st.async, and bulk copies within a cluster and as sums into global memory.
+  void Await(std::function<bool()> ready) { Block(std::move(ready)); }
+
+  // st.async, and bulk loads of global memory into the own block.
   void Send(uint32_t to, uint32_t barrier, const void* value, uint32_t bytes);
-  void Copy(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier);
-  void AddBulk(float* to, uint32_t from, uint32_t bytes);
-  void WaitForBulkSums();
+  void LoadBulk(uint32_t to, const float* from, uint32_t bytes, uint32_t barrier);
 
   void FenceProxy();
   void Meet(uint32_t id, uint32_t threads);
-  bool MeetAny(uint32_t id, uint32_t threads, bool vote);
   void ClusterArrive();
   void ClusterWait();
 
-  uint64_t remote_bytes() const { return remote_bytes_; }  // of Send and Copy
+  uint64_t remote_bytes() const { return remote_bytes_; }  // of Send, to the own block too
 
  private:
   struct Fiber {
@@ -97,8 +97,6 @@ class Simulator {
     int block = 0, thread = 0;
     bool done = false;
     uint32_t cluster_phase = 0;
-    int bulk_sums = 0;  // under way
-    std::vector<uint32_t> unfenced;
     std::function<bool()> ready;  // empty: may run
   };
   struct Barrier {
@@ -106,14 +104,12 @@ class Simulator {
     int64_t bytes = 0;  // arrived less expected
   };
   struct Message {
-    uint32_t to = 0, barrier = 0, from = 0, bytes = 0;  // addresses with block numbers
-    std::vector<uint8_t> value;  // of st.async; else copied from `from` on delivery
-    float* sum = nullptr;
-    Fiber* sender = nullptr;
+    uint32_t to = 0, barrier = 0, bytes = 0;  // addresses with block numbers
+    std::vector<uint8_t> value;               // of st.async
+    const float* from = nullptr;              // of a bulk load: read on delivery
   };
   struct Meeting {
     uint32_t arrived = 0, phase = 0;
-    bool vote = false, result[2] = {};
   };
   struct ClusterBarrier {
     uint32_t arrived = 0, phase = 0;
@@ -123,8 +119,6 @@ class Simulator {
   void Fail(const std::string& what);
   uint32_t Global(uint32_t address) const;
   uint8_t* At(uint32_t address, uint32_t bytes);
-  void MarkUnfenced(uint32_t address, uint32_t bytes);
-  void CheckFenced(uint32_t from, uint32_t bytes);
   Barrier& BarrierAt(uint32_t barrier);
   void Complete(Barrier& barrier);
   void Block(std::function<bool()> ready);
@@ -145,7 +139,7 @@ class Simulator {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<int> running_;  // fibers of each block that have not ended
   std::vector<std::vector<uint8_t>> memory_;
-  std::vector<std::vector<const Fiber*>> unfenced_;  // of each 4 bytes: who stored them last
+  std::map<const float*, const Fiber*> unfenced_;  // who stored it last
   std::map<uint32_t, Barrier> barriers_;
   std::vector<Message> messages_;
   std::map<std::pair<int, uint32_t>, Meeting> meetings_;
@@ -157,6 +151,6 @@ class Simulator {
 // The one that the stand-ins of host/ptx act on.
 inline thread_local Simulator* simulator = nullptr;
 
-}  // namespace sinter::dsm_simulator
+}  // namespace sinter::handover_simulator
 
-#endif  // SINTER_TESTS_UNIT_DSM_SIMULATOR_H_
+#endif  // SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_

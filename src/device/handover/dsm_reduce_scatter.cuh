@@ -4,7 +4,7 @@
 // the kSplitK ranks that take part. After FlashFuser (arXiv 2512.12949) section IV-A; the scatter
 // is by rows so that stores stay whole.
 #pragma once
-#include "dsm/swapped_reduce.cuh"
+#include "handover/dsm_reduce_scatter_swapped.cuh"
 #include "ptx/mbarrier.cuh"
 #include "tile/epilogue.cuh"
 
@@ -17,7 +17,7 @@ namespace sinter {
 // kGate: the first half of the ranks has parts of the gate, the second half of up; the epilogue
 // takes both sums, act(gate) * up.
 template <class Config, class P, bool kGate = false>
-struct ReduceScatter {
+struct DsmReduceScatter {
   u32 parts;    // shared address of this block's parts
   u32 full;     // barrier: one arrival of the owner, and the bytes of all parts
   u32 empty;    // barrier: kSplitK arrivals, one of each owner
