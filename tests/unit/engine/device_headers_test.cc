@@ -156,7 +156,7 @@ constexpr int kDamaged = static_cast<int>(MissReason::kDamaged);
 
 TEST(DeviceHeaders, AChangeKeepsThePlanAndBuildsItsKernelsAnew) {
   WarmWorld world;
-  world.cluster_header = "// cluster, faster\n";
+  world.cluster_header = "int faster;\n";
   const auto stats = world.Again();
   EXPECT_TRUE(world.status.ok()) << world.status;
   EXPECT_EQ(stats.searched, 0u);
@@ -173,7 +173,7 @@ TEST(DeviceHeaders, AChangeKeepsThePlanAndBuildsItsKernelsAnew) {
   const std::string key = world.disk->Keys(RecordKind::kPlan).front();
   const std::string payload = world.disk->records[{RecordKind::kPlan, key}];
   EXPECT_TRUE(world.MakeEngine()->CheckStored(RecordKind::kPlan, key, payload).ok());
-  world.cluster_header = "// cluster, fastest\n";
+  world.cluster_header = "int fastest;\n";
   EXPECT_THAT(
       std::string(world.MakeEngine()->CheckStored(RecordKind::kPlan, key, payload).message()),
       HasSubstr("device headers have changed"));
@@ -182,7 +182,7 @@ TEST(DeviceHeaders, AChangeKeepsThePlanAndBuildsItsKernelsAnew) {
 TEST(DeviceHeaders, AChangeThatItsKernelsDoNotReachVoidsNothing) {
   FakeWorld world;  // the grid exchange is best
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
-  world.cluster_header = "// cluster, faster\n";
+  world.cluster_header = "int faster;\n";
   const auto engine = world.MakeEngine();
   ASSERT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(engine->Stats().searched, 0u);
@@ -191,7 +191,7 @@ TEST(DeviceHeaders, AChangeThatItsKernelsDoNotReachVoidsNothing) {
 
 TEST(DeviceHeaders, UnderMustHitAChangedKernelIsAMiss) {
   WarmWorld world;
-  world.cluster_header = "// cluster, faster\n";
+  world.cluster_header = "int faster;\n";
   world.Again(/*must_hit=*/true);
   EXPECT_EQ(StatusNumber(world.status), static_cast<int32_t>(ErrorCode::kCacheMiss));
   EXPECT_THAT(std::string(world.status.message()), HasSubstr("is not in the cache"));
@@ -209,7 +209,7 @@ TEST(DeviceHeaders, ARecordThatLiesBesideIsMadeAgain) {
   PlanRecord record = DecodePlanRecord(payload).value();
   record.variants.front().plan.workspace_bytes = uint64_t{1} << 40;
   payload = EncodePlanRecord(record);
-  world.cluster_header = "// cluster, faster\n";
+  world.cluster_header = "int faster;\n";
   const auto stats = world.Again();
   EXPECT_TRUE(world.status.ok()) << world.status;
   EXPECT_EQ(stats.searched, 1u);

@@ -66,8 +66,8 @@ struct FakeWorld {
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};
   bool code_per_bucket = false;  // fused plans of two powers of two share no kernel
   std::shared_ptr<const TuningSet> tuning;
-  std::string header = "// shared by all kernels\n";  // "all.cuh", which every source includes
-  std::string cluster_header = "// cluster\n";        // "cluster.cuh"
+  std::string header = "int shared;\n";           // "all.cuh", which every source includes
+  std::string cluster_header = "int cluster;\n";  // "cluster.cuh"
   DeviceModel model = BuiltinModel("h200").value();
   RecordFormat format;  // of the records that the engines read and write
 

@@ -151,7 +151,7 @@ TEST(TunedPlanTest, SurvivesALibraryThatLeavesItsKernelsAlone) {
 TEST(TunedPlanTest, AKernelThatChangedIsChosenByPredictionCountedAndLogged) {
   FakeWorld world;
   world.tuning = ClusterSet();
-  world.cluster_header = "// cluster, faster\n";
+  world.cluster_header = "int faster;\n";
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(DataflowOf(*plan), "grid-exchange");
@@ -168,7 +168,7 @@ TEST(TunedPlanTest, AChangedKernelMakesAnotherPlanKey) {
   world.tuning = ClusterSet();
   EXPECT_EQ(DataflowOf(*Prepared(world)), "cluster-exchange");
   const std::string measured = world.cluster_header;
-  world.cluster_header = "// cluster, faster\n";
+  world.cluster_header = "int faster;\n";
   EXPECT_EQ(DataflowOf(*Prepared(world)), "grid-exchange");
   world.cluster_header = measured;
   const int plans = world.plans;
