@@ -64,7 +64,7 @@ std::string EncodeKey(const KernelKey& key) {
   out.U32(key.format_version);
   out.Bytes(key.code);
   out.Bytes(key.schedule);
-  out.Raw(key.device_library.View());
+  out.Raw(key.device_headers.View());
   out.Bytes(key.arch);
   out.U64(key.options.size());
   for (const std::string& option : key.options) out.Bytes(option);
@@ -96,7 +96,7 @@ absl::StatusOr<KernelKey> DecodeKernelKey(absl::string_view bytes) {
   key.format_version = in.U32();
   key.code = ReadString(&in);
   key.schedule = ReadString(&in);
-  key.device_library = ReadDigest(&in);
+  key.device_headers = ReadDigest(&in);
   key.arch = ReadString(&in);
   const uint64_t options = in.U64();
   if (options > kMaxOptions) {

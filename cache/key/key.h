@@ -35,7 +35,7 @@ struct KernelKey {
   uint32_t format_version = 0;  // of the kernel record's payload
   std::string code;             // what is compiled, M symbolic; no buffer, offset, rows or grid
   std::string schedule;         // schedule bytes
-  Digest device_library;        // of the embedded device library
+  Digest device_headers;        // of the device headers that the source reaches
   std::string arch;             // exact: "sm_90a" is not "sm_90"
   std::vector<std::string> options;  // compile options, in order
   std::string toolchain_id;          // Compiler::ToolchainId()

@@ -55,7 +55,7 @@ Fields CompareKernels(const KernelKey& got, const KernelKey& want) {
   fields.Named("kernel", got.code, want.code, kSubject);
   fields.Named("schedule", got.schedule, want.schedule, kShape);
   fields.Named("source", got.source, want.source, kVersion);
-  fields.Named("device library", got.device_library, want.device_library, kVersion);
+  fields.Named("device headers", got.device_headers, want.device_headers, kVersion);
   fields.Shown("arch", got.arch, want.arch, kShape);
   fields.Shown("options", absl::StrJoin(got.options, " "), absl::StrJoin(want.options, " "),
                kVersion);

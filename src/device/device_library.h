@@ -22,10 +22,6 @@ const DeviceHeader* DeviceHeaders(size_t* count);
 // The same as (name, bytes), as a request to the compiler carries them.
 std::vector<std::pair<std::string, std::string>> CopyDeviceHeaders();
 
-// SHA-256 over the names and the digests of all headers: 64 lower-case digits. Part of every kernel
-// key.
-const char* DeviceLibrarySha256();
-
 }  // namespace sinter
 
 #endif  // SINTER_SRC_DEVICE_DEVICE_LIBRARY_H_

@@ -2,21 +2,17 @@
 file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/*.cuh)
 list(SORT headers)
 set(table "")
-set(manifest "")
 set(text "")
 set(index 0)
 foreach(name ${headers})
   file(READ ${SOURCE}/${name} hex HEX)
-  file(SHA256 ${SOURCE}/${name} digest)
   string(LENGTH "${hex}" digits)
   math(EXPR size "${digits} / 2")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
   string(APPEND text "const unsigned char kHeader${index}[] = {${bytes}0};\n")
   string(APPEND table "    {\"${name}\", reinterpret_cast<const char*>(kHeader${index}), ${size}},\n")
-  string(APPEND manifest "${name} ${digest}\n")
   math(EXPR index "${index} + 1")
 endforeach()
-string(SHA256 digest "${manifest}")
 file(WRITE ${OUTPUT}.new "// Generated from src/device by embed.cmake.
 #include \"src/device/device_library.h\"
 
@@ -31,8 +27,6 @@ const DeviceHeader* DeviceHeaders(size_t* count) {
   *count = sizeof(kHeaders) / sizeof(kHeaders[0]);
   return kHeaders;
 }
-
-const char* DeviceLibrarySha256() { return \"${digest}\"; }
 
 }  // namespace sinter
 ")

@@ -35,7 +35,8 @@ struct PlanningHooks {
   // A judge of plans that were not made in this process (PlanFit); chain and model outlive it.
   // Unset: none of them fits.
   std::function<PlanJudge(const Chain&, int64_t bucket, const DeviceModel&, const FitRequest&)> fit;
-  Digest device_library;
+  // Of the device headers that the source of a spec reaches (DeviceHeadersDigest of codegen.h).
+  std::function<Digest(const KernelSpec&)> device_headers;
   RecordFormat format;  // tests stand in for another version of the library
 };
 

@@ -17,7 +17,7 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
     return Generate(spec, model);
   };
   hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
-  hooks.device_library = DeviceLibraryDigest();
+  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }
 

@@ -134,8 +134,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
   SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
                           core_->hooks.generate(spec, core_->ports.model));
   // What is compiled is stored under the key that it has, whatever a record says.
-  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
-  const std::string own_key = KernelKeyOf(code, generated.request, toolchain, *core_);
+  const std::string own_key = KernelKeyOf(spec, generated, toolchain, *core_);
   if (own_key != key) return Get(spec, recipe, own_key, /*must_hit=*/false, control);
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);

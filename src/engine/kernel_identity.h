@@ -8,14 +8,11 @@
 
 namespace sinter {
 
-// SHA-256 of the source, the headers that it includes (directly or through another), the options,
-// the arch and the launch recipe of `spec`, which `kernel` was generated from. A header that it
-// does not include may change. Where it includes a name that the request does not carry,
-// `device_library` stands for it. The compiler is no part of it. What was measured has rows and a
-// grid, so both stand in the comment at the head of the source, as in sources of the first tuning
-// sets.
-Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel,
-                      const Digest& device_library);
+// SHA-256 of what the compiler reads of the source and of the headers that it includes, in its
+// order, the options, the arch, and the launch: rows, schedule with its grid, and recipe of `spec`,
+// which `kernel` was generated from. The compiler itself is no part of it. Names of headers,
+// comments, indentation and empty lines may change, and so may a header that is not included.
+Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel);
 
 }  // namespace sinter
 

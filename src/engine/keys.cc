@@ -2,11 +2,14 @@
 
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
+#include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/engine/plan_record.h"
+#include "src/engine/tuned_choice.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {
@@ -14,6 +17,8 @@ namespace {
 
 // Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
 constexpr uint32_t kSearchVersion = 1;
+
+constexpr char kOtherHeadersUrl[] = "sinter/other-headers";
 
 constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
@@ -40,8 +45,26 @@ PlanRequest RequestOfFlags(uint64_t flags) {
   return request;
 }
 
-std::string LibraryVersionOf(const EngineCore& core) {
-  return absl::StrCat(SINTER_ENGINE_VERSION, "+", core.hooks.device_library.Hex().substr(0, 16));
+std::string LibraryVersionOf(const PlanRequest& request, const EngineCore& core) {
+  std::string version = SINTER_ENGINE_VERSION;
+  const TuningSet* set = core.ports.tuning.get();
+  const TuningEntry* entry = set == nullptr ? nullptr : set->Find(TuningKeyOf(request, core));
+  if (entry == nullptr) return version;
+  const absl::StatusOr<Plan> plan = Plan::Decode(entry->bytes);
+  if (!plan.ok()) return version;
+  ByteWriter w;
+  for (const PlannedKernel& kernel : plan->kernels) {
+    w.Raw(core.hooks.device_headers(kernel.spec).View());
+  }
+  return absl::StrCat(version, "+", Sha256(w.str()).Hex().substr(0, 16));
+}
+
+bool IsOfThisVersion(absl::string_view library_version) {
+  return library_version.substr(0, library_version.find('+')) == SINTER_ENGINE_VERSION;
+}
+
+bool IsOfOtherHeaders(const absl::Status& status) {
+  return status.GetPayload(kOtherHeadersUrl).has_value();
 }
 
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
@@ -50,7 +73,7 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   key.chain = request.chain->CanonicalBytes();
   key.bucket = request.bucket;
   key.device_model = core.ports.model.ModelDigest();
-  key.library_version = LibraryVersionOf(core);
+  key.library_version = LibraryVersionOf(request, core);
   key.search_version = kSearchVersion;
   key.flags = FlagsOf(request);
   key.tuning_set = core.tuning_digest;
@@ -61,21 +84,20 @@ absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_
                                            const EngineCore& core) {
   SINTER_ASSIGN_OR_RETURN(const GeneratedKernel kernel,
                           core.hooks.generate(spec, core.ports.model));
-  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
-  return KernelKeyOf(code, kernel.request, toolchain_id, core);
+  return KernelKeyOf(spec, kernel, toolchain_id, core);
 }
 
-std::string KernelKeyOf(const KernelCode& code, const CompileRequest& request,
+std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
                         absl::string_view toolchain_id, const EngineCore& core) {
   KernelKey key;
   key.format_version = KernelFormat(core.hooks.format);
-  key.code = code.Bytes();
-  key.schedule = code.ScheduleBytes();
-  key.device_library = core.hooks.device_library;
-  key.arch = request.arch;
-  key.options = request.options;
+  key.code = kernel.code.Bytes();
+  key.schedule = kernel.code.ScheduleBytes();
+  key.device_headers = core.hooks.device_headers(spec);
+  key.arch = kernel.request.arch;
+  key.options = kernel.request.options;
   key.toolchain_id = std::string(toolchain_id);
-  key.source = Sha256(request.source);
+  key.source = Sha256(kernel.request.source);
   return EncodeKey(key);
 }
 
@@ -90,10 +112,12 @@ absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec,
   if (key.code != code.Bytes()) return differs("code");
   if (key.schedule != code.ScheduleBytes()) return differs("schedule");
   if (key.format_version != KernelFormat(core.hooks.format)) return differs("format");
-  if (key.device_library != core.hooks.device_library) return differs("device library");
   if (key.arch != arch) return differs("arch");
   if (key.toolchain_id != toolchain_id) return differs("toolchain");
-  return absl::OkStatus();
+  if (key.device_headers == core.hooks.device_headers(spec)) return absl::OkStatus();
+  absl::Status status = absl::DataLossError("kernel key: its device headers have changed");
+  status.SetPayload(kOtherHeadersUrl, absl::Cord("1"));
+  return status;
 }
 
 std::string ToolchainOfKey(absl::string_view kernel_key) {

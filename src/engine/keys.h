@@ -24,25 +24,30 @@ struct PlanRequest {
   bool allow_cooperative = true;  // false after the driver's residency check failed
 };
 
-// The library_version field of this library's plan keys.
-std::string LibraryVersionOf(const EngineCore& core);
+// The library_version field of this library's plan keys: the version, and where the tuning set has
+// an entry for the request "+" and 16 digits of the headers that the entry's kernels reach. The
+// entry serves only kernels as they were measured, so what is chosen depends on them.
+std::string LibraryVersionOf(const PlanRequest& request, const EngineCore& core);
+// Whether a library_version field is one of this version's.
+bool IsOfThisVersion(absl::string_view library_version);
 
 // The flags of a plan key: 1 batch invariant, 2 no waiting across blocks.
 uint64_t FlagsOf(const PlanRequest& request);
 // A request's flags by those of its key; nothing else of it.
 PlanRequest RequestOfFlags(uint64_t flags);
 
-// The library version carries the digest of the device library, so that a development build with
-// other kernels never takes plans of another build.
+// What is chosen for a chain. It knows no header: a plan stays when a kernel's header changes, and
+// its kernels get new keys.
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 
-// Of the kernel's code (src/plan/kernel_code.h) and the digest of its source: two kernels with one
-// key are the same binary, even if code generation changed between two builds of one version. Which
-// buffers, rows and blocks a launch has is no part of it.
+// Of the kernel's code (src/plan/kernel_code.h), the digest of its source and that of the device
+// headers which the source reaches: two kernels with one key are the same binary, even if code
+// generation changed between two builds of one version. Which buffers, rows and blocks a launch has
+// is no part of it.
 absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
                                            const EngineCore& core);
 // The same when the kernel was generated already.
-std::string KernelKeyOf(const KernelCode& code, const CompileRequest& request,
+std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
                         absl::string_view toolchain_id, const EngineCore& core);
 
 // For keys that were not made in this process. OK when `key` may be the key of the code of `spec`:
@@ -51,6 +56,8 @@ std::string KernelKeyOf(const KernelCode& code, const CompileRequest& request,
 absl::Status CheckKernelKey(absl::string_view key, const KernelSpec& spec,
                             absl::string_view toolchain_id, absl::string_view arch,
                             const EngineCore& core);
+// Whether a check says that device headers have changed since a key was made.
+bool IsOfOtherHeaders(const absl::Status& status);
 // The toolchain id inside kernel key bytes; "" when they are none.
 std::string ToolchainOfKey(absl::string_view kernel_key);
 

@@ -113,14 +113,26 @@ std::shared_ptr<const PlanRecord> PlanBuilder::FromStore(const PlanRequest& requ
     return nullptr;
   }
   absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload);
-  const absl::Status status =
+  absl::Status status =
       record.ok() ? CheckPlanRecord(*record, request, core_->ports.model, *core_) : record.status();
+  if (IsOfOtherHeaders(status)) status = TakeOver(request, key, &*record);
   if (status.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
   core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key), " from ", found->tier,
                                                " is made again: ", status.message()));
   found->detail = std::string(status.message());
   return nullptr;
+}
+
+absl::Status PlanBuilder::TakeOver(const PlanRequest& request, const std::string& key,
+                                   PlanRecord* record) const {
+  for (PlanVariant& variant : record->variants) variant.kernel_keys.clear();
+  SINTER_RETURN_IF_ERROR(CheckPlanRecord(*record, request, core_->ports.model, *core_));
+  SINTER_RETURN_IF_ERROR(FillKeys(*record, BuildControl()));
+  core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*record));
+  core_->log.Log(LogLevel::kInfo, absl::StrCat("plan ", ShortName(key),
+                                               " stays: its kernels' device headers have changed"));
+  return absl::OkStatus();
 }
 
 bool PlanBuilder::CompilerExchanged(const PlanRecord& record) {

@@ -48,6 +48,10 @@ class PlanBuilder {
   // found->detail.
   std::shared_ptr<const PlanRecord> FromStore(const PlanRequest& request, const std::string& key,
                                               Lookup* found);
+  // A record some of whose kernels' headers have changed since it was made: the plans stay where
+  // they fit, and all keys are made anew, for the record's toolchain.
+  absl::Status TakeOver(const PlanRequest& request, const std::string& key,
+                        PlanRecord* record) const;
   // With keys for `toolchain`; null when that cannot be.
   std::shared_ptr<const PlanRecord> Refilled(const std::string& key, const PlanRecord& record,
                                              const std::string& toolchain);

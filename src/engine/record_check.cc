@@ -20,7 +20,7 @@ absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core
 absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload,
                              const EngineCore& core) {
   SINTER_ASSIGN_OR_RETURN(const PlanKey key, DecodePlanKey(bytes));
-  if (key.library_version != LibraryVersionOf(core)) {
+  if (!IsOfThisVersion(key.library_version)) {
     return absl::FailedPreconditionError(
         absl::StrCat("plan record: of library ", key.library_version));
   }

@@ -77,7 +77,7 @@ absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const Plan
     if (generated->recipe.cooperative && !request.allow_cooperative) {
       return Unusable(absl::StrCat("kernel ", i, " waits across blocks"));
     }
-    if (KernelIdentity(spec, *generated, core.hooks.device_library) != entry.kernels[i]) {
+    if (KernelIdentity(spec, *generated) != entry.kernels[i]) {
       return Unusable(absl::StrCat("kernel ", i, " changed since it was measured"));
     }
   }
@@ -141,7 +141,7 @@ absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const En
     kernel.kernel_digest = Digest();
     SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
                             core.hooks.generate(kernel.spec, model));
-    entry.kernels.push_back(KernelIdentity(kernel.spec, generated, core.hooks.device_library));
+    entry.kernels.push_back(KernelIdentity(kernel.spec, generated));
     entry.schedules.push_back(ScheduleText(kernel.spec));
   }
   entry.bytes = bare.Encode();

@@ -1,5 +1,7 @@
 #include "src/plan/codegen.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
@@ -95,20 +97,33 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
                                          const CodegenOptions& options) {
   const bool stitch = spec.family == KernelFamily::kStitch;
   if (!stitch) SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
-  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
-  if (!stitch) SINTER_RETURN_IF_ERROR(CheckOperands(spec, code));
   GeneratedKernel kernel;
-  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(code, BindingOf(spec)));
-  SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(code));
+  SINTER_ASSIGN_OR_RETURN(kernel.code, CodeOf(spec));
+  if (!stitch) SINTER_RETURN_IF_ERROR(CheckOperands(spec, kernel.code));
+  SINTER_ASSIGN_OR_RETURN(kernel.recipe, RecipeOf(kernel.code, BindingOf(spec)));
+  SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(kernel.code));
   kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
   if (stitch) kernel.request.most_spill_bytes = kMostStitchSpills;
   Complete(spec, model, options, kernel);
   return kernel;
 }
 
-Digest DeviceLibraryDigest() {
-  // The build wrote 64 hexadecimal digits; FromHex cannot refuse them.
-  return Digest::FromHex(DeviceLibrarySha256()).value();
+const char* DeviceHeaderOf(const KernelSpec& spec) {
+  return spec.family == KernelFamily::kStitch ? kStitchHeader : KernelHeader(spec.schedule);
+}
+
+HeaderMap DeviceHeaderMap() {
+  size_t count = 0;
+  const DeviceHeader* headers = DeviceHeaders(&count);
+  HeaderMap library;
+  for (size_t i = 0; i < count; ++i) library[headers[i].name] = {headers[i].bytes, headers[i].size};
+  return library;
+}
+
+std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library) {
+  return [digests = std::make_shared<const HeaderDigests>(library)](const KernelSpec& spec) {
+    return digests->Of(DeviceHeaderOf(spec));
+  };
 }
 
 }  // namespace sinter

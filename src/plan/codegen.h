@@ -3,10 +3,13 @@
 #ifndef SINTER_SRC_PLAN_CODEGEN_H_
 #define SINTER_SRC_PLAN_CODEGEN_H_
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "src/base/compile_request.h"
 #include "src/base/digest.h"
 #include "src/base/launch_recipe.h"
+#include "src/base/reached_headers.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {
@@ -17,6 +20,7 @@ struct CodegenOptions {
 };
 
 struct GeneratedKernel {
+  KernelCode code;
   CompileRequest request;
   LaunchRecipe recipe;
 };
@@ -31,8 +35,15 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding);
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 
-// SHA-256 of the whole embedded device library: part of every kernel key.
-Digest DeviceLibraryDigest();
+// The one header of the device library that the source of `spec` includes: "kernels/gemm.cuh".
+const char* DeviceHeaderOf(const KernelSpec& spec);
+
+// The embedded device library. Points into static storage.
+HeaderMap DeviceHeaderMap();
+
+// Gives the digest of the headers that the source of a spec reaches: part of its kernel key. Any
+// thread may call it.
+std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library);
 
 }  // namespace sinter
 

@@ -9,11 +9,12 @@ namespace sinter::gpu_testing {
 namespace {
 
 constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/consumer.cuh",
-               kReduce[] = "dsm/reduce_scatter.cuh", kShuffle[] = "dsm/shuffle.cuh",
-               kBlock[] = "kernels/block.cuh", kGemm[] = "kernels/gemm.cuh",
-               kGrid[] = "kernels/chain_grid.cuh", kEpoch[] = "kernels/epoch.cuh",
-               kCluster[] = "kernels/chain_cluster.cuh", kL2[] = "kernels/l2_exchange.cuh",
-               kTasks[] = "kernels/chain_tasks.cuh", kSpill[] = "kernels/chain_spill.cuh";
+               kReduce[] = "handover/dsm_reduce_scatter.cuh",
+               kShuffle[] = "handover/dsm_shuffle.cuh", kBlock[] = "kernels/block.cuh",
+               kGemm[] = "kernels/gemm.cuh", kGrid[] = "kernels/chain_grid.cuh",
+               kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/chain_cluster.cuh",
+               kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/chain_tasks.cuh",
+               kSpill[] = "kernels/chain_spill.cuh";
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -57,8 +58,8 @@ std::vector<Mutation> ExchangeMutations() {
       {"C is not ordered before the products that read it", kShuffle,
        "  fence_proxy_async_shared();\n", "", Dataflow::kClusterExchange, Needs::kAny, false},
       {"nobody expects the exchange", kCluster,
-       "    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, First::kN>::kBytes);\n",
-       "", Dataflow::kClusterExchange},
+       "    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, First::kN>::kBytes);\n", "",
+       Dataflow::kClusterExchange},
   };
 }
 

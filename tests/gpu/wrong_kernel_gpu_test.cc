@@ -38,7 +38,7 @@ PlanningHooks WrongChainKernels() {
     return kernel;
   };
   hooks.fit = MakePlanJudge;
-  hooks.device_library = DeviceLibraryDigest();
+  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return hooks;
 }
 

@@ -27,7 +27,7 @@ TABLE = [
     ("src/device/ptx", []),
     ("src/device/tile", ["src/device/ptx"]),
     ("src/device/pipeline", ["src/device/ptx", "src/device/tile"]),
-    ("src/device/dsm", ["src/device/ptx", "src/device/tile", "src/device/pipeline"]),
+    ("src/device/handover", ["src/device/ptx", "src/device/tile", "src/device/pipeline"]),
     ("src/device/kernels", ["src/device"]),
     ("src/device", ["src/device"]),
     ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/stitch", "src/device"]),
@@ -48,7 +48,7 @@ PROJECT_FOLDERS = ("include/", "src/", "runtime/", "cache/", "bindings/", "examp
 PUBLIC_PREFIX = "sinter/"
 # Headers of the device library name each other as the run-time compiler sees them: from src/device.
 DEVICE_ROOT = "src/device/"
-DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "dsm/", "kernels/")
+DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "handover/", "kernels/")
 
 # (what an include matches, folders that may, why)
 INCLUDE_FENCES = [

@@ -1,7 +1,7 @@
 // What every kernel of the library does first and last: shared memory, barriers, roles.
 #pragma once
-#include "dsm/reduce_scatter.cuh"
-#include "dsm/shuffle.cuh"
+#include "handover/dsm_reduce_scatter.cuh"
+#include "handover/dsm_shuffle.cuh"
 #include "pipeline/consumer.cuh"
 #include "pipeline/producer.cuh"
 #include "tile/epilogue.cuh"

@@ -50,7 +50,7 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
     mbarrier_init(exchange_full, 1);
-    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, First::kN>::kBytes);
+    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, First::kN>::kBytes);
   }
   if constexpr (T::kExchangeColumns > Second::kK) clear_exchange_tail<Config>(exchange);
   block.ready();
@@ -78,9 +78,9 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
     int no_reduction = 0;
     consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
                                       first_epilogue<Config, Scaling1>(args, row),
-                                      ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
+                                      DsmShuffle<Config, First::kN>{exchange, exchange_full}, 0,
                                       c_column, false);
-    exchange_wait<Config>(exchange_full);
+    dsm_shuffle_wait<Config>(exchange_full);
     const auto multiply = [&](float(&e)[Second::kAccumulators]) {
       accumulate<Config, Second, false>(e, block.ring, cursor, exchange, Second::kKBlocks, place);
     };

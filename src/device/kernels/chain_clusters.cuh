@@ -4,7 +4,7 @@
 // in L2: each block gives its own, waits for those of the other clusters, and sums and stores a
 // share. Cooperative.
 #pragma once
-#include "dsm/inter_cluster_scatter.cuh"
+#include "handover/inter_cluster_reduce.cuh"
 #include "kernels/chain_ends.cuh"
 #include "kernels/epoch.cuh"
 
@@ -23,7 +23,7 @@ struct ChainClustersTypes {
   static constexpr int kExchangeBytes = round_up(kColumns * Config::kBlockM * 2, 1024);
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
   using BlockType = Block<Config, Layout>;
-  using Parts = InterClusterScatter<Config, Second, kClusters>;
+  using Parts = InterClusterReduce<Config, Second, kClusters>;
   static_assert(Parts::kTakenBytes <= Layout::kExchange + kExchangeBytes, "parts fit where C was");
   static_assert(kColumns % Config::kBlockK == 0,
                 "ranges of N are whole stages of the second product");
@@ -60,7 +60,7 @@ struct ClusterPlace {
 template <class Config>
 struct RangeWriter {
   using T = ChainClustersTypes<Config>;
-  ExchangeWriter<Config, T::kColumns> slab;
+  DsmShuffle<Config, T::kColumns> slab;
   int first;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const {
@@ -127,7 +127,7 @@ SINTER_DEVICE void chain_clusters_consume(const Arguments& args, const BlockType
   consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
                                     first_epilogue<Config, Scaling1>(args, at.row), slab, 0,
                                     at.c_column(), false);
-  exchange_wait<Config>(exchange_full);
+  dsm_shuffle_wait<Config>(exchange_full);
   parts.fetch(added, at.row, at.e_column());
   float e[Second::kAccumulators];
   accumulate<Config, Second, false>(e, block.ring, cursor, exchange, at.end() - at.begin(), place);
@@ -154,7 +154,7 @@ SINTER_DEVICE void chain_clusters(const Arguments& args) {
     mbarrier_init(block.own_barrier(kGiven), 1);
     mbarrier_init(block.own_barrier(kTaken), 1);
     mbarrier_init(block.own_barrier(kTagReady), 1);
-    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, T::kColumns>::kBytes);
+    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, T::kColumns>::kBytes);
     mbarrier_arrive_expect(block.own_barrier(kTaken),
                            T::kClusters * parts_of(args, at, block.base).share_bytes());
   }

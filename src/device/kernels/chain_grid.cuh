@@ -88,7 +88,7 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const ReadyFlags<First> ready(args.workspace, m_tiles);
 
   const TileWalk<First> one(block.rank, m_tiles);
-  ReduceScatter<Config, First> reduce1{
+  DsmReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
   const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
@@ -102,7 +102,7 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   }
 
   const TileWalk<Second> two(block.rank, m_tiles);
-  ReduceScatter<Config, Second> reduce2{
+  DsmReduceScatter<Config, Second> reduce2{
       parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank, First::kSplitK == 1};
   // Peers may still read their parts of the first product: each says when it is done.
   // A group without a tile stays silent: its blocks would not wait for each other's word, and might

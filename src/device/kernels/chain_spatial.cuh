@@ -35,12 +35,12 @@ SINTER_DEVICE void chain_spatial_consume(const Arguments& args, const BlockType&
   const WarpgroupPlace place = block.place();
   const int c_column = block.rank / 2 * First::kBlockN, e_column = block.rank * Second::kBlockN;
   const auto first = first_epilogue<Config, Scaling1, GatedColumns<First>>(args, row);
-  ReduceScatter<Config, First, true> gate{
+  DsmReduceScatter<Config, First, true> gate{
       parts, block.own_barrier(1), block.own_barrier(2), block.rank & ~1, block.rank & 1, true};
   consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, gate, first,
-                                    ExchangeWriter<Config, First::kN>{exchange, exchange_full}, 0,
+                                    DsmShuffle<Config, First::kN>{exchange, exchange_full}, 0,
                                     c_column, false);
-  exchange_wait<Config>(exchange_full);
+  dsm_shuffle_wait<Config>(exchange_full);
   const auto multiply = [&](float(&e)[Second::kAccumulators]) {
     accumulate<Config, Second, false>(e, block.ring, cursor, exchange, Second::kKBlocks, place);
   };
@@ -66,7 +66,7 @@ SINTER_DEVICE void chain_spatial(const Arguments& args) {
     mbarrier_init(exchange_full, 1);
     mbarrier_init(block.own_barrier(1), 1);
     mbarrier_init(block.own_barrier(2), First::kSplitK);
-    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, First::kN>::kBytes);
+    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, First::kN>::kBytes);
   }
   if constexpr (T::Cluster::kExchangeColumns > Second::kK) clear_exchange_tail<Config>(exchange);
   block.ready();

@@ -34,7 +34,7 @@ struct ChainSpillTypes {
 template <class Config>
 struct SpillWriter {
   static constexpr int kSlab = Config::kSlabColumns;
-  ExchangeWriter<Config, kSlab> slab;
+  DsmShuffle<Config, kSlab> slab;
   GlobalWriter<Config::First::kN, Config::First::kN % 8 == 0> rest;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const { put(row, column, v); }
@@ -111,7 +111,7 @@ SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& b
                                     first_epilogue<Config, Scaling1>(args, row), c, 0, c_column,
                                     false);
   if (c_column < First::kN && c_column + First::kBlockN > T::kSlab) tell_spilled<Config>(block);
-  exchange_wait<Config>(exchange_full);
+  dsm_shuffle_wait<Config>(exchange_full);
   const auto multiply = [&](float(&e)[Second::kAccumulators]) {
     accumulate<Config, Second, false>(e, block.ring, cursor, exchange, T::kKept, place);
     accumulate<Config, Second, true, true>(e, block.ring, cursor, 0, Second::kKBlocks - T::kKept,
@@ -137,7 +137,7 @@ SINTER_DEVICE void chain_spill(const Arguments& args) {
     block.ring.init(T::BlockType::kConsumers);
     mbarrier_init(exchange_full, 1);
     mbarrier_init(block.own_barrier(kSpilled), T::kSpillers);
-    mbarrier_arrive_expect(exchange_full, ExchangeWriter<Config, T::kSlab>::kBytes);
+    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, T::kSlab>::kBytes);
   }
   block.ready();
   if (block.is_producer()) {

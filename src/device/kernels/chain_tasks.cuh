@@ -143,7 +143,7 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
   const WarpgroupPlace place = block.place();
   StoredTiles<BlockType::kConsumers> tiles{block.own_barrier(kStored)};
 
-  ReduceScatter<Config, First> reduce1{
+  DsmReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.pair * First::kSplitK, one.k_rank,
       true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
@@ -155,7 +155,7 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
     tiles.say();
   }
 
-  ReduceScatter<Config, Second> reduce2{
+  DsmReduceScatter<Config, Second> reduce2{
       parts,      block.own_barrier(2), block.own_barrier(3), two.pair * Second::kSplitK,
       two.k_rank, First::kSplitK == 1};
   // Peers may still read their parts of the first product: each says when it is done. A cluster

@@ -47,7 +47,7 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
   cursor.pair_first = walk.k_rank;
   cursor.awaited = walk.stages() - Config::kStages;
   const WarpgroupPlace place = block.place();
-  ReduceScatter<Config, P> reduce{
+  DsmReduceScatter<Config, P> reduce{
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
   const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1, Scaling>
       epilogue{args.bias, args.bias_up, Scaling::of(args.factor, args.scale, args.m)};

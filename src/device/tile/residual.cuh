@@ -61,7 +61,7 @@ struct ResidualRows {
 };
 
 // What a thread holds of the residual while its product runs. Nothing: there is none, or ranks
-// share K, and the owner of a row loads what it adds (dsm/reduce_scatter.cuh).
+// share K, and the owner of a row loads what it adds (handover/dsm_reduce_scatter.cuh).
 template <class Element>
 struct NothingHeld {
   SINTER_DEVICE void turn_to(int) {}

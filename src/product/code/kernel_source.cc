@@ -221,6 +221,8 @@ std::string EntryText(const ProductCode& code) {
 
 const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry; }
 
+const char* KernelHeader(const Schedule& schedule) { return NamesOf(schedule).header; }
+
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
 KernelParameters ParametersOf(const ProductCode& code) {
@@ -254,7 +256,7 @@ absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
   }
   return absl::StrCat(
       "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
-      NamesOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
+      KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
       ConfigText(code, *element), "static_assert(", NamesOf(code.schedule).types,
       "<Config>::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),

@@ -16,6 +16,9 @@ namespace sinter {
 // "sinter_spilled_exchange", with a spatial gate "sinter_spatial_exchange") or "sinter_task_list".
 const char* EntryName(const Schedule& schedule);
 
+// The device library's file of the dataflow: "kernels/gemm.cuh".
+const char* KernelHeader(const Schedule& schedule);
+
 // Threads of a block: the producer warpgroup and the consumers.
 int ThreadsOf(const Schedule& schedule);
 

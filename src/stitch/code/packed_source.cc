@@ -139,12 +139,12 @@ absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
   for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += OperandName(static_cast<int>(i));
   parameters.push_back("int m");
   return absl::Substitute(
-      "// $0\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n"
+      "// $0\n#include \"$6\"\n\nnamespace sinter {\n\n"
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n"
       "extern \"C\" __global__ void __launch_bounds__($1, $2)\n$3($4) {\n"
       "  wait_for_predecessors();\n  launch_dependents();\n$5}\n\n}  // namespace sinter\n",
       code.Text(), code.schedule.block_threads, code.schedule.blocks_per_sm, kStitchEntry,
-      absl::StrJoin(parameters, ",\n    "), packer.Ranges());
+      absl::StrJoin(parameters, ",\n    "), packer.Ranges(), kStitchHeader);
 }
 
 }  // namespace sinter

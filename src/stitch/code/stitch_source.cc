@@ -12,7 +12,7 @@ absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
   SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(code, program).Write());
   const StitchSchedule& s = code.schedule;
   return absl::StrCat(
-      "// ", code.Text(), "\n#include \"stitch/stitch.cuh\"\n\nnamespace sinter {\n\n",
+      "// ", code.Text(), "\n#include \"", kStitchHeader, "\"\n\nnamespace sinter {\n\n",
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
       "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ", s.blocks_per_sm,
       ")\n", kStitchEntry, "(", StitchParameters(code, program.phases.size() > 1), ") {\n",

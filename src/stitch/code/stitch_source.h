@@ -10,6 +10,8 @@
 namespace sinter {
 
 constexpr char kStitchEntry[] = "sinter_stitch";
+// Of the device library: all that the source of such a kernel includes.
+constexpr char kStitchHeader[] = "stitch/stitch.cuh";
 
 // Parameters: body inputs, body outputs, then with more than one phase the scratch and the
 // barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the

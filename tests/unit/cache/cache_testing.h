@@ -72,7 +72,7 @@ inline KernelKey SampleKernelKey(int i = 0) {
   key.format_version = 1;
   key.code = absl::StrCat("dag-", i);
   key.schedule = "schedule";
-  key.device_library = Sha256("device library");
+  key.device_headers = Sha256("device headers");
   key.arch = "sm_90a";
   key.options = {"-O3", "--std=c++17"};
   key.toolchain_id = "nvrtc 13.0 build 00ff";

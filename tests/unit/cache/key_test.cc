@@ -40,7 +40,7 @@ TEST(KernelKeyTest, EveryFieldChangesTheKey) {
       [](KernelKey* k) { ++k->format_version; },
       [](KernelKey* k) { k->code += "x"; },
       [](KernelKey* k) { k->schedule += "x"; },
-      [](KernelKey* k) { k->device_library = Digest(); },
+      [](KernelKey* k) { k->device_headers = Digest(); },
       [](KernelKey* k) { k->arch = "sm_90"; },
       [](KernelKey* k) { k->options.push_back("-G"); },
       [](KernelKey* k) { std::swap(k->options[0], k->options[1]); },

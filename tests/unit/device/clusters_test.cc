@@ -124,7 +124,7 @@ TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
     for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
       const auto at = TestFixture::PlaceOfBlock(part * TypeParam::kCluster + rank);
       const RangeWriter<TypeParam> writer{{kSlab, kBarrier}, at.first_column()};
-      machine.Expect(kBarrier, ExchangeWriter<TypeParam, T::kColumns>::kBytes);
+      machine.Expect(kBarrier, DsmShuffle<TypeParam, T::kColumns>::kBytes);
       for (int warp = 0; warp < TestFixture::kThreads / 32; ++warp) {
         machine.RunWarp([&](int lane) {
           const int t = warp * 32 + lane;

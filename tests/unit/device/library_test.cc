@@ -179,7 +179,7 @@ template <class Config, class P, class Scaling, class Writer, class Added = NoRe
 void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P, Scaling>& epilogue,
                 const Writer& writer, int row, int column, const Added& added = {}) {
   const auto reduce_of = [&](int rank) {
-    return ReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
+    return DsmReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
   };
   for (int rank = 0; rank < P::kSplitK; ++rank) {
     machine.rank = rank;
@@ -528,7 +528,7 @@ TYPED_TEST(ClusterExchange, PutsEveryElementOfCWhereTheSecondProductReadsIt) {
   const Operands<TypeParam, Second> second(c, 12);
   machine.Reset(TypeParam::kCluster);
   const Epilogue<First, Integer16, Identity, false> epilogue{nullptr, nullptr, {}};
-  using Writer = ExchangeWriter<TypeParam, First::kN>;
+  using Writer = DsmShuffle<TypeParam, First::kN>;
   constexpr int kTail = Second::kKBlocks * TypeParam::kBlockK;
   for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
     machine.rank = rank;
@@ -568,7 +568,7 @@ TEST(ClusterExchangeWriter, ReachesEveryPeer) {
   using Config = TestConfig<16, 64, 3, 4, 1, 1, false, 1, 64, 64, 16, 1, 64, 16, 1>;
   machine.Reset(4);
   machine.rank = 2;
-  const ExchangeWriter<Config, 64> writer{2048, kOwnBarriers};
+  const DsmShuffle<Config, 64> writer{2048, kOwnBarriers};
   writer.group(3, 8, Word4{1, 2, 3, 4});
   writer.group(3, 64, Word4{9, 9, 9, 9});  // behind the last column: not written
   for (int rank = 0; rank < 4; ++rank) {

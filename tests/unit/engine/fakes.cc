@@ -173,6 +173,7 @@ std::string NameOfSpec(const KernelSpec& spec) {
 
 absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const KernelSpec& spec) {
   GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(kernel.code, CodeOf(spec));
   const std::string name = NameOfSpec(spec);
   kernel.request.name = name;
   kernel.request.source = absl::StrCat("// kernel ", name, "\n#include \"all.cuh\"\n");
@@ -190,6 +191,12 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   kernel.recipe.cooperative = name == "grid";
   kernel.recipe.pdl = spec.schedule.dataflow == Dataflow::kProduct;
   return kernel;
+}
+
+// Of what sources of the fake generator include.
+Digest HeadersOf(const FakeWorld& world, const KernelSpec& spec) {
+  const bool cluster = NameOfSpec(spec) == "cluster";
+  return Sha256(absl::StrCat(world.header, cluster ? world.cluster_header : ""));
 }
 
 // ---------------------------------------------------------------- store
@@ -509,7 +516,10 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
     };
   }
   hooks.fit = MakePlanJudge;
-  hooks.device_library = Sha256(device_library);
+  hooks.device_headers = device_headers;
+  if (!device_headers) {
+    hooks.device_headers = [this](const KernelSpec& spec) { return HeadersOf(*this, spec); };
+  }
   hooks.format = format;
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);

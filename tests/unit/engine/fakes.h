@@ -66,17 +66,18 @@ struct FakeWorld {
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};
   bool code_per_bucket = false;  // fused plans of two powers of two share no kernel
   std::shared_ptr<const TuningSet> tuning;
-  std::string header = "// shared by all kernels\n";  // "all.cuh", which every source includes
-  std::string cluster_header = "// cluster\n";        // "cluster.cuh"
-  std::string device_library = "library 1";           // its digest is of this
+  std::string header = "int shared;\n";           // "all.cuh", which every source includes
+  std::string cluster_header = "int cluster;\n";  // "cluster.cuh"
   DeviceModel model = BuiltinModel("h200").value();
   RecordFormat format;  // of the records that the engines read and write
 
-  // In place of the fake planner, the fake generator, and of what a launch computes.
+  // In place of the fake planner, the fake generator and its headers, and of what a launch
+  // computes.
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
                                              const FusionOptions&)>
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
+  std::function<Digest(const KernelSpec&)> device_headers;
   std::function<absl::Status(const std::string& launch, const BufferList& buffers, int64_t m)> run;
   // What `run`, `launches` and `times` call a launch; unset: the entry. Positions of a plan whose
   // kernels have equal code have one entry, and recipes of their own.

@@ -68,7 +68,7 @@ std::shared_ptr<Engine> MakeForkedEngine(const Config& config) {
     return kernel;
   };
   hooks.fit = MakePlanJudge;
-  hooks.device_library = DeviceLibraryDigest();
+  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return CreateEngine(std::move(ports), config, LogSink(), std::move(hooks));
 }
 

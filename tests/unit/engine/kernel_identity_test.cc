@@ -20,14 +20,12 @@ GeneratedKernel Kernel() {
   return kernel;
 }
 
-Digest IdentityOf(const GeneratedKernel& kernel, absl::string_view library = "library") {
-  return KernelIdentity(KernelSpec(), kernel, Sha256(library));
-}
+Digest IdentityOf(const GeneratedKernel& kernel) { return KernelIdentity(KernelSpec(), kernel); }
 
 TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
   const Digest before = IdentityOf(Kernel());
   GeneratedKernel kernel = Kernel();
-  kernel.request.source += "//\n";
+  kernel.request.source += "int k2;\n";
   EXPECT_NE(IdentityOf(kernel), before);
   kernel = Kernel();
   kernel.request.options.push_back("-DX");
@@ -40,7 +38,7 @@ TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
   EXPECT_NE(IdentityOf(kernel), before);
   for (const int reached : {0, 1}) {
     kernel = Kernel();
-    kernel.request.headers[static_cast<size_t>(reached)].second += "//\n";
+    kernel.request.headers[static_cast<size_t>(reached)].second += "#define X\n";
     EXPECT_NE(IdentityOf(kernel), before) << reached;
   }
 }
@@ -50,15 +48,12 @@ TEST(KernelIdentityTest, RowsAndGridAreTheLaunchs) {
   KernelSpec spec;
   spec.sequence = MakeSequence(64, MakeProduct(256, 128));
   spec.schedule.grid = 120;
-  const Digest before = KernelIdentity(spec, Kernel(), Digest());
-  GeneratedKernel headed = Kernel();
-  headed.request.source = "// any\n// head\n" + headed.request.source;
-  EXPECT_EQ(KernelIdentity(spec, headed, Digest()), before);
+  const Digest before = KernelIdentity(spec, Kernel());
   KernelSpec rows = spec, grid = spec;
   rows.sequence.m = 128;
   grid.schedule.grid = 128;
-  EXPECT_NE(KernelIdentity(rows, Kernel(), Digest()), before);
-  EXPECT_NE(KernelIdentity(grid, Kernel(), Digest()), before);
+  EXPECT_NE(KernelIdentity(rows, Kernel()), before);
+  EXPECT_NE(KernelIdentity(grid, Kernel()), before);
 }
 
 TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {
@@ -66,15 +61,38 @@ TEST(KernelIdentityTest, HeadersThatItDoesNotIncludeMayChange) {
   GeneratedKernel kernel = Kernel();
   kernel.request.headers[3].second += "//\n";
   kernel.request.headers.push_back({"e.cuh", "new"});
-  EXPECT_EQ(IdentityOf(kernel, "another library"), before);
+  EXPECT_EQ(IdentityOf(kernel), before);
   std::swap(kernel.request.headers[0], kernel.request.headers[1]);
   EXPECT_EQ(IdentityOf(kernel), before);
 }
 
-TEST(KernelIdentityTest, TheWholeLibraryStandsForAHeaderThatIsNotThere) {
+TEST(KernelIdentityTest, HeadersMayBeNamedAndCommentedAnew) {
   GeneratedKernel kernel = Kernel();
-  kernel.request.headers.erase(kernel.request.headers.begin() + 1);
-  EXPECT_NE(IdentityOf(kernel, "library"), IdentityOf(kernel, "another library"));
+  kernel.request.source = "// a head\n/* and\n more */#include \"x/y.cuh\"  // why\n\n" +
+                          std::string("  __global__ void k() {}");
+  kernel.request.headers = {{"x/y.cuh", "#include \"z.cuh\"\n\n// c\n#include <c.cuh>\n"},
+                            {"z.cuh", "#pragma once\n#include \"x/y.cuh\"\n\tint b;  /* b */\n"}};
+  EXPECT_EQ(IdentityOf(kernel), IdentityOf(Kernel()));
+}
+
+GeneratedKernel OfSource(const std::string& source) {
+  GeneratedKernel kernel = Kernel();
+  kernel.request.source = source;
+  return kernel;
+}
+
+// What looks like a comment inside a literal is none, and a digit separator begins no literal.
+TEST(KernelIdentityTest, LiteralsAreNoComments) {
+  const auto differ = [](const std::string& a, const std::string& b) {
+    EXPECT_NE(IdentityOf(OfSource(a)), IdentityOf(OfSource(b))) << a << " and " << b;
+  };
+  differ("asm(\"add; // x\");", "asm(\"add; // y\");");
+  differ("asm(\"\\\" // x\");", "asm(\"\\\" // y\");");
+  differ("char c = '\"'; int x; // \"", "char c = '\"'; int y; // \"");
+  differ("char c = '\\''; // x\nint x;", "char c = '\\''; // x\nint y;");
+  EXPECT_EQ(IdentityOf(OfSource("int x = 1'000; // it's one\nint y;")),
+            IdentityOf(OfSource("int x = 1'000;\nint y;")));
+  differ("int a; /* open", "int b; /* open");
 }
 
 }  // namespace

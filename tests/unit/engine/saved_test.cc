@@ -64,7 +64,7 @@ TEST(SavedTest, LaunchesSaveTheDifferenceOfPredictedTimes) {
   EXPECT_NEAR(time.Of(16, PrepareOptions::Choice::kUnfused), 0, 0.01);
   EXPECT_NEAR(time.Of(2 * kLargestBucket + 1), 30, 0.01);
   world.unfused_is_best = true;
-  world.device_library = "library 2";
+  world.disk = std::make_shared<testing::FakeDisk>();
   EXPECT_EQ(time.Of(16), 0);  // never negative
 }
 

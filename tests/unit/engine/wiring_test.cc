@@ -41,7 +41,7 @@ PlanningHooks RealHooks() {
     return Generate(spec, model);
   };
   hooks.fit = MakePlanJudge;
-  hooks.device_library = DeviceLibraryDigest();
+  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return hooks;
 }
 

@@ -1,0 +1,171 @@
+// dsm_reduce_scatter: the ranks that share a tile's K range add their f32 parts through distributed
+// shared memory. Each rank owns kOwnerRows rows of the tile, receives every rank's part of them,
+// sums in rank order (so the result does not depend on timing) and writes them. Synchronises only
+// the kSplitK ranks that take part. After FlashFuser (arXiv 2512.12949) section IV-A; the scatter
+// is by rows so that stores stay whole.
+#pragma once
+#include "handover/dsm_reduce_scatter_swapped.cuh"
+#include "ptx/mbarrier.cuh"
+#include "tile/epilogue.cuh"
+
+namespace sinter {
+
+// Invariant: parts of an owner belong to the senders from a completed phase of `empty` at the
+// sender until their bytes are complete on the owner's `full`, and to the owner until it has
+// arrived on every sender's `empty`.
+//
+// kGate: the first half of the ranks has parts of the gate, the second half of up; the epilogue
+// takes both sums, act(gate) * up.
+template <class Config, class P, bool kGate = false>
+struct DsmReduceScatter {
+  u32 parts;    // shared address of this block's parts
+  u32 full;     // barrier: one arrival of the owner, and the bytes of all parts
+  u32 empty;    // barrier: kSplitK arrivals, one of each owner
+  int first;    // cluster rank of the group's rank 0
+  int rank;     // of this block in the group
+  bool primed;  // true: the parts are free at the start; false: owners say so first, by an arrival
+                // on `empty`
+  u32 parity = 0;  // of the current tile on `full`
+
+  static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
+  static constexpr int kAllGroups = P::kColumns / 8;
+  // Of the sum over sources: in full, the sixteen parts of a gated tile in flight would spill.
+  static constexpr int kUnroll = P::kSplitK * P::kWidth > 8 ? 2 : P::kSplitK;
+
+  // Tells every rank of the group that this block's parts are free, after all consumer threads got
+  // here.
+  SINTER_DEVICE void release() const {
+    named_barrier(1, kThreads);
+    const int t = threadIdx.x - 128;
+    if (t < P::kSplitK) mbarrier_arrive_remote_read(map_to_rank(empty, first + t));
+  }
+
+  // Bytes that arrive on `full` for one tile: the rows of it that this rank owns, from every rank.
+  SINTER_DEVICE u32 expected_bytes() const {
+    const int rows = Config::kBlockM - rank * P::kOwnerRows;
+    return (rows < 0               ? 0
+            : rows < P::kOwnerRows ? rows
+                                   : P::kOwnerRows) *
+           P::kColumns * 4 * P::kSplitK;
+  }
+
+  SINTER_DEVICE void send(const float (&d)[P::kAccumulators], WarpgroupPlace place) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * half;
+      if (row >= Config::kBlockM) continue;
+      const int owner = row / P::kOwnerRows;
+      const u32 remote = map_to_rank(parts, first + owner),
+                barrier = map_to_rank(full, first + owner);
+#pragma unroll
+      for (int g = 0; g < P::kWarpN / 8; ++g) {
+        const int group = g / P::kGroups * P::kTileGroups + place.n * P::kGroups + g % P::kGroups;
+        store_async(remote + part_offset(rank, kAllGroups, group, P::kOwnerRows,
+                                         row - owner * P::kOwnerRows, 2 * (place.thread % 4)),
+                    barrier, d[4 * g + 2 * half], d[4 * g + 2 * half + 1]);
+      }
+    }
+  }
+
+  // What thread t owns first: unit t, then every kThreads-th. A unit is a row's column group.
+  static SINTER_DEVICE int first_unit() { return threadIdx.x - 128; }
+
+  // What is added to the eight columns of `unit`; zero behind the last one, and for rows that the
+  // tile does not have.
+  template <class Added>
+  SINTER_DEVICE Word4 added_to(int unit, const Added& added, int row, int column) const {
+    if constexpr (Added::kPresent) {
+      const int tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
+      if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
+        return added.group(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+    }
+    return Word4{0, 0, 0, 0};
+  }
+
+  // Asks L2 for what this thread will add first. Before the product: HBM is further away than the
+  // parts of peers.
+  template <class Added>
+  SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
+    const int unit = first_unit(), tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
+    if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
+      added.fetch(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+  }
+
+  // What the row of `unit` is multiplied by. Of units that do not exist, that of some row.
+  template <class EpilogueType>
+  SINTER_DEVICE float scale_of(int unit, const EpilogueType& epilogue, int row) const {
+    return epilogue.scaling.at(row + rank * P::kOwnerRows + unit % P::kOwnerRows);
+  }
+
+  // `next_scale`, `ahead`: what this thread's first unit is multiplied by and what is added to it,
+  // on their way. The next unit's are asked for before a unit is stored.
+  template <class EpilogueType, class Writer, class Added = NoResidual>
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, float next_scale, const Writer& writer,
+                         int row, int column, const Added& added = {}, Word4 ahead = {}) const {
+    jitter();
+    for (int unit = first_unit(); unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
+      const Word4 r = ahead;
+      const float scale = next_scale;
+      ahead = added_to(unit + kThreads, added, row, column);
+      next_scale = scale_of(unit + kThreads, epilogue, row);
+      const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
+                tile_row = rank * P::kOwnerRows + owner_row;
+      if (tile_row >= Config::kBlockM) continue;
+      float x[8] = {}, up[8] = {};
+#pragma unroll(kUnroll)
+      for (int source = 0; source < P::kSplitK; ++source) {
+        add_group(kGate && source >= P::kSplitK / 2 ? up : x, source, group, owner_row);
+        if (P::kWidth == 2) add_group(up, source, group + P::kTileGroups, owner_row);
+      }
+      const int c = column + 8 * group;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i, scale);
+      writer.group(row + tile_row, c,
+                   Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
+                         rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
+    }
+  }
+
+  template <class Added>
+  static SINTER_DEVICE u32 rounded(float low, float high, u32 r) {
+    if constexpr (Added::kPresent)
+      return Added::add(low, high, r);
+    else
+      return Config::Element::pack(low, high);
+  }
+
+  SINTER_DEVICE void add_group(float (&x)[8], int source, int group, int owner_row) const {
+    const u32 at = parts + part_offset(source, kAllGroups, group, P::kOwnerRows, owner_row, 0);
+    const Float4 low = load_shared(at), high = load_shared(at + 16);
+    x[0] += low.x, x[1] += low.y, x[2] += low.z, x[3] += low.w;
+    x[4] += high.x, x[5] += high.y, x[6] += high.z, x[7] += high.w;
+  }
+
+  // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
+  // consumer threads. `again`: another tile follows, so the senders must hear that the parts are
+  // free. `scale`: of this thread's first unit. What is `added` loads while the parts travel.
+  template <class EpilogueType, class Writer, class Added = NoResidual>
+  SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
+                         const EpilogueType& epilogue, float scale, const Writer& writer, int row,
+                         int column, bool again, const Added& added = {}) {
+    if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
+    mbarrier_wait(empty, primed ? parity ^ 1 : parity);
+    if constexpr (Config::kSwapped) {
+      using Parts = SwappedParts<Config, P>;
+      Parts::send(*this, d, place);
+      const auto ahead = Parts::added_to(*this, first_unit(), added, row, column);
+      mbarrier_wait(full, parity);
+      Parts::sum(*this, epilogue, writer, row, column, added, ahead);
+    } else {
+      send(d, place);
+      const Word4 ahead =
+          added_to(first_unit(), added, row, column);  // the accumulators are free now
+      mbarrier_wait(full, parity);
+      sum(epilogue, scale, writer, row, column, added, ahead);
+    }
+    if (again) release();
+    parity ^= 1;
+  }
+};
+
+}  // namespace sinter

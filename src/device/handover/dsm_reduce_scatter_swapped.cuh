@@ -1,0 +1,100 @@
+// dsm_reduce_scatter of products with swapped operands: as handover/dsm_reduce_scatter.cuh, whose
+// barriers it uses, but a thread's accumulators are pairs of rows of one column, and travel as
+// those. An owner takes two columns of two rows at a time: 16 bytes of each part, adjacent for
+// adjacent threads.
+#pragma once
+#include "tile/swapped.cuh"
+
+namespace sinter {
+
+template <class Config, class P>
+struct SwappedParts {
+  static constexpr int kPairs = P::kOwnerRows / 2, kColumnPairs = P::kBlockN / 2;
+  static constexpr int kUnits = kPairs * kColumnPairs;
+  static constexpr int kThreads = 128 * Config::kWarpgroupsN;
+
+  template <class Reduce>
+  static SINTER_DEVICE void send(const Reduce& reduce, const float (&d)[P::kAccumulators],
+                                 WarpgroupPlace place) {
+    constexpr int kSets = P::kHalf / kWarpgroupRows;
+    const SwappedPlace<P> at(place);
+#pragma unroll
+    for (int g = 0; g < Config::kBlockM / 8; ++g) {
+      const int row = 8 * g + at.row, owner = row / P::kOwnerRows;
+      const u32 remote = map_to_rank(reduce.parts, reduce.first + owner),
+                barrier = map_to_rank(reduce.full, reduce.first + owner);
+#pragma unroll
+      for (int set = 0; set < P::kSets; ++set) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;
+          const int column =
+              set / kSets * P::kBlockN + at.column + set % kSets * kWarpgroupRows + 8 * half;
+          store_async(remote + pair_part_offset(reduce.rank, kPairs, (row % P::kOwnerRows) / 2,
+                                                P::kColumns, column),
+                      barrier, d[i], d[i + 1]);
+        }
+      }
+    }
+  }
+
+  // What is added to two columns of two rows.
+  struct Words {
+    u32 upper = 0, lower = 0;
+  };
+  // Of `unit`: its first row in the tile, and its first column.
+  template <class Reduce>
+  static SINTER_DEVICE int row_of(const Reduce& reduce, int unit) {
+    return reduce.rank * P::kOwnerRows + 2 * (unit / kColumnPairs);
+  }
+  static SINTER_DEVICE int column_of(int unit) { return 2 * (unit % kColumnPairs); }
+  template <class Reduce>
+  static SINTER_DEVICE bool exists(const Reduce& reduce, int unit) {
+    return unit < kUnits && row_of(reduce, unit) < Config::kBlockM;
+  }
+
+  template <class Reduce, class Added>
+  static SINTER_DEVICE Words added_to(const Reduce& reduce, int unit, const Added& added, int row,
+                                      int column) {
+    if constexpr (Added::kPresent) {
+      if (exists(reduce, unit)) {
+        const int r = row + row_of(reduce, unit), c = column + column_of(unit);
+        return {added.pair(r, c), added.pair(r + 1, c)};
+      }
+    }
+    return {};
+  }
+
+  // The next unit's residual is asked for before a unit is stored.
+  template <class Reduce, class EpilogueType, class Writer, class Added>
+  static SINTER_DEVICE void sum(const Reduce& reduce, const EpilogueType& epilogue,
+                                const Writer& writer, int row, int column, const Added& added,
+                                Words ahead) {
+    jitter();
+    for (int unit = reduce.first_unit(); exists(reduce, unit); unit += kThreads) {
+      const Words words = ahead;
+      ahead = added_to(reduce, unit + kThreads, added, row, column);
+      Float4 x = {}, up = {};
+      for (int source = 0; source < P::kSplitK; ++source) {
+        add(&x, reduce.parts, source, unit, 0);
+        if (P::kWidth == 2) add(&up, reduce.parts, source, unit, P::kBlockN);
+      }
+      const int r = row + row_of(reduce, unit), c = column + column_of(unit);
+      const float upper = epilogue.scaling.at(r), lower = epilogue.scaling.at(r + 1);
+      const float y[4] = {epilogue.apply(x.x, up.x, c, upper), epilogue.apply(x.y, up.y, c, lower),
+                          epilogue.apply(x.z, up.z, c + 1, upper),
+                          epilogue.apply(x.w, up.w, c + 1, lower)};
+      writer.pair(r, c, Reduce::template rounded<Added>(y[0], y[2], words.upper));
+      writer.pair(r + 1, c, Reduce::template rounded<Added>(y[1], y[3], words.lower));
+    }
+  }
+
+  // Two columns of two rows: (r, c), (r + 1, c), (r, c + 1), (r + 1, c + 1).
+  static SINTER_DEVICE void add(Float4* x, u32 parts, int source, int unit, int matrix) {
+    const Float4 v = load_shared(parts + pair_part_offset(source, kPairs, unit / kColumnPairs,
+                                                          P::kColumns, matrix + column_of(unit)));
+    x->x += v.x, x->y += v.y, x->z += v.z, x->w += v.w;
+  }
+};
+
+}  // namespace sinter

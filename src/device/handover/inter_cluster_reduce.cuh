@@ -1,0 +1,105 @@
+// inter_cluster_reduce with the work shared out: blocks of kParts clusters hold f32 parts of one
+// tile; each gives its own to L2 and, once all are there, takes 1 / kParts of every part into
+// shared memory, sums it in the order of the clusters, so that results do not depend on timing, and
+// stores it. One block that took all parts would wait for the intake of one SM. After FlashFuser
+// (arXiv 2512.12949) section IV-A, which adds into the output in any order. Blocks wait for one
+// another: under a cooperative launch only, and the kernel says how they hear.
+#pragma once
+#include "ptx/bulk.cuh"
+#include "tile/epilogue.cuh"
+
+namespace sinter {
+
+template <class Config, class P, int kParts>
+struct InterClusterReduce {
+  float* parts;  // global, 16-byte aligned: part i of this tile at i * kStride, row-major
+  int part;      // this block's, 0..kParts - 1
+  u32 taken;  // shared address of kTakenBytes, 16-byte aligned: share of part i at i * kSliceBytes
+
+  static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
+  static constexpr int kTileFloats = Config::kBlockM * P::kBlockN;
+  static constexpr int kStride = Config::kCluster * kTileFloats;  // parts lie in order of blocks
+  static constexpr int kRowUnits = P::kBlockN / 4;                // a unit is four columns of a row
+  static constexpr int kUnits = Config::kBlockM * kRowUnits;
+  static constexpr int kSliceBytes = ceil_div(kUnits, kParts) * 16;
+  static constexpr int kTakenBytes = kParts * kSliceBytes;
+  static_assert(P::kWidth == 1 && P::kSplitK == 1, "parts of one plain tile");
+  static_assert(kParts <= kUnits, "every part has a share");
+
+  // Units [first, last) of the tile are summed by the block that holds `part`.
+  static SINTER_SHARED_CONSTEXPR int first_unit(int part) { return kUnits * part / kParts; }
+  SINTER_DEVICE u32 share_bytes() const {
+    return static_cast<u32>(first_unit(part + 1) - first_unit(part)) * 16;
+  }
+
+  // This block's accumulators, into its part. TMA may read them once the barrier that gathers the
+  // consumer threads has been passed, and who takes has heard of it.
+  SINTER_DEVICE void give(const float (&d)[P::kAccumulators], WarpgroupPlace place) const {
+    jitter();
+    float* const own = parts + part * kStride;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * half;
+      if (row >= Config::kBlockM) continue;
+#pragma unroll
+      for (int g = 0; g < P::kGroups; ++g)
+        store_relaxed_gpu(
+            own + row * P::kBlockN + place.n * P::kHalf + accumulator_column(place.thread, g),
+            d[4 * g + 2 * half], d[4 * g + 2 * half + 1]);
+    }
+    fence_proxy_async_global();
+  }
+
+  // Takes this block's share of part `source`, which is there; kParts shares complete on `full`.
+  // One thread.
+  SINTER_DEVICE void take(int source, u32 full) const {
+    bulk_load(taken + source * kSliceBytes, parts + source * kStride + first_unit(part) * 4,
+              share_bytes(), full);
+  }
+
+  // Asks L2 for what this thread will add first.
+  template <class Added>
+  SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
+    if constexpr (Added::kPresent) {
+      const int unit = first_unit(part) + static_cast<int>(threadIdx.x) - 128;
+      if (unit < first_unit(part + 1))
+        added.fetch(row + unit / kRowUnits, column + unit % kRowUnits * 4);
+    }
+  }
+
+  // Sums and stores this block's share of the tile that begins at (row, column), once all parts are
+  // taken. All consumer threads.
+  template <class EpilogueType, class Writer, class Added>
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row, int column,
+                         const Added& added) const {
+    jitter();
+    const int first = first_unit(part), count = first_unit(part + 1) - first;
+    for (int i = static_cast<int>(threadIdx.x) - 128; i < count; i += kThreads) {
+      const int r = row + (first + i) / kRowUnits, c = column + (first + i) % kRowUnits * 4;
+      if (r >= writer.rows || c >= P::kN) continue;
+      Float4 x = load_shared(taken + i * 16);
+#pragma unroll
+      for (int source = 1; source < kParts; ++source) {
+        const Float4 v = load_shared(taken + source * kSliceBytes + i * 16);
+        x = {x.x + v.x, x.y + v.y, x.z + v.z, x.w + v.w};
+      }
+      const float scale = epilogue.scaling.at(r);
+      const auto finished = [&](float value, int i) {
+        return epilogue.apply(value, 0, c + i, scale);
+      };
+      writer.pair(r, c, rounded(finished(x.x, 0), finished(x.y, 1), added, r, c));
+      writer.pair(r, c + 2, rounded(finished(x.z, 2), finished(x.w, 3), added, r, c + 2));
+    }
+  }
+
+ private:
+  template <class Added>
+  static SINTER_DEVICE u32 rounded(float low, float high, const Added& added, int row, int column) {
+    if constexpr (Added::kPresent)
+      return Added::add(low, high, added.pair(row, column));
+    else
+      return Config::Element::pack(low, high);
+  }
+};
+
+}  // namespace sinter

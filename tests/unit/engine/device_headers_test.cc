@@ -1,0 +1,220 @@
+// What a change of a device header voids: the keys of kernels that reach it, and nothing else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/problem.h"
+#include "src/plan/codegen.h"
+#include "src/engine/keys.h"
+#include "src/engine/plan_record.h"
+#include "tests/unit/plan/sample_kernels.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+
+KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
+  auto stitch = std::make_shared<StitchSpec>();
+  stitch->body = ParseProblem(line)->chain;
+  stitch->schedule = std::move(schedule);
+  for (int i = 0; i < stitch->body.num_inputs() + stitch->body.num_outputs(); ++i) {
+    stitch->operands.push_back({i, 0});
+  }
+  KernelSpec spec;
+  spec.family = KernelFamily::kStitch;
+  spec.stitch = std::move(stitch);
+  return spec;
+}
+
+// Two chains in every dataflow, and stitched kernels.
+std::map<std::string, KernelSpec> Samples() {
+  std::map<std::string, KernelSpec> all;
+  for (const auto& [chain, p] :
+       std::map<std::string, ProductSequence>{{"s8", SampleS8()}, {"g7", SampleG7()}}) {
+    for (const Dataflow dataflow : kDataflows) {
+      all[absl::StrCat(NameOf(dataflow), " ", chain)] = SampleSpec(p, dataflow);
+    }
+    all["ranges " + chain] = SampleSpec(p, SampleRanges(p));
+    all["slab " + chain] = SampleSpec(p, SampleSlab(p));
+  }
+  all["spatial s8"] = SampleSpec(SampleS8(), SampleSpatialGate(SampleS8()));
+  all["stitch softmax"] =
+      StitchedSpec("softmax rows=M cols=1024",
+                   {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, {}, 4, 2048});
+  all["stitch layernorm"] =
+      StitchedSpec("layernorm rows=M cols=1024",
+                   {-1, 128, 128, 1, 8, 2, 1, false, 1, false, false, false, 0, {}, 5, 4096});
+  return all;
+}
+
+// Keys of the samples, beside a library one of whose headers has a line more; "": none.
+std::map<std::string, std::string> KeysWith(const std::string& touched) {
+  FakeWorld world;
+  PlanningHooks hooks;
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel& m) { return Generate(spec, m); };
+  HeaderMap library = DeviceHeaderMap();
+  std::string text;
+  if (!touched.empty()) {
+    text = absl::StrCat(library.at(touched), "// more\n");
+    library[touched] = text;
+  }
+  hooks.device_headers = DeviceHeadersDigest(library);
+  const EngineCore core(world.MakePorts(), Config(), LogSink(), std::move(hooks));
+  std::map<std::string, std::string> keys;
+  for (const auto& [name, spec] : Samples()) {
+    const absl::StatusOr<std::string> key = KernelKeyBytes(spec, "nvrtc-13.0-aaaa", core);
+    EXPECT_TRUE(key.ok()) << name << ": " << key.status();
+    if (key.ok()) keys[name] = *key;
+  }
+  return keys;
+}
+
+// The first words of the names of samples whose keys change with `header`.
+std::multiset<std::string> ChangedBy(const std::string& header) {
+  const auto before = KeysWith(""), after = KeysWith(header);
+  std::multiset<std::string> changed;
+  for (const auto& [name, key] : before) {
+    if (after.at(name) != key) changed.insert(name.substr(0, name.find(' ')));
+  }
+  return changed;
+}
+
+using Kinds = std::multiset<std::string>;
+
+TEST(DeviceHeaders, ADataflowsHeaderChangesItsOwnKeysAlone) {
+  EXPECT_EQ(KeysWith("").size(), 15u);
+  EXPECT_EQ(ChangedBy("kernels/gemm.cuh"), (Kinds{"product", "product"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_grid.cuh"), (Kinds{"grid-exchange", "grid-exchange"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_tasks.cuh"), (Kinds{"task-list", "task-list"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_clusters.cuh"), (Kinds{"ranges", "ranges"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_spill.cuh"), (Kinds{"slab", "slab"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_spatial.cuh"), (Kinds{"spatial"}));
+  EXPECT_EQ(ChangedBy("stitch/group.cuh"), (Kinds{"stitch", "stitch"}));
+}
+
+TEST(DeviceHeaders, ASharedHeaderChangesTheKeysOfAllThatReachIt) {
+  EXPECT_EQ(ChangedBy("kernels/chain_cluster.cuh"),
+            (Kinds{"cluster-exchange", "cluster-exchange", "slab", "slab", "spatial"}));
+  EXPECT_EQ(ChangedBy("kernels/l2_exchange.cuh"),
+            (Kinds{"grid-exchange", "grid-exchange", "task-list", "task-list"}));
+  Kinds products;
+  for (const auto& sample : Samples()) {
+    const std::string kind = sample.first.substr(0, sample.first.find(' '));
+    if (kind != "stitch") products.insert(kind);
+  }
+  EXPECT_EQ(products.size(), 13u);
+  EXPECT_EQ(ChangedBy("ptx/mbarrier.cuh"), products);
+  EXPECT_EQ(ChangedBy("ptx/sync.cuh").size(), 15u);
+}
+
+// What DeviceHeaderOf says of a spec is what its source includes, all of it.
+TEST(DeviceHeaders, OfASpecAreThoseOfItsSource) {
+  const DeviceModel model = *BuiltinModel("h200");
+  for (const auto& [name, spec] : Samples()) {
+    const std::string root = absl::StrCat("#include \"", DeviceHeaderOf(spec), "\"\n");
+    const auto kernel = Generate(spec, model);
+    ASSERT_TRUE(kernel.ok()) << name << ": " << kernel.status();
+    const HeaderMap reached = ReachedHeaders(kernel->request.source, DeviceHeaderMap());
+    EXPECT_EQ(reached, ReachedHeaders(root, DeviceHeaderMap())) << name;
+    EXPECT_FALSE(reached.empty()) << name;
+  }
+}
+
+// A world in which the cluster exchange is predicted to be best and another process has prepared.
+struct WarmWorld : FakeWorld {
+  WarmWorld() {
+    cluster_us = 5;
+    plan = MakeEngine()->Prepare(chain, 16, {}).value()->plan().PlanDigest();
+    EXPECT_EQ(compiles, 1);
+  }
+  // Prepares by a new engine.
+  EngineStats Again(bool must_hit = false) {
+    PrepareOptions options;
+    options.must_hit = must_hit;
+    const auto engine = MakeEngine();
+    const auto prepared = engine->Prepare(chain, 16, options);
+    status = prepared.status();
+    if (prepared.ok()) {
+      EXPECT_EQ((*prepared)->plan().PlanDigest(), plan);
+    }
+    return engine->Stats();
+  }
+  Digest plan;
+  absl::Status status;
+};
+
+constexpr int kDamaged = static_cast<int>(MissReason::kDamaged);
+
+TEST(DeviceHeaders, AChangeKeepsThePlanAndBuildsItsKernelsAnew) {
+  WarmWorld world;
+  world.cluster_header = "int faster;\n";
+  const auto stats = world.Again();
+  EXPECT_TRUE(world.status.ok()) << world.status;
+  EXPECT_EQ(stats.searched, 0u);
+  EXPECT_EQ(stats.store.misses[kDamaged], 0u);
+  EXPECT_EQ(world.compiles, 2);
+  EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
+  EXPECT_EQ(world.disk->Count(RecordKind::kKernel), 2);
+  EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("device headers have changed")));
+  // Its record names the new keys now, and what is sound may be handed on.
+  world.log.clear();
+  EXPECT_EQ(world.Again().searched, 0u);
+  EXPECT_EQ(world.compiles, 2);
+  EXPECT_THAT(world.log, ::testing::Not(::testing::Contains(HasSubstr("device headers"))));
+  const std::string key = world.disk->Keys(RecordKind::kPlan).front();
+  const std::string payload = world.disk->records[{RecordKind::kPlan, key}];
+  EXPECT_TRUE(world.MakeEngine()->CheckStored(RecordKind::kPlan, key, payload).ok());
+  world.cluster_header = "int fastest;\n";
+  EXPECT_THAT(
+      std::string(world.MakeEngine()->CheckStored(RecordKind::kPlan, key, payload).message()),
+      HasSubstr("device headers have changed"));
+}
+
+TEST(DeviceHeaders, AChangeThatItsKernelsDoNotReachVoidsNothing) {
+  FakeWorld world;  // the grid exchange is best
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  world.cluster_header = "int faster;\n";
+  const auto engine = world.MakeEngine();
+  ASSERT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(engine->Stats().searched, 0u);
+  EXPECT_EQ(world.compiles, 1);
+}
+
+TEST(DeviceHeaders, UnderMustHitAChangedKernelIsAMiss) {
+  WarmWorld world;
+  world.cluster_header = "int faster;\n";
+  world.Again(/*must_hit=*/true);
+  EXPECT_EQ(StatusNumber(world.status), static_cast<int32_t>(ErrorCode::kCacheMiss));
+  EXPECT_THAT(std::string(world.status.message()), HasSubstr("is not in the cache"));
+  EXPECT_EQ(world.compiles, 1);
+  world.Again();
+  world.Again(/*must_hit=*/true);
+  EXPECT_TRUE(world.status.ok()) << world.status;
+  EXPECT_EQ(world.compiles, 2);
+}
+
+TEST(DeviceHeaders, ARecordThatLiesBesideIsMadeAgain) {
+  WarmWorld world;
+  const std::string key = world.disk->Keys(RecordKind::kPlan).front();
+  std::string& payload = world.disk->records[{RecordKind::kPlan, key}];
+  PlanRecord record = DecodePlanRecord(payload).value();
+  record.variants.front().plan.workspace_bytes = uint64_t{1} << 40;
+  payload = EncodePlanRecord(record);
+  world.cluster_header = "int faster;\n";
+  const auto stats = world.Again();
+  EXPECT_TRUE(world.status.ok()) << world.status;
+  EXPECT_EQ(stats.searched, 1u);
+  EXPECT_EQ(stats.store.misses[kDamaged], 1u);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,2 @@
+#pragma once
+#include "tests/unit/device/host/ptx/approx.cuh"
