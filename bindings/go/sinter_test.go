@@ -287,6 +287,8 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	chain := gatedFFN(t)
 	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
 	refused(t, err, CacheMiss, "")
+	_, err = c.PrepareWith(context.Background(), chain, 20, PrepareOptions{NoBuild: true})
+	refused(t, err, NotFound, "is not in the cache")
 	plans, errs := c.PrepareMany(context.Background(), []Item{{chain, 20}, {chain, -1}, {chain, -2}}, PrepareOptions{Choice: ChoiceUnfused})
 	refused(t, errs[1], InvalidArgument, "1")
 	refused(t, errs[2], InvalidArgument, "an item")

@@ -23,8 +23,8 @@
  * the NUL.
  *  - Sizes are bytes, strides elements, times microseconds.
  *  - Thread words: "thread-safe": any threads at once. "thread-compatible": different objects at
- * once, one object from one thread at a time. Callbacks may come from any thread and must not call
- * back into the library.
+ * once, one object from one thread at a time. Callbacks may come from any thread and, unless said
+ * otherwise, must not call back into the library.
  */
 #ifndef SINTER_SINTER_H_
 #define SINTER_SINTER_H_
@@ -661,7 +661,12 @@ enum {
 enum {
   SINTER_PREPARE_BATCH_INVARIANT = 1, /* as sinter_context_options.batch_invariant, for this plan */
   SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
-  SINTER_PREPARE_VERIFY = 4           /* as sinter_context_options.verify */
+  SINTER_PREPARE_VERIFY = 4,          /* as sinter_context_options.verify */
+  /* Only what is there: a plan that lives in this context, or one of which every kernel lies in a
+   * tier. Else SINTER_NOT_FOUND, which names the plan or the kernel and why it missed. Nothing is
+   * searched, compiled or waited for: use another path now, and sinter_prepare_async. Wins over
+   * must-hit, whose error also looks for the nearest entry. */
+  SINTER_PREPARE_NO_BUILD = 8
 };
 typedef struct sinter_prepare_options {
   uint32_t struct_size;
@@ -711,6 +716,24 @@ SINTER_API int32_t sinter_pending_poll(const sinter_pending* pending);
  * Thread-safe. */
 SINTER_API sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_us,
                                             sinter_plan** out_plan, sinter_error** error);
+/* Tells that a prepare has ended, with the status that sinter_pending_get gives without waiting.
+ * `pending` is borrowed for the call, and NULL when its last reference was released meanwhile. */
+typedef void (*sinter_ready_callback)(uintptr_t user_data, const sinter_pending* pending,
+                                      sinter_status status);
+/* Calls `callback` exactly once: on the thread of the prepare when that ends, also when a release
+ * ends it, then before that release returns; or here and now if it has ended. It may call the
+ * library, and retain and release `pending`: a last release inside it does not wait. It runs
+ * without a lock and holds up nobody but others who asked for a call. Several may be asked for;
+ * they are called in their order. SINTER_FAILED_PRECONDITION in the child of a fork: the prepare is
+ * the parent's. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,
+                                                 sinter_ready_callback callback,
+                                                 uintptr_t user_data, sinter_error** error);
+/* A descriptor for poll, epoll or an event loop: readable once the prepare has ended, and for good,
+ * read or not. The same at every call. It belongs to `pending`, and is closed with it: take it out
+ * of the loop before the last release, and never close it. It is close-on-exec. -1: NULL, the child
+ * of a fork, or no descriptor to be had. Thread-safe. Since 0.1. */
+SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
 /* Choices that were measured: what sinter_tune adds to, what a context reads. An entry belongs to a
  * chain, a bucket, a chip and flags, and holds the plan's schedules, what it was predicted and

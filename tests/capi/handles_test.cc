@@ -42,6 +42,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"context",
        [&](auto e) { return sinter_prepare_async(nullptr, nullptr, 1, nullptr, &pending, e); }},
       {"pending", [&](auto e) { return sinter_pending_get(nullptr, 0, &plan, e); }},
+      {"pending", [&](auto e) { return sinter_pending_on_ready(nullptr, nullptr, 0, e); }},
       {"context", [&](auto e) { return sinter_tune(nullptr, nullptr, 1, nullptr, e); }},
       {"plan", [&](auto e) { return sinter_plan_get_digest(nullptr, digest, e); }},
       {"plan", [&](auto e) { return sinter_plan_init_workspace(nullptr, 0, 0, nullptr, e); }},
@@ -115,6 +116,7 @@ TEST(Handles, GettersOfNullGiveNothing) {
   EXPECT_EQ(sinter_chain_get_output_count(nullptr), 0u);
   EXPECT_EQ(sinter_chain_uses_m(nullptr), 0);
   EXPECT_EQ(sinter_pending_poll(nullptr), 1);
+  EXPECT_EQ(sinter_pending_get_fd(nullptr), -1);
   EXPECT_EQ(sinter_plan_get_bucket(nullptr), 0);
   EXPECT_EQ(sinter_plan_get_buffer_count(nullptr), 0u);
   EXPECT_EQ(sinter_plan_get_workspace_size(nullptr), 0u);

@@ -30,11 +30,18 @@ under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
 
 
 def prepare_options(
-    timeout: Optional[float], batch_invariant: bool, must_hit: bool, verify: bool, choice: str, stream: StreamLike
+    timeout: Optional[float],
+    batch_invariant: bool,
+    must_hit: bool,
+    no_build: bool,
+    verify: bool,
+    choice: str,
+    stream: StreamLike,
 ) -> Any:
     """The C options of a prepare, without its callback."""
     flags = _abi.PREPARE_BATCH_INVARIANT if batch_invariant else 0
     flags |= _abi.PREPARE_MUST_HIT if must_hit else 0
+    flags |= _abi.PREPARE_NO_BUILD if no_build else 0
     flags |= _abi.PREPARE_VERIFY if verify else 0
     return _abi.PrepareOptions(
         flags=flags,

@@ -137,6 +137,13 @@ def test_must_hit(need_compiler):
         assert caught.value.code == sinter.Status.CACHE_MISS
 
 
+def test_no_build():
+    with sinter.Context(target="h200", cache_dir="") as context:
+        with pytest.raises(sinter.Error, match="is not in the cache") as caught:
+            context.prepare(SMALL, m=8, no_build=True)
+        assert caught.value.code == sinter.Status.NOT_FOUND
+
+
 def test_log_and_progress_reach_python(tmp_path, need_compiler, capsys):
     lines, steps = [], []
     with sinter.Context(

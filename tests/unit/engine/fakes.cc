@@ -244,6 +244,12 @@ class FakeStore : public Store {
     });
   }
 
+  std::string ExplainMiss(RecordKind, absl::string_view) override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    ++disk_->explained;
+    return std::string();
+  }
+
   StoreStats Stats() const override {
     std::lock_guard<std::mutex> lock(disk_->mutex);
     return disk_->stats;

@@ -38,6 +38,7 @@ struct FakeDisk {
   std::map<std::string, std::string> quarantined;
   std::set<std::string> locked;
   StoreStats stats;
+  int explained = 0;  // misses
 
   int Count(RecordKind kind);
   std::vector<std::string> Keys(RecordKind kind);

@@ -203,6 +203,8 @@ fn options_reach_the_library() {
     let chain = gated_ffn().unwrap();
     let must_hit = PrepareOptions { must_hit: true, ..Default::default() };
     refused(context.prepare(&chain, 20, &must_hit), Status::CACHE_MISS, "");
+    let no_build = PrepareOptions { no_build: true, ..Default::default() };
+    refused(context.prepare(&chain, 20, &no_build), Status::NOT_FOUND, "is not in the cache");
     let late = PrepareOptions { deadline: Some(Duration::ZERO), ..Default::default() };
     refused(context.prepare(&chain, 4000, &late), Status::DEADLINE_EXCEEDED, "");
     let cancel = Cancel::new().unwrap();
