@@ -848,6 +848,55 @@ SINTER_API sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stre
                                             sinter_device_ptr workspace, uint32_t flags,
                                             sinter_error** error);
 
+/* ---------------------------------------------------------------- Graphs
+ * Launches as nodes of a caller's graph, without a capture. They are flat kernel nodes, which no
+ * child graph's border keeps from programmatic edges. Needs a driver of CUDA 12.3. All
+ * since 0.1. */
+
+/* The caller's CUgraph, CUgraphNode and CUgraphExec, or those of the runtime API. */
+typedef struct CUgraph_st* sinter_graph;
+typedef struct CUgraphNode_st* sinter_graph_node;
+typedef struct CUgraphExec_st* sinter_graph_exec;
+/* What one add made. It keeps the plan, not the graph. */
+typedef struct sinter_graph_nodes sinter_graph_nodes;
+
+/* SINTER_GRAPH_PDL: as SINTER_LAUNCH_PDL, behind those of the dependencies that are kernels. */
+enum { SINTER_GRAPH_PDL = 1 };
+/* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, which are nodes
+ * of it (NULL when there are none). The nodes depend on one another in order, by the edges that a
+ * capture would give; a node that depends on the last one waits for all. M = 0 adds one empty node.
+ * Arguments are copied: the binding may be released. The graph and what is instantiated from it
+ * keep the plan; buffers and workspace must outlive them. On failure the graph has no node more.
+ * SINTER_UNIMPLEMENTED: the driver is older than CUDA 12.3; capture a launch instead. Other errors
+ * as for a launch. Thread-compatible for the graph. */
+SINTER_API sinter_status sinter_binding_add_to_graph(const sinter_binding* binding,
+                                                     sinter_graph graph, uint32_t dependency_count,
+                                                     const sinter_graph_node* dependencies,
+                                                     uint32_t symbol_count, const int64_t* symbols,
+                                                     uint32_t flags, sinter_graph_nodes** out_nodes,
+                                                     sinter_error** error);
+SINTER_API void sinter_graph_nodes_retain(const sinter_graph_nodes* nodes);
+SINTER_API void sinter_graph_nodes_release(const sinter_graph_nodes* nodes);
+/* How many there are: 1 or more; 0 for NULL. Thread-safe. */
+SINTER_API uint32_t sinter_graph_nodes_get_count(const sinter_graph_nodes* nodes);
+/* Node `index`, in the order in which they run; the last ends the plan. NULL beyond them.
+ * Thread-safe. */
+SINTER_API sinter_graph_node sinter_graph_nodes_get(const sinter_graph_nodes* nodes,
+                                                    uint32_t index);
+/* New buffers and another M, in an instance of the graph: the arguments of `binding`, which is of
+ * the plan that the nodes run, for its next launches. So one instance serves every M of a bucket;
+ * it costs about a microsecond a node. The graph that the nodes were added to must still exist and
+ * have them. SINTER_FAILED_PRECONDITION, and nothing is changed, where the graph must be built
+ * anew: another plan, whose clusters may differ (cuGraphExecUpdate takes those and keeps the old
+ * ones), or an M that takes another number of passes, as 0 and those above 8192 do. After
+ * SINTER_ERROR_DRIVER some nodes may have the new arguments: update again, or build anew.
+ * Thread-compatible for the instance, which must not be in a launch call meanwhile. */
+SINTER_API sinter_status sinter_graph_nodes_update(const sinter_graph_nodes* nodes,
+                                                   sinter_graph_exec exec,
+                                                   const sinter_binding* binding,
+                                                   uint32_t symbol_count, const int64_t* symbols,
+                                                   sinter_error** error);
+
 #ifdef __cplusplus
 }
 #endif

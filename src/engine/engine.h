@@ -81,6 +81,13 @@ struct EngineStats {
   StoreStats store;
 };
 
+// The nodes that one AddToGraph made. A value; it does not keep the graph.
+struct PlanNodes {
+  std::shared_ptr<const void> plan;    // whose kernels they run
+  std::vector<GraphNodeHandle> nodes;  // in the order in which they run, one at least
+  int64_t passes = 0;                  // of the plan's kernels; 0: one node that does nothing
+};
+
 // A plan with its kernels loaded. Immutable and thread-safe. Survives the engine's caches, not the
 // engine's device.
 class PreparedPlan {
@@ -108,6 +115,15 @@ class PreparedPlan {
   // ignores m. m outside 0.. or above the bucket (unless the bucket is the largest): OUT_OF_RANGE.
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
+  // What Launch would enqueue, as nodes of `graph` behind `edges`. The graph, and what is made from
+  // it, keeps the plan alive. On failure it has no node more than before.
+  virtual absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding& binding, GraphHandle graph,
+                                               NodeEdges edges, int64_t m) const = 0;
+  // The buffers of `binding`, which is this plan's, and `m` rows in an instance of a graph that has
+  // `nodes`. FAILED_PRECONDITION where the graph must be built anew: `nodes` are another plan's, or
+  // `m` rows take another number of passes.
+  virtual absl::Status UpdateInGraph(const PlanNodes& nodes, GraphExecHandle exec,
+                                     const PlanBinding& binding, int64_t m) const = 0;
 };
 
 class PlanBinding {

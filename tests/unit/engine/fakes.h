@@ -50,6 +50,14 @@ struct FakeLaunch {
   bool pdl_edge = false;
 };
 
+// A node of the one graph that there is.
+struct FakeGraphNode {
+  std::string kernel;  // FakeWorld::name; "" of one that does nothing
+  int64_t m = 0, row_offset = 0;
+  NodeEdges edges;
+  std::vector<DevicePtr> pointers;
+};
+
 // Orders and records. What is not atomic or under `mutex` is set before the engine is made.
 struct FakeWorld {
   std::shared_ptr<FakeDisk> disk = std::make_shared<FakeDisk>();
@@ -112,6 +120,8 @@ struct FakeWorld {
   std::mutex mutex;
   std::vector<FakeLaunch> launches;
   std::vector<std::shared_ptr<const void>> graph;  // what captures keep alive; under mutex
+  std::map<GraphNodeHandle, FakeGraphNode> nodes;  // in the order of their making; under mutex
+  std::atomic<int> good_nodes{1 << 20};            // so many are added or updated; then it fails
   std::map<std::string, int> compiled;             // by request name
 
   Ports MakePorts();  // for one engine, or for what works without one
