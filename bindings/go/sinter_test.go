@@ -430,6 +430,11 @@ func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
 		}
 	}
 	refused(t, binding.Launch(0, 33, 0), OutOfRange, "33")
+	_, err = binding.AddToGraph(0, nil, 20, 0)
+	refused(t, err, InvalidArgument, "graph is null")
+	_, err = binding.AddToGraph(1, []GraphNode{2}, 20, 0) // the fake driver has no such graph
+	refused(t, err, Driver, "cuGraphAddNode")
+	refused(t, (&GraphNodes{}).Update(1, binding, 20), InvalidArgument, "nil")
 	refused(t, binding.Launch(0, NoM, 0), InvalidArgument, "symbol_count")
 	refused(t, binding.Launch(0, 1, 64), InvalidArgument, "0x40")
 	if stats, err := c.Stats(); err != nil || stats.Launches < 6 || stats.ModulesLoaded == 0 {

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import pickle
+import select
 import subprocess
 import sys
 import threading
@@ -71,6 +72,33 @@ def test_prepare_async(context, need_compiler):
         return await asyncio.gather(context.prepare_async(SMALL, m=8), context.prepare_async(SMALL, m=100))
 
     assert [plan.bucket >= 8 for plan in asyncio.run(both())] == [True, True]
+
+    async def twice():
+        one = context.prepare_async(SMALL, m=8)
+        return await asyncio.gather(one._wait(), one._wait())
+
+    first, second = asyncio.run(twice())
+    assert first.digest == second.digest == plan.digest
+
+
+def test_who_waits_is_told(context, need_compiler):
+    told, ended = [], threading.Event()
+
+    def tell(status):
+        told.append(status)
+        ended.set()
+
+    pending = context.prepare_async(SMALL, m=8)
+    pending.add_done_callback(tell)
+    assert select.select([pending], [], [], 60)[0] == [pending] and pending.done()
+    assert ended.wait(60)
+    pending.add_done_callback(tell)
+    assert told == [sinter.Status.OK] * 2
+    pending.close()
+    with pytest.raises(sinter.Error, match="the Pending is closed"):
+        pending.fileno()
+    with pytest.raises(TypeError):
+        context.prepare_async(SMALL, m=8).add_done_callback(1)
 
 
 def test_a_dropped_pending_is_cancelled(cache_dir, need_compiler):
