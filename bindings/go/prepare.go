@@ -15,6 +15,7 @@ import (
 type PrepareOptions struct {
 	BatchInvariant bool                                 // a row's bits do not depend on how many rows there are
 	MustHit        bool                                 // a cache miss is CacheMiss
+	NoBuild        bool                                 // only what is there, at once; else NotFound
 	Verify         bool                                 // check a new kernel against the unfused plan at its first prepare
 	Progress       func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
 	Stream         Stream                               // where the plan is meant for: if it captures, StreamCapturing
@@ -110,7 +111,7 @@ func (given *PrepareOptions) call(ctx context.Context,
 	options := (*C.sinter_prepare_options)(a.alloc(C.sizeof_sinter_prepare_options))
 	options.struct_size = C.sizeof_sinter_prepare_options
 	for flag, wanted := range map[C.uint32_t]bool{C.SINTER_PREPARE_BATCH_INVARIANT: given.BatchInvariant,
-		C.SINTER_PREPARE_MUST_HIT: given.MustHit, C.SINTER_PREPARE_VERIFY: given.Verify} {
+		C.SINTER_PREPARE_MUST_HIT: given.MustHit, C.SINTER_PREPARE_VERIFY: given.Verify, C.SINTER_PREPARE_NO_BUILD: given.NoBuild} {
 		if wanted {
 			options.flags |= flag
 		}

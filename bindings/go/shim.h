@@ -23,6 +23,31 @@ static inline sinter_go_result sinter_go_launch(const void* binding, uintptr_t s
   return result;
 }
 
+static inline sinter_go_result sinter_go_add_to_graph(const void* binding, uintptr_t graph,
+                                                      uint32_t dependency_count,
+                                                      const uintptr_t* dependencies, uint32_t count,
+                                                      int64_t m, uint32_t flags,
+                                                      sinter_graph_nodes** nodes) {
+  sinter_go_result result = {SINTER_OK, NULL};
+  result.status = sinter_binding_add_to_graph(binding, (sinter_graph)graph, dependency_count,
+                                              (const sinter_graph_node*)dependencies, count,
+                                              count == 0 ? NULL : &m, flags, nodes, &result.error);
+  return result;
+}
+
+static inline sinter_go_result sinter_go_update_nodes(const void* nodes, uintptr_t exec,
+                                                      const void* binding, uint32_t count,
+                                                      int64_t m) {
+  sinter_go_result result = {SINTER_OK, NULL};
+  result.status = sinter_graph_nodes_update(nodes, (sinter_graph_exec)exec, binding, count,
+                                            count == 0 ? NULL : &m, &result.error);
+  return result;
+}
+
+static inline uintptr_t sinter_go_node(const void* nodes, uint32_t index) {
+  return (uintptr_t)sinter_graph_nodes_get(nodes, index);
+}
+
 static inline sinter_go_result sinter_go_plan_launch(const void* plan, uintptr_t stream,
                                                      uint32_t count, int64_t m,
                                                      uint32_t buffer_count,

@@ -287,6 +287,8 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	chain := gatedFFN(t)
 	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
 	refused(t, err, CacheMiss, "")
+	_, err = c.PrepareWith(context.Background(), chain, 20, PrepareOptions{NoBuild: true})
+	refused(t, err, NotFound, "is not in the cache")
 	plans, errs := c.PrepareMany(context.Background(), []Item{{chain, 20}, {chain, -1}, {chain, -2}}, PrepareOptions{Choice: ChoiceUnfused})
 	refused(t, errs[1], InvalidArgument, "1")
 	refused(t, errs[2], InvalidArgument, "an item")
@@ -428,6 +430,11 @@ func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
 		}
 	}
 	refused(t, binding.Launch(0, 33, 0), OutOfRange, "33")
+	_, err = binding.AddToGraph(0, nil, 20, 0)
+	refused(t, err, InvalidArgument, "graph is null")
+	_, err = binding.AddToGraph(1, []GraphNode{2}, 20, 0) // the fake driver has no such graph
+	refused(t, err, Driver, "cuGraphAddNode")
+	refused(t, (&GraphNodes{}).Update(1, binding, 20), InvalidArgument, "nil")
 	refused(t, binding.Launch(0, NoM, 0), InvalidArgument, "symbol_count")
 	refused(t, binding.Launch(0, 1, 64), InvalidArgument, "0x40")
 	if stats, err := c.Stats(); err != nil || stats.Launches < 6 || stats.ModulesLoaded == 0 {

@@ -166,3 +166,6 @@ const (
 
 // LaunchPDL lets the first kernel start before the kernel ahead on the stream has ended.
 const LaunchPDL uint32 = C.SINTER_LAUNCH_PDL
+
+// GraphPDL is LaunchPDL behind those dependencies of Binding.AddToGraph that are kernels.
+const GraphPDL uint32 = C.SINTER_GRAPH_PDL

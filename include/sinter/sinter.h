@@ -23,8 +23,8 @@
  * the NUL.
  *  - Sizes are bytes, strides elements, times microseconds.
  *  - Thread words: "thread-safe": any threads at once. "thread-compatible": different objects at
- * once, one object from one thread at a time. Callbacks may come from any thread and must not call
- * back into the library.
+ * once, one object from one thread at a time. Callbacks may come from any thread and, unless said
+ * otherwise, must not call back into the library.
  */
 #ifndef SINTER_SINTER_H_
 #define SINTER_SINTER_H_
@@ -661,7 +661,12 @@ enum {
 enum {
   SINTER_PREPARE_BATCH_INVARIANT = 1, /* as sinter_context_options.batch_invariant, for this plan */
   SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
-  SINTER_PREPARE_VERIFY = 4           /* as sinter_context_options.verify */
+  SINTER_PREPARE_VERIFY = 4,          /* as sinter_context_options.verify */
+  /* Only what is there: a plan that lives in this context, or one of which every kernel lies in a
+   * tier. Else SINTER_NOT_FOUND, which names the plan or the kernel and why it missed. Nothing is
+   * searched, compiled or waited for: use another path now, and sinter_prepare_async. Wins over
+   * must-hit, whose error also looks for the nearest entry. */
+  SINTER_PREPARE_NO_BUILD = 8
 };
 typedef struct sinter_prepare_options {
   uint32_t struct_size;
@@ -711,6 +716,24 @@ SINTER_API int32_t sinter_pending_poll(const sinter_pending* pending);
  * Thread-safe. */
 SINTER_API sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_us,
                                             sinter_plan** out_plan, sinter_error** error);
+/* Tells that a prepare has ended, with the status that sinter_pending_get gives without waiting.
+ * `pending` is borrowed for the call, and NULL when its last reference was released meanwhile. */
+typedef void (*sinter_ready_callback)(uintptr_t user_data, const sinter_pending* pending,
+                                      sinter_status status);
+/* Calls `callback` exactly once: on the thread of the prepare when that ends, also when a release
+ * ends it, then before that release returns; or here and now if it has ended. It may call the
+ * library, and retain and release `pending`: a last release inside it does not wait. It runs
+ * without a lock and holds up nobody but others who asked for a call. Several may be asked for;
+ * they are called in their order. SINTER_FAILED_PRECONDITION in the child of a fork: the prepare is
+ * the parent's. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,
+                                                 sinter_ready_callback callback,
+                                                 uintptr_t user_data, sinter_error** error);
+/* A descriptor for poll, epoll or an event loop: readable once the prepare has ended, and for good,
+ * read or not. The same at every call. It belongs to `pending`, and is closed with it: take it out
+ * of the loop before the last release, and never close it. It is close-on-exec. -1: NULL, the child
+ * of a fork, or no descriptor to be had. Thread-safe. Since 0.1. */
+SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
 /* Choices that were measured: what sinter_tune adds to, what a context reads. An entry belongs to a
  * chain, a bucket, a chip and flags, and holds the plan's schedules, what it was predicted and
@@ -824,6 +847,55 @@ SINTER_API sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stre
                                             uint32_t buffer_count, const sinter_device_ptr* buffers,
                                             sinter_device_ptr workspace, uint32_t flags,
                                             sinter_error** error);
+
+/* ---------------------------------------------------------------- Graphs
+ * Launches as nodes of a caller's graph, without a capture. They are flat kernel nodes, which no
+ * child graph's border keeps from programmatic edges. Needs a driver of CUDA 12.3. All
+ * since 0.1. */
+
+/* The caller's CUgraph, CUgraphNode and CUgraphExec, or those of the runtime API. */
+typedef struct CUgraph_st* sinter_graph;
+typedef struct CUgraphNode_st* sinter_graph_node;
+typedef struct CUgraphExec_st* sinter_graph_exec;
+/* What one add made. It keeps the plan, not the graph. */
+typedef struct sinter_graph_nodes sinter_graph_nodes;
+
+/* SINTER_GRAPH_PDL: as SINTER_LAUNCH_PDL, behind those of the dependencies that are kernels. */
+enum { SINTER_GRAPH_PDL = 1 };
+/* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, which are nodes
+ * of it (NULL when there are none). The nodes depend on one another in order, by the edges that a
+ * capture would give; a node that depends on the last one waits for all. M = 0 adds one empty node.
+ * Arguments are copied: the binding may be released. The graph and what is instantiated from it
+ * keep the plan; buffers and workspace must outlive them. On failure the graph has no node more.
+ * SINTER_UNIMPLEMENTED: the driver is older than CUDA 12.3; capture a launch instead. Other errors
+ * as for a launch. Thread-compatible for the graph. */
+SINTER_API sinter_status sinter_binding_add_to_graph(const sinter_binding* binding,
+                                                     sinter_graph graph, uint32_t dependency_count,
+                                                     const sinter_graph_node* dependencies,
+                                                     uint32_t symbol_count, const int64_t* symbols,
+                                                     uint32_t flags, sinter_graph_nodes** out_nodes,
+                                                     sinter_error** error);
+SINTER_API void sinter_graph_nodes_retain(const sinter_graph_nodes* nodes);
+SINTER_API void sinter_graph_nodes_release(const sinter_graph_nodes* nodes);
+/* How many there are: 1 or more; 0 for NULL. Thread-safe. */
+SINTER_API uint32_t sinter_graph_nodes_get_count(const sinter_graph_nodes* nodes);
+/* Node `index`, in the order in which they run; the last ends the plan. NULL beyond them.
+ * Thread-safe. */
+SINTER_API sinter_graph_node sinter_graph_nodes_get(const sinter_graph_nodes* nodes,
+                                                    uint32_t index);
+/* New buffers and another M, in an instance of the graph: the arguments of `binding`, which is of
+ * the plan that the nodes run, for its next launches. So one instance serves every M of a bucket;
+ * it costs about a microsecond a node. The graph that the nodes were added to must still exist and
+ * have them. SINTER_FAILED_PRECONDITION, and nothing is changed, where the graph must be built
+ * anew: another plan, whose clusters may differ (cuGraphExecUpdate takes those and keeps the old
+ * ones), or an M that takes another number of passes, as 0 and those above 8192 do. After
+ * SINTER_ERROR_DRIVER some nodes may have the new arguments: update again, or build anew.
+ * Thread-compatible for the instance, which must not be in a launch call meanwhile. */
+SINTER_API sinter_status sinter_graph_nodes_update(const sinter_graph_nodes* nodes,
+                                                   sinter_graph_exec exec,
+                                                   const sinter_binding* binding,
+                                                   uint32_t symbol_count, const int64_t* symbols,
+                                                   sinter_error** error);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -691,6 +693,8 @@ inline Value operator-(Value a) {
 
 // ---------------------------------------------------------------- Plans
 
+class GraphNodes;
+
 // A plan bound to buffers: immutable, thread-safe.
 class Binding
     : public detail::Handle<sinter_binding, sinter_binding_retain, sinter_binding_release> {
@@ -704,7 +708,41 @@ class Binding
                                    m.has_value() ? &*m : nullptr, flags, error);
     });
   }
+  // Adds to `graph` what Launch would enqueue, behind `dependencies`. `flags`: SINTER_GRAPH_PDL.
+  Result<GraphNodes> AddToGraph(sinter_graph graph, Span<sinter_graph_node> dependencies,
+                                std::optional<int64_t> m, uint32_t flags = 0) const;
 };
+
+// What one AddToGraph made. It keeps the plan, not the graph.
+class GraphNodes : public detail::Handle<sinter_graph_nodes, sinter_graph_nodes_retain,
+                                         sinter_graph_nodes_release> {
+ public:
+  using Handle::Handle;
+  uint32_t Count() const { return sinter_graph_nodes_get_count(get()); }
+  // In the order in which they run; NULL beyond them.
+  sinter_graph_node Get(uint32_t index) const { return sinter_graph_nodes_get(get(), index); }
+  // What waits for the plan depends on it.
+  sinter_graph_node Last() const { return Get(Count() - 1); }
+  // The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph;
+  // SINTER_FAILED_PRECONDITION where the graph must be built anew.
+  Status Update(sinter_graph_exec exec, const Binding& binding, std::optional<int64_t> m) const {
+    return Status::Of([&](sinter_error** error) {
+      return sinter_graph_nodes_update(get(), exec, binding.get(), m.has_value() ? 1 : 0,
+                                       m.has_value() ? &*m : nullptr, error);
+    });
+  }
+};
+
+inline Result<GraphNodes> Binding::AddToGraph(sinter_graph graph,
+                                              Span<sinter_graph_node> dependencies,
+                                              std::optional<int64_t> m, uint32_t flags) const {
+  return detail::Make<GraphNodes, sinter_graph_nodes>(
+      [&](sinter_graph_nodes** out, sinter_error** error) {
+        return sinter_binding_add_to_graph(get(), graph, dependencies.size(), dependencies.data(),
+                                           m.has_value() ? 1 : 0, m.has_value() ? &*m : nullptr,
+                                           flags, out, error);
+      });
+}
 
 // A chain prepared for a bucket of M: immutable, thread-safe.
 class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_release> {
@@ -784,6 +822,25 @@ class Pending
       return sinter_pending_get(get(), timeout_us, out, error);
     });
   }
+  // Calls `callback` exactly once with the prepare's status: on its thread when it ends, or here
+  // and now if it has. The callback may use the library.
+  Status OnReady(std::function<void(sinter_status)> callback) const {
+    using Callback = std::function<void(sinter_status)>;
+    auto boxed = std::make_unique<Callback>(std::move(callback));
+    Status asked = Status::Of([&](sinter_error** error) {
+      return sinter_pending_on_ready(
+          get(),
+          [](uintptr_t user_data, const sinter_pending*, sinter_status status) {
+            const std::unique_ptr<Callback> own(reinterpret_cast<Callback*>(user_data));
+            (*own)(status);
+          },
+          reinterpret_cast<uintptr_t>(boxed.get()), error);
+    });
+    if (asked.ok()) (void)boxed.release();  // the call owns it, and may have been
+    return asked;
+  }
+  // Readable for good once the prepare has ended; closed with the last handle. -1: none to be had.
+  int Fd() const { return sinter_pending_get_fd(get()); }
 };
 
 // Choices that were measured; a context reads one from ContextOptions::tuning_set. Thread-safe.

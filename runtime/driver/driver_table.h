@@ -68,6 +68,12 @@
     (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                \
   X(GraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec))                                   \
   X(GraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream))                            \
+  X(GraphNodeGetType, "cuGraphNodeGetType", (CUgraphNode node, CUgraphNodeType * type))           \
+  X(GraphDestroyNode, "cuGraphDestroyNode", (CUgraphNode node))                                   \
+  X(GraphKernelNodeSetAttribute, "cuGraphKernelNodeSetAttribute",                                 \
+    (CUgraphNode node, CUlaunchAttributeID attribute, const CUlaunchAttributeValue* value))       \
+  X(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                            \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params))                  \
   X(GraphRetainUserObject, "cuGraphRetainUserObject",                                             \
     (CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags))                 \
   X(UserObjectCreate, "cuUserObjectCreate",                                                       \
@@ -83,11 +89,14 @@
   X(MemsetD8Async, "cuMemsetD8Async",                                                             \
     (CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream))
 
-// Newer functions (12.4): null where the driver lacks them.
-#define SINTER_DRIVER_OPTIONAL(X)                  \
-  X(FuncLoad, "cuFuncLoad", (CUfunction function)) \
-  X(FuncGetParamInfo, "cuFuncGetParamInfo",        \
-    (CUfunction function, size_t index, size_t * offset, size_t * size))
+// Newer functions (12.4; the last 12.3): null where the driver lacks them.
+#define SINTER_DRIVER_OPTIONAL(X)                                        \
+  X(FuncLoad, "cuFuncLoad", (CUfunction function))                       \
+  X(FuncGetParamInfo, "cuFuncGetParamInfo",                              \
+    (CUfunction function, size_t index, size_t * offset, size_t * size)) \
+  X(GraphAddNode, "cuGraphAddNode_v2",                                   \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, \
+     const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params))
 
 namespace sinter {
 

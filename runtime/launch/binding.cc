@@ -104,11 +104,14 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
   binding->has_cluster = BlocksPerCluster(recipe) > 1;
   binding->cooperative = recipe.cooperative;
   binding->pdl = recipe.pdl;
+  size_t row_maps = 0;
   for (size_t i = 0; i < recipe.tensor_maps.size(); ++i) {
     absl::StatusOr<BoundMap> map = BindMap(driver, recipe.tensor_maps[i], buffers);
     if (!map.ok()) return Annotate(map.status(), absl::StrCat("tensor map ", i));
+    if (map->prepared.m_dim >= 0) map->row_map = row_maps++;
     binding->maps.push_back(*map);
   }
+  if (row_maps > 0) binding->row_maps.Resize(row_maps);
   for (size_t i = 0; i < recipe.args.size(); ++i) {
     absl::StatusOr<BoundArg> arg = BindArg(recipe.args[i], buffers);
     if (!arg.ok()) return Annotate(arg.status(), absl::StrCat("argument ", i));

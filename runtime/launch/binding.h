@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/driver/driver.h"
+#include "runtime/launch/row_maps.h"
 #include "runtime/launch/tensor_map.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/ports.h"
@@ -25,9 +26,11 @@ struct BoundArg {
 struct BoundMap {
   PreparedMap prepared;
   CUtensorMap encoded;  // valid when prepared.m_dim < 0
+  size_t row_map = 0;   // else its place among those that depend on M
 };
 
-// Immutable once made. Holds no driver object: destroying one anywhere is safe.
+// Immutable once made, but for the maps that it keeps. Holds no driver object: destroying one
+// anywhere is safe.
 struct Binding : BoundKernel {
   CUfunction function = nullptr;  // whose kernel this is
   CUlaunchConfig config{};        // without stream and attributes
@@ -37,6 +40,7 @@ struct Binding : BoundKernel {
   bool pdl = false;
   std::vector<BoundArg> args;
   std::vector<BoundMap> maps;
+  RowMaps row_maps;
 };
 
 // `recipe` must have passed CheckRecipe. Checks that every buffer exists, is not null and is

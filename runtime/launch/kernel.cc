@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -10,48 +9,15 @@
 #include "runtime/driver/handles.h"
 #include "runtime/driver/scopes.h"
 #include "runtime/launch/binding.h"
+#include "runtime/launch/frame.h"
 #include "runtime/launch/function_check.h"
+#include "runtime/launch/graph_node.h"
 #include "runtime/launch/recipe_check.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
-
-// The stack of one launch: argument pointers, and the arguments that depend on M.
-struct Frame {
-  void* params[kMaxArgs];
-  uint64_t pointers[kMaxArgs];
-  CUtensorMap maps[kMaxTensorMaps];
-  CUlaunchAttribute attributes[3];
-  int32_t m;
-};
-
-void* Address(const void* value) { return const_cast<void*>(value); }
-
-absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, int64_t row_offset,
-                        Frame* frame) {
-  frame->m = static_cast<int32_t>(m);
-  for (size_t i = 0; i < bound.maps.size(); ++i) {
-    const PreparedMap& map = bound.maps[i].prepared;
-    if (map.m_dim < 0) continue;
-    SINTER_RETURN_IF_ERROR(EncodeTensorMap(driver, map, m, row_offset, &frame->maps[i]));
-  }
-  for (size_t i = 0; i < bound.args.size(); ++i) {
-    const BoundArg& arg = bound.args[i];
-    if (arg.kind == ArgKind::kTensorMap) {
-      const BoundMap& map = bound.maps[arg.map];
-      frame->params[i] =
-          map.prepared.m_dim < 0 ? Address(&map.encoded) : Address(&frame->maps[arg.map]);
-    } else if (arg.kind == ArgKind::kSymbolM) {
-      frame->params[i] = &frame->m;
-    } else {
-      frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset);
-      frame->params[i] = &frame->pointers[i];
-    }
-  }
-  return absl::OkStatus();
-}
 
 unsigned int FillAttributes(const Binding& bound, bool pdl_edge, CUlaunchAttribute* out) {
   unsigned int count = 0;
@@ -91,9 +57,22 @@ class Kernel : public LoadedKernel {
                                                     const BufferList& buffers) const override;
   absl::Status Launch(const BoundKernel& bound, StreamHandle stream, int64_t m, int64_t row_offset,
                       bool pdl_edge) const override;
+  absl::StatusOr<GraphNodeHandle> AddNode(const BoundKernel& bound, GraphHandle graph,
+                                          const NodeEdges& edges, int64_t m,
+                                          int64_t row_offset) const override;
+  absl::Status UpdateNode(GraphExecHandle exec, GraphNodeHandle node, const BoundKernel& bound,
+                          int64_t m, int64_t row_offset) const override;
   absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe& recipe) const override;
 
  private:
+  // The binding behind the port's, or null when it is another kernel's.
+  const Binding* OwnBinding(const BoundKernel& bound) const {
+    const Binding& binding = static_cast<const Binding&>(bound);
+    return binding.function == function_ ? &binding : nullptr;
+  }
+  absl::Status ForeignBinding() const {
+    return Named(absl::InvalidArgumentError("the binding belongs to another kernel"));
+  }
   absl::Status ForceLoad() const;
   absl::Status SetAttributes() const;
   absl::Status CheckCompatible(const LaunchRecipe& recipe) const;
@@ -180,29 +159,39 @@ absl::StatusOr<std::unique_ptr<BoundKernel>> Kernel::Bind(const LaunchRecipe& re
 
 absl::Status Kernel::Launch(const BoundKernel& bound, StreamHandle stream, int64_t m,
                             int64_t row_offset, bool pdl_edge) const {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   if (m == 0) return absl::OkStatus();
-  if (m < 0 || m > kMax || row_offset < 0 || row_offset > kMax) {
-    return Named(absl::InvalidArgumentError(
-        absl::StrCat("m ", m, " and row offset ", row_offset, " must lie in 0..", kMax)));
-  }
-  const Binding& binding = static_cast<const Binding&>(bound);
-  if (binding.function != function_) {
-    return Named(absl::InvalidArgumentError("the binding belongs to another kernel"));
-  }
+  const Binding* const binding = OwnBinding(bound);
+  if (binding == nullptr) return ForeignBinding();
   ContextScope scope(*device_);
   if (!scope.status().ok()) return Named(scope.status());
   const Driver& driver = device_->driver();
   Frame frame;
-  const absl::Status status = FillParams(driver, binding, m, row_offset, &frame);
+  const absl::Status status = FillParams(driver, *binding, m, row_offset, &frame);
   if (!status.ok()) return Named(status);
-  CUlaunchConfig config = binding.config;
+  CUlaunchConfig config = binding->config;
   config.hStream = static_cast<CUstream>(stream);
   config.attrs = frame.attributes;
-  config.numAttrs = FillAttributes(binding, pdl_edge, frame.attributes);
+  config.numAttrs = FillAttributes(*binding, pdl_edge, frame.attributes);
   const CUresult result = driver->LaunchKernelEx(&config, function_, frame.params, nullptr);
   return result == CUDA_SUCCESS ? absl::OkStatus()
                                 : Named(driver.Check(result, "cuLaunchKernelEx"));
+}
+
+absl::StatusOr<GraphNodeHandle> Kernel::AddNode(const BoundKernel& bound, GraphHandle graph,
+                                                const NodeEdges& edges, int64_t m,
+                                                int64_t row_offset) const {
+  const Binding* const binding = OwnBinding(bound);
+  if (binding == nullptr) return ForeignBinding();
+  auto node = AddKernelNode(*device_, *binding, graph, edges, m, row_offset);
+  if (!node.ok()) return Named(node.status());
+  return node;
+}
+
+absl::Status Kernel::UpdateNode(GraphExecHandle exec, GraphNodeHandle node,
+                                const BoundKernel& bound, int64_t m, int64_t row_offset) const {
+  const Binding* const binding = OwnBinding(bound);
+  if (binding == nullptr) return ForeignBinding();
+  return Named(UpdateKernelNode(*device_, *binding, exec, node, m, row_offset));
 }
 
 absl::StatusOr<int> Kernel::MaxActiveClusters(const LaunchRecipe& recipe) const {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/driver/scopes.h"
+#include "runtime/launch/graph_node.h"
 #include "runtime/launch/kernel.h"
 #include "runtime/launch/release_queue.h"
 #include "src/base/status.h"
@@ -64,7 +65,7 @@ class DriverLoader : public Loader {
   }
 
   absl::Status TieToCapture(StreamHandle stream, std::shared_ptr<const void> object) override {
-    DriverScope scope(*device_);
+    ContextScope scope(*device_);  // the question is legal in every capture mode
     SINTER_RETURN_IF_ERROR(scope.status());
     const Driver& driver = device_->driver();
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -74,11 +75,17 @@ class DriverLoader : public Loader {
                                                   &graph, nullptr, nullptr),
                      "cuStreamGetCaptureInfo"));
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return absl::OkStatus();
-    return Retain(graph, std::move(object));
+    return TieToGraph(graph, std::move(object));
   }
 
- private:
-  absl::Status Retain(CUgraph graph, std::shared_ptr<const void> object) {
+  absl::StatusOr<GraphNodeHandle> AddEmptyNode(GraphHandle graph, const NodeEdges& edges) override {
+    return sinter::AddEmptyNode(*device_, graph, edges);
+  }
+  void RemoveNode(GraphNodeHandle node) override { sinter::RemoveNode(*device_, node); }
+
+  absl::Status TieToGraph(GraphHandle graph, std::shared_ptr<const void> object) override {
+    DriverScope scope(*device_);
+    SINTER_RETURN_IF_ERROR(scope.status());
     const Driver& driver = device_->driver();
     auto tie = std::make_unique<Tie>(Tie{std::move(object), queue_});
     CUuserObject user = nullptr;
@@ -86,13 +93,14 @@ class DriverLoader : public Loader {
                                                                  CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
                                         "cuUserObjectCreate"));
     tie.release();  // the user object owns it now
-    const CUresult result =
-        driver->GraphRetainUserObject(graph, user, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    const CUresult result = driver->GraphRetainUserObject(static_cast<CUgraph>(graph), user, 1,
+                                                          CU_GRAPH_USER_OBJECT_MOVE);
     if (result == CUDA_SUCCESS) return absl::OkStatus();
     driver->UserObjectRelease(user, 1);
     return driver.Check(result, "cuGraphRetainUserObject");
   }
 
+ private:
   const std::shared_ptr<const Device> device_;
   const std::shared_ptr<ReleaseQueue> queue_;
 };

@@ -111,12 +111,22 @@ class Compiler {
 // ---------------------------------------------------------------- Loader
 // A device pointer or handle of the driver, as an integer: no CUDA type crosses a port.
 using DevicePtr = uint64_t;
-using StreamHandle = void*;  // CUstream
+using StreamHandle = void*;     // CUstream
+using GraphHandle = void*;      // CUgraph
+using GraphNodeHandle = void*;  // CUgraphNode
+using GraphExecHandle = void*;  // CUgraphExec
 
 struct BufferList {
   const DevicePtr* pointers = nullptr;  // inputs then outputs, canonical order of the plan
   int count = 0;
   DevicePtr workspace = 0;
+};
+
+// What a new node of a graph waits for.
+struct NodeEdges {
+  std::vector<GraphNodeHandle> from;
+  // The node may start while those of them that are kernels end, if its kernel waits by itself.
+  bool programmatic = false;
 };
 
 // One kernel's recipe bound to buffers: tensor maps encoded. Immutable, thread-safe.
@@ -139,6 +149,18 @@ class LoadedKernel {
   // synchronisation.
   virtual absl::Status Launch(const BoundKernel& bound, StreamHandle stream, int64_t m,
                               int64_t row_offset, bool pdl_edge) const = 0;
+  // Adds to `graph` the node that runs what Launch would enqueue, m > 0. It keeps copies of all
+  // arguments. UNIMPLEMENTED naming the driver's function where it is older than 12.3.
+  virtual absl::StatusOr<GraphNodeHandle> AddNode(const BoundKernel&, GraphHandle, const NodeEdges&,
+                                                  int64_t /*m*/, int64_t /*row_offset*/) const {
+    return absl::UnimplementedError("this loader makes no nodes");
+  }
+  // The arguments of `bound` for `m` rows in place of those of `node`, in an instance of the graph
+  // that it was added to and is still in. `bound` is of the recipe that the node was made with.
+  virtual absl::Status UpdateNode(GraphExecHandle, GraphNodeHandle, const BoundKernel&,
+                                  int64_t /*m*/, int64_t /*row_offset*/) const {
+    return absl::UnimplementedError("this loader makes no nodes");
+  }
   // Clusters of the recipe that the driver says fit at once; a check only, never an input of a
   // plan.
   virtual absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe& recipe) const = 0;
@@ -158,6 +180,15 @@ class Loader {
   // Keeps `object` alive as long as the graph that `stream` captures into (and graphs made from
   // it). No-op when not capturing.
   virtual absl::Status TieToCapture(StreamHandle stream, std::shared_ptr<const void> object) = 0;
+  // A node that does nothing; its errors are those of LoadedKernel::AddNode.
+  virtual absl::StatusOr<GraphNodeHandle> AddEmptyNode(GraphHandle, const NodeEdges&) {
+    return absl::UnimplementedError("this loader makes no nodes");
+  }
+  virtual void RemoveNode(GraphNodeHandle) {}
+  // As TieToCapture, to a graph that is given.
+  virtual absl::Status TieToGraph(GraphHandle, std::shared_ptr<const void> /*object*/) {
+    return absl::UnimplementedError("this loader makes no nodes");
+  }
   // No Load comes any more. What dying graphs let go is released from now on without waiting for
   // one; what they let go before, here. Not to be called from a CUDA callback.
   virtual void Retire() {}

@@ -51,6 +51,10 @@ int32_t StatusNumber(const absl::Status& status) {
   return own != 0 ? own : static_cast<int32_t>(status.code());
 }
 
+bool IsCacheMiss(const absl::Status& status) {
+  return StatusNumber(status) == static_cast<int32_t>(ErrorCode::kCacheMiss);
+}
+
 void AttachDriverResult(absl::Status& status, int32_t cu_result) {
   status.SetPayload(kDriverPayload, absl::Cord(absl::StrCat(cu_result)));
 }

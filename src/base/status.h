@@ -30,6 +30,8 @@ absl::Status MakeError(ErrorCode code, absl::string_view message);
 // The C ABI number of `status`: 0, a canonical code 1..16, or an ErrorCode.
 int32_t StatusNumber(const absl::Status& status);
 
+bool IsCacheMiss(const absl::Status& status);
+
 // Details that travel beside the message; read back by the C ABI. Absent values are 0 and "".
 void AttachDriverResult(absl::Status& status, int32_t cu_result);
 int32_t DriverResultOf(const absl::Status& status);

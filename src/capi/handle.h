@@ -23,6 +23,12 @@ class Handle {
 
   bool Live() const { return magic_ == T::kMagic; }
   void Retain() const { refs_.fetch_add(1, std::memory_order_relaxed); }
+  // False when the last reference was dropped: the object is being destroyed.
+  bool TryRetain() const {
+    uint32_t refs = refs_.load(std::memory_order_relaxed);
+    while (refs != 0 && !refs_.compare_exchange_weak(refs, refs + 1)) continue;
+    return refs != 0;
+  }
   bool DropLast() const { return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
  private:

@@ -1,8 +1,11 @@
 // sinter_pending: a prepare on a thread of its own.
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <thread>
+#include <vector>
 
 #include "src/capi/firewall.h"
 #include "src/capi/prepare.h"
@@ -12,12 +15,20 @@ namespace capi = sinter::capi;
 namespace sinter::capi {
 namespace {
 
+struct ReadyCall {
+  sinter_ready_callback callback;
+  uintptr_t user_data;
+};
+
 // What the thread and the handle share. Invariant: `plan` and `status` are written once, before
 // `done` becomes true, and read only after.
 struct PendingState {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
+  std::vector<ReadyCall> calls;            // guarded by mutex; empty once done
+  const sinter_pending* handle = nullptr;  // guarded by mutex; null once the thread let it go
+  std::atomic<int> fd{-1};                 // made under mutex, at the first ask
   sinter_plan* plan = nullptr;
   sinter_status code = SINTER_OK;
   sinter_error* error = nullptr;
@@ -25,8 +36,25 @@ struct PendingState {
   ~PendingState() {
     ReleaseHandle(plan);
     ReleaseHandle(error);
+    CloseFd();
+  }
+  // Of this process alone: a parent's stays as it is.
+  void CloseFd() {
+    const int old = fd.exchange(-1);
+    if (old >= 0) close(old);
   }
 };
+
+// Nearly the largest count: as a semaphore it is readable however often it is read.
+constexpr uint64_t kReadableForGood = ~uint64_t{0} - 1;
+
+void Signal(int fd) {
+  if (fd >= 0) (void)!write(fd, &kReadableForGood, sizeof(kReadableForGood));
+}
+
+// Tells everybody who waits, then those who asked to be called.
+void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
+            sinter_error* error) noexcept;
 
 void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context* context,
                 const sinter_chain* chain, int64_t m, const PrepareSettings& settings) noexcept {
@@ -38,12 +66,7 @@ void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context
   });
   ReleaseHandle(context);
   ReleaseHandle(chain);
-  std::lock_guard<std::mutex> lock(state->mutex);
-  state->plan = plan;
-  state->code = code;
-  state->error = error;
-  state->done = true;
-  state->changed.notify_all();
+  Finish(*state, plan, code, error);
 }
 
 }  // namespace
@@ -64,8 +87,11 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
     if (!thread->joinable()) return;
     if (!IsOwn()) {
       (void)thread.release();  // left alone, as the thread's own share of `state` is
+      state->CloseFd();
     } else if (thread->get_id() == std::this_thread::get_id()) {
-      thread->detach();  // released from its own progress callback: it cannot wait for itself
+      thread->detach();  // released from a callback of its own: it cannot wait for itself
+      std::lock_guard<std::mutex> lock(state->mutex);
+      state->handle = nullptr;
     } else {
       thread->join();
     }
@@ -74,6 +100,27 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
 
 namespace sinter::capi {
 namespace {
+
+void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
+            sinter_error* error) noexcept {
+  std::vector<ReadyCall> calls;
+  const sinter_pending* handle = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    state.plan = plan;
+    state.code = code;
+    state.error = error;
+    state.done = true;
+    state.changed.notify_all();
+    Signal(state.fd);
+    calls.swap(state.calls);
+    if (!calls.empty() && state.handle != nullptr && state.handle->TryRetain()) {
+      handle = state.handle;
+    }
+  }
+  for (const ReadyCall& call : calls) call.callback(call.user_data, handle, code);
+  ReleaseHandle(handle);
+}
 
 absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sinter_chain* chain,
                                              int64_t m, const sinter_prepare_options* options) {
@@ -84,6 +131,7 @@ absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sint
   const auto state = pending->state;
   if (settings.cancel != nullptr) SINTER_RETURN_IF_ERROR(Follow(settings.cancel, state->cancel));
   settings.base.cancel = state->cancel.get();
+  state->handle = pending.get();
   RetainHandle(context);
   RetainHandle(chain);
   try {
@@ -97,11 +145,39 @@ absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sint
   return pending.release();
 }
 
-absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
-  if (!pending.IsOwn()) {
-    return absl::FailedPreconditionError(
-        "the prepare is the parent's, after a fork: prepare again here");
+absl::Status CheckOwn(const sinter_pending& pending) {
+  if (pending.IsOwn()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the prepare is the parent's, after a fork: prepare again here");
+}
+
+absl::Status CallWhenReady(const sinter_pending* pending, const ReadyCall& call) {
+  SINTER_RETURN_IF_ERROR(Check(pending, "pending"));
+  if (call.callback == nullptr) return absl::InvalidArgumentError("callback is null");
+  SINTER_RETURN_IF_ERROR(CheckOwn(*pending));
+  PendingState& state = *pending->state;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    if (!state.done) {
+      state.calls.push_back(call);
+      return absl::OkStatus();
+    }
   }
+  call.callback(call.user_data, pending, state.code);
+  return absl::OkStatus();
+}
+
+int FdOf(PendingState& state) {
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.fd < 0) {
+    state.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    if (state.done) Signal(state.fd);
+  }
+  return state.fd;
+}
+
+absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
+  SINTER_RETURN_IF_ERROR(CheckOwn(pending));
   PendingState& state = *pending.state;
   std::unique_lock<std::mutex> lock(state.mutex);
   const auto done = [&] { return state.done; };
@@ -136,6 +212,16 @@ int32_t sinter_pending_poll(const sinter_pending* pending) {
   if (!capi::IsLive(pending) || !pending->IsOwn()) return 1;
   std::lock_guard<std::mutex> lock(pending->state->mutex);
   return pending->state->done ? 1 : 0;
+}
+
+sinter_status sinter_pending_on_ready(const sinter_pending* pending, sinter_ready_callback callback,
+                                      uintptr_t user_data, sinter_error** error) {
+  return capi::Guard(error, [&] { return capi::CallWhenReady(pending, {callback, user_data}); });
+}
+
+int32_t sinter_pending_get_fd(const sinter_pending* pending) {
+  if (!capi::IsLive(pending) || !pending->IsOwn()) return -1;
+  return capi::GuardOr<int32_t>(-1, [&] { return capi::FdOf(*pending->state); });
 }
 
 sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_us,

@@ -11,8 +11,8 @@ namespace capi = sinter::capi;
 namespace sinter::capi {
 namespace {
 
-constexpr uint32_t kPrepareFlags =
-    SINTER_PREPARE_BATCH_INVARIANT | SINTER_PREPARE_MUST_HIT | SINTER_PREPARE_VERIFY;
+constexpr uint32_t kPrepareFlags = SINTER_PREPARE_BATCH_INVARIANT | SINTER_PREPARE_MUST_HIT |
+                                   SINTER_PREPARE_VERIFY | SINTER_PREPARE_NO_BUILD;
 
 absl::StatusOr<PrepareOptions::Choice> ChoiceOf(sinter_choice choice) {
   if (choice == SINTER_CHOICE_BEST) return PrepareOptions::Choice::kBest;
@@ -55,6 +55,7 @@ absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* contex
   settings.base.batch_invariant =
       config.batch_invariant || (given.flags & SINTER_PREPARE_BATCH_INVARIANT) != 0;
   settings.base.must_hit = config.must_hit || (given.flags & SINTER_PREPARE_MUST_HIT) != 0;
+  settings.base.no_build = (given.flags & SINTER_PREPARE_NO_BUILD) != 0;
   settings.base.verify = config.verify_first_use || (given.flags & SINTER_PREPARE_VERIFY) != 0;
   settings.base.cancel = given.cancel != nullptr ? &given.cancel->requested : nullptr;
   settings.base.progress = ProgressOf(given);

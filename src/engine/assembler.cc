@@ -24,8 +24,7 @@ bool Wanted(const Plan& plan, Choice choice) {
 
 // Errors that the caller must see, whatever another variant could do.
 bool IsFinal(const absl::Status& status) {
-  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
-         StatusNumber(status) == static_cast<int32_t>(ErrorCode::kCacheMiss);
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) || IsCacheMiss(status);
 }
 
 uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
@@ -131,7 +130,7 @@ absl::StatusOr<std::vector<LaunchRecipe>> PlanAssembler::RecipesOf(const Plan& p
 
 absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Plan& plan,
                                                          const std::vector<std::string>& keys,
-                                                         bool must_hit,
+                                                         OnMiss on_miss,
                                                          const BuildControl& control) {
   BuiltKernels built;
   SINTER_ASSIGN_OR_RETURN(built.recipes, RecipesOf(plan));
@@ -139,7 +138,7 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Plan& plan,
   std::vector<absl::StatusOr<BuiltKernelPtr>> kernels(keys.size(), absl::UnknownError("not built"));
   ForEachIndex(static_cast<int>(first.distinct.size()), [&](int j) {
     const size_t i = first.distinct[static_cast<size_t>(j)];
-    kernels[i] = kernels_->Get(plan.kernels[i].spec, built.recipes[i], keys[i], must_hit, control);
+    kernels[i] = kernels_->Get(plan.kernels[i].spec, built.recipes[i], keys[i], on_miss, control);
   });
   for (size_t i = 0; i < keys.size(); ++i) {
     const absl::StatusOr<BuiltKernelPtr>& kernel = kernels[first.of[i]];
@@ -190,7 +189,7 @@ LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) 
   for (const PlanVariant& variant : record.variants) {
     if (!IsUnfused(variant.plan)) continue;
     absl::StatusOr<BuiltKernels> built =
-        BuildKernels(variant.plan, variant.kernel_keys, walk.options.must_hit, walk.control);
+        BuildKernels(variant.plan, variant.kernel_keys, walk.options.on_miss, walk.control);
     if (built.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(built));
     core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the unfused plan: ",
                                                  built.status().message()));
@@ -225,7 +224,7 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
 absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVariant& variant,
                                        Walk& walk) {
   SINTER_ASSIGN_OR_RETURN(BuiltKernels built, BuildKernels(variant.plan, variant.kernel_keys,
-                                                           walk.options.must_hit, walk.control));
+                                                           walk.options.on_miss, walk.control));
   for (size_t i = 0; i < built.kernels.size(); ++i) {
     walk.other_toolchain |= built.kernels[i]->key != variant.kernel_keys[i];
   }
@@ -276,14 +275,14 @@ absl::Status PlanAssembler::FallBack(const PlanRequest& request, FoundPlan& foun
   walk.not_resident = false;
   PlanRequest smaller = request;
   smaller.allow_cooperative = false;
-  SINTER_ASSIGN_OR_RETURN(found, plans_->Get(smaller, walk.options.must_hit, walk.control));
+  SINTER_ASSIGN_OR_RETURN(found, plans_->Get(smaller, walk.options.on_miss, walk.control));
   return TryVariants(*found.record, walk);
 }
 
 absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request,
                                                       const AssembleOptions& options,
                                                       const BuildControl& control) {
-  SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.must_hit, control));
+  SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
   const Digest chosen = found.record->variants.front().plan.PlanDigest();
   const std::shared_ptr<const PlanRecord> first = found.record;
   Walk walk{options, control, std::make_shared<const Chain>(*request.chain), nullptr, {}};

@@ -20,7 +20,7 @@ namespace sinter {
 
 struct AssembleOptions {
   PrepareOptions::Choice choice = PrepareOptions::Choice::kBest;
-  bool must_hit = false;
+  OnMiss on_miss = OnMiss::kBuild;
   bool verify = false;
 };
 
@@ -49,7 +49,7 @@ class PlanAssembler {
 
   // One plan's kernels, all at once; kernels of one key are built once. `keys` has one per kernel.
   absl::StatusOr<BuiltKernels> BuildKernels(const Plan& plan, const std::vector<std::string>& keys,
-                                            bool must_hit, const BuildControl& control);
+                                            OnMiss on_miss, const BuildControl& control);
 
   // Whether the driver can keep all blocks of every cooperative kernel resident; `why` when not.
   bool Resident(const BuiltKernels& built, std::string* why) const;

@@ -1,6 +1,5 @@
 #include "src/engine/bound_plan.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,19 +38,6 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
   return absl::OkStatus();
 }
 
-absl::Status EnqueuePiece(const BoundPlan& bound, StreamHandle stream, int64_t rows, int64_t offset,
-                          bool first_edge) {
-  const std::vector<BuiltKernelPtr>& kernels = bound.plan->kernels;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    const LaunchRecipe& recipe = bound.plan->recipes[i];
-    const bool inner = i > 0 || offset > 0;
-    const bool edge = recipe.pdl && (inner ? !recipe.cooperative : first_edge);
-    SINTER_RETURN_IF_ERROR(
-        kernels[i]->loaded->Launch(*bound.kernels[i], stream, rows, offset, edge));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
@@ -83,13 +69,10 @@ int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
 }
 
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
-  const int64_t rows = bound.plan->fixed_rows >= 0 ? bound.plan->fixed_rows : m;
-  const int64_t at_once = bound.plan->rows.at_once;
-  for (int64_t offset = 0; offset < rows; offset += at_once) {
-    const int64_t piece = std::min(at_once, rows - offset);
-    SINTER_RETURN_IF_ERROR(EnqueuePiece(bound, stream, piece, offset, pdl_edge));
-  }
-  return absl::OkStatus();
+  return ForEachLaunch(*bound.plan, m, pdl_edge, [&](const PlanLaunch& one) {
+    return bound.plan->kernels[one.kernel]->loaded->Launch(*bound.kernels[one.kernel], stream,
+                                                           one.rows, one.offset, one.edge);
+  });
 }
 
 }  // namespace sinter

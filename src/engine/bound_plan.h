@@ -2,6 +2,8 @@
 #ifndef SINTER_SRC_ENGINE_BOUND_PLAN_H_
 #define SINTER_SRC_ENGINE_BOUND_PLAN_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -31,6 +33,31 @@ absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
 
 // How often the plan's kernels run for `m` rows.
 int64_t PassesFor(const LoadedPlan& plan, int64_t m);
+
+// One launch of a kernel of a plan.
+struct PlanLaunch {
+  size_t kernel = 0;
+  int64_t rows = 0, offset = 0;
+  bool edge = false;  // it may start while its predecessor ends
+};
+
+// Calls `step(PlanLaunch)`, which returns a status, for every launch that `m` rows take, in order,
+// until one fails. `pdl_edge`: of the first; inside the plan every kernel that can.
+template <typename Step>
+absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Step&& step) {
+  const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
+  for (int64_t offset = 0; offset < rows; offset += plan.rows.at_once) {
+    const int64_t piece = std::min(plan.rows.at_once, rows - offset);
+    for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      const LaunchRecipe& recipe = plan.recipes[i];
+      const bool inner = i > 0 || offset > 0;
+      const bool edge = recipe.pdl && (inner ? !recipe.cooperative : pdl_edge);
+      const absl::Status status = step(PlanLaunch{i, piece, offset, edge});
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
 
 // Enqueues `m` rows, in pieces of the largest bucket when there are more. `pdl_edge`: the first
 // kernel may start while its predecessor on the stream ends; inside the plan every kernel that can

@@ -15,6 +15,10 @@ constexpr std::chrono::seconds kLongestSleep(1);
 
 }  // namespace
 
+std::string FlightOf(OnMiss on_miss, const std::string& key) {
+  return static_cast<char>(on_miss) + key;
+}
+
 BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
                            ProgressCallback progress)
     : cancel_(cancel), progress_(std::move(progress)) {

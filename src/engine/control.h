@@ -7,12 +7,24 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "src/base/keep_going.h"
 
 namespace sinter {
+
+// What a call does about a plan or kernel that is not in the cache.
+enum class OnMiss : uint8_t {
+  kBuild,
+  kRefuse,  // kCacheMiss that names what is nearest
+  kGoOn,    // kCacheMiss at once
+};
+
+// The name of a flight for `key`. A caller that insists on a hit must not inherit a build, nor pass
+// its miss on to one who would build.
+std::string FlightOf(OnMiss on_miss, const std::string& key);
 
 // One slow call's deadline, cancel flag and progress callback. Immutable, so any thread of the call
 // may ask it. The cancel flag and whatever the callback refers to outlive the call.

@@ -29,7 +29,7 @@ std::string LiveKey(const std::string& plan_key, const AssembleOptions& options)
   ByteWriter w;
   w.U8(static_cast<uint8_t>(options.choice));
   w.U8(options.verify ? 1 : 0);
-  w.U8(options.must_hit ? 1 : 0);
+  w.U8(static_cast<uint8_t>(options.on_miss));
   w.Raw(plan_key);
   return w.Take();
 }
@@ -57,9 +57,13 @@ class EngineImpl : public Engine {
     const BuildControl control(options.deadline_us, options.cancel, options.progress);
     SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
-    SINTER_ASSIGN_OR_RETURN(LoadedPlanPtr loaded, GetLoaded(request, OptionsFor(options), control));
+    absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(request, OptionsFor(options), control);
+    if (options.no_build && IsCacheMiss(loaded.status())) {
+      return absl::NotFoundError(loaded.status().message());
+    }
+    SINTER_RETURN_IF_ERROR(loaded.status());
     SINTER_RETURN_IF_ERROR(control.Enter("ready", 1.0));
-    return MakePreparedPlan(core_, std::move(loaded), chain);
+    return MakePreparedPlan(core_, *std::move(loaded), chain);
   }
 
   absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
@@ -130,7 +134,8 @@ class EngineImpl : public Engine {
   AssembleOptions OptionsFor(const PrepareOptions& options) const {
     AssembleOptions result;
     result.choice = options.choice;
-    result.must_hit = options.must_hit || core_->config.must_hit;
+    if (options.must_hit || core_->config.must_hit) result.on_miss = OnMiss::kRefuse;
+    if (options.no_build) result.on_miss = OnMiss::kGoOn;
     result.verify = options.verify || core_->config.verify_first_use;
     return result;
   }
@@ -138,8 +143,15 @@ class EngineImpl : public Engine {
   absl::StatusOr<LoadedPlanPtr> GetLoaded(const PlanRequest& request,
                                           const AssembleOptions& options,
                                           const BuildControl& control) {
-    const std::string key = LiveKey(PlanKeyBytes(request, *core_), options);
+    const std::string plan_key = PlanKeyBytes(request, *core_);
+    const std::string key = LiveKey(plan_key, options);
     if (LoadedPlanPtr live = FindLive(key)) return live;
+    if (options.on_miss ==
+        OnMiss::kGoOn) {  // what was built here is there, with a cache or without
+      AssembleOptions built = options;
+      built.on_miss = OnMiss::kBuild;
+      if (LoadedPlanPtr live = FindLive(LiveKey(plan_key, built))) return live;
+    }
     bool waited = false;
     absl::StatusOr<LoadedPlanPtr> loaded = flights_.Do(
         key, control,

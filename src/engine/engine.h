@@ -57,6 +57,8 @@ struct PrepareOptions {
   bool batch_invariant = false;  // a row's bits do not depend on the number of rows
   // A miss is kCacheMiss naming the key, the reason, the nearest entry and what differs.
   bool must_hit = false;
+  // A miss is NOT_FOUND naming the key and the reason, at once. Wins over must_hit.
+  bool no_build = false;
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
@@ -77,6 +79,13 @@ struct EngineStats {
   double gpu_time_saved_us = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
   StoreStats store;
+};
+
+// The nodes that one AddToGraph made. A value; it does not keep the graph.
+struct PlanNodes {
+  std::shared_ptr<const void> plan;    // whose kernels they run
+  std::vector<GraphNodeHandle> nodes;  // in the order in which they run, one at least
+  int64_t passes = 0;                  // of the plan's kernels; 0: one node that does nothing
 };
 
 // A plan with its kernels loaded. Immutable and thread-safe. Survives the engine's caches, not the
@@ -106,6 +115,15 @@ class PreparedPlan {
   // ignores m. m outside 0.. or above the bucket (unless the bucket is the largest): OUT_OF_RANGE.
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
+  // What Launch would enqueue, as nodes of `graph` behind `edges`. The graph, and what is made from
+  // it, keeps the plan alive. On failure it has no node more than before.
+  virtual absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding& binding, GraphHandle graph,
+                                               NodeEdges edges, int64_t m) const = 0;
+  // The buffers of `binding`, which is this plan's, and `m` rows in an instance of a graph that has
+  // `nodes`. FAILED_PRECONDITION where the graph must be built anew: `nodes` are another plan's, or
+  // `m` rows take another number of passes.
+  virtual absl::Status UpdateInGraph(const PlanNodes& nodes, GraphExecHandle exec,
+                                     const PlanBinding& binding, int64_t m) const = 0;
 };
 
 class PlanBinding {

@@ -70,17 +70,15 @@ bool IsDeniedToolchain(const absl::Status& status) {
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
                                                   const LaunchRecipe& recipe,
-                                                  const std::string& key, bool must_hit,
+                                                  const std::string& key, OnMiss on_miss,
                                                   const BuildControl& control) {
-  const bool insist = must_hit && core_->config.must_hit_verified;
+  const bool insist = on_miss != OnMiss::kBuild && core_->config.must_hit_verified;
   BuiltKernelPtr live = FindLive(key);
   if (live != nullptr && !(insist && !live->verified)) return live;
   bool waited = false;
-  // A caller that insists on a hit must not inherit a build, nor pass its miss on to one who would
-  // build.
-  const std::string flight = absl::StrCat(must_hit ? "h" : "b", key);
+  const std::string flight = FlightOf(on_miss, key);
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
-      flight, control, [&] { return GetAlone(spec, recipe, key, must_hit, control); }, &waited);
+      flight, control, [&] { return GetAlone(spec, recipe, key, on_miss, control); }, &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
   if (insist && kernel.ok() && !(*kernel)->verified) return NotVerifiedError(key);
   return kernel;
@@ -88,7 +86,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
                                                        const LaunchRecipe& recipe,
-                                                       const std::string& key, bool must_hit,
+                                                       const std::string& key, OnMiss on_miss,
                                                        const BuildControl& control) {
   const std::string wrong = WhyQuarantined(key);
   if (!wrong.empty()) return QuarantinedError(key, wrong);
@@ -99,8 +97,9 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
   }
-  if (must_hit) {
-    return MustHitError("kernel", RecordKind::kKernel, key, found, core_->ports.store.get());
+  if (on_miss != OnMiss::kBuild) {
+    Store* const nearest = on_miss == OnMiss::kRefuse ? core_->ports.store.get() : nullptr;
+    return MustHitError("kernel", RecordKind::kKernel, key, found, nearest);
   }
   return Build(spec, recipe, key, !found.hit, control);
 }
@@ -135,7 +134,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
                           core_->hooks.generate(spec, core_->ports.model));
   // What is compiled is stored under the key that it has, whatever a record says.
   const std::string own_key = KernelKeyOf(spec, generated, toolchain, *core_);
-  if (own_key != key) return Get(spec, recipe, own_key, /*must_hit=*/false, control);
+  if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control);
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,

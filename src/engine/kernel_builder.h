@@ -45,11 +45,11 @@ class KernelBuilder {
   // The kernel of `spec`, whose key is said to be `key`: CheckKernelKey holds; it is loaded for
   // `recipe`, if it is not loaded. If the kernel must
   // be built and its key, made anew, is another one (another compiler, other sources), it is built
-  // and stored under that: see BuiltKernel::key. kCacheMiss with `must_hit`, UNAVAILABLE without a
-  // compiler, kCompileFailed, CANCELLED, DEADLINE_EXCEEDED, or an error for which IsQuarantined
-  // holds.
+  // and stored under that: see BuiltKernel::key. kCacheMiss unless it may build, UNAVAILABLE
+  // without a compiler, kCompileFailed, CANCELLED, DEADLINE_EXCEEDED, or an error for which
+  // IsQuarantined holds.
   absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const LaunchRecipe& recipe,
-                                     const std::string& key, bool must_hit,
+                                     const std::string& key, OnMiss on_miss,
                                      const BuildControl& control);
 
   // Records in the store that the kernel was checked on a device, at a position of
@@ -63,7 +63,7 @@ class KernelBuilder {
 
  private:
   absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const LaunchRecipe& recipe,
-                                          const std::string& key, bool must_hit,
+                                          const std::string& key, OnMiss on_miss,
                                           const BuildControl& control);
   absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
                                        const std::string& key, bool look_again,

@@ -132,7 +132,7 @@ absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_
   std::string message = absl::StrCat(what, " ", Sha256(key).Hex(), " is not in the cache: ",
                                      NameOf(found.hit ? MissReason::kDamaged : found.reason));
   if (!found.detail.empty()) absl::StrAppend(&message, ": ", found.detail);
-  const std::string nearest = store->ExplainMiss(kind, key);
+  const std::string nearest = store == nullptr ? std::string() : store->ExplainMiss(kind, key);
   if (!nearest.empty()) absl::StrAppend(&message, "; ", nearest);
   return MakeError(ErrorCode::kCacheMiss, message);
 }

@@ -64,7 +64,7 @@ std::string ToolchainOfKey(absl::string_view kernel_key);
 // First 16 hex digits of the SHA-256 of key bytes: how logs and errors name a key.
 std::string ShortName(absl::string_view key);
 
-// kCacheMiss naming the key, why it missed, and the nearest entry that `store` has.
+// kCacheMiss naming the key, why it missed, and the nearest entry that `store` has, if it is given.
 absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_view key,
                           const Lookup& found, Store* store);
 

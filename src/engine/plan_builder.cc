@@ -11,24 +11,25 @@
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
-absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, bool must_hit,
+absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, OnMiss on_miss,
                                            const BuildControl& control) {
   const std::string key = PlanKeyBytes(request, *core_);
   bool waited = false;
-  const std::string flight = absl::StrCat(must_hit ? "h" : "b", key);
+  const std::string flight = FlightOf(on_miss, key);
   absl::StatusOr<FoundPlan> found = flights_.Do(
-      flight, control, [&] { return GetAlone(request, key, must_hit, control); }, &waited);
+      flight, control, [&] { return GetAlone(request, key, on_miss, control); }, &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
   return found;
 }
 
 absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, const std::string& key,
-                                                bool must_hit, const BuildControl& control) {
+                                                OnMiss on_miss, const BuildControl& control) {
   Store& store = *core_->ports.store;
   Lookup found = store.Get(RecordKind::kPlan, key);
   std::shared_ptr<const PlanRecord> record = FromStore(request, key, &found);
-  if (record == nullptr && must_hit) {
-    return MustHitError("plan", RecordKind::kPlan, key, found, &store);
+  if (record == nullptr && on_miss != OnMiss::kBuild) {
+    Store* const nearest = on_miss == OnMiss::kRefuse ? &store : nullptr;
+    return MustHitError("plan", RecordKind::kPlan, key, found, nearest);
   }
   if (record == nullptr) {
     SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
@@ -40,7 +41,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
     if (record == nullptr) return Search(request, key, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
-  if (!must_hit && CompilerExchanged(*record)) record = Renewed(key, *record);
+  if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(key, *record);
   return FoundPlan{std::move(record), true};
 }
 

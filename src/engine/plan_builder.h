@@ -28,10 +28,10 @@ class PlanBuilder {
   explicit PlanBuilder(EngineCore* core) : core_(core) {}
 
   // Kernel keys are filled in. A hit opens no compiler unless the compiler's file was exchanged
-  // since the record was made; a record is then renewed, and its plans are kept. kCacheMiss with
-  // `must_hit` (any toolchain serves then), kNoLegalPlan, UNAVAILABLE without a compiler,
+  // since the record was made; a record is then renewed, and its plans are kept. kCacheMiss
+  // unless it may build (any toolchain serves then), kNoLegalPlan, UNAVAILABLE without a compiler,
   // CANCELLED, DEADLINE_EXCEEDED.
-  absl::StatusOr<FoundPlan> Get(const PlanRequest& request, bool must_hit,
+  absl::StatusOr<FoundPlan> Get(const PlanRequest& request, OnMiss on_miss,
                                 const BuildControl& control);
 
   // Writes the record again with keys for this machine's compiler: one of its kernels had to be
@@ -40,7 +40,7 @@ class PlanBuilder {
 
  private:
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
-                                     bool must_hit, const BuildControl& control);
+                                     OnMiss on_miss, const BuildControl& control);
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
                                    const BuildControl& control);
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);

@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/explain.h"
+#include "src/engine/graph_nodes.h"
 #include "src/engine/workspace.h"
 
 namespace sinter {
@@ -57,14 +58,8 @@ class PreparedPlanImpl : public PreparedPlan {
 
   absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                       bool pdl_edge) const override {
-    SINTER_RETURN_IF_ERROR(NeedGpu());
-    // Bind above is the only maker of bindings.
-    const BoundPlan& bound = static_cast<const BoundPlan&>(binding);
-    if (bound.plan != plan_) {
-      return absl::InvalidArgumentError("the binding belongs to another plan");
-    }
-    SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
-    SINTER_RETURN_IF_ERROR(EnqueuePlan(bound, stream, m, pdl_edge));
+    SINTER_ASSIGN_OR_RETURN(const BoundPlan* const bound, Usable(binding, m));
+    SINTER_RETURN_IF_ERROR(EnqueuePlan(*bound, stream, m, pdl_edge));
     core_->counters.launches.fetch_add(1, std::memory_order_relaxed);
     const auto passes = static_cast<uint64_t>(PassesFor(*plan_, m));
     core_->counters.gpu_saved_ns.fetch_add(passes * plan_->saved_ns_per_pass,
@@ -72,7 +67,29 @@ class PreparedPlanImpl : public PreparedPlan {
     return core_->ports.loader->TieToCapture(stream, plan_);
   }
 
+  absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding& binding, GraphHandle graph,
+                                       NodeEdges edges, int64_t m) const override {
+    SINTER_ASSIGN_OR_RETURN(const BoundPlan* const bound, Usable(binding, m));
+    return AddPlanNodes(*bound, *core_->ports.loader, graph, std::move(edges), m);
+  }
+
+  absl::Status UpdateInGraph(const PlanNodes& nodes, GraphExecHandle exec,
+                             const PlanBinding& binding, int64_t m) const override {
+    SINTER_ASSIGN_OR_RETURN(const BoundPlan* const bound, Usable(binding, m));
+    return UpdatePlanNodes(nodes, exec, *bound, m);
+  }
+
  private:
+  // OK where `m` rows of `binding` can run. Bind above is the only maker of bindings.
+  absl::StatusOr<const BoundPlan*> Usable(const PlanBinding& binding, int64_t m) const {
+    SINTER_RETURN_IF_ERROR(NeedGpu());
+    const BoundPlan& bound = static_cast<const BoundPlan&>(binding);
+    if (bound.plan != plan_) {
+      return absl::InvalidArgumentError("the binding belongs to another plan");
+    }
+    SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
+    return &bound;
+  }
   FusionPicture Picture() const { return core_->PictureOf(plan_->plan); }
   absl::Status NeedGpu() const {
     if (core_->ports.loader != nullptr) return absl::OkStatus();

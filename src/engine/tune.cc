@@ -33,8 +33,9 @@ absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
     SINTER_ASSIGN_OR_RETURN(std::string key, KernelKeyBytes(kernel.spec, toolchain, *core_));
     keys.push_back(std::move(key));
   }
-  SINTER_ASSIGN_OR_RETURN(BuiltKernels built,
-                          assembler_->BuildKernels(trial.plan, keys, false, session.control));
+  SINTER_ASSIGN_OR_RETURN(
+      BuiltKernels built,
+      assembler_->BuildKernels(trial.plan, keys, OnMiss::kBuild, session.control));
   std::string why;
   if (!assembler_->Resident(built, &why)) return absl::FailedPreconditionError(why);
   trial.loaded = assembler_->MakeLoaded(session.chain, trial.plan, std::move(built));

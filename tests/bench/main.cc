@@ -40,6 +40,7 @@ constexpr Measuring kMeasuring[] = {
     {Mode::kProfile, RunProfile, "-profile"},
     {Mode::kGraphs, RunGraphs, "-graphs"},
     {Mode::kGraphSchedules, RunGraphSchedules, "-graph-schedules"},
+    {Mode::kHost, RunHost, "-host"},
 };
 
 int Measure(const Measuring& mode, Options options) {

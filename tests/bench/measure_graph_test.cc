@@ -105,6 +105,15 @@ class HostPlan : public PreparedPlan {
 
   bool wrong = false, wrong_in_place = false;
 
+  absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding&, GraphHandle, NodeEdges,
+                                       int64_t) const override {
+    return absl::UnimplementedError("no graphs here");
+  }
+  absl::Status UpdateInGraph(const PlanNodes&, GraphExecHandle, const PlanBinding&,
+                             int64_t) const override {
+    return absl::UnimplementedError("no graphs here");
+  }
+
  private:
   const Chain& chain_;
   HostMeasurer* const measurer_;

@@ -28,6 +28,8 @@ int RunGraphs(Session* session);
 absl::StatusOr<std::vector<GraphCase>> GraphCasesOf(const Options& options);
 // Schedules of each graph in one kernel, the best of each kind.
 int RunGraphSchedules(Session* session);
+// Host time of launches beside that of the driver's own calls.
+int RunHost(Session* session);
 // One computation cold between the profiler's start and stop, and its predicted bytes.
 int RunProfile(Session* session);
 

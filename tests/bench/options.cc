@@ -22,6 +22,8 @@ void AddModes(CLI::App& app, Options& o) {
                "measure N schedules stratified over predicted time: --rank=N");
   app.add_flag("--ablation", o.ablation, "unfused, without DSM, with DSM at random, searched");
   app.add_flag("--profile", o.profiling, "launch one computation cold, for a profiler");
+  app.add_flag("--host", o.host,
+               "host time of a launch beside the driver's own calls; --graphs: of others");
   app.add_option("--graphs", o.graphs,
                  "graphs of memory-intensive ops: JSON files, folders of them, problem lists")
       ->delimiter(',');
@@ -80,6 +82,7 @@ void AddOptions(CLI::App& app, Options& o) {
 }
 
 absl::StatusOr<Mode> ModeOf(Options* o) {
+  if (o->host && o->graphs.empty()) o->graphs = {"tests/bench/problems/host_time.txt"};
   const bool graphs = !o->graphs.empty() || o->random_graphs > 0;
   const std::pair<bool, Mode> modes[] = {
       {o->never_slower, Mode::kNeverSlower},
@@ -88,8 +91,9 @@ absl::StatusOr<Mode> ModeOf(Options* o) {
       {o->rank > 0, Mode::kRank},
       {o->ablation, Mode::kAblation},
       {o->profiling, Mode::kProfile},
-      {graphs && o->graph_schedules == 0, Mode::kGraphs},
+      {graphs && o->graph_schedules == 0 && !o->host, Mode::kGraphs},
       {graphs && o->graph_schedules > 0, Mode::kGraphSchedules},
+      {o->host, Mode::kHost},
       {!o->markdown.empty(), Mode::kMarkdown},
       {o->random_problems > 0, Mode::kRandomProblems},
   };

@@ -25,6 +25,7 @@ enum class Mode {
   kProfile,
   kGraphs,
   kGraphSchedules,
+  kHost,
   kMarkdown,
   kRandomProblems,
 };
@@ -40,7 +41,7 @@ struct Options {
   int sweep = 0, rank = 0, random_problems = 0, random_graphs = 0;  // 0: not that mode
   int graph_schedules = 0;                     // of each graph; 0: chosen and unfused plan
   int64_t random_elements = int64_t{1} << 20;  // of a random graph's first shape
-  bool never_slower = false, brute_force = false, ablation = false, profiling = false;
+  bool never_slower = false, brute_force = false, ablation = false, profiling = false, host = false;
   bool batch_invariant = false, energy = false, cache = false;
   int64_t check_rows = 0;
   uint64_t seed = 0;     // 0: the mode's own

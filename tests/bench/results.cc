@@ -123,6 +123,18 @@ void VisitBytesRow(RowType& r, const Visit& visit) {
   visit("dsm_bytes", r.dsm_bytes);
 }
 
+template <typename RowType, typename Visit>
+void VisitHostRow(RowType& r, const Visit& visit) {
+  visit("id", r.id);
+  visit("problem", r.problem);
+  visit("plan", r.plan);
+  visit("kernels", r.kernels);
+  visit("launch_us", r.launch_us);
+  visit("bare_us", r.bare_us);
+  visit("changing_us", r.changing_us);
+  visit("aim_us", r.aim_us);
+}
+
 struct Writer {
   Json* json;
   template <typename T>
@@ -179,6 +191,7 @@ Json ToJson(const Results& results) {
   add("sweep", ArrayOf(results.sweep, [](auto& row, auto visit) { VisitSweepRow(row, visit); }));
   add("search", ArrayOf(results.search, [](auto& row, auto visit) { VisitSearchRow(row, visit); }));
   add("bytes", ArrayOf(results.bytes, [](auto& row, auto visit) { VisitBytesRow(row, visit); }));
+  add("host", ArrayOf(results.host, [](auto& row, auto visit) { VisitHostRow(row, visit); }));
   return json;
 }
 

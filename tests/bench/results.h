@@ -83,6 +83,15 @@ struct BytesRow {
   std::optional<double> dram_read_bytes, l2_bytes, dsm_bytes;  // absent for cuBLASLt
 };
 
+// CPU time of one launch of a plan without a graph, in microseconds.
+struct HostRow {
+  std::string id, problem, plan;
+  double kernels = 0;
+  double launch_us = 0, bare_us = 0;  // the library's; its kernels by the driver alone
+  double changing_us = 0;             // the library's, with other rows at every launch
+  double aim_us = 0;                  // of launch_us - bare_us
+};
+
 struct Results {
   Machine machine;
   SourceState source;
@@ -92,6 +101,7 @@ struct Results {
   std::vector<SweepRow> sweep;
   std::vector<SearchRow> search;
   std::vector<BytesRow> bytes;
+  std::vector<HostRow> host;
 };
 
 // Whole file, replaced at once, so that a run that dies leaves the rows before.

@@ -15,6 +15,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
   sinter_plan* plan = nullptr;
   sinter_binding* binding = nullptr;
   sinter_pending* pending = nullptr;
+  sinter_graph_nodes* nodes = nullptr;
   sinter_x_text* text = nullptr;
   sinter_x_check check = SINTER_INIT(sinter_x_check);
   sinter_stats stats = SINTER_INIT(sinter_stats);
@@ -42,6 +43,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"context",
        [&](auto e) { return sinter_prepare_async(nullptr, nullptr, 1, nullptr, &pending, e); }},
       {"pending", [&](auto e) { return sinter_pending_get(nullptr, 0, &plan, e); }},
+      {"pending", [&](auto e) { return sinter_pending_on_ready(nullptr, nullptr, 0, e); }},
       {"context", [&](auto e) { return sinter_tune(nullptr, nullptr, 1, nullptr, e); }},
       {"plan", [&](auto e) { return sinter_plan_get_digest(nullptr, digest, e); }},
       {"plan", [&](auto e) { return sinter_plan_init_workspace(nullptr, 0, 0, nullptr, e); }},
@@ -49,6 +51,12 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"plan", [&](auto e) { return sinter_plan_bind(nullptr, 0, nullptr, 0, &binding, e); }},
       {"binding",
        [&](auto e) { return sinter_binding_launch(nullptr, nullptr, 0, nullptr, 0, e); }},
+      {"binding",
+       [&](auto e) {
+         return sinter_binding_add_to_graph(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, &nodes, e);
+       }},
+      {"nodes",
+       [&](auto e) { return sinter_graph_nodes_update(nullptr, nullptr, nullptr, 0, nullptr, e); }},
       {"plan",
        [&](auto e) {
          return sinter_plan_launch(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, 0, e);
@@ -115,6 +123,9 @@ TEST(Handles, GettersOfNullGiveNothing) {
   EXPECT_EQ(sinter_chain_get_output_count(nullptr), 0u);
   EXPECT_EQ(sinter_chain_uses_m(nullptr), 0);
   EXPECT_EQ(sinter_pending_poll(nullptr), 1);
+  EXPECT_EQ(sinter_pending_get_fd(nullptr), -1);
+  EXPECT_EQ(sinter_graph_nodes_get_count(nullptr), 0u);
+  EXPECT_EQ(sinter_graph_nodes_get(nullptr, 0), nullptr);
   EXPECT_EQ(sinter_plan_get_bucket(nullptr), 0);
   EXPECT_EQ(sinter_plan_get_buffer_count(nullptr), 0u);
   EXPECT_EQ(sinter_plan_get_workspace_size(nullptr), 0u);
@@ -136,6 +147,7 @@ TEST(Handles, ReleaseAndRetainOfNullDoNothing) {
   sinter_chain_retain(nullptr), sinter_chain_release(nullptr);
   sinter_plan_retain(nullptr), sinter_plan_release(nullptr);
   sinter_binding_retain(nullptr), sinter_binding_release(nullptr);
+  sinter_graph_nodes_retain(nullptr), sinter_graph_nodes_release(nullptr);
   sinter_cancel_retain(nullptr), sinter_cancel_release(nullptr), sinter_cancel_request(nullptr);
   sinter_pending_retain(nullptr), sinter_pending_release(nullptr);
   sinter_error_retain(nullptr), sinter_error_release(nullptr);

@@ -1,4 +1,6 @@
 // Prepare, explain, launch and tune through the ABI, for a target without a GPU.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,6 +175,23 @@ TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
   sinter_plan_release(other);
 }
 
+TEST_F(PrepareAbi, NoBuildIsNotFoundOnAnEmptyCacheAndServesAWarmOne) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_NO_BUILD;
+  sinter_plan* other = nullptr;
+  const ContextPtr empty = MakeTarget();
+  const Result missing = Prepare(empty, &other, &options);
+  EXPECT_EQ(missing.status, SINTER_NOT_FOUND);
+  EXPECT_THAT(missing.message, HasSubstr("is not in the cache: disabled: no local tier"));
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(Stats(empty).nvrtc_loaded, 0u);
+  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  const ContextPtr warm = MakeTarget(folder.path().c_str());
+  EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
+  EXPECT_EQ(Stats(warm).nvrtc_loaded, 0u);
+  sinter_plan_release(other);
+}
+
 TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName) {
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
   options.flags = SINTER_PREPARE_BATCH_INVARIANT;
@@ -316,6 +335,9 @@ TEST_F(PrepareAbi, TheChildOfAForkDoesNotWaitForItsParentsPrepare) {
     sinter_plan* plan = nullptr;
     bool fine = sinter_pending_poll(pending) == 1;
     fine &= sinter_pending_get(pending, -1, &plan, nullptr) == SINTER_FAILED_PRECONDITION;
+    const auto ignore = [](uintptr_t, const sinter_pending*, sinter_status) {};
+    fine &= sinter_pending_on_ready(pending, ignore, 0, nullptr) == SINTER_FAILED_PRECONDITION;
+    fine &= sinter_pending_get_fd(pending) == -1;
     sinter_pending_release(pending);
     _exit(fine ? 0 : 1);
   }
@@ -333,6 +355,152 @@ TEST_F(PrepareAbi, ReleasingAPendingPrepareCancelsItAndKeepsWhatItNeeds) {
   own.reset();
   big.reset();
   sinter_pending_release(pending);
+}
+
+// A prepare that waits at its first stage until it may go on.
+struct Held {
+  std::atomic<bool> go{false};
+  sinter_pending* pending = nullptr;
+
+  Held(const ContextPtr& context, const ChainPtr& chain, int64_t m = 20) {
+    sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+    options.progress = [](uintptr_t user, const char*, double) {
+      while (!reinterpret_cast<Held*>(user)->go) std::this_thread::yield();
+    };
+    options.progress_user_data = reinterpret_cast<uintptr_t>(this);
+    Ok([&](auto e) {
+      return sinter_prepare_async(context.get(), chain.get(), m, &options, &pending, e);
+    });
+  }
+};
+
+// What calls saw.
+struct Calls {
+  std::atomic<int> count{0};
+  std::atomic<sinter_status> status{-1};
+  std::atomic<const sinter_pending*> pending{nullptr};
+  std::atomic<bool> here{false};  // on the thread that made this
+  const std::thread::id thread = std::this_thread::get_id();
+  static void Callback(uintptr_t user, const sinter_pending* pending, sinter_status status) {
+    auto* calls = reinterpret_cast<Calls*>(user);
+    calls->status = status;
+    calls->pending = pending;
+    calls->here = std::this_thread::get_id() == calls->thread;
+    ++calls->count;
+  }
+  Result AskFor(const sinter_pending* one) {
+    return Try([&](auto e) {
+      return sinter_pending_on_ready(one, Callback, reinterpret_cast<uintptr_t>(this), e);
+    });
+  }
+  void Await() {
+    while (count == 0) std::this_thread::yield();
+  }
+};
+
+TEST_F(PrepareAbi, WhoAsksBeforeTheEndIsCalledByTheThreadOfThePrepare) {
+  Held held(context, chain);
+  Calls first, second;
+  EXPECT_EQ(first.AskFor(held.pending).status, SINTER_OK);
+  EXPECT_EQ(second.AskFor(held.pending).status, SINTER_OK);
+  EXPECT_EQ(first.count, 0);
+  held.go = true;
+  second.Await();
+  for (const Calls* calls : {&first, &second}) {
+    EXPECT_EQ(calls->count, 1);
+    EXPECT_EQ(calls->status, SINTER_OK);
+    EXPECT_EQ(calls->pending, held.pending);
+    EXPECT_FALSE(calls->here);
+  }
+  sinter_pending_release(held.pending);
+  EXPECT_EQ(first.count, 1);
+}
+
+TEST_F(PrepareAbi, WhoAsksAfterTheEndIsCalledAtOnce) {
+  Held held(context, chain, -5);  // fails
+  held.go = true;
+  sinter_plan* none = nullptr;
+  EXPECT_EQ(sinter_pending_get(held.pending, -1, &none, nullptr), SINTER_INVALID_ARGUMENT);
+  Calls calls;
+  EXPECT_EQ(calls.AskFor(held.pending).status, SINTER_OK);
+  EXPECT_EQ(calls.count, 1);
+  EXPECT_EQ(calls.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_TRUE(calls.here);
+  const Result none_given =
+      Try([&](auto e) { return sinter_pending_on_ready(held.pending, nullptr, 0, e); });
+  EXPECT_EQ(none_given.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(none_given.message, "callback is null");
+  sinter_pending_release(held.pending);
+}
+
+TEST_F(PrepareAbi, AReleaseCallsBeforeItReturnsWithoutAHandle) {
+  Held held(context, chain);
+  Calls calls;
+  EXPECT_EQ(calls.AskFor(held.pending).status, SINTER_OK);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    held.go = true;
+  });
+  sinter_pending_release(held.pending);
+  EXPECT_EQ(calls.count, 1);
+  EXPECT_EQ(calls.status, SINTER_CANCELLED);
+  EXPECT_EQ(calls.pending, nullptr);
+  later.join();
+}
+
+TEST_F(PrepareAbi, ACallMayTakeThePlanAndReleaseThePending) {
+  struct Taken {
+    std::atomic<sinter_plan*> plan{nullptr};
+  } taken;
+  Held held(context, chain);
+  Ok([&](auto e) {
+    return sinter_pending_on_ready(
+        held.pending,
+        [](uintptr_t user, const sinter_pending* pending, sinter_status) {
+          sinter_plan* plan = nullptr;
+          Ok([&](auto error) { return sinter_pending_get(pending, 0, &plan, error); });
+          sinter_pending_release(pending);  // the last
+          reinterpret_cast<Taken*>(user)->plan = plan;
+        },
+        reinterpret_cast<uintptr_t>(&taken), e);
+  });
+  held.go = true;
+  while (taken.plan == nullptr) std::this_thread::yield();
+  EXPECT_EQ(sinter_plan_get_bucket(taken.plan), 32);
+  sinter_plan_release(taken.plan);
+}
+
+TEST_F(PrepareAbi, ADescriptorIsReadableOnceThePrepareHasEndedAndForGood) {
+  const auto readable = [](int fd, int timeout_ms) {
+    pollfd one = {fd, POLLIN, 0};
+    return poll(&one, 1, timeout_ms) == 1 && (one.revents & POLLIN) != 0;
+  };
+  for (const bool asked_before : {true, false}) {
+    Held held(context, chain);
+    int fd = -1;
+    if (asked_before) {
+      fd = sinter_pending_get_fd(held.pending);
+      ASSERT_GE(fd, 0);
+      EXPECT_FALSE(readable(fd, 0));
+      held.go = true;
+      EXPECT_TRUE(readable(fd, 20000));
+    } else {
+      held.go = true;
+      sinter_plan* plan = nullptr;
+      Ok([&](auto e) { return sinter_pending_get(held.pending, -1, &plan, e); });
+      sinter_plan_release(plan);
+      fd = sinter_pending_get_fd(held.pending);
+    }
+    EXPECT_EQ(sinter_pending_get_fd(held.pending), fd);
+    EXPECT_EQ(sinter_pending_poll(held.pending), 1);
+    for (int i = 0; i < 3; ++i) {
+      uint64_t count = 0;
+      EXPECT_TRUE(readable(fd, 0));
+      EXPECT_EQ(read(fd, &count, sizeof(count)), static_cast<ssize_t>(sizeof(count)));
+    }
+    sinter_pending_release(held.pending);
+    EXPECT_EQ(fcntl(fd, F_GETFD), -1);  // closed
+  }
 }
 
 struct Lines {

@@ -62,6 +62,7 @@ bool ReleasesAnyway(int function) {
     case kStreamEndCapture:
     case kEventDestroy:
     case kGraphDestroy:
+    case kGraphDestroyNode:
     case kGraphExecDestroy:
     case kUserObjectRelease:
       return true;
@@ -433,33 +434,41 @@ CUresult FakeCalls::TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType t
   return CUDA_SUCCESS;
 }
 
-CUresult FakeCalls::LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
-                                   void** extra) {
-  const auto found = f.functions_.find(IdOf(function));
-  if (found == f.functions_.end()) {
-    f.violations_.push_back("launch of an unloaded module");
+CUresult FakeDriver::Describe(CUfunction function, void** params, FakeLaunch* launch) {
+  const auto found = functions_.find(IdOf(function));
+  if (found == functions_.end()) {
+    violations_.push_back("launch of an unloaded module");
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  const FakeDriver::Function& kernel = found->second;
+  if (modules_.at(found->second.module).context != Current()) return CUDA_ERROR_INVALID_CONTEXT;
+  launch->module = found->second.module;
+  launch->entry = found->second.entry;
+  launch->context = Current();
+  for (size_t i = 0; i < kernel.param_sizes.size(); ++i) {
+    launch->params.emplace_back(static_cast<const char*>(params[i]), kernel.param_sizes[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeCalls::LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
+                                   void** extra) {
   if (extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (f.modules_.at(kernel.module).context != f.Current()) return CUDA_ERROR_INVALID_CONTEXT;
   const auto stream = f.streams_.find(IdOf(config->hStream));
   const bool captured = stream != f.streams_.end() && stream->second.graph != 0;
   if (!f.recording_ && !f.on_launch && !captured) return CUDA_SUCCESS;
   FakeLaunch launch;
+  const CUresult described = f.Describe(function, params, &launch);
+  if (described != CUDA_SUCCESS) return described;
   launch.captured = captured;
-  launch.module = kernel.module;
-  launch.entry = kernel.entry;
   launch.config = *config;
   launch.attributes.assign(config->attrs, config->attrs + config->numAttrs);
   launch.config.attrs = nullptr;
-  launch.context = f.Current();
-  for (size_t i = 0; i < f.kernel.param_sizes.size(); ++i) {
-    launch.params.emplace_back(static_cast<const char*>(params[i]), f.kernel.param_sizes[i]);
-  }
   if (f.recording_) f.launches_.push_back(launch);
   if (launch.captured) {
-    f.graphs_[stream->second.graph].nodes.push_back(std::move(launch));
+    FakeNode node;
+    node.kernel = true;
+    node.launch = std::move(launch);
+    f.AddNode(f.graphs_[stream->second.graph], std::move(node));
     return CUDA_SUCCESS;
   }
   f.clock_us_ += f.launch_us;

@@ -47,6 +47,15 @@ struct FakeLaunch {
   uintptr_t module = 0;
 };
 
+// A node of a graph: a kernel, captured or added, or one that does nothing.
+struct FakeNode {
+  CUgraphNode node = nullptr;
+  bool kernel = false;
+  FakeLaunch launch;  // of a kernel; `attributes` are the node's
+  std::vector<CUgraphNode> from;
+  std::vector<bool> programmatic;  // of the edges from them
+};
+
 // What the fake's cuTensorMapEncodeTiled writes into a CUtensorMap.
 struct FakeMap {
   uint64_t address;
@@ -96,6 +105,8 @@ class FakeDriver {
   int calls() const;
   std::vector<std::string> CallNames() const;
   std::vector<FakeLaunch> launches() const;
+  std::vector<FakeNode> NodesOf(CUgraph graph) const;
+  std::vector<FakeNode> NodesOf(CUgraphExec exec) const;
   // What the real driver forbids: calls in a callback, unsafe ones that broke another thread's
   // capture, and running a kernel whose module was unloaded.
   std::vector<std::string> violations() const;
@@ -126,7 +137,7 @@ class FakeDriver {
     bool invalidated = false;
   };
   struct GraphState {
-    std::vector<FakeLaunch> nodes;
+    std::vector<FakeNode> nodes;
     std::map<uintptr_t, int> objects;
   };
   struct UserObject {
@@ -142,8 +153,13 @@ class FakeDriver {
   CUcontext Current();
   void Release(uintptr_t object, int count, Callbacks* callbacks);
   static void Run(const Callbacks& callbacks);
-  bool AllLoaded(const std::vector<FakeLaunch>& nodes);
-  void Advance(const std::vector<FakeLaunch>& nodes);
+  CUgraphNode AddNode(GraphState& graph, FakeNode node);
+  // Of any graph; null when there is none.
+  FakeNode* FindNode(CUgraphNode node);
+  // A launch of `function` as the driver would copy it; an error where it cannot be made.
+  CUresult Describe(CUfunction function, void** params, FakeLaunch* launch);
+  bool AllLoaded(const std::vector<FakeNode>& nodes);
+  void Advance(const std::vector<FakeNode>& nodes);
   bool Allocated(CUdeviceptr pointer, size_t bytes) const;
 
   const std::vector<FakeChip> chips_;

@@ -1,4 +1,4 @@
-// The fake's streams, events, graphs, user objects and memory. Device memory is host memory.
+// The fake's streams, events and memory. Device memory is host memory.
 #include <cstdlib>
 #include <cstring>
 
@@ -6,22 +6,6 @@
 #include "tests/fakes/fake_driver.h"
 
 namespace sinter {
-
-bool FakeDriver::AllLoaded(const std::vector<FakeLaunch>& nodes) {
-  for (const FakeLaunch& node : nodes) {
-    if (modules_.count(node.module) != 0) continue;
-    violations_.push_back("a graph ran a kernel of an unloaded module");
-    return false;
-  }
-  return true;
-}
-
-void FakeDriver::Advance(const std::vector<FakeLaunch>& nodes) {
-  for (const FakeLaunch& node : nodes) {
-    clock_us_ += launch_us;
-    if (on_launch) on_launch(node);
-  }
-}
 
 bool FakeDriver::Allocated(CUdeviceptr pointer, size_t bytes) const {
   auto found = allocations_.upper_bound(pointer);
@@ -125,75 +109,6 @@ CUresult FakeCalls::EventSynchronize(CUevent) { return CUDA_SUCCESS; }
 
 CUresult FakeCalls::EventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
   *milliseconds = static_cast<float>((f.events_.at(IdOf(to)) - f.events_.at(IdOf(from))) / 1000.0);
-  return CUDA_SUCCESS;
-}
-
-// ---------------------------------------------------------------- graphs and user objects
-
-CUresult FakeCalls::GraphInstantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
-  const auto found = f.graphs_.find(IdOf(graph));
-  if (found == f.graphs_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  const uintptr_t id = f.next_handle_++;
-  f.execs_[id] = found->second;
-  for (const auto& [object, count] : found->second.objects) {
-    f.objects_.at(object).references += count;
-  }
-  *exec = HandleOf<CUgraphExec>(id);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeCalls::GraphDestroy(CUgraph graph) {
-  const auto found = f.graphs_.find(IdOf(graph));
-  if (found == f.graphs_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  FakeDriver::Callbacks callbacks;
-  for (const auto& [object, count] : found->second.objects) f.Release(object, count, &callbacks);
-  f.graphs_.erase(found);
-  FakeDriver::Run(callbacks);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeCalls::GraphExecDestroy(CUgraphExec exec) {
-  const auto found = f.execs_.find(IdOf(exec));
-  if (found == f.execs_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  FakeDriver::Callbacks callbacks;
-  for (const auto& [object, count] : found->second.objects) f.Release(object, count, &callbacks);
-  f.execs_.erase(found);
-  FakeDriver::Run(callbacks);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeCalls::GraphLaunch(CUgraphExec exec, CUstream) {
-  const auto found = f.execs_.find(IdOf(exec));
-  if (found == f.execs_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  if (!f.AllLoaded(found->second.nodes)) return CUDA_ERROR_INVALID_HANDLE;
-  f.Advance(found->second.nodes);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeCalls::UserObjectCreate(CUuserObject* object, void* pointer, CUhostFn destroy,
-                                     unsigned int count, unsigned int flags) {
-  if (flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
-  const uintptr_t id = f.next_handle_++;
-  f.objects_[id] = {pointer, destroy, static_cast<int>(count)};
-  *object = HandleOf<CUuserObject>(id);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeCalls::UserObjectRelease(CUuserObject object, unsigned int count) {
-  FakeDriver::Callbacks callbacks;
-  f.Release(IdOf(object), static_cast<int>(count), &callbacks);
-  FakeDriver::Run(callbacks);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeCalls::GraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
-                                          unsigned int flags) {
-  const auto found = f.graphs_.find(IdOf(graph));
-  if (found == f.graphs_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  found->second.objects[IdOf(object)] += static_cast<int>(count);
-  if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) {
-    f.objects_.at(IdOf(object)).references += static_cast<int>(count);
-  }
   return CUDA_SUCCESS;
 }
 

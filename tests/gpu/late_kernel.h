@@ -18,6 +18,9 @@ class LateKernel {
   absl::Status Enqueue(StreamHandle stream) const {
     return kernel_->Launch(*bound_, stream, 1, 0, false);
   }
+  absl::StatusOr<GraphNodeHandle> AddTo(GraphHandle graph) const {
+    return kernel_->AddNode(*bound_, graph, {}, 1, 0);
+  }
 
  private:
   LateKernel() = default;

@@ -50,7 +50,7 @@ from ._operators import (
     tanh,
     where,
 )
-from ._plan import Binding, Plan
+from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
 from ._shape import M
 from ._stats import Stats
@@ -64,6 +64,7 @@ __all__ = [
     "Context",
     "DType",
     "Error",
+    "GraphNodes",
     "LogLevel",
     "M",
     "Pending",

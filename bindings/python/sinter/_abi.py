@@ -17,15 +17,18 @@ TRANSPOSE_A = 1
 TRANSPOSE_B = 2
 REDUCE_KEEPDIMS = 1
 LAUNCH_PDL = 1
+GRAPH_PDL = 1
 PREPARE_BATCH_INVARIANT = 1
 PREPARE_MUST_HIT = 2
 PREPARE_VERIFY = 4
+PREPARE_NO_BUILD = 8
 TUNE_BATCH_INVARIANT = 1
 TUNE_KEEP = 2
 
 # A context's pointer-sized user_data is c_void_p here: an integer key of the caller's.
 LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 ProgressCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_double)
+ReadyCallback = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int32)
 
 
 class _Options(ctypes.Structure):
@@ -341,6 +344,8 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_prepare_async": _fallible(_handle, _handle, c_int64, POINTER(PrepareOptions), _out),
     "sinter_pending_release": (None, (_handle,)),
     "sinter_pending_poll": (c_int32, (_handle,)),
+    "sinter_pending_on_ready": _fallible(_handle, ReadyCallback, c_void_p),
+    "sinter_pending_get_fd": (c_int32, (_handle,)),
     "sinter_pending_get": _fallible(_handle, c_int64, _out),
     "sinter_tuning_set_create": _fallible(_out),
     "sinter_tuning_set_release": (None, (_handle,)),
@@ -357,6 +362,13 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_plan_explain": _fallible(_handle, c_size_t, c_char_p, POINTER(c_size_t)),
     "sinter_plan_bind": _fallible(_handle, c_uint32, POINTER(c_uint64), c_uint64, _out),
     "sinter_binding_release": (None, (_handle,)),
+    "sinter_binding_add_to_graph": _fallible(
+        _handle, c_void_p, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_int64), c_uint32, _out
+    ),
+    "sinter_graph_nodes_release": (None, (_handle,)),
+    "sinter_graph_nodes_get_count": (c_uint32, (_handle,)),
+    "sinter_graph_nodes_get": (c_void_p, (_handle, c_uint32)),
+    "sinter_graph_nodes_update": _fallible(_handle, c_void_p, _handle, c_uint32, POINTER(c_int64)),
     "sinter_binding_launch": _fallible(_handle, c_void_p, c_uint32, POINTER(c_int64), c_uint32),
     "sinter_plan_launch": _fallible(
         _handle, c_void_p, c_uint32, POINTER(c_int64), c_uint32, POINTER(c_uint64), c_uint64, c_uint32

@@ -69,5 +69,11 @@ def _progress(key: Optional[int], stage: bytes, fraction: float) -> None:
     _deliver(key, (stage or b"").decode("utf-8", "replace"), fraction)
 
 
+def _ready(key: Optional[int], _pending: Optional[int], status: int) -> None:
+    _deliver(key, status)
+    forget(key or 0)
+
+
 log_function = _abi.LogCallback(_log)
 progress_function = _abi.ProgressCallback(_progress)
+ready_function = _abi.ReadyCallback(_ready)

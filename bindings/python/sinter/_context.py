@@ -226,6 +226,7 @@ class Context(Handle):
         timeout: Optional[float] = None,
         batch_invariant: bool = False,
         must_hit: bool = False,
+        no_build: bool = False,
         verify: bool = False,
         choice: str = "best",
         progress: Optional[Progress] = None,
@@ -241,13 +242,14 @@ class Context(Handle):
             m: rows, 0 to 2^31 - 1; by default the number in the text. Ignored where the chain has no M.
             timeout: seconds; what was finished stays cached.
             batch_invariant, must_hit, verify: as in Context, for this plan.
+            no_build: only what is there, at once; else the error is NOT_FOUND.
             choice: "best", or for measuring "fused" or "unfused".
             progress: called with (stage, fraction) from any thread.
             stream: the stream that the plan is meant for; if it captures, the error is STREAM_CAPTURING.
 
         Raises:
-            Error: NO_LEGAL_PLAN, COMPILE_FAILED, CACHE_MISS, DEADLINE_EXCEEDED, UNAVAILABLE (a miss without a
-                compiler), DRIVER, STREAM_CAPTURING, INVALID_ARGUMENT.
+            Error: NO_LEGAL_PLAN, COMPILE_FAILED, CACHE_MISS, NOT_FOUND, DEADLINE_EXCEEDED, UNAVAILABLE (a miss
+                without a compiler), DRIVER, STREAM_CAPTURING, INVALID_ARGUMENT.
         """
         pending = self.prepare_async(
             chain,
@@ -255,6 +257,7 @@ class Context(Handle):
             timeout=timeout,
             batch_invariant=batch_invariant,
             must_hit=must_hit,
+            no_build=no_build,
             verify=verify,
             choice=choice,
             progress=progress,
@@ -273,6 +276,7 @@ class Context(Handle):
         timeout: Optional[float] = None,
         batch_invariant: bool = False,
         must_hit: bool = False,
+        no_build: bool = False,
         verify: bool = False,
         choice: str = "best",
         progress: Optional[Progress] = None,
@@ -281,7 +285,7 @@ class Context(Handle):
         """Starts a prepare on a thread of the library; arguments as in ``prepare``. ``await`` it, or call ``result``."""
         chain = Chain.of(chain)
         rows = rows_of(chain, m)
-        options = prepare_options(timeout, batch_invariant, must_hit, verify, choice, stream)
+        options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, choice, stream)
         key = 0
         if progress is not None:
             key = _callbacks.register(progress)
@@ -303,6 +307,7 @@ class Context(Handle):
         timeout: Optional[float] = None,
         batch_invariant: bool = False,
         must_hit: bool = False,
+        no_build: bool = False,
         verify: bool = False,
         progress: Optional[Progress] = None,
     ) -> "List[Plan]":
@@ -322,7 +327,7 @@ class Context(Handle):
         if len(given) != len(items):
             raise invalid(f"ms has {len(given)} items, chains has {len(items)}")
         rows = [rows_of(chain, m) for chain, m in zip(items, given)]
-        options = prepare_options(timeout, batch_invariant, must_hit, verify, "best", None)
+        options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, "best", None)
         options.threads = integer(threads, "threads", 0, 2**32 - 1)
         return Many(self, items, rows, options, progress).run() if items else []
 

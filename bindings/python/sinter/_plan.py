@@ -316,6 +316,42 @@ class Binding:
             _record_stream(self._buffers, on)
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
+    def add_to_graph(
+        self,
+        graph: int,
+        dependencies: Sequence[int] = (),
+        m: Optional[int] = None,
+        *,
+        stream: StreamLike = None,
+        pdl: bool = False,
+    ) -> "GraphNodes":
+        """Adds what a call would enqueue to a CUDA graph, by hand. Buffers and workspace must outlive the graph.
+
+        Args:
+            graph: a CUgraph, such as ``torch.cuda.CUDAGraph(keep_graph=True).raw_cuda_graph()``.
+            dependencies: CUgraphNodes of it that come before.
+            m: rows; by default all.
+            stream: whose workspace the nodes use.
+            pdl: programmatic edges from those dependencies that are kernels.
+
+        Raises:
+            Error: UNIMPLEMENTED on a driver older than CUDA 12.3; OUT_OF_RANGE, DRIVER.
+        """
+        rows = self.m if m is None else integer(m, "m", 0, 2**31 - 1)
+        self._check_rows(rows)
+        symbols = self._symbols(rows)
+        nodes = (ctypes.c_void_p * len(dependencies))(*dependencies)
+        pointer = ctypes.c_void_p()
+        flags = _abi.GRAPH_PDL if pdl else 0
+        bound = self._bound(stream_handle(stream) if stream is not None else 0)
+        call(
+            "sinter_binding_add_to_graph", bound._get(), graph, len(nodes), nodes, *symbols, flags, ctypes.byref(pointer)
+        )
+        return GraphNodes(pointer, self.plan.context.has_device)
+
+    def _symbols(self, rows: int) -> "Tuple[int, Any]":
+        return (1, (ctypes.c_int64 * 1)(rows)) if self.plan.chain.uses_m else (0, None)
+
     def _check_rows(self, rows: int) -> None:
         if rows > self.m and self.plan.chain.uses_m:
             raise Error(Status.OUT_OF_RANGE, f"m is {rows}, the buffers hold {self.m} rows")
@@ -339,6 +375,33 @@ class Binding:
 
     def __repr__(self) -> str:
         return f"<sinter.Binding of {self.plan!r} for {self.m} rows>"
+
+
+class GraphNodes(Handle):
+    """What one ``Binding.add_to_graph`` made. Keeps the plan, not the graph."""
+
+    __slots__ = ()
+    _release_name = "sinter_graph_nodes_release"
+
+    def __init__(self, pointer: ctypes.c_void_p, drives: bool) -> None:
+        super().__init__(pointer, drives=drives)
+
+    @property
+    def nodes(self) -> List[int]:
+        """The CUgraphNodes in the order in which they run; the last ends the plan."""
+        lib, pointer = library(), self._get()
+        return [int(lib.sinter_graph_nodes_get(pointer, i)) for i in range(lib.sinter_graph_nodes_get_count(pointer))]
+
+    def update(self, exec: int, binding: Binding, m: Optional[int] = None, *, stream: StreamLike = None) -> None:
+        """The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph (a CUgraphExec).
+
+        Raises:
+            Error: FAILED_PRECONDITION where the graph must be built anew.
+        """
+        rows = binding.m if m is None else integer(m, "m", 0, 2**31 - 1)
+        binding._check_rows(rows)
+        bound = binding._bound(stream_handle(stream) if stream is not None else 0)
+        call("sinter_graph_nodes_update", self._get(), exec, bound._get(), *binding._symbols(rows))
 
 
 class _Bound(Handle):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional
 
 from . import _abi, _callbacks
 from ._chain import Chain
-from ._error import Status
+from ._error import Error, Status
 from ._handle import Handle
 from ._library import call, library, raise_error
 from ._stream import StreamLike, handle as stream_handle
@@ -30,11 +30,18 @@ under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
 
 
 def prepare_options(
-    timeout: Optional[float], batch_invariant: bool, must_hit: bool, verify: bool, choice: str, stream: StreamLike
+    timeout: Optional[float],
+    batch_invariant: bool,
+    must_hit: bool,
+    no_build: bool,
+    verify: bool,
+    choice: str,
+    stream: StreamLike,
 ) -> Any:
     """The C options of a prepare, without its callback."""
     flags = _abi.PREPARE_BATCH_INVARIANT if batch_invariant else 0
     flags |= _abi.PREPARE_MUST_HIT if must_hit else 0
+    flags |= _abi.PREPARE_NO_BUILD if no_build else 0
     flags |= _abi.PREPARE_VERIFY if verify else 0
     return _abi.PrepareOptions(
         flags=flags,
@@ -79,6 +86,26 @@ class Pending(Handle):
             if end is not None and time.monotonic() >= end:
                 raise TimeoutError(f"the prepare is still under way after {timeout} s")
 
+    def fileno(self) -> int:
+        """A descriptor for ``select`` or an event loop: readable for good once the prepare has ended; closed with it.
+
+        Raises:
+            Error: UNAVAILABLE where none is to be had.
+        """
+        fd = int(library().sinter_pending_get_fd(self._get()))
+        if fd < 0:
+            raise Error(Status.UNAVAILABLE, "there is no descriptor for the prepare")
+        return fd
+
+    def add_done_callback(self, callback: Callable[[Status], Any]) -> None:
+        """Calls ``callback(status)`` once: on a thread of the library when the prepare ends, or now if it has."""
+        key = _callbacks.register(lambda status: callback(Status(status)))
+        try:
+            call("sinter_pending_on_ready", self._get(), _callbacks.ready_function, key)
+        except BaseException:
+            _callbacks.forget(key)
+            raise
+
     def close(self) -> None:
         """Cancels what is under way and waits until it has stopped. May be called again."""
         self._release()
@@ -91,11 +118,18 @@ class Pending(Handle):
     async def _wait(self) -> "Plan":
         import asyncio
 
-        pause = 0.001
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+
+        def wake(_: Status) -> None:
+            try:
+                loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+            except RuntimeError:
+                pass  # the loop is closed
+
+        self.add_done_callback(wake)
         try:
-            while not self.done():
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 0.02)
+            await ended
         except asyncio.CancelledError:
             self.close()
             raise

@@ -1,9 +1,12 @@
 // sinter.hpp from description to launch: on the built-in h200 model, and on the fake driver that
 // SINTER_LIBCUDA names. Compiled without exceptions and RTTI. Exits 77 when there is neither a
 // cached kernel nor a run-time compiler.
+#include <dlfcn.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -172,6 +175,11 @@ void EmptyHandlesAreRefused() {
   EXPECT_REFUSED(plan.Bind({1, 2}, 0).status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Binding().Launch(nullptr, 1), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Pending().Get().status(), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(sinter::Pending().OnReady([](sinter_status) {}), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT(sinter::Pending().Fd() == -1 && sinter::GraphNodes().Count() == 0);
+  EXPECT_REFUSED(sinter::Binding().AddToGraph(nullptr, {}, 1).status(), SINTER_INVALID_ARGUMENT,
+                 "null");
+  EXPECT_REFUSED(sinter::GraphNodes().Update(nullptr, {}, 1), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::TuningSet().AddFile("x"), SINTER_INVALID_ARGUMENT, "null");
   sinter::Cancel().Request();
 }
@@ -255,6 +263,13 @@ int PreparesForATarget() {
   const auto pending = context.PrepareAsync(chain, 20).value();
   EXPECT_OK(pending.Get().status());
   EXPECT(pending.Ready() && pending.Get(0).ok());
+  pollfd readable = {pending.Fd(), POLLIN, 0};
+  EXPECT(poll(&readable, 1, 0) == 1);
+  std::atomic<int> told{-1};
+  EXPECT_OK(pending.OnReady([&](sinter_status status) { told = status; }));
+  EXPECT(told == SINTER_OK);
+  EXPECT_OK(context.PrepareAsync(chain, -1)->OnReady([&](sinter_status status) { told = status; }));
+  EXPECT(told == SINTER_INVALID_ARGUMENT);  // the handle is gone: it waited
   auto many = context.PrepareMany({chain, chain}, {20, -1});
   EXPECT_REFUSED(many.status, SINTER_INVALID_ARGUMENT, "1");
   EXPECT(many.plans[0] && !many.plans[1] && many.statuses[0] == SINTER_OK);
@@ -282,6 +297,49 @@ void AForkedChildPrepares() {
   EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
+// A driver's functions by name.
+template <typename... Args>
+bool Driver(const char* name, Args... args) {
+  void* library = dlopen(std::getenv("SINTER_LIBCUDA"), RTLD_NOW | RTLD_LOCAL);
+  using Function = int (*)(Args...);
+  const auto function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr && function(args...) == 0;
+}
+
+// A graph that is built by hand, from an empty capture, and updated in its instance.
+void AddsToAGraph(const sinter::Plan& plan, const std::vector<sinter_device_ptr>& buffers,
+                  sinter_device_ptr workspace) {
+  void *context = nullptr, *stream = nullptr;
+  sinter_graph graph = nullptr;
+  sinter_graph_exec exec = nullptr;
+  EXPECT(Driver("cuDevicePrimaryCtxRetain", &context, 0));
+  EXPECT(Driver("cuCtxPushCurrent_v2", context));
+  EXPECT(Driver("cuStreamCreate", &stream, 0u));
+  EXPECT(Driver("cuStreamBeginCapture_v2", stream, 2));
+  EXPECT(Driver("cuStreamEndCapture", stream, &graph));
+  auto binding = plan.Bind(buffers, workspace).value();
+  const auto first = binding.AddToGraph(graph, {}, 0).value();
+  EXPECT(first.Count() == 1 && first.Last() != nullptr && first.Get(1) == nullptr);
+  const auto nodes = binding.AddToGraph(graph, {first.Last()}, 20, SINTER_GRAPH_PDL).value();
+  EXPECT(nodes.Count() >= 1 && nodes.Get(nodes.Count()) == nullptr);
+  EXPECT_REFUSED(binding.AddToGraph(nullptr, {}, 20).status(), SINTER_INVALID_ARGUMENT, "graph");
+  EXPECT_REFUSED(binding.AddToGraph(graph, {nullptr}, 20).status(), SINTER_INVALID_ARGUMENT,
+                 "dependencies[0] is null");
+  EXPECT_REFUSED(binding.AddToGraph(graph, {}, 33).status(), SINTER_OUT_OF_RANGE, "33");
+  EXPECT_REFUSED(binding.AddToGraph(graph, {}, 20, 2).status(), SINTER_INVALID_ARGUMENT, "0x2");
+  EXPECT(Driver("cuGraphInstantiateWithFlags", &exec, graph, 0ull));
+  EXPECT_OK(nodes.Update(exec, binding, 7));
+  EXPECT_REFUSED(nodes.Update(exec, binding, 0), SINTER_FAILED_PRECONDITION, "anew");
+  EXPECT_REFUSED(nodes.Update(nullptr, binding, 7), SINTER_INVALID_ARGUMENT, "exec");
+  binding = sinter::Binding();
+  EXPECT(Driver("cuGraphLaunch", exec, stream));
+  EXPECT(Driver("cuGraphExecDestroy", exec));
+  EXPECT(Driver("cuGraphDestroy", graph));
+  EXPECT(Driver("cuStreamDestroy_v2", stream));
+  EXPECT(Driver("cuCtxPopCurrent_v2", &context));
+  EXPECT(Driver("cuDevicePrimaryCtxRelease_v2", 0));
+}
+
 // The whole path on a driver; the fake one says at the end what was left.
 void BindsAndLaunches() {
   auto opened = sinter::Context::Open(0);
@@ -303,6 +361,7 @@ void BindsAndLaunches() {
   EXPECT_REFUSED(binding.Launch(nullptr, 33), SINTER_OUT_OF_RANGE, "33");
   EXPECT_REFUSED(binding.Launch(nullptr, std::nullopt), SINTER_INVALID_ARGUMENT, "symbol_count");
   EXPECT_REFUSED(binding.Launch(nullptr, 1, 64), SINTER_INVALID_ARGUMENT, "0x40");
+  AddsToAGraph(plan, buffers, 6 * at);
   EXPECT(context.Stats()->launches >= 3 && context.Stats()->modules_loaded > 0);
 }
 

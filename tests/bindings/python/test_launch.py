@@ -108,6 +108,33 @@ def test_a_capture_stays_whole(gpu, launchable, buffers):
     del gpu._in_flight._captured[:]
 
 
+def test_nodes_of_a_graph(gpu, launchable, buffers):
+    """A graph that is built by hand, from an empty capture."""
+    driver, stream, graph, instance = ctypes.CDLL(os.environ["FAKE_LIBCUDA"]), *(ctypes.c_void_p() for _ in range(3))
+    *inputs, out = buffers
+    with gpu._driver._current():
+        assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+        assert driver.cuStreamBeginCapture_v2(stream, 2) == 0
+        assert driver.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+    binding = launchable.bind(*inputs, out=out)
+    none = binding.add_to_graph(graph.value, m=0)
+    assert len(none.nodes) == 1
+    added = binding.add_to_graph(graph.value, none.nodes, pdl=True)
+    assert len(added.nodes) == launchable.kernel_count
+    with gpu._driver._current():
+        assert driver.cuGraphInstantiateWithFlags(ctypes.byref(instance), graph, ctypes.c_ulonglong(0)) == 0
+    added.update(instance.value, binding, m=3)
+    with pytest.raises(sinter.Error, match="build the graph anew"):
+        added.update(instance.value, binding, m=0)
+    with pytest.raises(sinter.Error, match="graph is null"):
+        binding.add_to_graph(0)
+    with pytest.raises(sinter.Error, match="cuGraphAddNode"):
+        binding.add_to_graph(graph.value, [99])
+    with gpu._driver._current():
+        assert driver.cuGraphExecDestroy(instance) == 0 and driver.cuGraphDestroy(graph) == 0
+        assert driver.cuStreamDestroy_v2(stream) == 0
+
+
 def test_a_producers_stream_is_waited_for(gpu, launchable, buffers, monkeypatch):
     waits = []
     monkeypatch.setattr(gpu._driver, "wait_for", lambda producer, consumer: waits.append((producer, consumer)))

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import pickle
+import select
 import subprocess
 import sys
 import threading
@@ -72,6 +73,33 @@ def test_prepare_async(context, need_compiler):
 
     assert [plan.bucket >= 8 for plan in asyncio.run(both())] == [True, True]
 
+    async def twice():
+        one = context.prepare_async(SMALL, m=8)
+        return await asyncio.gather(one._wait(), one._wait())
+
+    first, second = asyncio.run(twice())
+    assert first.digest == second.digest == plan.digest
+
+
+def test_who_waits_is_told(context, need_compiler):
+    told, ended = [], threading.Event()
+
+    def tell(status):
+        told.append(status)
+        ended.set()
+
+    pending = context.prepare_async(SMALL, m=8)
+    pending.add_done_callback(tell)
+    assert select.select([pending], [], [], 60)[0] == [pending] and pending.done()
+    assert ended.wait(60)
+    pending.add_done_callback(tell)
+    assert told == [sinter.Status.OK] * 2
+    pending.close()
+    with pytest.raises(sinter.Error, match="the Pending is closed"):
+        pending.fileno()
+    with pytest.raises(TypeError):
+        context.prepare_async(SMALL, m=8).add_done_callback(1)
+
 
 def test_a_dropped_pending_is_cancelled(cache_dir, need_compiler):
     with sinter.Context(target="h200", cache_dir="") as context:
@@ -135,6 +163,13 @@ def test_must_hit(need_compiler):
         with pytest.raises(sinter.Error) as caught:
             context.prepare(SMALL, m=8)
         assert caught.value.code == sinter.Status.CACHE_MISS
+
+
+def test_no_build():
+    with sinter.Context(target="h200", cache_dir="") as context:
+        with pytest.raises(sinter.Error, match="is not in the cache") as caught:
+            context.prepare(SMALL, m=8, no_build=True)
+        assert caught.value.code == sinter.Status.NOT_FOUND
 
 
 def test_log_and_progress_reach_python(tmp_path, need_compiler, capsys):

@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/problem.h"
-#include "src/plan/codegen.h"
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "src/plan/codegen.h"
 #include "tests/unit/engine/fakes.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {

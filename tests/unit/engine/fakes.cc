@@ -251,6 +251,12 @@ class FakeStore : public Store {
     });
   }
 
+  std::string ExplainMiss(RecordKind, absl::string_view) override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    ++disk_->explained;
+    return std::string();
+  }
+
   StoreStats Stats() const override {
     std::lock_guard<std::mutex> lock(disk_->mutex);
     return disk_->stats;
@@ -310,6 +316,16 @@ struct FakeBound : BoundKernel {
   DevicePtr workspace = 0;
 };
 
+absl::StatusOr<GraphNodeHandle> AddFakeNode(FakeWorld* world, FakeGraphNode node) {
+  if (world->good_nodes-- <= 0) return MakeError(ErrorCode::kDriver, "no node, on order");
+  std::lock_guard<std::mutex> lock(world->mutex);
+  const uintptr_t id =
+      world->nodes.empty() ? 1 : reinterpret_cast<uintptr_t>(world->nodes.rbegin()->first) + 1;
+  const auto handle = reinterpret_cast<GraphNodeHandle>(id);
+  world->nodes[handle] = std::move(node);
+  return handle;
+}
+
 class FakeKernel : public LoadedKernel {
  public:
   FakeKernel(FakeWorld* world, std::string entry, bool wrong)
@@ -354,6 +370,25 @@ class FakeKernel : public LoadedKernel {
     return RunReference(world_->chain, m, {at(0), at(1), at(2)}, {at(3)}, options);
   }
 
+  absl::StatusOr<GraphNodeHandle> AddNode(const BoundKernel& bound, GraphHandle,
+                                          const NodeEdges& edges, int64_t m,
+                                          int64_t row_offset) const override {
+    const auto& fake = static_cast<const FakeBound&>(bound);
+    return AddFakeNode(world_, {fake.name, m, row_offset, edges, fake.pointers});
+  }
+  absl::Status UpdateNode(GraphExecHandle, GraphNodeHandle node, const BoundKernel& bound,
+                          int64_t m, int64_t row_offset) const override {
+    if (world_->good_nodes-- <= 0) return MakeError(ErrorCode::kDriver, "no update, on order");
+    const auto& fake = static_cast<const FakeBound&>(bound);
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    FakeGraphNode& own = world_->nodes.at(node);
+    if (own.kernel != fake.name) return absl::InternalError("a node of another kernel");
+    own.m = m;
+    own.row_offset = row_offset;
+    own.pointers = fake.pointers;
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe&) const override {
     return world_->resident_clusters;
   }
@@ -385,6 +420,20 @@ class FakeLoader : public Loader {
   absl::StatusOr<bool> IsCapturing(StreamHandle) override { return world_->capturing.load(); }
   absl::Status TieToCapture(StreamHandle, std::shared_ptr<const void> object) override {
     if (!world_->capturing || object == nullptr) return absl::OkStatus();
+    ++world_->ties;
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    world_->graph.push_back(std::move(object));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<GraphNodeHandle> AddEmptyNode(GraphHandle, const NodeEdges& edges) override {
+    return AddFakeNode(world_, {"", 0, 0, edges, {}});
+  }
+  void RemoveNode(GraphNodeHandle node) override {
+    std::lock_guard<std::mutex> lock(world_->mutex);
+    world_->nodes.erase(node);
+  }
+  absl::Status TieToGraph(GraphHandle, std::shared_ptr<const void> object) override {
+    if (world_->good_nodes-- <= 0) return MakeError(ErrorCode::kDriver, "no tie, on order");
     ++world_->ties;
     std::lock_guard<std::mutex> lock(world_->mutex);
     world_->graph.push_back(std::move(object));

@@ -38,6 +38,7 @@ struct FakeDisk {
   std::map<std::string, std::string> quarantined;
   std::set<std::string> locked;
   StoreStats stats;
+  int explained = 0;  // misses
 
   int Count(RecordKind kind);
   std::vector<std::string> Keys(RecordKind kind);
@@ -47,6 +48,14 @@ struct FakeLaunch {
   std::string kernel;  // FakeWorld::name
   int64_t m = 0, row_offset = 0;
   bool pdl_edge = false;
+};
+
+// A node of the one graph that there is.
+struct FakeGraphNode {
+  std::string kernel;  // FakeWorld::name; "" of one that does nothing
+  int64_t m = 0, row_offset = 0;
+  NodeEdges edges;
+  std::vector<DevicePtr> pointers;
 };
 
 // Orders and records. What is not atomic or under `mutex` is set before the engine is made.
@@ -112,6 +121,8 @@ struct FakeWorld {
   std::mutex mutex;
   std::vector<FakeLaunch> launches;
   std::vector<std::shared_ptr<const void>> graph;  // what captures keep alive; under mutex
+  std::map<GraphNodeHandle, FakeGraphNode> nodes;  // in the order of their making; under mutex
+  std::atomic<int> good_nodes{1 << 20};            // so many are added or updated; then it fails
   std::map<std::string, int> compiled;             // by request name
 
   Ports MakePorts();  // for one engine, or for what works without one

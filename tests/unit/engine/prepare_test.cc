@@ -220,6 +220,51 @@ TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
   EXPECT_EQ(world.compiles, compiles);
 }
 
+TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
+  FakeWorld world;
+  PrepareOptions no_build;
+  no_build.no_build = no_build.must_hit = true;
+  const auto engine = world.MakeEngine();
+  const absl::Status no_plan = engine->Prepare(world.chain, 16, no_build).status();
+  EXPECT_TRUE(absl::IsNotFound(no_plan)) << no_plan;
+  EXPECT_THAT(std::string(no_plan.message()), HasSubstr("plan "));
+  EXPECT_THAT(std::string(no_plan.message()), HasSubstr(" is not in the cache: absent"));
+  EXPECT_EQ(world.plans, 0);
+  EXPECT_FALSE(world.opened);
+
+  const auto built = engine->Prepare(world.chain, 16, {});
+  ASSERT_TRUE(built.ok());
+  const int compiles = world.compiles;
+  world.build_id = "another compiler by now";
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, no_build).ok());
+  const std::string key = world.disk->Keys(RecordKind::kKernel).front();
+  world.disk->records.erase({RecordKind::kKernel, key});
+  const absl::Status no_kernel = world.MakeEngine()->Prepare(world.chain, 16, no_build).status();
+  EXPECT_TRUE(absl::IsNotFound(no_kernel)) << no_kernel;
+  EXPECT_THAT(std::string(no_kernel.message()),
+              HasSubstr(absl::StrCat("kernel ", Sha256(key).Hex(), " is not in the cache")));
+  EXPECT_EQ(world.disk->explained, 0);
+  EXPECT_EQ(world.compiles, compiles);
+
+  world.disk->records.clear();  // the plan that lives needs no cache
+  EXPECT_EQ(&engine->Prepare(world.chain, 16, no_build).value()->plan(), &(*built)->plan());
+}
+
+TEST(PrepareTest, NoBuildWaitsForNobodyWhoBuilds) {
+  FakeWorld world;
+  world.compile_ms = 2000;
+  const auto engine = world.MakeEngine();
+  std::thread builder([&] { EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok()); });
+  while (world.compiles == 0) std::this_thread::yield();
+  PrepareOptions no_build;
+  no_build.no_build = true;
+  for (const auto& asked : {engine, world.MakeEngine()}) {  // this process, and another
+    EXPECT_TRUE(absl::IsNotFound(asked->Prepare(world.chain, 16, no_build).status()));
+  }
+  EXPECT_EQ(engine->Stats().kernels_compiled, 0u);  // it is still at it
+  builder.join();
+}
+
 TEST(PrepareTest, CancelBetweenStagesKeepsWhatWasFinished) {
   FakeWorld world;
   const auto engine = world.MakeEngine();

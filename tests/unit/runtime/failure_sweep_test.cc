@@ -1,4 +1,5 @@
 // Every driver call of a whole life fails once, and the caller's thread must not notice.
+#include "runtime/driver/handles.h"
 #include "runtime/measure/measurer.h"
 #include "runtime/query/device_query.h"
 #include "tests/unit/runtime/fixture.h"
@@ -9,8 +10,27 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Open, query, load, bind, launch, tie, measure, release. Stops at the first error, which it
-// returns.
+// A node in a graph that is tied, and its update in an instance.
+absl::Status AddAndUpdate(const std::shared_ptr<const Device>& device, Loader& loader,
+                          const LoadedKernel& kernel, const BoundKernel& bound) {
+  const Driver& driver = device->driver();
+  SINTER_ASSIGN_OR_RETURN(const Stream stream, MakeStream(device));
+  SINTER_RETURN_IF_ERROR(
+      driver.Check(driver->StreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_RELAXED), "b"));
+  CUgraph empty = nullptr;
+  const absl::Status ended = driver.Check(driver->StreamEndCapture(stream.get(), &empty), "e");
+  const Graph graph(device, empty);
+  SINTER_RETURN_IF_ERROR(ended);
+  SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle first, loader.AddEmptyNode(graph.get(), {}));
+  SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node,
+                          kernel.AddNode(bound, graph.get(), {{first}, true}, 5, 0));
+  SINTER_RETURN_IF_ERROR(loader.TieToGraph(graph.get(), std::make_shared<int>(1)));
+  SINTER_ASSIGN_OR_RETURN(const GraphExec exec, Instantiate(device, graph));
+  return kernel.UpdateNode(exec.get(), node, bound, 6, 0);
+}
+
+// Open, query, load, bind, launch, tie, add to a graph, measure, release. Stops at the first error,
+// which it returns.
 absl::Status LiveOnce(const FakeDriver& fake) {
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Driver> driver, fake.Make());
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Device> device, Device::Open(driver, 0));
@@ -18,6 +38,7 @@ absl::Status LiveOnce(const FakeDriver& fake) {
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, MakeLoader(device));
   LaunchRecipe recipe = ExampleRecipe();
   recipe.cluster[0] = 16;
+  recipe.pdl = true;
   SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<LoadedKernel> kernel,
                           loader->Load(FakeCubin("k"), recipe));
   SINTER_RETURN_IF_ERROR(kernel->MaxActiveClusters(recipe).status());
@@ -32,6 +53,7 @@ absl::Status LiveOnce(const FakeDriver& fake) {
   const DevicePtr pointers[3] = {buffer.ptr, buffer.ptr, buffer.ptr};
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<BoundKernel> bound,
                           kernel->Bind(recipe, {pointers, 3, buffer.ptr}));
+  SINTER_RETURN_IF_ERROR(AddAndUpdate(device, *loader, *kernel, *bound));
   const auto enqueue = [&](StreamHandle stream, int) -> absl::Status {
     SINTER_RETURN_IF_ERROR(loader->TieToCapture(stream, kernel));
     return kernel->Launch(*bound, stream, 5, 0, true);

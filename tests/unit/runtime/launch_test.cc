@@ -96,6 +96,51 @@ TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "cuTensorMapEncodeTiled"), 1 + 3);
 }
 
+TEST_F(LaunchTest, MapsOfAFewNumbersOfRowsAreKept) {
+  const auto kernel = Load(ExampleRecipe());
+  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  const auto encoded = [&] {
+    const auto names = fake.CallNames();
+    return std::count(names.begin(), names.end(), "cuTensorMapEncodeTiled");
+  };
+  const auto launch = [&](int64_t m, int64_t row_offset) {
+    ASSERT_TRUE(kernel->Launch(**bound, AStream(), m, row_offset, false).ok());
+    const FakeMap map = DecodeFakeMap(fake.launches().back().params[0]);
+    EXPECT_EQ(map.dims[1], static_cast<uint64_t>(m));
+    EXPECT_EQ(map.address, kBuffers[0] + static_cast<uint64_t>(row_offset) * 128);
+  };
+  for (int round = 0; round < 3; ++round) {
+    for (const int64_t m : {5, 1, 300, 64}) launch(m, 0);
+  }
+  EXPECT_EQ(encoded(), 1 + 4);
+  launch(65, 0);  // no room is left
+  launch(65, 0);
+  launch(5, 8192);  // the maps of other rows
+  launch(5, 0);
+  EXPECT_EQ(encoded(), 1 + 4 + 3);
+}
+
+TEST_F(LaunchTest, ThreadsThatLaunchDifferentRowsAtOnceKeepTheirMapsApart) {
+  const auto kernel = Load(ExampleRecipe());
+  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+  ASSERT_TRUE(bound.ok());
+  fake.on_launch = [](const FakeLaunch& launch) {
+    const uint64_t rows = DecodeFakeMap(launch.params[0]).dims[1];
+    return rows == static_cast<uint64_t>(ReadAs<int32_t>(launch.params[4])) ? CUDA_SUCCESS
+                                                                            : CUDA_ERROR_UNKNOWN;
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; i < 200; ++i) {
+        EXPECT_TRUE(kernel->Launch(**bound, AStream(), 1 + (i * (t + 1)) % 7, 0, false).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(LaunchTest, AContiguousMDimensionMovesByElements) {
   LaunchRecipe recipe = ExampleRecipe();
   recipe.tensor_maps[0].dims = {Dim::M(), Dim::Constant(64)};

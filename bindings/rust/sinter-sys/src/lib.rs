@@ -16,9 +16,13 @@ mod declare;
 pub mod abi;
 pub mod experimental;
 
-opaque!(sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_error CUstream_st sinter_tuning_set);
+opaque!(sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_error CUstream_st sinter_tuning_set
+        CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes);
 pub type sinter_stream = *mut CUstream_st;
 pub type sinter_device_ptr = u64;
+pub type sinter_graph = *mut CUgraph_st;
+pub type sinter_graph_node = *mut CUgraphNode_st;
+pub type sinter_graph_exec = *mut CUgraphExec_st;
 pub type sinter_status = i32;
 pub type sinter_dtype = i32;
 pub type sinter_unary = i32;
@@ -33,6 +37,8 @@ pub type sinter_value = i32;
 pub type sinter_log_callback =
     Option<unsafe extern "C" fn(user_data: usize, level: sinter_log_level, message: *const c_char)>;
 pub type sinter_progress_callback = Option<unsafe extern "C" fn(user_data: usize, stage: *const c_char, fraction: f64)>;
+pub type sinter_ready_callback =
+    Option<unsafe extern "C" fn(user_data: usize, pending: *const sinter_pending, status: sinter_status)>;
 pub type sinter_choice = i32;
 
 constants! {
@@ -70,9 +76,11 @@ constants! {
     u32: SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
     sinter_choice: SINTER_CHOICE_BEST = 0, SINTER_CHOICE_FUSED = 1, SINTER_CHOICE_UNFUSED = 2;
-    u32: SINTER_PREPARE_BATCH_INVARIANT = 1, SINTER_PREPARE_MUST_HIT = 2, SINTER_PREPARE_VERIFY = 4;
+    u32: SINTER_PREPARE_BATCH_INVARIANT = 1, SINTER_PREPARE_MUST_HIT = 2, SINTER_PREPARE_VERIFY = 4,
+         SINTER_PREPARE_NO_BUILD = 8;
     u32: SINTER_TUNE_BATCH_INVARIANT = 1, SINTER_TUNE_KEEP = 2;
     u32: SINTER_LAUNCH_PDL = 1;
+    u32: SINTER_GRAPH_PDL = 1;
 }
 structs! {
     sinter_context_options {
@@ -249,6 +257,9 @@ functions! {
     sinter_pending_retain(pending: *const sinter_pending);
     sinter_pending_release(pending: *const sinter_pending);
     sinter_pending_poll(pending: *const sinter_pending) -> i32;
+    sinter_pending_on_ready(pending: *const sinter_pending, callback: sinter_ready_callback, user_data: usize,
+                            error: *mut *mut sinter_error) -> sinter_status;
+    sinter_pending_get_fd(pending: *const sinter_pending) -> i32;
     sinter_pending_get(pending: *const sinter_pending, timeout_us: i64, out_plan: *mut *mut sinter_plan,
                        error: *mut *mut sinter_error) -> sinter_status;
     sinter_tuning_set_create(out_set: *mut *mut sinter_tuning_set, error: *mut *mut sinter_error) -> sinter_status;
@@ -279,6 +290,16 @@ functions! {
                      error: *mut *mut sinter_error) -> sinter_status;
     sinter_binding_retain(binding: *const sinter_binding);
     sinter_binding_release(binding: *const sinter_binding);
+    sinter_binding_add_to_graph(binding: *const sinter_binding, graph: sinter_graph, dependency_count: u32,
+                                dependencies: *const sinter_graph_node, symbol_count: u32, symbols: *const i64,
+                                flags: u32, out_nodes: *mut *mut sinter_graph_nodes,
+                                error: *mut *mut sinter_error) -> sinter_status;
+    sinter_graph_nodes_retain(nodes: *const sinter_graph_nodes);
+    sinter_graph_nodes_release(nodes: *const sinter_graph_nodes);
+    sinter_graph_nodes_get_count(nodes: *const sinter_graph_nodes) -> u32;
+    sinter_graph_nodes_get(nodes: *const sinter_graph_nodes, index: u32) -> sinter_graph_node;
+    sinter_graph_nodes_update(nodes: *const sinter_graph_nodes, exec: sinter_graph_exec, binding: *const sinter_binding,
+                              symbol_count: u32, symbols: *const i64, error: *mut *mut sinter_error) -> sinter_status;
     sinter_binding_launch(binding: *const sinter_binding, stream: sinter_stream, symbol_count: u32, symbols: *const i64,
                           flags: u32, error: *mut *mut sinter_error) -> sinter_status;
     sinter_plan_launch(plan: *const sinter_plan, stream: sinter_stream, symbol_count: u32, symbols: *const i64,

@@ -26,7 +26,7 @@ pub use context::Context;
 pub use error::{Error, Result};
 pub use options::{ContextOptions, LogCallback, PrepareOptions, ProgressCallback, TuneOptions};
 pub use pending::{Cancel, Pending};
-pub use plan::{Binding, DevicePtr, Launch, Plan, Stream};
+pub use plan::{Binding, DevicePtr, Graph, GraphExec, GraphNode, GraphNodes, Launch, Plan, Stream};
 pub use sinter_sys::sinter_stats as Stats;
 pub use tuning::TuningSet;
 pub use words::{Activation, Binary, Choice, Compare, DType, Layout, LogLevel, Reduce, Status, Unary};

@@ -141,6 +141,8 @@ pub struct PrepareOptions {
     pub batch_invariant: bool,
     /// A cache miss is [`crate::Status::CACHE_MISS`].
     pub must_hit: bool,
+    /// Only what is there, at once; else [`crate::Status::NOT_FOUND`].
+    pub no_build: bool,
     /// Checks a new kernel against the unfused plan at its first prepare.
     pub verify: bool,
     /// From the call; then [`crate::Status::DEADLINE_EXCEEDED`], and what was finished stays cached.
@@ -164,6 +166,7 @@ impl PrepareOptions {
         for (wanted, flag) in [
             (self.batch_invariant, sys::SINTER_PREPARE_BATCH_INVARIANT),
             (self.must_hit, sys::SINTER_PREPARE_MUST_HIT),
+            (self.no_build, sys::SINTER_PREPARE_NO_BUILD),
             (self.verify, sys::SINTER_PREPARE_VERIFY),
         ] {
             flags |= if wanted { flag } else { 0 };

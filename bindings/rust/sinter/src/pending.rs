@@ -1,12 +1,13 @@
 //! Prepares under way.
+use crate::error::call;
 use crate::handle::handle;
 use crate::{sys, Chain, Context, Error, Plan, PrepareOptions, Result, Status};
 use std::future::Future;
+use std::os::unix::io::RawFd;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, Waker};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 handle! {
@@ -56,22 +57,30 @@ impl Under {
     }
 }
 
-/// What a future and the thread that wakes it share.
-struct Watched {
-    under: Under,
-    abandoned: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+/// Who waits in an await; shared with the call that the library makes when the prepare has ended.
+type Waiting = Mutex<Option<Waker>>;
+
+fn waker_of(waiting: &Waiting) -> MutexGuard<'_, Option<Waker>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes who waits. `user_data` is a share of `Waiting`, which the library gives back once.
+unsafe extern "C" fn wake(user_data: usize, _: *const sys::sinter_pending, _: sys::sinter_status) {
+    // SAFETY: as said above.
+    let waiting = unsafe { Arc::from_raw(user_data as *const Waiting) };
+    let waker = waker_of(&waiting).take();
+    if let Some(waker) = waker {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake())); // a panic must not cross C
+    }
 }
 
 /// A prepare under way: asked for, waited for, or awaited, which needs no runtime of a certain kind. Dropping it cancels
 /// the prepare and waits until its thread has seen that: mostly within 100 ms, longer while the compiler is at work.
 pub struct Pending {
-    watched: Arc<Watched>,
-    watcher: Option<JoinHandle<()>>,
+    under: Under,
+    /// Made by the first poll of a future.
+    waiting: Option<Arc<Waiting>>,
 }
-
-/// How long the thread that waits for an awaited prepare sleeps before it asks whether anybody still wants it.
-const SLICE: Duration = Duration::from_millis(20);
 
 impl Pending {
     pub(crate) fn start(context: &Context, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Self> {
@@ -81,47 +90,50 @@ impl Pending {
         let raw = Raw::make(|out, error| unsafe {
             sys::sinter_prepare_async(context.as_raw(), chain.as_raw(), m, &given, out, error)
         })?;
-        let under = Under { raw, _options: options };
-        let watched = Watched { under, abandoned: AtomicBool::new(false), waker: Mutex::new(None) };
-        Ok(Self { watched: Arc::new(watched), watcher: None })
+        Ok(Self { under: Under { raw, _options: options }, waiting: None })
     }
 
     /// Whether a result is there. Never blocks.
     pub fn is_ready(&self) -> bool {
-        self.watched.under.is_ready()
+        self.under.is_ready()
     }
 
     /// Waits for the result.
     pub fn wait(&self) -> Result<Plan> {
-        self.watched.under.get(-1).unwrap_or_else(|| Err(Error::new(Status::INTERNAL, "a wait ended without a result")))
+        self.under.get(-1).unwrap_or_else(|| Err(Error::new(Status::INTERNAL, "a wait ended without a result")))
     }
 
     /// Waits at most so long; `None` when it is still under way.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Result<Plan>> {
-        self.watched.under.get(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX))
+        self.under.get(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// Starts the thread that wakes the future: the C ABI can be waited for, and calls nobody.
-    fn watch(&mut self) -> Result<()> {
-        if self.watcher.is_some() {
+    /// Readable for good once the prepare has ended, for an event loop; closed when this is dropped. `None`: none to be
+    /// had.
+    pub fn as_raw_fd(&self) -> Option<RawFd> {
+        // SAFETY: the handle is alive.
+        let fd = unsafe { sys::sinter_pending_get_fd(self.under.raw.as_raw()) };
+        (fd >= 0).then(|| fd)
+    }
+
+    /// Asks once for the call that wakes.
+    fn wake_later(&mut self, waker: Waker) -> Result<()> {
+        if let Some(waiting) = &self.waiting {
+            *waker_of(waiting) = Some(waker);
             return Ok(());
         }
-        let watched = Arc::clone(&self.watched);
-        let body = move || {
-            while !watched.abandoned.load(Ordering::Acquire) {
-                if watched.under.get(SLICE.as_micros() as i64).is_some() {
-                    break;
-                }
-            }
-            let waker = watched.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        };
-        let started = std::thread::Builder::new().name("sinter-await".to_owned()).spawn(body);
-        let no_thread = |error| Error::new(Status::RESOURCE_EXHAUSTED, format!("no thread to await with: {error}"));
-        self.watcher = Some(started.map_err(no_thread)?);
-        Ok(())
+        let waiting = Arc::new(Mutex::new(Some(waker)));
+        let share = Arc::into_raw(Arc::clone(&waiting));
+        // SAFETY: the handle is alive, and `wake` takes the share back.
+        let asked = call(|error| unsafe {
+            sys::sinter_pending_on_ready(self.under.raw.as_raw(), Some(wake), share as usize, error)
+        });
+        if asked.is_err() {
+            // SAFETY: nobody else took it.
+            drop(unsafe { Arc::from_raw(share) });
+        }
+        self.waiting = Some(waiting);
+        asked
     }
 }
 
@@ -130,27 +142,14 @@ impl Future for Pending {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Self::Output> {
         if !self.is_ready() {
-            *self.watched.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
-            if let Err(error) = self.watch() {
+            if let Err(error) = self.wake_later(context.waker().clone()) {
                 return Poll::Ready(Err(error));
             }
         }
-        // Asked again: the thread may have looked for a waker before there was one.
-        match self.watched.under.get(0) {
+        // Asked again: it may have ended before there was a waker.
+        match self.under.get(0) {
             Some(result) => Poll::Ready(result),
             None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.watched.abandoned.store(true, Ordering::Release);
-        // No thread may be in the library when the program ends; what is left of `watched` cancels and waits.
-        // A waker that drops the future where it is called is on that thread.
-        let watcher = self.watcher.take().filter(|watcher| watcher.thread().id() != std::thread::current().id());
-        if let Some(watcher) = watcher {
-            let _ = watcher.join();
         }
     }
 }

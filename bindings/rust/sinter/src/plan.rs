@@ -42,6 +42,13 @@ impl Launch {
     pub const PDL: Self = Self(sys::SINTER_LAUNCH_PDL);
 }
 
+/// The caller's `CUgraph`, `CUgraphNode` and `CUgraphExec`.
+pub type Graph = sys::sinter_graph;
+#[allow(missing_docs)]
+pub type GraphNode = sys::sinter_graph_node;
+#[allow(missing_docs)]
+pub type GraphExec = sys::sinter_graph_exec;
+
 handle! {
     /// A chain prepared for a bucket of M, kernels loaded: immutable. `Clone` shares it.
     Plan: sinter_plan, sinter_plan_retain, sinter_plan_release
@@ -156,6 +163,59 @@ impl Binding {
         // SAFETY: as of this function.
         call(|error| unsafe {
             sys::sinter_binding_launch(self.as_raw(), stream.as_raw(), count, symbols, flags.0, error)
+        })
+    }
+
+    /// Adds to `graph` what a launch would enqueue, behind `dependencies`. [`Launch::PDL`]: by programmatic edges from
+    /// those that are kernels.
+    ///
+    /// # Safety
+    /// `graph` is a graph that no other thread uses meanwhile, the dependencies are nodes of it; the buffers are as
+    /// [`Plan::bind`] says as long as something runs that was made from it.
+    pub unsafe fn add_to_graph(
+        &self,
+        graph: Graph,
+        dependencies: &[GraphNode],
+        m: impl Into<Option<i64>>,
+        flags: Launch,
+    ) -> Result<GraphNodes> {
+        let m = m.into();
+        let (count, symbols) = symbols(&m);
+        // SAFETY: as of this function.
+        GraphNodes::make(|out, error| unsafe {
+            sys::sinter_binding_add_to_graph(self.as_raw(), graph, dependencies.len() as u32, dependencies.as_ptr(),
+                                             count, symbols, flags.0, out, error)
+        })
+    }
+}
+
+handle! {
+    /// What one [`Binding::add_to_graph`] made; it keeps the plan, not the graph. `Clone` shares it.
+    GraphNodes: sinter_graph_nodes, sinter_graph_nodes_retain, sinter_graph_nodes_release
+}
+
+impl GraphNodes {
+    /// The nodes, in the order in which they run; the last ends the plan.
+    pub fn nodes(&self) -> Vec<GraphNode> {
+        // SAFETY: the handle is alive, and there are so many.
+        unsafe {
+            let count = sys::sinter_graph_nodes_get_count(self.as_raw());
+            (0..count).map(|i| sys::sinter_graph_nodes_get(self.as_raw(), i)).collect()
+        }
+    }
+
+    /// The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph;
+    /// [`crate::Status::FAILED_PRECONDITION`] where the graph must be built anew.
+    ///
+    /// # Safety
+    /// `exec` is an instance of the graph that the nodes are still in, which nothing launches meanwhile; the buffers
+    /// are as [`Plan::bind`] says.
+    pub unsafe fn update(&self, exec: GraphExec, binding: &Binding, m: impl Into<Option<i64>>) -> Result<()> {
+        let m = m.into();
+        let (count, symbols) = symbols(&m);
+        // SAFETY: as of this function.
+        call(|error| unsafe {
+            sys::sinter_graph_nodes_update(self.as_raw(), exec, binding.as_raw(), count, symbols, error)
         })
     }
 }

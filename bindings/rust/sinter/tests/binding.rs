@@ -203,6 +203,8 @@ fn options_reach_the_library() {
     let chain = gated_ffn().unwrap();
     let must_hit = PrepareOptions { must_hit: true, ..Default::default() };
     refused(context.prepare(&chain, 20, &must_hit), Status::CACHE_MISS, "");
+    let no_build = PrepareOptions { no_build: true, ..Default::default() };
+    refused(context.prepare(&chain, 20, &no_build), Status::NOT_FOUND, "is not in the cache");
     let late = PrepareOptions { deadline: Some(Duration::ZERO), ..Default::default() };
     refused(context.prepare(&chain, 4000, &late), Status::DEADLINE_EXCEEDED, "");
     let cancel = Cancel::new().unwrap();
@@ -256,6 +258,7 @@ fn a_pending_prepare_is_waited_for_awaited_and_dropped() {
     let pending = context.prepare_async(&chain, 20, &options).unwrap();
     assert_eq!(pending.wait().unwrap().bucket(), 32);
     assert!(pending.is_ready() && pending.wait_timeout(Duration::ZERO).unwrap().is_ok());
+    assert!(pending.as_raw_fd().is_some());
     assert_eq!(block_on(context.prepare_async(&chain, 20, &options).unwrap()).unwrap().bucket(), 32);
     refused(context.prepare_async(&chain, -1, &options).and_then(|pending| pending.wait()), Status::INVALID_ARGUMENT, "-1");
 
@@ -324,6 +327,11 @@ fn a_plan_is_bound_and_launched_on_a_driver() {
         let binding = plan.bind(&buffers, workspace).unwrap();
         drop(plan.clone());
         binding.launch(stream, 20, Launch::NONE).unwrap();
+        // A graph of the fake driver that is none: the library asks it, and says what it answered.
+        let graph = 1 as Graph;
+        refused(binding.add_to_graph(std::ptr::null_mut(), &[], 20, Launch::NONE), Status::INVALID_ARGUMENT, "graph is null");
+        refused(binding.add_to_graph(graph, &[], 20, Launch::PDL), Status::DRIVER, "cuGraphAddNode");
+        refused(binding.add_to_graph(graph, &[], 33, Launch::PDL), Status::OUT_OF_RANGE, "33");
         binding.launch(stream, 0, Launch::PDL).unwrap();
         plan.launch(stream, 7, &buffers, workspace, Launch::NONE).unwrap();
         refused(binding.launch(stream, 33, Launch::NONE), Status::OUT_OF_RANGE, "33");
