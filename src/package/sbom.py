@@ -45,6 +45,8 @@ def headers(build):
 
 def owners(files):
     """(package, version, source): how it is used, of all files that Debian packages own."""
+    # A package names its files as they were before /lib became a link to /usr/lib.
+    files = {**files, **{path[4:]: how for path, how in files.items() if path.startswith("/usr/lib/")}}
     paths = sorted(files)
     shown = subprocess.run(["dpkg-query", "-S", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
     uses = {}
