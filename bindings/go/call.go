@@ -123,3 +123,21 @@ func Version() int { return int(C.sinter_version()) }
 
 // BuildInfo is one line: the library's version, compiler and build type.
 func BuildInfo() string { return C.GoString(C.sinter_build_info()) }
+
+// longText takes text by the two-call pattern; it may grow between two calls.
+func longText(call func(C.size_t, *C.char, *C.size_t, **C.sinter_error) C.sinter_status) (string, error) {
+	var a arena
+	defer a.free()
+	for capacity := C.size_t(1 << 14); ; {
+		var failed *C.sinter_error
+		var size C.size_t
+		text := (*C.char)(a.alloc(int(capacity)))
+		if err := check(call(capacity, text, &size, &failed), &failed); err != nil {
+			return "", err
+		}
+		if size <= capacity {
+			return C.GoString(text), nil
+		}
+		capacity = size
+	}
+}

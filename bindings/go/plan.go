@@ -88,18 +88,9 @@ func (p *Plan) Explain() (string, error) {
 		return "", err
 	}
 	defer p.h.done()
-	var size C.size_t
-	var failed *C.sinter_error
-	if err := check(C.sinter_plan_explain((*C.sinter_plan)(plan), 0, nil, &size, &failed), &failed); err != nil {
-		return "", err
-	}
-	var a arena
-	defer a.free()
-	text := (*C.char)(a.alloc(int(size)))
-	if err := check(C.sinter_plan_explain((*C.sinter_plan)(plan), size, text, nil, &failed), &failed); err != nil {
-		return "", err
-	}
-	return C.GoString(text), nil
+	return longText(func(capacity C.size_t, text *C.char, size *C.size_t, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_plan_explain((*C.sinter_plan)(plan), capacity, text, size, failed)
+	})
 }
 
 // Bind checks the buffers' alignment and encodes tensor maps once. buffers: the chain's inputs in the order of their adds,

@@ -208,6 +208,9 @@ func TestContextsAndTuningSets(t *testing.T) {
 	if stats, err := c.Stats(); err != nil || stats.Prepares != 0 {
 		t.Error(stats, err)
 	}
+	if text, err := c.Metrics(); err != nil || !strings.Contains(text, "\nsinter_prepares_total 0\n") {
+		t.Error(text, err)
+	}
 	if fields := reflect.TypeOf(Stats{}).NumField(); fields != statsWords {
 		t.Errorf("Stats has %d fields, sinter_stats %d", fields, statsWords)
 	}

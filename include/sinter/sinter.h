@@ -390,6 +390,11 @@ typedef struct sinter_stats {
 /* Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_context_get_stats(const sinter_context* context,
                                                   sinter_stats* stats, sinter_error** error);
+/* The counters as Prometheus text, format 0.0.4, which docs/serving.md lists. They move between two
+ * calls: call again while *required > capacity. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_context_write_metrics(const sinter_context* context,
+                                                      size_t capacity, char* buffer,
+                                                      size_t* required, sinter_error** error);
 
 /* ---------------------------------------------------------------- Chain
  * Every add checks its operands at once and returns the new value in *out_value; a failed add

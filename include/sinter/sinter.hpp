@@ -259,6 +259,20 @@ Result<Wrapper> Make(Call&& call) {
   return Wrapper(object);
 }
 
+// Runs `call(capacity, buffer, required, sinter_error**)` until all of its text fits.
+template <typename Call>
+Result<std::string> Text(Call&& call) {
+  std::string text(1 << 14, '\0');
+  for (size_t required = 0;; text.resize(required)) {
+    Status status = Status::Of(
+        [&](sinter_error** error) { return call(text.size(), &text[0], &required, error); });
+    if (!status.ok()) return status;
+    if (required > text.size()) continue;
+    text.resize(required - 1);  // without the NUL
+    return text;
+  }
+}
+
 // Runs `call(uint8_t*, sinter_error**)`.
 template <typename Call>
 Result<Digest> MakeDigest(Call&& call) {
@@ -767,18 +781,9 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
   }
   // The plan on one screen, what lost and why, the constants of the device model.
   Result<std::string> Explain() const {
-    size_t size = 0;
-    Status status = Status::Of(
-        [&](sinter_error** error) { return sinter_plan_explain(get(), 0, nullptr, &size, error); });
-    std::string text(size, '\0');
-    if (status.ok()) {
-      status = Status::Of([&](sinter_error** error) {
-        return sinter_plan_explain(get(), text.size(), &text[0], nullptr, error);
-      });
-    }
-    if (!status.ok()) return status;
-    text.pop_back();  // the NUL
-    return text;
+    return detail::Text([&](size_t capacity, char* buffer, size_t* required, sinter_error** error) {
+      return sinter_plan_explain(get(), capacity, buffer, required, error);
+    });
   }
   // `buffers`: the chain's inputs in the order of their adds, then its outputs. The memory stays
   // the caller's and must outlive every launch. `workspace` may be 0 when its size is.
@@ -912,6 +917,12 @@ class Context
         [&](sinter_error** error) { return sinter_context_get_stats(get(), &stats, error); });
     if (!status.ok()) return status;
     return stats;
+  }
+  // The same as Prometheus text.
+  Result<std::string> Metrics() const {
+    return detail::Text([&](size_t capacity, char* buffer, size_t* required, sinter_error** error) {
+      return sinter_context_write_metrics(get(), capacity, buffer, required, error);
+    });
   }
 
   // The plan that serves m rows: from a cache, or searched, generated and compiled. Blocks.

@@ -140,13 +140,23 @@ SINTER_API sinter_status sinter_x_time(sinter_context* context, uint32_t count,
 
 /* ---------------------------------------------------------------- Description */
 
-/* The context's device and model as JSON: {"device", "gpu", "reason", "model": {..}, "provenance":
- * {key: "measured", ..}, "cache_dir", "library"}. Thread-safe. */
+/* The context's device and model as JSON: {"device", "gpu", "driver": "CUDA 13.0", "reason",
+ * "model": {..}, "provenance": {key: "measured", ..}, "cache_dir", "library"}. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context,
                                                    sinter_x_text** out_json, sinter_error** error);
 /* The context's device model in its text form: what a model file holds. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_get_model(const sinter_context* context,
                                                     sinter_x_text** out_text, sinter_error** error);
+/* What compiles kernels, "nvrtc-13.0-<ELF build id>"; opens it. SINTER_UNAVAILABLE without one.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_x_context_get_toolchain(const sinter_context* context,
+                                                        sinter_x_text** out_text,
+                                                        sinter_error** error);
+/* What a context would read of the process environment: {"variables": [{"name", "value", "error"}],
+ * "warnings": [..]}. Every variable that the library reads; "value" "" is unset, secrets read
+ * "(set)". "error": why sinter_context_create fails, "" when it is taken. "warnings": SINTER_*
+ * names that nothing reads. Thread-safe. */
+SINTER_API sinter_status sinter_x_environment(sinter_x_text** out_json, sinter_error** error);
 /* Measures the context's GPU and gives the text of a model file: what probes can tell marked
  * [measured], the rest taken over from the nearest built-in model and marked so, "[fitted from
  * h200]". Takes some seconds and 24 MiB of device memory an SM; nothing else should run on the GPU.

@@ -34,8 +34,14 @@ class Environment {
   std::string Get(const char* name) {
     asked_.push_back(name);
     const char* value = secure_getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
+    variables_.push_back({name, value == nullptr ? "" : value, ""});
+    return variables_.back().value;
   }
+
+  // Of the variable that was asked for last: what is wrong with its value.
+  void Refuse(std::string error) { variables_.back().error = std::move(error); }
+
+  std::vector<EnvironmentVariable> TakeVariables() { return std::move(variables_); }
 
   std::vector<std::string> Warnings() const {
     std::vector<std::string> warnings;
@@ -56,6 +62,7 @@ class Environment {
 
  private:
   std::vector<std::string> asked_;
+  std::vector<EnvironmentVariable> variables_;  // in order of asked_
 };
 
 struct Choice {
@@ -63,59 +70,52 @@ struct Choice {
   int value;
 };
 
-// Leaves `*out` alone when the variable is unset.
+// The readers leave `*out` alone when the variable is unset or refused.
 template <size_t N>
-absl::Status ReadChoice(Environment& env, const char* name, const Choice (&choices)[N], int* out) {
+void ReadChoice(Environment& env, const char* name, const Choice (&choices)[N], int* out) {
   const std::string value = env.Get(name);
-  if (value.empty()) return absl::OkStatus();
+  if (value.empty()) return;
   for (const Choice& choice : choices) {
     if (value == choice.text) {
       *out = choice.value;
-      return absl::OkStatus();
+      return;
     }
   }
   const std::string allowed =
       absl::StrJoin(choices, " ", [](std::string* s, const Choice& c) { s->append(c.text); });
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not one of: ", allowed));
+  env.Refuse(absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not one of: ", allowed));
 }
 
-absl::Status ReadFlag(Environment& env, const char* name, bool* out) {
+void ReadFlag(Environment& env, const char* name, bool* out) {
   int value = *out ? 1 : 0;
-  SINTER_RETURN_IF_ERROR(ReadChoice(env, name, {{"0", 0}, {"1", 1}}, &value));
+  ReadChoice(env, name, {{"0", 0}, {"1", 1}}, &value);
   *out = value != 0;
-  return absl::OkStatus();
 }
 
-// Leaves `*out` alone when the variable is unset.
-absl::Status ReadBytes(Environment& env, const char* name, uint64_t* out) {
+void ReadBytes(Environment& env, const char* name, uint64_t* out) {
   const std::string value = env.Get(name);
-  if (value.empty()) return absl::OkStatus();
+  if (value.empty()) return;
   const absl::StatusOr<uint64_t> bytes = ParseByteSize(value);
-  if (!bytes.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, "=", bytes.status().message()));
-  }
+  if (!bytes.ok()) return env.Refuse(absl::StrCat(name, "=", bytes.status().message()));
   *out = *bytes;
-  return absl::OkStatus();
 }
 
-absl::Status ReadDenied(Environment& env, std::string* out) {
+void ReadDenied(Environment& env, std::string* out) {
   *out = env.Get("SINTER_DENY_TOOLCHAINS");
   const absl::Status status = ToolchainDenyList().Add(*out);
-  return status.ok() ? status : Annotate(status, "SINTER_DENY_TOOLCHAINS");
+  if (!status.ok()) env.Refuse(absl::StrCat("SINTER_DENY_TOOLCHAINS: ", status.message()));
 }
 
-absl::Status ReadRemote(Environment& env, Config* config) {
+void ReadRemote(Environment& env, Config* config) {
   config->remote = env.Get("SINTER_REMOTE");
   config->remote_name_space = env.Get("SINTER_REMOTE_NAMESPACE");
   int role = 0;
-  SINTER_RETURN_IF_ERROR(
-      ReadChoice(env, "SINTER_REMOTE_ROLE", {{"reader", 0}, {"publisher", 1}}, &role));
+  ReadChoice(env, "SINTER_REMOTE_ROLE", {{"reader", 0}, {"publisher", 1}}, &role);
   config->remote_publish = role == 1;
   const std::string days = env.Get("SINTER_REMOTE_TTL_DAYS");
   int number = 0;
   if (!days.empty() && (!absl::SimpleAtoi(days, &number) || number < 1 || number > 365)) {
-    return absl::InvalidArgumentError(
+    env.Refuse(
         absl::StrCat("SINTER_REMOTE_TTL_DAYS=\"", days.substr(0, 64), "\" is not in 1..365"));
   }
   config->remote_ttl_s = int64_t{number} * 24 * 3600;
@@ -123,22 +123,23 @@ absl::Status ReadRemote(Environment& env, Config* config) {
   config->remote_password_file = env.Get("SINTER_REMOTE_PASSWORD_FILE");
   config->remote_key = env.Get("SINTER_REMOTE_KEY");
   config->remote_password = env.Get("SINTER_REMOTE_PASSWORD");
-  return absl::OkStatus();
 }
 
-absl::Status ReadLog(Environment& env, Config* config) {
+void ReadLog(Environment& env, Config* config) {
   constexpr int kOff = 0;
   int level = static_cast<int>(config->log_level);
-  SINTER_RETURN_IF_ERROR(ReadChoice(env, "SINTER_LOG",
-                                    {{"off", kOff},
-                                     {"error", static_cast<int>(LogLevel::kError)},
-                                     {"warn", static_cast<int>(LogLevel::kWarn)},
-                                     {"info", static_cast<int>(LogLevel::kInfo)},
-                                     {"debug", static_cast<int>(LogLevel::kDebug)}},
-                                    &level));
+  ReadChoice(env, "SINTER_LOG",
+             {{"off", kOff},
+              {"error", static_cast<int>(LogLevel::kError)},
+              {"warn", static_cast<int>(LogLevel::kWarn)},
+              {"info", static_cast<int>(LogLevel::kInfo)},
+              {"debug", static_cast<int>(LogLevel::kDebug)}},
+             &level);
   config->log_off = level == kOff;
   if (level != kOff) config->log_level = static_cast<LogLevel>(level);
-  return absl::OkStatus();
+  int format = 0;
+  ReadChoice(env, "SINTER_LOG_FORMAT", {{"text", 0}, {"json", 1}}, &format);
+  config->log_json = format == 1;
 }
 
 bool IsAbsolute(absl::string_view path) { return !path.empty() && path[0] == '/'; }
@@ -155,41 +156,52 @@ std::string CacheDir(Environment& env) {
 
 }  // namespace
 
-absl::StatusOr<Config> ConfigFromEnvironment() {
+EnvironmentReading ReadEnvironment() {
   Environment env;
-  Config config;
+  EnvironmentReading reading;
+  Config& config = reading.config;
   config.cache_dir = CacheDir(env);
   int cache = 1;
-  SINTER_RETURN_IF_ERROR(
-      ReadChoice(env, "SINTER_CACHE", {{"on", 1}, {"off", 0}, {"read-only", 2}}, &cache));
+
+  ReadChoice(env, "SINTER_CACHE", {{"on", 1}, {"off", 0}, {"read-only", 2}}, &cache);
   config.cache_enabled = cache != 0;
   config.cache_read_only = cache == 2;
   int store = 0;
-  SINTER_RETURN_IF_ERROR(
-      ReadChoice(env, "SINTER_CACHE_STORE", {{"tables", 0}, {"leveldb-db", 1}}, &store));
+
+  ReadChoice(env, "SINTER_CACHE_STORE", {{"tables", 0}, {"leveldb-db", 1}}, &store);
   config.cache_store = store == 1 ? "leveldb-db" : "";
-  SINTER_RETURN_IF_ERROR(ReadBytes(env, "SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes));
-  SINTER_RETURN_IF_ERROR(ReadBytes(env, "SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes));
-  SINTER_RETURN_IF_ERROR(ReadDenied(env, &config.deny_toolchains));
+  ReadBytes(env, "SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes);
+  ReadBytes(env, "SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes);
+  ReadDenied(env, &config.deny_toolchains);
   int must_hit = 0;
-  SINTER_RETURN_IF_ERROR(
-      ReadChoice(env, "SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit));
+
+  ReadChoice(env, "SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit);
   config.must_hit = must_hit != 0;
   config.must_hit_verified = must_hit == 2;
   config.packs = absl::StrSplit(env.Get("SINTER_PACKS"), ':', absl::SkipEmpty());
   config.pack_keys = env.Get("SINTER_PACK_KEYS");
-  SINTER_RETURN_IF_ERROR(ReadRemote(env, &config));
-  SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs));
-  SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_BATCH_INVARIANT", &config.batch_invariant));
-  SINTER_RETURN_IF_ERROR(ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use));
+  ReadRemote(env, &config);
+  ReadFlag(env, "SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs);
+  ReadFlag(env, "SINTER_BATCH_INVARIANT", &config.batch_invariant);
+  ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use);
   config.dump_dir = env.Get("SINTER_DUMP");
+  config.trace = env.Get("SINTER_TRACE");
   config.tuning_set = env.Get("SINTER_TUNING_SET");
   config.device_model = env.Get("SINTER_DEVICE_MODEL");
   config.nvrtc_path = env.Get("SINTER_NVRTC");
   config.driver_path = env.Get("SINTER_LIBCUDA");
-  SINTER_RETURN_IF_ERROR(ReadLog(env, &config));
+  ReadLog(env, &config);
   config.warnings = env.Warnings();
-  return config;
+  reading.variables = env.TakeVariables();
+  return reading;
+}
+
+absl::StatusOr<Config> ConfigFromEnvironment() {
+  EnvironmentReading reading = ReadEnvironment();
+  for (const EnvironmentVariable& variable : reading.variables) {
+    if (!variable.error.empty()) return absl::InvalidArgumentError(variable.error);
+  }
+  return std::move(reading.config);
 }
 
 }  // namespace sinter

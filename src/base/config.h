@@ -51,10 +51,25 @@ struct Config {
   std::string device_model;  // SINTER_DEVICE_MODEL: a model file of the GPU; "": a built-in one
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=off|error|warn|info|debug
   bool log_off = false;                  // nothing is logged, whatever the level
+  bool log_json = false;  // SINTER_LOG_FORMAT=text|json, of what goes to standard error
+  std::string trace;      // SINTER_TRACE: file for the spans of prepares, see base/trace.h
   // What the environment says to no effect: one sentence for each SINTER_* variable that nothing
   // reads, at most 16 of them.
   std::vector<std::string> warnings;
 };
+
+struct EnvironmentVariable {
+  std::string name, value;  // "": unset
+  std::string error;  // names the variable, the value and what is allowed; "" when it is taken
+};
+
+// What the process environment says, and every variable that was asked for. Values that are refused
+// are as if unset.
+struct EnvironmentReading {
+  Config config;
+  std::vector<EnvironmentVariable> variables;
+};
+EnvironmentReading ReadEnvironment();
 
 // From the process environment. A malformed value is INVALID_ARGUMENT naming the variable, the
 // value and what is allowed. Ignores everything but defaults when the process is set-uid. Relative

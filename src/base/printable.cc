@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace sinter {
 namespace {
@@ -68,5 +70,10 @@ size_t Utf8Length(absl::string_view text, size_t at) {
 
 std::string Printable(absl::string_view text) { return Escape(text, /*keep_lines=*/false); }
 std::string PrintableLines(absl::string_view text) { return Escape(text, /*keep_lines=*/true); }
+
+std::string JsonString(absl::string_view text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(Printable(text), {{"\\", "\\\\"}, {"\"", "\\\""}}),
+                      "\"");
+}
 
 }  // namespace sinter

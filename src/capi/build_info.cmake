@@ -1,19 +1,22 @@
 # Writes sinter_build_info.h. SOURCE, OUTPUT, VERSION, COMPILER, BUILD_TYPE are given.
 set(commit "commit unknown")
+set(hash unknown)
 find_package(Git QUIET)
 if(GIT_FOUND AND EXISTS ${SOURCE}/.git)
   execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} rev-parse --short=12 HEAD
-                  OUTPUT_VARIABLE hash OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+                  OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   if(NOT failed)
     execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} --no-optional-locks status --porcelain --untracked-files=no
                     OUTPUT_VARIABLE changes ERROR_QUIET)
+    set(hash ${head})
     set(commit "commit ${hash}")
     if(changes)
       string(APPEND commit " dirty")
     endif()
   endif()
 endif()
-set(text "#define SINTER_BUILD_INFO \"sinter ${VERSION} (${commit}; ${COMPILER}; ${BUILD_TYPE})\"\n")
+set(text "#define SINTER_BUILD_INFO \"sinter ${VERSION} (${commit}; ${COMPILER}; ${BUILD_TYPE})\"
+#define SINTER_BUILD_COMMIT \"${hash}\"\n")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} old)
 endif()

@@ -1,7 +1,11 @@
 // sinter_context: configuration from options over environment, the engine, its counters.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
+#include "absl/strings/str_format.h"
 #include "src/base/config.h"
 #include "src/base/printable.h"
 #include "src/base/status.h"
@@ -80,6 +84,22 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   return config;
 }
 
+void LogText(LogLevel, absl::string_view message) {
+  std::fprintf(stderr, "sinter: %s\n", Printable(message).c_str());
+}
+
+// One object a line, in one write, so that lines of several threads do not mix.
+void LogJson(LogLevel at, absl::string_view message) {
+  static constexpr const char* kNames[] = {"", "error", "warn", "info", "debug"};
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::string line = absl::StrFormat(
+      "{\"time\":%d.%03d,\"level\":\"%s\",\"process\":%d,\"logger\":\"sinter\",\"message\":%s}\n",
+      now.tv_sec, now.tv_nsec / 1000000, kNames[static_cast<int>(at)], getpid(),
+      JsonString(message));
+  std::fputs(line.c_str(), stderr);
+}
+
 // The one way out for messages: what they repeat of files, records and servers is made printable.
 LogSink MakeSink(const sinter_context_options& options, const Config& config) {
   const bool off = options.log_level == SINTER_LOG_DEFAULT ? config.log_off
@@ -87,13 +107,9 @@ LogSink MakeSink(const sinter_context_options& options, const Config& config) {
   if (off) return LogSink();
   const sinter_log_callback callback = options.log;
   const uintptr_t user_data = options.log_user_data;
+  if (callback == nullptr) return LogSink(config.log_level, config.log_json ? LogJson : LogText);
   return LogSink(config.log_level, [callback, user_data](LogLevel at, absl::string_view message) {
-    const std::string line = Printable(message);
-    if (callback != nullptr) {
-      callback(user_data, static_cast<sinter_log_level>(at), line.c_str());
-    } else {
-      std::fprintf(stderr, "sinter: %s\n", line.c_str());
-    }
+    callback(user_data, static_cast<sinter_log_level>(at), Printable(message).c_str());
   });
 }
 

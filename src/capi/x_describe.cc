@@ -53,10 +53,35 @@ std::string DescribeContext(const sinter_context& context) {
   object["library"] = sinter_build_info();
   object["gpu"] = ports.loader != nullptr;
   object["device"] = ports.device_name;
+  object["driver"] = ports.driver_name;
   object["reason"] = ports.no_gpu_reason;
   object["cache_dir"] = context.config.cache_enabled ? context.config.cache_dir : "";
   object["model"] = ModelJson(ports.model);
   object["provenance"] = ProvenanceJson(ports.model);
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Neither a secret itself nor a URL's password.
+std::string Shown(const EnvironmentVariable& variable) {
+  const std::string& value = variable.value;
+  if (value.empty()) return value;
+  if (variable.name == "SINTER_REMOTE_KEY" || variable.name == "SINTER_REMOTE_PASSWORD") {
+    return "(set)";
+  }
+  const size_t user = value.find("://"), at = value.rfind('@');
+  if (variable.name != "SINTER_REMOTE" || at == std::string::npos || user >= at) return value;
+  return value.substr(0, user) + "://(user)" + value.substr(at);
+}
+
+std::string DescribeEnvironment() {
+  const EnvironmentReading reading = ReadEnvironment();
+  Json object;
+  object["variables"] = Json::array();
+  for (const EnvironmentVariable& variable : reading.variables) {
+    object["variables"].push_back(
+        {{"name", variable.name}, {"value", Shown(variable)}, {"error", variable.error}});
+  }
+  object["warnings"] = reading.config.warnings;
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -81,6 +106,18 @@ sinter_status sinter_x_context_get_model(const sinter_context* context, sinter_x
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
     return context->engine->ports().model.ToText();
   });
+}
+
+sinter_status sinter_x_context_get_toolchain(const sinter_context* context,
+                                             sinter_x_text** out_text, sinter_error** error) {
+  return capi::GiveText(out_text, error, [&]() -> Text {
+    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
+    return context->engine->ports().compiler->ToolchainId();
+  });
+}
+
+sinter_status sinter_x_environment(sinter_x_text** out_json, sinter_error** error) {
+  return capi::GiveText(out_json, error, [&]() -> Text { return capi::DescribeEnvironment(); });
 }
 
 sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_error** error) {

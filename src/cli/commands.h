@@ -21,6 +21,7 @@ Outcome CacheImportCommand(const Options& options);
 Outcome CacheConvertCommand(const Options& options);
 Outcome CacheTrimCommand(const Options& options);
 Outcome WarmCommand(const Options& options);
+Outcome DoctorCommand(const Options& options);
 Outcome VersionCommand(const Options& options);
 
 }  // namespace sinter::cli

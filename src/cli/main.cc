@@ -238,6 +238,9 @@ void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
       ->excludes(model)
       ->excludes("--target");
   AddCacheVerbs(app, options, chosen);
+  CLI::App* doctor = AddVerb(app, "doctor", "say what stands in the way here, and the way out",
+                             DoctorCommand, chosen);
+  AddDevice(doctor, options);
   CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
   version->add_flag("--json", options->json, "print one JSON document");
   CLI::App* help =

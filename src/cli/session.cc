@@ -11,7 +11,13 @@ namespace {
 
 constexpr char kDefaultTarget[] = "h200";
 
-Outcome Create(const DeviceArgs& args, const std::string& target, ContextPtr* out) {
+void Collect(uintptr_t log, sinter_log_level, const char* message) {
+  Log* to = reinterpret_cast<Log*>(log);
+  const std::lock_guard<std::mutex> lock(to->mutex);
+  to->lines.push_back(message);
+}
+
+Outcome Create(const DeviceArgs& args, const std::string& target, Log* log, ContextPtr* out) {
   sinter_context_options options = SINTER_INIT(sinter_context_options);
   options.device = args.device;
   options.target = target.empty() ? nullptr : target.c_str();
@@ -23,6 +29,11 @@ Outcome Create(const DeviceArgs& args, const std::string& target, ContextPtr* ou
   options.pack_count = static_cast<uint32_t>(packs.size());
   options.pack_keys = args.pack_keys.empty() ? nullptr : args.pack_keys.c_str();
   if (args.unsigned_packs) options.unsigned_packs = SINTER_SWITCH_ON;
+  if (log != nullptr) {
+    options.log = Collect;
+    options.log_user_data = reinterpret_cast<uintptr_t>(log);
+    options.log_level = SINTER_LOG_WARN;
+  }
   if (args.verbose) options.log_level = SINTER_LOG_DEBUG;
   sinter_context* context = nullptr;
   SINTER_CLI_TRY(
@@ -64,10 +75,10 @@ Outcome ResolveTarget(const std::string& target, std::string* out) {
                "(sinter device --model prints one)");
 }
 
-Outcome CreateTarget(const DeviceArgs& args, ContextPtr* out) {
+Outcome CreateTarget(const DeviceArgs& args, Log* log, ContextPtr* out) {
   std::string target;
   SINTER_CLI_TRY(ResolveTarget(args.target, &target));
-  return Create(args, target, out);
+  return Create(args, target, log, out);
 }
 
 Outcome ToChoice(const std::string& name, sinter_choice* out) {
@@ -84,18 +95,18 @@ Outcome ToChoice(const std::string& name, sinter_choice* out) {
 
 }  // namespace
 
-Outcome OpenSession(const DeviceArgs& args, Session* out) {
+Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
   if (args.target_given) {
-    SINTER_CLI_TRY(CreateTarget(args, &out->context));
+    SINTER_CLI_TRY(CreateTarget(args, log, &out->context));
     return Describe(out);
   }
-  const Outcome gpu = Create(args, "", &out->context);
+  const Outcome gpu = Create(args, "", log, &out->context);
   if (gpu.ok()) return Describe(out);
   // A GPU of another generation is none either.
   if (gpu.exit != kUnavailable && gpu.status != SINTER_FAILED_PRECONDITION) return gpu;
   out->no_gpu = gpu.message;
   out->fell_back = true;
-  SINTER_CLI_TRY(Create(args, kDefaultTarget, &out->context));
+  SINTER_CLI_TRY(Create(args, kDefaultTarget, log, &out->context));
   return Describe(out);
 }
 

@@ -2,7 +2,9 @@
 #ifndef SINTER_SRC_CLI_SESSION_H_
 #define SINTER_SRC_CLI_SESSION_H_
 
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "src/cli/chain_source.h"
 #include "src/cli/handles.h"
@@ -10,6 +12,12 @@
 #include "src/cli/print.h"
 
 namespace sinter::cli {
+
+// Messages of the library, from any thread.
+struct Log {
+  std::mutex mutex;
+  std::vector<std::string> lines;  // guarded by mutex
+};
 
 struct Session {
   ContextPtr context;
@@ -19,8 +27,9 @@ struct Session {
   bool has_gpu() const { return sinter_context_has_device(context.get()) == 1; }
 };
 
-// The GPU; without one, and without a --target, the built-in h200 model.
-Outcome OpenSession(const DeviceArgs& args, Session* out);
+// The GPU; without one, and without a --target, the built-in h200 model. Warnings go to `log`,
+// unless it is null.
+Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log = nullptr);
 // "no GPU was found: .."; "" when there is one or a target was asked for.
 std::string NoGpuLine(const Session& session);
 

@@ -206,6 +206,7 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   for (size_t i = 0; i < candidate->kernels.size(); ++i) all = all && IsChecked(*candidate, i);
   if (all) return absl::OkStatus();
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
+  const TraceSpan span(core_->trace.get(), "verify");
   const LoadedPlanPtr unfused = IsUnfused(candidate->plan) ? nullptr : BuildUnfused(record, walk);
   absl::StatusOr<std::unique_ptr<Verifier>> verifier =
       Verifier::Make(core_.get(), walk.chain, candidate->plan.bucket, candidate->fixed_rows);

@@ -14,7 +14,8 @@ constexpr int64_t kBudgetUs = 60 * 1000 * 1000;
 
 absl::StatusOr<std::shared_ptr<void>> AwaitBuildLock(Store& store, RecordKind kind,
                                                      const std::string& key,
-                                                     const BuildControl& control) {
+                                                     const BuildControl& control, Trace* trace) {
+  const TraceSpan span(trace, "wait for lock");
   using Clock = std::chrono::steady_clock;
   const Clock::time_point give_up = Clock::now() + std::chrono::microseconds(kBudgetUs);
   for (;;) {

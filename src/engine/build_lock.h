@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/ports.h"
+#include "src/base/trace.h"
 #include "src/engine/control.h"
 
 namespace sinter {
@@ -17,7 +18,7 @@ namespace sinter {
 // build. CANCELLED or DEADLINE_EXCEEDED.
 absl::StatusOr<std::shared_ptr<void>> AwaitBuildLock(Store& store, RecordKind kind,
                                                      const std::string& key,
-                                                     const BuildControl& control);
+                                                     const BuildControl& control, Trace* trace);
 
 }  // namespace sinter
 

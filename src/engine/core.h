@@ -11,6 +11,7 @@
 #include "src/base/digest.h"
 #include "src/base/log.h"
 #include "src/base/toolchain.h"
+#include "src/base/trace.h"
 #include "src/engine/counters.h"
 #include "src/engine/engine.h"
 #include "src/engine/module_cache.h"
@@ -47,6 +48,7 @@ struct EngineCore {
         log(std::move(l)),
         hooks(std::move(h)),
         tuning_digest(ports.tuning == nullptr ? Digest() : ports.tuning->SetDigest()),
+        trace(config.trace.empty() ? nullptr : std::make_unique<Trace>(config.trace)),
         modules(config.module_cache_bytes == 0 ? kDefaultModuleCacheBytes
                                                : config.module_cache_bytes) {}
 
@@ -81,8 +83,9 @@ struct EngineCore {
   }
   const Digest tuning_digest;  // of ports.tuning; all zero without a set
   Counters counters;
-  ToolchainDenyList denied;  // filled by CreateEngine
-  ModuleCache modules;       // after ports: modules unload before the loader goes
+  const std::unique_ptr<Trace> trace;  // null: none is asked for
+  ToolchainDenyList denied;            // filled by CreateEngine
+  ModuleCache modules;                 // after ports: modules unload before the loader goes
 };
 
 // An engine on given hooks. Engine::Create passes fusion and codegen.

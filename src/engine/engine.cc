@@ -34,6 +34,15 @@ std::string LiveKey(const std::string& plan_key, const AssembleOptions& options)
   return w.Take();
 }
 
+void WriteTrace(const EngineCore& core) noexcept {
+  if (core.trace == nullptr) return;
+  try {
+    const absl::Status written = core.trace->Write();
+    if (!written.ok()) core.log.Log(LogLevel::kWarn, absl::StrCat("trace: ", written.message()));
+  } catch (const std::bad_alloc&) {  // a trace is not worth a process
+  }
+}
+
 class EngineImpl : public Engine {
  public:
   EngineImpl(std::shared_ptr<EngineCore> core)
@@ -46,6 +55,7 @@ class EngineImpl : public Engine {
   // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
   // loader when the graph goes.
   ~EngineImpl() override {
+    WriteTrace(*core_);
     core_->modules.Clear();
     if (core_->ports.loader != nullptr) core_->ports.loader->Retire();
   }
@@ -57,6 +67,7 @@ class EngineImpl : public Engine {
     const BuildControl control(options.deadline_us, options.cancel, options.progress);
     SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
+    const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
     absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(request, OptionsFor(options), control);
     if (options.no_build && IsCacheMiss(loaded.status())) {
       return absl::NotFoundError(loaded.status().message());
@@ -69,7 +80,9 @@ class EngineImpl : public Engine {
   absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
                                   const TuneOptions& options) override {
     SINTER_RETURN_IF_ERROR(CheckM(m));
-    return tuner_.Tune(RequestFor(chain, m, options.batch_invariant), options);
+    const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
+    const TraceSpan span(core_->trace.get(), "tune", SpanDetail(request));
+    return tuner_.Tune(request, options);
   }
 
   EngineStats Stats() const override {
@@ -79,6 +92,8 @@ class EngineImpl : public Engine {
     stats.plan_hits = c.plan_hits;
     stats.searched = c.searched;
     stats.kernels_compiled = c.kernels_compiled;
+    stats.compiles_in_flight =
+        c.compiles_begun - std::min<uint64_t>(c.compiles_begun, stats.kernels_compiled);
     stats.kernel_hits = c.kernel_hits;
     stats.kernels_loaded = c.kernels_loaded;
     stats.launches = c.launches;
@@ -129,6 +144,12 @@ class EngineImpl : public Engine {
     request.bucket = BucketOf(std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
     request.batch_invariant = batch_invariant || core_->config.batch_invariant;
     return request;
+  }
+
+  std::string SpanDetail(const PlanRequest& request) const {
+    if (core_->trace == nullptr) return "";
+    return absl::StrCat("chain ", request.chain->CanonicalDigest().Hex().substr(0, 16),
+                        ", m <= ", request.bucket);
   }
 
   AssembleOptions OptionsFor(const PrepareOptions& options) const {

@@ -77,6 +77,7 @@ struct EngineStats {
   // Over all launches, unfused plan less the plan that runs, by measured times where both have
   // them, else by predicted ones. Replays of captured graphs are not seen.
   double gpu_time_saved_us = 0;
+  uint64_t compiles_in_flight = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
   StoreStats store;
 };

@@ -121,6 +121,7 @@ Lookup KernelBuilder::LookUp(const std::string& key) {
                           absl::StrCat("toolchain ", toolchain, " is denied (\"", entry, "\")"));
     }
   }
+  const TraceSpan span(core_->trace.get(), "look up kernel");
   return core_->ports.store->Get(RecordKind::kKernel, key);
 }
 
@@ -137,8 +138,9 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
   if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control);
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
-  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
-                          AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control));
+  SINTER_ASSIGN_OR_RETURN(
+      const std::shared_ptr<void> lock,
+      AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control, core_->trace.get()));
   if (look_again) {
     const Lookup found = LookUp(key);
     if (BuiltKernelPtr kernel = FromStore(key, recipe, found)) return kernel;
@@ -149,7 +151,9 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
 
 absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel& generated,
                                                           const std::string& key) {
+  const TraceSpan span(core_->trace.get(), "compile", generated.request.name);
   const auto start = std::chrono::steady_clock::now();
+  core_->counters.compiles_begun.fetch_add(1, std::memory_order_relaxed);
   absl::StatusOr<CompiledKernel> compiled = core_->ports.compiler->Compile(generated.request);
   const auto spent = std::chrono::steady_clock::now() - start;
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
@@ -225,6 +229,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
     kernel->checked_rows = record.verification.rows;
   }
   if (core_->ports.loader != nullptr) {
+    const TraceSpan span(core_->trace.get(), "load", kernel->origin);
     SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, recipe));
     core_->counters.kernels_loaded.fetch_add(1, std::memory_order_relaxed);
   }

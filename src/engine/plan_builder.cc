@@ -25,17 +25,18 @@ absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, OnMiss on
 absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, const std::string& key,
                                                 OnMiss on_miss, const BuildControl& control) {
   Store& store = *core_->ports.store;
-  Lookup found = store.Get(RecordKind::kPlan, key);
+  Lookup found = LookUp(key);
   std::shared_ptr<const PlanRecord> record = FromStore(request, key, &found);
   if (record == nullptr && on_miss != OnMiss::kBuild) {
     Store* const nearest = on_miss == OnMiss::kRefuse ? &store : nullptr;
     return MustHitError("plan", RecordKind::kPlan, key, found, nearest);
   }
   if (record == nullptr) {
-    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock,
-                            AwaitBuildLock(store, RecordKind::kPlan, key, control));
+    SINTER_ASSIGN_OR_RETURN(
+        const std::shared_ptr<void> lock,
+        AwaitBuildLock(store, RecordKind::kPlan, key, control, core_->trace.get()));
     if (!found.hit) {
-      Lookup again = store.Get(RecordKind::kPlan, key);
+      Lookup again = LookUp(key);
       record = FromStore(request, key, &again);
     }
     if (record == nullptr) return Search(request, key, control);
@@ -45,12 +46,18 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
   return FoundPlan{std::move(record), true};
 }
 
+Lookup PlanBuilder::LookUp(const std::string& key) {
+  const TraceSpan span(core_->trace.get(), "look up plan");
+  return core_->ports.store->Get(RecordKind::kPlan, key);
+}
+
 absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
                                                     const BuildControl& control) {
   FusionOptions options;
   options.keep_going = &control;
   options.batch_invariant = request.batch_invariant;
   options.allow_cooperative = request.allow_cooperative;
+  const TraceSpan span(core_->trace.get(), "search");
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<FusionResult> result =
       core_->hooks.plan(*request.chain, request.bucket, core_->ports.model, options);
@@ -72,6 +79,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   record->tuned = tuning.taken;
   record->tuning = std::move(tuning.words);
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
+  const TraceSpan span(core_->trace.get(), "generate");
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
   SINTER_RETURN_IF_ERROR(FillKeys(*record, control));
   core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*record));

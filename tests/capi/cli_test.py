@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The sinter command from outside: output, errors, JSON, exit statuses. Usage: cli_test.py SINTER SOURCE."""
+"""The sinter command from outside: output, errors, JSON, exit statuses. Usage: cli_test.py SINTER SOURCE [FAKE_LIBCUDA]."""
 
 import fcntl
 import hashlib
@@ -17,6 +17,7 @@ import unittest
 import xml.etree.ElementTree
 
 SINTER, SOURCE = sys.argv[1], sys.argv[2]
+FAKE_DRIVER = sys.argv[3] if len(sys.argv) > 3 else ""
 PROBLEMS = os.path.join(SOURCE, "tests", "bench", "problems")
 CHAIN = "gemm_chain m=20 n=256 k=64 l=64 act=relu layout=oi dtype=bf16"
 DONE, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
@@ -68,6 +69,89 @@ class Cli(unittest.TestCase):
         result = self.sinter("run", CHAIN)
         self.assertEqual(result.stdout.count("no GPU was found"), 1)
         self.fails("needs a GPU", "tune", CHAIN, expect=UNAVAILABLE)
+
+    def test_a_trace_tells_where_the_time_went(self):
+        trace = os.path.join(self.cache, "trace.%p.json")
+        self.sinter("plan", "--target", "h200", CHAIN, SINTER_TRACE=trace)
+        written = [name for name in os.listdir(self.cache) if name.startswith("trace.")]
+        self.assertEqual(len(written), 1)
+        self.assertRegex(written[0], r"^trace\.\d+\.json$")
+        with open(os.path.join(self.cache, written[0]), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertEqual({span["name"] for span in spans} - {"wait for lock"},
+                         {"prepare", "look up plan", "search", "generate", "look up kernel", "compile"})
+        whole = next(span for span in spans if span["name"] == "prepare")
+        self.assertRegex(whole["args"]["detail"], r"^chain [0-9a-f]{16}, m <= 32$")
+        for span in spans:
+            self.assertGreaterEqual(span["ts"], whole["ts"])
+            self.assertLessEqual(span["ts"] + span["dur"], whole["ts"] + whole["dur"] + 0.01)
+        failed = self.sinter("plan", "--target", "h200", CHAIN, SINTER_TRACE="/nonexistent/trace")
+        self.assertIn("trace: create /nonexistent/trace: No such file", failed.stderr)
+
+    def test_log_lines_as_json(self):
+        result = self.sinter("plan", "-v", "--target", "h200", CHAIN, SINTER_LOG_FORMAT="json", SINTER_CAHCE="\"x\"")
+        lines = [json.loads(line) for line in result.stderr.splitlines()]
+        self.assertEqual(lines[-1].keys() ^ {"time", "level", "process", "logger", "message"}, set())
+        self.assertTrue(any(line["level"] == "warn" and "SINTER_CAHCE" in line["message"] for line in lines))
+        self.assertTrue(any(line["level"] == "info" and line["message"].startswith("compiled ") for line in lines))
+
+    def doctor(self, *arguments, **variables):
+        result = self.sinter("doctor", "--json", *arguments, expect=None, **variables)
+        said = json.loads(result.stdout)
+        self.assertEqual(said["exit"], result.returncode, result.stderr)
+        for check in said["checks"]:
+            self.assertTrue(check["status"] == "ok" or check["way_out"] or check["check"] == "warning", check)
+        return said, {check["check"]: check for check in said["checks"]}
+
+    def test_doctor_of_a_machine_that_compiles_for_others(self):
+        said, checks = self.doctor("--target", "h200")
+        if checks["compiler"]["status"] != "ok":
+            self.skipTest(checks["compiler"]["found"])
+        self.assertEqual(said["exit"], DONE, said)
+        self.assertEqual({check["status"] for check in checks.values()}, {"ok"})
+        self.assertRegex(checks["prepare"]["found"], r"^\d+ ms cold \(search \d+, compile \d+\), [\d.]+ ms warm$")
+        self.assertIn(self.cache, checks["cache"]["found"])
+        self.assertTrue(any("libsinter" in library for library in said["libraries"]))
+        _, checks = self.doctor("--target", "h200")
+        self.assertTrue(checks["records"]["found"].startswith("0 plans, 0 kernels"), "the proof leaves nothing behind")
+        lines = self.sinter("doctor", "--target", "h200").stdout.splitlines()
+        self.assertEqual([line[6:].split()[0] for line in lines], list(checks))
+
+    def test_doctor_names_bad_and_unknown_variables_all_at_once(self):
+        said, _ = self.doctor(SINTER_LOG="loud", SINTER_CACHE="maybe", SINTER_CAHCE="off", SINTER_REMOTE_KEY="geheim",
+                              SINTER_REMOTE="redis://me:geheim@host")
+        found = [(check["status"], check["found"]) for check in said["checks"] if check["check"] == "variable"]
+        self.assertEqual([status for status, _ in found], ["fail", "fail", "warn"], found)
+        for part, (_, line) in zip(("SINTER_CACHE=\"maybe\"", "SINTER_LOG=\"loud\"", "did you mean SINTER_CACHE?"), found):
+            self.assertIn(part, line)
+        self.assertEqual(said["exit"], FAILED)
+        self.assertNotIn("geheim", json.dumps(said))
+
+    def test_doctor_of_what_is_missing_or_cannot_be_written(self):
+        said, checks = self.doctor("--target", "h200", SINTER_NVRTC="/nonexistent/libnvrtc.so")
+        self.assertEqual((said["exit"], checks["compiler"]["status"]), (UNAVAILABLE, "fail"))
+        self.assertIn("SINTER_NVRTC", checks["compiler"]["way_out"])
+        self.assertNotIn("prepare", checks)
+        os.chmod(self.cache, 0o777)
+        said, checks = self.doctor("--target", "h200", SINTER_NVRTC="/nonexistent/libnvrtc.so")
+        self.assertIn("chmod go-w", checks["cache"]["way_out"])
+        self.assertEqual((said["exit"], checks["records"]["status"]), (FAILED, "fail"))
+        _, checks = self.doctor("--target", "h200", SINTER_CACHE="off")
+        self.assertEqual(checks["cache"]["status"], "warn")
+        model = os.path.join(self.cache, "model")
+        _, checks = self.doctor("--target", "h200", SINTER_DEVICE_MODEL=model)
+        self.assertEqual(checks["model"]["status"], "fail")
+
+    @unittest.skipUnless(FAKE_DRIVER, "no driver without a GPU was built")
+    def test_doctor_sees_a_gpu_that_computes_nothing(self):
+        said, checks = self.doctor(SINTER_LIBCUDA=FAKE_DRIVER)
+        if checks["compiler"]["status"] != "ok":
+            self.skipTest(checks["compiler"]["found"])
+        self.assertIn(FAKE_DRIVER, checks["driver"]["found"])
+        self.assertIn("NVIDIA H200; model h200", checks["gpu"]["found"])
+        self.assertEqual((said["exit"], checks["launch"]["status"]), (FAILED, "fail"))
+        self.assertIn("a WRONG result", checks["launch"]["found"])
 
     def test_json_is_one_document(self):
         run = json.loads(self.sinter("run", "--target", "h200", "--json", CHAIN).stdout)
@@ -335,7 +419,7 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.sinter("--version").stdout.startswith("sinter 0."))
 
     def test_errors_are_one_line_that_helps(self):
-        self.fails("a command is needed: run, plan, tune, search, warm, device, cache, version, help")
+        self.fails("a command is needed: run, plan, tune, search, warm, device, cache, doctor, version, help")
         self.fails('unknown command "rnu"; did you mean "run"?', "rnu")
         self.fails('unknown option "--jsn"; did you mean "--json"?', "run", "--jsn")
         self.fails('unexpected argument "extra"', "version", "extra")

@@ -95,6 +95,8 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
        [&](auto e) { return sinter_x_time(nullptr, 0, nullptr, 0, nullptr, nullptr, &us, e); }},
       {"context", [&](auto e) { return sinter_x_context_describe(nullptr, &text, e); }},
       {"context", [&](auto e) { return sinter_x_context_get_model(nullptr, &text, e); }},
+      {"context", [&](auto e) { return sinter_x_context_get_toolchain(nullptr, &text, e); }},
+      {"out_text", [&](auto e) { return sinter_x_environment(nullptr, e); }},
       {"context", [&](auto e) { return sinter_x_measure_model(nullptr, &text, e); }},
       {"out_text", [&](auto e) { return sinter_x_model_names(nullptr, e); }},
       {"context", [&](auto e) { return sinter_x_cache_inspect(nullptr, &text, e); }},

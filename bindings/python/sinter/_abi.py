@@ -297,6 +297,7 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_context_get_tuning_digest": _fallible(_handle, _digest),
     "sinter_context_deny_toolchains": _fallible(_handle, c_char_p),
     "sinter_context_get_stats": _fallible(_handle, POINTER(Stats)),
+    "sinter_context_write_metrics": _fallible(_handle, c_size_t, c_char_p, POINTER(c_size_t)),
     "sinter_chain_create": _fallible(_out),
     "sinter_chain_release": (None, (_handle,)),
     "sinter_chain_add_input": _fallible(_handle, c_int32, c_uint32, _dims, POINTER(InputOptions), _out_value),

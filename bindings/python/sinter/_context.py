@@ -16,7 +16,7 @@ from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
 from ._error import Error, invalid
 from ._handle import Handle
-from ._library import call, call_for_digest, call_for_text, encode, library
+from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, library
 from ._nvrtc import find_nvrtc
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
 from ._shape import integer
@@ -377,6 +377,10 @@ class Context(Handle):
     def stats(self) -> Stats:
         """Counters since the context was made."""
         return read_stats(self._get())
+
+    def metrics(self) -> str:
+        """The counters as Prometheus text, format 0.0.4."""
+        return call_for_long_text("sinter_context_write_metrics", self._get())
 
     def describe(self) -> Dict[str, Any]:
         """Device, its model with every constant, cache folder and library."""

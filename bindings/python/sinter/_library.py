@@ -107,6 +107,17 @@ def call_for_text(name: str, *arguments: Any) -> str:
     return take_text(out)
 
 
+def call_for_long_text(name: str, *arguments: Any) -> str:
+    """Calls a function whose text comes by the two-call pattern, and may grow between two calls."""
+    required, capacity = ctypes.c_size_t(), 1 << 15
+    while True:
+        buffer = ctypes.create_string_buffer(capacity)
+        call(name, *arguments, capacity, buffer, ctypes.byref(required))
+        if required.value <= capacity:
+            return text(buffer.value)
+        capacity = required.value
+
+
 def take_text(handle: ctypes.c_void_p) -> str:
     """The content of a text, which is released."""
     try:

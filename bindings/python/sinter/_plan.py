@@ -14,11 +14,9 @@ from ._chain import Chain, TensorInfo
 from ._context import Context
 from ._error import Error, Status, invalid
 from ._handle import Handle
-from ._library import call, call_for_digest, call_for_text, library, raise_error, text
+from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error, text
 from ._shape import integer
 from ._stream import StreamLike, current, handle as stream_handle
-
-_EXPLAIN_GUESS = 1 << 15
 
 
 class Plan(Handle):
@@ -65,13 +63,7 @@ class Plan(Handle):
 
     def explain(self) -> str:
         """The plan on one screen, then what lost and why, then the device model's constants with their sources."""
-        pointer, required, capacity = self._get(), ctypes.c_size_t(), _EXPLAIN_GUESS
-        while True:
-            buffer = ctypes.create_string_buffer(capacity)
-            call("sinter_plan_explain", pointer, capacity, buffer, ctypes.byref(required))
-            if required.value <= capacity:
-                return text(buffer.value)
-            capacity = required.value
+        return call_for_long_text("sinter_plan_explain", self._get())
 
     def summary(self) -> str:
         """What ``explain`` says in a few lines: schedules, times, where the kernels came from."""

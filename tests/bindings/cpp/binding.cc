@@ -279,6 +279,10 @@ int PreparesForATarget() {
   EXPECT_REFUSED(context.Tune(chain, 20), SINTER_UNAVAILABLE, "");
   const auto stats = context.Stats();
   EXPECT(stats.ok() && stats->prepares >= 6 && stats->modules_loaded == 0);
+  const auto metrics = context.Metrics();
+  EXPECT(metrics.ok() &&
+         metrics->find("\nsinter_prepares_total " + std::to_string(stats->prepares) + "\n") !=
+             std::string::npos);
   return 0;
 }
 

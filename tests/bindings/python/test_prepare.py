@@ -39,6 +39,7 @@ def test_context_tells_of_itself(context):
     assert context.describe()["model"] and context.tuning_digest == "0" * 64
     stats = context.stats()
     assert stats.prepares >= 0 and isinstance(stats.search_us, float)
+    assert "\nsinter_prepares_total %d\n" % stats.prepares in context.metrics()
 
 
 def test_equal_chains_share_a_plan(context, plan):

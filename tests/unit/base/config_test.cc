@@ -19,11 +19,13 @@ class ConfigTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name :
-         {"SINTER_CACHE_DIR", "SINTER_CACHE", "SINTER_MUST_HIT", "SINTER_BATCH_INVARIANT",
-          "SINTER_VERIFY", "SINTER_DUMP", "SINTER_NVRTC", "SINTER_LIBCUDA", "SINTER_LOG",
-          "SINTER_TUNING_SET", "SINTER_DEVICE_MODEL", "SINTER_DENY_TOOLCHAINS",
-          "SINTER_MODULE_CACHE_BYTES", "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",
-          "SINTER_CAHCE", "SINTER_LIB_DIR", "XDG_CACHE_HOME", "HOME"}) {
+         {"SINTER_CACHE_DIR",       "SINTER_CACHE",           "SINTER_MUST_HIT",
+          "SINTER_BATCH_INVARIANT", "SINTER_VERIFY",          "SINTER_DUMP",
+          "SINTER_NVRTC",           "SINTER_LIBCUDA",         "SINTER_LOG",
+          "SINTER_LOG_FORMAT",      "SINTER_TRACE",           "SINTER_TUNING_SET",
+          "SINTER_DEVICE_MODEL",    "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
+          "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",  "SINTER_CAHCE",
+          "SINTER_LIB_DIR",         "XDG_CACHE_HOME",         "HOME"}) {
       unsetenv(name);
     }
   }
@@ -64,6 +66,8 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   }
   Set("SINTER_CACHE", "off");
   Set("SINTER_DUMP", "/d");
+  Set("SINTER_TRACE", "/t.json");
+  Set("SINTER_LOG_FORMAT", "json");
   Set("SINTER_NVRTC", "/n.so");
   Set("SINTER_TUNING_SET", "/t.txt");
   Set("SINTER_DEVICE_MODEL", "/m.model");
@@ -78,10 +82,27 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   EXPECT_TRUE(config.batch_invariant);
   EXPECT_TRUE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "/d");
+  EXPECT_EQ(config.trace, "/t.json");
+  EXPECT_TRUE(config.log_json);
   EXPECT_EQ(config.nvrtc_path, "/n.so");
   EXPECT_EQ(config.tuning_set, "/t.txt");
   EXPECT_EQ(config.device_model, "/m.model");
   EXPECT_EQ(config.driver_path, "/c.so");
+}
+
+TEST_F(ConfigTest, AReadingTellsEveryVariableAndEveryErrorAtOnce) {
+  Set("SINTER_CACHE", "maybe");
+  Set("SINTER_LOG", "info");
+  Set("SINTER_LOG_FORMAT", "xml");
+  const EnvironmentReading reading = ReadEnvironment();
+  std::vector<std::string> refused;
+  for (const EnvironmentVariable& variable : reading.variables) {
+    if (!variable.error.empty()) refused.push_back(variable.name + " " + variable.value);
+  }
+  EXPECT_THAT(refused, ::testing::ElementsAre("SINTER_CACHE maybe", "SINTER_LOG_FORMAT xml"));
+  EXPECT_EQ(reading.config.log_level, LogLevel::kInfo);
+  EXPECT_TRUE(reading.config.cache_enabled);
+  EXPECT_GT(reading.variables.size(), 25u);
 }
 
 TEST_F(ConfigTest, LogLevelsByName) {
@@ -110,6 +131,7 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
       {"SINTER_CACHE_MAX_BYTES", "-1", "SINTER_CACHE_MAX_BYTES=\"-1\" is no size such as"},
       {"SINTER_CACHE_MAX_BYTES", "99999999T", "is more than 2^64 - 1 bytes"},
       {"SINTER_LOG", "WARN", "is not one of: off error warn info debug"},
+      {"SINTER_LOG_FORMAT", "JSON", "SINTER_LOG_FORMAT=\"JSON\" is not one of: text json"},
   };
   for (const auto& row : kRows) {
     SetUp();

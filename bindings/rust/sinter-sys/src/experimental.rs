@@ -98,6 +98,9 @@ functions! {
                               error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_get_model(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
                                error: *mut *mut sinter_error) -> sinter_status;
+    sinter_x_context_get_toolchain(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
+                                   error: *mut *mut sinter_error) -> sinter_status;
+    sinter_x_environment(out_json: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_measure_model(context: *mut sinter_context, out_text: *mut *mut sinter_x_text,
                            error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_model_names(out_names: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;

@@ -170,6 +170,8 @@ functions! {
                                    error: *mut *mut sinter_error) -> sinter_status;
     sinter_context_get_stats(context: *const sinter_context, stats: *mut sinter_stats,
                              error: *mut *mut sinter_error) -> sinter_status;
+    sinter_context_write_metrics(context: *const sinter_context, capacity: usize, buffer: *mut c_char,
+                                 required: *mut usize, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_create(out_chain: *mut *mut sinter_chain, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_retain(chain: *const sinter_chain);
     sinter_chain_release(chain: *const sinter_chain);

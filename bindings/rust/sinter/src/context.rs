@@ -1,6 +1,6 @@
 //! Contexts.
 use crate::callback::Log;
-use crate::error::{c_string, call};
+use crate::error::{c_string, call, long_text};
 use crate::handle::handle;
 use crate::{
     sys, Chain, ContextOptions, Digest, Error, Pending, Plan, PrepareOptions, Result, Stats, Status, TuneOptions,
@@ -74,6 +74,14 @@ impl Context {
         // SAFETY: the struct knows its size.
         call(|error| unsafe { sys::sinter_context_get_stats(self.as_raw(), &mut stats, error) })?;
         Ok(stats)
+    }
+
+    /// The counters as Prometheus text, format 0.0.4.
+    pub fn metrics(&self) -> Result<String> {
+        // SAFETY: the handle is alive, the buffer has its capacity.
+        long_text(|capacity, buffer, required, error| unsafe {
+            sys::sinter_context_write_metrics(self.as_raw(), capacity, buffer, required, error)
+        })
     }
 
     /// The plan that serves `m` rows: from a cache, or searched, generated and compiled. Blocks. `m` is ignored when the

@@ -63,6 +63,22 @@ pub(crate) unsafe fn copied(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// Text by the two-call pattern, which may grow between two calls.
+pub(crate) fn long_text(
+    f: impl Fn(usize, *mut c_char, *mut usize, *mut *mut sys::sinter_error) -> sys::sinter_status,
+) -> Result<String> {
+    let mut text = vec![0u8; 1 << 14];
+    loop {
+        let mut size = 0;
+        call(|error| f(text.len(), text.as_mut_ptr().cast(), &mut size, error))?;
+        if size <= text.len() {
+            text.truncate(size.saturating_sub(1)); // the NUL
+            return Ok(String::from_utf8_lossy(&text).into_owned());
+        }
+        text.resize(size, 0);
+    }
+}
+
 /// Runs a call of the C ABI and takes the error that it makes.
 pub(crate) fn call(f: impl FnOnce(*mut *mut sys::sinter_error) -> sys::sinter_status) -> Result<()> {
     let mut error = null_mut();

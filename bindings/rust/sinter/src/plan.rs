@@ -1,5 +1,5 @@
 //! Plans, bindings and launches.
-use crate::error::call;
+use crate::error::{call, long_text};
 use crate::handle::handle;
 use crate::{sys, Digest, Result};
 use std::os::raw::c_void;
@@ -83,16 +83,10 @@ impl Plan {
 
     /// The plan on one screen, what lost and why, the constants of the device model.
     pub fn explain(&self) -> Result<String> {
-        let mut size = 0;
-        // SAFETY: no buffer is given with a capacity of 0.
-        call(|error| unsafe { sys::sinter_plan_explain(self.as_raw(), 0, null_mut(), &mut size, error) })?;
-        let mut text = vec![0u8; size];
-        // SAFETY: the buffer has `size` bytes.
-        call(|error| unsafe {
-            sys::sinter_plan_explain(self.as_raw(), size, text.as_mut_ptr().cast(), null_mut(), error)
-        })?;
-        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(size));
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        // SAFETY: the handle is alive, the buffer has its capacity.
+        long_text(|capacity, buffer, required, error| unsafe {
+            sys::sinter_plan_explain(self.as_raw(), capacity, buffer, required, error)
+        })
     }
 
     /// Enqueues the zeroing of a workspace, once before its first use.

@@ -149,6 +149,7 @@ fn contexts_and_tuning_sets() {
     context.deny_toolchains("12.0").unwrap();
     refused(context.deny_toolchains("everything"), Status::INVALID_ARGUMENT, "everything");
     assert_eq!(context.stats().unwrap().prepares, 0);
+    assert!(context.metrics().unwrap().contains("\nsinter_prepares_total 0\n"));
     let set = TuningSet::new().unwrap();
     assert_eq!(set.count(), 0);
     assert!(set.digest().is_ok());

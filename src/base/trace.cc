@@ -1,0 +1,84 @@
+#include "src/base/trace.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "src/base/printable.h"
+#include "src/base/transfer.h"
+
+namespace sinter {
+namespace {
+
+int64_t Nanoseconds(Trace::Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+absl::Status TraceError(const char* call, const std::string& path) {
+  return absl::UnavailableError(absl::StrCat(call, " ", path, ": ", strerror(errno)));
+}
+
+// A new file beside it, which then takes its name: a reader sees the old text or the new.
+absl::Status Replace(const std::string& path, absl::string_view text) {
+  std::string beside = absl::StrCat(path, ".XXXXXX");
+  const int fd = mkostemp(&beside[0], O_CLOEXEC);
+  if (fd < 0) return TraceError("create", path);
+  const bool written = WriteAll(fd, text);
+  const absl::Status status = written ? absl::OkStatus() : TraceError("write", path);
+  close(fd);
+  if (written && rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  const absl::Status failed = written ? TraceError("rename", path) : status;
+  unlink(beside.c_str());
+  return failed;
+}
+
+}  // namespace
+
+Trace::Trace(absl::string_view path)
+    : path_(absl::StrReplaceAll(path, {{"%p", absl::StrCat(getpid())}})), process_(getpid()) {}
+
+void Trace::Add(const char* name, std::string detail, Clock::time_point begin,
+                Clock::time_point end) noexcept {
+  try {
+    const auto spans = spans_.Lock();
+    if (spans->kept.size() >= kMostSpans) {
+      ++spans->dropped;
+      return;
+    }
+    spans->kept.push_back({name, std::move(detail), syscall(SYS_gettid),
+                           Nanoseconds(begin.time_since_epoch()), Nanoseconds(end - begin)});
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+std::string Trace::Text() {
+  const auto spans = spans_.Lock();
+  std::string text = absl::StrFormat(
+      "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped\":%d},\"traceEvents\":[\n"
+      "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"sinter\"}}",
+      spans->dropped, process_);
+  for (const Span& span : spans->kept) {
+    absl::StrAppendFormat(
+        &text,
+        ",\n{\"name\":\"%s\",\"cat\":\"sinter\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%d.%03d,"
+        "\"dur\":%d.%03d,\"args\":{\"detail\":%s}}",
+        span.name, process_, span.thread, span.begin_ns / 1000, span.begin_ns % 1000,
+        span.duration_ns / 1000, span.duration_ns % 1000, JsonString(span.detail));
+  }
+  return text + "\n]}\n";
+}
+
+absl::Status Trace::Write() {
+  if (getpid() != process_) return absl::OkStatus();
+  return Replace(path_, Text());
+}
+
+}  // namespace sinter

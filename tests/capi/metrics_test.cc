@@ -1,0 +1,120 @@
+// sinter_context_write_metrics, read as strictly as Prometheus' text format 0.0.4 is defined.
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+std::string Metrics(const ContextPtr& context) {
+  size_t required = 0;
+  std::string text(1 << 16, '\0');
+  Ok([&](auto e) {
+    return sinter_context_write_metrics(context.get(), text.size(), text.data(), &required, e);
+  });
+  EXPECT_LE(required, text.size());
+  text.resize(required - 1);
+  return text;
+}
+
+struct Family {
+  std::string type, help;
+  std::map<std::string, double> samples;  // by the text between the braces
+};
+
+// Fails the test where the text breaks a rule: HELP, then TYPE, then the family's samples, each
+// family and each sample once, names, labels and numbers as the format spells them, a line end
+// last.
+std::map<std::string, Family> Parse(const std::string& text) {
+  static const std::regex kHelp("# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)");
+  static const std::regex kType("# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge)");
+  static const std::regex kSample(
+      "([a-zA-Z_:][a-zA-Z0-9_:]*)"
+      "(?:\\{([a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\\\]*\"(?:,[a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\\\]*\")*)\\})"
+      "?"
+      " ([0-9]+(?:\\.[0-9]+)?(?:e[+-][0-9]+)?)");
+  std::map<std::string, Family> families;
+  std::string current;
+  EXPECT_EQ(text.back(), '\n');
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, kHelp)) {
+      current = match[1];
+      EXPECT_TRUE(families.emplace(current, Family{"", match[2], {}}).second) << line;
+    } else if (std::regex_match(line, match, kType)) {
+      EXPECT_EQ(match[1], current);
+      EXPECT_TRUE(families[current].type.empty() && families[current].samples.empty()) << line;
+      families[current].type = match[2];
+    } else if (std::regex_match(line, match, kSample)) {
+      EXPECT_EQ(match[1], current) << line;
+      EXPECT_TRUE(families[current].samples.emplace(match[2], std::stod(match[3])).second) << line;
+    } else {
+      ADD_FAILURE() << "not of the format: " << line;
+    }
+  }
+  return families;
+}
+
+TEST(Metrics, TheTextIsOfTheFormat) {
+  const auto families = Parse(Metrics(MakeTarget("")));
+  EXPECT_GT(families.size(), 25u);
+  for (const auto& [name, family] : families) {
+    EXPECT_EQ(name.rfind("sinter_", 0), 0u) << name;
+    EXPECT_FALSE(family.samples.empty() || family.type.empty() || family.help.empty()) << name;
+    const bool total = name.size() > 6 && name.compare(name.size() - 6, 6, "_total") == 0;
+    EXPECT_EQ(total, family.type == "counter") << name;
+  }
+  const auto& build = families.at("sinter_build_info").samples;
+  ASSERT_EQ(build.size(), 1u);
+  EXPECT_THAT(build.begin()->first,
+              testing::MatchesRegex("version=\"0.1.0\",commit=\"[a-z0-9]+\",arch=\"sm_90a\""));
+}
+
+TEST(Metrics, TheyAreTheCountersOfTheContext) {
+  const ScratchFolder folder;
+  const ContextPtr context = MakeTarget(folder.path().c_str());
+  const ChainPtr chain = FromText(kSmall);
+  sinter_prepare_options must_hit = SINTER_INIT(sinter_prepare_options);
+  must_hit.flags = SINTER_PREPARE_MUST_HIT;
+  sinter_plan* plan = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Try([&](auto e) {
+                return sinter_prepare(context.get(), chain.get(), 20, &must_hit, &plan, e);
+              }).status,
+              SINTER_ERROR_CACHE_MISS);
+  }
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+  const auto families = Parse(Metrics(context));
+  EXPECT_EQ(families.at("sinter_prepares_total").samples.at(""), 3);
+  EXPECT_EQ(families.at("sinter_compiles_in_flight").samples.at(""), 0);
+  double misses = 0, absent = 0;
+  for (const auto& [labels, value] : families.at("sinter_lookups_total").samples) {
+    if (labels.find("result=\"miss\"") != std::string::npos) misses += value;
+    if (labels.find("reason=\"absent\"") != std::string::npos) absent = value;
+  }
+  EXPECT_GT(absent, 0);
+  EXPECT_EQ(misses, static_cast<double>(stats.cache_misses));
+}
+
+TEST(Metrics, TextComesByTheTwoCallPattern) {
+  const ContextPtr context = MakeTarget("");
+  size_t required = 0;
+  char few[16] = "untouched";
+  Ok([&](auto e) { return sinter_context_write_metrics(context.get(), 0, nullptr, &required, e); });
+  EXPECT_EQ(required, Metrics(context).size() + 1);
+  Ok([&](auto e) { return sinter_context_write_metrics(context.get(), 16, few, &required, e); });
+  EXPECT_STREQ(few, "# HELP sinter_b");
+  const Result null =
+      Try([&](auto e) { return sinter_context_write_metrics(nullptr, 0, nullptr, &required, e); });
+  EXPECT_EQ(null.message, "context is null");
+}
+
+}  // namespace
+}  // namespace sinter_test
