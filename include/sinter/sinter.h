@@ -727,17 +727,15 @@ typedef void (*sinter_ready_callback)(uintptr_t user_data, const sinter_pending*
                                       sinter_status status);
 /* Calls `callback` exactly once: on the thread of the prepare when that ends, also when a release
  * ends it, then before that release returns; or here and now if it has ended. It may call the
- * library, and retain and release `pending`: a last release inside it does not wait. It runs
- * without a lock and holds up nobody but others who asked for a call. Several may be asked for;
- * they are called in their order. SINTER_FAILED_PRECONDITION in the child of a fork: the prepare is
- * the parent's. Thread-safe. Since 0.1. */
+ * library and release `pending`: a last release inside it does not wait. Several may be asked for;
+ * they are called in order. SINTER_FAILED_PRECONDITION in the child of a fork. Thread-safe.
+ * Since 0.1. */
 SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,
                                                  sinter_ready_callback callback,
                                                  uintptr_t user_data, sinter_error** error);
-/* A descriptor for poll, epoll or an event loop: readable once the prepare has ended, and for good,
- * read or not. The same at every call. It belongs to `pending`, and is closed with it: take it out
- * of the loop before the last release, and never close it. It is close-on-exec. -1: NULL, the child
- * of a fork, or no descriptor to be had. Thread-safe. Since 0.1. */
+/* A descriptor for poll, epoll or an event loop: readable for good once the prepare has ended, read
+ * or not. It belongs to `pending` and is closed with it: take it out of the loop before the last
+ * release. -1: NULL, the child of a fork, or none to be had. Thread-safe. Since 0.1. */
 SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
 /* Choices that were measured: what sinter_tune adds to, what a context reads. An entry belongs to a
@@ -854,9 +852,7 @@ SINTER_API sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stre
                                             sinter_error** error);
 
 /* ---------------------------------------------------------------- Graphs
- * Launches as nodes of a caller's graph, without a capture. They are flat kernel nodes, which no
- * child graph's border keeps from programmatic edges. Needs a driver of CUDA 12.3. All
- * since 0.1. */
+ * Launches as flat kernel nodes of a caller's graph, without a capture. All since 0.1. */
 
 /* The caller's CUgraph, CUgraphNode and CUgraphExec, or those of the runtime API. */
 typedef struct CUgraph_st* sinter_graph;
@@ -867,13 +863,12 @@ typedef struct sinter_graph_nodes sinter_graph_nodes;
 
 /* SINTER_GRAPH_PDL: as SINTER_LAUNCH_PDL, behind those of the dependencies that are kernels. */
 enum { SINTER_GRAPH_PDL = 1 };
-/* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, which are nodes
- * of it (NULL when there are none). The nodes depend on one another in order, by the edges that a
- * capture would give; a node that depends on the last one waits for all. M = 0 adds one empty node.
- * Arguments are copied: the binding may be released. The graph and what is instantiated from it
- * keep the plan; buffers and workspace must outlive them. On failure the graph has no node more.
- * SINTER_UNIMPLEMENTED: the driver is older than CUDA 12.3; capture a launch instead. Other errors
- * as for a launch. Thread-compatible for the graph. */
+/* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, nodes of it. The
+ * nodes depend on one another in order, by the edges that a capture would give. M = 0 adds one
+ * empty node. Arguments are copied. The graph and what is instantiated from it keep the plan;
+ * buffers and workspace must outlive them. On failure the graph has no node more.
+ * SINTER_UNIMPLEMENTED: a driver older than CUDA 12.3; capture a launch instead. Thread-compatible
+ * for the graph. */
 SINTER_API sinter_status sinter_binding_add_to_graph(const sinter_binding* binding,
                                                      sinter_graph graph, uint32_t dependency_count,
                                                      const sinter_graph_node* dependencies,
@@ -888,13 +883,12 @@ SINTER_API uint32_t sinter_graph_nodes_get_count(const sinter_graph_nodes* nodes
  * Thread-safe. */
 SINTER_API sinter_graph_node sinter_graph_nodes_get(const sinter_graph_nodes* nodes,
                                                     uint32_t index);
-/* New buffers and another M, in an instance of the graph: the arguments of `binding`, which is of
- * the plan that the nodes run, for its next launches. So one instance serves every M of a bucket;
- * it costs about a microsecond a node. The graph that the nodes were added to must still exist and
- * have them. SINTER_FAILED_PRECONDITION, and nothing is changed, where the graph must be built
- * anew: another plan, whose clusters may differ (cuGraphExecUpdate takes those and keeps the old
- * ones), or an M that takes another number of passes, as 0 and those above 8192 do. After
- * SINTER_ERROR_DRIVER some nodes may have the new arguments: update again, or build anew.
+/* New buffers and another M, in an instance of the graph: the arguments of `binding`, of the plan
+ * that the nodes run, for its next launches; about a microsecond a node. One instance so serves
+ * every M of a bucket. The nodes must still be in their graph. SINTER_FAILED_PRECONDITION, with
+ * nothing changed, where the graph must be built anew: another plan, whose clusters may differ
+ * (cuGraphExecUpdate would keep the old ones), or an M that takes another number of passes, as 0
+ * and those above 8192 do. After SINTER_ERROR_DRIVER some nodes may have the new arguments.
  * Thread-compatible for the instance, which must not be in a launch call meanwhile. */
 SINTER_API sinter_status sinter_graph_nodes_update(const sinter_graph_nodes* nodes,
                                                    sinter_graph_exec exec,

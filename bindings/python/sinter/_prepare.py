@@ -121,9 +121,13 @@ class Pending(Handle):
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
 
+        def end() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
         def wake(_: Status) -> None:
             try:
-                loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+                loop.call_soon_threadsafe(end)
             except RuntimeError:
                 pass  # the loop is closed
 

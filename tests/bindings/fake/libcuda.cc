@@ -63,6 +63,9 @@ struct Row<kField, CUresult (*sinter::DriverTable::*)(Args...)> {
   CUresult sinter_fake_##field parameters __asm__(symbol);             \
   }
 SINTER_DRIVER_REQUIRED(SINTER_FAKE_EXPORT)
+SINTER_FAKE_EXPORT(GraphAddNode, "cuGraphAddNode_v2",
+                   (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies,
+                    const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params))
 #undef SINTER_FAKE_EXPORT
 
 // What bindings call beside libsinter. Work ends as it is enqueued; every address is on the only
