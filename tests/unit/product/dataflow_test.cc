@@ -63,6 +63,22 @@ TEST(Dataflows, EachHasALegalScheduleThatReadsBack) {
   }
 }
 
+TEST(Dataflows, TuningIsOfferedSomeOfEach) {
+  SearchOptions options;
+  options.top_k = 3;
+  options.offered = Offered::kTuning;
+  const auto found = SearchSchedules(Ffn(true, 1536, 512, 512, Layout::kOI, 256), H200(), options);
+  std::map<Dataflow, int> count;
+  double last = 0;
+  for (const RankedSchedule& r : found->ranked) {
+    ++count[r.schedule.dataflow];
+    EXPECT_GE(r.prediction.total_us, last);
+    last = r.prediction.total_us;
+  }
+  EXPECT_EQ(count.size(), AllDataflows().size() - 1);  // one is of one product
+  for (const auto& [dataflow, schedules] : count) EXPECT_EQ(schedules, 3) << NameOf(dataflow);
+}
+
 // Of each dataflow the best of a chain by prediction.
 std::map<Dataflow, double> BestOfEach(const ProductSequence& p, const DeviceModel& model) {
   SearchOptions options;
