@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "src/base/ceil_div.h"
 #include "src/base/launch_recipe.h"
 #include "src/draw/units.h"
@@ -156,7 +157,9 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
     case Medium::kNone:
       break;
   }
-  if (row.how[0] != 0) out.lines.emplace_back(row.how);
+  for (absl::string_view line : absl::StrSplit(row.how, '\n', absl::SkipEmpty())) {
+    out.lines.emplace_back(line.data(), line.size());
+  }
   if (row.cluster_owns_rows && row.writes_c) {
     const int64_t behind = rows * (p.n - KeptColumns(spec.sequence, s)) * p.ResultBytes();
     out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));

@@ -38,7 +38,7 @@ struct DataflowRow {
   const char *header = "", *function = "", *types = "", *entry = "";
   const char* cut_constant = "";  // of Config, that holds `cut`; "": none
 
-  // The picture: who owns what; how C travels, and through what.
+  // The picture: who owns what; how C travels, in lines, and through what.
   const char *title = "a dataflow that has no drawing", *how = "";
   Medium medium = Medium::kNone;
 

@@ -37,7 +37,9 @@ constexpr DataflowRow kSpatialGateRow = [] {
   row.function = "chain_spatial";
   row.types = "ChainSpatialTypes";
   row.entry = "sinter_spatial_exchange";
-  row.title = "a cluster owns an M tile and all of N: C stays inside the cluster";
+  row.title =
+      "a cluster owns an M tile and all of N: gate and up apart, joined in pairs of its blocks";
+  row.how = "dsm_reduce_scatter\ndsm_shuffle";
   row.offered = Offered::kTuning;
   row.gate_ranks = 2;
   row.check = CheckSpatialGate;
