@@ -57,11 +57,8 @@ ProductDims DimsOf(const MatrixProduct& p) {
 
 ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.front());
-  if (GateRanks(s) > 1) {  // matrices apart: a block's tile is of one of them
-    d.n *= GateRanks(s);
-    d.width = FirstWidth(p, s);
-    return d;
-  }
+  d.n *= GateRanks(s);  // with a matrix a rank, a block's tile is of one of them
+  d.width = FirstWidth(p, s);
   d.share = s.share;
   d.to_memory = p.size() == 1;
   return d;

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/product/matcher.h"
+#include "src/product/search/product_load.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
 #include "src/product/search/space_walk.h"
@@ -77,6 +78,19 @@ TEST(Dataflows, TuningIsOfferedSomeOfEach) {
   }
   EXPECT_EQ(count.size(), AllDataflows().size() - 1);  // one is of one product
   for (const auto& [dataflow, schedules] : count) EXPECT_EQ(schedules, 3) << NameOf(dataflow);
+}
+
+// C is stored neither by a cluster that keeps all of it nor by ranks with a matrix each.
+TEST(Dataflows, CThatStaysInTheClusterIsNotStored) {
+  const DeviceModel model = H200();
+  const ProductSequence p = Ffn(true, 1536, 512, 512);
+  for (Dataflow dataflow : {Dataflow::kClusterExchange, Dataflow::kSpatialGate}) {
+    RowOf(dataflow).enumerate(SpaceWalk(p, model, [&](const Schedule& s) {
+      const ProductDims dims = FirstDims(p, s);
+      EXPECT_FALSE(dims.to_memory);
+      EXPECT_EQ(LoadOf(dims, p, s, s.first, 128, model).result.bytes, 0);
+    }));
+  }
 }
 
 // Of each dataflow the best of a chain by prediction.
