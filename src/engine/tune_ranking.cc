@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/engine/kernel_swaps.h"
 #include "src/engine/plan_record.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -18,10 +19,8 @@ constexpr double kWorthTrying = 1.3;
 // With a kernel that planning by prediction may leave out.
 bool IsForTuning(const Plan& plan) {
   return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
-    const Schedule& s = kernel.spec.schedule;
     return kernel.spec.family == KernelFamily::kStitch ||
-           (kernel.spec.family == KernelFamily::kChain &&
-            (s.dataflow == Dataflow::kTaskList || s.spatial_gate));
+           RowOf(kernel.spec.schedule).offered == Offered::kTuning;
   });
 }
 

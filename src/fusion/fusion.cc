@@ -122,7 +122,7 @@ absl::StatusOr<FusionResult> PlanProducts(const Chain& chain, const MatchedSeque
   SearchOptions search;
   search.top_k = options.top_k;
   search.allow_cooperative = options.allow_cooperative;
-  search.task_lists = search.spatial_gates = options.for_tuning;
+  if (options.for_tuning) search.offered = Offered::kTuning;
   search.batch_invariant = options.batch_invariant;
   search.pace = pace;
   const absl::StatusOr<Rankings> rankings = Rankings::Make(matched.sequence, model, search);

@@ -66,7 +66,7 @@ class Binder {
       Intermediate(Role::kOut, segment.end() - 1, spec);
     }
     if (WritesC(spec->schedule)) Intermediate(Role::kC, segment.begin, spec);
-    if (spec->schedule.clusters_n > 1) Parts(spec);
+    if (ClustersN(spec->schedule) > 1) Parts(spec);
   }
 
  private:

@@ -2,21 +2,22 @@
 #ifndef SINTER_SRC_MODEL_SEARCH_OPTIONS_H_
 #define SINTER_SRC_MODEL_SEARCH_OPTIONS_H_
 
+#include <cstdint>
+
 #include "src/base/keep_going.h"
 
 namespace sinter {
 
 struct StitchBudget;  // stitch/body_work.h
 
+// Who may be offered a dataflow of products. What a model ranks by less than it errs, or behind
+// others at all sizes, is for tuning, which measures, and for benches and tests.
+enum class Offered : uint8_t { kPlanning, kTuning };
+
 struct SearchOptions {
-  int top_k = 11;                 // kept schedules, best first
-  bool allow_cooperative = true;  // false: only schedules without waiting across clusters
-  bool cluster_ranges = false;    // also schedules in which clusters share M tiles: they never won
-  // Also task lists, and cluster exchanges with gate and up in ranks of their own: they win by less
-  // than predictions err; tuning has them.
-  bool task_lists = false;
-  bool spatial_gates = false;
-  bool slabs = false;  // also cluster exchanges whose slab does not hold all of C
+  int top_k = 11;                        // kept schedules, best first
+  bool allow_cooperative = true;         // false: only schedules without waiting across clusters
+  Offered offered = Offered::kPlanning;  // of products: what is for tuning as well
   // Of stitched kernels, for tuning and benches. Also more blocks an SM than estimated registers
   // leave room for, down to what is kept: some spill, others gain what no estimate can promise.
   bool tight_registers = false;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/plan/plan.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -54,10 +55,9 @@ Json ScheduleJson(const Schedule& s) {
                {"grid", s.grid},
                {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
                {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
-  if (s.clusters_n != 1) json["clusters_n"] = s.clusters_n;
+  const char* cut = RowOf(s).cut;
+  if (cut[0] != 0) json[cut] = s.cut;
   if (s.swapped) json["swapped"] = true;
-  if (s.spatial_gate) json["spatial_gate"] = true;
-  if (s.slab_columns != 0) json["slab_columns"] = s.slab_columns;
   if (s.second_share != Share::kNone) json["second_share"] = Str(NameOf(s.second_share));
   return json;
 }

@@ -28,14 +28,14 @@ std::string ProductLine(const ProductSequence& product, const Schedule& s,
 // Ranges of the first product's K. Ranks that hold gate and up apart add what the other sends.
 std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
   return absl::StrCat(RangesText(p.front().k, s.block_k, s.first.split_k),
-                      s.spatial_gate ? " apart" : "");
+                      GateRanks(s) > 1 ? " apart" : "");
 }
 
 // Of the second: K ranges of its ranks, or the ranges of N that clusters own.
 std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
-  if (s.clusters_n == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
+  if (ClustersN(s) == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
   std::string text = "clusters";
-  for (int i = 0; i < s.clusters_n; ++i) {
+  for (int i = 0; i < ClustersN(s); ++i) {
     absl::StrAppend(&text, " ", int64_t{s.cluster} * s.first.block_n * i);
   }
   return text;

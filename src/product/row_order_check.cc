@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -24,8 +25,11 @@ absl::Status CheckSteps(int64_t k, const Schedule& s, absl::string_view name) {
 absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
   if (s.swapped) return RefuseOrder("swapped", 1, "is not 0");
   if (s.first.split_k != 1) return RefuseOrder("first.split_k", s.first.split_k, "is not 1");
-  if (s.spatial_gate) return RefuseOrder("spatial_gate", 1, "is not 0");
-  if (s.clusters_n != 1) return RefuseOrder("clusters_n", s.clusters_n, "is not 1");
+  const DataflowRow& row = RowOf(s);
+  if (row.gate_ranks > 1 || row.ranges) {
+    return RefuseOrder("dataflow", static_cast<int64_t>(s.dataflow),
+                       absl::StrCat("(", row.name, ") adds parts in an order of its own"));
+  }
   const absl::Status first = CheckSteps(p.front().k, s, "k");
   if (!first.ok() || p.size() == 1) return first;
   if (s.second.split_k != 1) return RefuseOrder("second.split_k", s.second.split_k, "is not 1");

@@ -9,36 +9,20 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
+#include "src/product/dataflow/list.h"
 #include "src/product/sequence.h"
 
 namespace sinter {
 
+// How the products of one kernel hand over: kProduct, kGridExchange, .. Each has a file of
+// src/product/dataflow that says what it is.
 enum class Dataflow : uint8_t {
-  kProduct = 1,  // gemm family: one product a launch; persistent, each cluster walks tiles; no
-                 // waiting across clusters
-  kGridExchange =
-      2,  // chain family, dataflow (d): persistent; C through L2, the reader waits for the C tiles
-          // it needs (cooperative launch); the second product's weights load before that wait
-  kClusterExchange =
-      3,  // chain family, dataflow (b): a cluster owns an M tile and all of N; C slices go to every
-          // peer through distributed shared memory (dsm_shuffle). With clusters_n > 1, dataflow
-          // (ab): so many clusters own ranges of N, and their parts of E, held in registers, are
-          // added through L2 (inter_cluster_reduce, cooperative launch). With slab_columns, only
-          // that many of C's columns stay in the cluster; those behind go through L2. With
-          // spatial_gate, of two neighbouring ranks one computes gate, one up (dsm_reduce_scatter,
-          // Mul)
-  kTaskList =
-      4,  // chain family, dataflow (e): persistent; clusters walk one list of tiles, all of C, then
-          // all of E; C through L2, read a few columns at a time as they come (cooperative launch)
+  kNone = 0,
+#define SINTER_ENUMERATOR(name) k##name,
+  SINTER_DATAFLOWS(SINTER_ENUMERATOR)
+#undef SINTER_ENUMERATOR
 };
-
-absl::string_view NameOf(Dataflow dataflow);  // "product", "grid-exchange", "cluster-exchange",
-                                              // "task-list"
-// Whether C goes through the workspace, behind ready flags: blocks wait for blocks of other
-// clusters, and the launch is cooperative.
-constexpr bool PassesThroughL2(Dataflow dataflow) {
-  return dataflow == Dataflow::kGridExchange || dataflow == Dataflow::kTaskList;
-}
+absl::string_view NameOf(Dataflow dataflow);  // "grid-exchange"; "invalid" for none
 
 // What two blocks of a cluster load together, each half of it for both (TMA multicast): L2 is read
 // once for two tiles. kProduct, and each product of kTaskList; the cluster is split_k blocks for
@@ -56,7 +40,7 @@ absl::string_view NameOf(Share share);  // "none", "weights", "rows"
 // first product, cls_reduce for the second.
 struct ProductTile {
   int block_n = 0;  // output columns of one tile; a multiple of 8 (layout oi) or of 64 (layout io)
-  int split_k = 1;  // 1, 2, 4, 8 or 16; 1 for kClusterExchange
+  int split_k = 1;  // 1, 2, 4, 8 or 16; 1 where a cluster owns an M tile
   bool operator==(const ProductTile& o) const {
     return block_n == o.block_n && split_k == o.split_k;
   }
@@ -76,15 +60,13 @@ struct Schedule {
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks of a cluster: 1, 2, 4, 8, 16
-  int clusters_n = 1;    // kClusterExchange: clusters that share an M tile, by ranges of N
-  int slab_columns = 0;  // kClusterExchange: columns of C that shared memory holds; 0: all
-  bool spatial_gate = false;   // kClusterExchange: a tile of C is two ranks', gate and up apart
-  Share share = Share::kNone;  // what blocks of two tiles load together
+  int cut = 0;  // by what its dataflow cuts C: kClusterRanges: clusters that share an M tile;
+                // kClusterSlab: columns that a cluster keeps; others: 0
+  Share share = Share::kNone;         // what blocks of two tiles load together
   Share second_share = Share::kNone;  // the same of the second product; kTaskList
   int grid = 0;                       // blocks of the launch, a multiple of cluster
-  ProductTile first;                  // for kClusterExchange: block_n = columns of C per block
-  ProductTile
-      second;  // unused when the sequence has one product; kClusterExchange: columns of E per block
+  ProductTile first;   // where a cluster owns an M tile, block_n = columns of C per block
+  ProductTile second;  // the same of E; unused when the sequence has one product
 
   bool operator==(const Schedule& o) const;
   std::string Canonical() const;  // versioned bytes
@@ -100,20 +82,16 @@ constexpr int TilesN(Share share) { return share == Share::kRows ? 2 : 1; }
 constexpr int TilesOf(Share share) { return TilesM(share) * TilesN(share); }
 
 // Ranks that make a tile of C together, each a matrix of its own; matrices that one of them has.
-constexpr int GateRanks(const Schedule& s) { return s.spatial_gate ? 2 : 1; }
-inline int FirstWidth(const ProductSequence& p, const Schedule& s) {
-  return p[0].Width() / GateRanks(s);
-}
-
+int GateRanks(const Schedule& schedule);
+int FirstWidth(const ProductSequence& sequence, const Schedule& schedule);
+// Clusters that share an M tile by ranges of N, and add their parts of E through L2.
+int ClustersN(const Schedule& schedule);
+// Columns of C that a cluster keeps in shared memory.
+int64_t KeptColumns(const ProductSequence& sequence, const Schedule& schedule);
 // Whether C, or some of its columns, is written to the workspace.
-constexpr bool WritesC(const Schedule& s) {
-  return PassesThroughL2(s.dataflow) || s.slab_columns > 0;
-}
-
+bool WritesC(const Schedule& schedule);
 // Whether blocks wait for blocks of other clusters: all must be resident at once.
-constexpr bool IsCooperative(const Schedule& s) {
-  return PassesThroughL2(s.dataflow) || s.clusters_n > 1;
-}
+bool IsCooperative(const Schedule& schedule);
 
 // wgmma operations of a warpgroup side by side that take a product's weights as their rows: 64
 // columns of the result each.
@@ -132,17 +110,17 @@ constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int
 // generated source asserts it.
 struct ScheduleSizes {
   int64_t stage_bytes = 0;     // one ring stage: A part, then weights
-  int64_t exchange_bytes = 0;  // C buffer of kClusterExchange, in every block
+  int64_t exchange_bytes = 0;  // columns of C that a cluster keeps, in every block
   int64_t reduce_bytes = 0;    // f32 parts that peers send to a block (0 when no product is split)
   int64_t shared_bytes = 0;    // dynamic shared memory of the launch, alignment slack included
   int64_t accumulators = 0;    // f32 registers a consumer thread holds at most
   int64_t m_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
-  int64_t units = 0;  // kProduct, kTaskList: what clusters take one after another, a tile or a pair
-                      // of them; of both products
-  int64_t flag_bytes = 0;   // header and ready flags in the workspace (cooperative schedules)
-  int64_t c_bytes = 0;      // C in the workspace (WritesC)
-  int64_t parts_bytes = 0;  // parts of E in the workspace (clusters_n > 1)
+  int64_t units = 0;       // what clusters take one after another, a tile or a pair of them, of all
+                           // products that are taken so; 0: none is
+  int64_t flag_bytes = 0;  // header and ready flags in the workspace (cooperative schedules)
+  int64_t c_bytes = 0;     // C in the workspace (WritesC)
+  int64_t parts_bytes = 0;  // parts of E in the workspace (ClustersN > 1)
 };
 
 ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& schedule);

@@ -1,9 +1,10 @@
 // Legality of schedules. Every refusal names the field, its value and the bound.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
-#include "src/product/dataflow_check.h"
-#include "src/product/schedule.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/schedule_refusal.h"
 
 namespace sinter {
@@ -18,7 +19,7 @@ constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
-constexpr int64_t kMaxSwappedAccumulators = 160, kMaxListResidualAccumulators = 112;
+constexpr int64_t kMaxSwappedAccumulators = 160;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -26,7 +27,7 @@ bool IsClusterSize(int v) { return ClusterIndex(v) >= 0; }
 
 // With swapped operands a warpgroup has 64 columns and all rows of a tile.
 absl::Status CheckSwapped(const Schedule& s) {
-  if (s.dataflow != Dataflow::kProduct)
+  if (!RowOf(s).swaps)
     return RefuseSchedule("swapped", 1, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
   if (s.warpgroups_m != 1)
     return RefuseSchedule("warpgroups_m", s.warpgroups_m, "is not 1 with swapped operands");
@@ -42,7 +43,7 @@ absl::Status CheckSwapped(const Schedule& s) {
 
 absl::Status CheckWarpgroups(const Schedule& s) {
   if (s.swapped) return CheckSwapped(s);
-  const int most = s.dataflow == Dataflow::kProduct ? 3 : 2;
+  const int most = RowOf(s).products == 1 ? 3 : 2;
   if (s.warpgroups_m < 1 || s.warpgroups_m > most) {
     return RefuseSchedule("warpgroups_m", s.warpgroups_m,
                           absl::StrCat("is not in 1..", most, " (", NameOf(s.dataflow), ")"));
@@ -70,13 +71,8 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
   if (s.stages < 2 || s.stages > kMaxStages) {
     return RefuseSchedule("stages", s.stages, absl::StrCat("is not in 2..", kMaxStages));
   }
-  if (s.clusters_n < 1 || s.clusters_n > kMostFlaggedBlocks) {
-    return RefuseSchedule("clusters_n", s.clusters_n,
-                          absl::StrCat("is not in 1..", kMostFlaggedBlocks));
-  }
-  if (s.clusters_n > 1 && s.dataflow != Dataflow::kClusterExchange) {
-    return RefuseSchedule("clusters_n", s.clusters_n,
-                          absl::StrCat("is not 1 in ", NameOf(s.dataflow)));
+  if (s.cut != 0 && RowOf(s).cut[0] == 0) {
+    return RefuseSchedule("cut", s.cut, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
   }
   if (!IsClusterSize(s.cluster))
     return RefuseSchedule("cluster", s.cluster, "is not 1, 2, 4, 8 or 16");
@@ -93,7 +89,7 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
 // added to.
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
-  if (s.dataflow == Dataflow::kClusterExchange) return kMaxAccumulators;
+  if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
   const bool erf = p[0].epilogue.activation() == Activation::kGeluErf;
   if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.back().epilogue.has_residual();
@@ -101,12 +97,12 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;
-  if (s.dataflow == Dataflow::kProduct) return kMaxAccumulators;
+  if (p.size() == 1) return kMaxAccumulators;
   // With a residual also by the second product's ranks, or with factors of rows: what is added
   // takes the registers that are left.
-  if (s.dataflow == Dataflow::kTaskList && residual && last) return kMaxListResidualAccumulators;
   const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
-  return many ? kMaxManyPartsAccumulators : kMaxAccumulators;
+  const int64_t most = many ? kMaxManyPartsAccumulators : kMaxAccumulators;
+  return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
 }
 
 // One product over K = `k` cut by `tile`. `name` is "first" or "second".
@@ -158,19 +154,34 @@ absl::Status CheckShare(const ProductSequence& p, const Schedule& s, Share value
 }
 
 absl::Status CheckShares(const ProductSequence& p, const Schedule& s) {
-  const bool list = s.dataflow == Dataflow::kTaskList;
-  SINTER_RETURN_IF_ERROR(CheckShare(p, s, s.share, "share",
-                                    list || s.dataflow == Dataflow::kProduct, "first", s.first));
-  return CheckShare(p, s, s.second_share, "second_share", list, "second", s.second);
+  const int units = RowOf(s).unit_products;
+  SINTER_RETURN_IF_ERROR(CheckShare(p, s, s.share, "share", units > 0, "first", s.first));
+  return CheckShare(p, s, s.second_share, "second_share", units > 1, "second", s.second);
 }
 
 absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
   const int dataflow = static_cast<int>(s.dataflow);
-  if (dataflow < 1 || dataflow > 4) return RefuseSchedule("dataflow", dataflow, "is not 1 to 4");
-  if ((s.dataflow == Dataflow::kProduct) != (p.size() == 1)) {
+  if (RowOf(s).dataflow == Dataflow::kNone) {
+    return RefuseSchedule("dataflow", dataflow,
+                          absl::StrCat("is not 1 to ", AllDataflows().size()));
+  }
+  if (RowOf(s).products != p.size()) {
     return RefuseSchedule("dataflow", dataflow,
                           absl::StrCat("(", NameOf(s.dataflow), ") cannot take ", p.size(),
                                        p.size() == 1 ? " product" : " products"));
+  }
+  return absl::OkStatus();
+}
+
+// Persistent blocks have work, and their flags a place.
+absl::Status CheckWork(const Schedule& s, const ScheduleSizes& z) {
+  const int64_t most = z.units * s.cluster;
+  if (most > 0 && s.grid > most) {
+    return RefuseSchedule("grid", s.grid, absl::StrCat("is above the ", most, " blocks with work"));
+  }
+  if (z.flag_bytes > static_cast<int64_t>(kGridBarrierOffset)) {
+    return RefuseSchedule("flag bytes", z.flag_bytes,
+                          absl::StrCat("is above ", kGridBarrierOffset));
   }
   return absl::OkStatus();
 }
@@ -185,7 +196,9 @@ absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].k));
   if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
-  return CheckDataflow(p, s);
+  const ScheduleSizes z = SizesOf(p, s);
+  SINTER_RETURN_IF_ERROR(RowOf(s).check(p, s, z));
+  return CheckWork(s, z);
 }
 
 absl::Status CheckSchedule(const ProductSequence& sequence, const Schedule& s,

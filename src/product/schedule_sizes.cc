@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "src/base/ceil_div.h"
-#include "src/product/schedule.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -27,22 +27,16 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   const MatrixProduct &first = sequence.front(), &last = sequence.back();
   const int width = FirstWidth(sequence, s);
   const bool two = sequence.size() == 2;
-  const bool cluster_exchange = s.dataflow == Dataflow::kClusterExchange;
+  const DataflowRow& row = RowOf(s);
   const int64_t a = int64_t{s.block_m} * s.block_k * first.rows.bytes();
   const int64_t w1 = int64_t{width} * s.first.block_n * s.block_k * first.weights.bytes();
   const int64_t c = two ? int64_t{s.block_m} * s.block_k * last.rows.bytes() : 0;
   const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * last.weights.bytes() : 0;
 
   ScheduleSizes z;
-  // Columns of C that a cluster keeps: all, its slab's, or whole tiles of its range.
-  const int64_t c_columns = s.clusters_n > 1     ? int64_t{s.cluster} * s.first.block_n
-                            : s.slab_columns > 0 ? s.slab_columns
-                                                 : first.n;
-  const bool rows2 = two && (!cluster_exchange || s.slab_columns > 0);  // C comes through the ring
-  z.stage_bytes = std::max(a + w1, rows2 ? c + w2 : w2);
-  z.exchange_bytes =
-      cluster_exchange ? CeilDiv(c_columns, s.block_k) * s.block_k * s.block_m * first.ResultBytes()
-                       : 0;
+  // What of C lies in the workspace comes through the ring.
+  z.stage_bytes = std::max(a + w1, row.writes_c ? c + w2 : w2);
+  z.exchange_bytes = RoundUp(KeptColumns(sequence, s), s.block_k) * s.block_m * first.ResultBytes();
   z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
   z.accumulators = AccumulatorsOf(s, s.first, width);
   if (two) {
@@ -55,17 +49,13 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   z.m_tiles = CeilDiv(sequence.rows(), s.block_m);
   z.first_tiles = z.m_tiles * CeilDiv(first.n, s.first.block_n);
   z.second_tiles = two ? z.m_tiles * CeilDiv(last.n, s.second.block_n) : 0;
-  const bool list = s.dataflow == Dataflow::kTaskList;
-  if (list || s.dataflow == Dataflow::kProduct)
-    z.units = Units(z.m_tiles, first.n, s.first, s.share);
-  if (list) z.units += Units(z.m_tiles, last.n, s.second, s.second_share);
-  if (PassesThroughL2(s.dataflow))
-    z.flag_bytes = 4 * (kFlagHeaderWords + z.first_tiles * s.first.split_k);
-  if (WritesC(s)) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();
-  if (s.clusters_n > 1) {
-    z.flag_bytes = 4 * (kFlagHeaderWords + s.grid);
-    z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
-  }
+  if (row.unit_products > 0) z.units = Units(z.m_tiles, first.n, s.first, s.share);
+  if (row.unit_products > 1) z.units += Units(z.m_tiles, last.n, s.second, s.second_share);
+  // A flag for each block's parts of E, or for each rank's part of a tile of C.
+  const int64_t flags = row.ranges ? s.grid : z.first_tiles * s.first.split_k;
+  if (row.cooperative) z.flag_bytes = 4 * (kFlagHeaderWords + flags);
+  if (row.writes_c) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();
+  if (row.ranges) z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
   return z;
 }
 

@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "src/product/dataflow/dataflow.h"
 #include "tests/bench/random_problems.h"
 
 namespace sinter::bench {
@@ -36,14 +37,21 @@ void AddModes(CLI::App& app, Options& o) {
   app.add_flag("--random-problems{60}", o.random_problems, "print a random problem list");
 }
 
+std::vector<std::string> Contestants() {
+  std::vector<std::string> names = {"fused", "kinds", "unfused", "cublaslt", "check"};
+  for (const DataflowRow* row : AllDataflows()) {
+    if (row->products > 1) names.emplace_back(row->name);
+  }
+  return names;
+}
+
 void AddChoices(CLI::App& app, Options& o) {
   app.add_option("--problems,--file", o.problems, "problem lists")->delimiter(',');
   app.add_option("--ids,--id", o.ids, "only these problems")->delimiter(',');
   app.add_option("--layout", o.layout, "weights as [out, in], [in, out], both, or as in the file")
       ->check(CLI::IsMember({"oi", "io", "both", "file"}));
   app.add_option("--only", o.only, "one contestant, or only the check of results")
-      ->check(CLI::IsMember({"fused", "ranges", "lists", "slabs", "spatial", "kinds", "unfused",
-                             "cublaslt", "check"}));
+      ->check(CLI::IsMember(Contestants()));
   app.add_option("--contestant", o.profile, "what --profile launches")
       ->check(CLI::IsMember({"fused", "unfused", "chosen", "cublaslt"}));
   app.add_flag("--batch-invariant", o.batch_invariant, "also the batch-invariant plan");

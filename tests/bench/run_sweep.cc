@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "src/product/dataflow/dataflow.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/sweep.h"
 
@@ -29,11 +30,10 @@ int RunSweep(Session* session) {
   sweep.top = o.sweep;
   sweep.threads = o.compile_threads;
   sweep.replays = std::min(o.replays, sweep.replays);
-  if (o.only == "ranges") sweep.kind = FusedKind::kRanges;
-  if (o.only == "lists") sweep.kind = FusedKind::kLists;
-  if (o.only == "slabs") sweep.kind = FusedKind::kSlabs;
-  if (o.only == "spatial") sweep.kind = FusedKind::kSpatial;
-  sweep.fused = o.only.empty() || o.only == "fused" || sweep.kind != FusedKind::kShipping;
+  for (const DataflowRow* row : AllDataflows()) {
+    if (o.only == row->name) sweep.dataflow = row->dataflow;
+  }
+  sweep.fused = o.only.empty() || o.only == "fused" || sweep.dataflow != Dataflow::kNone;
   sweep.unfused = o.only.empty() || o.only == "unfused" || o.only == "kinds";
   sweep.product_kinds = o.only == "kinds";
   for (const Case& c : session->cases()) {

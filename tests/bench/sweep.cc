@@ -32,41 +32,22 @@ struct Trial {
   absl::Status status;
 };
 
-bool IsOfKind(const Schedule& s, FusedKind kind) {
-  switch (kind) {
-    case FusedKind::kRanges:
-      return s.clusters_n > 1;
-    case FusedKind::kLists:
-      return s.dataflow == Dataflow::kTaskList;
-    case FusedKind::kSlabs:
-      return s.slab_columns > 0;
-    case FusedKind::kSpatial:
-      return s.spatial_gate;
-    case FusedKind::kShipping:
-      break;
-  }
-  return true;
-}
-
-// The first of the search's order, or of a kind that is not in its space.
+// The first of the search's order, or of a dataflow's.
 absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const ProductSequence& problem,
                                                          const DeviceModel& model, int top,
-                                                         FusedKind kind) {
+                                                         Dataflow dataflow) {
   SearchOptions search;
   search.top_k = top;
-  if (kind == FusedKind::kShipping) {
+  if (dataflow == Dataflow::kNone) {
     SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model, search));
     return std::move(found.ranked);
   }
-  search.cluster_ranges = kind == FusedKind::kRanges;
-  search.task_lists = kind == FusedKind::kLists;
-  search.slabs = kind == FusedKind::kSlabs;
-  search.spatial_gates = kind == FusedKind::kSpatial;
+  search.offered = Offered::kTuning;
   SINTER_ASSIGN_OR_RETURN(const LegalSpace space, LegalSpaceOf(problem, model, search));
   std::vector<RankedSchedule> first;
   for (const PlacedSchedule& placed : space.schedules) {
     if (first.size() == static_cast<size_t>(top)) break;
-    if (IsOfKind(placed.ranked.schedule, kind)) first.push_back(placed.ranked);
+    if (placed.ranked.schedule.dataflow == dataflow) first.push_back(placed.ranked);
   }
   return first;
 }
@@ -74,7 +55,7 @@ absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const ProductSequence& 
 absl::Status AddFused(const Case& c, const ProductSequence& problem, const DeviceModel& model,
                       const SweepOptions& options, std::vector<Trial>* trials) {
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> ranked,
-                          FusedRanking(problem, model, options.top, options.kind));
+                          FusedRanking(problem, model, options.top, options.dataflow));
   for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
     trial.plan = MakePlan(c.matched, c.chain.num_inputs(), {{0, 2}}, {ranked[i]});

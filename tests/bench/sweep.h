@@ -8,26 +8,19 @@
 
 #include "absl/status/statusor.h"
 #include "src/engine/engine.h"
+#include "src/product/schedule.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/results.h"
 #include "tests/gpu/watchdog.h"
 
 namespace sinter::bench {
 
-enum class FusedKind {
-  kShipping,  // the search's space
-  kRanges,    // of all, those whose clusters share M tiles
-  kLists,     // of all, task lists
-  kSlabs,     // of all, those whose slab does not hold all of C
-  kSpatial,   // of all, those with gate and up in ranks of their own
-};
-
 struct SweepOptions {
   int top = 11;     // of each ranking
   int threads = 1;  // that compile
   int replays = 7;
   bool fused = true, unfused = true;
-  FusedKind kind = FusedKind::kShipping;
+  Dataflow dataflow = Dataflow::kNone;  // of fused ones; kNone: the search's space
   bool product_kinds = false;  // of single products the first `top` of each kind: operands as they
                                // are or swapped, what pairs of blocks share
 };

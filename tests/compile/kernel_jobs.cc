@@ -39,10 +39,10 @@ std::vector<ProductSequence> ProblemsOf(const std::string& file) {
   return list;
 }
 
-// The shipping space, task lists, slabs that do not hold all of C, spatial gates.
+// The space of tuning.
 SearchOptions Wider() {
   SearchOptions options;
-  options.task_lists = options.slabs = options.spatial_gates = true;
+  options.offered = Offered::kTuning;
   return options;
 }
 
@@ -157,8 +157,7 @@ std::vector<KernelJob> Evenly(std::vector<KernelJob> all, size_t count) {
 std::string KindOf(const ProductSequence& p, const Schedule& s) {
   const ProductTile& last = p.size() == 2 ? s.second : s.first;
   return absl::StrCat(NameOf(s.dataflow), " ", last.split_k, " ", NameOf(s.share), " ",
-                      NameOf(s.second_share), " ", s.warpgroups_m * s.warpgroups_n,
-                      s.slab_columns > 0 ? " slab" : "", s.spatial_gate ? " spatial" : "");
+                      NameOf(s.second_share), " ", s.warpgroups_m * s.warpgroups_n);
 }
 
 // Of every kind the schedule that is predicted best, and the one whose last product holds most.
@@ -245,14 +244,14 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
 std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   SearchOptions options;
-  options.cluster_ranges = true;
+  options.offered = Offered::kTuning;
   for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
     for (const ProductSequence& p : ProblemsOf(file)) {
       double best_us = 0;
       int64_t most = 0;
       Schedule best, largest;
       EnumerateSpace(p, model, options, [&](const Schedule& s) {
-        if (s.clusters_n == 1 || !CheckSchedule(p, s, model).ok()) return;
+        if (ClustersN(s) == 1 || !CheckSchedule(p, s, model).ok()) return;
         const double us = Predict(p, s, model).total_us;
         const int64_t part = int64_t{s.block_m} * s.second.block_n;
         if (best_us == 0 || us < best_us) best_us = us, best = s;

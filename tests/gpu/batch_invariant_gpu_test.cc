@@ -285,12 +285,10 @@ TEST_F(OneRowOrder, GivesTheSameBitsWhateverTheScheduleIs) {
     const int64_t bucket = BucketOf(kRows);
     const ProductSequence both = MatchProducts(chain, bucket)->sequence;
     std::vector<Plan> plans;
-    for (const Dataflow dataflow :
-         {Dataflow::kGridExchange, Dataflow::kClusterExchange, Dataflow::kTaskList}) {
-      SearchOptions options;
-      options.slabs = true;
+    for (const DataflowRow* row : AllDataflows()) {
+      if (row->products == 1) continue;
       std::vector<Schedule> list;
-      for (const Schedule& s : LegalSchedules(both, ports().model, dataflow, options)) {
+      for (const Schedule& s : LegalSchedules(both, ports().model, row->dataflow)) {
         if (CheckRowOrder(both, s).ok()) list.push_back(s);
       }
       for (const Schedule& s : Spread(list, kOfADataflow)) {

@@ -49,27 +49,12 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, wide};
 }
 
-enum class Form { kRanges, kSlabs, kSpatialGates };
-
-bool IsOf(Form form, const Schedule& s) {
-  if (form == Form::kRanges) return s.clusters_n > 1;
-  return form == Form::kSlabs ? s.slab_columns > 0 : s.spatial_gate;
-}
-
-std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Form form, int64_t rows,
+std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Dataflow form, int64_t rows,
                           size_t count) {
   const int64_t bucket = BucketOf(rows);
   const ProductSequence problem = MatchProducts(chain, bucket)->sequence;
-  SearchOptions options;
-  options.cluster_ranges = form == Form::kRanges;
-  options.slabs = form == Form::kSlabs;
-  options.spatial_gates = form == Form::kSpatialGates;
-  std::vector<Schedule> of_form;
-  for (const Schedule& s : LegalSchedules(problem, model, Dataflow::kClusterExchange, options)) {
-    if (IsOf(form, s)) of_form.push_back(s);
-  }
   std::vector<Plan> plans;
-  for (const Schedule& s : Spread(of_form, count)) {
+  for (const Schedule& s : Spread(LegalSchedules(problem, model, form), count)) {
     plans.push_back(FusedPlanOf(chain, bucket, s).value());
   }
   return plans;
@@ -85,13 +70,13 @@ int Levels(const Plan& plan) {
 
 class Clusters : public GpuTest {
  protected:
-  static void RunAll(Form form, int64_t rows, bool jitter) {
+  static void RunAll(Dataflow form, int64_t rows, bool jitter) {
     size_t ran = 0, refused = 0, on_three_levels = 0;
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
       const std::vector<Plan> plans =
           PlansOf(*chain, ports().model, form, rows, jitter ? kPaused : kSchedules);
-      if (form == Form::kSpatialGates && !spec.gated) continue;
+      if (form == Dataflow::kSpatialGate && !spec.gated) continue;
       ASSERT_FALSE(plans.empty()) << NameOf(spec);
       BuildOptions options;
       options.codegen.trap_spins = true;
@@ -116,7 +101,7 @@ class Clusters : public GpuTest {
     std::printf("%zu schedules ran, %zu with C on three levels; %zu were refused\n", ran,
                 on_three_levels, refused);
     EXPECT_GT(ran, refused);
-    EXPECT_EQ(on_three_levels > 0, form == Form::kSlabs);
+    EXPECT_EQ(on_three_levels > 0, form == Dataflow::kClusterSlab);
   }
 
   // Right for any number of rows; then many launches behind one another, of which the last one's
@@ -146,16 +131,16 @@ class Clusters : public GpuTest {
   }
 };
 
-TEST_F(Clusters, FewRows) { RunAll(Form::kRanges, 16, false); }
-TEST_F(Clusters, SomeRows) { RunAll(Form::kRanges, 64, false); }
-TEST_F(Clusters, ManyRows) { RunAll(Form::kRanges, 200, false); }
-TEST_F(Clusters, FewRowsWithPauses) { RunAll(Form::kRanges, 24, true); }
-TEST_F(Clusters, ManyRowsWithPauses) { RunAll(Form::kRanges, 128, true); }
-TEST_F(Clusters, SlabsOfFewRows) { RunAll(Form::kSlabs, 16, false); }
-TEST_F(Clusters, SlabsOfManyRows) { RunAll(Form::kSlabs, 200, false); }
-TEST_F(Clusters, SlabsWithPauses) { RunAll(Form::kSlabs, 128, true); }
-TEST_F(Clusters, SpatialGates) { RunAll(Form::kSpatialGates, 200, false); }
-TEST_F(Clusters, SpatialGatesWithPauses) { RunAll(Form::kSpatialGates, 128, true); }
+TEST_F(Clusters, FewRows) { RunAll(Dataflow::kClusterRanges, 16, false); }
+TEST_F(Clusters, SomeRows) { RunAll(Dataflow::kClusterRanges, 64, false); }
+TEST_F(Clusters, ManyRows) { RunAll(Dataflow::kClusterRanges, 200, false); }
+TEST_F(Clusters, FewRowsWithPauses) { RunAll(Dataflow::kClusterRanges, 24, true); }
+TEST_F(Clusters, ManyRowsWithPauses) { RunAll(Dataflow::kClusterRanges, 128, true); }
+TEST_F(Clusters, SlabsOfFewRows) { RunAll(Dataflow::kClusterSlab, 16, false); }
+TEST_F(Clusters, SlabsOfManyRows) { RunAll(Dataflow::kClusterSlab, 200, false); }
+TEST_F(Clusters, SlabsWithPauses) { RunAll(Dataflow::kClusterSlab, 128, true); }
+TEST_F(Clusters, SpatialGates) { RunAll(Dataflow::kSpatialGate, 200, false); }
+TEST_F(Clusters, SpatialGatesWithPauses) { RunAll(Dataflow::kSpatialGate, 128, true); }
 
 }  // namespace
 }  // namespace sinter::gpu_testing

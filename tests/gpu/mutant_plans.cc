@@ -25,7 +25,7 @@ FfnSpec SpecFor(Dataflow dataflow) {
 
 bool IsEarly(const ProductSequence& problem, const Schedule& s) {
   const int64_t columns = int64_t{s.stages} * s.block_k;  // of K that the ring holds
-  if (s.slab_columns > 0) return columns > problem[0].k + s.slab_columns;
+  if (s.dataflow == Dataflow::kClusterSlab) return columns > problem[0].k + s.cut;
   return columns * s.first.split_k >= problem[0].k &&
          SizesOf(problem, s).first_tiles <= s.grid / s.first.split_k;
 }
@@ -43,7 +43,7 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
     case Needs::kPairs:
       return TilesOf(s.share) * TilesOf(s.second_share) > 1;
     case Needs::kSlab:
-      return s.slab_columns > 0;
+      return s.dataflow == Dataflow::kClusterSlab;
     case Needs::kEarlyC:
       return IsEarly(problem, s);
     case Needs::kShortRing:
@@ -62,7 +62,10 @@ std::vector<Schedule> Varied(const ProductSequence& problem, const DeviceModel& 
   const bool slab = needs == Needs::kSlab ||
                     (needs == Needs::kEarlyC && s.dataflow == Dataflow::kClusterExchange);
   if (needs == Needs::kShortRing) list.back().stages = std::min(s.stages, 3);
-  if (slab) list.back().slab_columns = static_cast<int>(problem[0].n) / 2 / s.block_k * s.block_k;
+  if (slab) {
+    list.back().dataflow = Dataflow::kClusterSlab;
+    list.back().cut = static_cast<int>(problem[0].n) / 2 / s.block_k * s.block_k;
+  }
   if (needs == Needs::kManyTiles && s.dataflow == Dataflow::kGridExchange) {
     const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
     list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;

@@ -7,8 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/product_plans.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
-#include "src/product/search/space.h"
+#include "src/product/search/space_walk.h"
 #include "src/reference/parallel.h"
 #include "tests/support/sequences.h"
 
@@ -86,14 +87,12 @@ absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Sch
 }
 
 std::vector<Schedule> LegalSchedules(const ProductSequence& problem, const DeviceModel& model,
-                                     Dataflow dataflow, const SearchOptions& options) {
+                                     Dataflow dataflow) {
   std::vector<Schedule> legal;
-  if (!CheckSequence(problem).ok()) return legal;
-  SearchOptions asked = options;
-  asked.task_lists |= dataflow == Dataflow::kTaskList;
-  EnumerateSpace(problem, model, asked, [&](const Schedule& s) {
-    if (s.dataflow == dataflow && CheckSchedule(problem, s, model).ok()) legal.push_back(s);
-  });
+  if (!CheckSequence(problem).ok() || RowOf(dataflow).products != problem.size()) return legal;
+  RowOf(dataflow).enumerate(SpaceWalk(problem, model, [&](const Schedule& s) {
+    if (CheckSchedule(problem, s, model).ok()) legal.push_back(s);
+  }));
   return legal;
 }
 

@@ -36,11 +36,10 @@ absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Sched
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
                                    const Schedule& second);
 
-// Every legal schedule of the search's space that runs `dataflow`, in the space's order; task lists
-// whether or not `options` ask for them. Empty when there is none. For a problem of two products
-// and Dataflow::kProduct: none.
+// Every legal schedule of the dataflow's space, in its order. Empty when there is none, as where
+// it takes another number of products.
 std::vector<Schedule> LegalSchedules(const ProductSequence& problem, const DeviceModel& model,
-                                     Dataflow dataflow, const SearchOptions& options = {});
+                                     Dataflow dataflow);
 // At most `count` of them, evenly from first to last.
 std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t count);
 // Plans of a chain with two products that run them: for the product dataflow the i-th of the first

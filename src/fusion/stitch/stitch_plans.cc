@@ -117,6 +117,7 @@ class Planner {
     search.top_k = options.top_k * (options.for_tuning ? kTunedDepth : 1);
     search.allow_cooperative = options.allow_cooperative;
     search.batch_invariant = options.batch_invariant;
+    if (options.for_tuning) search.offered = Offered::kTuning;
     search.tight_registers = search.kinds_first = options.for_tuning;
     return search;
   }

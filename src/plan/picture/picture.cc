@@ -3,50 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "src/base/ceil_div.h"
 #include "src/base/launch_recipe.h"
 #include "src/draw/units.h"
 
 namespace sinter {
 namespace {
-
-// One row a dataflow: dataflow, title, medium of C, how, persistent, cluster_owns_rows,
-// weights_ahead.
-constexpr DataflowRow kRows[] = {
-    {Dataflow::kProduct,
-     "one product: persistent blocks, or groups of blocks that share K or loads", Medium::kNone, "",
-     true, false, false},
-    {Dataflow::kGridExchange, "persistent blocks: C goes through L2, W2 loads while C is under way",
-     Medium::kL2, "ready flags", true, false, true},
-    {Dataflow::kClusterExchange,
-     "a cluster owns an M tile and all of N: C stays inside the cluster", Medium::kDsm,
-     "dsm_shuffle", false, true, true},
-    {Dataflow::kTaskList, "persistent clusters walk one list of tiles: all of C, then all of E",
-     Medium::kL2, "as columns come", true, false, true},
-};
-constexpr DataflowRow kRanges = {
-    Dataflow::kClusterExchange,
-    "clusters own ranges of N of an M tile: C stays inside, parts of E are added through L2",
-    Medium::kDsm,
-    "dsm_shuffle",
-    false,
-    true,
-    true};
-constexpr DataflowRow kSlab = {
-    Dataflow::kClusterExchange,
-    "a cluster owns an M tile and all of N: some of C stays inside, the rest goes through L2",
-    Medium::kDsm,
-    "dsm_shuffle",
-    false,
-    true,
-    true};
-constexpr DataflowRow kUnknown = {static_cast<Dataflow>(0),
-                                  "a dataflow that has no drawing",
-                                  Medium::kNone,
-                                  "",
-                                  false,
-                                  false,
-                                  false};
 
 // `bytes`: of an element.
 MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, int64_t bytes) {
@@ -126,10 +89,10 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
   out->row_tiles = CeilDiv(spec.sequence.rows(), s.block_m);
   out->column_tiles = CeilDiv(columns, tile.block_n);
   if (row.cluster_owns_rows) {
-    const int64_t blocks = s.cluster / (out->apart ? 2 : 1);
+    const int64_t blocks = s.cluster / (out->apart ? GateRanks(s) : 1);
     out->column_tiles = CeilDiv(out->column_tiles, blocks) * blocks;
   }
-  if (row.persistent) {
+  if (!row.cluster_owns_rows) {
     const int64_t blocks = tile.split_k * TilesOf(share);
     const int64_t groups = std::max<int64_t>(1, s.grid / std::max<int64_t>(1, blocks));
     const int64_t units =
@@ -150,7 +113,7 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
   product.width = p.Width();
-  product.apart = spec.schedule.spatial_gate;
+  product.apart = GateRanks(spec.schedule) > 1;
   FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
   return product;
 }
@@ -163,9 +126,9 @@ ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
                    ResidualTerm(p));
   product.result = Matrix("E", spec.sequence.rows(), p.n, p.ResultBytes());
   product.operands = {Weights("W2", p)};
-  product.operands_from = row.weights_ahead ? "HBM, before C is there" : "HBM";
+  product.operands_from = "HBM, before C is there";
   product.k = p.k;
-  product.clusters = spec.schedule.clusters_n;
+  product.clusters = ClustersN(spec.schedule);
   FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.n, &product);
   return product;
 }
@@ -194,9 +157,11 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
     case Medium::kNone:
       break;
   }
-  if (!row.how.empty()) out.lines.emplace_back(row.how.data(), row.how.size());
-  if (s.slab_columns > 0) {
-    const int64_t behind = rows * (p.n - s.slab_columns) * p.ResultBytes();
+  for (absl::string_view line : absl::StrSplit(row.how, '\n', absl::SkipEmpty())) {
+    out.lines.emplace_back(line.data(), line.size());
+  }
+  if (row.cluster_owns_rows && row.writes_c) {
+    const int64_t behind = rows * (p.n - KeptColumns(spec.sequence, s)) * p.ResultBytes();
     out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));
   }
   return out;
@@ -216,24 +181,6 @@ void FillShared(const Schedule& s, const ScheduleSizes& z, KernelPicture* out) {
 
 }  // namespace
 
-absl::string_view NameOf(Medium medium) {
-  constexpr absl::string_view kNames[] = {"nothing", "registers", "shared memory", "DSM", "L2"};
-  const auto index = static_cast<size_t>(medium);
-  return index < 5 ? kNames[index] : "invalid";
-}
-
-const DataflowRow& RowOf(Dataflow dataflow) {
-  for (const DataflowRow& row : kRows) {
-    if (row.dataflow == dataflow) return row;
-  }
-  return kUnknown;
-}
-
-const DataflowRow& RowOf(const Schedule& schedule) {
-  if (schedule.slab_columns > 0) return kSlab;
-  return schedule.clusters_n > 1 ? kRanges : RowOf(schedule.dataflow);
-}
-
 KernelPicture PictureOf(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
   KernelPicture picture;
@@ -246,7 +193,7 @@ KernelPicture PictureOf(const KernelSpec& spec) {
   picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
   picture.blocks = s.grid;
   picture.cluster = std::max(1, s.cluster);
-  picture.clusters_n = s.clusters_n;
+  picture.clusters_n = ClustersN(s);
   picture.warpgroups_m = s.warpgroups_m;
   picture.warpgroups_n = s.warpgroups_n;
   FillShared(s, SizesOf(spec.sequence, s), &picture);

@@ -1,7 +1,7 @@
 // KernelPicture: what one kernel does, as data to draw: its products and their tiles, how the
 // intermediate travels between them, what a block's shared memory holds. Drawn as text
 // (picture_text.h) and as SVG (picture_svg.h); neither knows any dataflow. What is special about a
-// dataflow is its row in picture.cc: a new dataflow is a new row.
+// dataflow is in its row (src/product/dataflow).
 #ifndef SINTER_SRC_PLAN_PICTURE_PICTURE_H_
 #define SINTER_SRC_PLAN_PICTURE_PICTURE_H_
 
@@ -11,28 +11,9 @@
 
 #include "absl/strings/string_view.h"
 #include "src/plan/plan.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
-
-// Through what the result of one product reaches the next.
-enum class Medium : uint8_t { kNone, kRegister, kShared, kDsm, kL2 };
-absl::string_view NameOf(Medium medium);  // "nothing", "registers", "shared memory", "DSM", "L2"
-
-struct DataflowRow {
-  Dataflow dataflow;
-  absl::string_view title;  // one line: who owns what
-  Medium medium;            // of the intermediate
-  absl::string_view how;    // the exchange in a few words
-  bool persistent;          // blocks take several tiles; else a block ends with its tile
-  bool cluster_owns_rows;   // a cluster holds an M tile: its blocks share the columns
-  bool weights_ahead;       // the second product's weights load before the intermediate is there
-};
-
-// The row of `dataflow`; a row that says nothing for a value without one. Never fails.
-const DataflowRow& RowOf(Dataflow dataflow);
-// The same; a cluster exchange by several clusters an M tile, or with a slab that does not hold all
-// of C, has its own row.
-const DataflowRow& RowOf(const Schedule& schedule);
 
 struct MatrixPicture {
   std::string name;  // "A", "W1", "Wup", "W2", "C", "E"

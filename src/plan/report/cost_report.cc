@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
 #include "src/draw/units.h"
-#include "src/plan/picture/picture.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/search/product_load.h"
 
 namespace sinter {
@@ -25,13 +25,15 @@ void AddLoad(const ProductLoad& load, KernelFacts* f) {
 void AddLoads(const ProductSequence& p, const Schedule& s, const DataflowRow& row,
               const DeviceModel& model, KernelFacts* f) {
   const int64_t concurrent =
-      row.persistent || IsCooperative(s) ? s.grid : model.ResidentBlocks(s.cluster);
+      row.cluster_owns_rows && !row.cooperative ? model.ResidentBlocks(s.cluster) : s.grid;
   AddLoad(LoadOf(FirstDims(p, s), p, s, s.first, concurrent, model), f);
   if (p.size() < 2) return;
   const ProductDims second = SecondDims(p, s);
   AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
-  if (s.slab_columns > 0) AddLoad(LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model), f);
-  if (WritesC(s)) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
+  if (row.cluster_owns_rows && row.writes_c) {
+    AddLoad(LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model), f);
+  }
+  if (row.writes_c) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
 }
 
 KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const DeviceModel& model) {
@@ -93,7 +95,7 @@ LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
 }
 
 LevelCost FixedCost(const Prediction& p, const Schedule& s) {
-  const char* waits = s.clusters_n > 1 ? "parts of E, " : WritesC(s) ? "hand-over, " : "";
+  const char* waits = ClustersN(s) > 1 ? "parts of E, " : WritesC(s) ? "hand-over, " : "";
   return {"fixed", p.fixed_us, absl::StrCat("launch, fill, ", waits, "stores, drain"), "",
           IsCooperative(s) ? "launch_us fill_us grid_barrier_us drain_us"
                            : "launch_us fill_us drain_us"};
@@ -132,7 +134,7 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   const DataflowRow& row = RowOf(s);
   AddLoads(p, s, row, model, &f);
   f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
-  f.row_reads = row.cluster_owns_rows ? s.cluster * s.clusters_n
+  f.row_reads = row.cluster_owns_rows ? s.cluster * ClustersN(s)
                                       : CeilDiv(CeilDiv(p[0].n, s.first.block_n), TilesN(s.share));
   f.weight_reads = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(s.share));
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;

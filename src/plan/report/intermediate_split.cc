@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/draw/units.h"
-#include "src/plan/picture/picture.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 
@@ -17,17 +17,11 @@ LevelBytes IntermediateSplit(const ProductSequence& p, const Schedule& s) {
   const auto add = [&](MemoryLevel level, int64_t columns) {
     split[static_cast<size_t>(level)] = static_cast<double>(row_bytes * columns);
   };
-  if (s.dataflow != Dataflow::kClusterExchange) {
-    add(MemoryLevel::kL2, p[0].n);
-    return split;
-  }
-  const int64_t kept = s.slab_columns > 0 ? s.slab_columns
-                       : s.clusters_n > 1 ? int64_t{s.first.block_n} * s.cluster
-                                          : p[0].n;
+  const int64_t kept = KeptColumns(p, s);
   const int64_t own = std::min<int64_t>(s.first.block_n / GateRanks(s), kept);
   add(MemoryLevel::kShared, own);
   add(MemoryLevel::kDsm, kept - own);
-  if (s.slab_columns > 0) add(MemoryLevel::kL2, p[0].n - kept);
+  if (WritesC(s)) add(MemoryLevel::kL2, p[0].n - kept);
   return split;
 }
 
@@ -41,7 +35,7 @@ std::string IntermediateText(const ProductSequence& p, const Schedule& s) {
     }
   }
   if (parts.empty()) return "";
-  return absl::StrCat("C of ", s.clusters_n > 1 ? "a range of " : "",
+  return absl::StrCat("C of ", ClustersN(s) > 1 ? "a range of " : "",
                       "an M tile: ", absl::StrJoin(parts, " + "));
 }
 

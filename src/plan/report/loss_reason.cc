@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
 #include "src/draw/units.h"
-#include "src/plan/picture/picture.h"
 #include "src/plan/report/cost_report.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -52,7 +52,7 @@ PlanFacts FactsOf(const Plan& plan, const DeviceModel& model) {
   const Schedule& first = plan.kernels.front().spec.schedule;
   const Schedule& last = plan.kernels.back().spec.schedule;
   facts.through_l2 = RowOf(first).medium == Medium::kL2;
-  facts.clusters_n = first.clusters_n;
+  facts.clusters_n = ClustersN(first);
   facts.cluster = std::max(first.cluster, last.cluster);
   facts.blocks = std::min(first.grid, last.grid);
   facts.first_split = first.first.split_k;

@@ -8,41 +8,11 @@
 #include "absl/strings/substitute.h"
 #include "src/base/float_text.h"
 #include "src/product/code/wgmma_source.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {
-
-// What generated source calls a dataflow's parts in the device library.
-struct KernelNames {
-  const char* header;
-  const char* function;
-  const char* types;
-  const char* entry;
-};
-
-KernelNames NamesOf(const Schedule& s) {
-  if (s.clusters_n > 1)
-    return {"kernels/chain_clusters.cuh", "chain_clusters", "ChainClustersTypes",
-            "sinter_clusters_exchange"};
-  if (s.spatial_gate)
-    return {"kernels/chain_spatial.cuh", "chain_spatial", "ChainSpatialTypes",
-            "sinter_spatial_exchange"};
-  if (s.slab_columns > 0)
-    return {"kernels/chain_spill.cuh", "chain_spill", "ChainSpillTypes", "sinter_spilled_exchange"};
-  switch (s.dataflow) {
-    case Dataflow::kProduct:
-      return {"kernels/gemm.cuh", "gemm", "GemmTypes", "sinter_product"};
-    case Dataflow::kGridExchange:
-      return {"kernels/chain_grid.cuh", "chain_grid", "ChainGridTypes", "sinter_grid_exchange"};
-    case Dataflow::kClusterExchange:
-      return {"kernels/chain_cluster.cuh", "chain_cluster", "ChainClusterTypes",
-              "sinter_cluster_exchange"};
-    case Dataflow::kTaskList:
-      return {"kernels/chain_tasks.cuh", "chain_tasks", "ChainTasksTypes", "sinter_task_list"};
-  }
-  return {"", "", "", ""};
-}
 
 const char* ActivationName(Activation activation) {
   switch (activation) {
@@ -97,8 +67,8 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
                   ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
-  if (s.slab_columns > 0)
-    absl::StrAppend(&text, "  static constexpr int kSlabColumns = ", s.slab_columns, ";\n");
+  const char* cut = RowOf(s).cut_constant;
+  if (cut[0] != 0) absl::StrAppend(&text, "  static constexpr int ", cut, " = ", s.cut, ";\n");
   absl::StrAppend(&text, "  static constexpr int kSharers = ",
                   std::max(TilesOf(s.share), TilesOf(s.second_share)), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
@@ -214,14 +184,14 @@ std::string EntryText(const ProductCode& code) {
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
       ThreadsOf(s), EntryName(s), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      code.out.stride, NamesOf(s).function, FunctionArguments(code));
+      code.out.stride, RowOf(s).function, FunctionArguments(code));
 }
 
 }  // namespace
 
-const char* EntryName(const Schedule& schedule) { return NamesOf(schedule).entry; }
+const char* EntryName(const Schedule& schedule) { return RowOf(schedule).entry; }
 
-const char* KernelHeader(const Schedule& schedule) { return NamesOf(schedule).header; }
+const char* KernelHeader(const Schedule& schedule) { return RowOf(schedule).header; }
 
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
@@ -243,7 +213,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (writes_c) list.pointers.push_back(Role::kC);
-  if (code.schedule.clusters_n > 1) list.pointers.push_back(Role::kParts);
+  if (ClustersN(code.schedule) > 1) list.pointers.push_back(Role::kParts);
   list.workspace = IsCooperative(code.schedule);
   return list;
 }
@@ -256,8 +226,8 @@ absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
   }
   return absl::StrCat(
       "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
-      KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
-      ConfigText(code, *element), "static_assert(", NamesOf(code.schedule).types,
+      RowOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
+      ConfigText(code, *element), "static_assert(", RowOf(code.schedule).types,
       "<Config>::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),
       "\n}  // namespace sinter\n");

@@ -5,10 +5,6 @@
 namespace sinter {
 namespace {
 
-double DsmBytesPerUs(int cluster, const DeviceModel& model) {  // of one SM
-  return model.dsm_bytes_per_us[static_cast<size_t>(ClusterIndex(cluster))] / model.sm_count;
-}
-
 // f32 accumulators of one tile: what one rank holds, and what an owner sums out of all ranks'
 // parts.
 double TileBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
@@ -46,17 +42,11 @@ double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& t
   return TileBytes(d, s, tile) * (tile.split_k - 1) / tile.split_k;
 }
 
-// Columns of C that a block gives to its peers: the most, of a slab that does not hold all of C.
-int ShuffledColumns(const Schedule& s) {
-  const int columns = s.first.block_n / GateRanks(s);
-  return s.slab_columns > 0 ? std::min(columns, s.slab_columns) : columns;
-}
-
-double ShuffleBytes(const ProductDims& d, const Schedule& s) {
-  return static_cast<double>(d.result_bytes) * s.block_m * ShuffledColumns(s) * (s.cluster - 1);
-}
-
 }  // namespace
+
+double DsmBytesPerUs(int cluster, const DeviceModel& model) {
+  return model.dsm_bytes_per_us[static_cast<size_t>(ClusterIndex(cluster))] / model.sm_count;
+}
 
 double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile,
                 const DeviceModel& model) {
@@ -67,31 +57,6 @@ double ReduceUs(const ProductDims& d, const Schedule& s, const ProductTile& tile
 
 double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   return tile.split_k == 1 ? 0 : TileBytes(d, s, tile) * tile.split_k;
-}
-
-double ShuffleTraffic(const ProductDims& d, const Schedule& s) {
-  const double column = static_cast<double>(d.result_bytes) * s.block_m;
-  if (s.slab_columns > 0) return column * s.slab_columns;  // in the mean over the cluster
-  return s.cluster == 1 ? 0 : column * s.first.block_n / GateRanks(s) * s.cluster;
-}
-
-double ShuffleUs(const ProductDims& d, const Schedule& s, const DeviceModel& model) {
-  // Column groups travel four at a time in 16-byte stores; what is left of a warpgroup's columns in
-  // 4-byte ones, which cost as much each.
-  const int groups = s.first.block_n / s.warpgroups_n / 8;
-  const double stores = (groups / 4 * 4 + groups % 4 * 4.0) / groups;
-  return stores * ShuffleBytes(d, s) / DsmBytesPerUs(s.cluster, model) + model.cluster_barrier_us;
-}
-
-double PartsBytes(const Schedule& s) {
-  return s.clusters_n > 1 ? 4.0 * s.block_m * s.second.block_n : 0;
-}
-
-double PartsUs(const Schedule& s, const DeviceModel& model) {
-  if (s.clusters_n == 1) return 0;
-  // There and back at the rate at which L2 takes f32 sums: 110 kernels, rms of ln 0.06 in all.
-  const double moved = 2 * s.grid * PartsBytes(s) / model.reduce_bytes_per_us;
-  return moved + model.drain_us + model.grid_barrier_us + model.reduce_us;
 }
 
 double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& tile,

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "src/base/ceil_div.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -56,11 +57,8 @@ ProductDims DimsOf(const MatrixProduct& p) {
 
 ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.front());
-  if (s.spatial_gate) {  // gate and up apart: twice the columns, a block's tile is of one of them
-    d.n *= 2;
-    d.width = 1;
-    return d;
-  }
+  d.n *= GateRanks(s);  // with a matrix a rank, a block's tile is of one of them
+  d.width = FirstWidth(p, s);
   d.share = s.share;
   d.to_memory = p.size() == 1;
   return d;
@@ -68,17 +66,18 @@ ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
 
 ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.back());
-  if (s.slab_columns > 0) d.k = s.slab_columns;
-  d.rows_in_ring = s.dataflow != Dataflow::kClusterExchange;
+  const DataflowRow& row = RowOf(s);
+  if (row.cluster_owns_rows && row.writes_c) d.k = KeptColumns(p, s);
+  d.rows_in_ring = !row.cluster_owns_rows;
   d.rows_from_hbm = false;
   d.share = s.second_share;
-  d.clusters = s.clusters_n;
+  d.clusters = ClustersN(s);
   return d;
 }
 
 ProductDims SpilledDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.back());
-  d.k -= s.slab_columns;
+  d.k -= KeptColumns(p, s);
   d.rows_from_hbm = false;
   d.residual_bytes = 0;
   d.to_memory = false;  // counted with the rest of C
@@ -90,7 +89,7 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   // What a group takes at once: a tile, or the two tiles of a pair of blocks.
   const int64_t m_units = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(d.share));
   int64_t column_tiles = CeilDiv(d.n, tile.block_n);
-  if (s.dataflow == Dataflow::kClusterExchange) {  // blocks without columns walk along
+  if (RowOf(s).cluster_owns_rows) {  // blocks without columns walk along
     column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
   }
   const int64_t column_units = CeilDiv(column_tiles, TilesN(d.share));

@@ -17,7 +17,7 @@ struct ProductDims {
   int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // of an element
   int64_t residual_bytes = 0;  // of an element of what is read and added to the result; 0: nothing
   bool rows_in_ring =
-      true;  // false: A is already in shared memory (second product of kClusterExchange)
+      true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
   bool rows_from_hbm = true;   // false: A was written a moment ago and lies in L2 if it fits
   Share share = Share::kNone;  // what blocks of two of its tiles load together
   int clusters = 1;            // that share K, by ranges, and add their parts through L2
@@ -27,7 +27,7 @@ struct ProductDims {
 ProductDims FirstDims(const ProductSequence& sequence, const Schedule& schedule);
 // Over all of C, or over what of it stays in the cluster.
 ProductDims SecondDims(const ProductSequence& sequence, const Schedule& schedule);
-// Over what of C goes through L2. Precondition: slab_columns > 0.
+// Over what of C goes through L2 where a cluster keeps the rest.
 ProductDims SpilledDims(const ProductSequence& sequence, const Schedule& schedule);
 
 // What L2 delivers of one operand.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -50,7 +51,9 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
   SINTER_RETURN_IF_ERROR(CheckSequence(sequence));
   const auto start = std::chrono::steady_clock::now();
   SearchResult result;
-  TopK top(static_cast<size_t>(options.top_k));
+  // Models err by the dataflow, so tuning measures some of each.
+  const bool of_each = options.offered == Offered::kTuning;
+  std::map<Dataflow, TopK> top;
   absl::Status last_refusal;
   EnumerateSpace(sequence, model, options, [&](const Schedule& s) {
     Step(options.pace);
@@ -62,14 +65,21 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
       return;
     }
     result.legal++;
-    top.Offer(Predict(sequence, s, model).total_us, s);
+    const Dataflow list = of_each ? s.dataflow : Dataflow::kNone;
+    TopK& best = top.try_emplace(list, static_cast<size_t>(options.top_k)).first->second;
+    best.Offer(Predict(sequence, s, model).total_us, s);
   });
   if (result.legal == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "search: none of ", result.considered, " schedules is legal for ", sequence.ToString(),
         last_refusal.ok() ? "" : "; the last refusal was: ", last_refusal.message()));
   }
-  for (const Ranked& r : top.best()) {
+  std::vector<Ranked> ranked;
+  for (const auto& [dataflow, best] : top) {
+    ranked.insert(ranked.end(), best.best().begin(), best.best().end());
+  }
+  std::sort(ranked.begin(), ranked.end());
+  for (const Ranked& r : ranked) {
     result.ranked.push_back({r.schedule, Predict(sequence, r.schedule, model)});
   }
   const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;

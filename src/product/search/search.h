@@ -20,15 +20,15 @@ struct RankedSchedule {
 };
 
 struct SearchResult {
-  std::vector<RankedSchedule>
-      ranked;               // at most top_k, best predicted first; ties by Schedule::Canonical()
+  // At most top_k, or top_k of each dataflow where those for tuning are offered; best predicted
+  // first; ties by Schedule::Canonical().
+  std::vector<RankedSchedule> ranked;
   uint64_t considered = 0;  // candidates enumerated
   uint64_t legal = 0;       // after pruning
   double search_us = 0;     // wall time; not part of any plan
 };
 
-// Products == 2: chain family (kGridExchange, kClusterExchange, kTaskList). Products == 1: gemm
-// family. FAILED_PRECONDITION with the reason when no schedule is legal. Thread-safe.
+// FAILED_PRECONDITION with the reason when no schedule is legal. Thread-safe.
 absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
                                              const DeviceModel& model,
                                              const SearchOptions& options);

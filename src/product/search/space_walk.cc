@@ -33,8 +33,8 @@ Schedule SpaceWalk::Begin(Dataflow dataflow, const RowShape& r, int block_k) {
 
 std::vector<ProductTile> SpaceWalk::Tiles(const RowShape& r, const Schedule& s, int64_t columns,
                                           int width, int split) const {
-  const int step = ColumnStep(p_, r);
-  const int64_t groups = model_.ResidentBlocks(s.cluster) / split;
+  const int step = ColumnStep(p, r);
+  const int64_t groups = model.ResidentBlocks(s.cluster) / split;
   std::vector<ProductTile> tiles;
   for (int block_n :
        ColumnWidths(columns, MTiles(r), groups, step, WidestTile(columns, width, step, r))) {
@@ -43,8 +43,8 @@ std::vector<ProductTile> SpaceWalk::Tiles(const RowShape& r, const Schedule& s, 
   return tiles;
 }
 
-void SpaceWalk::Visit(Schedule s) {
-  FillRing(p_, model_, &s);
+void SpaceWalk::Visit(Schedule s) const {
+  FillRing(p, model, &s);
   visit_(s);
 }
 

@@ -1,4 +1,4 @@
-// SpaceWalk: what the spaces of one product and of two have in common. Shapes in turn, widths that
+// SpaceWalk: what the spaces of all dataflows have in common. Shapes in turn, widths that
 // are balanced over the resident blocks, the deepest ring.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_
 #define SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_
@@ -20,35 +20,35 @@ class SpaceWalk {
  public:
   SpaceWalk(const ProductSequence& sequence, const DeviceModel& model,
             const std::function<void(const Schedule&)>& visit)
-      : p_(sequence), model_(model), visit_(visit) {}
+      : p(sequence), model(model), visit_(visit) {}
 
- protected:
   static constexpr int kSplits[] = {1, 2, 4, 8};  // of K
 
-  // `f(row shape, block_k)`.
+  // `f(row shape, schedule that has it)`, for every K of a stage.
   template <typename F>
-  void ForEachShape(F&& f) {
-    for (const RowShape& r : RowShapes(p_)) {
-      for (int block_k : StepsOfK()) f(r, block_k);
+  void ForEachShape(Dataflow dataflow, F&& f) const {
+    for (const RowShape& r : RowShapes(p)) {
+      for (int block_k : StepsOfK()) f(r, Begin(dataflow, r, block_k));
     }
   }
   // K of a ring stage: one span of the swizzle, or two.
   std::array<int, 2> StepsOfK() const {
-    const int span = ElementOf(p_.element()).swizzle_span;
+    const int span = ElementOf(p.element()).swizzle_span;
     return {span, 2 * span};
   }
-  static Schedule Begin(Dataflow dataflow, const RowShape& r, int block_k);
-  int64_t MTiles(const RowShape& r) const { return CeilDiv(p_.rows(), r.block_m); }
+  int64_t MTiles(const RowShape& r) const { return CeilDiv(p.rows(), r.block_m); }
   // Tiles of `columns` columns of `width` matrices, K shared by `split` blocks.
   std::vector<ProductTile> Tiles(const RowShape& r, const Schedule& s, int64_t columns, int width,
                                  int split) const;
   // Once its ring is filled.
-  void Visit(Schedule s);
+  void Visit(Schedule s) const;
 
-  const ProductSequence& p_;
-  const DeviceModel& model_;
+  const ProductSequence& p;
+  const DeviceModel& model;
 
  private:
+  static Schedule Begin(Dataflow dataflow, const RowShape& r, int block_k);
+
   const std::function<void(const Schedule&)>& visit_;
 };
 

@@ -11,23 +11,6 @@
 namespace sinter {
 namespace {
 
-TEST(CodegenGolden, ClustersThatShareAnMTile) {
-  for (const auto& [id, problem] : {std::make_pair("s8", SampleS8()), {"g7", SampleG7()}}) {
-    ExpectGoldenKernel(absl::StrCat(id, "-cluster-ranges"),
-                       SampleSpec(problem, SampleRanges(problem)));
-  }
-}
-
-TEST(CodegenGolden, SlabsThatDoNotHoldAllOfC) {
-  for (const auto& [id, problem] : {std::make_pair("s8", SampleS8()), {"g7", SampleG7()}}) {
-    ExpectGoldenKernel(absl::StrCat(id, "-cluster-slab"), SampleSpec(problem, SampleSlab(problem)));
-  }
-}
-
-TEST(CodegenGolden, SpatialGates) {
-  ExpectGoldenKernel("s8-spatial-gate", SampleSpec(SampleS8(), SampleSpatialGate(SampleS8())));
-}
-
 TEST(CodegenGolden, SourcesAndRecipes) {
   ProductSequence residual = SampleG7();
   SetResidual(&residual, Residual::kAddedRounded);
@@ -39,7 +22,7 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   const std::pair<const char*, ProductSequence> problems[] = {
       {"s8", SampleS8()}, {"g7", SampleG7()}, {"g7-residual", residual}, {"s8-scaled", scaled}};
   for (const auto& [id, problem] : problems) {
-    for (Dataflow dataflow : kDataflows) {
+    for (Dataflow dataflow : DataflowsOf(problem)) {
       KernelSpec spec = SampleSpec(problem, dataflow);
       if (dataflow == Dataflow::kProduct && ResidualOf(problem) != Residual::kNone) {
         spec = SampleSpec(SecondOf(problem), spec.schedule);

@@ -59,7 +59,7 @@ void AddProducts(Encodings* all) {
   all->emplace_back("products", SampleS8().Canonical());
   all->emplace_back("products with a residual", residual.Canonical());
   all->emplace_back("products with scalings", scaled.Canonical());
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
     const std::string name(NameOf(dataflow));
     all->emplace_back("schedule " + name, spec.schedule.Canonical());
@@ -67,9 +67,6 @@ void AddProducts(Encodings* all) {
     all->emplace_back("recipe " + name, Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
     all->emplace_back("plan of " + name, PlanOf(spec).Encode());
   }
-  all->emplace_back("schedule of ranges", SampleRanges(SampleS8()).Canonical());
-  all->emplace_back("schedule of slabs", SampleSlab(SampleS8()).Canonical());
-  all->emplace_back("schedule of spatial gates", SampleSpatialGate(SampleS8()).Canonical());
 }
 
 void AddStitched(Encodings* all) {

@@ -24,12 +24,9 @@ struct Drawn {
 
 std::vector<Drawn> DrawnKernels() {
   std::vector<Drawn> list;
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     list.push_back({std::string(NameOf(dataflow)), SampleSpec(SampleS8(), dataflow)});
   }
-  list.push_back({"cluster-ranges", SampleSpec(SampleS8(), SampleRanges(SampleS8()))});
-  list.push_back({"cluster-slab", SampleSpec(SampleS8(), SampleSlab(SampleS8()))});
-  list.push_back({"spatial-gate", SampleSpec(SampleS8(), SampleSpatialGate(SampleS8()))});
   return list;
 }
 

@@ -209,14 +209,14 @@ TYPED_TEST(Clusters, SizesAgreeWithThePlan) {
       T::Second::kN);
   SetLayout(&p, TypeParam::kWeightsTransposed ? Layout::kIO : Layout::kOI);
   Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
+  s.dataflow = Dataflow::kClusterRanges;
   s.block_m = TypeParam::kBlockM;
   s.block_k = TypeParam::kBlockK;
   s.stages = TypeParam::kStages;
   s.warpgroups_m = TypeParam::kWarpgroupsM;
   s.warpgroups_n = TypeParam::kWarpgroupsN;
   s.cluster = TypeParam::kCluster;
-  s.clusters_n = T::kClusters;
+  s.cut = T::kClusters;
   s.grid = 2 * TestFixture::kBlocks;
   s.first = {T::First::kBlockN, 1};
   s.second = {T::Second::kBlockN, 1};

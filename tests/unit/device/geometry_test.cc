@@ -115,9 +115,8 @@ TEST(SpatialGeometry, AgreesWithThePlan) {
   using Config = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 256, 2, 250, 32, 1>;
   ProductSequence p = ProblemOf<Config>(2);
   SetPair(&p, true);
-  Schedule s = ScheduleOf<Config>(Dataflow::kClusterExchange);
+  Schedule s = ScheduleOf<Config>(Dataflow::kSpatialGate);
   s.first.split_k = 1;
-  s.spatial_gate = true;
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(Config::First::kPartBytes, z.reduce_bytes);
   ExpectLayout<ChainSpatialTypes<Config>, Config>(z);
@@ -133,8 +132,8 @@ using SlabBase = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 128, 1, 250
 TEST(SlabGeometry, AgreesWithThePlan) {
   using Config = SlabConfig<SlabBase, 448>;
   using Types = ChainSpillTypes<Config>;
-  Schedule s = ScheduleOf<Config>(Dataflow::kClusterExchange);
-  s.slab_columns = Config::kSlabColumns;
+  Schedule s = ScheduleOf<Config>(Dataflow::kClusterSlab);
+  s.cut = Config::kSlabColumns;
   const ScheduleSizes z = SizesOf(ProblemOf<Config>(2), s);
   EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
   ExpectLayout<Types, Config>(z);

@@ -60,7 +60,7 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   Bind(kernel, Role::kW1, 1, kK);
   Bind(kernel, Role::kW2, 2, kN);
   Bind(kernel, Role::kOut, 3, kL);
-  if (schedule.dataflow != Dataflow::kClusterExchange) {
+  if (WritesC(schedule)) {
     Bind(kernel, Role::kC, kWorkspaceBuffer, kN);
     plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
   }
@@ -154,15 +154,9 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
 
 // "grid", "cluster", "first", "second", the last two with their stages if not 2.
 std::string NameOfSpec(const KernelSpec& spec) {
-  switch (spec.schedule.dataflow) {
-    case Dataflow::kGridExchange:
-      return "grid";
-    case Dataflow::kClusterExchange:
-      return "cluster";
-    case Dataflow::kTaskList:
-      return "tasks";
-    case Dataflow::kProduct:
-      break;
+  if (spec.sequence.size() == 2) {
+    if (spec.schedule.dataflow == Dataflow::kTaskList) return "tasks";
+    return WritesC(spec.schedule) ? "grid" : "cluster";
   }
   const std::string stages = spec.schedule.stages == 2 ? "" : absl::StrCat(spec.schedule.stages);
   for (const OperandBinding& b : spec.operands) {

@@ -96,11 +96,11 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
     std::vector<RankedSchedule> ranked;
     for (const Segment& segment : cut) {
       SearchOptions options;
-      options.cluster_ranges = true;
+      options.offered = Offered::kTuning;
       const ProductSequence p = matched.sequence.Part(segment.begin, segment.count);
       RankedSchedule found;
       EnumerateSpace(p, H200(), options, [&](const Schedule& s) {
-        if ((s.clusters_n > 1) == (segment.count == 2) && CheckSchedule(p, s, H200()).ok())
+        if ((ClustersN(s) > 1) == (segment.count == 2) && CheckSchedule(p, s, H200()).ok())
           found.schedule = s;
       });
       ranked.push_back(found);

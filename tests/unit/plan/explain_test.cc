@@ -157,7 +157,7 @@ TEST(WhyNotChosen, ExplainsEveryRunnerUpOfASearch) {
 }
 
 TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     PlannedKernel kernel;
     kernel.spec = SampleSpec(SampleS8(), dataflow);
     kernel.prediction = Predict(kernel.spec.sequence, kernel.spec.schedule, H200());

@@ -13,7 +13,8 @@ double At(const LevelBytes& split, MemoryLevel level) { return split[static_cast
 
 TEST(IntermediateSplit, ASlabThatDoesNotHoldAllOfCLiesOnThreeLevels) {
   const ProductSequence p = SampleG7();
-  const Schedule s = SampleSlab(p);  // 16 rows, 8 blocks of 96 of the 768 columns, a slab of 384
+  const Schedule s = SampleSchedule(
+      p, Dataflow::kClusterSlab);  // 16 rows, 8 blocks of 96 of the 768 columns, a slab of 384
   const LevelBytes split = IntermediateSplit(p, s);
   EXPECT_EQ(At(split, MemoryLevel::kShared), 16 * 96 * 2);
   EXPECT_EQ(At(split, MemoryLevel::kDsm), 16 * 288 * 2);
@@ -28,7 +29,7 @@ TEST(IntermediateSplit, HoldsAllOfCWhateverTheDataflow) {
     const LevelBytes split = IntermediateSplit(p, s);
     EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0), 2.0 * s.block_m * p[0].n);
   }
-  const Schedule ranges = SampleRanges(p);
+  const Schedule ranges = SampleSchedule(p, Dataflow::kClusterRanges);
   const LevelBytes split = IntermediateSplit(p, ranges);
   EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0),
             2.0 * ranges.block_m * ranges.cluster * ranges.first.block_n);

@@ -44,10 +44,7 @@ KernelSpec Full(Dataflow dataflow) {
 // With half the rows, and as many blocks as they ask for.
 void Halve(KernelSpec& spec) {
   spec.sequence.m /= 2;
-  if (spec.schedule.dataflow == Dataflow::kClusterExchange) {
-    spec.schedule.grid =
-        static_cast<int>(SizesOf(spec.sequence, spec.schedule).m_tiles) * spec.schedule.cluster;
-  }
+  if (RowOf(spec.schedule).cluster_owns_rows) spec.schedule.grid /= 2;
 }
 
 OperandBinding& OperandAt(KernelSpec& spec, Role role) {
@@ -90,7 +87,7 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
       [](KernelSpec& s) { s.constant_rows = true; },
       Halve,
   };
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     const KernelSpec spec = Full(dataflow);
     for (size_t i = 0; i < changes.size(); ++i) {
       KernelSpec other = spec;
@@ -104,7 +101,7 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
     }
     KernelSpec smaller = spec;
     smaller.schedule.grid -= smaller.schedule.cluster;
-    if (dataflow == Dataflow::kClusterExchange) continue;  // its grid follows from its rows
+    if (RowOf(dataflow).cluster_owns_rows) continue;  // its grid follows from its rows
     EXPECT_EQ(Identity(smaller), Identity(spec)) << NameOf(dataflow);
     EXPECT_EQ(SourceText(smaller), SourceText(spec)) << NameOf(dataflow);
     EXPECT_NE(RecipeOf(smaller)->grid, RecipeOf(spec)->grid);
@@ -155,7 +152,7 @@ TEST(KernelCode, OfAStitchedKernelKnowsNoneEither) {
 }
 
 TEST(KernelCode, NoTextNamesRowsOrBlocks) {
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     EXPECT_THAT(SourceText(Full(dataflow)), Not(HasSubstr("m<="))) << NameOf(dataflow);
     EXPECT_THAT(SourceText(Full(dataflow)), Not(ContainsRegex(" grid[0-9]"))) << NameOf(dataflow);
   }
@@ -167,7 +164,7 @@ TEST(KernelCode, NoTextNamesRowsOrBlocks) {
 
 // Code and binding together are the spec: nothing of it is in neither.
 TEST(KernelCode, WithTheBindingIsTheSpec) {
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     KernelSpec spec = Full(dataflow);
     spec.constant_rows = dataflow == Dataflow::kProduct;
     spec.constant_weights = dataflow != Dataflow::kTaskList;
@@ -205,7 +202,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
 }
 
 TEST(KernelCode, TheRecipeNeedsNoSource) {
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     const KernelSpec spec = Full(dataflow);
     EXPECT_TRUE(*RecipeOf(spec) == Generate(spec, *BuiltinModel("h200"))->recipe);
   }

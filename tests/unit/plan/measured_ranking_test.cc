@@ -64,7 +64,7 @@ struct Times {
 
 Times PredictAll(const ProductSequence& problem, const Measured& measured) {
   SearchOptions all;
-  all.cluster_ranges = all.task_lists = all.spatial_gates = all.slabs = true;
+  all.offered = Offered::kTuning;
   Times times;
   EnumerateSpace(problem, H200(), all, [&](const Schedule& schedule) {
     const auto found = measured.find(schedule.ToString());

@@ -30,7 +30,7 @@ TEST(Picture, AnUnknownDataflowIsDrawnAsSuch) {
 
 TEST(Picture, PartsOfSharedMemoryAddUp) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
-    for (Dataflow dataflow : kDataflows) {
+    for (Dataflow dataflow : DataflowsOf(p)) {
       const KernelPicture k = PictureOf(SampleSpec(p, dataflow));
       int64_t sum = 0;
       for (const SharedPart& part : k.shared) sum += part.bytes * part.count;

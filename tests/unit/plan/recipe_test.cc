@@ -122,7 +122,7 @@ TEST(Recipe, OfAGatedClusterExchange) {
 
 // Blocks of several clusters wait for one another; their parts lie in the workspace.
 TEST(Recipe, OfClustersThatShareAnMTile) {
-  const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), SampleRanges(SampleS8())));
+  const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), Dataflow::kClusterRanges));
   EXPECT_EQ(r.entry, "sinter_clusters_exchange");
   EXPECT_THAT(r.grid, ElementsAre(112, 1, 1));
   EXPECT_THAT(r.cluster, ElementsAre(8, 1, 1));
@@ -177,7 +177,7 @@ TEST(Recipe, KeepsStridesAndOffsetsOfOperands) {
 
 // A launch looped over rows moves the output, not what lies in the workspace.
 TEST(Recipe, MovesOnlyTheOutputWithRows) {
-  for (Dataflow dataflow : kDataflows) {
+  for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     int moving = 0;
     for (const ArgSlot& arg : RecipeFor(SampleSpec(SampleS8(), dataflow)).args) {
       if (arg.kind != ArgKind::kPointer || arg.int_value == 0) continue;
@@ -249,7 +249,7 @@ TEST(Recipe, MovesFactorsOfRows) {
 
 TEST(Recipe, IsWithinItsBounds) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
-    for (Dataflow dataflow : kDataflows) {
+    for (Dataflow dataflow : DataflowsOf(p)) {
       const absl::Status status = RecipeFor(SampleSpec(p, dataflow)).Check();
       EXPECT_TRUE(status.ok()) << status;
     }

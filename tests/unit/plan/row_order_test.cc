@@ -84,7 +84,9 @@ TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
               s.share = s.second_share = Share::kWeights;
             }));
   EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.block_k = 128; }));
-  EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.slab_columns = 512; }));
+  EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) {
+              s.dataflow = Dataflow::kClusterSlab, s.cut = 512;
+            }));
 }
 
 TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
@@ -94,8 +96,8 @@ TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
       [](ProductSequence&, Schedule& s) { s.first.split_k = 4; },
       [](ProductSequence&, Schedule& s) { s.second.split_k = 2; },
       [](ProductSequence&, Schedule& s) { s.swapped = true; },
-      [](ProductSequence&, Schedule& s) { s.spatial_gate = true; },
-      [](ProductSequence&, Schedule& s) { s.clusters_n = 2; },
+      [](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kSpatialGate; },
+      [](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kClusterRanges, s.cut = 2; },
       [](ProductSequence& p, Schedule&) { SetBias(&p, 0, false); },
       [](ProductSequence& p, Schedule&) { SetResidual(&p, Residual::kAddedRounded); },
       [](ProductSequence& p, Schedule&) { p[0].k = 192; },
@@ -141,10 +143,10 @@ TEST(CheckRowOrder, NamesTheFieldThatIsAnotherOrder) {
               HasSubstr("first.split_k 2 is not 1"));
   EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.second.split_k = 4; }),
               HasSubstr("second.split_k 4 is not 1"));
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.spatial_gate = true; }),
-              HasSubstr("spatial_gate 1"));
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.clusters_n = 3; }),
-              HasSubstr("clusters_n 3 is not 1"));
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kSpatialGate; }),
+              HasSubstr("dataflow 7 (spatial-gate) adds parts"));
+  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kClusterRanges; }),
+              HasSubstr("dataflow 5 (cluster-ranges) adds parts"));
   EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { p[0].k = 320, s.block_k = 128; }),
               HasSubstr("block_k 128 gives k of 320 more steps than 64"));
   EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { SetColumns(&p, 0, 960), s.block_k = 128; }),

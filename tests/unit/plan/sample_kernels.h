@@ -4,6 +4,9 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
+#include "src/product/dataflow/dataflow.h"
+#include "src/product/search/search.h"
+#include "src/product/search/space_walk.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {
@@ -43,93 +46,113 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
   }
-  if (s.clusters_n > 1) {
+  if (ClustersN(s) > 1) {
     spec.operands.push_back({Role::kParts, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
   }
   return spec;
 }
 
-// A fixed schedule of S8 or G7 in each dataflow; kProduct is for FirstOf(problem).
+inline Schedule SampleCluster(const ProductSequence& p) {
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 16;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = p[0].pair ? 2 : 1;
+  s.stages = p[0].pair ? 2 : 4;
+  s.block_k = 64;
+  s.cluster = p[0].pair ? 16 : 8;
+  s.grid = 8 * s.cluster;
+  s.first = {static_cast<int>(p[0].n) / s.cluster, 1};
+  s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
+  return s;
+}
+
+// Of a dataflow without a fixed one: what its space has that is predicted best.
+inline Schedule BestOfSpace(const ProductSequence& p, Dataflow dataflow) {
+  const DeviceModel model = *BuiltinModel("h200");
+  Schedule best;
+  double best_us = 0;
+  RowOf(dataflow).enumerate(SpaceWalk(p, model, [&](const Schedule& s) {
+    if (!CheckSchedule(p, s, model).ok()) return;
+    const double us = Predict(p, s, model).total_us;
+    if (best_us == 0 || us < best_us) best = s, best_us = us;
+  }));
+  return best;
+}
+
+// A schedule of S8 or G7 in each dataflow that takes it; kProduct is for FirstOf(problem).
 inline Schedule SampleSchedule(const ProductSequence& p, Dataflow dataflow) {
   Schedule s;
   s.dataflow = dataflow;
   s.block_k = 128;
   s.stages = 3;
-  if (dataflow == Dataflow::kProduct) {
-    s.cluster = 2;
-    s.first = {p[0].pair ? 48 : 24, 2};
-    s.grid = static_cast<int>((p[0].n + s.first.block_n - 1) / s.first.block_n) * 2;
-  } else if (dataflow == Dataflow::kGridExchange) {
-    s.cluster = 4;
-    s.grid = 120;
-    s.first = {p[0].pair ? 32 : 8, 1};
-    s.second = {32, 4};
-  } else if (dataflow == Dataflow::kTaskList) {
-    s.cluster = 2;
-    s.grid = 48;
-    s.share = Share::kRows;
-    s.first = {p[0].pair ? 48 : 24, 1};
-    s.second = {32, 2};
-  } else {
-    s.block_m = 16;
-    s.warpgroups_m = 1;
-    s.warpgroups_n = p[0].pair ? 2 : 1;
-    s.stages = p[0].pair ? 2 : 4;
-    s.block_k = 64;
-    s.cluster = p[0].pair ? 16 : 8;
-    s.grid = 8 * s.cluster;
-    s.first = {static_cast<int>(p[0].n) / s.cluster, 1};
-    s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
+  switch (dataflow) {
+    case Dataflow::kProduct:
+      s.cluster = 2;
+      s.first = {p[0].pair ? 48 : 24, 2};
+      s.grid = static_cast<int>((p[0].n + s.first.block_n - 1) / s.first.block_n) * 2;
+      return s;
+    case Dataflow::kGridExchange:
+      s.cluster = 4;
+      s.grid = 120;
+      s.first = {p[0].pair ? 32 : 8, 1};
+      s.second = {32, 4};
+      return s;
+    case Dataflow::kTaskList:
+      s.cluster = 2;
+      s.grid = 48;
+      s.share = Share::kRows;
+      s.first = {p[0].pair ? 48 : 24, 1};
+      s.second = {32, 2};
+      return s;
+    case Dataflow::kClusterExchange:
+      return SampleCluster(p);
+    case Dataflow::kClusterRanges:
+      s.block_m = 64;
+      s.warpgroups_m = 1;
+      s.block_k = 64;
+      s.cluster = p[0].pair ? 8 : 4;
+      s.first = {p[0].pair ? 56 : 48, 1};
+      s.cut = p[0].pair ? 7 : 4;
+      s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
+      s.grid = 2 * s.cut * s.cluster;
+      return s;
+    case Dataflow::kClusterSlab:  // half of C
+      s = SampleCluster(p);
+      s.dataflow = dataflow;
+      s.stages = 3;
+      s.cut = static_cast<int>(p[0].n) / 2;
+      return s;
+    case Dataflow::kSpatialGate:
+      s = SampleCluster(p);
+      s.dataflow = dataflow;
+      s.stages = 2;
+      s.block_m = 8;
+      s.grid = 16 * s.cluster;
+      s.first = {2 * static_cast<int>(p[0].n) / s.cluster, 1};
+      return s;
+    default:
+      return BestOfSpace(p, dataflow);
   }
-  return s;
-}
-
-// S8 or G7 by clusters that share M tiles, each with a range of N.
-inline Schedule SampleRanges(const ProductSequence& p) {
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 64;
-  s.warpgroups_m = 1;
-  s.block_k = 64;
-  s.stages = 3;
-  s.cluster = p[0].pair ? 8 : 4;
-  s.first = {p[0].pair ? 56 : 48, 1};
-  s.clusters_n = p[0].pair ? 7 : 4;
-  s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
-  s.grid = 2 * s.clusters_n * s.cluster;
-  return s;
-}
-
-// S8 or G7 by clusters whose slab holds half of C.
-inline Schedule SampleSlab(const ProductSequence& p) {
-  Schedule s = SampleSchedule(p, Dataflow::kClusterExchange);
-  s.stages = 3;
-  s.slab_columns = static_cast<int>(p[0].n) / 2;
-  return s;
-}
-
-// S8 by clusters with gate and up in ranks of their own.
-inline Schedule SampleSpatialGate(const ProductSequence& p) {
-  Schedule s = SampleSchedule(p, Dataflow::kClusterExchange);
-  s.stages = 2;
-  s.block_m = 8;
-  s.grid = 16 * s.cluster;
-  s.first = {2 * static_cast<int>(p[0].n) / s.cluster, 1};
-  s.spatial_gate = true;
-  return s;
 }
 
 // The problem that a kernel of `dataflow` takes when the chain is `p`.
 inline ProductSequence SampleProblem(const ProductSequence& p, Dataflow dataflow) {
-  return dataflow == Dataflow::kProduct ? FirstOf(p) : p;
+  return RowOf(dataflow).products == 1 ? FirstOf(p) : p;
 }
 
 inline KernelSpec SampleSpec(const ProductSequence& p, Dataflow dataflow) {
   return SampleSpec(SampleProblem(p, dataflow), SampleSchedule(p, dataflow));
 }
 
-constexpr Dataflow kDataflows[] = {Dataflow::kProduct, Dataflow::kGridExchange,
-                                   Dataflow::kClusterExchange, Dataflow::kTaskList};
+// All that take a chain as wide as `p`.
+inline std::vector<Dataflow> DataflowsOf(const ProductSequence& p) {
+  std::vector<Dataflow> list;
+  for (const DataflowRow* row : AllDataflows()) {
+    if (row->gate_ranks <= p[0].Width()) list.push_back(row->dataflow);
+  }
+  return list;
+}
 
 }  // namespace sinter
 

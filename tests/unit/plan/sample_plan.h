@@ -53,12 +53,12 @@ inline ProductSequence SampleRangesProblem() {
 
 inline Schedule SampleRanges() {
   Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
+  s.dataflow = Dataflow::kClusterRanges;
   s.block_m = 64;
   s.warpgroups_m = 1;
   s.block_k = 64;
   s.cluster = 4;
-  s.clusters_n = 6;
+  s.cut = 6;
   s.grid = 48;
   s.first = {32, 1};
   s.second = {256, 1};

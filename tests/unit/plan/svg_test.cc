@@ -45,7 +45,7 @@ std::string Unbalanced(const std::string& xml) {
 
 TEST(PlanSvg, IsWellFormedForEveryDataflow) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
-    for (Dataflow dataflow : kDataflows) {
+    for (Dataflow dataflow : DataflowsOf(p)) {
       Plan plan;
       plan.name = "fused";
       PlannedKernel kernel;

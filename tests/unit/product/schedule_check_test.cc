@@ -50,7 +50,7 @@ TEST(CheckSchedule, GridExchangeRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.second.split_k = 3; }, "second.split_k 3 is not 1, 2, 4, 8 or 16"},
        {[](Schedule& s) { s.first.split_k = 16; }, "first.split_k 16 is above the 8 steps of K"},
        {[](Schedule& s) { s.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
-       {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 4"},
+       {[](Schedule& s) { s.dataflow = static_cast<Dataflow>(9); }, "dataflow 9 is not 1 to 7"},
        {[](Schedule& s) { s.first.block_n = -8; }, "first.block_n -8 is not"}});
 }
 
@@ -195,12 +195,13 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
       << CheckSchedule(p, SampleRanges(), *BuiltinModel("h200"));
   ExpectRefused(
       p, SampleRanges(),
-      {{[](Schedule& s) { s.clusters_n = 0; }, "clusters_n 0 is not in 1..240"},
+      {{[](Schedule& s) { s.cut = 1; }, "clusters_n 1 is not in 2..240"},
+       {[](Schedule& s) { s.cut = 241; }, "clusters_n 241 is not in 2..240"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
-        "clusters_n 6 is not 1 in grid-exchange"},
-       {[](Schedule& s) { s.clusters_n = 5; },
+        "cut 6 is not 0 in grid-exchange"},
+       {[](Schedule& s) { s.cut = 5; },
         "first.block_n 32 times the cluster of 4 times clusters_n 5 is below n 760"},
-       {[](Schedule& s) { s.clusters_n = 7; }, "clusters_n 7 leaves a cluster without a column"},
+       {[](Schedule& s) { s.cut = 7; }, "clusters_n 7 leaves a cluster without a column"},
        {[](Schedule& s) { s.first.block_n = 40; },
         "first.block_n 40 times the cluster of 4 is not a multiple of block_k 64"},
        {[](Schedule& s) { s.block_m = 8, s.second.block_n = 248; },
@@ -221,32 +222,30 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
 TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
   ProductSequence p = SampleRangesProblem();
   Schedule s = SampleRanges();
-  s.clusters_n = 1;
+  s.dataflow = Dataflow::kClusterSlab;
   s.grid = 8;
   s.stages = 2;
   s.first.block_n = 192;
-  s.slab_columns = 256;
+  s.cut = 256;
   ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
       << CheckSchedule(p, s, *BuiltinModel("h200"));
   EXPECT_FALSE(IsCooperative(s));
-  ExpectRefused(
-      p, s,
-      {{[](Schedule& s) { s.slab_columns = 96; },
-        "slab_columns 96 is not a multiple of block_k 64 below n 760"},
-       {[](Schedule& s) { s.slab_columns = 768; }, "slab_columns 768 is not a multiple"},
-       {[](Schedule& s) { s.slab_columns = -64; }, "slab_columns -64 is not a multiple"},
-       {[](Schedule& s) { s.clusters_n = 2, s.first.block_n = 96; },
-        "slab_columns 256 is not 0 where clusters share an M tile"},
-       {[](Schedule& s) { s.cluster = 1; }, "slab_columns 256 is not 0 in a cluster of 1"},
-       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
-        "slab_columns 256 is not 0 in grid-exchange"}});
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.cut = 96; },
+                  "slab_columns 96 is not a multiple of block_k 64 below n 760"},
+                 {[](Schedule& s) { s.cut = 768; }, "slab_columns 768 is not a multiple"},
+                 {[](Schedule& s) { s.cut = -64; }, "slab_columns -64 is not a multiple"},
+                 {[](Schedule& s) { s.cut = 0; }, "slab_columns 0 is not a multiple"},
+                 {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not above 1 in cluster-slab"},
+                 {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+                  "cut 256 is not 0 in grid-exchange"}});
 }
 
 TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
   ProductSequence p = SampleGated();
   SetColumns(&p, 0, 1024);
   Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
+  s.dataflow = Dataflow::kSpatialGate;
   s.block_m = 16;
   s.warpgroups_m = 1;
   s.block_k = 64;
@@ -255,21 +254,17 @@ TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
   s.stages = 2;
   s.first = {128, 1};
   s.second = {64, 1};
-  s.spatial_gate = true;
   ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
       << CheckSchedule(p, s, *BuiltinModel("h200"));
   ExpectRefused(p, s,
                 {{[](Schedule& s) { s.first.block_n = 64; },
                   "first.block_n 64 times the cluster of 16 in pairs is below n 1024"},
-                 {[](Schedule& s) { s.slab_columns = 512; },
-                  "spatial_gate 1 is not 0 beside clusters_n or slab_columns"},
-                 {[](Schedule& s) { s.cluster = 1; }, "spatial_gate 1 is not 0 in a cluster of 1"},
-                 {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
-                  "spatial_gate 1 is not 0 in grid-exchange"}});
+                 {[](Schedule& s) { s.cut = 512; }, "cut 512 is not 0 in spatial-gate"},
+                 {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not above 1 in spatial-gate"}});
   SetPair(&p, false);
   EXPECT_NE(CheckSchedule(p, s, *BuiltinModel("h200"))
                 .message()
-                .find("spatial_gate 1 is not 0 without a gate"),
+                .find("dataflow 7 (spatial-gate) needs a gate"),
             absl::string_view::npos);
 }
 

@@ -34,45 +34,36 @@ TEST(Schedule, KeepsSwappedOperands) {
   EXPECT_NE(s.Canonical(), swapped);
 }
 
-// Bytes of schedules of one cluster an M tile are what they were before there could be more.
-TEST(Schedule, WritesClustersOfAnMTileOnlyWhereThereAreSeveral) {
+// Bytes and texts of cluster exchanges are what they were before there were forms of them.
+TEST(Schedule, FormsOfClusterExchangesHaveAVersionAndATokenOfTheirOwn) {
   Schedule s = SampleRanges();
-  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
-  EXPECT_EQ(s.ToString(),
-            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 n6 grid48 first 32/1 second 256/1");
-  std::string twice = s.Canonical();
-  s.clusters_n = 1;
-  EXPECT_EQ(s.Canonical().size() + 4, twice.size());
-  EXPECT_EQ(s.Canonical()[0], 2);
-  twice[twice.size() - 4] = 1;  // little-endian
-  EXPECT_FALSE(Schedule::FromCanonical(twice).ok());
+  s.dataflow = Dataflow::kClusterExchange, s.cut = 0;
+  const std::string plain = s.Canonical();
+  const std::tuple<Dataflow, int, int, const char*> forms[] = {
+      {Dataflow::kClusterExchange, 0, 2, ""},
+      {Dataflow::kClusterRanges, 6, 3, " n6"},
+      {Dataflow::kClusterSlab, 128, 5, " slab128"},
+      {Dataflow::kSpatialGate, 0, 7, " spatial"}};
+  for (const auto& [dataflow, cut, version, token] : forms) {
+    s.dataflow = dataflow, s.cut = cut;
+    const std::string bytes = s.Canonical();
+    EXPECT_EQ(bytes[0], version);
+    EXPECT_EQ(bytes[1], 3);
+    EXPECT_EQ(bytes.substr(1, plain.size() - 1), plain.substr(1));
+    EXPECT_EQ(bytes.size(), plain.size() + (cut == 0 ? 0 : 4));
+    EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+    EXPECT_EQ(s.ToString(), absl::StrCat("cluster-exchange bm64 wg1x1 bk64 st3 cl4", token,
+                                         " grid48 first 32/1 second 256/1"));
+  }
 }
 
-TEST(Schedule, KeepsTheSlab) {
-  Schedule s = SampleRanges();
-  s.clusters_n = 1;
-  const size_t without = s.Canonical().size();
-  s.slab_columns = 128;
-  std::string bytes = s.Canonical();
-  EXPECT_EQ(bytes[0], 5);
-  EXPECT_EQ(bytes.size(), without + 4);
-  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
-  EXPECT_EQ(s.ToString(),
-            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 slab128 grid48 first 32/1 second 256/1");
-  bytes[bytes.size() - 4] = static_cast<char>(0);  // 0 has no bytes of its own
+TEST(Schedule, RefusesBytesOfNoDataflow) {
+  std::string bytes = SampleGridExchange().Canonical();
+  bytes[0] = 7;  // of spatial gates, whose byte is 3
+  EXPECT_THAT(std::string(Schedule::FromCanonical(bytes).status().message()),
+              ::testing::HasSubstr("no dataflow 2 of version 7"));
+  bytes[0] = 2, bytes[1] = 99;
   EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
-}
-
-TEST(Schedule, KeepsTheSpatialGate) {
-  Schedule s = SampleRanges();
-  s.clusters_n = 1;
-  const std::string without = s.Canonical();
-  s.spatial_gate = true;
-  EXPECT_EQ(s.Canonical()[0], 7);
-  EXPECT_EQ(s.Canonical().size(), without.size());
-  EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
-  EXPECT_EQ(s.ToString(),
-            "cluster-exchange bm64 wg1x1 bk64 st3 cl4 spatial grid48 first 32/1 second 256/1");
 }
 
 TEST(Schedule, KeepsWhatEachProductOfAListShares) {
@@ -185,9 +176,9 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
 TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
   ProductSequence p = SampleRangesProblem();  // n 760
   Schedule s = SampleRanges();
-  s.clusters_n = 1;
+  s.dataflow = Dataflow::kClusterSlab;
   s.first.block_n = 192;
-  s.slab_columns = 256;
+  s.cut = 256;
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.exchange_bytes, 64 * 256 * 2);
   EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
@@ -198,7 +189,7 @@ TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
 TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
   const ProductSequence p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
   Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
+  s.dataflow = Dataflow::kSpatialGate;
   s.block_m = 16;
   s.warpgroups_m = 1;
   s.warpgroups_n = 2;
@@ -206,7 +197,6 @@ TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
   s.cluster = 16;
   s.first = {384, 1};
   s.second = {64, 1};
-  s.spatial_gate = true;
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.stage_bytes, (16 + 384) * 64 * 2);
   EXPECT_EQ(z.reduce_bytes, 2 * 8 * 384 * 4);

@@ -102,7 +102,7 @@ TEST(Search, NeverRanksAnIllegalSchedule) {
       EXPECT_TRUE(legal.ok()) << p.ToString() << " " << r.schedule.ToString() << " " << legal;
       EXPECT_GT(r.prediction.total_us, 0);
       if (!options.allow_cooperative) {
-        EXPECT_FALSE(PassesThroughL2(r.schedule.dataflow));
+        EXPECT_FALSE(IsCooperative(r.schedule));
       }
     }
   }
@@ -141,16 +141,16 @@ TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
     const bool allowed = asked && cooperative;
     SearchOptions options;
     options.allow_cooperative = cooperative;
-    options.cluster_ranges = asked;
+    if (asked) options.offered = Offered::kTuning;
     int ranges = 0, most = 0;
     const ProductSequence p = Ffn(false, 3072, 768, 768);
     EnumerateSpace(p, model, options, [&](const Schedule& s) {
-      if (s.clusters_n == 1) return;
+      if (ClustersN(s) == 1) return;
       ++ranges;
-      most = std::max(most, s.clusters_n);
+      most = std::max(most, s.cut);
       EXPECT_TRUE(IsCooperative(s));
-      EXPECT_GE(int64_t{s.first.block_n} * s.cluster * s.clusters_n, p[0].n);
-      EXPECT_LT(int64_t{s.first.block_n} * s.cluster * (s.clusters_n - 1), p[0].n);
+      EXPECT_GE(int64_t{s.first.block_n} * s.cluster * s.cut, p[0].n);
+      EXPECT_LT(int64_t{s.first.block_n} * s.cluster * (s.cut - 1), p[0].n);
     });
     EXPECT_EQ(ranges > 100, allowed) << ranges;
     EXPECT_LE(ranges, 2000);
@@ -163,14 +163,14 @@ TEST(Space, HasSlabsForSomeOfCOnlyWhereAskedFor) {
   const ProductSequence p = Ffn(false, 2048, 512, 512);
   for (const bool asked : {false, true}) {
     SearchOptions options;
-    options.slabs = asked;
+    if (asked) options.offered = Offered::kTuning;
     options.allow_cooperative = false;  // they wait inside their cluster only
     int legal = 0, too_large_for_one_level = 0;
     EnumerateSpace(p, model, options, [&](const Schedule& s) {
-      if (s.slab_columns == 0 || !CheckSchedule(p, s, model).ok()) return;
+      if (s.dataflow != Dataflow::kClusterSlab || !CheckSchedule(p, s, model).ok()) return;
       ++legal;
       Schedule whole = s;
-      whole.slab_columns = 0;
+      whole.dataflow = Dataflow::kClusterExchange, whole.cut = 0;
       if (!CheckSchedule(p, whole, model).ok()) ++too_large_for_one_level;
       EXPECT_GT(Predict(p, s, model).total_us, 0);
     });
@@ -185,10 +185,10 @@ TEST(Space, HasSpatialGatesOnlyWhereAskedForOfGatedChains) {
     for (const bool gated : {false, true}) {
       const ProductSequence p = Ffn(gated, 1536, 512, 512);
       SearchOptions options;
-      options.spatial_gates = asked;
+      if (asked) options.offered = Offered::kTuning;
       int legal = 0;
       EnumerateSpace(p, model, options, [&](const Schedule& s) {
-        if (!s.spatial_gate || !CheckSchedule(p, s, model).ok()) return;
+        if (s.dataflow != Dataflow::kSpatialGate || !CheckSchedule(p, s, model).ok()) return;
         ++legal;
         EXPECT_GT(Predict(p, s, model).dsm_us, 0);
       });

@@ -60,7 +60,7 @@ TEST(TaskList, WaitsForColumnsThatComeTooLate) {
 int ListsOf(const ProductSequence& p, const DeviceModel& model, bool asked = true,
             bool cooperative = true) {
   SearchOptions options;
-  options.task_lists = asked;
+  if (asked) options.offered = Offered::kTuning;
   options.allow_cooperative = cooperative;
   int lists = 0;
   EnumerateSpace(p, model, options, [&](const Schedule& s) {

@@ -32,8 +32,7 @@ std::string KindOf(const Plan& plan) {
     const StitchSpec* stitch = kernel.spec.stitch.get();
     if (stitch == nullptr) {
       const Schedule& s = kernel.spec.schedule;
-      absl::StrAppend(&kind, NameOf(s.dataflow), s.clusters_n > 1, s.slab_columns > 0,
-                      s.first.split_k > 1, s.spatial_gate, s.swapped, ";");
+      absl::StrAppend(&kind, NameOf(s.dataflow), s.first.split_k > 1, s.swapped, ";");
     } else {
       absl::StrAppend(&kind, "stitch", stitch->parts.size(), stitch->schedule.LaunchCluster() > 1,
                       stitch->scratch_offset > 0, ";");

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "src/product/dataflow/dataflow.h"
+
 namespace sinter::testing {
 namespace {
 
@@ -214,18 +216,18 @@ class Mutator {
   }
 
   void EditSchedule(Schedule* s) {
-    int* const fields[] = {
-        &s->block_m,       &s->warpgroups_m,   &s->warpgroups_n,  &s->block_k, &s->stages,
-        &s->cluster,       &s->clusters_n,     &s->slab_columns,  &s->grid,    &s->first.block_n,
-        &s->first.split_k, &s->second.block_n, &s->second.split_k};
+    int* const fields[] = {&s->block_m,       &s->warpgroups_m,   &s->warpgroups_n,
+                           &s->block_k,       &s->stages,         &s->cluster,
+                           &s->cut,           &s->grid,           &s->first.block_n,
+                           &s->first.split_k, &s->second.block_n, &s->second.split_k};
     switch (Below(6)) {
       case 0:
         s->share = static_cast<Share>(Below(3));
         return;
       case 1:
-        return Flip(Coin() ? &s->swapped : &s->spatial_gate);
+        return Flip(&s->swapped);
       case 2:
-        s->dataflow = static_cast<Dataflow>(1 + Below(4));
+        s->dataflow = static_cast<Dataflow>(1 + Below(AllDataflows().size()));
         return;
       default:
         return Change(fields[Below(std::size(fields))]);

@@ -1,0 +1,27 @@
+// Cluster exchange, dataflow (b): a cluster owns an M tile and all of N; each block's columns of C
+// go to every peer through distributed shared memory.
+#include "src/product/dataflow/cluster_family.h"
+
+namespace sinter {
+namespace {
+
+void EnumerateClusters(const SpaceWalk& w) {
+  ForEachCluster(w, Dataflow::kClusterExchange, [&](const Schedule& s) { w.Visit(s); });
+}
+
+}  // namespace
+
+constexpr DataflowRow kClusterExchangeRow = [] {
+  DataflowRow row = ClusterRow();
+  row.dataflow = Dataflow::kClusterExchange;
+  row.name = "cluster-exchange";
+  row.header = "kernels/chain_cluster.cuh";
+  row.function = "chain_cluster";
+  row.types = "ChainClusterTypes";
+  row.entry = "sinter_cluster_exchange";
+  row.title = "a cluster owns an M tile and all of N: C stays inside the cluster";
+  row.enumerate = EnumerateClusters;
+  return row;
+}();
+
+}  // namespace sinter

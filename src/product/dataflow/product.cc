@@ -1,0 +1,153 @@
+// Product: one product a launch. Persistent: each cluster walks tiles, or pairs of tiles whose
+// blocks share loads. No waiting across clusters.
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/product/dataflow/dataflow.h"
+#include "src/product/dataflow/time_line.h"
+#include "src/product/schedule_refusal.h"
+#include "src/product/search/space_walk.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kSharedSplits[] = {1, 2, 4};  // where pairs share loads
+constexpr int kSwappedHeights = 6;          // with swapped operands: from the fewest M tiles on
+
+absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
+  const int tiles = TilesOf(s.share);
+  if (s.cluster == tiles * s.first.split_k) return absl::OkStatus();
+  return RefuseSchedule(
+      "cluster", s.cluster,
+      absl::StrCat("is not first.split_k ", s.first.split_k,
+                   tiles > 1 ? absl::StrCat(" for each of ", tiles, " tiles") : ""));
+}
+
+// A grid of the blocks with work, at most those that run at once: they walk the tiles.
+void VisitProducts(const SpaceWalk& w, Schedule s, const std::vector<ProductTile>& tiles) {
+  const int64_t resident = w.model.ResidentBlocks(s.cluster);
+  for (const ProductTile& tile : tiles) {
+    s.first = tile;
+    s.grid = static_cast<int>(std::min(SizesOf(w.p, s).units * s.cluster, resident));
+    w.Visit(s);
+  }
+}
+
+// Widths for pairs of blocks, balanced over pairs of tiles.
+std::vector<ProductTile> SharedTiles(const SpaceWalk& w, const RowShape& r, const Schedule& s,
+                                     int split) {
+  const bool weights = s.share == Share::kWeights;
+  if (weights && w.MTiles(r) < 2) return {};
+  const int step = ColumnStep(w.p, r) * (weights && w.p.layout() == Layout::kOI ? 2 : 1);
+  const int64_t m_units = CeilDiv(w.MTiles(r), TilesM(s.share));
+  const int64_t columns = CeilDiv(w.p[0].n, TilesN(s.share));  // of one block of each pair
+  std::vector<ProductTile> tiles;
+  for (int block_n : ColumnWidths(columns, m_units, w.model.ResidentBlocks(s.cluster) / s.cluster,
+                                  step, WidestTile(columns, w.p[0].Width(), step, r))) {
+    tiles.push_back({block_n, split});
+  }
+  return tiles;
+}
+
+void EnumeratePlain(const SpaceWalk& w) {
+  w.ForEachShape(Dataflow::kProduct, [&](const RowShape& r, Schedule s) {
+    for (int split : SpaceWalk::kSplits) {
+      s.cluster = split;
+      VisitProducts(w, s, w.Tiles(r, s, w.p[0].n, w.p[0].Width(), split));
+    }
+    for (Share share : {Share::kWeights, Share::kRows}) {
+      for (int split : kSharedSplits) {
+        s.cluster = 2 * split;
+        s.share = share;
+        VisitProducts(w, s, SharedTiles(w, r, s, split));
+      }
+    }
+  });
+}
+
+void SwappedSplits(const SpaceWalk& w, Schedule s) {
+  for (int split : SpaceWalk::kSplits) {
+    if (TilesOf(s.share) * split > 8) break;
+    s.cluster = TilesOf(s.share) * split;
+    s.first.split_k = split;
+    VisitProducts(w, s, {s.first});
+  }
+}
+
+// As many M tiles as it takes and a few more, of even heights.
+void SwappedHeights(const SpaceWalk& w, Schedule s) {
+  const int64_t fewest = CeilDiv(w.p.rows(), 256);
+  for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
+    const int64_t rows = CeilDiv(w.p.rows(), tiles);
+    if (RoundUp(rows, 8) == last) break;
+    last = RoundUp(rows, 8);
+    for (Share share : {Share::kNone, Share::kWeights, Share::kRows}) {
+      if (share == Share::kWeights && tiles < 2) continue;
+      s.share = share;
+      s.block_m = static_cast<int>(RoundUp(rows, share == Share::kRows ? 16 : 8));
+      SwappedSplits(w, s);
+    }
+  }
+}
+
+// Weights as the rows of wgmma. Not of 8 rows, where a tile has nothing to gain by it and lost 3 %.
+void EnumerateSwapped(const SpaceWalk& w) {
+  if (w.p.rows() <= 8) return;
+  for (int warpgroups : {1, 2, 3}) {
+    for (int sets : {1, 2}) {
+      for (int block_k : w.StepsOfK()) {
+        Schedule s;
+        s.swapped = true;
+        s.warpgroups_m = 1;
+        s.warpgroups_n = warpgroups;
+        s.block_k = block_k;
+        s.first.block_n = 64 * warpgroups * sets;
+        if (s.first.block_n - 64 < w.p[0].n) SwappedHeights(w, s);
+      }
+    }
+  }
+}
+
+void EnumerateProducts(const SpaceWalk& w) {
+  EnumeratePlain(w);
+  EnumerateSwapped(w);
+}
+
+Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
+  const ScheduleSizes z = SizesOf(p, s);
+  const ProductDims dims = FirstDims(p, s);
+  const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
+  const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
+  TimeLine line;
+  const double end = EndUs(dims, p, 0, s, s.first, model);
+  line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
+  line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
+  line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
+           static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));
+  line.Fixed(model.drain_us);
+  return line.Finish();
+}
+
+}  // namespace
+
+constexpr DataflowRow kProductRow = [] {
+  DataflowRow row;
+  row.dataflow = Dataflow::kProduct;
+  row.name = "product";
+  row.header = "kernels/gemm.cuh";
+  row.function = "gemm";
+  row.types = "GemmTypes";
+  row.entry = "sinter_product";
+  row.title = "one product: persistent blocks, or groups of blocks that share K or loads";
+  row.products = 1;
+  row.unit_products = 1;
+  row.swaps = true;
+  row.check = CheckProduct;
+  row.enumerate = EnumerateProducts;
+  row.predict = PredictProduct;
+  return row;
+}();
+
+}  // namespace sinter

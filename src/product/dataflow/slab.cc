@@ -1,0 +1,81 @@
+// Cluster slab: a cluster exchange in which `cut` (slab_columns) of C's columns stay in the
+// cluster; those behind go through L2.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/product/dataflow/cluster_family.h"
+#include "src/product/schedule_refusal.h"
+
+namespace sinter {
+namespace {
+
+int64_t KeepsSlab(const ProductSequence&, const Schedule& s) { return s.cut; }
+
+// What stays is whole stages of the second product, and there is something on either side.
+absl::Status CheckSlab(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
+  if (s.cut < 1 || s.cut >= p[0].n || s.cut % s.block_k != 0) {
+    return RefuseSchedule(
+        "slab_columns", s.cut,
+        absl::StrCat("is not a multiple of block_k ", s.block_k, " below n ", p[0].n));
+  }
+  if (s.cluster == 1) return RefuseSchedule("cluster", 1, "is not above 1 in cluster-slab");
+  return CheckCluster(p, s, z);
+}
+
+// A quarter, half and three quarters of C.
+void EnumerateSlabs(const SpaceWalk& w) {
+  constexpr int kQuarters = 4;
+  ForEachCluster(w, Dataflow::kClusterSlab, [&](Schedule s) {
+    if (s.cluster == 1) return;
+    for (int64_t quarter = 1, last = 0; quarter < kQuarters; ++quarter) {
+      const int64_t columns = w.p[0].n * quarter / kQuarters / s.block_k * s.block_k;
+      if (columns == last) continue;
+      s.cut = static_cast<int>(last = columns);
+      w.Visit(s);
+    }
+  });
+}
+
+// The second product over what went through L2 begins once stores, their announcement and first
+// loads are through.
+Prediction PredictSlab(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
+  const double most = std::min(s.first.block_n, s.cut), mean = 1.0 * s.cut / s.cluster;
+  ClusterLine c = ClusterLineOf(p, s, {most, mean}, model);
+  const ProductLoad load =
+      LoadOf(SpilledDims(p, s), p, s, s.second, model.ResidentBlocks(s.cluster), model);
+  const double there = model.drain_us + model.cluster_barrier_us + model.fill_us;
+  const double store = StoreUs(FirstDims(p, s), p.rows(), s, s.first, model);
+  c.line.Fixed(EachTurn(store + std::max(0.0, there - c.stream2_us), load));
+  c.line.Stream(TimesOf(load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model), load);
+  c.line.Fixed(EachTurn(c.end_us, c.first) + model.drain_us);
+  return c.line.Finish();
+}
+
+}  // namespace
+
+constexpr DataflowRow kClusterSlabRow = [] {
+  DataflowRow row = ClusterRow();
+  row.dataflow = Dataflow::kClusterSlab;
+  row.name = "cluster-slab";
+  row.form_of = Dataflow::kClusterExchange;
+  row.version = 5;
+  row.token = "slab";
+  row.cut = "slab_columns";
+  row.header = "kernels/chain_spill.cuh";
+  row.function = "chain_spill";
+  row.types = "ChainSpillTypes";
+  row.entry = "sinter_spilled_exchange";
+  row.cut_constant = "kSlabColumns";
+  row.title =
+      "a cluster owns an M tile and all of N: some of C stays inside, the rest goes through L2";
+  row.offered = Offered::kTuning;
+  row.writes_c = true;
+  row.kept_columns = KeepsSlab;
+  row.check = CheckSlab;
+  row.enumerate = EnumerateSlabs;
+  row.predict = PredictSlab;
+  return row;
+}();
+
+}  // namespace sinter
