@@ -69,8 +69,8 @@ def _progress(key: Optional[int], stage: bytes, fraction: float) -> None:
     _deliver(key, (stage or b"").decode("utf-8", "replace"), fraction)
 
 
-def _ready(key: Optional[int], _pending: Optional[int], status: int) -> None:
-    _deliver(key, status)
+def _ready(key: Optional[int], _pending: Optional[int], _status: int) -> None:
+    _deliver(key)
     forget(key or 0)
 
 

@@ -97,9 +97,9 @@ class Pending(Handle):
             raise Error(Status.UNAVAILABLE, "there is no descriptor for the prepare")
         return fd
 
-    def add_done_callback(self, callback: Callable[[Status], Any]) -> None:
-        """Calls ``callback(status)`` once: on a thread of the library when the prepare ends, or now if it has."""
-        key = _callbacks.register(lambda status: callback(Status(status)))
+    def add_done_callback(self, callback: Callable[[], Any]) -> None:
+        """Calls ``callback()`` once: on a thread of the library when the prepare ends, or now if it has."""
+        key = _callbacks.register(callback)
         try:
             call("sinter_pending_on_ready", self._get(), _callbacks.ready_function, key)
         except BaseException:
@@ -125,7 +125,7 @@ class Pending(Handle):
             if not ended.done():
                 ended.set_result(None)
 
-        def wake(_: Status) -> None:
+        def wake() -> None:
             try:
                 loop.call_soon_threadsafe(end)
             except RuntimeError:
