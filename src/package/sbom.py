@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the bill of materials of a build, CycloneDX 1.6: what libsinter.so and the command are linked from and compiled with.
 
-Usage: sbom.py BUILD OUTPUT VERSION COMMIT. SOURCE_DATE_EPOCH is its time. Libraries come from the link commands that ninja
+Usage: sbom.py BUILD OUTPUT COMMIT. SOURCE_DATE_EPOCH is its time. Libraries come from the link commands that ninja
 ran, headers from the dependencies that it recorded; the Debian packages that own these files are the components. Equal builds
 give equal bytes.
 """
@@ -70,8 +70,10 @@ def component(package, version, source, use):
 
 
 def main():
-    build, target, version, commit = sys.argv[1:]
+    build, target, commit = sys.argv[1:]
     build = os.path.realpath(build)
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", file.read(), re.M)[1]
     used = owners({**headers(build), **linked_files(build, version)})
     parts = [component(*fields, use) for fields, use in sorted(used.items())]
     own = {"type": "library", "bom-ref": f"sinter@{version}", "name": "sinter", "version": version,

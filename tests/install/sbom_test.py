@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The bill of materials of this build: well formed, of what was linked, the same bytes again. Usage: sbom_test.py SBOM BUILD VERSION WORK"""
+"""The bill of materials of this build: well formed, of what was linked, the same bytes again. Usage: sbom_test.py SBOM BUILD WORK"""
 
 import json
 import os
@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 
-SBOM, BUILD, VERSION, WORK = sys.argv[1:]
+SBOM, BUILD, WORK = sys.argv[1:]
 
 
 def bill_of(path):
-    subprocess.run([sys.executable, "-B", SBOM, BUILD, path, VERSION, "c0ffee"], check=True, env=dict(os.environ, SOURCE_DATE_EPOCH="86400"))
+    subprocess.run([sys.executable, "-B", SBOM, BUILD, path, "c0ffee"], check=True, env=dict(os.environ, SOURCE_DATE_EPOCH="86400"))
     with open(path, encoding="utf-8") as file:
         return file.read()
 
