@@ -57,7 +57,7 @@ void AddPlans(const MatchedSequence& matched, int inputs, const Rankings& rankin
 void SortPlans(std::vector<Plan>* plans) {
   std::stable_sort(plans->begin(), plans->end(), [](const Plan& a, const Plan& b) {
     const double x = a.PredictedUs(), y = b.PredictedUs();
-    return x != y ? x < y : (a.name == "unfused") > (b.name == "unfused");
+    return x != y ? x < y : a.fused < b.fused;
   });
 }
 
@@ -67,7 +67,7 @@ std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& ot
   std::vector<const Plan*> order;
   for (const bool other_kind : {true, false}) {
     for (const Plan& plan : others) {
-      if ((plan.name != chosen.name) != other_kind) continue;
+      if ((plan.fused != chosen.fused) != other_kind) continue;
       order.push_back(&plan);
       if (other_kind) break;
     }
@@ -75,7 +75,8 @@ std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& ot
   std::vector<Candidate> list;
   for (const Plan* plan : order) {
     if (list.size() == kRunnersUp) break;
-    list.push_back({NameInList(*plan), plan->PredictedUs(), WhyNotChosen(*plan, chosen, model)});
+    list.push_back({NameInList(*plan), plan->PredictedUs(), WhyNotChosen(*plan, chosen, model),
+                    plan->PlanDigest()});
   }
   return list;
 }
@@ -95,7 +96,7 @@ std::string GroupsOf(const Plan& plan) {
 
 std::string NoteOf(const Plan& plan, const Rankings& rankings, int products) {
   if (!rankings.why_no_pair().empty()) return rankings.why_no_pair();
-  if (plan.name == "fused") return products > 2 ? GroupsOf(plan) : "";
+  if (plan.fused) return products > 2 ? GroupsOf(plan) : "";
   return absl::StrCat("not fused: ", products == 2 ? "two" : absl::StrCat(products),
                       " kernels are predicted to be no slower");
 }

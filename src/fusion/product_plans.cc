@@ -121,7 +121,7 @@ WorkspaceRegion RegionOf(const ProductSequence& sequence, int product) {
 Plan MakePlan(const MatchedSequence& matched, int num_inputs, const Segmentation& segments,
               const std::vector<RankedSchedule>& ranked) {
   Plan plan;
-  plan.name = PairsOf(segments) > 0 ? "fused" : "unfused";
+  plan.fused = PairsOf(segments) > 0;
   plan.bucket = matched.sequence.m;
   Binder binder(matched, num_inputs, &plan);
   for (size_t i = 0; i < segments.size(); ++i) {

@@ -234,7 +234,7 @@ class Planner {
       Ask(search_.pace);
       SINTER_ASSIGN_OR_RETURN(Plan plan, AssemblePlan(chain_, bucket_, steps));
       Ask(search_.pace);
-      plan.name = partition.fused ? "fused" : "unfused";
+      plan.fused = partition.fused;
       plan.note = NoteOf(partition, steps);
       const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
       if (fresh) {
@@ -278,7 +278,7 @@ class Planner {
   FusionResult Choose(std::vector<Plan> plans) const {
     std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
       const double x = a.PredictedUs(), y = b.PredictedUs();
-      return x != y ? x < y : (a.name == "unfused") > (b.name == "unfused");
+      return x != y ? x < y : a.fused < b.fused;
     });
     FusionResult result;
     result.considered = static_cast<uint64_t>(costs_.bodies());
@@ -294,7 +294,7 @@ class Planner {
   static void AddRunnersUp(FusionResult* result) {
     std::vector<const Plan*> order;
     for (const Plan& plan : result->alternatives) {
-      if (plan.name == result->chosen.name) continue;
+      if (plan.fused == result->chosen.fused) continue;
       order.push_back(&plan);
       break;
     }
@@ -303,8 +303,9 @@ class Planner {
     }
     if (order.size() > kRunnersUp) order.resize(kRunnersUp);
     for (const Plan* plan : order) {
-      result->chosen.runners_up.push_back(
-          {NameInList(*plan), plan->PredictedUs(), WhyGraphNotChosen(*plan, result->chosen)});
+      result->chosen.runners_up.push_back({NameInList(*plan), plan->PredictedUs(),
+                                           WhyGraphNotChosen(*plan, result->chosen),
+                                           plan->PlanDigest()});
     }
   }
 

@@ -156,9 +156,9 @@ TEST(PlanProducts, EveryKernelOfTheChosenAndTheUnfusedPlanIsGenerated) {
   for (const char* line : kLines) {
     const auto result = PlanChain(ChainOf(line), 128, H200(), {});
     ASSERT_TRUE(result.ok()) << line << result.status();
-    std::set<std::string> done;
+    std::set<bool> done;
     for (const Plan& plan : All(*result)) {
-      if (!done.insert(plan.name).second) continue;
+      if (!done.insert(plan.fused).second) continue;
       for (const PlannedKernel& k : plan.kernels) {
         const auto kernel = Generate(k.spec, H200());
         EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << plan.ToText();
@@ -232,7 +232,7 @@ TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
   const auto unpaired =
       PlanChain(ChainOf("products m=M k=512 n=512,512,512 act=relu"), 128, H200(), {});
   ASSERT_TRUE(unpaired.ok()) << unpaired.status();
-  EXPECT_EQ(unpaired->chosen.name, "unfused");
+  EXPECT_FALSE(unpaired->chosen.fused);
   EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
   EXPECT_EQ(unpaired->chosen.kernels[2].spec.sequence[0].epilogue.activation(), Activation::kRelu);
   EXPECT_EQ(unpaired->chosen.note,
@@ -293,7 +293,7 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
 TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndRunUnfused) {
   const auto result = PlanChain(ChainOf("products m=M k=512 n=512,512 act=relu"), 16, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->chosen.name, "unfused");
+  EXPECT_FALSE(result->chosen.fused);
   EXPECT_EQ(result->chosen.kernels.size(), 2u);
 }
 
@@ -301,7 +301,7 @@ TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
   const auto result = PlanChain(ChainOf(kLines[1]), 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
   for (const Plan& plan : All(*result)) {
-    if (plan.name == "unfused") continue;
+    if (!plan.fused) continue;
     EXPECT_EQ(plan.note, CutOf(plan)[0].count == 2 ? "products 1+2 | 3" : "products 1 | 2+3");
   }
 }

@@ -32,7 +32,7 @@ const DeviceModel& H200() {
 // A plan of one kernel whose times are given, level by level.
 Plan PlanOf(const Schedule& schedule, const Prediction& times) {
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), schedule);
   kernel.prediction = times;
