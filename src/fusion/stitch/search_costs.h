@@ -32,6 +32,7 @@ class SearchCosts : public StitchCosts {
     return (packed ? packings_ : rankings_).at(body.CanonicalDigest());
   }
   int bodies() const { return bodies_; }
+  uint64_t legal_bodies() const { return rankings_.size() + packings_.size(); }
   // Bodies are searched until a budget is spent, then refused with RESOURCE_EXHAUSTED. Gives
   // another one.
   void RenewBudget() { budget_ = StitchBudget{kMostPlannedVisits, options_.pace}; }

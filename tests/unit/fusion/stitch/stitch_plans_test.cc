@@ -1,6 +1,4 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
-#include "src/fusion/stitch/stitch_plans.h"
-
 #include <cstdio>
 
 #include "gtest/gtest.h"
@@ -8,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"

@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/stitch_plans.h"
+#include "src/fusion/planner.h"
 
 #include <algorithm>
 #include <map>
@@ -7,25 +7,22 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "src/base/format.h"
 #include "src/base/status.h"
+#include "src/fusion/plan_assembly.h"
+#include "src/fusion/plan_choice.h"
+#include "src/fusion/plan_note.h"
+#include "src/fusion/run_operands.h"
+#include "src/fusion/run_rankings.h"
 #include "src/fusion/stitch/explorer.h"
-#include "src/fusion/stitch/plan_assembly.h"
 #include "src/fusion/stitch/product_runs.h"
-#include "src/fusion/stitch/run_rankings.h"
 #include "src/fusion/stitch/search_costs.h"
-#include "src/plan/plan_text.h"
-#include "src/plan/report/loss_reason.h"
 #include "src/stitch/search/stitch_at_bucket.h"
 
 namespace sinter {
 namespace {
 
-constexpr size_t kRunnersUp = 10;
-constexpr size_t kMostTunedKernels = 16;    // plans of more kernels come with one schedule each
-constexpr int kTunedDepth = 3;              // times as many schedules of a kernel for tuning
-constexpr size_t kMostAbsorbers = 6;        // told in a note
+constexpr size_t kMostTunedSteps = 16;  // partitions of more steps come with one plan each
+constexpr int kTunedDepth = 3;          // times as many schedules of a stitched kernel for tuning
 constexpr size_t kMostRefusedProducts = 3;  // told in an error
 
 // Kernels of one way to fuse the chain, and how it came about.
@@ -33,6 +30,14 @@ struct Partition {
   bool fused = false;
   ChosenKernels chosen;
   std::vector<int> run_of;  // by kernel: a run of products; -1
+
+  bool SameKernels(const Partition& o) const {
+    return fused == o.fused &&
+           std::equal(chosen.kernels.begin(), chosen.kernels.end(), o.chosen.kernels.begin(),
+                      o.chosen.kernels.end(), [](const CostedKernel& a, const CostedKernel& b) {
+                        return a.vertices == b.vertices && a.packed == b.packed;
+                      });
+  }
 };
 
 // What plans of all buckets have in common where they are batch-invariant.
@@ -49,13 +54,14 @@ class Planner {
         bucket_(bucket),
         model_(model),
         options_(options),
-        search_(SearchOptionsOf(options, pace)),
+        pace_(pace),
         products_(FindProductRuns(chain, bucket, pace)),
-        costs_(bucket, model, search_),
+        costs_(bucket, model, StitchSearch()),
         latency_(&costs_),
-        rankings_(model, search_) {
-    for (const GraphRun& run : products_.runs) groups_.push_back(run.group);
-  }
+        rankings_(model, ProductSearch()) {}
+
+  // Whether the chain is one sequence of products.
+  bool IsSequence() const { return products_.all; }
 
   absl::StatusOr<FusionResult> Run() {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
@@ -69,7 +75,7 @@ class Planner {
     const Origin& origin = origins_[known_.at(result.chosen.PlanDigest())];
     Settlement settled{std::move(partitions_[origin.partition]), {}};
     SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps,
-                            StepsOf(settled.partition, origin.choice));
+                            StepsOf(settled.partition, 0, origin.choice));
     for (const PlanStep& step : steps) settled.stitched.push_back(step.stitch);
     return settled;
   }
@@ -79,7 +85,7 @@ class Planner {
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
       if (kernel.body == nullptr) continue;
-      Ask(search_.pace);
+      Ask(pace_);
       SINTER_ASSIGN_OR_RETURN(
           settled.stitched[i],
           AtBucket(kernel.body->body, settled.stitched[i].schedule, bucket_, model_));
@@ -95,10 +101,11 @@ class Planner {
   // Which partition a plan is of, and which schedules of its rankings it takes.
   struct Origin {
     size_t partition = 0;
-    int choice = 0;
+    size_t choice = 0;
   };
 
   absl::StatusOr<std::vector<Plan>> MakePlans() {
+    for (const GraphRun& run : products_.runs) SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
     absl::Status why = AddFused(true, &partitions_);
     if (partitions_.empty()) why = AddFused(false, &partitions_);
     const absl::Status unfused = AddUnfused(&partitions_);
@@ -111,27 +118,37 @@ class Planner {
     return plans;
   }
 
-  static SearchOptions SearchOptionsOf(const FusionOptions& options, Pace* pace) {
+  SearchOptions AnySearch() const {
     SearchOptions search;
-    search.pace = pace;
-    search.top_k = options.top_k * (options.for_tuning ? kTunedDepth : 1);
-    search.allow_cooperative = options.allow_cooperative;
-    search.batch_invariant = options.batch_invariant;
-    search.tight_registers = search.kinds_first = options.for_tuning;
+    search.pace = pace_;
+    search.top_k = options_.top_k;
+    search.allow_cooperative = options_.allow_cooperative;
+    search.batch_invariant = options_.batch_invariant;
+    return search;
+  }
+  SearchOptions ProductSearch() const {
+    SearchOptions search = AnySearch();
+    search.task_lists = search.spatial_gates = options_.for_tuning;
+    return search;
+  }
+  SearchOptions StitchSearch() const {
+    SearchOptions search = AnySearch();
+    if (options_.for_tuning) search.top_k *= kTunedDepth;
+    search.tight_registers = search.kinds_first = options_.for_tuning;
     return search;
   }
 
   absl::StatusOr<StitchGraph> MakeGraph(bool contract) const {
-    Ask(search_.pace);
+    Ask(pace_);
     StitchGraphOptions options;
-    options.pace = search_.pace;
+    options.pace = pace_;
     options.contract = contract;
-    return StitchGraph::Make(chain_, bucket_, groups_, options);
+    return StitchGraph::Make(chain_, bucket_, products_.runs, options);
   }
 
   NodeSet VerticesOfRuns(const StitchGraph& graph) const {
     NodeSet vertices(graph.size());
-    for (const OpaqueGroup& group : groups_) vertices.Add(graph.VertexOf(group.end));
+    for (const GraphRun& run : products_.runs) vertices.Add(graph.VertexOf(run.end));
     return vertices;
   }
 
@@ -142,8 +159,10 @@ class Planner {
                                                             evaluator, &latency_, join, pack));
     for (const CostedKernel& kernel : partition.chosen.kernels) {
       int run = -1;
-      for (size_t i = 0; kernel.body == nullptr && i < groups_.size(); ++i) {
-        if (kernel.vertices.Contains(graph.VertexOf(groups_[i].end))) run = static_cast<int>(i);
+      for (size_t i = 0; kernel.body == nullptr && i < products_.runs.size(); ++i) {
+        if (kernel.vertices.Contains(graph.VertexOf(products_.runs[i].end))) {
+          run = static_cast<int>(i);
+        }
       }
       partition.run_of.push_back(run);
     }
@@ -167,7 +186,7 @@ class Planner {
     costs_.RenewBudget();
     ExploreOptions explore;
     explore.delta.allow_cooperative = options_.allow_cooperative;
-    explore.delta.pace = search_.pace;
+    explore.delta.pace = pace_;
     DeltaEvaluator evaluator(graph, model_, explore.delta);
     absl::Status why;
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
@@ -180,7 +199,10 @@ class Planner {
           break;
         }
         partition->fused = true;
-        partitions->push_back(*std::move(partition));
+        const bool known =
+            std::any_of(partitions->begin(), partitions->end(),
+                        [&](const Partition& p) { return p.SameKernels(*partition); });
+        if (!known) partitions->push_back(*std::move(partition));
       }
     }
     // The latency-evaluator's pick first; of equals the one with the higher f.
@@ -194,7 +216,7 @@ class Planner {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
     costs_.RenewBudget();  // there is always an unfused plan, whatever the others took
     DeltaOptions delta;
-    delta.pace = search_.pace;
+    delta.pace = pace_;
     DeltaEvaluator evaluator(graph, model_, delta);
     SINTER_ASSIGN_OR_RETURN(Partition partition,
                             Settle(graph, PatternSet(graph), &evaluator, true, false));
@@ -202,120 +224,119 @@ class Planner {
     return absl::OkStatus();
   }
 
-  const RankedStitch& RankedAt(const CostedKernel& kernel, int choice) const {
-    const std::vector<RankedStitch>& ranked = costs_.RankingOf(kernel.body->body, kernel.packed);
-    return ranked[std::min(ranked.size() - 1, static_cast<size_t>(choice))];
+  // Of a stitched kernel that is not given.
+  const std::vector<RankedStitch>& RankingOf(const CostedKernel& kernel) const {
+    return costs_.RankingOf(kernel.body->body, kernel.packed);
   }
 
-  absl::StatusOr<std::vector<PlanStep>> StepsOf(const Partition& partition, int choice) {
-    std::vector<PlanStep> steps;
-    for (size_t i = 0; i < partition.run_of.size(); ++i) {
+  // By kernel; null where it is stitched.
+  absl::StatusOr<std::vector<const RankedRun*>> RunsOf(const Partition& partition) {
+    std::vector<const RankedRun*> runs;
+    for (int run : partition.run_of) {
+      runs.push_back(nullptr);
+      if (run < 0) continue;
+      SINTER_ASSIGN_OR_RETURN(runs.back(), rankings_.Of(products_.runs[static_cast<size_t>(run)]));
+    }
+    return runs;
+  }
+
+  absl::StatusOr<std::vector<PlanStep>> StepsOf(const Partition& partition, size_t cut,
+                                                size_t choice) {
+    SINTER_ASSIGN_OR_RETURN(const std::vector<const RankedRun*> runs, RunsOf(partition));
+    std::vector<PlanStep> steps(runs.size());
+    for (size_t i = 0; i < runs.size(); ++i) {
       const CostedKernel& kernel = partition.chosen.kernels[i];
-      PlanStep step;
-      if (kernel.body == nullptr) {
-        const GraphRun& run = products_.runs[static_cast<size_t>(partition.run_of[i])];
-        SINTER_ASSIGN_OR_RETURN(step, rankings_.StepOf(run, partition.fused, choice));
-      } else {
-        step.body = kernel.body;
-        step.stitch = given_.empty() ? RankedAt(kernel, choice) : given_[i];
+      if (runs[i] != nullptr) {
+        steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
+        steps[i].segments = runs[i]->CutAt(partition.fused, cut);
+        steps[i].ranked = runs[i]->SchedulesAt(steps[i].segments, choice);
+        continue;
       }
-      steps.push_back(std::move(step));
+      steps[i].body = kernel.body;
+      if (!given_.empty()) {
+        steps[i].stitch = given_[i];
+        continue;
+      }
+      const std::vector<RankedStitch>& ranked = RankingOf(kernel);
+      steps[i].stitch = ranked[std::min(ranked.size() - 1, choice)];
     }
     return steps;
   }
 
-  // The i-th plan takes the i-th schedule of every kernel's ranking, as in plans of products.
+  // How many cuts its runs have at most, and schedules its kernels where runs are cut so.
+  static size_t CutsOf(const Partition& partition, const std::vector<const RankedRun*>& runs) {
+    size_t cuts = 1;
+    for (const RankedRun* run : runs) {
+      if (run != nullptr && partition.fused) cuts = std::max(cuts, run->cuts.size());
+    }
+    return cuts;
+  }
+  size_t DepthOf(const Partition& partition, const std::vector<const RankedRun*>& runs,
+                 size_t cut) const {
+    size_t depth = 1;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (runs[i] != nullptr) {
+        depth = std::max(depth, runs[i]->Depth(runs[i]->CutAt(partition.fused, cut)));
+      } else if (given_.empty()) {
+        depth = std::max(depth, RankingOf(partition.chosen.kernels[i]).size());
+      }
+    }
+    return depth;
+  }
+
   absl::Status AddPlans(size_t index, std::vector<Plan>* plans) {
     const Partition& partition = partitions_[index];
-    const bool tuned = partition.run_of.size() <= kMostTunedKernels;
-    for (int choice = 0; choice < (tuned ? search_.top_k : 1); ++choice) {
-      Ask(search_.pace);
-      SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps, StepsOf(partition, choice));
-      Ask(search_.pace);
-      SINTER_ASSIGN_OR_RETURN(Plan plan, AssemblePlan(chain_, bucket_, steps));
-      Ask(search_.pace);
-      plan.fused = partition.fused;
-      plan.note = NoteOf(partition, steps);
-      const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
-      if (fresh) {
-        plans->push_back(std::move(plan));
-        origins_.push_back({index, choice});
-      } else if (partition.fused) {
-        (*plans)[at->second].note = std::move(plan.note);  // says what was refused
+    SINTER_ASSIGN_OR_RETURN(const std::vector<const RankedRun*> runs, RunsOf(partition));
+    const bool tuned = runs.size() <= kMostTunedSteps;
+    const size_t cuts = tuned ? CutsOf(partition, runs) : 1;
+    for (size_t cut = 0; cut < cuts; ++cut) {
+      const size_t depth = tuned ? DepthOf(partition, runs, cut) : 1;
+      for (size_t choice = 0; choice < depth; ++choice) {
+        SINTER_RETURN_IF_ERROR(AddPlan(index, cut, choice, plans));
       }
     }
     return absl::OkStatus();
   }
 
-  // Who took what, and what was wanted in one kernel but is not.
-  std::string NoteOf(const Partition& partition, const std::vector<PlanStep>& steps) const {
-    std::vector<std::string> parts;
-    int ops = 0, kernels = 0;
-    for (const CostedKernel& kernel : partition.chosen.kernels) {
-      if (kernel.body == nullptr) continue;
-      ++kernels;
-      for (const Op& op : kernel.body->body.ops()) ops += op.kind != OpKind::kInput;
+  absl::Status AddPlan(size_t index, size_t cut, size_t choice, std::vector<Plan>* plans) {
+    const Partition& partition = partitions_[index];
+    Ask(pace_);
+    SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps, StepsOf(partition, cut, choice));
+    Ask(pace_);
+    Plan plan = AssemblePlan(chain_, bucket_, steps);
+    Ask(pace_);
+    plan.fused = partition.fused;
+    SINTER_ASSIGN_OR_RETURN(plan.note, NoteOf(partition, steps));
+    const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
+    if (fresh) {
+      plans->push_back(std::move(plan));
+      origins_.push_back({index, choice});
+    } else if (partition.fused) {
+      (*plans)[at->second].note = std::move(plan.note);  // says what was refused
     }
-    if (kernels > 0) parts.push_back(absl::StrCat(ops, " ops stitched in ", Count(kernels)));
-    size_t absorbers = 0;
-    for (const PlanStep& step : steps) {
-      if (step.run == nullptr) continue;
-      if (++absorbers <= kMostAbsorbers) parts.push_back(AbsorbedBy(*step.run));
-    }
-    if (absorbers > kMostAbsorbers) {
-      parts.push_back(absl::StrCat("and ", absorbers - kMostAbsorbers, " more products"));
-    }
-    for (const std::string& refusal : partition.chosen.refusals) {
-      parts.push_back(absl::StrCat("not fused: ", refusal));
-    }
-    return absl::StrJoin(parts, "; ");
+    return absl::OkStatus();
   }
 
-  static std::string Count(int kernels) {
-    return absl::StrCat(kernels, kernels == 1 ? " kernel" : " kernels");
+  absl::StatusOr<std::string> NoteOf(const Partition& partition,
+                                     const std::vector<PlanStep>& steps) {
+    if (!IsSequence()) return NoteOfGraph(steps, partition.chosen.refusals);
+    SINTER_ASSIGN_OR_RETURN(const RankedRun* run, rankings_.Of(products_.runs.front()));
+    return NoteOfSequence(steps.front().segments, run->rankings);
   }
 
   FusionResult Choose(std::vector<Plan> plans) const {
-    std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
-      const double x = a.PredictedUs(), y = b.PredictedUs();
-      return x != y ? x < y : a.fused < b.fused;
-    });
-    FusionResult result;
-    result.considered = static_cast<uint64_t>(costs_.bodies());
-    result.legal = plans.size();
-    result.chosen = std::move(plans.front());
-    result.alternatives.assign(std::make_move_iterator(plans.begin() + 1),
-                               std::make_move_iterator(plans.end()));
-    AddRunnersUp(&result);
+    FusionResult result = ChoosePlan(std::move(plans), model_);
+    result.considered = rankings_.considered() + static_cast<uint64_t>(costs_.bodies());
+    result.legal = rankings_.legal() + costs_.legal_bodies();
     return result;
-  }
-
-  // The best of the other kind first, then the nearest.
-  static void AddRunnersUp(FusionResult* result) {
-    std::vector<const Plan*> order;
-    for (const Plan& plan : result->alternatives) {
-      if (plan.fused == result->chosen.fused) continue;
-      order.push_back(&plan);
-      break;
-    }
-    for (const Plan& plan : result->alternatives) {
-      if (order.empty() || order.front() != &plan) order.push_back(&plan);
-    }
-    if (order.size() > kRunnersUp) order.resize(kRunnersUp);
-    for (const Plan* plan : order) {
-      result->chosen.runners_up.push_back({NameInList(*plan), plan->PredictedUs(),
-                                           WhyGraphNotChosen(*plan, result->chosen),
-                                           plan->PlanDigest()});
-    }
   }
 
   const Chain& chain_;
   const int64_t bucket_;
   const DeviceModel& model_;
   const FusionOptions options_;
-  const SearchOptions search_;
+  Pace* const pace_;
   const ProductRuns products_;
-  std::vector<OpaqueGroup> groups_;
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
@@ -334,24 +355,14 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
   return Planner(chain, kRowOrderBucket, model, options, pace).Settled();
 }
 
-absl::StatusOr<FusionResult> PlanInRowOrder(const Chain& chain, int64_t bucket,
-                                            const DeviceModel& model, const FusionOptions& options,
-                                            Pace* pace) {
-  SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
-  return Planner(chain, bucket, model, options, pace).RunLike(std::move(settled));
-}
-
 }  // namespace
 
-absl::StatusOr<FusionResult> PlanStitch(const Chain& chain, int64_t bucket,
-                                        const DeviceModel& model, const FusionOptions& options,
-                                        Pace* pace) {
-  absl::StatusOr<FusionResult> result = options.batch_invariant
-                                            ? PlanInRowOrder(chain, bucket, model, options, pace)
-                                            : Planner(chain, bucket, model, options, pace).Run();
-  if (result.ok()) return result;
-  return MakeError(ErrorCode::kNoLegalPlan,
-                   absl::StrCat("no kernel family takes this chain: ", result.status().message()));
+absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                       const FusionOptions& options, Pace* pace) {
+  Planner planner(chain, bucket, model, options, pace);
+  if (!options.batch_invariant || planner.IsSequence()) return planner.Run();
+  SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
+  return planner.RunLike(std::move(settled));
 }
 
 }  // namespace sinter
