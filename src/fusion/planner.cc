@@ -74,9 +74,9 @@ class Planner {
     const FusionResult result = Choose(std::move(plans));
     const Origin& origin = origins_[known_.at(result.chosen.PlanDigest())];
     Settlement settled{std::move(partitions_[origin.partition]), {}};
-    SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps,
-                            StepsOf(settled.partition, 0, origin.choice));
-    for (const PlanStep& step : steps) settled.stitched.push_back(step.stitch);
+    for (const PlanStep& step : StepsOf(settled.partition, 0, origin.choice)) {
+      settled.stitched.push_back(step.stitch);
+    }
     return settled;
   }
 
@@ -93,7 +93,8 @@ class Planner {
     given_ = std::move(settled.stitched);
     partitions_ = {std::move(settled.partition)};
     std::vector<Plan> plans;
-    SINTER_RETURN_IF_ERROR(AddPlans(0, &plans));
+    SINTER_RETURN_IF_ERROR(RankRuns());
+    AddPlans(0, &plans);
     return Choose(std::move(plans));
   }
 
@@ -105,17 +106,30 @@ class Planner {
   };
 
   absl::StatusOr<std::vector<Plan>> MakePlans() {
-    for (const GraphRun& run : products_.runs) SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
-    absl::Status why = AddFused(true, &partitions_);
-    if (partitions_.empty()) why = AddFused(false, &partitions_);
-    const absl::Status unfused = AddUnfused(&partitions_);
-    if (partitions_.empty()) return WithProducts(unfused.ok() ? why : unfused);
+    SINTER_RETURN_IF_ERROR(RankRuns());
+    SINTER_RETURN_IF_ERROR(IsSequence() ? AddLoneRun() : AddPartitions());
     // Of equal plans the first keeps its name: there is always one that is named unfused.
     std::stable_partition(partitions_.begin(), partitions_.end(),
                           [](const Partition& partition) { return !partition.fused; });
     std::vector<Plan> plans;
-    for (size_t i = 0; i < partitions_.size(); ++i) SINTER_RETURN_IF_ERROR(AddPlans(i, &plans));
+    for (size_t i = 0; i < partitions_.size(); ++i) AddPlans(i, &plans);
     return plans;
+  }
+
+  // Beside it nothing is left to explore.
+  absl::Status AddLoneRun() {
+    for (const bool fused : {false, true}) {
+      partitions_.push_back({fused, {{{NodeSet(1), nullptr, 0, false}}, 0, {}}, {0}});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddPartitions() {
+    absl::Status why = AddFused(true, &partitions_);
+    if (partitions_.empty()) why = AddFused(false, &partitions_);
+    const absl::Status unfused = AddUnfused(&partitions_);
+    if (partitions_.empty()) return WithProducts(unfused.ok() ? why : unfused);
+    return absl::OkStatus();
   }
 
   SearchOptions AnySearch() const {
@@ -229,27 +243,28 @@ class Planner {
     return costs_.RankingOf(kernel.body->body, kernel.packed);
   }
 
-  // By kernel; null where it is stitched.
-  absl::StatusOr<std::vector<const RankedRun*>> RunsOf(const Partition& partition) {
-    std::vector<const RankedRun*> runs;
-    for (int run : partition.run_of) {
-      runs.push_back(nullptr);
-      if (run < 0) continue;
-      SINTER_ASSIGN_OR_RETURN(runs.back(), rankings_.Of(products_.runs[static_cast<size_t>(run)]));
+  absl::Status RankRuns() {
+    for (const GraphRun& run : products_.runs) {
+      SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
+      SINTER_ASSIGN_OR_RETURN(const RankedRun* ranked, rankings_.Of(run));
+      ranked_.push_back(ranked);
     }
-    return runs;
+    return absl::OkStatus();
+  }
+  // Of a kernel of the partition; null where it is stitched.
+  const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
+    const int run = partition.run_of[kernel];
+    return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
   }
 
-  absl::StatusOr<std::vector<PlanStep>> StepsOf(const Partition& partition, size_t cut,
-                                                size_t choice) {
-    SINTER_ASSIGN_OR_RETURN(const std::vector<const RankedRun*> runs, RunsOf(partition));
-    std::vector<PlanStep> steps(runs.size());
-    for (size_t i = 0; i < runs.size(); ++i) {
+  std::vector<PlanStep> StepsOf(const Partition& partition, size_t cut, size_t choice) const {
+    std::vector<PlanStep> steps(partition.run_of.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
       const CostedKernel& kernel = partition.chosen.kernels[i];
-      if (runs[i] != nullptr) {
+      if (const RankedRun* ranked = RankedAt(partition, i)) {
         steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
-        steps[i].segments = runs[i]->CutAt(partition.fused, cut);
-        steps[i].ranked = runs[i]->SchedulesAt(steps[i].segments, choice);
+        steps[i].segments = ranked->CutAt(partition.fused, cut);
+        steps[i].ranked = ranked->SchedulesAt(steps[i].segments, choice);
         continue;
       }
       steps[i].body = kernel.body;
@@ -264,19 +279,19 @@ class Planner {
   }
 
   // How many cuts its runs have at most, and schedules its kernels where runs are cut so.
-  static size_t CutsOf(const Partition& partition, const std::vector<const RankedRun*>& runs) {
+  size_t CutsOf(const Partition& partition) const {
     size_t cuts = 1;
-    for (const RankedRun* run : runs) {
-      if (run != nullptr && partition.fused) cuts = std::max(cuts, run->cuts.size());
+    for (size_t i = 0; i < partition.run_of.size() && partition.fused; ++i) {
+      const RankedRun* ranked = RankedAt(partition, i);
+      if (ranked != nullptr) cuts = std::max(cuts, ranked->cuts.size());
     }
     return cuts;
   }
-  size_t DepthOf(const Partition& partition, const std::vector<const RankedRun*>& runs,
-                 size_t cut) const {
+  size_t DepthOf(const Partition& partition, size_t cut) const {
     size_t depth = 1;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i] != nullptr) {
-        depth = std::max(depth, runs[i]->Depth(runs[i]->CutAt(partition.fused, cut)));
+    for (size_t i = 0; i < partition.run_of.size(); ++i) {
+      if (const RankedRun* ranked = RankedAt(partition, i)) {
+        depth = std::max(depth, ranked->Depth(ranked->CutAt(partition.fused, cut)));
       } else if (given_.empty()) {
         depth = std::max(depth, RankingOf(partition.chosen.kernels[i]).size());
       }
@@ -284,29 +299,26 @@ class Planner {
     return depth;
   }
 
-  absl::Status AddPlans(size_t index, std::vector<Plan>* plans) {
+  void AddPlans(size_t index, std::vector<Plan>* plans) {
     const Partition& partition = partitions_[index];
-    SINTER_ASSIGN_OR_RETURN(const std::vector<const RankedRun*> runs, RunsOf(partition));
-    const bool tuned = runs.size() <= kMostTunedSteps;
-    const size_t cuts = tuned ? CutsOf(partition, runs) : 1;
+    const bool tuned = partition.run_of.size() <= kMostTunedSteps;
+    const size_t cuts = tuned ? CutsOf(partition) : 1;
     for (size_t cut = 0; cut < cuts; ++cut) {
-      const size_t depth = tuned ? DepthOf(partition, runs, cut) : 1;
-      for (size_t choice = 0; choice < depth; ++choice) {
-        SINTER_RETURN_IF_ERROR(AddPlan(index, cut, choice, plans));
-      }
+      const size_t depth = tuned ? DepthOf(partition, cut) : 1;
+      for (size_t choice = 0; choice < depth; ++choice) AddPlan(index, cut, choice, plans);
     }
-    return absl::OkStatus();
   }
 
-  absl::Status AddPlan(size_t index, size_t cut, size_t choice, std::vector<Plan>* plans) {
+  void AddPlan(size_t index, size_t cut, size_t choice, std::vector<Plan>* plans) {
     const Partition& partition = partitions_[index];
     Ask(pace_);
-    SINTER_ASSIGN_OR_RETURN(const std::vector<PlanStep> steps, StepsOf(partition, cut, choice));
+    const std::vector<PlanStep> steps = StepsOf(partition, cut, choice);
     Ask(pace_);
     Plan plan = AssemblePlan(chain_, bucket_, steps);
     Ask(pace_);
     plan.fused = partition.fused;
-    SINTER_ASSIGN_OR_RETURN(plan.note, NoteOf(partition, steps));
+    plan.note = IsSequence() ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
+                             : NoteOfGraph(steps, partition.chosen.refusals);
     const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
     if (fresh) {
       plans->push_back(std::move(plan));
@@ -314,14 +326,6 @@ class Planner {
     } else if (partition.fused) {
       (*plans)[at->second].note = std::move(plan.note);  // says what was refused
     }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::string> NoteOf(const Partition& partition,
-                                     const std::vector<PlanStep>& steps) {
-    if (!IsSequence()) return NoteOfGraph(steps, partition.chosen.refusals);
-    SINTER_ASSIGN_OR_RETURN(const RankedRun* run, rankings_.Of(products_.runs.front()));
-    return NoteOfSequence(steps.front().segments, run->rankings);
   }
 
   FusionResult Choose(std::vector<Plan> plans) const {
@@ -340,6 +344,7 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
+  std::vector<const RankedRun*> ranked_;  // by run
   std::vector<Partition> partitions_;
   std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: what rankings say
   std::map<Digest, size_t> known_;   // plans, by what is executed

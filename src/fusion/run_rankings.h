@@ -30,7 +30,7 @@ struct RankedRun {
 // Not thread-safe.
 class RunRankings {
  public:
-  // As many schedules of a kernel, and cuts of a run, as options.top_k.
+  // As many schedules of a kernel, and cuts of a run, as options.top_k. `model` outlives it.
   RunRankings(const DeviceModel& model, const SearchOptions& options)
       : model_(model), options_(options) {}
 
@@ -41,7 +41,7 @@ class RunRankings {
   uint64_t legal() const;
 
  private:
-  const DeviceModel model_;
+  const DeviceModel& model_;
   const SearchOptions options_;
   std::map<std::pair<std::string, int64_t>, RankedRun> known_;  // by canonical sequence and m
 };

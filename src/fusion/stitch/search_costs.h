@@ -14,7 +14,7 @@
 
 namespace sinter {
 
-// Searches each different body once and keeps the ranking. Not thread-safe.
+// Searches each different body once and keeps the ranking. Not thread-safe. The model outlives it.
 class SearchCosts : public StitchCosts {
  public:
   SearchCosts(int64_t bucket, const DeviceModel& model, const SearchOptions& options)
@@ -39,7 +39,7 @@ class SearchCosts : public StitchCosts {
 
  private:
   const int64_t bucket_;
-  const DeviceModel model_;
+  const DeviceModel& model_;
   SearchOptions options_;
   StitchBudget budget_;
   PackedSearch packed_;
