@@ -16,7 +16,7 @@ class Subgraph {
   // What leads to the first output: operand i is canonical input i.
   explicit Subgraph(const Chain& chain);
   // What leads to `result`, which lies in memory as `type` with `strides`. AddOperand says from
-  // where on.
+  // where on; every input of the chain that is reached must be added.
   Subgraph(const Chain& chain, ValueId result, const TensorType& type, std::vector<Stride> strides);
 
   // `value` is read as `dtype`, with `strides`. Its number is that of operands added before.

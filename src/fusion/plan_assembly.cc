@@ -6,7 +6,7 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/fusion/run_operands.h"
-#include "src/fusion/stitch/workspace_layout.h"
+#include "src/fusion/workspace_layout.h"
 
 namespace sinter {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "src/fusion/product_runs.h"
 #include "src/fusion/segments.h"
 #include "src/fusion/stitch/kernel_choice.h"
-#include "src/fusion/stitch/product_runs.h"
 #include "src/plan/plan.h"
 #include "src/product/search/search.h"
 #include "src/stitch/search/stitch_search.h"

@@ -11,10 +11,10 @@
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/plan_note.h"
+#include "src/fusion/product_runs.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/run_rankings.h"
 #include "src/fusion/stitch/explorer.h"
-#include "src/fusion/stitch/product_runs.h"
 #include "src/fusion/stitch/search_costs.h"
 #include "src/stitch/search/stitch_at_bucket.h"
 

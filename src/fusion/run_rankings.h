@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
-#include "src/fusion/stitch/product_runs.h"
 
 namespace sinter {
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fit/value_classes.h"
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

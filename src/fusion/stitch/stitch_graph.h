@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/node_set.h"
 #include "src/fusion/stitch/op_class.h"
-#include "src/fusion/stitch/product_runs.h"
 
 namespace sinter {
 

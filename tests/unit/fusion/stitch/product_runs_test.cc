@@ -1,5 +1,5 @@
 // Which ops products take, and which of them follow one another.
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 
 #include <algorithm>
 #include <string>

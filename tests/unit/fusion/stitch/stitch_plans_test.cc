@@ -1,5 +1,7 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
 #include <cstdio>
+#include <set>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
@@ -285,6 +287,35 @@ TEST(StitchPlans, TheSizesOfAModelAreTwoKernelsWhereTheProductsShareOne) {
                 static_cast<long long>(c.m), result.chosen.kernels.size(),
                 result.chosen.PredictedUs());
   }
+}
+
+// How many products each product kernel takes, of every plan.
+std::set<std::vector<int>> CutsOf(const FusionResult& result) {
+  std::set<std::vector<int>> cuts;
+  for (const Plan& plan : All(result)) {
+    std::vector<int> cut;
+    for (const PlannedKernel& k : plan.kernels) {
+      if (k.spec.stitch == nullptr) cut.push_back(k.spec.sequence.size());
+    }
+    cuts.insert(cut);
+  }
+  return cuts;
+}
+
+TEST(StitchPlans, RunsBesideOtherOpsAreCutInAsManyWaysAsSequences) {
+  const auto products = [](testing::Graph* g, ValueId x) {
+    for (int i = 0; i < 4; ++i) {
+      const ValueId w = g->In(DType::kBF16, {512, 512}, true);
+      x = g->Cast(*AddLinear(g->builder(), x, w, kNoValue, Layout::kOI), DType::kBF16);
+    }
+    return x;
+  };
+  testing::Graph alone, mixed;
+  alone.Out(products(&alone, alone.In(DType::kBF16, {-1, 512})));
+  mixed.Out(products(&mixed, mixed.Un(UnaryKind::kTanh, mixed.In(DType::kBF16, {-1, 512}))));
+  const std::set<std::vector<int>> cuts = CutsOf(PlansOf(alone.Finish(), 128));
+  EXPECT_EQ(cuts.size(), 5u) << "of 1 to 4 products in order, at most two a kernel";
+  EXPECT_EQ(CutsOf(PlansOf(mixed.Finish(), 128)), cuts);
 }
 
 TEST(StitchPlans, ProductsAreBoundariesInGlue) {

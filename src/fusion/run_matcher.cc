@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/run_matcher.h"
+#include "src/fusion/run_matcher.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // ProductRuns: the products of a chain, each with what its kernel absorbs, and sequences of them
 // that the chain family may take in pairs.
-#ifndef SINTER_SRC_FUSION_STITCH_PRODUCT_RUNS_H_
-#define SINTER_SRC_FUSION_STITCH_PRODUCT_RUNS_H_
+#ifndef SINTER_SRC_FUSION_PRODUCT_RUNS_H_
+#define SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 
 #include <cstdint>
 #include <map>
@@ -47,4 +47,4 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nul
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_PRODUCT_RUNS_H_
+#endif  // SINTER_SRC_FUSION_PRODUCT_RUNS_H_

@@ -1,7 +1,7 @@
 // RunMatcher: matches parts of a graph as runs of products, or says why no kernel takes them.
 // Remembers in which dtype values lie in memory, because readers of one value must agree.
-#ifndef SINTER_SRC_FUSION_STITCH_RUN_MATCHER_H_
-#define SINTER_SRC_FUSION_STITCH_RUN_MATCHER_H_
+#ifndef SINTER_SRC_FUSION_RUN_MATCHER_H_
+#define SINTER_SRC_FUSION_RUN_MATCHER_H_
 
 #include <cstdint>
 #include <map>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 
 namespace sinter {
 
@@ -44,4 +44,4 @@ class RunMatcher {
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_RUN_MATCHER_H_
+#endif  // SINTER_SRC_FUSION_RUN_MATCHER_H_

@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 
 #include <algorithm>
 #include <set>
@@ -6,8 +6,8 @@
 
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
+#include "src/fusion/run_matcher.h"
 #include "src/fusion/stitch/op_class.h"
-#include "src/fusion/stitch/run_matcher.h"
 
 namespace sinter {
 namespace {
