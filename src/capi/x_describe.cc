@@ -134,7 +134,7 @@ const char* sinter_x_context_get_cache_dir(const sinter_context* context) {
 }
 
 const char* sinter_x_plan_get_name(const sinter_plan* plan) {
-  return capi::IsLive(plan) ? plan->prepared->plan().name.c_str() : "";
+  return capi::IsLive(plan) ? plan->prepared->plan().name().data() : "";
 }
 
 uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan) {

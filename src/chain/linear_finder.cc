@@ -22,9 +22,9 @@ bool IsScale(double scale) {
 }  // namespace
 
 ValueId LinearFinder::SkipWidening(ValueId id) const {
-  while (chain_.op(id).kind == OpKind::kCast && chain_.op(id).type.dtype == DType::kF32 &&
-         IsFloat(chain_.op(chain_.op(id).operands[0]).type.dtype)) {
-    id = chain_.op(id).operands[0];
+  while (graph_.op(id).kind == OpKind::kCast && graph_.op(id).type.dtype == DType::kF32 &&
+         IsFloat(graph_.op(graph_.op(id).operands[0]).type.dtype)) {
+    id = graph_.op(id).operands[0];
   }
   return id;
 }
@@ -32,35 +32,35 @@ ValueId LinearFinder::SkipWidening(ValueId id) const {
 // A vector input spread over the rows, -1 otherwise.
 int LinearFinder::BiasAt(ValueId id) const {
   id = SkipWidening(id);
-  if (chain_.op(id).kind != OpKind::kBroadcast) return -1;
-  id = SkipWidening(chain_.op(id).operands[0]);
-  return chain_.op(id).type.rank() == 1 ? chain_.op(id).input : -1;
+  if (graph_.op(id).kind != OpKind::kBroadcast) return -1;
+  id = SkipWidening(graph_.op(id).operands[0]);
+  return graph_.op(id).type.rank() == 1 ? graph_.op(id).input : -1;
 }
 
 int LinearFinder::ResidualAt(ValueId id, const Op& sum) const {
-  const Op& op = chain_.op(SkipWidening(id));
+  const Op& op = graph_.op(SkipWidening(id));
   return op.type.rank() == 2 && op.type.dims == sum.type.dims ? op.input : -1;
 }
 
 ValueId LinearFinder::SpreadColumnAt(ValueId id) const {
-  const Op& spread = chain_.op(SkipWidening(id));
+  const Op& spread = graph_.op(SkipWidening(id));
   if (spread.kind != OpKind::kBroadcast || spread.type.rank() != 2) return -1;
-  const TensorType& from = chain_.op(spread.operands[0]).type;
+  const TensorType& from = graph_.op(spread.operands[0]).type;
   return IsColumn(from) && from.dims[0] == spread.type.dims[0] ? spread.operands[0] : -1;
 }
 
 // The input of [m, 1] or [m] that a column is; -1 when it is computed.
 int LinearFinder::FactorAt(ValueId column) const {
   ValueId below = SkipWidening(column);
-  if (chain_.op(below).kind == OpKind::kReshape) below = SkipWidening(chain_.op(below).operands[0]);
-  const TensorType& type = chain_.op(below).type;
+  if (graph_.op(below).kind == OpKind::kReshape) below = SkipWidening(graph_.op(below).operands[0]);
+  const TensorType& type = graph_.op(below).type;
   const bool one_a_row = type.rank() == 1 || IsColumn(type);
-  return one_a_row && type.dims[0] == chain_.op(column).type.dims[0] ? chain_.op(below).input : -1;
+  return one_a_row && type.dims[0] == graph_.op(column).type.dims[0] ? graph_.op(below).input : -1;
 }
 
 bool LinearFinder::LinearAt(ValueId id, Linear* found) const {
   id = SkipWidening(id);
-  const Op& op = chain_.op(id);
+  const Op& op = graph_.op(id);
   if (!IsBinary(op, BinaryKind::kAdd)) return ScaledAt(id, found);
   for (int side : {0, 1}) {
     const int bias = BiasAt(op.operands[1 - side]);
@@ -72,14 +72,14 @@ bool LinearFinder::LinearAt(ValueId id, Linear* found) const {
 }
 
 ValueId LinearFinder::SkipScale(ValueId id, double* scale, ValueId* column) const {
-  const Op& op = chain_.op(id);
-  if (IsBinary(op, BinaryKind::kDiv) && chain_.op(op.operands[1]).kind == OpKind::kScalar) {
-    *scale /= chain_.op(op.operands[1]).scalar;
+  const Op& op = graph_.op(id);
+  if (IsBinary(op, BinaryKind::kDiv) && graph_.op(op.operands[1]).kind == OpKind::kScalar) {
+    *scale /= graph_.op(op.operands[1]).scalar;
     return SkipWidening(op.operands[0]);
   }
   if (!IsBinary(op, BinaryKind::kMul)) return -1;
   for (int side : {1, 0}) {
-    const Op& other = chain_.op(op.operands[side]);
+    const Op& other = graph_.op(op.operands[side]);
     const ValueId spread = SpreadColumnAt(op.operands[side]);
     if (other.kind == OpKind::kScalar) {
       *scale *= other.scalar;
@@ -113,7 +113,7 @@ ValueId LinearFinder::SkipScales(ValueId id, Linear* found) const {
 
 bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   *found = Linear{};
-  const Op& product = chain_.op(SkipScales(id, found));
+  const Op& product = graph_.op(SkipScales(id, found));
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
   if (found->factor < 0) TakeFactorOfRows(found);
   return IsScale(found->scale);
@@ -137,15 +137,15 @@ bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
   if (op.transpose_a || op.type.rank() != 2) return false;
   ValueId weight = SkipWidening(op.operands[1]);
   bool transposed = op.transpose_b;
-  while (chain_.op(weight).kind == OpKind::kTranspose && chain_.op(weight).type.rank() == 2) {
-    transposed ^= chain_.op(weight).axes[0] == 1;
-    weight = SkipWidening(chain_.op(weight).operands[0]);
+  while (graph_.op(weight).kind == OpKind::kTranspose && graph_.op(weight).type.rank() == 2) {
+    transposed ^= graph_.op(weight).axes[0] == 1;
+    weight = SkipWidening(graph_.op(weight).operands[0]);
   }
-  if (chain_.op(weight).kind != OpKind::kInput || chain_.op(weight).type.rank() != 2) {
+  if (graph_.op(weight).kind != OpKind::kInput || graph_.op(weight).type.rank() != 2) {
     return false;
   }
   found->x = op.operands[0];
-  found->weight = chain_.op(weight).input;
+  found->weight = graph_.op(weight).input;
   found->layout = transposed ? Layout::kOI : Layout::kIO;
   return true;
 }

@@ -1,14 +1,14 @@
-// LinearFinder: which values of a chain are a product with an input's matrix, and what is done to
+// LinearFinder: which values of a graph are a product with an operand's matrix, and what is done to
 // it before an activation.
 #ifndef SINTER_SRC_CHAIN_LINEAR_FINDER_H_
 #define SINTER_SRC_CHAIN_LINEAR_FINDER_H_
 
 #include "src/chain/activation.h"
-#include "src/chain/chain.h"
+#include "src/chain/subgraph.h"
 
 namespace sinter {
 
-// scale * factor * (x W) + bias, as found: `x` is any value, the others are canonical inputs, -1
+// scale * factor * (x W) + bias, as found: `x` is any value, the others are numbers of operands, -1
 // when absent.
 struct Linear {
   ValueId x = -1;
@@ -18,16 +18,16 @@ struct Linear {
   int factor = -1;  // a number of each row
 };
 
-// The chain outlives the finder.
+// The graph outlives the finder.
 class LinearFinder {
  public:
-  explicit LinearFinder(const Chain& chain) : chain_(chain) {}
+  explicit LinearFinder(const Subgraph& graph) : graph_(graph) {}
 
   // Below casts that lose nothing: to f32 from a narrower floating type.
   ValueId SkipWidening(ValueId id) const;
 
-  // Canonical input at `id`, -1 when it is none.
-  int InputAt(ValueId id) const { return chain_.op(SkipWidening(id)).input; }
+  // Number of the operand at `id`, -1 when it is none.
+  int InputAt(ValueId id) const { return graph_.op(SkipWidening(id)).input; }
 
   // A matrix input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
   int ResidualAt(ValueId id, const Op& sum) const;
@@ -52,7 +52,7 @@ class LinearFinder {
   bool ProductAt(const Op& op, Linear* found) const;
   void TakeFactorOfRows(Linear* found) const;
 
-  const Chain& chain_;
+  const Subgraph& graph_;
 };
 
 }  // namespace sinter

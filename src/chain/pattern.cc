@@ -20,10 +20,10 @@ bool Commutes(const Op& op) {
 
 class Matcher {
  public:
-  using Pair = std::pair<ValueId, ValueId>;  // (of the chain, of the pattern)
-  Matcher(const Chain& chain, const Chain& pattern,
+  using Pair = std::pair<ValueId, ValueId>;  // (of the graph, of the pattern)
+  Matcher(const Subgraph& graph, const Chain& pattern,
           const std::function<bool(const std::vector<ValueId>&)>& accept)
-      : chain_(chain), pattern_(pattern), accept_(accept), bound_(pattern.num_inputs(), -1) {}
+      : graph_(graph), pattern_(pattern), accept_(accept), bound_(pattern.num_inputs(), -1) {}
 
   // Whether all of `pending` can hold together. Backtracks over the operand order of commuting ops.
   bool Match(std::vector<Pair> pending) {
@@ -32,7 +32,7 @@ class Matcher {
     pending.pop_back();
     const Op& want = pattern_.op(wanted);
     if (want.kind == OpKind::kInput) return MatchInput(value, want.input, std::move(pending));
-    const Op& have = chain_.op(value);
+    const Op& have = graph_.op(value);
     if (!SameButForOperands(have, want)) return false;
     const size_t rest = pending.size();
     for (size_t i = 0; i < want.operands.size(); ++i) {
@@ -53,7 +53,7 @@ class Matcher {
     return false;
   }
 
-  const Chain& chain_;
+  const Subgraph& graph_;
   const Chain& pattern_;
   const std::function<bool(const std::vector<ValueId>&)>& accept_;
   std::vector<ValueId> bound_;
@@ -61,9 +61,9 @@ class Matcher {
 
 }  // namespace
 
-bool MatchPattern(const Chain& chain, ValueId value, const Chain& pattern,
+bool MatchPattern(const Subgraph& graph, ValueId value, const Chain& pattern,
                   const std::function<bool(const std::vector<ValueId>&)>& accept) {
-  return Matcher(chain, pattern, accept).Match({{value, pattern.outputs()[0].value}});
+  return Matcher(graph, pattern, accept).Match({{value, pattern.outputs()[0].value}});
 }
 
 }  // namespace sinter

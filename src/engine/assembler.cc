@@ -19,7 +19,7 @@ constexpr double kMostSavedUs = 1e9;  // a record with more lies
 
 bool Wanted(const Plan& plan, Choice choice) {
   if (choice == Choice::kBest) return true;
-  return IsUnfused(plan) == (choice == Choice::kUnfused);
+  return plan.fused == (choice == Choice::kFused);
 }
 
 // Errors that the caller must see, whatever another variant could do.
@@ -75,7 +75,7 @@ double MeasuredUs(const Plan& plan) {
 // By measured times if both plans have them, else by predicted ones.
 uint64_t SavedNs(const PlanRecord& record, const Plan& runs) {
   for (const PlanVariant& variant : record.variants) {
-    if (!IsUnfused(variant.plan)) continue;
+    if (variant.plan.fused) continue;
     const double unfused = MeasuredUs(variant.plan), own = MeasuredUs(runs);
     const double saved =
         unfused > 0 && own > 0 ? unfused - own : variant.plan.PredictedUs() - runs.PredictedUs();
@@ -84,9 +84,9 @@ uint64_t SavedNs(const PlanRecord& record, const Plan& runs) {
   return 0;
 }
 
-std::string WhyPassedOver(const Plan& plan, const Plan& executed, bool tuned) {
-  if (plan.PredictedUs() >= executed.PredictedUs()) return "predicted slower";
-  return tuned ? std::string(kTunedAway) : "not asked for";
+PassedOver::Why WhyPassedOver(const Plan& plan, const Plan& executed, bool tuned) {
+  if (plan.PredictedUs() >= executed.PredictedUs()) return PassedOver::Why::kSlower;
+  return tuned ? PassedOver::Why::kTunedAway : PassedOver::Why::kNotAskedFor;
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
 
 LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) {
   for (const PlanVariant& variant : record.variants) {
-    if (!IsUnfused(variant.plan)) continue;
+    if (variant.plan.fused) continue;
     absl::StatusOr<BuiltKernels> built =
         BuildKernels(variant.plan, variant.kernel_keys, walk.options.on_miss, walk.control);
     if (built.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(built));
@@ -207,13 +207,13 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   if (all) return absl::OkStatus();
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
   const TraceSpan span(core_->trace.get(), "verify");
-  const LoadedPlanPtr unfused = IsUnfused(candidate->plan) ? nullptr : BuildUnfused(record, walk);
+  const LoadedPlanPtr unfused = candidate->plan.fused ? BuildUnfused(record, walk) : nullptr;
   absl::StatusOr<std::unique_ptr<Verifier>> verifier =
       Verifier::Make(core_.get(), walk.chain, candidate->plan.bucket, candidate->fixed_rows);
   absl::StatusOr<Verdict> verdict =
       verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
   if (!verdict.ok()) {
-    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", candidate->plan.name,
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", candidate->plan.name(),
                                                  "' runs unchecked: ", verdict.status().message()));
     return absl::OkStatus();
   }
@@ -246,20 +246,21 @@ absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
   std::string denied;  // said once: as an error, or in the log where another variant runs
   for (const PlanVariant& variant : record.variants) {
     if (!Wanted(variant.plan, walk.options.choice)) continue;
-    if (unfused_only && !IsUnfused(variant.plan)) continue;
+    if (unfused_only && variant.plan.fused) continue;
     const absl::Status status = TryVariant(record, variant, walk);
     if (status.ok() && !denied.empty()) core_->log.Log(LogLevel::kWarn, denied);
     if (status.ok() || IsFinal(status)) return status;
-    walk.failed.push_back(
-        {variant.plan.name, variant.plan.PredictedUs(), std::string(status.message())});
+    walk.failed.push_back({variant.plan.PlanDigest(), variant.plan.fused,
+                           variant.plan.PredictedUs(), PassedOver::Why::kFailed,
+                           std::string(status.message())});
     const std::string why =
-        absl::StrCat("plan '", variant.plan.name, "' does not run: ", status.message());
+        absl::StrCat("plan '", variant.plan.name(), "' does not run: ", status.message());
     if (!IsDeniedToolchain(status)) {
       core_->log.Log(LogLevel::kWarn, why);
     } else if (denied.empty()) {
       denied = why;
     }
-    first_error.Update(Annotate(status, absl::StrCat("plan '", variant.plan.name, "'")));
+    first_error.Update(Annotate(status, absl::StrCat("plan '", variant.plan.name(), "'")));
     if (walk.not_resident) return first_error;
     unfused_only |= IsQuarantined(status);
   }
@@ -300,21 +301,20 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
   loaded.tuning_digest = core_->tuning_digest;
   loaded.tuning = first->tuning;
   if (!walk.failed.empty()) {
-    loaded.fallback = absl::StrCat(walk.failed[0].name, ": ", walk.failed[0].why);
+    loaded.fallback = absl::StrCat(PlanName(walk.failed[0].fused), ": ", walk.failed[0].failure);
     loaded.plan.note =
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
   }
   loaded.passed_over = std::move(walk.failed);
   const bool tuned = found.record->tuned && options.choice == Choice::kBest;
+  std::set<Digest> told = {loaded.plan.PlanDigest()};
+  for (const PassedOver& failed : loaded.passed_over) told.insert(failed.plan);
   for (const PlanVariant& variant : found.record->variants) {
-    if (variant.plan.PlanDigest() == loaded.plan.PlanDigest()) continue;
-    bool failed = false;
-    for (const PassedOver& other : loaded.passed_over) {
-      failed |= other.name == variant.plan.name && other.predicted_us == variant.plan.PredictedUs();
-    }
-    if (failed) continue;
-    loaded.passed_over.push_back({variant.plan.name, variant.plan.PredictedUs(),
-                                  WhyPassedOver(variant.plan, loaded.plan, tuned)});
+    const Plan& plan = variant.plan;
+    const Digest digest = plan.PlanDigest();
+    if (!told.insert(digest).second) continue;
+    loaded.passed_over.push_back(
+        {digest, plan.fused, plan.PredictedUs(), WhyPassedOver(plan, loaded.plan, tuned), ""});
   }
   return LoadedPlanPtr(walk.result);
 }

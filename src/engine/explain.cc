@@ -1,9 +1,9 @@
 #include "src/engine/explain.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
 #include "src/draw/units.h"
@@ -90,35 +90,29 @@ std::string KernelReports(const LoadedPlan& plan, const FusionPicture& picture,
   return text;
 }
 
-// The runner-up that `other` is; names there go on with the schedules.
-Candidate* FindCandidate(std::vector<Candidate>& list, const PassedOver& other) {
-  for (Candidate& c : list) {
-    if (c.predicted_us == other.predicted_us && absl::StartsWith(c.name, other.name)) return &c;
-  }
-  return nullptr;
-}
-
 // Passed over for its time or the caller's wish: planning says more of that than the engine.
 bool IsByTime(const PassedOver& other) {
-  return other.why == "predicted slower" || other.why == "not asked for";
+  return other.why == PassedOver::Why::kSlower || other.why == PassedOver::Why::kNotAskedFor;
 }
 
 }  // namespace
 
 std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
   std::vector<Candidate> list;
-  const std::string self = NameInList(plan.plan);
+  const Digest self = plan.plan.PlanDigest();
   for (const Candidate& c : plan.plan.runners_up) {
-    if (c.name != self) list.push_back(c);
+    if (c.plan != self) list.push_back(c);
   }
   const bool planned = !list.empty();  // then planning listed what is worth it
   std::vector<Candidate> unlisted;
   for (const PassedOver& other : plan.passed_over) {
-    Candidate* known = FindCandidate(list, other);
-    if (known == nullptr && !(planned && IsByTime(other))) {
-      unlisted.push_back({other.name, other.predicted_us, other.why});
-    } else if (known != nullptr && !IsByTime(other)) {
-      known->why_not = other.why;
+    const auto known = std::find_if(list.begin(), list.end(),
+                                    [&](const Candidate& c) { return c.plan == other.plan; });
+    if (known == list.end() && !(planned && IsByTime(other))) {
+      const std::string name(PlanName(other.fused));
+      unlisted.push_back({name, other.predicted_us, TextOf(other), other.plan});
+    } else if (known != list.end() && !IsByTime(other)) {
+      known->why_not = TextOf(other);
     }
   }
   list.insert(list.begin(), unlisted.begin(), unlisted.end());

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/base/codec.h"
+#include "src/engine/plan_record.h"
 #include "src/product/matcher.h"
 #include "src/stitch/program.h"
 
@@ -28,6 +29,20 @@ RowLimits RowLimitsOf(const Plan& plan) {
 }
 
 }  // namespace
+
+std::string TextOf(const PassedOver& other) {
+  switch (other.why) {
+    case PassedOver::Why::kSlower:
+      return "predicted slower";
+    case PassedOver::Why::kNotAskedFor:
+      return "not asked for";
+    case PassedOver::Why::kTunedAway:
+      return std::string(kTunedAway);
+    case PassedOver::Why::kFailed:
+      break;
+  }
+  return other.failure;
+}
 
 Digest AgreedDigest(const LoadedPlan& plan) {
   if (plan.tuning_digest == Digest()) return plan.chosen_digest;

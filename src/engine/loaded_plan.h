@@ -16,10 +16,15 @@ namespace sinter {
 
 // A plan that was considered and does not run.
 struct PassedOver {
-  std::string name;
+  enum class Why { kSlower, kNotAskedFor, kTunedAway, kFailed };
+
+  Digest plan;  // PlanDigest
+  bool fused = false;
   double predicted_us = 0;
-  std::string why;  // "predicted slower", or what failed
+  Why why = Why::kSlower;
+  std::string failure;  // of kFailed
 };
+std::string TextOf(const PassedOver& other);  // "predicted slower"
 
 // Rows that launches of a plan take.
 struct RowLimits {

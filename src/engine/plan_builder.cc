@@ -106,8 +106,8 @@ absl::Status PlanBuilder::FillKeys(PlanRecord& record, const BuildControl& contr
       kept.push_back(std::move(variant));
       continue;
     }
-    core_->log.Log(LogLevel::kWarn,
-                   absl::StrCat("plan '", variant.plan.name, "' is left out: ", status.message()));
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", variant.plan.name(),
+                                                 "' is left out: ", status.message()));
     first_error.Update(status);
   }
   if (kept.empty()) return first_error;

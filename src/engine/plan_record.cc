@@ -43,25 +43,23 @@ absl::Status CheckHead(uint32_t version, uint32_t variants) {
 
 }  // namespace
 
-bool IsUnfused(const Plan& plan) { return plan.name == "unfused"; }
-
 PlanRecord MakePlanRecord(FusionResult result) {
   PlanRecord record;
   record.considered = result.considered;
   record.legal = result.legal;
-  int kept[2] = {0, 0};
+  int kept[2] = {0, 0};  // unfused, fused
   size_t most = 0;       // kernels of a fused plan that is kept
   bool smaller = false;  // whether one with more and smaller kernels is
   const auto keep = [&](Plan& plan) {
-    if (!IsUnfused(plan)) most = std::max(most, plan.kernels.size());
+    if (plan.fused) most = std::max(most, plan.kernels.size());
     record.variants.push_back({std::move(plan), {}});
   };
-  ++kept[IsUnfused(result.chosen)];
+  ++kept[result.chosen.fused];
   keep(result.chosen);
   for (Plan& plan : result.alternatives) {
-    if (kept[IsUnfused(plan)]++ < kKeptOfAKind) {
+    if (kept[plan.fused]++ < kKeptOfAKind) {
       keep(plan);
-    } else if (!IsUnfused(plan) && !smaller && plan.kernels.size() > most) {
+    } else if (plan.fused && !smaller && plan.kernels.size() > most) {
       smaller = true;
       keep(plan);
     }

@@ -16,7 +16,7 @@ namespace sinter {
 
 // Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
 // tuning, u32 variants; each: plan bytes, u32 keys, the keys.
-constexpr uint32_t kPlanRecordVersion = 4;
+constexpr uint32_t kPlanRecordVersion = 5;
 
 struct PlanVariant {
   Plan plan;                             // kernel_digest of each kernel is the digest of its key
@@ -43,8 +43,6 @@ PlanRecord MakePlanRecord(FusionResult result);
 std::string EncodePlanRecord(const PlanRecord& record);
 // DATA_LOSS unless `payload` is a whole record of this version. Trusts nothing.
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload);
-
-bool IsUnfused(const Plan& plan);
 
 // Why a plan that is predicted to be faster than a tuned one does not run.
 constexpr absl::string_view kTunedAway = "predicted faster; the tuning set takes another";

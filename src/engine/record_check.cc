@@ -49,7 +49,7 @@ absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& reques
                                             record.toolchain_id, model.arch, core));
     }
     const absl::Status status = fits(variant.plan);
-    if (!status.ok()) return Annotate(status, absl::StrCat("plan '", variant.plan.name, "'"));
+    if (!status.ok()) return Annotate(status, absl::StrCat("plan '", variant.plan.name(), "'"));
   }
   return absl::OkStatus();
 }

@@ -49,7 +49,7 @@ void Tuner::Build(Session& session, size_t begin) {
     if (!status.ok()) trial.state = std::string(status.message());
   });
   for (const Trial& trial : session.trials) {
-    if (session.unfused == nullptr && IsUnfused(trial.plan)) session.unfused = trial.loaded;
+    if (session.unfused == nullptr && !trial.plan.fused) session.unfused = trial.loaded;
   }
 }
 
@@ -58,7 +58,7 @@ bool Tuner::PassesReference(Session& session, Trial& trial) {
   if (session.unfused == nullptr || trial.loaded == session.unfused) return true;
   const absl::StatusOr<Verdict> verdict = session.verifier->Check(trial.loaded, nullptr);
   if (!verdict.ok()) {
-    core_->log.Log(LogLevel::kWarn, absl::StrCat("tuned plan '", trial.plan.name,
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("tuned plan '", trial.plan.name(),
                                                  "' is checked against the unfused plan only: ",
                                                  verdict.status().message()));
     return true;

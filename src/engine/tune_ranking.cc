@@ -62,8 +62,8 @@ std::vector<Plan> PlansToTry(const std::vector<Plan>& ranking, int top_k) {
                                      [&](const Plan& other) { return SameDataflows(other, plan); });
     const bool worth = alike < top_k / 4 && plan.PredictedUs() <= most_us;
     const bool room = static_cast<int>(tried.size()) < std::max(top_k, 1);
-    if (!room && !worth && (has_unfused || !IsUnfused(plan))) continue;
-    has_unfused |= IsUnfused(plan);
+    if (!room && !worth && (has_unfused || plan.fused)) continue;
+    has_unfused |= !plan.fused;
     tried.push_back(plan);
   }
   return tried;

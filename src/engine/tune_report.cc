@@ -21,7 +21,7 @@ std::string TuneReport(int64_t bucket, absl::string_view device,
     const TriedPlan& one = tried[i];
     text += absl::StrFormat("%4d %12.2f %12s %12s  %-8s %s\n", i + 1, one.plan->PredictedUs(),
                             Microseconds(one.measured_us), Microseconds(one.in_turns_us),
-                            one.plan->name, one.state);
+                            one.plan->name(), one.state);
     for (const PlannedKernel& kernel : one.plan->kernels) {
       absl::StrAppend(&text, "       ", ScheduleText(kernel.spec), "\n");
     }

@@ -36,7 +36,7 @@ std::vector<int> StitchedBuffers(const KernelSpec& spec) {
 // Whether two plans compute the same from the same buffers, kernel by kernel, however they are
 // scheduled. What lies in the workspace follows from the schedule, and Plan::Decode checked it.
 bool SameWork(const Plan& a, const Plan& b) {
-  if (a.name != b.name || a.bucket != b.bucket || a.kernels.size() != b.kernels.size()) {
+  if (a.fused != b.fused || a.bucket != b.bucket || a.kernels.size() != b.kernels.size()) {
     return false;
   }
   for (size_t i = 0; i < a.kernels.size(); ++i) {
@@ -100,9 +100,9 @@ void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
     return;
   }
   tuned.runners_up = result->chosen.runners_up;
-  tuned.runners_up.insert(
-      tuned.runners_up.begin(),
-      {NameInList(result->chosen), result->chosen.PredictedUs(), std::string(kTunedAway)});
+  tuned.runners_up.insert(tuned.runners_up.begin(),
+                          {NameInList(result->chosen), result->chosen.PredictedUs(),
+                           std::string(kTunedAway), result->chosen.PlanDigest()});
   result->chosen.runners_up.clear();
   std::vector<Plan> others;
   others.push_back(std::move(result->chosen));
@@ -130,7 +130,7 @@ absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const En
   entry.key = TuningKeyOf(request, core);
   const DeviceModel& model = core.ports.model;
   entry.chip = absl::StrCat(model.name, " ", model.arch, " ", model.sm_count, " SMs");
-  entry.plan = plan.name;
+  entry.plan = std::string(plan.name());
   entry.predicted_us = plan.PredictedUs();
   entry.device = core.ports.device_name;
   entry.driver = core.ports.driver_name;

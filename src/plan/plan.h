@@ -56,19 +56,24 @@ struct PlannedKernel {
 
 // A plan that was considered and not chosen, for `explain`.
 struct Candidate {
-  std::string name;
+  std::string name;  // NameInList: for people
   double predicted_us = 0;
   std::string why_not;
+  Digest plan = {};  // PlanDigest
 };
 
+// For people.
+inline absl::string_view PlanName(bool fused) { return fused ? "fused" : "unfused"; }
+
 struct Plan {
-  std::string name;  // "fused" or "unfused"
+  bool fused = false;  // false: one kernel for each product and each other op
   int64_t bucket = 0;
   std::vector<PlannedKernel> kernels;
   uint64_t workspace_bytes = 0;
   std::string note;  // why not fused, or why another variant was taken
   std::vector<Candidate> runners_up;
 
+  absl::string_view name() const { return PlanName(fused); }
   double PredictedUs() const;
   // Whether all kernels are: a row's bits do not depend on how many rows there are.
   bool IsBatchInvariant() const;

@@ -45,6 +45,22 @@ absl::StatusOr<std::string> ReadText(ByteReader& r) {
   return std::string(text);
 }
 
+absl::StatusOr<Digest> ReadDigest(ByteReader& r) {
+  Digest digest;
+  const absl::string_view bytes = r.Raw(digest.bytes.size());
+  if (!r.ok()) return Lost("truncated");
+  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
+  return digest;
+}
+
+absl::StatusOr<bool> ReadFused(ByteReader& r) {
+  SINTER_ASSIGN_OR_RETURN(const std::string name, ReadText(r));
+  for (const bool fused : {false, true}) {
+    if (name == PlanName(fused)) return fused;
+  }
+  return Lost("it is neither fused nor unfused");
+}
+
 absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r, StitchBudget* budget) {
   PlannedKernel kernel;
   SINTER_ASSIGN_OR_RETURN(kernel.spec, ReadSpec(r, budget));
@@ -57,9 +73,7 @@ absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r, StitchBudget* budget) {
   SINTER_RETURN_IF_ERROR(status);
   SINTER_ASSIGN_OR_RETURN(kernel.prediction.bound, ReadText(r));
   SINTER_ASSIGN_OR_RETURN(kernel.measured_us, ReadFigure(r));
-  const absl::string_view digest = r.Raw(32);
-  if (!r.ok()) return Lost("truncated kernel");
-  std::copy(digest.begin(), digest.end(), kernel.kernel_digest.bytes.begin());
+  SINTER_ASSIGN_OR_RETURN(kernel.kernel_digest, ReadDigest(r));
   return kernel;
 }
 
@@ -85,6 +99,7 @@ absl::Status ReadRunnersUp(ByteReader& r, Plan& plan) {
     SINTER_ASSIGN_OR_RETURN(c.name, ReadText(r));
     SINTER_ASSIGN_OR_RETURN(c.predicted_us, ReadFigure(r));
     SINTER_ASSIGN_OR_RETURN(c.why_not, ReadText(r));
+    SINTER_ASSIGN_OR_RETURN(c.plan, ReadDigest(r));
     plan.runners_up.push_back(std::move(c));
   }
   return absl::OkStatus();
@@ -154,7 +169,7 @@ std::string Plan::Encode() const {
   ByteWriter w;
   w.U32(kMagic);
   w.U32(kFormat);
-  w.Bytes(name);
+  w.Bytes(name());
   w.I64(bucket);
   w.U64(workspace_bytes);
   w.U8(kFixedOrder);
@@ -172,6 +187,7 @@ std::string Plan::Encode() const {
     w.Bytes(c.name);
     w.F64(c.predicted_us);
     w.Bytes(c.why_not);
+    w.Raw(c.plan.View());
   }
   return w.Take();
 }
@@ -182,7 +198,7 @@ absl::StatusOr<Plan> Plan::Decode(absl::string_view bytes) {
   const uint32_t format = r.U32();
   if (format != kFormat) return Lost(absl::StrCat("format ", format, " is not ", kFormat));
   Plan plan;
-  SINTER_ASSIGN_OR_RETURN(plan.name, ReadText(r));
+  SINTER_ASSIGN_OR_RETURN(plan.fused, ReadFused(r));
   plan.bucket = r.I64();
   plan.workspace_bytes = r.U64();
   const uint8_t order = r.U8();

@@ -136,7 +136,7 @@ std::string Plan::ToJson() const {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
   const Json plan = {{"schema", 1},
-                     {"name", name},
+                     {"name", std::string(name())},
                      {"digest", PlanDigest().Hex()},
                      {"bucket", bucket},
                      {"predicted_us", PredictedUs()},

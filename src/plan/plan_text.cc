@@ -78,7 +78,7 @@ void AppendKernel(size_t index, const PlannedKernel& kernel, std::string* out) {
 std::string PlanHeadText(const Plan& plan) {
   const size_t kernels = plan.kernels.size();
   return absl::StrFormat(
-      "plan %s  %s  %d kernel%s  predicted %.2f us  workspace %d B%s\ndigest %s\n", plan.name,
+      "plan %s  %s  %d kernel%s  predicted %.2f us  workspace %d B%s\ndigest %s\n", plan.name(),
       plan.UsesM() ? absl::StrCat("m<=", plan.bucket) : "without M", kernels,
       kernels == 1 ? "" : "s", plan.PredictedUs(), plan.workspace_bytes,
       plan.IsBatchInvariant() ? "  batch-invariant" : "", plan.PlanDigest().Hex());
@@ -101,7 +101,7 @@ std::string NameInList(const Plan& plan) {
     if (fresh) schedules.emplace_back(text, 0);
     ++schedules[at->second].second;
   }
-  std::string name = plan.name;
+  std::string name(plan.name());
   if (plan.kernels.size() > 2) absl::StrAppend(&name, ", ", plan.kernels.size(), " kernels:");
   for (size_t i = 0; i < std::min(schedules.size(), kShownSchedules); i++) {
     const auto& [text, count] = schedules[i];

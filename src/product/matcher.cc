@@ -45,7 +45,8 @@ struct FoundStep {
   Linear main, up;
 };
 
-absl::StatusOr<FoundStep> FindStep(const Chain& chain, const LinearFinder& finder, ValueId value) {
+absl::StatusOr<FoundStep> FindStep(const Subgraph& graph, const LinearFinder& finder,
+                                   ValueId value) {
   for (bool gated : {false, true}) {
     for (Activation act : kActivations) {
       SINTER_ASSIGN_OR_RETURN(const Chain pattern, StepPattern(gated, act));
@@ -56,10 +57,10 @@ absl::StatusOr<FoundStep> FindStep(const Chain& chain, const LinearFinder& finde
         return finder.LinearAt(values[1], &step.up) &&
                finder.SkipWidening(step.up.x) == finder.SkipWidening(step.main.x);
       };
-      if (MatchPattern(chain, value, pattern, accept)) return step;
+      if (MatchPattern(graph, value, pattern, accept)) return step;
     }
   }
-  return Refuse("op ", value, " (", NameOf(chain.op(value)),
+  return Refuse("op ", value, " (", NameOf(graph.op(value)),
                 ") is no activation of a product with a weight, nor a gated pair");
 }
 
@@ -103,7 +104,7 @@ MatrixProduct ProductOf(const FoundStep& found, const FoundResidual& residual) {
 // Walks from the output to the rows, and fills in the products and their inputs.
 class Walker {
  public:
-  Walker(const Chain& chain, MatchedSequence* out) : chain_(chain), finder_(chain), out_(*out) {}
+  Walker(const Subgraph& graph, MatchedSequence* out) : graph_(graph), finder_(graph), out_(*out) {}
 
   absl::Status Run(ValueId value) {
     value = finder_.SkipWidening(value);
@@ -112,7 +113,7 @@ class Walker {
       if (out_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
       FoundResidual residual;
       value = SkipResidual(value, &residual);
-      SINTER_ASSIGN_OR_RETURN(const FoundStep found, FindStep(chain_, finder_, value));
+      SINTER_ASSIGN_OR_RETURN(const FoundStep found, FindStep(graph_, finder_, value));
       SINTER_RETURN_IF_ERROR(Add(found, residual, rounds));
       out_.rows = finder_.InputAt(found.main.x);
       if (out_.rows >= 0) break;
@@ -136,14 +137,14 @@ class Walker {
   // An intermediate below its casts, and whether one to the chain's dtype rounds it.
   ValueId SkipRounding(ValueId x, bool* rounds) const {
     x = finder_.SkipWidening(x);
-    *rounds = chain_.op(x).kind == OpKind::kCast &&
-              chain_.op(x).type.dtype == chain_.output_type(0).dtype;
-    return *rounds ? finder_.SkipWidening(chain_.op(x).operands[0]) : x;
+    *rounds =
+        graph_.op(x).kind == OpKind::kCast && graph_.op(x).type.dtype == graph_.result_type().dtype;
+    return *rounds ? finder_.SkipWidening(graph_.op(x).operands[0]) : x;
   }
 
   // The result that a residual is added to at `value`; `value` itself when there is none.
   ValueId SkipResidual(ValueId value, FoundResidual* residual) const {
-    const Op& op = chain_.op(value);
+    const Op& op = graph_.op(value);
     if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return value;
     for (int side : {1, 0}) {
       residual->input = finder_.ResidualAt(op.operands[side], op);
@@ -162,7 +163,7 @@ class Walker {
     return absl::OkStatus();
   }
 
-  const Chain& chain_;
+  const Subgraph& graph_;
   const LinearFinder finder_;
   MatchedSequence& out_;
 };
@@ -170,10 +171,10 @@ class Walker {
 // Checks types and strides, and fills in what follows from the inputs.
 class Describer {
  public:
-  Describer(const Chain& chain, MatchedSequence* out) : chain_(chain), out_(*out) {}
+  Describer(const Subgraph& graph, MatchedSequence* out) : graph_(graph), out_(*out) {}
 
   absl::Status Run() {
-    const TensorType& a = chain_.input_op(out_.rows).type;
+    const TensorType& a = graph_.operand(out_.rows).type;
     if (a.rank() != 2) return Refuse("a is ", ToString(a), ", its rank must be 2");
     if (a.dims[1].symbolic) return Refuse("k is M, must be constant");
     out_.m = a.dims[0];
@@ -186,11 +187,10 @@ class Describer {
       k = p.n;
       FillElements(out_.InputsOf(i), &p);
     }
-    if (chain_.output_type(0).dtype != element_) {
-      return Refuse("the output is ", NameOf(chain_.output_type(0).dtype), ", the inputs are ",
+    if (graph_.result_type().dtype != element_) {
+      return Refuse("the output is ", NameOf(graph_.result_type().dtype), ", the inputs are ",
                     NameOf(element_));
     }
-    if (chain_.outputs()[0].alias_input >= 0) return Refuse("the output aliases an input");
     return Operands();
   }
 
@@ -201,13 +201,13 @@ class Describer {
       const bool typed = step.op == EpilogueOp::kBias || step.op == EpilogueOp::kRound ||
                          step.op == EpilogueOp::kResidual;
       if (typed) step.element = element_;
-      if (step.op == EpilogueOp::kFactor) step.element = chain_.input_op(in.factor).type.dtype;
+      if (step.op == EpilogueOp::kFactor) step.element = graph_.operand(in.factor).type.dtype;
     }
   }
 
   absl::StatusOr<int64_t> OutFeatures(int weight) const {
     const bool oi = out_.sequence.layout() == Layout::kOI;
-    const Dim dim = chain_.input_op(weight).type.dims[oi ? 0 : 1];
+    const Dim dim = graph_.operand(weight).type.dims[oi ? 0 : 1];
     if (dim.symbolic) return Refuse("a weight has dimension M");
     return dim.value;
   }
@@ -218,7 +218,7 @@ class Describer {
       SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), out_.sequence[i].pair,
                                         &out_.inputs[static_cast<size_t>(i)]));
     }
-    return RowStride("the output", chain_.output_type(0).dims, chain_.outputs()[0].strides,
+    return RowStride("the output", graph_.result_type().dims, graph_.result_strides(),
                      &out_.output_stride);
   }
 
@@ -234,13 +234,13 @@ class Describer {
         Matrix(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
     for (int input : {in->weights, in->weights_up, in->bias, in->bias_up}) {
-      if (input >= 0 && !chain_.input_op(input).constant) out_.weights_constant = false;
+      if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckDType(int input, absl::string_view name) const {
-    const TensorType& type = chain_.input_op(input).type;
+    const TensorType& type = graph_.operand(input).type;
     if (type.dtype == element_) return absl::OkStatus();
     return Refuse("dtype of ", name, " is ", NameOf(type.dtype), ", of a ", NameOf(element_));
   }
@@ -248,7 +248,7 @@ class Describer {
   absl::Status Matrix(int input, absl::string_view name, int64_t* ld) {
     if (input < 0) return absl::OkStatus();
     SINTER_RETURN_IF_ERROR(CheckDType(input, name));
-    const Op& op = chain_.input_op(input);
+    const Op& op = graph_.operand(input);
     return RowStride(name, op.type.dims, op.strides, ld);
   }
 
@@ -260,13 +260,13 @@ class Describer {
 
   absl::Status Factor(int input, absl::string_view name) const {
     if (input < 0) return absl::OkStatus();
-    const bool f32 = chain_.input_op(input).type.dtype == DType::kF32;
+    const bool f32 = graph_.operand(input).type.dtype == DType::kF32;
     if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
     return CheckStride(input, name);
   }
 
   absl::Status CheckStride(int input, absl::string_view name) const {
-    const Stride stride = chain_.input_op(input).strides[0];
+    const Stride stride = graph_.operand(input).strides[0];
     if (stride == Stride{1, 0}) return absl::OkStatus();
     return Refuse("stride of ", name, " is ", stride.value, ", must be 1");
   }
@@ -284,29 +284,38 @@ class Describer {
     return absl::OkStatus();
   }
 
-  const Chain& chain_;
+  const Subgraph& graph_;
   MatchedSequence& out_;
   DType element_ = DType::kBF16;  // of all operands but factors, and of the output
 };
 
 }  // namespace
 
+absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph) {
+  ValueId value = graph.result();
+  const Op& op = graph.op(value);
+  if (op.type.rank() != 2) {
+    return Refuse("the output is ", ToString(op.type), ", its rank must be 2");
+  }
+  if (op.kind == OpKind::kInput) return Refuse("the output is an input");
+  const bool rounds = op.kind == OpKind::kCast && op.type.dtype == graph.result_type().dtype;
+  if (rounds) value = op.operands[0];
+  MatchedSequence matched;
+  SINTER_RETURN_IF_ERROR(Walker(graph, &matched).Run(value));
+  SINTER_RETURN_IF_ERROR(Describer(graph, &matched).Run());
+  for (size_t i = 0; i < graph.operands().size(); ++i) {
+    matched.operands.push_back({graph.operands()[i], graph.operand(static_cast<int>(i)).type});
+  }
+  return matched;
+}
+
 absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m) {
   if (chain.num_outputs() != 1) {
     return Refuse("the chain has ", chain.num_outputs(), " outputs, must have 1");
   }
-  ValueId value = chain.outputs()[0].value;
-  const TensorType& type = chain.op(value).type;
-  if (type.rank() != 2) return Refuse("the output is ", ToString(type), ", its rank must be 2");
-  if (chain.op(value).kind == OpKind::kCast) {
-    value = chain.op(value).operands[0];
-  } else if (chain.op(value).kind == OpKind::kInput) {
-    return Refuse("the output is an input");
-  }
-  MatchedSequence matched;
+  SINTER_ASSIGN_OR_RETURN(MatchedSequence matched, MatchProducts(Subgraph(chain)));
+  if (chain.outputs()[0].alias_input >= 0) return Refuse("the output aliases an input");
   matched.sequence.m = m;
-  SINTER_RETURN_IF_ERROR(Walker(chain, &matched).Run(value));
-  SINTER_RETURN_IF_ERROR(Describer(chain, &matched).Run());
   return matched;
 }
 

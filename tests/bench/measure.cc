@@ -89,7 +89,7 @@ class CaseRun {
   void Take(const char* name, const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared) {
     if (!prepared.ok()) return Note(name, prepared.status().message());
     // A fallback: the engine runs another kind of plan than was asked for.
-    if ((*prepared)->plan().name != name) Note(name, (*prepared)->plan().note);
+    if ((*prepared)->plan().name() != name) Note(name, (*prepared)->plan().note);
     Contestant one;
     one.name = name;
     one.plan = *prepared;

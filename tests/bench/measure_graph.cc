@@ -78,7 +78,7 @@ class GraphRun {
     }
     row_.unfused_predicted_us = prepared_.unfused_predicted_us;
     if (!prepared_.best.ok()) return;
-    row_.chosen = (*prepared_.best)->plan().name;
+    row_.chosen = std::string((*prepared_.best)->plan().name());
     row_.kernels = KernelsOf(*prepared_.best);
     row_.predicted_us = (*prepared_.best)->plan().PredictedUs();
   }
@@ -205,9 +205,9 @@ class GraphRun {
 double UnfusedPredictedUs(const GraphCase& c, const DeviceModel& model) {
   const absl::StatusOr<FusionResult> planned = PlanChain(c.chain, BucketOf(c.m), model, {});
   if (!planned.ok()) return 0;
-  if (planned->chosen.name == "unfused") return planned->chosen.PredictedUs();
+  if (!planned->chosen.fused) return planned->chosen.PredictedUs();
   for (const Plan& plan : planned->alternatives) {
-    if (plan.name == "unfused") return plan.PredictedUs();
+    if (!plan.fused) return plan.PredictedUs();
   }
   return 0;
 }

@@ -38,7 +38,7 @@ Row RowOf(const Case& c, const PreparedCase& prepared) {
   }
   if (!prepared.best.ok()) return row;
   row.plan = SchedulesOf((*prepared.best)->plan());
-  row.chosen = (*prepared.best)->plan().name;
+  row.chosen = std::string((*prepared.best)->plan().name());
   row.predicted_us = (*prepared.best)->plan().PredictedUs();
   return row;
 }

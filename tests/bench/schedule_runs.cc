@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/product_plans.h"
+#include "src/fusion/plan_assembly.h"
 #include "src/product/matcher.h"
 #include "src/product/search/space.h"
 #include "tests/bench/runnable.h"
@@ -128,8 +128,7 @@ void ScheduleRuns::BuildAll(const std::vector<PlacedSchedule>& schedules, double
     builders.emplace_back([&] {
       for (size_t i = next++; i < schedules.size(); i = next++) {
         if (std::chrono::steady_clock::now() > end) break;
-        const Plan plan =
-            MakePlan(case_.matched, case_.chain.num_inputs(), {{0, 2}}, {schedules[i].ranked});
+        const Plan plan = MakePlan(case_.chain, case_.matched, {{0, 2}}, {schedules[i].ranked});
         queue->Put({i, gpu_testing::BuildPlan(ports_, chain_, plan)});
       }
       queue->BuilderEnds();

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "src/base/status.h"
 #include "src/engine/rank_correlation.h"
-#include "src/fusion/product_plans.h"
+#include "src/fusion/plan_assembly.h"
 #include "src/product/matcher.h"
 #include "src/reference/parallel.h"
 #include "tests/bench/check.h"
@@ -58,7 +58,7 @@ absl::Status AddFused(const Case& c, const ProductSequence& problem, const Devic
                           FusedRanking(problem, model, options.top, options.dataflow));
   for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
-    trial.plan = MakePlan(c.matched, c.chain.num_inputs(), {{0, 2}}, {ranked[i]});
+    trial.plan = MakePlan(c.chain, c.matched, {{0, 2}}, {ranked[i]});
     trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, ranked[i]));
     trials->push_back(std::move(trial));
   }
@@ -98,7 +98,7 @@ absl::Status AddUnfused(const Case& c, const ProductSequence& problem, const Dev
     if (second != nullptr) schedules.push_back(*second);
     const Segmentation apart =
         second == nullptr ? Segmentation{{0, 1}} : Segmentation{{0, 1}, {1, 1}};
-    trial.plan = MakePlan(c.matched, c.chain.num_inputs(), apart, schedules);
+    trial.plan = MakePlan(c.chain, c.matched, apart, schedules);
     trial.rows.push_back(RowOf(c, "first", static_cast<int>(i) + 1, first));
     if (second != nullptr) {
       trial.rows.push_back(RowOf(c, "second", static_cast<int>(i) + 1, *second));

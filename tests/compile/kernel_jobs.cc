@@ -231,8 +231,8 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
       std::vector<Plan> plans = {planned->chosen};
       plans.insert(plans.end(), planned->alternatives.begin(), planned->alternatives.end());
       for (const char* name : {"fused", "unfused"}) {
-        const auto plan =
-            std::find_if(plans.begin(), plans.end(), [&](const Plan& p) { return p.name == name; });
+        const auto plan = std::find_if(plans.begin(), plans.end(),
+                                       [&](const Plan& p) { return p.name() == name; });
         if (plan == plans.end()) continue;
         for (const PlannedKernel& kernel : plan->kernels) jobs.Add(kernel.spec);
       }

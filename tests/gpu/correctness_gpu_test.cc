@@ -93,8 +93,8 @@ TEST_P(Problems, BothPlansStayWithinBothBounds) {
                             {&*chain, kRows, PrepareOptions::Choice::kUnfused}});
   ASSERT_OK(plans[0]);
   ASSERT_OK(plans[1]);
-  EXPECT_EQ((*plans[0])->plan().name, "fused");
-  EXPECT_EQ((*plans[1])->plan().name, "unfused");
+  EXPECT_EQ((*plans[0])->plan().name(), "fused");
+  EXPECT_EQ((*plans[1])->plan().name(), "unfused");
   for (uint64_t seed : kSeeds) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     const auto data = DeviceChain::Make(ports(), *chain, kRows, seed);

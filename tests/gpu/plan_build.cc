@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/product_plans.h"
+#include "src/fusion/plan_assembly.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "src/product/search/space_walk.h"
@@ -73,7 +73,7 @@ absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Sched
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket));
   RankedSchedule ranked;
   ranked.schedule = schedule;
-  return MakePlan(matched, chain.num_inputs(), {{0, 2}}, {ranked});
+  return MakePlan(chain, matched, {{0, 2}}, {ranked});
 }
 
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
@@ -82,8 +82,8 @@ absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Sch
   RankedSchedule one, two;
   one.schedule = first;
   two.schedule = second;
-  if (matched.size() == 1) return MakePlan(matched, chain.num_inputs(), {{0, 1}}, {one});
-  return MakePlan(matched, chain.num_inputs(), {{0, 1}, {1, 1}}, {one, two});
+  if (matched.size() == 1) return MakePlan(chain, matched, {{0, 1}}, {one});
+  return MakePlan(chain, matched, {{0, 1}, {1, 1}}, {one, two});
 }
 
 std::vector<Schedule> LegalSchedules(const ProductSequence& problem, const DeviceModel& model,

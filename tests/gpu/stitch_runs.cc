@@ -170,7 +170,7 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
     SINTER_ASSIGN_OR_RETURN(scratch, StitchScratchBytes(chain, schedule));
   }
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.bucket = bucket;
   plan.workspace_bytes = kWorkspaceFlagBytes + scratch;
   PlannedKernel kernel;

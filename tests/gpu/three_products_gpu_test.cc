@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/problem.h"
-#include "src/fusion/product_plans.h"
+#include "src/fusion/plan_assembly.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -104,7 +104,7 @@ class ThreeProducts : public GpuTest, public ::testing::WithParamInterface<Param
         const ProductSequence part = matched.sequence.Part(cut[i].begin, cut[i].count);
         legal = FindBest(part, ports().model, dataflow, &ranked[i]);
       }
-      if (legal) plans.push_back(MakePlan(matched, chain.num_inputs(), cut, ranked));
+      if (legal) plans.push_back(MakePlan(chain, matched, cut, ranked));
     }
     return plans;
   }

@@ -13,8 +13,8 @@ namespace {
 // Whatever the times say, so that the wrong kernel is what planning wants.
 void ChooseFused(FusionResult* result) {
   for (Plan& plan : result->alternatives) {
-    if (result->chosen.name == "fused") return;
-    if (plan.name == "fused") std::swap(plan, result->chosen);
+    if (result->chosen.fused) return;
+    if (plan.fused) std::swap(plan, result->chosen);
   }
 }
 
@@ -66,7 +66,7 @@ TEST(WrongKernel, IsCaughtQuarantinedAndReplaced) {
   EXPECT_NE(logged.find("seed"), std::string::npos) << logged;
   const auto again = engine->Prepare(chain, 128, options);
   ASSERT_OK(again);
-  EXPECT_EQ((*again)->plan().name, "unfused") << (*again)->Explain();
+  EXPECT_EQ((*again)->plan().name(), "unfused") << (*again)->Explain();
   const auto data = DeviceChain::Make(engine->ports(), chain, 128, 9);
   ASSERT_OK(data);
   const auto run = (*data)->Bind(*again);

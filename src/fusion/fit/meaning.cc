@@ -7,44 +7,19 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/fit/refusal.h"
-#include "src/fusion/product_plans.h"
+#include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
 
 namespace sinter {
-namespace {
 
-// A chain that is a sequence of products as the one run that it is.
-GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
-  GraphRun run;
-  run.chain = chain;
-  for (int i = 0; i < chain.num_inputs(); ++i) run.inputs.push_back(chain.input(i));
-  run.group.end = chain.outputs()[0].value;
-  run.group.dtype = matched.sequence.back().result;
-  run.matched = std::move(matched);
-  return run;
-}
-
-}  // namespace
-
-ChainMeaning::ChainMeaning(const Chain& chain, int64_t bucket) : chain_(chain), classes_(chain) {
-  absl::StatusOr<MatchedSequence> matched = MatchProducts(chain, bucket);
-  alone_ = matched.ok();
-  if (alone_) {
-    runs_.push_back(RunOf(chain, *std::move(matched)));
-  } else {
-    runs_ = FindProductRuns(chain, bucket).runs;
-  }
+ChainMeaning::ChainMeaning(const Chain& chain, int64_t bucket)
+    : chain_(chain), runs_(FindProductRuns(chain, bucket).runs), classes_(chain) {
   for (const GraphRun& run : runs_) NameResults(run);
 }
 
 const std::vector<std::pair<int, int>>& ChainMeaning::ProductsOf(int weight) const {
   const auto found = by_weight_.find(weight);
   return found == by_weight_.end() ? none_ : found->second;
-}
-
-ValueClasses::Class ChainMeaning::InputOf(const GraphRun& run, int input) {
-  const ValueId value = run.inputs[static_cast<size_t>(input)];
-  return classes_.Stored(classes_.Of(value), run.chain.input_op(input).type.dtype);
 }
 
 // What runs hand over inside is no value of the chain: it is rounded as kernels do it.
@@ -54,19 +29,18 @@ void ChainMeaning::NameResults(const GraphRun& run) {
   const MatchedSequence& matched = run.matched;
   for (int i = 0; i < matched.size(); ++i) {
     const ProductInputs& in = matched.InputsOf(i);
-    const ValueId weight = run.inputs[static_cast<size_t>(in.weights)];
-    by_weight_[chain_.op(weight).input].push_back({number, i});
+    by_weight_[chain_.op(matched.ValueOf(in.weights)).input].push_back({number, i});
     if (i + 1 == matched.size()) {
-      results.push_back(classes_.Stored(classes_.Of(run.group.end), run.group.dtype));
+      results.push_back(classes_.Stored(classes_.Of(run.end), run.dtype()));
       continue;
     }
     ByteWriter w;
     w.Raw("product");
-    w.I64(i == 0 ? InputOf(run, matched.rows) : results.back());
+    w.I64(i == 0 ? ClassOf(matched.OperandAt(matched.rows)) : results.back());
     w.Raw(matched.sequence.Part(i, 1).Canonical());
-    for (const int input :
+    for (const int operand :
          {in.weights, in.weights_up, in.bias, in.bias_up, in.residual, in.factor}) {
-      w.I64(input < 0 ? -1 : InputOf(run, input));
+      w.I64(operand < 0 ? -1 : ClassOf(matched.OperandAt(operand)));
     }
     const MatrixProduct& p = matched.sequence[i];
     results.push_back(classes_.OfOther(w.str(), {p.result, {matched.m, Dim::Constant(p.n)}}));
@@ -128,9 +102,9 @@ absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const 
     return RefuseFit("constant_weights ", spec.constant_weights, ", the chain's are ",
                      matched.weights_constant);
   }
-  const bool constant_rows = !of_->RowsOfLaunch(*part.run);
-  if (spec.constant_rows != constant_rows) {
-    return RefuseFit("constant_rows ", spec.constant_rows, ", the chain's are ", constant_rows);
+  if (spec.constant_rows != part.run->constant_rows) {
+    return RefuseFit("constant_rows ", spec.constant_rows, ", the chain's are ",
+                     part.run->constant_rows);
   }
   if (spec.workspace_flags_offset != 0) {
     return RefuseFit("workspace_flags_offset ", spec.workspace_flags_offset, ", must be 0");
@@ -140,19 +114,15 @@ absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const 
 
 // Against what planning binds for the same products and the same schedule.
 absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) const {
-  const GraphRun& run = *part.run;
-  const int inputs = run.chain.num_inputs();
-  const Plan bound =
-      MakePlan(run.matched, inputs, {part.segment}, {RankedSchedule{spec.schedule, {}}});
-  const std::vector<OperandBinding>& wants = bound.kernels.front().spec.operands;
-  if (spec.family != bound.kernels.front().spec.family) {
-    return RefuseFit("family ", NameOf(spec.family));
-  }
+  const MatchedSequence& matched = part.run->matched;
+  const std::vector<RunOperand> wants = OperandsOf(matched, part.segment, spec.schedule);
+  if (spec.family != FamilyOf(part.segment)) return RefuseFit("family ", NameOf(spec.family));
   if (spec.operands.size() != wants.size()) {
     return RefuseFit(spec.operands.size(), " operands, must be ", wants.size());
   }
   for (size_t i = 0; i < wants.size(); ++i) {
-    const OperandBinding &has = spec.operands[i], &want = wants[i];
+    const OperandBinding& has = spec.operands[i];
+    const RunOperand& want = wants[i];
     if (has.role != want.role) {
       return RefuseFit("operand ", i, " is ", NameOf(has.role), ", must be ", NameOf(want.role));
     }
@@ -166,13 +136,12 @@ absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) co
     }
     if (want.role == Role::kOut) {
       SINTER_RETURN_IF_ERROR(CheckStored(has, part));
-    } else if (want.buffer == kWorkspaceBuffer) {
+    } else if (want.kind == RunOperand::Kind::kWorkspace) {
       const Class rows = of_->ResultOf(part.number, part.segment.begin - 1);
       SINTER_RETURN_IF_ERROR(CheckHeld(has, rows, -1, of_->classes().TypeOf(rows)));
     } else {
-      SINTER_RETURN_IF_ERROR(CheckHeld(has, of_->InputOf(run, want.buffer),
-                                       run.inputs[static_cast<size_t>(want.buffer)],
-                                       run.chain.input_op(want.buffer).type));
+      const ProductOperand& operand = matched.OperandAt(want.number);
+      SINTER_RETURN_IF_ERROR(CheckHeld(has, of_->ClassOf(operand), operand.value, operand.type));
     }
   }
   return absl::OkStatus();
@@ -205,7 +174,7 @@ absl::Status Meaning::CheckHeld(const OperandBinding& operand, Class value, Valu
 }
 
 absl::Status Meaning::CheckStored(const OperandBinding& operand, const Part& part) const {
-  const int output = part.last() ? OutputOf(chain_, part.run->group.end) : -1;
+  const int output = part.last() ? OutputOf(chain_, part.run->end) : -1;
   const int want = output >= 0 ? chain_.num_inputs() + output : kWorkspaceBuffer;
   if (operand.buffer != want || (output >= 0 && operand.offset_bytes != 0)) {
     return RefuseFit("out is stored at ", operand.offset_bytes, " of buffer ", operand.buffer,

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fit/value_classes.h"
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -23,8 +23,6 @@ class ChainMeaning {
 
   const Chain& chain() const { return chain_; }
   const std::vector<GraphRun>& runs() const { return runs_; }
-  // Whether `rows` of a run are a launch's, though M does not occur: a chain that is one run.
-  bool RowsOfLaunch(const GraphRun& run) const { return alone_ || run.matched.m.symbolic; }
   // Products that multiply by the chain's input `weight`: run, number in it.
   const std::vector<std::pair<int, int>>& ProductsOf(int weight) const;
 
@@ -33,15 +31,16 @@ class ChainMeaning {
   ValueClasses::Class ResultOf(int run, int product) const {
     return results_[static_cast<size_t>(run)][static_cast<size_t>(product)];
   }
-  // Of what lies in memory where the run reads its input `input`.
-  ValueClasses::Class InputOf(const GraphRun& run, int input);
+  // Of what lies in memory where a run reads `operand`.
+  ValueClasses::Class ClassOf(const ProductOperand& operand) {
+    return classes_.Stored(classes_.Of(operand.value), operand.type.dtype);
+  }
 
  private:
   void NameResults(const GraphRun& run);
 
   const Chain& chain_;
-  bool alone_ = false;
-  std::vector<GraphRun> runs_;
+  const std::vector<GraphRun> runs_;
   std::map<int, std::vector<std::pair<int, int>>> by_weight_;
   const std::vector<std::pair<int, int>> none_;
   ValueClasses classes_;

@@ -7,7 +7,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/fit/refusal.h"
-#include "src/fusion/stitch/workspace_layout.h"
+#include "src/fusion/workspace_layout.h"
 #include "src/product/schedule.h"
 
 namespace sinter {
@@ -196,7 +196,7 @@ void Places::Split(uint64_t at) {
 }
 
 // A kernel may start while the one before it still runs, and shares its SMs' L1 caches: what the
-// one read of a place may then be what the other finds there (fusion/stitch/workspace_layout.h).
+// one read of a place may then be what the other finds there (fusion/workspace_layout.h).
 absl::Status Places::Write(const BufferAccess& access, bool through_l1) {
   const uint64_t bytes = LargestOf(access), end = access.offset + bytes;
   if (bytes == 0) return absl::OkStatus();

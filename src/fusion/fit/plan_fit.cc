@@ -25,7 +25,7 @@ LaunchRows RowsOf(const ChainMeaning& meaning, int64_t bucket) {
   }
   int64_t fixed = 1;
   for (const GraphRun& run : meaning.runs()) {
-    if (meaning.RowsOfLaunch(run)) fixed = run.matched.m.value;
+    if (!run.constant_rows) fixed = run.matched.m.value;
   }
   std::fill(std::begin(rows.at), std::end(rows.at), fixed);
   return rows;

@@ -29,7 +29,7 @@ bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
            !roles_.stored[static_cast<size_t>(reader)]);
   const bool stored_view = roles_.inlined[static_cast<size_t>(reader)];
   if (stored_view ? !roles_.users[static_cast<size_t>(reader)].empty() : !contract_) return false;
-  if (roles_.group[static_cast<size_t>(reader)] >= 0) return false;
+  if (roles_.run[static_cast<size_t>(reader)] >= 0) return false;
   if (ClassOf(chain_, reader) == OpClass::kProduct) return false;
   if (op_class == OpClass::kExpensive && most > elements) return false;
   return 4 * HandOverOf(reads) <=

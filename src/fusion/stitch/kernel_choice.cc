@@ -172,12 +172,12 @@ class Chooser {
 }  // namespace
 
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
-                                            const NodeSet& groups, DeltaEvaluator* evaluator,
+                                            const NodeSet& runs, DeltaEvaluator* evaluator,
                                             LatencyEvaluator* latency, bool join, bool pack) {
   ChosenKernels chosen;
   Chooser chooser(graph, evaluator, latency, join, &chosen);
   for (const StitchPattern& pattern : plan.InOrder()) {
-    if (pattern.vertices().Intersects(groups)) {
+    if (pattern.vertices().Intersects(runs)) {
       chooser.Add({pattern.vertices(), nullptr, 0, false});
     } else {
       SINTER_RETURN_IF_ERROR(chooser.AddPattern(pattern.vertices()));

@@ -13,8 +13,9 @@
 namespace sinter {
 
 struct ChosenKernels {
-  std::vector<CostedKernel> kernels;  // in an order in which they can run; opaque groups: no body
-  double us = 0;                      // of all that have a body
+  std::vector<CostedKernel>
+      kernels;    // in an order in which they can run; runs of products: no body
+  double us = 0;  // of all that have a body
   std::vector<std::string> refusals;  // why patterns that were wanted are several kernels
 };
 
@@ -22,10 +23,10 @@ struct ChosenKernels {
 // cut: between its connected components, before its first grid barrier, or in half, and its parts
 // likewise; with `join` parts that are faster together are joined again (kernel_joiner.h), with
 // `pack` kernels that need nothing of each other are packed (kernel_packer.h). Vertices
-// in `groups` belong to other families and get no body; a product outside every group is asked for
-// like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
+// in `runs` belong to the product families and get no body; a product outside every run is asked
+// for like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
-                                            const NodeSet& groups, DeltaEvaluator* evaluator,
+                                            const NodeSet& runs, DeltaEvaluator* evaluator,
                                             LatencyEvaluator* latency, bool join = true,
                                             bool pack = false);
 

@@ -14,7 +14,7 @@
 
 namespace sinter {
 
-// Searches each different body once and keeps the ranking. Not thread-safe.
+// Searches each different body once and keeps the ranking. Not thread-safe. The model outlives it.
 class SearchCosts : public StitchCosts {
  public:
   SearchCosts(int64_t bucket, const DeviceModel& model, const SearchOptions& options)
@@ -32,13 +32,14 @@ class SearchCosts : public StitchCosts {
     return (packed ? packings_ : rankings_).at(body.CanonicalDigest());
   }
   int bodies() const { return bodies_; }
+  uint64_t legal_bodies() const { return rankings_.size() + packings_.size(); }
   // Bodies are searched until a budget is spent, then refused with RESOURCE_EXHAUSTED. Gives
   // another one.
   void RenewBudget() { budget_ = StitchBudget{kMostPlannedVisits, options_.pace}; }
 
  private:
   const int64_t bucket_;
-  const DeviceModel model_;
+  const DeviceModel& model_;
   SearchOptions options_;
   StitchBudget budget_;
   PackedSearch packed_;

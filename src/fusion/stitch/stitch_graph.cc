@@ -16,11 +16,11 @@ namespace sinter {
 
 class StitchGraphMaker {
  public:
-  StitchGraphMaker(const Chain& chain, int64_t bucket, const std::vector<OpaqueGroup>& groups,
+  StitchGraphMaker(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs,
                    const StitchGraphOptions& options, bool contract)
       : chain_(chain),
-        groups_(groups),
-        roles_(RolesOf(chain, bucket, groups)),
+        runs_(runs),
+        roles_(RolesOf(chain, bucket, runs)),
         contraction_(chain, bucket, roles_, contract),
         pace_(options.pace),
         through_(roles_.inlined),
@@ -66,7 +66,7 @@ class StitchGraphMaker {
     tensor.dtype = roles_.stored_dtype[At(value)];
     tensor.bytes = StoredBytes(value);
     tensor.vertex = vertex;
-    tensor.stored = vertex < 0 || roles_.stored[At(value)] || roles_.group[At(value)] >= 0;
+    tensor.stored = vertex < 0 || roles_.stored[At(value)] || roles_.run[At(value)] >= 0;
     tensor.cold = vertex < 0;
     for (const ChainOutput& out : chain_.outputs()) tensor.cold |= out.value == value;
     graph_.tensors_.push_back(std::move(tensor));
@@ -80,23 +80,23 @@ class StitchGraphMaker {
   }
 
   void AddVertex(ValueId value) {
-    const int group = roles_.group[At(value)];
-    const VertexReads reads = group >= 0
-                                  ? GroupReads(groups_[static_cast<size_t>(group)])
+    const int run = roles_.run[At(value)];
+    const VertexReads reads = run >= 0
+                                  ? RunReads(runs_[static_cast<size_t>(run)])
                                   : ReadsOf(chain_, value, graph_.bucket_, through_, contracted_);
     Step(pace_, static_cast<int64_t>(1 + reads.sources.size() + reads.along.size()));
     read_visits_ += reads.visits;
-    if (group < 0 && contraction_.Joins(value, reads)) {
+    if (run < 0 && contraction_.Joins(value, reads)) {
       contracted_[At(value)] = through_[At(value)] = true;
       return;
     }
     StitchVertex vertex;
-    vertex.values = group >= 0 ? groups_[static_cast<size_t>(group)].values : reads.along;
-    if (group < 0) {
+    vertex.values = run >= 0 ? runs_[static_cast<size_t>(run)].values : reads.along;
+    if (run < 0) {
       std::reverse(vertex.values.begin(), vertex.values.end());
       vertex.values.push_back(value);
     }
-    vertex.op_class = group >= 0 ? OpClass::kProduct : ClassOf(chain_, value);
+    vertex.op_class = run >= 0 ? OpClass::kProduct : ClassOf(chain_, value);
     vertex.opaque = vertex.op_class == OpClass::kProduct;
     Describe(value, &vertex);
     const int index = graph_.size();
@@ -105,13 +105,13 @@ class StitchGraphMaker {
     stored_tensor_of_[value] = vertex.tensor;
     if (!roles_.inlined[At(value)]) tensor_of_[At(value)] = vertex.tensor;
     for (ValueId member : vertex.values) graph_.vertex_of_[At(member)] = index;
-    AddReads(reads, group >= 0, &vertex);
+    AddReads(reads, run >= 0, &vertex);
     graph_.vertices_.push_back(std::move(vertex));
   }
 
-  VertexReads GroupReads(const OpaqueGroup& group) const {
+  VertexReads RunReads(const GraphRun& run) const {
     VertexReads reads;
-    for (const OpaqueOperand& operand : group.operands) {
+    for (const ProductOperand& operand : run.matched.operands) {
       const int64_t elements = ElementsOf(chain_.op(operand.value), graph_.bucket_);
       reads.sources.push_back({operand.value, elements, 1});
     }
@@ -242,7 +242,7 @@ class StitchGraphMaker {
   }
 
   const Chain& chain_;
-  const std::vector<OpaqueGroup>& groups_;
+  const std::vector<GraphRun>& runs_;
   const ValueRoles roles_;
   const Contraction contraction_;
   Pace* const pace_;
@@ -271,10 +271,10 @@ absl::Status SharedBufferError(const Chain& chain) {
 }  // namespace
 
 absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket,
-                                              const std::vector<OpaqueGroup>& groups,
+                                              const std::vector<GraphRun>& runs,
                                               const StitchGraphOptions& options) {
   for (const bool contract : {options.contract, false}) {
-    StitchGraphMaker maker(chain, bucket, groups, options, contract);
+    StitchGraphMaker maker(chain, bucket, runs, options, contract);
     if (!maker.Run()) continue;
     if (maker.endless() >= 0) {
       return absl::FailedPreconditionError(absl::StrCat(

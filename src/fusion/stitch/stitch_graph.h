@@ -9,24 +9,11 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/node_set.h"
 #include "src/fusion/stitch/op_class.h"
 
 namespace sinter {
-
-// A value that another kernel family reads from memory, and as what it lies there.
-struct OpaqueOperand {
-  ValueId value = -1;
-  DType dtype = DType::kBF16;
-};
-
-// Ops that another kernel family computes: one opaque vertex.
-struct OpaqueGroup {
-  std::vector<ValueId> values;          // ascending; none but `end` is used outside
-  ValueId end = -1;                     // its result
-  std::vector<OpaqueOperand> operands;  // by value
-  DType dtype = DType::kBF16;           // of `end` in memory
-};
 
 // Something that lies in memory, or would if it were not fused.
 struct StitchTensor {
@@ -73,9 +60,9 @@ struct StitchGraphOptions {
 // - Every other memory-intensive op is.
 // - An inlined value that must lie in memory has a vertex that stores it, which nobody but products
 //   reads.
-// - An OpaqueGroup is one vertex, and so is a product outside all groups.
+// - A run of products is one vertex, and so is a product outside all runs.
 // Vertices are numbered topologically, those with the lesser result first where there is a choice:
-// a function of the chain, the bucket and the groups alone. Immutable; any thread may read it. The
+// a function of the chain, the bucket and the runs alone. Immutable; any thread may read it. The
 // chain must outlive it.
 class StitchGraph {
  public:
@@ -88,7 +75,7 @@ class StitchGraph {
   // or the number of vertices when it is above kMaxVertices, or the op with which kMaxReadVisits is
   // passed.
   static absl::StatusOr<StitchGraph> Make(const Chain& chain, int64_t bucket,
-                                          const std::vector<OpaqueGroup>& groups,
+                                          const std::vector<GraphRun>& runs,
                                           const StitchGraphOptions& options);
 
   const Chain& chain() const { return *chain_; }

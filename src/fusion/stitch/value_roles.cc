@@ -33,16 +33,16 @@ bool IsInlined(OpClass op_class, const Cone& cone) {
          cone.input_bytes <= StitchGraph::kTinyBytes && cone.ops <= StitchGraph::kTinyOps;
 }
 
-void MarkGroups(const Chain& chain, const std::vector<OpaqueGroup>& groups, ValueRoles* roles) {
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (ValueId value : groups[g].values) {
-      roles->group[static_cast<size_t>(value)] = static_cast<int>(g);
+void MarkRuns(const Chain& chain, const std::vector<GraphRun>& runs, ValueRoles* roles) {
+  for (size_t r = 0; r < runs.size(); ++r) {
+    for (ValueId value : runs[r].values) {
+      roles->run[static_cast<size_t>(value)] = static_cast<int>(r);
     }
-    roles->stored_dtype[static_cast<size_t>(groups[g].end)] = groups[g].dtype;
-    for (const OpaqueOperand& operand : groups[g].operands) {
+    roles->stored_dtype[static_cast<size_t>(runs[r].end)] = runs[r].dtype();
+    for (const ProductOperand& operand : runs[r].matched.operands) {
       if (chain.op(operand.value).kind == OpKind::kInput) continue;
       roles->stored[static_cast<size_t>(operand.value)] = true;
-      roles->stored_dtype[static_cast<size_t>(operand.value)] = operand.dtype;
+      roles->stored_dtype[static_cast<size_t>(operand.value)] = operand.type.dtype;
     }
   }
 }
@@ -58,16 +58,16 @@ void FindUsers(const Chain& chain, ValueRoles* roles) {
 
 }  // namespace
 
-ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<OpaqueGroup>& groups) {
+ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs) {
   const size_t count = chain.ops().size();
   ValueRoles roles;
   roles.inlined.assign(count, false);
   roles.stored.assign(count, false);
   roles.vertex.assign(count, false);
-  roles.group.assign(count, -1);
+  roles.run.assign(count, -1);
   roles.users.resize(count);
   for (const Op& op : chain.ops()) roles.stored_dtype.push_back(op.type.dtype);
-  MarkGroups(chain, groups, &roles);
+  MarkRuns(chain, runs, &roles);
   for (const ChainOutput& out : chain.outputs()) {
     const auto value = static_cast<size_t>(out.value);
     roles.stored[value] = true;
@@ -78,9 +78,9 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<OpaqueG
   for (size_t i = 0; i < count; ++i) {
     const auto value = static_cast<ValueId>(i);
     cones.push_back(ConeOf(chain, value, bucket, cones));
-    if (roles.group[i] >= 0) {
+    if (roles.run[i] >= 0) {
       cones.back().only_sources = false;
-      roles.vertex[i] = groups[static_cast<size_t>(roles.group[i])].end == value;
+      roles.vertex[i] = runs[static_cast<size_t>(roles.run[i])].end == value;
       continue;
     }
     roles.inlined[i] = IsInlined(ClassOf(chain, value), cones.back());

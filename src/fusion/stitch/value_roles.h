@@ -13,12 +13,12 @@ struct ValueRoles {
   std::vector<bool> inlined;  // readers compute it themselves
   std::vector<bool> stored;   // must lie in memory
   std::vector<bool> vertex;   // is the result of a vertex: inlined ones too when stored
-  std::vector<int> group;     // opaque group that holds it; -1
+  std::vector<int> run;       // of products that holds it; -1
   std::vector<DType> stored_dtype;
   std::vector<std::vector<ValueId>> users;  // distinct ops that use it, ascending
 };
 
-ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<OpaqueGroup>& groups);
+ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs);
 
 }  // namespace sinter
 

@@ -86,7 +86,7 @@ double DrawLegend(Point at, Svg* svg) {
 
 std::string PlanTitle(const Plan& plan) {
   const double measured = MeasuredUs(plan);
-  return absl::StrFormat("%s plan, %s: predicted %.2f us%s", plan.name,
+  return absl::StrFormat("%s plan, %s: predicted %.2f us%s", plan.name(),
                          plan.UsesM() ? absl::StrCat("m <= ", plan.bucket) : "without M",
                          plan.PredictedUs(),
                          measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");

@@ -233,25 +233,13 @@ GraphTimes TimesOfGraph(const Plan& plan) {
   return sum;
 }
 
-}  // namespace
-
-std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model) {
-  const double behind = other.PredictedUs() - chosen.PredictedUs();
-  if (!(behind > 0)) return "predicted equal, later in order";
-  const PlanFacts a = FactsOf(other, model), b = FactsOf(chosen, model);
-  std::string text = FormatText("predicted %.2f us slower", behind);
-  const std::vector<Growth> grown = Growths(a, b);
-  if (grown.empty()) return absl::StrCat(text, ": less is loaded while C is handed over");
-  for (size_t i = 0; i < grown.size(); i++) {
-    absl::StrAppend(&text, i == 0 ? ": " : ", ", grown[i].level,
-                    FormatText(" +%.2f us (", grown[i].us), Reason(grown[i].level, a, b), ")");
-  }
-  return text;
+bool IsStitched(const Plan& plan) {
+  return std::any_of(plan.kernels.begin(), plan.kernels.end(),
+                     [](const PlannedKernel& kernel) { return kernel.spec.stitch != nullptr; });
 }
 
-std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen) {
-  const double behind = other.PredictedUs() - chosen.PredictedUs();
-  if (!(behind > 0)) return "predicted equal, later in order";
+// Of plans with stitched kernels. What levels do not say is "instructions and waits".
+std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen, double behind) {
   if (behind < kNothing) return "predicted less than 0.01 us slower";
   const GraphTimes a = TimesOfGraph(other), b = TimesOfGraph(chosen);
   struct Part {
@@ -274,6 +262,23 @@ std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen) {
     if (part.us <= kNothing || part.us < kWorthNaming * parts[0].us) break;
     absl::StrAppend(&text, i == 0 ? ": " : ", ", part.level, FormatText(" +%.2f us", part.us),
                     part.why.empty() ? "" : absl::StrCat(" (", part.why, ")"));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model) {
+  const double behind = other.PredictedUs() - chosen.PredictedUs();
+  if (!(behind > 0)) return "predicted equal, later in order";
+  if (IsStitched(other) || IsStitched(chosen)) return WhyGraphNotChosen(other, chosen, behind);
+  const PlanFacts a = FactsOf(other, model), b = FactsOf(chosen, model);
+  std::string text = FormatText("predicted %.2f us slower", behind);
+  const std::vector<Growth> grown = Growths(a, b);
+  if (grown.empty()) return absl::StrCat(text, ": less is loaded while C is handed over");
+  for (size_t i = 0; i < grown.size(); i++) {
+    absl::StrAppend(&text, i == 0 ? ": " : ", ", grown[i].level,
+                    FormatText(" +%.2f us (", grown[i].us), Reason(grown[i].level, a, b), ")");
   }
   return text;
 }

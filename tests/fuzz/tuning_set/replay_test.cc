@@ -34,7 +34,7 @@ TuningEntry EntryOf(const char* line, const DeviceModel& model) {
   TuningEntry entry;
   entry.key = {chain.CanonicalDigest(), 16, ChipDigest(model), 0};
   entry.chip = "h200";
-  entry.plan = plan.name;
+  entry.plan = std::string(plan.name());
   entry.device = "an H200";
   entry.driver = "CUDA 13.0";
   entry.predicted_us = plan.PredictedUs();

@@ -32,7 +32,6 @@ using Encodings = std::vector<std::pair<std::string, std::string>>;  // name, by
 
 Plan PlanOf(const KernelSpec& spec) {
   Plan plan;
-  plan.name = "sample";
   plan.bucket = 128;
   plan.workspace_bytes = 1 << 20;
   plan.kernels.push_back({});

@@ -33,7 +33,7 @@ std::vector<Drawn> DrawnKernels() {
 // With times that no model changes.
 Plan PlanOf(const KernelSpec& spec) {
   Plan plan;
-  plan.name = spec.sequence.size() == 1 ? "unfused" : "fused";
+  plan.fused = spec.sequence.size() > 1;
   plan.bucket = 128;
   PlannedKernel kernel;
   kernel.spec = spec;
@@ -85,7 +85,7 @@ PlannedKernel StitchKernel(const char* line, std::vector<StitchOperand> operands
 // Two equal kernels before one of which two packed parts are alike.
 Plan StitchedPlan() {
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.bucket = 1024;
   plan.note = "3 ops stitched in 3 kernels";
   plan.runners_up = {{"unfused, 5 kernels", 40, "predicted 17.50 us slower"}};

@@ -120,7 +120,7 @@ std::vector<Case> AllCases() {
 
 std::string PlanText(const Plan& plan) {
   return absl::StrFormat(
-      "%s, %d kernels, %.3f us: %s", plan.name, plan.kernels.size(), plan.PredictedUs(),
+      "%s, %d kernels, %.3f us: %s", plan.name(), plan.kernels.size(), plan.PredictedUs(),
       absl::StrJoin(plan.kernels, "; ", [](std::string* text, const PlannedKernel& kernel) {
         absl::StrAppend(text, NameOf(kernel.spec.family), " ", ScheduleText(kernel.spec));
       }));

@@ -7,6 +7,10 @@
 namespace sinter {
 namespace {
 
+using Why = PassedOver::Why;
+
+const Digest kPlans[] = {Sha256("a"), Sha256("b"), Sha256("c")};
+
 std::vector<std::string> Lines(const LoadedPlan& plan) {
   std::vector<std::string> lines;
   for (const Candidate& c : NotChosen(plan)) lines.push_back(c.name + ": " + c.why_not);
@@ -17,35 +21,37 @@ using ::testing::ElementsAre;
 
 TEST(NotChosen, MergesWhatPlanningAndTheEngineSay) {
   LoadedPlan plan;
-  plan.plan.name = "fused";
-  plan.plan.runners_up = {{"unfused [x]", 14, "predicted 4 us slower: fixed"},
-                          {"fused [y]", 12, "predicted 2 us slower: dsm"}};
-  plan.passed_over = {{"fused", 12, "registers spill"}, {"unfused", 14, "predicted slower"}};
+  plan.plan.fused = true;
+  plan.plan.runners_up = {{"unfused [x]", 14, "predicted 4 us slower: fixed", kPlans[0]},
+                          {"fused [y]", 12, "predicted 2 us slower: dsm", kPlans[1]}};
+  plan.passed_over = {{kPlans[1], true, 12, Why::kFailed, "registers spill"},
+                      {kPlans[0], false, 14, Why::kSlower, ""}};
   EXPECT_THAT(Lines(plan), ElementsAre("unfused [x]: predicted 4 us slower: fixed",
                                        "fused [y]: registers spill"));
 }
 
 TEST(NotChosen, ShowsAFailureThatPlanningDidNotListFirst) {
   LoadedPlan plan;
-  plan.plan.runners_up = {{"unfused [x]", 14, "predicted 4 us slower"}};
-  plan.passed_over = {{"fused", 9, "the driver keeps 14 clusters"},
-                      {"unfused", 15, "predicted slower"}};
+  plan.plan.runners_up = {{"unfused [x]", 14, "predicted 4 us slower", kPlans[0]}};
+  plan.passed_over = {{kPlans[1], true, 9, Why::kFailed, "the driver keeps 14 clusters"},
+                      {kPlans[2], false, 14, Why::kSlower, ""}};
   EXPECT_THAT(Lines(plan), ElementsAre("fused: the driver keeps 14 clusters",
                                        "unfused [x]: predicted 4 us slower"));
 }
 
 TEST(NotChosen, FallsBackToTheEnginesListWithoutOneOfPlanning) {
   LoadedPlan plan;
-  plan.passed_over = {{"fused", 9, "not asked for"}, {"unfused", 15, "predicted slower"}};
+  plan.passed_over = {{kPlans[1], true, 9, Why::kNotAskedFor, ""},
+                      {kPlans[0], false, 15, Why::kSlower, ""}};
   EXPECT_THAT(Lines(plan), ElementsAre("fused: not asked for", "unfused: predicted slower"));
 }
 
 TEST(NotChosen, LeavesOutThePlanItself) {
   LoadedPlan plan;
-  plan.plan.name = "fused";
+  plan.plan.fused = true;
   plan.plan.kernels.emplace_back();
-  const std::string self = "fused [" + plan.plan.kernels[0].spec.schedule.ToString() + "]";
-  plan.plan.runners_up = {{self, 12, "predicted slower"}, {"unfused [x]", 14, "slower"}};
+  plan.plan.runners_up = {{"fused [y]", 12, "predicted slower", plan.plan.PlanDigest()},
+                          {"unfused [x]", 14, "slower", kPlans[0]}};
   EXPECT_THAT(Lines(plan), ElementsAre("unfused [x]: slower"));
 }
 

@@ -53,7 +53,7 @@ void Bind(PlannedKernel& kernel, Role role, int buffer, int64_t stride) {
 
 Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.bucket = bucket;
   PlannedKernel kernel = Kernel(KernelFamily::kChain, ProblemFor(bucket), schedule, us);
   Bind(kernel, Role::kA, 0, kK);
@@ -93,7 +93,6 @@ Plan FusedByList(int64_t bucket, double us) {
 
 Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   Plan plan;
-  plan.name = "unfused";
   plan.bucket = bucket;
   plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
   const int64_t m_tiles = (bucket + 63) / 64;

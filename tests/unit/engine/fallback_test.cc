@@ -29,7 +29,7 @@ TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
   world.refused = {"grid", "cluster"};
   const auto unfused = world.MakeEngine();
   world.disk->records.clear();
-  EXPECT_EQ(unfused->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(unfused->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
 }
 
 TEST(FallbackTest, AskingForFusedDoesNotGiveUnfused) {
@@ -94,7 +94,7 @@ TEST(FallbackTest, WithoutACompilerALostKernelGivesWayToAPlanThatIsThere) {
   world.disk->records.erase({RecordKind::kKernel, fused});
   world.has_compiler = false;
   const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {}).value();
-  EXPECT_EQ(plan->plan().name, "unfused");
+  EXPECT_EQ(plan->plan().name(), "unfused");
   EXPECT_THAT(plan->plan().note, HasSubstr("libnvrtc"));
 }
 

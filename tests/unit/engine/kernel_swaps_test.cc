@@ -12,7 +12,6 @@ namespace {
 // A plan of two products; a kernel is known by its stages.
 Plan TwoKernels(int first_stages, int second_stages) {
   Plan plan;
-  plan.name = "unfused";
   plan.bucket = 16;
   plan.workspace_bytes = 1024;
   for (const int stages : {first_stages, second_stages}) {

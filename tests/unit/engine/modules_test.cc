@@ -124,7 +124,7 @@ TEST(ModulesTest, AFoundWrongKernelIsNotKept) {
   PrepareOptions options;
   options.verify = true;
   const auto plan = engine->Prepare(world.chain, 16, options).value();
-  EXPECT_EQ(plan->plan().name, "unfused");
+  EXPECT_EQ(plan->plan().name(), "unfused");
   EXPECT_EQ(world.loaded, 2);
   EXPECT_EQ(engine->Stats().modules_loaded, 2u);
 }

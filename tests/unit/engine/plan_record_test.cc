@@ -21,8 +21,8 @@ TEST(PlanRecordTest, RoundTripsByteForByte) {
   const std::string bytes = StoredRecord(world);
   const PlanRecord record = DecodePlanRecord(bytes).value();
   ASSERT_EQ(record.variants.size(), 3u);
-  EXPECT_EQ(record.variants[0].plan.name, "fused");
-  EXPECT_TRUE(IsUnfused(record.variants[2].plan));
+  EXPECT_EQ(record.variants[0].plan.name(), "fused");
+  EXPECT_FALSE(record.variants[2].plan.fused);
   EXPECT_EQ(record.variants[2].kernel_keys.size(), 2u);
   EXPECT_EQ(record.toolchain_id, world.toolchain);
   EXPECT_EQ(record.considered, 1000u);
@@ -52,15 +52,15 @@ TEST(PlanRecordTest, FlippedBytesNeverCrash) {
 
 TEST(PlanRecordTest, KeepsTheBestTwoOfEachKindAndTheChosenFirst) {
   FusionResult result;
-  const auto plan = [](const char* name, int64_t tag) {
+  const auto plan = [](bool fused, int64_t tag) {
     Plan p;
-    p.name = name;
+    p.fused = fused;
     p.bucket = tag;
     return p;
   };
-  result.chosen = plan("unfused", 0);
-  result.alternatives = {plan("fused", 1), plan("unfused", 2), plan("fused", 3), plan("unfused", 4),
-                         plan("fused", 5)};
+  result.chosen = plan(false, 0);
+  result.alternatives = {plan(true, 1), plan(false, 2), plan(true, 3), plan(false, 4),
+                         plan(true, 5)};
   const PlanRecord record = MakePlanRecord(result);
   std::vector<int64_t> tags;
   for (const PlanVariant& variant : record.variants) tags.push_back(variant.plan.bucket);
@@ -69,16 +69,16 @@ TEST(PlanRecordTest, KeepsTheBestTwoOfEachKindAndTheChosenFirst) {
 
 TEST(PlanRecordTest, KeepsAFusedPlanOfMoreKernelsForWhenLargeOnesSpill) {
   FusionResult result;
-  const auto plan = [](const char* name, int64_t tag, size_t kernels) {
+  const auto plan = [](bool fused, int64_t tag, size_t kernels) {
     Plan p;
-    p.name = name;
+    p.fused = fused;
     p.bucket = tag;
     p.kernels.resize(kernels);
     return p;
   };
-  result.chosen = plan("fused", 0, 2);
-  result.alternatives = {plan("fused", 1, 2), plan("fused", 2, 1), plan("fused", 3, 4),
-                         plan("fused", 4, 5), plan("unfused", 5, 9)};
+  result.chosen = plan(true, 0, 2);
+  result.alternatives = {plan(true, 1, 2), plan(true, 2, 1), plan(true, 3, 4), plan(true, 4, 5),
+                         plan(false, 5, 9)};
   std::vector<int64_t> tags;
   for (const PlanVariant& variant : MakePlanRecord(result).variants) {
     tags.push_back(variant.plan.bucket);

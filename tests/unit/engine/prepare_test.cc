@@ -33,7 +33,7 @@ TEST(PrepareTest, ColdSearchesOnceAndCompilesOnlyWhatRuns) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
-  EXPECT_EQ(plan->plan().name, "fused");
+  EXPECT_EQ(plan->plan().name(), "fused");
   EXPECT_EQ(plan->plan().bucket, 16);
   const EngineStats stats = engine->Stats();
   EXPECT_EQ(stats.searched, 1u);
@@ -86,7 +86,7 @@ TEST(PrepareTest, BucketsFlagsAndChoicesAreKeysOfTheirOwn) {
   EXPECT_EQ(engine->Stats().searched, 3u);
   EXPECT_EQ(b->plan().bucket, 32);
   const auto d = engine->Prepare(world.chain, 16, Chosen(Choice::kUnfused)).value();
-  EXPECT_EQ(d->plan().name, "unfused");
+  EXPECT_EQ(d->plan().name(), "unfused");
   EXPECT_EQ(engine->Stats().searched, 3u);
   EXPECT_EQ(engine->Stats().kernels_compiled, 4u);  // one for all buckets, the flag's, two products
   EXPECT_EQ(d->ChosenDigest(), a->ChosenDigest());
@@ -96,8 +96,9 @@ TEST(PrepareTest, FusedCanBeAskedForWhenItIsNotTheBest) {
   FakeWorld world;
   world.unfused_is_best = true;
   const auto engine = world.MakeEngine();
-  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
-  EXPECT_EQ(engine->Prepare(world.chain, 16, Chosen(Choice::kFused)).value()->plan().name, "fused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, Chosen(Choice::kFused)).value()->plan().name(),
+            "fused");
 }
 
 TEST(PrepareTest, AMissingKernelIsBuiltAloneAndADamagedRecordToo) {
@@ -195,7 +196,7 @@ TEST(PrepareTest, AFailureOfEveryCompileIsReportedAndRetriedLater) {
   EXPECT_THAT(std::string(failed.message()), HasSubstr("registers spill in grid"));
   std::string storage;
   EXPECT_EQ(CompileLogOf(failed, &storage), "spill log");
-  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "fused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "fused");
   EXPECT_EQ(engine->Stats().searched, 1u);
 }
 

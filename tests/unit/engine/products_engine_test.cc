@@ -235,7 +235,7 @@ TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
       const auto plan = engine->Prepare(w.world.chain, 17, options);
       ASSERT_TRUE(plan.ok()) << plan.status();
       if (choice != Choice::kBest) {
-        EXPECT_EQ((*plan)->plan().name, choice == Choice::kFused ? "fused" : "unfused");
+        EXPECT_EQ((*plan)->plan().name(), choice == Choice::kFused ? "fused" : "unfused");
       }
       for (int64_t m : {1, 17}) ExpectRight(w, **plan, m);
     }
@@ -264,7 +264,7 @@ TEST(ProductsEngineTest, TheSelfCheckAndTheWarmStartTakeThem) {
   const auto engine = cold.world.MakeEngine();
   const auto plan = engine->Prepare(cold.world.chain, 16, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ((*plan)->plan().name, "fused");
+  EXPECT_EQ((*plan)->plan().name(), "fused");
   EXPECT_THAT((*plan)->Summary(), HasSubstr(", verified"));
   EXPECT_THAT((*plan)->Explain(), HasSubstr("note: products 1"));
   EXPECT_FALSE((*plan)->Svg().empty());

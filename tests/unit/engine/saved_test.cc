@@ -79,7 +79,7 @@ TEST(SavedTest, MeasuredTimesCountWhereBothPlansHaveThem) {
   payload = EncodePlanRecord(record);
   EXPECT_NEAR(time.Of(16), 10, 0.01);  // the unfused plan has none
   for (PlanVariant& variant : record.variants) {
-    if (!IsUnfused(variant.plan)) continue;
+    if (variant.plan.fused) continue;
     for (PlannedKernel& kernel : variant.plan.kernels) kernel.measured_us = 12;
   }
   payload = EncodePlanRecord(record);

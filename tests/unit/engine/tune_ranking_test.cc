@@ -5,9 +5,9 @@
 namespace sinter {
 namespace {
 
-Plan PlanOf(const char* name, int kernels, Dataflow dataflow, double us) {
+Plan PlanOf(bool fused, int kernels, Dataflow dataflow, double us) {
   Plan plan;
-  plan.name = name;
+  plan.fused = fused;
   plan.kernels.resize(static_cast<size_t>(kernels));
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.spec.family = kernels == 1 ? KernelFamily::kChain : KernelFamily::kGemm;
@@ -26,19 +26,19 @@ std::vector<double> Times(const std::vector<Plan>& plans) {
 TEST(TuneRankingTest, TriesTheBestAndAFewOfEveryDataflowThatIsNear) {
   std::vector<Plan> ranking;
   for (double us = 100; us < 120; ++us)
-    ranking.push_back(PlanOf("fused", 1, Dataflow::kGridExchange, us));
+    ranking.push_back(PlanOf(true, 1, Dataflow::kGridExchange, us));
   for (double us : {121, 122, 123})
-    ranking.push_back(PlanOf("fused", 1, Dataflow::kClusterExchange, us));
-  for (double us : {124, 126, 131}) ranking.push_back(PlanOf("unfused", 2, Dataflow::kProduct, us));
+    ranking.push_back(PlanOf(true, 1, Dataflow::kClusterExchange, us));
+  for (double us : {124, 126, 131}) ranking.push_back(PlanOf(false, 2, Dataflow::kProduct, us));
   EXPECT_EQ(Times(PlansToTry(ranking, 4)), (std::vector<double>{100, 101, 102, 103, 121, 124}));
   EXPECT_EQ(Times(PlansToTry(ranking, 11)).size(), 11u + 2 + 2);
 }
 
 TEST(TuneRankingTest, TheUnfusedPlanIsTriedHoweverSlow) {
-  const std::vector<Plan> ranking = {PlanOf("fused", 1, Dataflow::kGridExchange, 100),
-                                     PlanOf("fused", 1, Dataflow::kClusterExchange, 150),
-                                     PlanOf("unfused", 2, Dataflow::kProduct, 200),
-                                     PlanOf("unfused", 2, Dataflow::kProduct, 201)};
+  const std::vector<Plan> ranking = {PlanOf(true, 1, Dataflow::kGridExchange, 100),
+                                     PlanOf(true, 1, Dataflow::kClusterExchange, 150),
+                                     PlanOf(false, 2, Dataflow::kProduct, 200),
+                                     PlanOf(false, 2, Dataflow::kProduct, 201)};
   EXPECT_EQ(Times(PlansToTry(ranking, 1)), (std::vector<double>{100, 200}));
   EXPECT_EQ(Times(PlansToTry(ranking, 8)).size(), 4u);
 }

@@ -30,7 +30,7 @@ KernelRecord RecordOf(FakeWorld& world, const std::string& entry) {
 TEST(VerifyTest, ARightKernelIsMarkedAndNotCheckedAgain) {
   FakeWorld world;
   const auto plan = world.MakeEngine()->Prepare(world.chain, 16, Verify()).value();
-  EXPECT_EQ(plan->plan().name, "fused");
+  EXPECT_EQ(plan->plan().name(), "fused");
   EXPECT_THAT(plan->Explain(), HasSubstr(", verified"));
   const KernelRecord record = RecordOf(world, "grid");
   EXPECT_EQ(record.verification.device, "Fake H200, CUDA 13.0");
@@ -94,7 +94,8 @@ TEST(VerifyTest, AnotherDriverChecksAgainAndLeavesItsOwnMark) {
     std::string& record = world.disk->records[{RecordKind::kKernel, key}];
     if (DecodeKernelRecord(record)->entry == "grid") record = EncodeKernelRecord(planted);
   }
-  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 16, Verify()).value()->plan().name, "unfused");
+  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 16, Verify()).value()->plan().name(),
+            "unfused");
   EXPECT_EQ(world.disk->quarantined.size(), 1u);
 }
 
@@ -114,7 +115,7 @@ TEST(VerifyTest, APlantedWrongKernelIsQuarantinedWithItsSeedAndTheUnfusedPlanRun
 
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, Verify()).value();
-  EXPECT_EQ(plan->plan().name, "unfused");
+  EXPECT_EQ(plan->plan().name(), "unfused");
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
   ASSERT_EQ(world.disk->quarantined.count(key), 1u);
   EXPECT_THAT(world.disk->quarantined[key], HasSubstr("seed "));
@@ -124,8 +125,8 @@ TEST(VerifyTest, APlantedWrongKernelIsQuarantinedWithItsSeedAndTheUnfusedPlanRun
   EXPECT_EQ(world.compiled["cluster"], 0);
 
   // Never chosen again: not by this process, not by another, checked or not.
-  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
-  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
+  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
   EXPECT_EQ(world.compiled["grid"], 1);
 }
 
@@ -135,7 +136,7 @@ TEST(VerifyTest, AKernelThatIsWrongFromTheCompilerIsCaughtToo) {
   Config config;
   config.verify_first_use = true;
   const auto engine = world.MakeEngine(config);
-  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
 }
 
@@ -144,16 +145,16 @@ TEST(VerifyTest, AWrongKernelIsNotHandedOutAgainThoughSomebodyStillHoldsIt) {
   world.wrong = {"grid"};
   const auto engine = world.MakeEngine();
   const auto held = engine->Prepare(world.chain, 16, {}).value();
-  EXPECT_EQ(held->plan().name, "fused");
-  EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name, "unfused");
-  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name, "unfused");
+  EXPECT_EQ(held->plan().name(), "fused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name(), "unfused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
 }
 
 TEST(VerifyTest, AWrongUnfusedPlanDoesNotCondemnARightKernel) {
   FakeWorld world;
   world.wrong = {"second"};
   const auto engine = world.MakeEngine();
-  EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name, "fused");
+  EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name(), "fused");
   EXPECT_EQ(engine->Stats().wrong_kernels, 0u);
   EXPECT_TRUE(RecordOf(world, "grid").verification.verified());
 }

@@ -39,7 +39,7 @@ std::vector<Plan> All(const FusionResult& r) {
 
 const Plan* Named(const std::vector<Plan>& plans, absl::string_view name) {
   const auto it =
-      std::find_if(plans.begin(), plans.end(), [&](const Plan& p) { return p.name == name; });
+      std::find_if(plans.begin(), plans.end(), [&](const Plan& p) { return p.name() == name; });
   return it == plans.end() ? nullptr : &*it;
 }
 
@@ -143,7 +143,7 @@ TEST(PlanChain, OneProductRunsUnfusedAndSaysWhy) {
     spec.gated = gated;
     const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), {});
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->chosen.name, "unfused");
+    EXPECT_FALSE(result->chosen.fused);
     EXPECT_EQ(result->chosen.kernels.size(), 1u);
     EXPECT_EQ(result->chosen.workspace_bytes, 0u);
     EXPECT_NE(result->chosen.note.find("one product"), std::string::npos);
@@ -158,7 +158,7 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   options.allow_cooperative = false;
   const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), options);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->chosen.name, "unfused");
+  EXPECT_FALSE(result->chosen.fused);
   EXPECT_NE(result->chosen.note.find("not fused: search: none of"), std::string::npos)
       << result->chosen.note;
   EXPECT_EQ(Named(All(*result), "fused"), nullptr);
@@ -228,7 +228,7 @@ TEST(PlanChain, ListsRunnersUpWithReasons) {
   const auto result = PlanChain(*MakeFfnChain(S8()), 128, H200(), {});
   ASSERT_TRUE(result.ok());
   ASSERT_GE(result->chosen.runners_up.size(), 3u);
-  const std::string other = result->chosen.name == "fused" ? "unfused" : "fused";
+  const std::string other = result->chosen.fused ? "unfused" : "fused";
   EXPECT_EQ(result->chosen.runners_up[0].name.rfind(other, 0), 0u);
   for (const Candidate& c : result->chosen.runners_up) {
     EXPECT_NE(c.why_not.find("predicted"), std::string::npos);

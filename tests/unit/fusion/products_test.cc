@@ -11,8 +11,9 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/product_plans.h"
+#include "src/fusion/plan_assembly.h"
 #include "src/fusion/rankings.h"
+#include "src/fusion/run_operands.h"
 #include "src/plan/codegen.h"
 #include "src/product/search/space.h"
 #include "tests/support/sequences.h"
@@ -90,8 +91,9 @@ void ExpectApart(const Plan& plan, const KernelSpec& spec) {
 
 // Parts are as large as the schedule makes them: behind all results, wherever those lie.
 TEST(PlanProducts, PartsOfEOverlapNoResult) {
-  const MatchedSequence matched = *MatchProducts(
-      ChainOf("products m=M k=512 n=512,2048,512,512 act=relu,identity,identity,relu"), 128);
+  const Chain chain =
+      ChainOf("products m=M k=512 n=512,2048,512,512 act=relu,identity,identity,relu");
+  const MatchedSequence matched = *MatchProducts(chain, 128);
   for (const Segmentation& cut : {Segmentation{{0, 2}, {2, 1}, {3, 1}}, {{0, 1}, {1, 2}, {3, 1}}}) {
     std::vector<RankedSchedule> ranked;
     for (const Segment& segment : cut) {
@@ -105,7 +107,7 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
       });
       ranked.push_back(found);
     }
-    const Plan plan = MakePlan(matched, 5, cut, ranked);
+    const Plan plan = MakePlan(chain, matched, cut, ranked);
     int with_parts = 0;
     for (const PlannedKernel& kernel : plan.kernels) {
       ExpectApart(plan, kernel.spec);
@@ -113,7 +115,7 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
     }
     EXPECT_EQ(with_parts, 1);
     EXPECT_EQ(Find(plan.kernels[cut[0].count == 2 ? 0 : 1].spec, Role::kParts)->offset_bytes,
-              RegionOf(matched.sequence, 2).end());
+              kWorkspaceFlagBytes + RegionOf(matched.sequence, 2).end());
   }
 }
 
@@ -156,9 +158,9 @@ TEST(PlanProducts, EveryKernelOfTheChosenAndTheUnfusedPlanIsGenerated) {
   for (const char* line : kLines) {
     const auto result = PlanChain(ChainOf(line), 128, H200(), {});
     ASSERT_TRUE(result.ok()) << line << result.status();
-    std::set<std::string> done;
+    std::set<bool> done;
     for (const Plan& plan : All(*result)) {
-      if (!done.insert(plan.name).second) continue;
+      if (!done.insert(plan.fused).second) continue;
       for (const PlannedKernel& k : plan.kernels) {
         const auto kernel = Generate(k.spec, H200());
         EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << plan.ToText();
@@ -202,12 +204,12 @@ TEST(PlanProducts, OneWorkspaceServesEveryPlanOfAChain) {
     const Segmentation cut = CutOf(plan);
     for (size_t i = 0; i + 1 < cut.size(); ++i) {
       EXPECT_EQ(Find(plan.kernels[i].spec, Role::kOut)->offset_bytes,
-                RegionOf(matched, cut[i].end() - 1).offset);
+                kWorkspaceFlagBytes + RegionOf(matched, cut[i].end() - 1).offset);
     }
     for (size_t i = 0; i < cut.size(); ++i) {
       const OperandBinding* c = Find(plan.kernels[i].spec, Role::kC);
       if (c == nullptr) continue;
-      EXPECT_EQ(c->offset_bytes, RegionOf(matched, cut[i].begin).offset);
+      EXPECT_EQ(c->offset_bytes, kWorkspaceFlagBytes + RegionOf(matched, cut[i].begin).offset);
     }
   }
 }
@@ -232,7 +234,7 @@ TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
   const auto unpaired =
       PlanChain(ChainOf("products m=M k=512 n=512,512,512 act=relu"), 128, H200(), {});
   ASSERT_TRUE(unpaired.ok()) << unpaired.status();
-  EXPECT_EQ(unpaired->chosen.name, "unfused");
+  EXPECT_FALSE(unpaired->chosen.fused);
   EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
   EXPECT_EQ(unpaired->chosen.kernels[2].spec.sequence[0].epilogue.activation(), Activation::kRelu);
   EXPECT_EQ(unpaired->chosen.note,
@@ -293,7 +295,7 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
 TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndRunUnfused) {
   const auto result = PlanChain(ChainOf("products m=M k=512 n=512,512 act=relu"), 16, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->chosen.name, "unfused");
+  EXPECT_FALSE(result->chosen.fused);
   EXPECT_EQ(result->chosen.kernels.size(), 2u);
 }
 
@@ -301,7 +303,7 @@ TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
   const auto result = PlanChain(ChainOf(kLines[1]), 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
   for (const Plan& plan : All(*result)) {
-    if (plan.name == "unfused") continue;
+    if (!plan.fused) continue;
     EXPECT_EQ(plan.note, CutOf(plan)[0].count == 2 ? "products 1+2 | 3" : "products 1 | 2+3");
   }
 }

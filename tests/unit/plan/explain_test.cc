@@ -32,7 +32,7 @@ const DeviceModel& H200() {
 // A plan of one kernel whose times are given, level by level.
 Plan PlanOf(const Schedule& schedule, const Prediction& times) {
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), schedule);
   kernel.prediction = times;
@@ -103,11 +103,12 @@ TEST(WhyNotChosen, ATieAndABalanceAreSaidAsSuch) {
             "predicted 0.50 us slower: less is loaded while C is handed over");
 }
 
-TEST(WhyGraphNotChosen, NamesLevelsKernelsAndBytes) {
+TEST(WhyNotChosen, NamesLevelsKernelsAndBytesOfStitchedPlans) {
   const auto graph = [](size_t kernels, double hbm, double bytes, double fixed, double total) {
     Plan plan;
     for (size_t i = 0; i < kernels; ++i) {
       PlannedKernel kernel;
+      kernel.spec.stitch = std::make_shared<StitchSpec>();
       kernel.prediction.hbm_us = hbm;
       kernel.prediction.hbm_bytes = bytes;
       kernel.prediction.fixed_us = fixed;
@@ -118,15 +119,15 @@ TEST(WhyGraphNotChosen, NamesLevelsKernelsAndBytes) {
   };
   const Plan chosen = graph(1, 1, 2e6, 0.6, 2);
   EXPECT_EQ(
-      WhyGraphNotChosen(graph(4, 1, 2e6, 0.6, 2), chosen),
+      WhyNotChosen(graph(4, 1, 2e6, 0.6, 2), chosen, H200()),
       "predicted 6.00 us slower: hbm +3.00 us (8 MB, chosen 2 MB), fixed +1.80 us (4 kernels, "
       "chosen 1)");
-  EXPECT_EQ(WhyGraphNotChosen(graph(1, 1.5, 2e6, 0.6, 2.5), chosen),
+  EXPECT_EQ(WhyNotChosen(graph(1, 1.5, 2e6, 0.6, 2.5), chosen, H200()),
             "predicted 0.50 us slower: hbm +0.50 us (2 MB by fewer SMs)");
-  EXPECT_EQ(WhyGraphNotChosen(graph(1, 1, 2e6, 0.6, 2.25), chosen),
+  EXPECT_EQ(WhyNotChosen(graph(1, 1, 2e6, 0.6, 2.25), chosen, H200()),
             "predicted 0.25 us slower: instructions and waits +0.25 us");
-  EXPECT_EQ(WhyGraphNotChosen(chosen, chosen), "predicted equal, later in order");
-  EXPECT_EQ(WhyGraphNotChosen(graph(1, 1, 2e6, 0.6, 2.001), chosen),
+  EXPECT_EQ(WhyNotChosen(chosen, chosen, H200()), "predicted equal, later in order");
+  EXPECT_EQ(WhyNotChosen(graph(1, 1, 2e6, 0.6, 2.001), chosen, H200()),
             "predicted less than 0.01 us slower");
 }
 

@@ -57,7 +57,7 @@ Plan Softmax() {
   stitch->schedule.owner = OwnerCandidates(stitch->body).front();
   stitch->operands = {{0, 0}, {1, 0}};
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.bucket = 64;
   plan.kernels.resize(1);
   plan.kernels[0].spec.family = KernelFamily::kStitch;

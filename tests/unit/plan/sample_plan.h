@@ -88,7 +88,7 @@ inline Schedule SampleProduct(const ProductSequence& p, int block_n, int split_k
 
 inline Plan SampleFusedPlan() {
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.bucket = 128;
   PlannedKernel kernel;
   kernel.spec.family = KernelFamily::kChain;
@@ -113,7 +113,6 @@ inline Plan SampleFusedPlan() {
 
 inline Plan SampleUnfusedPlan() {
   Plan plan;
-  plan.name = "unfused";
   plan.bucket = 128;
   PlannedKernel first, second;
   first.spec.sequence = FirstOf(SampleGated());

@@ -47,7 +47,7 @@ TEST(PlanSvg, IsWellFormedForEveryDataflow) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : DataflowsOf(p)) {
       Plan plan;
-      plan.name = "fused";
+      plan.fused = true;
       PlannedKernel kernel;
       kernel.spec = SampleSpec(p, dataflow);
       plan.kernels = {kernel, kernel};
@@ -56,10 +56,14 @@ TEST(PlanSvg, IsWellFormedForEveryDataflow) {
   }
 }
 
-TEST(PlanSvg, EscapesNamesThatCameFromARecord) {
+TEST(PlanSvg, EscapesNotesThatCameFromARecord) {
   Plan plan;
-  plan.name = "</svg><script>\"&\xff";
-  const std::string svg = PlanSvg(plan);
+  plan.note = "</svg><script>\"&\xff";
+  plan.kernels.emplace_back();
+  FusionPicture picture;
+  picture.kernels.emplace_back();
+  picture.equal = {{0}};
+  const std::string svg = PlanSvg(plan, picture);
   EXPECT_EQ(Unbalanced(svg), "");
   EXPECT_THAT(svg, Not(HasSubstr("<script>")));
   EXPECT_THAT(svg, HasSubstr("&lt;script&gt;"));
@@ -67,7 +71,7 @@ TEST(PlanSvg, EscapesNamesThatCameFromARecord) {
 
 TEST(PlanSvg, NamesAScheduleThatCannotBeDrawn) {
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.kernels.emplace_back();
   plan.kernels[0].spec.schedule.block_m = 0;
   const std::string svg = PlanSvg(plan);
@@ -77,7 +81,6 @@ TEST(PlanSvg, NamesAScheduleThatCannotBeDrawn) {
 
 TEST(PlanSvg, StaysSmallForALargeLaunch) {
   Plan plan;
-  plan.name = "unfused";
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), Dataflow::kProduct);
   kernel.spec.sequence.m = 8192;

@@ -396,6 +396,35 @@ TEST(MatchProducts, RefusesWhatIsNoSequenceWithTheOp) {
   }
 }
 
+// What lies in memory is an operand, whatever computes it there.
+TEST(MatchProducts, ReadsAPartOfAGraphBetweenValuesInMemory) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(32)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(16), C(32)}}, {true, {}, ""});
+  const ValueId rows = *b.Unary(UnaryKind::kTanh, x);
+  const ValueId y = *AddLinear(b, rows, w, kNoValue, Layout::kOI, Activation::kRelu);
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, y)).ok());
+  const Chain chain = *b.Finish();
+  ValueId tanh = -1;
+  const ValueId end = chain.op(chain.outputs()[0].value).operands[0];
+  for (ValueId v = 0; v < end; ++v) {
+    const Op& op = chain.op(v);
+    if (op.kind == OpKind::kUnary && op.unary == UnaryKind::kTanh) tanh = v;
+  }
+  EXPECT_FALSE(MatchProducts(chain).ok());
+  Subgraph graph(chain, end, {DType::kBF16, {Dim::M(), C(16)}}, {{20, 0}, {1, 0}});
+  graph.AddOperand(tanh, DType::kBF16, {{32, 0}, {1, 0}});
+  graph.AddOperand(chain.input(1), DType::kBF16, {{40, 0}, {1, 0}});
+  const absl::StatusOr<MatchedSequence> matched = MatchProducts(graph);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  EXPECT_EQ(matched->ValueOf(matched->rows), tanh);
+  EXPECT_EQ(matched->ValueOf(matched->inputs[0].weights), chain.input(1));
+  EXPECT_EQ(matched->inputs[0].weights_stride, 40);
+  EXPECT_EQ(matched->output_stride, 20);
+  EXPECT_EQ(matched->sequence[0].epilogue.activation(), Activation::kRelu);
+  EXPECT_TRUE(matched->weights_constant);
+}
+
 TEST(MatchProducts, TakesAsManyProductsAsAPlanHasKernels) {
   ProductsSpec spec;
   spec.k = 8;

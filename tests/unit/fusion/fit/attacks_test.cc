@@ -51,7 +51,7 @@ Plan ThroughL2() {
 }
 
 Plan Unfused(const Chain& chain, int64_t bucket = kBucket) {
-  return PlanWith(chain, bucket, [](const Plan& plan) { return plan.name == "unfused"; });
+  return PlanWith(chain, bucket, [](const Plan& plan) { return !plan.fused; });
 }
 
 OperandBinding& BindingOf(Plan& plan, size_t kernel, Role role) {

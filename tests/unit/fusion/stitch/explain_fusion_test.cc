@@ -33,7 +33,7 @@ FusionResult PlansOf(const Chain& chain, int64_t bucket) {
 
 Plan Unfused(const FusionResult& result) {
   for (const Plan& plan : result.alternatives) {
-    if (plan.name == "unfused") return plan;
+    if (!plan.fused) return plan;
   }
   return result.chosen;
 }
@@ -164,7 +164,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   ASSERT_EQ(spec->schedule.handed.size(), 3u);
   spec->operands = {{0, 0}, {1, 0}, {2, 0}};
   Plan plan;
-  plan.name = "fused";
+  plan.fused = true;
   plan.bucket = 4;
   plan.kernels.emplace_back();
   plan.kernels[0].spec.family = KernelFamily::kStitch;

@@ -1,5 +1,5 @@
 // Which ops products take, and which of them follow one another.
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 
 #include <algorithm>
 #include <string>
@@ -8,6 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
+#include "src/fusion/plan_note.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
@@ -34,7 +36,7 @@ TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
   EXPECT_TRUE(found.refused.empty());
   EXPECT_EQ(AbsorbedBy(found.runs[0]).substr(AbsorbedBy(found.runs[0]).find(':')),
             ": product + bias + gelu_erf");
-  EXPECT_EQ(chain.op(found.runs[0].group.end).kind, OpKind::kCast);
+  EXPECT_EQ(chain.op(found.runs[0].end).kind, OpKind::kCast);
   EXPECT_EQ(found.runs[0].matched.sequence.m, 32);
 }
 
@@ -62,10 +64,10 @@ TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   const Chain chain = g.Finish();
   const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
-  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {found.runs[0].group}, {});
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {found.runs[0]}, {});
   ASSERT_TRUE(graph.ok());
   const GraphRun& run = found.runs[0];
-  EXPECT_EQ(graph->StoredDType(run.inputs[static_cast<size_t>(run.matched.rows)]), DType::kBF16);
+  EXPECT_EQ(graph->StoredDType(run.matched.ValueOf(run.matched.rows)), DType::kBF16);
 }
 
 // "product + bias + silu": what the run took, without its op.
@@ -88,9 +90,8 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
     const GraphRun& run = found.runs[0];
     EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
     EXPECT_EQ(run.matched.sequence[0].epilogue.Has(EpilogueOp::kRound), rounds);
-    EXPECT_EQ(run.group.end, chain.outputs()[0].value);
-    EXPECT_EQ(chain.op(run.inputs[static_cast<size_t>(run.matched.inputs[0].residual)]).kind,
-              OpKind::kInput);
+    EXPECT_EQ(run.end, chain.outputs()[0].value);
+    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.inputs[0].residual)).kind, OpKind::kInput);
   }
 }
 
@@ -108,7 +109,7 @@ TEST(ProductRuns, AddWhatOtherKernelsCompute) {
   std::sort(took.begin(), took.end());
   EXPECT_THAT(took, ::testing::ElementsAre("product + relu + residual", "product + residual"));
   const absl::StatusOr<StitchGraph> graph =
-      StitchGraph::Make(chain, 32, {found.runs[0].group, found.runs[1].group}, {});
+      StitchGraph::Make(chain, 32, {found.runs[0], found.runs[1]}, {});
   ASSERT_TRUE(graph.ok()) << graph.status();
 }
 
@@ -138,9 +139,9 @@ TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
   ASSERT_EQ(found.runs.size(), 1u);
   const GraphRun& run = found.runs[0];
   EXPECT_EQ(Absorbed(run), "gated pair * 0.125 * row factor + silu");
-  const ValueId factor = run.inputs[static_cast<size_t>(run.matched.inputs[0].factor)];
+  const ValueId factor = run.matched.ValueOf(run.matched.inputs[0].factor);
   EXPECT_EQ(chain.op(factor).unary, UnaryKind::kRsqrt) << "what is spread lies in memory";
-  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {run.group}, {});
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {run}, {});
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(graph->StoredDType(factor), DType::kF32) << "and not as the weights are";
 }
@@ -158,7 +159,7 @@ TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
     ASSERT_EQ(found.runs.size(), 1u);
     const GraphRun& run = found.runs[0];
     EXPECT_EQ(Absorbed(run), shared ? "product" : "product * row factor");
-    const ValueId rows = run.inputs[static_cast<size_t>(run.matched.rows)];
+    const ValueId rows = run.matched.ValueOf(run.matched.rows);
     EXPECT_EQ(chain.op(rows).kind == OpKind::kInput, !shared);
   }
 }

@@ -1,13 +1,14 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
-#include "src/fusion/stitch/stitch_plans.h"
-
 #include <cstdio>
+#include <set>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
@@ -33,9 +34,9 @@ FusionResult PlansOf(const Chain& chain, int64_t bucket, const FusionOptions& op
 }
 
 const Plan* Unfused(const FusionResult& result) {
-  if (result.chosen.name == "unfused") return &result.chosen;
+  if (!result.chosen.fused) return &result.chosen;
   for (const Plan& plan : result.alternatives) {
-    if (plan.name == "unfused") return &plan;
+    if (!plan.fused) return &plan;
   }
   return nullptr;
 }
@@ -86,7 +87,7 @@ TEST(StitchPlans, EveryPlanOfEveryKindComputesTheChain) {
     EXPECT_EQ(result.chosen.kernels.size(), 1u) << line;
     EXPECT_NE(Unfused(result), nullptr) << line;
     for (const Plan& plan : All(result)) {
-      EXPECT_LT(testing::WorstError(chain, plan, 29, 1), 0.02) << line << " " << plan.name;
+      EXPECT_LT(testing::WorstError(chain, plan, 29, 1), 0.02) << line << " " << plan.name();
     }
   }
 }
@@ -115,7 +116,7 @@ TEST(StitchPlans, ThereIsAlwaysAPlanThatIsNamedUnfused) {
   testing::Graph one;
   one.Out(one.Un(UnaryKind::kTanh, one.In(DType::kF32, {64, 64})));
   const FusionResult result = PlansOf(one.Finish(), 1);
-  EXPECT_EQ(result.chosen.name, "unfused");
+  EXPECT_FALSE(result.chosen.fused);
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 3) {
     const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed), 1, H200(), {});
     if (plans.ok()) {
@@ -134,7 +135,7 @@ TEST(StitchPlans, LongReductionsOverTheMiddleAreRowsOfAView) {
     const Chain chain = g.Finish();
     const FusionResult result = PlansOf(chain, 1);
     for (const Plan& plan : All(result)) {
-      EXPECT_LT(testing::WorstError(chain, plan, 1, 11), 1e-4) << plan.name;
+      EXPECT_LT(testing::WorstError(chain, plan, 1, 11), 1e-4) << plan.name();
     }
   }
 }
@@ -152,12 +153,12 @@ TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
   const FusionResult result = PlansOf(chain, 1);
   EXPECT_GT(result.chosen.kernels.size(), 1u);
   for (const Plan& plan : All(result)) {
-    EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-4) << plan.name;
+    EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-4) << plan.name();
     for (const PlannedKernel& k : plan.kernels) {
       const Chain& body = k.spec.stitch->body;
       size_t concatenations = 0;
       for (const Op& op : body.ops()) concatenations += op.kind == OpKind::kConcat;
-      EXPECT_LE(body.ops().size() * (1 + concatenations), 2000u) << plan.name;
+      EXPECT_LE(body.ops().size() * (1 + concatenations), 2000u) << plan.name();
     }
   }
 }
@@ -182,7 +183,7 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
         EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
         const KernelSpec& last = plan.kernels.back().spec;
         EXPECT_EQ(ResidualOf(last.sequence), rounds ? Residual::kAddedRounded : Residual::kAdded);
-        if (plan.name == "unfused") continue;
+        if (!plan.fused) continue;
         const int chains = Kernels(plan, KernelFamily::kChain);
         pair |= chains == 1;
         EXPECT_EQ(Kernels(plan, KernelFamily::kStitch), 1);
@@ -234,7 +235,7 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
         }
       }
       EXPECT_EQ(factors, 1);
-      if (plan.name == "unfused") continue;
+      if (!plan.fused) continue;
       EXPECT_EQ(Kernels(plan, KernelFamily::kStitch), 1);
     }
     EXPECT_NE(result.chosen.note.find("gated pair * row factor + silu, product + residual"),
@@ -288,6 +289,35 @@ TEST(StitchPlans, TheSizesOfAModelAreTwoKernelsWhereTheProductsShareOne) {
   }
 }
 
+// How many products each product kernel takes, of every plan.
+std::set<std::vector<int>> CutsOf(const FusionResult& result) {
+  std::set<std::vector<int>> cuts;
+  for (const Plan& plan : All(result)) {
+    std::vector<int> cut;
+    for (const PlannedKernel& k : plan.kernels) {
+      if (k.spec.stitch == nullptr) cut.push_back(k.spec.sequence.size());
+    }
+    cuts.insert(cut);
+  }
+  return cuts;
+}
+
+TEST(StitchPlans, RunsBesideOtherOpsAreCutInAsManyWaysAsSequences) {
+  const auto products = [](testing::Graph* g, ValueId x) {
+    for (int i = 0; i < 4; ++i) {
+      const ValueId w = g->In(DType::kBF16, {512, 512}, true);
+      x = g->Cast(*AddLinear(g->builder(), x, w, kNoValue, Layout::kOI), DType::kBF16);
+    }
+    return x;
+  };
+  testing::Graph alone, mixed;
+  alone.Out(products(&alone, alone.In(DType::kBF16, {-1, 512})));
+  mixed.Out(products(&mixed, mixed.Un(UnaryKind::kTanh, mixed.In(DType::kBF16, {-1, 512}))));
+  const std::set<std::vector<int>> cuts = CutsOf(PlansOf(alone.Finish(), 128));
+  EXPECT_EQ(cuts.size(), 5u) << "of 1 to 4 products in order, at most two a kernel";
+  EXPECT_EQ(CutsOf(PlansOf(mixed.Finish(), 128)), cuts);
+}
+
 TEST(StitchPlans, ProductsAreBoundariesInGlue) {
   const Chain chain = testing::TransformerGlue(2, 64, 64);
   const FusionResult result = PlansOf(chain, 1);
@@ -301,7 +331,7 @@ TEST(StitchPlans, OutputsMayShareTheBuffersOfInputsThatAreReadBefore) {
   const Chain chain = testing::AdamOver({300, 300, 77});
   const FusionResult result = PlansOf(chain, 1);
   for (const Plan& plan : All(result)) {
-    EXPECT_LT(testing::WorstError(chain, plan, 1, 9), 0.01) << plan.name;
+    EXPECT_LT(testing::WorstError(chain, plan, 1, 9), 0.01) << plan.name();
   }
 }
 
@@ -319,7 +349,7 @@ TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
   EXPECT_EQ(Parts(result.chosen), 3);
   EXPECT_NE(result.chosen.ToText().find("packing 3 parts"), std::string::npos);
   for (const Plan& plan : All(result)) {
-    EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name;
+    EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name();
     EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
     const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
     ASSERT_TRUE(decoded.ok()) << decoded.status();

@@ -1,5 +1,5 @@
 // Workspace: nothing that lives at the same time overlaps; places are shared where they can be.
-#include "src/fusion/stitch/workspace_layout.h"
+#include "src/fusion/workspace_layout.h"
 
 #include <random>
 

@@ -1,7 +1,7 @@
 // WorkspaceLayout: where what kernels hand over lies, so that what is not needed at the same time
 // shares its place.
-#ifndef SINTER_SRC_FUSION_STITCH_WORKSPACE_LAYOUT_H_
-#define SINTER_SRC_FUSION_STITCH_WORKSPACE_LAYOUT_H_
+#ifndef SINTER_SRC_FUSION_WORKSPACE_LAYOUT_H_
+#define SINTER_SRC_FUSION_WORKSPACE_LAYOUT_H_
 
 #include <cstdint>
 #include <vector>
@@ -27,4 +27,4 @@ WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_WORKSPACE_LAYOUT_H_
+#endif  // SINTER_SRC_FUSION_WORKSPACE_LAYOUT_H_

@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/workspace_layout.h"
+#include "src/fusion/workspace_layout.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,14 +1,13 @@
-#include "src/fusion/stitch/product_runs.h"
+#include "src/fusion/product_runs.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
-#include "src/fusion/stitch/run_builder.h"
+#include "src/fusion/run_matcher.h"
+#include "src/fusion/stitch/op_class.h"
 
 namespace sinter {
 namespace {
@@ -24,8 +23,9 @@ class Finder {
  public:
   Finder(const Chain& chain, int64_t bucket, Pace* pace)
       : chain_(chain),
-        linear_(chain),
-        builder_(chain, bucket),
+        graph_(chain),
+        linear_(graph_),
+        matcher_(chain, bucket),
         users_(chain.ops().size()),
         claimed_(chain.ops().size(), false),
         pace_(pace) {
@@ -42,7 +42,7 @@ class Finder {
   }
 
  private:
-  using Values = RunBuilder::Values;
+  using Values = RunMatcher::Values;
   static size_t At(ValueId value) { return static_cast<size_t>(value); }
 
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
@@ -66,7 +66,7 @@ class Finder {
       result_.refused[product] = std::string(best.status().message());
       return;
     }
-    for (ValueId value : best->group.values) claimed_[At(value)] = true;
+    for (ValueId value : best->values) claimed_[At(value)] = true;
     Append(*std::move(best));
   }
 
@@ -82,7 +82,7 @@ class Finder {
 
   // Moves `end` to the next op that everything from it passes through.
   bool Extend(Values* members, ValueId* end) const {
-    if (builder_.IsOutput(*end) || users_[At(*end)].empty()) return false;
+    if (matcher_.IsOutput(*end) || users_[At(*end)].empty()) return false;
     Values pending = users_[At(*end)], added;
     for (;;) {
       const ValueId value = *pending.begin();
@@ -97,13 +97,13 @@ class Finder {
         *end = value;
         return members->size() <= kMostValues;
       }
-      if (builder_.IsOutput(value) || added.size() > kMostValues) return false;
+      if (matcher_.IsOutput(value) || added.size() > kMostValues) return false;
       pending.insert(users_[At(value)].begin(), users_[At(value)].end());
     }
   }
 
   bool UsedOnlyBy(ValueId value, const Values& members) const {
-    if (builder_.IsOutput(value)) return false;
+    if (matcher_.IsOutput(value)) return false;
     return std::all_of(users_[At(value)].begin(), users_[At(value)].end(),
                        [&](ValueId user) { return members.count(user) > 0; });
   }
@@ -132,7 +132,7 @@ class Finder {
   }
 
   bool UsedOnlyByThroughViews(ValueId value, const Values& members) const {
-    if (builder_.IsOutput(value)) return false;
+    if (matcher_.IsOutput(value)) return false;
     for (ValueId user : users_[At(value)]) {
       if (members.count(user) > 0) continue;
       if (ClassOf(chain_, user) != OpClass::kView || !UsedOnlyBy(user, members)) return false;
@@ -162,7 +162,7 @@ class Finder {
     ValueId column = -1;
     while (rows >= 0 && column < 0) rows = linear_.SkipScale(rows, &scale, &column);
     if (rows < 0) return -1;
-    const bool stored = chain_.op(rows).type.dtype == dtype || builder_.IsRounded(rows, dtype);
+    const bool stored = chain_.op(rows).type.dtype == dtype || matcher_.IsRounded(rows, dtype);
     return stored ? rows : -1;
   }
 
@@ -170,7 +170,7 @@ class Finder {
     // A residual that nobody else reads is no less a tensor that another kernel hands over.
     const ValueId residual = ResidualAt(end, members);
     Close(a, residual, &members);
-    return builder_.Build(members, a, dtype, end);
+    return matcher_.Match(members, a, dtype, end);
   }
 
   // What a sum at `end`, below its casts, adds to a value of the members; -1 when it is no sum of a
@@ -193,25 +193,24 @@ class Finder {
       Step(pace_);
       absl::StatusOr<GraphRun> both = Join(before, run);
       if (!both.ok()) continue;
-      builder_.Note(*both);
+      matcher_.Note(*both);
       before = *std::move(both);
       return;
     }
-    builder_.Note(run);
+    matcher_.Note(run);
     result_.runs.push_back(std::move(run));
   }
 
   absl::StatusOr<GraphRun> Join(const GraphRun& before, const GraphRun& run) const {
-    const ValueId rows = run.inputs[static_cast<size_t>(run.matched.rows)];
-    Values members(run.group.values.begin(), run.group.values.end());
-    if (rows != before.group.end || !UsedOnlyByThroughViews(rows, members)) {
+    const ValueId rows = run.matched.ValueOf(run.matched.rows);
+    Values members(run.values.begin(), run.values.end());
+    if (rows != before.end || !UsedOnlyByThroughViews(rows, members)) {
       return absl::NotFoundError("not its rows");
     }
-    members.insert(before.group.values.begin(), before.group.values.end());
+    members.insert(before.values.begin(), before.values.end());
     Ask(pace_);
-    const ValueId a = before.inputs[static_cast<size_t>(before.matched.rows)];
-    SINTER_ASSIGN_OR_RETURN(GraphRun both,
-                            builder_.Build(members, a, run.group.dtype, run.group.end));
+    const ValueId a = before.matched.ValueOf(before.matched.rows);
+    SINTER_ASSIGN_OR_RETURN(GraphRun both, matcher_.Match(members, a, run.dtype(), run.end));
     if (both.matched.size() != before.matched.size() + run.matched.size()) {
       return absl::NotFoundError("not one sequence");
     }
@@ -219,8 +218,9 @@ class Finder {
   }
 
   const Chain& chain_;
+  const Subgraph graph_;
   const LinearFinder linear_;
-  RunBuilder builder_;
+  RunMatcher matcher_;
   std::vector<std::set<ValueId>> users_;
   std::vector<bool> claimed_;
   Pace* const pace_;
@@ -229,23 +229,20 @@ class Finder {
 
 }  // namespace
 
-ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace) {
-  return Finder(chain, bucket, pace).Run();
+GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
+  GraphRun run;
+  run.matched = std::move(matched);
+  for (ValueId value = 0; value < static_cast<ValueId>(chain.ops().size()); ++value) {
+    if (chain.op(value).kind != OpKind::kInput) run.values.push_back(value);
+  }
+  run.end = chain.outputs()[0].value;
+  return run;
 }
 
-std::string AbsorbedBy(const GraphRun& run) {
-  std::vector<std::string> steps;
-  for (const MatrixProduct& p : run.matched.sequence.products) {
-    const EpilogueList& e = p.epilogue;
-    std::string text = p.pair ? "gated pair" : "product";
-    if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, " * ", e.scale());
-    if (e.has_factor()) absl::StrAppend(&text, " * row factor");
-    if (e.has_bias()) absl::StrAppend(&text, " + bias");
-    if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
-    if (e.has_residual()) absl::StrAppend(&text, " + residual");
-    steps.push_back(std::move(text));
-  }
-  return absl::StrCat("op ", run.group.end, ": ", absl::StrJoin(steps, ", "));
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace) {
+  absl::StatusOr<MatchedSequence> all = MatchProducts(chain, bucket);
+  if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};
+  return Finder(chain, bucket, pace).Run();
 }
 
 }  // namespace sinter

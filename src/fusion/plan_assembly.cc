@@ -1,13 +1,12 @@
-#include "src/fusion/stitch/plan_assembly.h"
+#include "src/fusion/plan_assembly.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "src/base/launch_recipe.h"
-#include "src/base/status.h"
-#include "src/fusion/product_plans.h"
-#include "src/fusion/stitch/workspace_layout.h"
+#include "src/fusion/run_operands.h"
+#include "src/fusion/workspace_layout.h"
 
 namespace sinter {
 namespace {
@@ -19,7 +18,7 @@ class Assembler {
     plan_.bucket = bucket;
   }
 
-  absl::StatusOr<Plan> Run() {
+  Plan Run() {
     for (const PlanStep& step : steps_) {
       step.body != nullptr ? PlaceStitch(step) : PlaceRun(step);
     }
@@ -69,18 +68,18 @@ class Assembler {
   }
 
   void PlaceRun(const PlanStep& step) {
-    const Plan plan = RunPlan(step);
-    const int last = kernels_ + static_cast<int>(plan.kernels.size()) - 1;
-    for (ValueId value : step.run->inputs) Consume(value, last);
-    const uint64_t inside =
-        plan.workspace_bytes > 0 ? plan.workspace_bytes - kWorkspaceFlagBytes : 0;
+    const MatchedSequence& matched = step.run->matched;
+    const int last = kernels_ + static_cast<int>(step.segments.size()) - 1;
+    for (const ProductOperand& operand : matched.operands) Consume(operand.value, last);
+    uint64_t inside = 0;
+    for (size_t i = 0; i < step.segments.size(); ++i) {
+      for (const RunOperand& o : OperandsOf(matched, step.segments[i], step.ranked[i].schedule)) {
+        inside = std::max(inside, o.region.end());
+      }
+    }
     scratch_.push_back(AddItem(inside, kernels_, last));
-    Produce(step.run->group.end, step.run->group.dtype);
+    Produce(step.run->end, step.run->dtype());
     kernels_ = last + 1;
-  }
-
-  static Plan RunPlan(const PlanStep& step) {
-    return MakePlan(step.run->matched, step.run->chain.num_inputs(), step.segments, step.ranked);
   }
 
   // The buffer that holds `value`, and where in it.
@@ -112,22 +111,35 @@ class Assembler {
   }
 
   void BindRun(const PlanStep& step, int inside) {
-    const int inputs = step.run->chain.num_inputs();
-    for (PlannedKernel& kernel : RunPlan(step).kernels) {
-      for (OperandBinding& operand : kernel.spec.operands) {
-        if (operand.buffer == kWorkspaceBuffer) {
-          operand.offset_bytes += OffsetOf(inside) - kWorkspaceFlagBytes;
-          continue;
-        }
-        const StitchOperand at =
-            Locate(operand.buffer < inputs ? step.run->inputs[static_cast<size_t>(operand.buffer)]
-                                           : step.run->group.end);
-        operand.buffer = at.buffer;
-        operand.offset_bytes += at.offset_bytes;
+    const GraphRun& run = *step.run;
+    for (size_t i = 0; i < step.segments.size(); ++i) {
+      const Segment& segment = step.segments[i];
+      PlannedKernel kernel;
+      KernelSpec& spec = kernel.spec;
+      spec.family = FamilyOf(segment);
+      spec.sequence = run.matched.sequence.Part(segment.begin, segment.count);
+      spec.schedule = step.ranked[i].schedule;
+      spec.constant_weights = run.matched.weights_constant;
+      spec.constant_rows = run.constant_rows;
+      for (const RunOperand& operand : OperandsOf(run.matched, segment, spec.schedule)) {
+        const StitchOperand at = Locate(run, operand, inside);
+        spec.operands.push_back({operand.role, at.buffer, at.offset_bytes, operand.row_stride});
       }
-      kernel.spec.constant_rows = !step.run->matched.m.symbolic;
-      plan_.kernels.push_back(kernel);
+      kernel.prediction = step.ranked[i].prediction;
+      plan_.kernels.push_back(std::move(kernel));
     }
+  }
+
+  StitchOperand Locate(const GraphRun& run, const RunOperand& operand, int inside) const {
+    switch (operand.kind) {
+      case RunOperand::Kind::kOperand:
+        return Locate(run.matched.ValueOf(operand.number));
+      case RunOperand::Kind::kResult:
+        return Locate(run.end);
+      case RunOperand::Kind::kWorkspace:
+        break;
+    }
+    return {kWorkspaceBuffer, OffsetOf(inside) + operand.region.offset};
   }
 
   const Chain& chain_;
@@ -143,9 +155,20 @@ class Assembler {
 
 }  // namespace
 
-absl::StatusOr<Plan> AssemblePlan(const Chain& chain, int64_t bucket,
-                                  const std::vector<PlanStep>& steps) {
+Plan AssemblePlan(const Chain& chain, int64_t bucket, const std::vector<PlanStep>& steps) {
   return Assembler(chain, bucket, steps).Run();
+}
+
+Plan MakePlan(const Chain& chain, const MatchedSequence& matched, const Segmentation& segments,
+              const std::vector<RankedSchedule>& ranked) {
+  const GraphRun run = RunOf(chain, matched);
+  PlanStep step;
+  step.run = &run;
+  step.segments = segments;
+  step.ranked = ranked;
+  Plan plan = AssemblePlan(chain, matched.sequence.m, {step});
+  plan.fused = PairsOf(segments) > 0;
+  return plan;
 }
 
 }  // namespace sinter

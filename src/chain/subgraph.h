@@ -1,0 +1,49 @@
+// Subgraph: one value of a chain, and the ops that lead to it from operands that lie in memory.
+#ifndef SINTER_SRC_CHAIN_SUBGRAPH_H_
+#define SINTER_SRC_CHAIN_SUBGRAPH_H_
+
+#include <map>
+#include <vector>
+
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+// Reads as a chain of one output whose inputs are the operands, under the numbers of the whole
+// chain, which outlives it.
+class Subgraph {
+ public:
+  // What leads to the first output: operand i is canonical input i.
+  explicit Subgraph(const Chain& chain);
+  // What leads to `result`, which lies in memory as `type` with `strides`. AddOperand says from
+  // where on; every input of the chain that is reached must be added.
+  Subgraph(const Chain& chain, ValueId result, const TensorType& type, std::vector<Stride> strides);
+
+  // `value` is read as `dtype`, with `strides`. Its number is that of operands added before.
+  // Precondition: it is no operand yet.
+  void AddOperand(ValueId value, DType dtype, std::vector<Stride> strides);
+
+  ValueId result() const { return result_; }
+  const TensorType& result_type() const { return type_; }
+  const std::vector<Stride>& result_strides() const { return strides_; }
+
+  // An op of the chain; of an operand an input, whatever computes it there.
+  const Op& op(ValueId id) const {
+    const auto own = own_.find(id);
+    return own == own_.end() ? chain_.op(id) : own->second;
+  }
+  const std::vector<ValueId>& operands() const { return operands_; }
+  const Op& operand(int i) const { return op(operands_[static_cast<size_t>(i)]); }
+
+ private:
+  const Chain& chain_;
+  const ValueId result_;
+  const TensorType type_;
+  const std::vector<Stride> strides_;
+  std::vector<ValueId> operands_;
+  std::map<ValueId, Op> own_;  // operands that were added, as inputs
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_SUBGRAPH_H_

@@ -1,0 +1,73 @@
+#include "src/fusion/plan_note.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kMostAbsorbers = 6;  // told in a note
+
+std::string Count(int kernels) {
+  return absl::StrCat(kernels, kernels == 1 ? " kernel" : " kernels");
+}
+
+// One group a kernel.
+std::string GroupsOf(const Segmentation& cut) {
+  return absl::StrJoin(cut, " | ", [](std::string* out, const Segment& segment) {
+    absl::StrAppend(out, segment.begin + 1);
+    if (segment.count == 2) absl::StrAppend(out, "+", segment.end());
+  });
+}
+
+}  // namespace
+
+std::string NoteOfSequence(const Segmentation& cut, const Rankings& rankings) {
+  if (!rankings.why_no_pair().empty()) return rankings.why_no_pair();
+  const int products = cut.back().end();
+  if (PairsOf(cut) > 0) return products > 2 ? absl::StrCat("products ", GroupsOf(cut)) : "";
+  return absl::StrCat("not fused: ", products == 2 ? "two" : absl::StrCat(products),
+                      " kernels are predicted to be no slower");
+}
+
+std::string NoteOfGraph(const std::vector<PlanStep>& steps,
+                        const std::vector<std::string>& refusals) {
+  std::vector<std::string> absorbed, parts;
+  int ops = 0, kernels = 0;
+  for (const PlanStep& step : steps) {
+    if (step.run != nullptr) {
+      absorbed.push_back(AbsorbedBy(*step.run));
+      continue;
+    }
+    ++kernels;
+    for (const Op& op : step.body->body.ops()) ops += op.kind != OpKind::kInput;
+  }
+  if (kernels > 0) parts.push_back(absl::StrCat(ops, " ops stitched in ", Count(kernels)));
+  if (absorbed.size() > kMostAbsorbers) {
+    absorbed[kMostAbsorbers] =
+        absl::StrCat("and ", absorbed.size() - kMostAbsorbers, " more products");
+    absorbed.resize(kMostAbsorbers + 1);
+  }
+  parts.insert(parts.end(), absorbed.begin(), absorbed.end());
+  for (const std::string& refusal : refusals) {
+    parts.push_back(absl::StrCat("not fused: ", refusal));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
+std::string AbsorbedBy(const GraphRun& run) {
+  std::vector<std::string> steps;
+  for (const MatrixProduct& p : run.matched.sequence.products) {
+    const EpilogueList& e = p.epilogue;
+    std::string text = p.pair ? "gated pair" : "product";
+    if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, " * ", e.scale());
+    if (e.has_factor()) absl::StrAppend(&text, " * row factor");
+    if (e.has_bias()) absl::StrAppend(&text, " + bias");
+    if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
+    if (e.has_residual()) absl::StrAppend(&text, " + residual");
+    steps.push_back(std::move(text));
+  }
+  return absl::StrCat("op ", run.end, ": ", absl::StrJoin(steps, ", "));
+}
+
+}  // namespace sinter

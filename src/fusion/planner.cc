@@ -1,0 +1,373 @@
+#include "src/fusion/planner.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/fusion/plan_assembly.h"
+#include "src/fusion/plan_choice.h"
+#include "src/fusion/plan_note.h"
+#include "src/fusion/product_runs.h"
+#include "src/fusion/run_operands.h"
+#include "src/fusion/run_rankings.h"
+#include "src/fusion/stitch/explorer.h"
+#include "src/fusion/stitch/search_costs.h"
+#include "src/stitch/search/stitch_at_bucket.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kMostTunedSteps = 16;  // partitions of more steps come with one plan each
+constexpr int kTunedDepth = 3;          // times as many schedules of a stitched kernel for tuning
+constexpr size_t kMostRefusedProducts = 3;  // told in an error
+
+// Kernels of one way to fuse the chain, and how it came about.
+struct Partition {
+  bool fused = false;
+  ChosenKernels chosen;
+  std::vector<int> run_of;  // by kernel: a run of products; -1
+
+  bool SameKernels(const Partition& o) const {
+    return fused == o.fused &&
+           std::equal(chosen.kernels.begin(), chosen.kernels.end(), o.chosen.kernels.begin(),
+                      o.chosen.kernels.end(), [](const CostedKernel& a, const CostedKernel& b) {
+                        return a.vertices == b.vertices && a.packed == b.packed;
+                      });
+  }
+};
+
+// What plans of all buckets have in common where they are batch-invariant.
+struct Settlement {
+  Partition partition;
+  std::vector<RankedStitch> stitched;  // by kernel; nothing of a run of products
+};
+
+class Planner {
+ public:
+  Planner(const Chain& chain, int64_t bucket, const DeviceModel& model,
+          const FusionOptions& options, Pace* pace)
+      : chain_(chain),
+        bucket_(bucket),
+        model_(model),
+        options_(options),
+        pace_(pace),
+        products_(FindProductRuns(chain, bucket, pace)),
+        costs_(bucket, model, StitchSearch()),
+        latency_(&costs_),
+        rankings_(model, ProductSearch()) {}
+
+  // Whether the chain is one sequence of products.
+  bool IsSequence() const { return products_.all; }
+
+  absl::StatusOr<FusionResult> Run() {
+    SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
+    return Choose(std::move(plans));
+  }
+
+  // The partition and the stitched kernels of the plan that is chosen.
+  absl::StatusOr<Settlement> Settled() {
+    SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
+    const FusionResult result = Choose(std::move(plans));
+    const Origin& origin = origins_[known_.at(result.chosen.PlanDigest())];
+    Settlement settled{std::move(partitions_[origin.partition]), {}};
+    for (const PlanStep& step : StepsOf(settled.partition, 0, origin.choice)) {
+      settled.stitched.push_back(step.stitch);
+    }
+    return settled;
+  }
+
+  // Plans of another bucket's partition. Its stitched kernels keep all but their grids.
+  absl::StatusOr<FusionResult> RunLike(Settlement settled) {
+    for (size_t i = 0; i < settled.stitched.size(); ++i) {
+      const CostedKernel& kernel = settled.partition.chosen.kernels[i];
+      if (kernel.body == nullptr) continue;
+      Ask(pace_);
+      SINTER_ASSIGN_OR_RETURN(
+          settled.stitched[i],
+          AtBucket(kernel.body->body, settled.stitched[i].schedule, bucket_, model_));
+    }
+    given_ = std::move(settled.stitched);
+    partitions_ = {std::move(settled.partition)};
+    std::vector<Plan> plans;
+    SINTER_RETURN_IF_ERROR(RankRuns());
+    AddPlans(0, &plans);
+    return Choose(std::move(plans));
+  }
+
+ private:
+  // Which partition a plan is of, and which schedules of its rankings it takes.
+  struct Origin {
+    size_t partition = 0;
+    size_t choice = 0;
+  };
+
+  absl::StatusOr<std::vector<Plan>> MakePlans() {
+    SINTER_RETURN_IF_ERROR(RankRuns());
+    SINTER_RETURN_IF_ERROR(IsSequence() ? AddLoneRun() : AddPartitions());
+    // Of equal plans the first keeps its name: there is always one that is named unfused.
+    std::stable_partition(partitions_.begin(), partitions_.end(),
+                          [](const Partition& partition) { return !partition.fused; });
+    std::vector<Plan> plans;
+    for (size_t i = 0; i < partitions_.size(); ++i) AddPlans(i, &plans);
+    return plans;
+  }
+
+  // Beside it nothing is left to explore.
+  absl::Status AddLoneRun() {
+    for (const bool fused : {false, true}) {
+      partitions_.push_back({fused, {{{NodeSet(1), nullptr, 0, false}}, 0, {}}, {0}});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddPartitions() {
+    absl::Status why = AddFused(true, &partitions_);
+    if (partitions_.empty()) why = AddFused(false, &partitions_);
+    const absl::Status unfused = AddUnfused(&partitions_);
+    if (partitions_.empty()) return WithProducts(unfused.ok() ? why : unfused);
+    return absl::OkStatus();
+  }
+
+  SearchOptions AnySearch() const {
+    SearchOptions search;
+    search.pace = pace_;
+    search.top_k = options_.top_k;
+    search.allow_cooperative = options_.allow_cooperative;
+    search.batch_invariant = options_.batch_invariant;
+    return search;
+  }
+  SearchOptions ProductSearch() const {
+    SearchOptions search = AnySearch();
+    if (options_.for_tuning) search.offered = Offered::kTuning;
+    return search;
+  }
+  SearchOptions StitchSearch() const {
+    SearchOptions search = AnySearch();
+    if (options_.for_tuning) search.top_k *= kTunedDepth;
+    search.tight_registers = search.kinds_first = options_.for_tuning;
+    return search;
+  }
+
+  absl::StatusOr<StitchGraph> MakeGraph(bool contract) const {
+    Ask(pace_);
+    StitchGraphOptions options;
+    options.pace = pace_;
+    options.contract = contract;
+    return StitchGraph::Make(chain_, bucket_, products_.runs, options);
+  }
+
+  NodeSet VerticesOfRuns(const StitchGraph& graph) const {
+    NodeSet vertices(graph.size());
+    for (const GraphRun& run : products_.runs) vertices.Add(graph.VertexOf(run.end));
+    return vertices;
+  }
+
+  absl::StatusOr<Partition> Settle(const StitchGraph& graph, const PatternSet& patterns,
+                                   DeltaEvaluator* evaluator, bool join, bool pack) {
+    Partition partition;
+    SINTER_ASSIGN_OR_RETURN(partition.chosen, ChooseKernels(graph, patterns, VerticesOfRuns(graph),
+                                                            evaluator, &latency_, join, pack));
+    for (const CostedKernel& kernel : partition.chosen.kernels) {
+      int run = -1;
+      for (size_t i = 0; kernel.body == nullptr && i < products_.runs.size(); ++i) {
+        if (kernel.vertices.Contains(graph.VertexOf(products_.runs[i].end))) {
+          run = static_cast<int>(i);
+        }
+      }
+      partition.run_of.push_back(run);
+    }
+    return partition;
+  }
+
+  // Why the products that are not in any run are not.
+  absl::Status WithProducts(const absl::Status& why) const {
+    std::string text(why.message());
+    size_t told = 0;
+    for (const auto& [op, reason] : products_.refused) {
+      if (told++ == kMostRefusedProducts) break;
+      absl::StrAppend(&text, "; op ", op, " (matmul) is no product of the gemm family: ", reason);
+    }
+    return absl::Status(why.code(), text);
+  }
+
+  // The explorer's plans, as far as kernels take them.
+  absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
+    SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
+    costs_.RenewBudget();
+    ExploreOptions explore;
+    explore.delta.allow_cooperative = options_.allow_cooperative;
+    explore.delta.pace = pace_;
+    DeltaEvaluator evaluator(graph, model_, explore.delta);
+    absl::Status why;
+    for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
+      // Unjoined parts stand in when a joined kernel turns out to spill.
+      for (const bool join : {true, false}) {
+        absl::StatusOr<Partition> partition =
+            Settle(graph, patterns, &evaluator, join, !options_.batch_invariant);
+        if (!partition.ok()) {
+          why = partition.status();
+          break;
+        }
+        partition->fused = true;
+        const bool known =
+            std::any_of(partitions->begin(), partitions->end(),
+                        [&](const Partition& p) { return p.SameKernels(*partition); });
+        if (!known) partitions->push_back(*std::move(partition));
+      }
+    }
+    // The latency-evaluator's pick first; of equals the one with the higher f.
+    std::stable_sort(
+        partitions->begin(), partitions->end(),
+        [](const Partition& a, const Partition& b) { return a.chosen.us < b.chosen.us; });
+    return why;
+  }
+
+  absl::Status AddUnfused(std::vector<Partition>* partitions) {
+    SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
+    costs_.RenewBudget();  // there is always an unfused plan, whatever the others took
+    DeltaOptions delta;
+    delta.pace = pace_;
+    DeltaEvaluator evaluator(graph, model_, delta);
+    SINTER_ASSIGN_OR_RETURN(Partition partition,
+                            Settle(graph, PatternSet(graph), &evaluator, true, false));
+    partitions->push_back(std::move(partition));
+    return absl::OkStatus();
+  }
+
+  // Of a stitched kernel that is not given.
+  const std::vector<RankedStitch>& RankingOf(const CostedKernel& kernel) const {
+    return costs_.RankingOf(kernel.body->body, kernel.packed);
+  }
+
+  absl::Status RankRuns() {
+    for (const GraphRun& run : products_.runs) {
+      SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
+      SINTER_ASSIGN_OR_RETURN(const RankedRun* ranked, rankings_.Of(run));
+      ranked_.push_back(ranked);
+    }
+    return absl::OkStatus();
+  }
+  // Of a kernel of the partition; null where it is stitched.
+  const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
+    const int run = partition.run_of[kernel];
+    return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
+  }
+
+  std::vector<PlanStep> StepsOf(const Partition& partition, size_t cut, size_t choice) const {
+    std::vector<PlanStep> steps(partition.run_of.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const CostedKernel& kernel = partition.chosen.kernels[i];
+      if (const RankedRun* ranked = RankedAt(partition, i)) {
+        steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
+        steps[i].segments = ranked->CutAt(partition.fused, cut);
+        steps[i].ranked = ranked->SchedulesAt(steps[i].segments, choice);
+        continue;
+      }
+      steps[i].body = kernel.body;
+      if (!given_.empty()) {
+        steps[i].stitch = given_[i];
+        continue;
+      }
+      const std::vector<RankedStitch>& ranked = RankingOf(kernel);
+      steps[i].stitch = ranked[std::min(ranked.size() - 1, choice)];
+    }
+    return steps;
+  }
+
+  // How many cuts its runs have at most, and schedules its kernels where runs are cut so.
+  size_t CutsOf(const Partition& partition) const {
+    size_t cuts = 1;
+    for (size_t i = 0; i < partition.run_of.size() && partition.fused; ++i) {
+      const RankedRun* ranked = RankedAt(partition, i);
+      if (ranked != nullptr) cuts = std::max(cuts, ranked->cuts.size());
+    }
+    return cuts;
+  }
+  size_t DepthOf(const Partition& partition, size_t cut) const {
+    size_t depth = 1;
+    for (size_t i = 0; i < partition.run_of.size(); ++i) {
+      if (const RankedRun* ranked = RankedAt(partition, i)) {
+        depth = std::max(depth, ranked->Depth(ranked->CutAt(partition.fused, cut)));
+      } else if (given_.empty()) {
+        depth = std::max(depth, RankingOf(partition.chosen.kernels[i]).size());
+      }
+    }
+    return depth;
+  }
+
+  void AddPlans(size_t index, std::vector<Plan>* plans) {
+    const Partition& partition = partitions_[index];
+    const bool tuned = partition.run_of.size() <= kMostTunedSteps;
+    const size_t cuts = tuned ? CutsOf(partition) : 1;
+    for (size_t cut = 0; cut < cuts; ++cut) {
+      const size_t depth = tuned ? DepthOf(partition, cut) : 1;
+      for (size_t choice = 0; choice < depth; ++choice) AddPlan(index, cut, choice, plans);
+    }
+  }
+
+  void AddPlan(size_t index, size_t cut, size_t choice, std::vector<Plan>* plans) {
+    const Partition& partition = partitions_[index];
+    Ask(pace_);
+    const std::vector<PlanStep> steps = StepsOf(partition, cut, choice);
+    Ask(pace_);
+    Plan plan = AssemblePlan(chain_, bucket_, steps);
+    Ask(pace_);
+    plan.fused = partition.fused;
+    plan.note = IsSequence() ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
+                             : NoteOfGraph(steps, partition.chosen.refusals);
+    const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
+    if (fresh) {
+      plans->push_back(std::move(plan));
+      origins_.push_back({index, choice});
+    } else if (partition.fused) {
+      (*plans)[at->second].note = std::move(plan.note);  // says what was refused
+    }
+  }
+
+  FusionResult Choose(std::vector<Plan> plans) const {
+    FusionResult result = ChoosePlan(std::move(plans), model_);
+    result.considered = rankings_.considered() + static_cast<uint64_t>(costs_.bodies());
+    result.legal = rankings_.legal() + costs_.legal_bodies();
+    return result;
+  }
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  const DeviceModel& model_;
+  const FusionOptions options_;
+  Pace* const pace_;
+  const ProductRuns products_;
+  SearchCosts costs_;
+  LatencyEvaluator latency_;
+  RunRankings rankings_;
+  std::vector<const RankedRun*> ranked_;  // by run
+  std::vector<Partition> partitions_;
+  std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: what rankings say
+  std::map<Digest, size_t> known_;   // plans, by what is executed
+  std::vector<Origin> origins_;      // of plans, in the order in which they were made
+};
+
+// A function of chain and model: what else is asked for must not change the order of a row.
+absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel& model,
+                                          Pace* pace) {
+  FusionOptions options;
+  options.batch_invariant = true;
+  options.allow_cooperative = false;
+  return Planner(chain, kRowOrderBucket, model, options, pace).Settled();
+}
+
+}  // namespace
+
+absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                       const FusionOptions& options, Pace* pace) {
+  Planner planner(chain, bucket, model, options, pace);
+  if (!options.batch_invariant || planner.IsSequence()) return planner.Run();
+  SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
+  return planner.RunLike(std::move(settled));
+}
+
+}  // namespace sinter

@@ -1,0 +1,47 @@
+// RunMatcher: matches parts of a graph as runs of products, or says why no kernel takes them.
+// Remembers in which dtype values lie in memory, because readers of one value must agree.
+#ifndef SINTER_SRC_FUSION_RUN_MATCHER_H_
+#define SINTER_SRC_FUSION_RUN_MATCHER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/fusion/product_runs.h"
+
+namespace sinter {
+
+class RunMatcher {
+ public:
+  using Values = std::set<ValueId>;
+
+  RunMatcher(const Chain& chain, int64_t bucket);
+
+  // The run that computes `end` from the rows `a` by the products and ops `members`, and by views
+  // and constants that lead to them: everything else is an operand. The result and computed rows
+  // lie in memory as `dtype`, the weights'.
+  absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end) const;
+  // What the run hands over or reads lies in memory as it has it, for all runs to come.
+  void Note(const GraphRun& run);
+  // Whether a run has it in memory as `dtype`.
+  bool IsRounded(ValueId value, DType dtype) const;
+  bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
+
+ private:
+  Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const;
+  absl::Status CheckStored(ValueId value, DType dtype) const;
+  bool RoundedAlike(ValueId value, DType dtype) const;
+  absl::Status CheckOperands(const MatchedSequence& matched) const;
+  absl::Status CheckEnd(const MatchedSequence& matched, ValueId end) const;
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  std::vector<bool> is_output_;
+  std::map<ValueId, DType> rounded_;  // what runs hand over or read, as what it lies in memory
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_RUN_MATCHER_H_

@@ -1,0 +1,127 @@
+#include "src/fusion/run_operands.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kRegionAlignment = 1024;
+constexpr int kRegions = 3;
+
+uint64_t ResultBytes(const ProductSequence& sequence, int product) {
+  const MatrixProduct& p = sequence[product];
+  return RoundUp(sequence.rows() * p.n * p.ResultBytes(), kRegionAlignment);
+}
+
+// Largest result that takes a turn in `region`.
+uint64_t RegionBytes(const ProductSequence& sequence, int region) {
+  uint64_t most = 0;
+  for (int i = region; i + 1 < sequence.size(); i += kRegions) {
+    most = std::max(most, ResultBytes(sequence, i));
+  }
+  return most;
+}
+
+// Rows of tensor maps begin on 16 bytes. `vector`: elements in them.
+absl::Status CheckStride(const std::string& name, int input, int64_t stride, int vector) {
+  if (input < 0 || stride % vector == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " (input ", input, "): row stride ", stride,
+                                                 " is not a multiple of ", vector));
+}
+
+class Lister {
+ public:
+  explicit Lister(const MatchedSequence& matched) : matched_(matched) {}
+
+  std::vector<RunOperand> Run(const Segment& segment, const Schedule& schedule) {
+    const ProductInputs& first = matched_.InputsOf(segment.begin);
+    if (segment.begin == 0) {
+      Read(Role::kA, matched_.rows, matched_.rows_stride);
+    } else {
+      Result(Role::kA, segment.begin - 1);
+    }
+    Read(Role::kW1, first.weights, first.weights_stride);
+    Read(Role::kWUp, first.weights_up, first.weights_up_stride);
+    Read(Role::kB1, first.bias, 0);
+    Read(Role::kBUp, first.bias_up, 0);
+    Read(Role::kFactor1, first.factor, 1);
+    const ProductInputs& last = matched_.InputsOf(segment.end() - 1);
+    if (segment.count == 2) {
+      Read(Role::kW2, last.weights, last.weights_stride);
+      Read(Role::kB2, last.bias, 0);
+      Read(Role::kFactor2, last.factor, 1);
+    }
+    Read(Role::kResidual, last.residual, last.residual_stride);
+    Result(Role::kOut, segment.end() - 1);
+    if (WritesC(schedule)) Result(Role::kC, segment.begin);
+    if (ClustersN(schedule) > 1) Parts(segment, schedule);
+    return std::move(list_);
+  }
+
+ private:
+  void Read(Role role, int number, int64_t row_stride) {
+    if (number >= 0) list_.push_back({role, RunOperand::Kind::kOperand, number, {}, row_stride});
+  }
+
+  void Result(Role role, int product) {
+    if (product + 1 == matched_.size()) {
+      list_.push_back({role, RunOperand::Kind::kResult, -1, {}, matched_.output_stride});
+      return;
+    }
+    list_.push_back({role, RunOperand::Kind::kWorkspace, -1, RegionOf(matched_.sequence, product),
+                     matched_.sequence[product].n});
+  }
+
+  // Behind the results: parts are no result, and may be larger than any.
+  void Parts(const Segment& segment, const Schedule& schedule) {
+    WorkspaceRegion region;
+    for (int r = 0; r < kRegions; ++r) region.offset += RegionBytes(matched_.sequence, r);
+    const ProductSequence part = matched_.sequence.Part(segment.begin, segment.count);
+    region.bytes = static_cast<uint64_t>(SizesOf(part, schedule).parts_bytes);
+    list_.push_back({Role::kParts, RunOperand::Kind::kWorkspace, -1, region, 0});
+  }
+
+  const MatchedSequence& matched_;
+  std::vector<RunOperand> list_;
+};
+
+}  // namespace
+
+absl::Status CheckStrides(const MatchedSequence& matched) {
+  const ProductSequence& sequence = matched.sequence;
+  const auto vector = [](const Operand& operand) { return ElementOf(operand.element).vector; };
+  SINTER_RETURN_IF_ERROR(
+      CheckStride("a", matched.rows, matched.rows_stride, vector(sequence.front().rows)));
+  for (int i = 0; i < sequence.size(); ++i) {
+    const ProductInputs& in = matched.InputsOf(i);
+    const int elements = vector(sequence[i].weights);
+    SINTER_RETURN_IF_ERROR(CheckStride(absl::StrCat(sequence[i].pair ? "w_gate" : "w", i + 1),
+                                       in.weights, in.weights_stride, elements));
+    SINTER_RETURN_IF_ERROR(
+        CheckStride(absl::StrCat("w_up", i + 1), in.weights_up, in.weights_up_stride, elements));
+  }
+  return absl::OkStatus();
+}
+
+WorkspaceRegion RegionOf(const ProductSequence& sequence, int product) {
+  WorkspaceRegion region{0, ResultBytes(sequence, product)};
+  for (int r = 0; r < product % kRegions; ++r) region.offset += RegionBytes(sequence, r);
+  return region;
+}
+
+std::vector<RunOperand> OperandsOf(const MatchedSequence& matched, const Segment& segment,
+                                   const Schedule& schedule) {
+  return Lister(matched).Run(segment, schedule);
+}
+
+KernelFamily FamilyOf(const Segment& segment) {
+  return segment.count == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
+}
+
+}  // namespace sinter
