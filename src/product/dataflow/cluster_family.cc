@@ -18,7 +18,7 @@ double ShuffleUs(const ProductDims& d, const Schedule& s, double columns,
   // Column groups travel four at a time in 16-byte stores; what is left of a warpgroup's columns in
   // 4-byte ones, which cost as much each.
   const int groups = s.first.block_n / s.warpgroups_n / 8;
-  const double stores = (groups / 4 * 4 + groups % 4 * 4.0) / groups;
+  const double stores = 1.0 * (groups / 4 * 4 + groups % 4 * 4) / groups;
   return stores * (DsmBytes(d, s, columns) * (s.cluster - 1)) / DsmBytesPerUs(s.cluster, model) +
          model.cluster_barrier_us;
 }

@@ -100,7 +100,7 @@ double PartsUs(const Schedule& s, double moved, const DeviceModel& model) {
 
 Prediction PredictRanges(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   ClusterLine c = ClusterLineOf(p, s, model);
-  const double moved = 2 * s.grid * (4.0 * s.block_m * s.second.block_n);
+  const auto moved = static_cast<double>(2 * SizesOf(p, s).parts_bytes);
   c.line.Fixed(EachTurn(c.end_us / s.cut, c.first) + PartsUs(s, moved, model) + model.drain_us);
   c.line.p.l2_bytes += moved;
   return c.line.Finish();
