@@ -16,6 +16,7 @@
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
 #include "src/plan/row_order.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "src/product/row_order_check.h"
 #include "tests/gpu/gpu_fixture.h"
