@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
   binding->has_cluster = BlocksPerCluster(recipe) > 1;
   binding->cooperative = recipe.cooperative;
   binding->pdl = recipe.pdl;
+  binding->rows_per_m = recipe.rows_per_m;
   for (size_t i = 0; i < recipe.tensor_maps.size(); ++i) {
     absl::StatusOr<BoundMap> map = BindMap(driver, recipe.tensor_maps[i], buffers);
     if (!map.ok()) return Annotate(map.status(), absl::StrCat("tensor map ", i));

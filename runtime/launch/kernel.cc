@@ -180,21 +180,22 @@ absl::StatusOr<std::unique_ptr<BoundKernel>> Kernel::Bind(const LaunchRecipe& re
 
 absl::Status Kernel::Launch(const BoundKernel& bound, StreamHandle stream, int64_t m,
                             int64_t row_offset, bool pdl_edge) const {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-  if (m == 0) return absl::OkStatus();
-  if (m < 0 || m > kMax || row_offset < 0 || row_offset > kMax) {
-    return Named(absl::InvalidArgumentError(
-        absl::StrCat("m ", m, " and row offset ", row_offset, " must lie in 0..", kMax)));
-  }
   const Binding& binding = static_cast<const Binding&>(bound);
   if (binding.function != function_) {
     return Named(absl::InvalidArgumentError("the binding belongs to another kernel"));
+  }
+  if (m == 0) return absl::OkStatus();
+  const int64_t most = std::numeric_limits<int32_t>::max() / binding.rows_per_m;
+  if (m < 0 || m > most || row_offset < 0 || row_offset > most) {
+    return Named(absl::InvalidArgumentError(
+        absl::StrCat("m ", m, " and row offset ", row_offset, " must lie in 0..", most)));
   }
   ContextScope scope(*device_);
   if (!scope.status().ok()) return Named(scope.status());
   const Driver& driver = device_->driver();
   Frame frame;
-  const absl::Status status = FillParams(driver, binding, m, row_offset, &frame);
+  const absl::Status status =
+      FillParams(driver, binding, m * binding.rows_per_m, row_offset * binding.rows_per_m, &frame);
   if (!status.ok()) return Named(status);
   CUlaunchConfig config = binding.config;
   config.hStream = static_cast<CUstream>(stream);

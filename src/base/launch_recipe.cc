@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 
 // Bounds of the driver and of sm_90 that no recipe may pass (CUDA C Programming Guide, compute
 // capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled).
@@ -29,6 +29,7 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 constexpr uint64_t kMaxExtent = uint64_t{1} << 32;
 constexpr uint64_t kMaxBox = 256;
 constexpr uint64_t kTmaAlignment = 16;
+constexpr uint64_t kMaxRowsPerM = uint64_t{1} << 24;
 
 absl::Status Bad(absl::string_view field, uint64_t value, absl::string_view bound) {
   return absl::InvalidArgumentError(
@@ -191,8 +192,9 @@ bool ArgSlot::operator==(const ArgSlot& o) const {
 
 bool LaunchRecipe::operator==(const LaunchRecipe& o) const {
   return entry == o.entry && grid == o.grid && block == o.block && cluster == o.cluster &&
-         shared_bytes == o.shared_bytes && cooperative == o.cooperative && pdl == o.pdl &&
-         tensor_maps == o.tensor_maps && args == o.args;
+         shared_bytes == o.shared_bytes && cooperative == o.cooperative &&
+         rows_per_m == o.rows_per_m && pdl == o.pdl && tensor_maps == o.tensor_maps &&
+         args == o.args;
 }
 
 std::string LaunchRecipe::Encode() const {
@@ -204,6 +206,7 @@ std::string LaunchRecipe::Encode() const {
   WriteTriple(cluster, w);
   w.U32(shared_bytes);
   w.U8(cooperative ? 1 : 0);
+  w.I64(rows_per_m);
   w.U8(pdl ? 1 : 0);
   w.U32(static_cast<uint32_t>(tensor_maps.size()));
   for (const TensorMapTemplate& map : tensor_maps) WriteMap(map, w);
@@ -220,6 +223,8 @@ std::string LaunchRecipe::Encode() const {
 
 absl::Status LaunchRecipe::Check() const {
   SINTER_RETURN_IF_ERROR(CheckShape(*this));
+  SINTER_RETURN_IF_ERROR(
+      CheckRange("rows_per_m", static_cast<uint64_t>(rows_per_m), 1, kMaxRowsPerM));
   return CheckLists(*this);
 }
 

@@ -55,6 +55,8 @@ struct LaunchRecipe {
   std::array<uint32_t, 3> cluster{1, 1, 1};
   uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;   // blocks wait for one another across clusters: all must be resident
+  // What maps and arguments know as M is a launch's m times this, and row offsets likewise.
+  int64_t rows_per_m = 1;
   bool pdl = false;  // kernel executes griddepcontrol.wait: programmatic serialization is legal
   std::vector<TensorMapTemplate> tensor_maps;
   std::vector<ArgSlot> args;

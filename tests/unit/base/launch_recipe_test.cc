@@ -60,6 +60,7 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
       [](LaunchRecipe& r) { r.shared_bytes = 1; },
       [](LaunchRecipe& r) { r.cooperative = false; },
       [](LaunchRecipe& r) { r.pdl = false; },
+      [](LaunchRecipe& r) { r.rows_per_m = 2; },
       [](LaunchRecipe& r) { r.tensor_maps.pop_back(); },
       [](LaunchRecipe& r) { r.tensor_maps[0].buffer = 0; },
       [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = 0; },
@@ -105,6 +106,8 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
        }},
       {"cluster = 0", [](LaunchRecipe& r) { r.cluster[0] = 0; }},
       {"cluster = 17", [](LaunchRecipe& r) { r.cluster[0] = 17; }},
+      {"rows_per_m = 0", [](LaunchRecipe& r) { r.rows_per_m = 0; }},
+      {"rows_per_m = 16777217", [](LaunchRecipe& r) { r.rows_per_m = (1 << 24) + 1; }},
       {"blocks per cluster = 32",
        [](LaunchRecipe& r) {
          r.grid = {16, 2, 1};

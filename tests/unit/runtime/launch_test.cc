@@ -84,6 +84,25 @@ TEST_F(LaunchTest, ARowOffsetMovesWhatDependsOnMAndNothingElse) {
   EXPECT_EQ(ReadAs<DevicePtr>(launch.params[3]), kWorkspace + 128);
 }
 
+// Maps, arguments and the row offset of images: m and offset count those, the kernel's rows pixels.
+TEST_F(LaunchTest, RowsPerMMultiplyMAndTheRowOffset) {
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.rows_per_m = 49;
+  const FakeLaunch launch = LaunchOnce(recipe, 3, 32, false);
+  const FakeMap pixels = DecodeFakeMap(launch.params[0]);
+  EXPECT_EQ(pixels.dims[1], 3u * 49);
+  EXPECT_EQ(pixels.address, kBuffers[0] + 32 * 49 * 128);
+  EXPECT_EQ(ReadAs<DevicePtr>(launch.params[2]), kBuffers[2] + 64 + 32 * 49 * 512);
+  EXPECT_EQ(ReadAs<int32_t>(launch.params[4]), 3 * 49);
+  EXPECT_EQ(DecodeFakeMap(launch.params[1]).dims[1], 256u);
+  const auto kernel = Load(recipe);
+  const auto bound = kernel->Bind(recipe, ExampleBuffers());
+  const int64_t most = ((int64_t{1} << 31) - 1) / 49;
+  EXPECT_TRUE(kernel->Launch(**bound, AStream(), most, 0, false).ok());
+  EXPECT_THAT(Text(kernel->Launch(**bound, AStream(), most + 1, 0, false)),
+              HasSubstr("must lie in 0..43826196"));
+}
+
 TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
   const auto kernel = Load(ExampleRecipe());
   const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
