@@ -31,11 +31,14 @@ void* Address(const void* value) { return const_cast<void*>(value); }
 
 absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, int64_t row_offset,
                         Frame* frame) {
-  frame->m = static_cast<int32_t>(m);
+  const int64_t per_m = bound.rows_per_m;
+  frame->m = static_cast<int32_t>(m * per_m);
   for (size_t i = 0; i < bound.maps.size(); ++i) {
     const PreparedMap& map = bound.maps[i].prepared;
     if (map.m_dim < 0) continue;
-    SINTER_RETURN_IF_ERROR(EncodeTensorMap(driver, map, m, row_offset, &frame->maps[i]));
+    const int64_t unit = map.im2col ? 1 : per_m;  // images, or rows
+    SINTER_RETURN_IF_ERROR(
+        EncodeTensorMap(driver, map, m * unit, row_offset * unit, &frame->maps[i]));
   }
   for (size_t i = 0; i < bound.args.size(); ++i) {
     const BoundArg& arg = bound.args[i];
@@ -46,7 +49,7 @@ absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, i
     } else if (arg.kind == ArgKind::kSymbolM) {
       frame->params[i] = &frame->m;
     } else {
-      frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset);
+      frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset * per_m);
       frame->params[i] = &frame->pointers[i];
     }
   }
@@ -194,8 +197,7 @@ absl::Status Kernel::Launch(const BoundKernel& bound, StreamHandle stream, int64
   if (!scope.status().ok()) return Named(scope.status());
   const Driver& driver = device_->driver();
   Frame frame;
-  const absl::Status status =
-      FillParams(driver, binding, m * binding.rows_per_m, row_offset * binding.rows_per_m, &frame);
+  const absl::Status status = FillParams(driver, binding, m, row_offset, &frame);
   if (!status.ok()) return Named(status);
   CUlaunchConfig config = binding.config;
   config.hStream = static_cast<CUstream>(stream);

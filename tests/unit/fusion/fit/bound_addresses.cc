@@ -101,9 +101,9 @@ class Launch {
   void AddPointers(const LaunchRecipe& recipe) {
     const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const std::string source = KernelSource(*CodeOf(spec_)).value();
+    const std::string source = KernelSource(CodeOf(spec_)->product).value();
     const int64_t result = p.back().n;
-    const KernelParameters parameters = ParametersOf(*CodeOf(spec_));
+    const KernelParameters parameters = ParametersOf(CodeOf(spec_)->product);
     size_t arg = recipe.tensor_maps.size();
     for (const Role role : parameters.pointers) {
       const ArgSlot& slot = recipe.args[arg++];
