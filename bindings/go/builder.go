@@ -36,6 +36,13 @@ type OutputOptions struct {
 	Alias         Value // an input whose buffer this output may share
 }
 
+// Conv2DOptions are a convolution's; a stride or dilation of 0 is 1.
+type Conv2DOptions struct {
+	Filter             Filter
+	Strides, Dilations [2]int // height, width
+	Pads               [4]int // top, bottom, left, right
+}
+
 // SoftmaxOptions of a softmax.
 type SoftmaxOptions struct {
 	Scale float64 // 0: 1
@@ -211,6 +218,20 @@ func (b *Builder) MatmulTransposed(x, y Value, transposeX, transposeY bool) Valu
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_matmul(p, x.id, y.id, &options, out, failed)
 	}, x, y)
+}
+
+// Conv2D is x [batch, height, width, in] with the filter w -> f32 [batch, p, q, out].
+func (b *Builder) Conv2D(x, w Value, given Conv2DOptions) Value {
+	var options C.sinter_conv2d_options
+	options.struct_size = C.sizeof_sinter_conv2d_options
+	options.filter = C.sinter_filter(given.Filter)
+	options.stride_height, options.stride_width = C.int32_t(given.Strides[0]), C.int32_t(given.Strides[1])
+	options.dilation_height, options.dilation_width = C.int32_t(given.Dilations[0]), C.int32_t(given.Dilations[1])
+	options.pad_top, options.pad_bottom = C.int32_t(given.Pads[0]), C.int32_t(given.Pads[1])
+	options.pad_left, options.pad_right = C.int32_t(given.Pads[2]), C.int32_t(given.Pads[3])
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_conv2d(p, x.id, w.id, &options, out, failed)
+	}, x, w)
 }
 
 // Unary applies a function of one operand.

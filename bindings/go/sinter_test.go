@@ -83,7 +83,7 @@ func refused(t *testing.T, err error, status Status, part string) {
 
 func TestEveryAddReachesTheLibrary(t *testing.T) {
 	b := NewBuilder()
-	rows := []int64{M, 8}
+	rows, pixels := []int64{M, 8}, []int64{M, 2, 2, 2}
 	x := b.Input(F32, rows)
 	w := b.InputWith(BF16, []int64{8, 8}, InputOptions{Constant: true, Name: "w", Strides: []int64{8, 1}})
 	vector, bias := b.Constant(F32, []int64{8}), b.Constant(BF16, []int64{8})
@@ -99,6 +99,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Select(b.Compare(CompareLt, x, two), x, x),
 		b.Matmul(half, w),
 		b.MatmulTransposed(half, w, false, true),
+		b.Reshape(b.Slice(b.Conv2D(b.Reshape(half, pixels), b.Constant(BF16, []int64{1, 2, 2, 2}),
+			Conv2DOptions{Filter: HWIO, Pads: [4]int{0, 0, 1, 1}}), []int64{0, 0, 0, 0}, pixels, nil), rows),
 		b.Reshape(b.Transpose(b.Reshape(x, []int64{M, 2, 4}), []int32{0, 2, 1}), rows),
 		b.Concat(1, left, right),
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
@@ -125,7 +127,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 4 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 5 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)

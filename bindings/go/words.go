@@ -134,6 +134,15 @@ const (
 	IO Layout = C.SINTER_LAYOUT_IO
 )
 
+// Filter is how the filter of a convolution lies in memory: OHWI is [out, height, width, in], as
+// PyTorch's channels_last stores it, and the default.
+type Filter int32
+
+const (
+	OHWI Filter = C.SINTER_FILTER_OHWI
+	HWIO Filter = C.SINTER_FILTER_HWIO
+)
+
 // Choice is which plan a prepare chooses; all but the best are for measuring.
 type Choice int32
 

@@ -192,6 +192,13 @@ enum {
   SINTER_LAYOUT_IO = 2  /* [in, out] */
 };
 
+/* How the filter of a convolution lies in memory. 0 means SINTER_FILTER_OHWI. */
+typedef int32_t sinter_filter;
+enum {
+  SINTER_FILTER_OHWI = 1, /* [out, height, width, in], as PyTorch's channels_last stores it */
+  SINTER_FILTER_HWIO = 2  /* [height, width, in, out] */
+};
+
 /* A choice that may be left to the environment. */
 typedef int32_t sinter_switch;
 enum { SINTER_SWITCH_DEFAULT = 0, SINTER_SWITCH_ON = 1, SINTER_SWITCH_OFF = 2 };
@@ -444,6 +451,24 @@ typedef struct sinter_matmul_options {
 SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a,
                                                  sinter_value b,
                                                  const sinter_matmul_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_conv2d_options {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  sinter_filter filter;
+  int32_t groups;                                   /* 0 means 1; only 1 */
+  int32_t stride_height, stride_width;              /* 0 means 1; at most 1024 */
+  int32_t dilation_height, dilation_width;          /* 0 means 1; at most 1024 */
+  int32_t pad_top, pad_bottom, pad_left, pad_right; /* pixels of zeros, each 0 to 1024 */
+} sinter_conv2d_options;
+/* x [batch, height, width, in] (NHWC) with the filter w -> f32 [batch, p, q, out], p = (height +
+ * pads - dilation (filter height - 1) - 1) / stride + 1, rounded down. Cross-correlation: the
+ * filter is not flipped. Only the batch may be SINTER_DIM_M. A filter of one pixel, without stride
+ * and padding, is the product of x with [in, out]. */
+SINTER_API sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x,
+                                                 sinter_value w,
+                                                 const sinter_conv2d_options* options,
                                                  sinter_value* out_value, sinter_error** error);
 SINTER_API sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind,
                                                 sinter_value a, sinter_value* out_value,

@@ -106,6 +106,10 @@ enum class Activation : sinter_activation {
 // How a weight lies in memory: [out, in], as nn.Linear stores it, or [in, out].
 enum class Layout : sinter_layout { kOi = SINTER_LAYOUT_OI, kIo = SINTER_LAYOUT_IO };
 
+// How a filter lies in memory: [out, height, width, in], as PyTorch's channels_last stores it, or
+// [height, width, in, out].
+enum class Filter : sinter_filter { kOhwi = SINTER_FILTER_OHWI, kHwio = SINTER_FILTER_HWIO };
+
 // An option struct of sinter.h, zeroed, with its size set.
 template <typename Struct>
 struct Zeroed : Struct {
@@ -360,6 +364,11 @@ struct OutputOptions {
   std::vector<int32_t> stride_m_powers;
   Value alias;  // an input whose buffer this output may share
 };
+struct Conv2dOptions {
+  Filter filter = Filter::kOhwi;
+  std::array<int32_t, 2> strides{1, 1}, dilations{1, 1};  // height, width
+  std::array<int32_t, 4> pads{0, 0, 0, 0};                // top, bottom, left, right
+};
 struct SoftmaxOptions {
   double scale = 1;
   Value mask;
@@ -425,6 +434,22 @@ class ChainBuilder {
     given.flags = flags;
     return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_matmul(chain(), a.id(), b.id(), &given, out, error);
+    });
+  }
+  // x [batch, height, width, in] with the filter w.
+  Value Conv2d(Value x, Value w, const Conv2dOptions& options = {}) {
+    Zeroed<sinter_conv2d_options> given;
+    given.filter = Number(options.filter);
+    given.stride_height = options.strides[0];
+    given.stride_width = options.strides[1];
+    given.dilation_height = options.dilations[0];
+    given.dilation_width = options.dilations[1];
+    given.pad_top = options.pads[0];
+    given.pad_bottom = options.pads[1];
+    given.pad_left = options.pads[2];
+    given.pad_right = options.pads[3];
+    return Add({x, w}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_conv2d(chain(), x.id(), w.id(), &given, out, error);
     });
   }
   Value Apply(Unary kind, Value a) {

@@ -47,6 +47,12 @@
      const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,                    \
      const cuuint32_t* element_strides, CUtensorMapInterleave interleave,                         \
      CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)) \
+  X(TensorMapEncodeIm2col, "cuTensorMapEncodeIm2col",                                             \
+    (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void* address,                 \
+     const cuuint64_t* dims, const cuuint64_t* strides, const int* lower, const int* upper,       \
+     cuuint32_t channels, cuuint32_t pixels, const cuuint32_t* element_strides,                   \
+     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,                                \
+     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill))                             \
   X(LaunchKernelEx, "cuLaunchKernelEx",                                                           \
     (const CUlaunchConfig* config, CUfunction function, void** params, void** extra))             \
   X(StreamCreate, "cuStreamCreate", (CUstream * stream, unsigned int flags))                      \

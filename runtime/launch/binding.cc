@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
   binding->cooperative = recipe.cooperative;
   binding->pdl = recipe.pdl;
   size_t row_maps = 0;
+  binding->rows_per_m = recipe.rows_per_m;
   for (size_t i = 0; i < recipe.tensor_maps.size(); ++i) {
     absl::StatusOr<BoundMap> map = BindMap(driver, recipe.tensor_maps[i], buffers);
     if (!map.ok()) return Annotate(map.status(), absl::StrCat("tensor map ", i));

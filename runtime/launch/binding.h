@@ -38,6 +38,7 @@ struct Binding : BoundKernel {
   bool has_cluster = false;
   bool cooperative = false;
   bool pdl = false;
+  int64_t rows_per_m = 1;
   std::vector<BoundArg> args;
   std::vector<BoundMap> maps;
   RowMaps row_maps;

@@ -17,8 +17,9 @@ absl::StatusOr<const CUtensorMap*> MapsOf(const Driver& driver, const Binding& b
   if (kept != nullptr) return kept;
   for (const BoundMap& map : bound.maps) {
     if (map.prepared.m_dim < 0) continue;
-    SINTER_RETURN_IF_ERROR(
-        EncodeTensorMap(driver, map.prepared, m, row_offset, &frame->maps[map.row_map]));
+    const int64_t unit = map.prepared.im2col ? 1 : bound.rows_per_m;  // images, or rows
+    SINTER_RETURN_IF_ERROR(EncodeTensorMap(driver, map.prepared, m * unit, row_offset * unit,
+                                           &frame->maps[map.row_map]));
   }
   if (row_offset == 0) bound.row_maps.Keep(m, frame->maps);
   return frame->maps;
@@ -28,12 +29,12 @@ absl::StatusOr<const CUtensorMap*> MapsOf(const Driver& driver, const Binding& b
 
 absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, int64_t row_offset,
                         Frame* frame) {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-  if (m < 0 || m > kMax || row_offset < 0 || row_offset > kMax) {
+  const int64_t per_m = bound.rows_per_m, most = std::numeric_limits<int32_t>::max() / per_m;
+  if (m < 0 || m > most || row_offset < 0 || row_offset > most) {
     return absl::InvalidArgumentError(
-        absl::StrCat("m ", m, " and row offset ", row_offset, " must lie in 0..", kMax));
+        absl::StrCat("m ", m, " and row offset ", row_offset, " must lie in 0..", most));
   }
-  frame->m = static_cast<int32_t>(m);
+  frame->m = static_cast<int32_t>(m * per_m);
   const CUtensorMap* row_maps = nullptr;
   if (bound.row_maps.count() > 0) {
     SINTER_ASSIGN_OR_RETURN(row_maps, MapsOf(driver, bound, m, row_offset, frame));
@@ -46,7 +47,7 @@ absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, i
     } else if (arg.kind == ArgKind::kSymbolM) {
       frame->params[i] = &frame->m;
     } else {
-      frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset);
+      frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset * per_m);
       frame->params[i] = &frame->pointers[i];
     }
   }

@@ -19,7 +19,8 @@ struct Frame {
   int32_t m;
 };
 
-// Fills in all but the attributes, for `m` rows that start `row_offset` rows into the buffers.
+// Fills in all but the attributes, for an M of `m` that starts `row_offset` into the buffers, each
+// of the recipe's rows_per_m rows.
 // INVALID_ARGUMENT when either is beyond what 32 bits count, or moves a tensor off its alignment.
 absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, int64_t row_offset,
                         Frame* frame);

@@ -12,6 +12,8 @@ constexpr uint64_t kAlignment = 16;
 constexpr int64_t kMaxExtent = int64_t{1} << 32;
 constexpr uint64_t kStrideBound = uint64_t{1} << 40;
 constexpr uint32_t kMaxBox = 256;
+constexpr int32_t kMaxCorner = 128;  // of rank 4
+constexpr uint32_t kMaxElementStride = 8;
 
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
@@ -69,7 +71,36 @@ CUtensorMapSwizzle SwizzleOf(Swizzle swizzle) {
   return CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
+absl::Status CheckWalk(const TensorMapTemplate& map) {
+  if (map.dims.size() != 4 || map.box.size() != 2 || map.stride_bytes.size() != 3) {
+    return Bad("an im2col map has rank 4 and a box of rank 2, not ", map.dims.size(), " and ",
+               map.box.size());
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (const int32_t corner : {map.walk->lower[i], map.walk->upper[i]}) {
+      if (corner < -kMaxCorner || corner >= kMaxCorner) {
+        return Bad("corner ", corner, " is outside -", kMaxCorner, "..", kMaxCorner - 1);
+      }
+    }
+    if (map.walk->strides[i] < 1 || map.walk->strides[i] > kMaxElementStride) {
+      return Bad("element stride ", map.walk->strides[i], " is outside 1..", kMaxElementStride);
+    }
+    if (map.box[i] < 1 || map.box[i] > kMaxBox) {
+      return Bad("box ", map.box[i], " of an im2col map is outside 1..", kMaxBox);
+    }
+  }
+  for (size_t i = 0; i < map.dims.size(); ++i) {
+    const Dim dim = map.dims[i];
+    if (i < 3 && dim.symbolic) return Bad("dimension ", i, " of an im2col map is M, only 3 may be");
+    if (!dim.symbolic && (dim.value < 1 || dim.value > kMaxExtent)) {
+      return Bad("dimension ", i, ": extent ", dim.value, " is outside 1..", kMaxExtent);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckExtents(const TensorMapTemplate& map) {
+  if (map.walk.has_value()) return CheckWalk(map);
   int symbolic = 0;
   for (size_t i = 0; i < map.dims.size(); ++i) {
     const Dim dim = map.dims[i];
@@ -116,7 +147,7 @@ absl::Status CheckInnerBox(const TensorMapTemplate& map) {
 absl::Status CheckTensorMap(const TensorMapTemplate& map) {
   const size_t rank = map.dims.size();
   if (rank < 1 || rank > 5) return Bad("rank ", rank, " is outside 1..5");
-  if (map.stride_bytes.size() != rank - 1 || map.box.size() != rank) {
+  if (!map.walk.has_value() && (map.stride_bytes.size() != rank - 1 || map.box.size() != rank)) {
     return Bad("rank ", rank, " needs ", rank - 1, " strides and ", rank,
                " box extents, there are ", map.stride_bytes.size(), " and ", map.box.size());
   }
@@ -140,6 +171,12 @@ absl::StatusOr<PreparedMap> PrepareTensorMap(const TensorMapTemplate& map, Devic
   }
   std::copy(map.stride_bytes.begin(), map.stride_bytes.end(), out.strides);
   std::copy(map.box.begin(), map.box.end(), out.box);
+  if (map.walk.has_value()) {
+    out.im2col = true;
+    std::copy(map.walk->lower.begin(), map.walk->lower.end(), out.lower);
+    std::copy(map.walk->upper.begin(), map.walk->upper.end(), out.upper);
+    std::copy(map.walk->strides.begin(), map.walk->strides.end(), out.element_strides + 1);
+  }
   for (size_t i = 0; i < map.dims.size(); ++i) {
     out.dims[i] = static_cast<cuuint64_t>(map.dims[i].value);
     if (!map.dims[i].symbolic) continue;
@@ -152,7 +189,6 @@ absl::StatusOr<PreparedMap> PrepareTensorMap(const TensorMapTemplate& map, Devic
 
 absl::Status EncodeTensorMap(const Driver& driver, const PreparedMap& map, int64_t m,
                              int64_t row_offset, CUtensorMap* out) {
-  constexpr cuuint32_t kEveryElement[5] = {1, 1, 1, 1, 1};
   cuuint64_t dims[5];
   std::copy(map.dims, map.dims + 5, dims);
   DevicePtr address = map.address;
@@ -164,12 +200,20 @@ absl::Status EncodeTensorMap(const Driver& driver, const PreparedMap& map, int64
                  ", which is not 16-byte aligned");
     }
   }
-  return driver.Check(
-      driver->TensorMapEncodeTiled(
-          out, map.type, map.rank, reinterpret_cast<void*>(static_cast<uintptr_t>(address)), dims,
-          map.strides, map.box, kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, map.swizzle,
-          CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-      "cuTensorMapEncodeTiled");
+  void* const pointer = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  if (map.im2col) {
+    return driver.Check(
+        driver->TensorMapEncodeIm2col(
+            out, map.type, map.rank, pointer, dims, map.strides, map.lower, map.upper, map.box[0],
+            map.box[1], map.element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, map.swizzle,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        "cuTensorMapEncodeIm2col");
+  }
+  return driver.Check(driver->TensorMapEncodeTiled(
+                          out, map.type, map.rank, pointer, dims, map.strides, map.box,
+                          map.element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, map.swizzle,
+                          CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                      "cuTensorMapEncodeTiled");
 }
 
 }  // namespace sinter

@@ -28,6 +28,9 @@ struct PreparedMap {
   cuuint64_t dims[5] = {};
   cuuint64_t strides[4] = {};
   cuuint32_t box[5] = {};
+  bool im2col = false;  // box is {channels, pixels}; M counts images
+  int lower[2] = {}, upper[2] = {};
+  cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
 };
 
 // `map` must have passed CheckTensorMap. INVALID_ARGUMENT when buffer + offset is not 16-byte

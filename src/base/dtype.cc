@@ -90,6 +90,14 @@ int64_t BucketOf(int64_t m) {
   return kLargestBucket;
 }
 
+int64_t BucketBelow(int64_t bucket) {
+  int64_t below = kBuckets[0];
+  for (int64_t b : kBuckets) {
+    if (b < bucket) below = b;
+  }
+  return below;
+}
+
 float F16ToF32(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1fu;

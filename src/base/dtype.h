@@ -41,6 +41,7 @@ std::string ToString(Dim dim);  // "128" or "M"
 // From 128 on a bucket is at most a quarter above the last: a schedule that divides the top well
 // divides what is far below it badly.
 int64_t BucketOf(int64_t m);
+int64_t BucketBelow(int64_t bucket);  // the next smaller one; 1 below the smallest
 constexpr int64_t kLargestBucket = 8192;
 
 // Host conversions between f32 and the 16-bit types: round to nearest even, NaN kept, saturating to

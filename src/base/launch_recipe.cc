@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 
 // Bounds of the driver and of sm_90 that no recipe may pass (CUDA C Programming Guide, compute
 // capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled).
@@ -29,6 +29,9 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 constexpr uint64_t kMaxExtent = uint64_t{1} << 32;
 constexpr uint64_t kMaxBox = 256;
 constexpr uint64_t kTmaAlignment = 16;
+constexpr int32_t kMaxCorner = 128;
+constexpr uint64_t kMaxElementStride = 8;
+constexpr uint64_t kMaxRowsPerM = uint64_t{1} << 24;
 
 absl::Status Bad(absl::string_view field, uint64_t value, absl::string_view bound) {
   return absl::InvalidArgumentError(
@@ -96,7 +99,27 @@ absl::Status CheckBox(const TensorMapTemplate& map) {
   return CheckRange("inner box bytes", inner, kTmaAlignment, 16u << static_cast<int>(map.swizzle));
 }
 
+absl::Status CheckWalk(const TensorMapTemplate& map) {
+  SINTER_RETURN_IF_ERROR(CheckRange("rank of an im2col map", map.dims.size(), 4, 4));
+  SINTER_RETURN_IF_ERROR(CheckRange("strides", map.stride_bytes.size(), 3, 3));
+  SINTER_RETURN_IF_ERROR(CheckRange("box rank of an im2col map", map.box.size(), 2, 2));
+  for (int i = 0; i < 2; ++i) {
+    for (int32_t corner : {map.walk->lower[i], map.walk->upper[i]}) {
+      if (corner >= -kMaxCorner && corner < kMaxCorner) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("launch recipe: corner = ", corner, ", must be -128..127"));
+    }
+    SINTER_RETURN_IF_ERROR(
+        CheckRange("element stride", map.walk->strides[i], 1, kMaxElementStride));
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (map.dims[i].symbolic) return Bad("dimension that is M", static_cast<uint64_t>(i), "3");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRanks(const TensorMapTemplate& map) {
+  if (map.walk.has_value()) return CheckWalk(map);
   const uint64_t rank = map.dims.size();
   SINTER_RETURN_IF_ERROR(CheckRange("rank", rank, 1, kMaxRank));
   SINTER_RETURN_IF_ERROR(CheckRange("strides", map.stride_bytes.size(), rank - 1, rank - 1));
@@ -165,6 +188,11 @@ void WriteMap(const TensorMapTemplate& map, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(map.box.size()));
   for (uint32_t extent : map.box) w.U32(extent);
   w.U8(static_cast<uint8_t>(map.swizzle));
+  w.U8(map.walk.has_value() ? 1 : 0);
+  if (!map.walk.has_value()) return;
+  for (int32_t v : map.walk->lower) w.I64(v);
+  for (int32_t v : map.walk->upper) w.I64(v);
+  for (uint32_t v : map.walk->strides) w.U32(v);
 }
 
 absl::Status CheckLists(const LaunchRecipe& recipe) {
@@ -181,7 +209,8 @@ absl::Status CheckLists(const LaunchRecipe& recipe) {
 
 bool TensorMapTemplate::operator==(const TensorMapTemplate& o) const {
   return buffer == o.buffer && offset_bytes == o.offset_bytes && dtype == o.dtype &&
-         dims == o.dims && stride_bytes == o.stride_bytes && box == o.box && swizzle == o.swizzle;
+         dims == o.dims && stride_bytes == o.stride_bytes && box == o.box && swizzle == o.swizzle &&
+         walk == o.walk;
 }
 
 bool ArgSlot::operator==(const ArgSlot& o) const {
@@ -191,8 +220,9 @@ bool ArgSlot::operator==(const ArgSlot& o) const {
 
 bool LaunchRecipe::operator==(const LaunchRecipe& o) const {
   return entry == o.entry && grid == o.grid && block == o.block && cluster == o.cluster &&
-         shared_bytes == o.shared_bytes && cooperative == o.cooperative && pdl == o.pdl &&
-         tensor_maps == o.tensor_maps && args == o.args;
+         shared_bytes == o.shared_bytes && cooperative == o.cooperative &&
+         rows_per_m == o.rows_per_m && pdl == o.pdl && tensor_maps == o.tensor_maps &&
+         args == o.args;
 }
 
 std::string LaunchRecipe::Encode() const {
@@ -204,6 +234,7 @@ std::string LaunchRecipe::Encode() const {
   WriteTriple(cluster, w);
   w.U32(shared_bytes);
   w.U8(cooperative ? 1 : 0);
+  w.I64(rows_per_m);
   w.U8(pdl ? 1 : 0);
   w.U32(static_cast<uint32_t>(tensor_maps.size()));
   for (const TensorMapTemplate& map : tensor_maps) WriteMap(map, w);
@@ -220,6 +251,8 @@ std::string LaunchRecipe::Encode() const {
 
 absl::Status LaunchRecipe::Check() const {
   SINTER_RETURN_IF_ERROR(CheckShape(*this));
+  SINTER_RETURN_IF_ERROR(
+      CheckRange("rows_per_m", static_cast<uint64_t>(rows_per_m), 1, kMaxRowsPerM));
   return CheckLists(*this);
 }
 

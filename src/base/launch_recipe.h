@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,16 @@ constexpr int kWorkspaceBuffer = -1;
 
 enum class Swizzle : uint8_t { kNone = 0, k32B = 1, k64B = 2, k128B = 3 };
 
+// How an im2col map walks the pixels of images: its dims are {channels, width, height, images}, its
+// box is {channels, pixels} of one load, and M counts images. Both arrays: width, height.
+struct PixelWalk {
+  std::array<int32_t, 2> lower{0, 0}, upper{0, 0};  // corners of the box of first taps
+  std::array<uint32_t, 2> strides{1, 1};            // pixels from one to the next
+  bool operator==(const PixelWalk& o) const {
+    return lower == o.lower && upper == o.upper && strides == o.strides;
+  }
+};
+
 // A TMA tensor map to encode at bind time. Dimension 0 is the contiguous one.
 struct TensorMapTemplate {
   int buffer = 0;
@@ -28,6 +39,7 @@ struct TensorMapTemplate {
   std::vector<uint64_t> stride_bytes;  // of dims 1.., each a multiple of 16
   std::vector<uint32_t> box;           // elements, each 1..256
   Swizzle swizzle = Swizzle::k128B;
+  std::optional<PixelWalk> walk = std::nullopt;  // an im2col map; none: boxes of `box`
   bool operator==(const TensorMapTemplate& o) const;
 };
 
@@ -55,6 +67,9 @@ struct LaunchRecipe {
   std::array<uint32_t, 3> cluster{1, 1, 1};
   uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;   // blocks wait for one another across clusters: all must be resident
+  // What maps and arguments know as M is a launch's m times this, and row offsets likewise; but in
+  // im2col maps M is m.
+  int64_t rows_per_m = 1;
   bool pdl = false;  // kernel executes griddepcontrol.wait: programmatic serialization is legal
   std::vector<TensorMapTemplate> tensor_maps;
   std::vector<ArgSlot> args;

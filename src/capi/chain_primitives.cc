@@ -56,6 +56,25 @@ sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a, sinte
   });
 }
 
+sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinter_value w,
+                                      const sinter_conv2d_options* options, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "conv2d", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "conv2d", 0));
+    add.Require(given.groups == 0 || given.groups == 1,
+                absl::StrCat("groups is ", given.groups, ", must be 1"));
+    const ValueId vx = add.Operand("x", x), vw = add.Operand("w", w);
+    SINTER_RETURN_IF_ERROR(add.status());
+    const auto one = [](int32_t value) -> int64_t { return value == 0 ? 1 : value; };
+    sinter::Conv2d conv;
+    if (given.filter != 0) conv.filter = static_cast<sinter::FilterLayout>(given.filter);
+    conv.strides = {one(given.stride_height), one(given.stride_width)};
+    conv.dilations = {one(given.dilation_height), one(given.dilation_width)};
+    conv.pads = {given.pad_top, given.pad_bottom, given.pad_left, given.pad_right};
+    return add.builder().Convolve(vx, vw, conv);
+  });
+}
+
 sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind, sinter_value a,
                                      sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(chain, "unary", out_value, error, [&](capi::Adder& add) -> Result {

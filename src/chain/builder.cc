@@ -28,6 +28,13 @@ absl::Status CheckEnum(Kind kind) {
       absl::StrCat("kind is ", static_cast<int32_t>(kind), ", which does not exist"));
 }
 
+// Whether every result pixel of a convolution is the pixel at its place times the filter.
+bool IsProduct(const Conv2d& conv, const TensorType& w) {
+  const int taps = conv.height_axis();
+  return w.dims[taps] == Dim::Constant(1) && w.dims[taps + 1] == Dim::Constant(1) &&
+         conv.strides == Conv2d().strides && conv.pads == Conv2d().pads;
+}
+
 bool IsGoodName(absl::string_view name) {
   return name.size() <= 128 &&
          std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -94,6 +101,19 @@ absl::StatusOr<ValueId> ChainBuilder::Matmul(ValueId a, ValueId b, bool transpos
   op.transpose_a = transpose_a;
   op.transpose_b = transpose_b;
   return Add("matmul", std::move(op), InferMatmul(TypeOf(a), TypeOf(b), transpose_a, transpose_b));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "x", x));
+  SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "w", w));
+  Op op = MakeOp(OpKind::kConv2d, {x, w});
+  op.conv = conv;
+  absl::StatusOr<TensorType> type = InferConv2d(TypeOf(x), TypeOf(w), conv);
+  for (int axis = 0; type.ok() && axis < 2; ++axis) {
+    const int64_t taps = TypeOf(w).dims[conv.height_axis() + axis].value;
+    if (taps == 1) op.conv.dilations[axis] = 1;  // one spelling of one tap
+  }
+  return Add("conv2d", std::move(op), std::move(type));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Unary(UnaryKind kind, ValueId a) {
@@ -193,6 +213,25 @@ absl::StatusOr<ValueId> ChainBuilder::Reduce(ReduceKind kind, ValueId a,
   std::sort(op.axes.begin(), op.axes.end());
   absl::StatusOr<TensorType> type = InferReduce(kind, TypeOf(a), op.axes, keepdims);
   return Add("reduce", std::move(op), std::move(type));
+}
+
+// Replaces convolutions of one tap by products with the filter as a matrix.
+absl::Status ChainBuilder::MakeProducts() {
+  const ValueId count = size();
+  for (ValueId id = 0; id < count; ++id) {
+    Op& op = ops_[id];
+    if (op.kind != OpKind::kConv2d || !IsProduct(op.conv, TypeOf(op.operands[1]))) continue;
+    const TensorType& w = TypeOf(op.operands[1]);
+    const bool ohwi = op.conv.filter == FilterLayout::kOHWI;
+    Op matrix = MakeOp(OpKind::kReshape, {op.operands[1]});
+    op.kind = OpKind::kMatmul;
+    op.operands[1] = size();
+    op.transpose_b = ohwi;
+    op.conv = {};
+    const std::vector<Dim> dims{w.dims[ohwi ? 0 : 2], w.dims[3]};
+    SINTER_RETURN_IF_ERROR(Add("reshape", std::move(matrix), TensorType{w.dtype, dims}).status());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ChainBuilder::CheckAlias(absl::string_view where, const ChainOutput& out,

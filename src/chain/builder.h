@@ -43,6 +43,9 @@ class ChainBuilder {
   // [batch..., m, k] x [batch..., k, n]; batch dims equal or absent in one operand. Both floating.
   absl::StatusOr<ValueId> Matmul(ValueId a, ValueId b, bool transpose_a = false,
                                  bool transpose_b = false);
+  // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
+  // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
+  absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});
   absl::StatusOr<ValueId> Unary(UnaryKind kind, ValueId a);
   absl::StatusOr<ValueId> Binary(BinaryKind kind, ValueId a, ValueId b);
   absl::StatusOr<ValueId> Compare(CompareKind kind, ValueId a, ValueId b);
@@ -85,6 +88,8 @@ class ChainBuilder {
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
   absl::StatusOr<ValueId> Add(absl::string_view kind, Op op, absl::StatusOr<TensorType> type);
   absl::Status CheckAlias(absl::string_view where, const ChainOutput& out, ValueId alias) const;
+
+  absl::Status MakeProducts();
 
   std::vector<Op> ops_;                   // in the caller's order
   std::vector<ChainOutput> outputs_;      // alias_input holds the caller's input index until Finish

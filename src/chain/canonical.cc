@@ -31,8 +31,24 @@ void PutInts(ByteWriter& out, const std::vector<T>& values) {
   for (T v : values) out.I64(v);
 }
 
-// Every field of every kind: unused ones cost a few bytes and spare a second list of what each kind
-// uses.
+void PutConv(ByteWriter& out, const Conv2d& conv) {
+  out.U8(static_cast<uint8_t>(conv.filter));
+  for (int64_t v : conv.strides) out.I64(v);
+  for (int64_t v : conv.dilations) out.I64(v);
+  for (int64_t v : conv.pads) out.I64(v);
+}
+
+Conv2d GetConv(ByteReader& in) {
+  Conv2d conv;
+  conv.filter = static_cast<FilterLayout>(in.U8());
+  for (int64_t& v : conv.strides) v = in.I64();
+  for (int64_t& v : conv.dilations) v = in.I64();
+  for (int64_t& v : conv.pads) v = in.I64();
+  return conv;
+}
+
+// Every field of every kind but the two rare ones at the end: unused ones cost a few bytes and
+// spare a second list of what each kind uses.
 void PutOp(ByteWriter& out, const Op& op) {
   out.U8(static_cast<uint8_t>(op.kind));
   out.U32(static_cast<uint32_t>(op.operands.size()));
@@ -51,6 +67,7 @@ void PutOp(ByteWriter& out, const Op& op) {
   PutInts(out, op.starts);
   PutInts(out, op.steps);
   if (op.kind == OpKind::kInput) PutStrides(out, op.strides);
+  if (op.kind == OpKind::kConv2d) PutConv(out, op.conv);
 }
 
 std::vector<Dim> GetDims(ByteReader& in) {
@@ -102,6 +119,7 @@ Op GetOp(ByteReader& in) {
   op.starts = GetInts<int64_t>(in);
   op.steps = GetInts<int64_t>(in);
   if (op.kind == OpKind::kInput) op.strides = GetStrides(in, op.type.dims.size());
+  if (op.kind == OpKind::kConv2d) op.conv = GetConv(in);
   return op;
 }
 
@@ -158,13 +176,16 @@ bool HasSymbol(const Op& op) { return SymbolicAxis(op.type.dims) >= 0; }
 
 absl::StatusOr<Chain> ChainBuilder::Finish() {
   if (outputs_.empty()) return absl::FailedPreconditionError("the chain has no output");
-  Numbering numbering(ops_);
-  for (const ChainOutput& out : outputs_) numbering.Visit(out.value);
+  Numbering needed(ops_);
+  for (const ChainOutput& out : outputs_) needed.Visit(out.value);
   for (ValueId id = 0; id < size(); ++id) {
-    if (numbering[id] >= 0) continue;
+    if (needed[id] >= 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("op ", id, " (", NameOf(ops_[id]), "): no output needs its value"));
   }
+  SINTER_RETURN_IF_ERROR(MakeProducts());
+  Numbering numbering(ops_);
+  for (const ChainOutput& out : outputs_) numbering.Visit(out.value);
   Chain chain;
   std::vector<int32_t> canonical_input(input_names_.size());
   for (ValueId id : numbering.order()) {

@@ -21,12 +21,20 @@ std::vector<int> Chain::UseCounts() const {
   return counts;
 }
 
+Dim Chain::FactorsOf(const Op& op) const {
+  const std::vector<Dim>& in = ops_[op.operands[0]].type.dims;
+  if (op.kind == OpKind::kMatmul) return in[in.size() - (op.transpose_a ? 2 : 1)];
+  int64_t factors = in.back().value;
+  const std::vector<Dim>& w = ops_[op.operands[1]].type.dims;
+  for (int axis : {0, 1}) factors *= w[op.conv.height_axis() + axis].value;
+  return Dim::Constant(factors);
+}
+
 double Chain::MatmulFlops(int64_t m) const {
   double flops = 0;
   for (const Op& op : ops_) {
-    if (op.kind != OpKind::kMatmul) continue;
-    const std::vector<Dim>& a = ops_[op.operands[0]].type.dims;
-    double product = 2.0 * static_cast<double>(a[a.size() - (op.transpose_a ? 2 : 1)].At(m));
+    if (op.kind != OpKind::kMatmul && op.kind != OpKind::kConv2d) continue;
+    double product = 2.0 * static_cast<double>(FactorsOf(op).At(m));
     for (Dim dim : op.type.dims) product *= static_cast<double>(dim.At(m));
     flops += product;
   }

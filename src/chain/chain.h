@@ -54,7 +54,9 @@ class Chain {
   bool UsesM() const { return uses_m_; }
   // How often each op is used: operand slots of other ops plus outputs.
   std::vector<int> UseCounts() const;
-  // 2*m*n*k summed over the products, at M = m.
+  // What an element of a product or convolution sums: k, or channels times taps.
+  Dim FactorsOf(const Op& op) const;
+  // 2*m*n*k summed over the products and convolutions, at M = m.
   double MatmulFlops(int64_t m) const;
   // One line per op, for logs and errors: "7 binary add 3 6 : f32[M,512]".
   std::string ToString() const;

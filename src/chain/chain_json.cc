@@ -1,6 +1,8 @@
 // ChainFromJson.
 #include "src/chain/chain_json.h"
 
+#include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,6 +40,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
   if (kind == OpKind::kTranspose) add({"axes"});
   if (kind == OpKind::kSlice) add({"starts", "limits", "steps"});
+  if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations"});
   return keys;
 }
 
@@ -50,6 +53,27 @@ absl::Status ReadAxis(const JsonObject& in, Op* op) {
 absl::Status ReadAxes(const JsonObject& in, Op* op) {
   SINTER_ASSIGN_OR_RETURN(op->axes, in.Integers<int32_t>("axes", kMaxRank));
   return absl::OkStatus();
+}
+
+// As many as `values` has; left as they are where the key is left out.
+template <size_t kCount>
+absl::Status ReadAll(const JsonObject& in, const char* key, std::array<int64_t, kCount>* values) {
+  if (!in.Has(key)) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> given, in.Integers<int64_t>(key, kCount));
+  if (given.size() != kCount) {
+    return Bad(in.At(key), ": has ", given.size(), " elements, must have ", kCount);
+  }
+  std::copy(given.begin(), given.end(), values->begin());
+  return absl::OkStatus();
+}
+
+absl::Status ReadConv(const JsonObject& in, Conv2d* conv) {
+  if (in.Has("filter")) {
+    SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseFilterLayout, "filter", &conv->filter));
+  }
+  SINTER_RETURN_IF_ERROR(ReadAll(in, "strides", &conv->strides));
+  SINTER_RETURN_IF_ERROR(ReadAll(in, "pads", &conv->pads));
+  return ReadAll(in, "dilations", &conv->dilations);
 }
 
 absl::Status ReadAttributes(const JsonObject& in, Op* op) {
@@ -79,6 +103,8 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
     }
     case OpKind::kTranspose:
       return ReadAxes(in, op);
+    case OpKind::kConv2d:
+      return ReadConv(in, &op->conv);
     case OpKind::kSlice: {
       SINTER_ASSIGN_OR_RETURN(op->starts, in.Integers<int64_t>("starts", kMaxRank));
       SINTER_ASSIGN_OR_RETURN(op->steps, in.Integers<int64_t>("steps", kMaxRank));

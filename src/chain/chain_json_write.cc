@@ -78,6 +78,12 @@ void PutAttributes(const Op& op, OrderedJson* out) {
     case OpKind::kTranspose:
       (*out)["axes"] = op.axes;
       break;
+    case OpKind::kConv2d:
+      (*out)["filter"] = std::string(NameOf(op.conv.filter));
+      (*out)["strides"] = op.conv.strides;
+      (*out)["pads"] = op.conv.pads;
+      (*out)["dilations"] = op.conv.dilations;
+      break;
     case OpKind::kSlice:
       (*out)["starts"] = op.starts;
       (*out)["limits"] = DimsToJson(SliceLimits(op));

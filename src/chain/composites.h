@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_CHAIN_COMPOSITES_H_
 #define SINTER_SRC_CHAIN_COMPOSITES_H_
 
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -109,6 +110,32 @@ struct ProductsSpec {
 // Inputs: a[m,k], then of each product its weights (w1, or w_gate1 and w_up1) and, with a bias, as
 // many vectors. Weights and biases constant.
 absl::StatusOr<Chain> MakeProductsChain(const ProductsSpec& spec);
+
+// Where a tensor of the result's dims is added.
+enum class ConvResidual { kNone, kBeforeActivation, kBehindActivation };
+
+// Convolutions in turn: each act(scale * (x conv w) + bias + r) or act(scale * (x conv w) + bias) +
+// r. None is rounded but the last, which is the output.
+struct ConvLayer {
+  int64_t out = 0;                    // channels of the result
+  std::array<int64_t, 2> taps{1, 1};  // height, width
+  Conv2d conv;                        // its filter layout is the spec's
+  Activation act = Activation::kIdentity;
+  bool scale = false, bias = false;
+  ConvResidual residual = ConvResidual::kNone;
+};
+struct ConvSpec {
+  Dim batch = Dim::M();
+  int64_t height = 0, width = 0, channels = 0;
+  std::vector<ConvLayer> layers;
+  FilterLayout filter = FilterLayout::kOHWI;
+  DType dtype = DType::kBF16;
+};
+// Pads that keep an axis' pixels at stride 1: low and high.
+std::array<int64_t, 2> SamePads(int64_t taps, int64_t dilation);
+// Inputs: x[batch,height,width,channels], then of each layer w, (scale[out]), (bias[out]), (r).
+// Filters, scales and biases constant.
+absl::StatusOr<Chain> MakeConvChain(const ConvSpec& spec);
 
 }  // namespace sinter
 

@@ -31,6 +31,9 @@ absl::StatusOr<double> RoundScalar(double value, DType dtype);
 absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis);
 absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b, bool transpose_a,
                                        bool transpose_b);
+// x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
+absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
+                                       const Conv2d& conv);
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a);
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b);
 absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a, const TensorType& b);

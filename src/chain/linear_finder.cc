@@ -39,7 +39,7 @@ int LinearFinder::BiasAt(ValueId id) const {
 
 int LinearFinder::ResidualAt(ValueId id, const Op& sum) const {
   const Op& op = graph_.op(SkipWidening(id));
-  return op.type.rank() == 2 && op.type.dims == sum.type.dims ? op.input : -1;
+  return op.type.rank() >= 2 && op.type.dims == sum.type.dims ? op.input : -1;
 }
 
 ValueId LinearFinder::SpreadColumnAt(ValueId id) const {
@@ -133,17 +133,26 @@ void LinearFinder::TakeFactorOfRows(Linear* found) const {
   }
 }
 
+// The rows of a matrix may have several axes, as the pixels of images do, and so may a weight that
+// is read as one: its last axis stays.
 bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
-  if (op.transpose_a || op.type.rank() != 2) return false;
+  const TensorType& x = chain_.op(op.operands[0]).type;
   ValueId weight = SkipWidening(op.operands[1]);
+  if (op.transpose_a || x.rank() != op.type.rank() || chain_.op(weight).type.rank() != 2) {
+    return false;
+  }
   bool transposed = op.transpose_b;
   while (graph_.op(weight).kind == OpKind::kTranspose && graph_.op(weight).type.rank() == 2) {
     transposed ^= graph_.op(weight).axes[0] == 1;
     weight = SkipWidening(graph_.op(weight).operands[0]);
   }
-  if (graph_.op(weight).kind != OpKind::kInput || graph_.op(weight).type.rank() != 2) {
-    return false;
+  if (graph_.op(weight).kind == OpKind::kReshape) {
+    const Dim columns = graph_.op(weight).type.dims.back();
+    weight = SkipWidening(graph_.op(weight).operands[0]);
+    const std::vector<Dim>& dims = graph_.op(weight).type.dims;
+    if (dims.size() < 2 || dims.back() != columns) return false;
   }
+  if (chain_.op(weight).kind != OpKind::kInput) return false;
   found->x = op.operands[0];
   found->weight = graph_.op(weight).input;
   found->layout = transposed ? Layout::kOI : Layout::kIO;

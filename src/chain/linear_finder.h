@@ -29,7 +29,7 @@ class LinearFinder {
   // Number of the operand at `id`, -1 when it is none.
   int InputAt(ValueId id) const { return graph_.op(SkipWidening(id)).input; }
 
-  // A matrix input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
+  // An input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
   int ResidualAt(ValueId id, const Op& sum) const;
 
   // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 when it is none.

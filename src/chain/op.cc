@@ -9,9 +9,9 @@ namespace sinter {
 namespace {
 
 // Name i belongs to enum value i + 1.
-constexpr std::array<absl::string_view, 15> kOpKindNames = {
+constexpr std::array<absl::string_view, 16> kOpKindNames = {
     "input", "scalar",    "iota",      "matmul",  "unary", "binary", "compare", "select",
-    "cast",  "broadcast", "transpose", "reshape", "slice", "concat", "reduce"};
+    "cast",  "broadcast", "transpose", "reshape", "slice", "concat", "reduce",  "conv2d"};
 constexpr std::array<absl::string_view, 16> kUnaryKindNames = {
     "neg",     "abs",  "exp",        "log",    "sqrt", "rsqrt", "tanh",  "erf",
     "sigmoid", "relu", "reciprocal", "square", "sin",  "cos",   "floor", "not"};
@@ -77,7 +77,8 @@ bool Op::operator==(const Op& o) const {
          binary == o.binary && compare == o.compare && reduce == o.reduce &&
          transpose_a == o.transpose_a && transpose_b == o.transpose_b && keepdims == o.keepdims &&
          constant == o.constant && input == o.input && axis == o.axis && scalar == o.scalar &&
-         axes == o.axes && starts == o.starts && steps == o.steps && strides == o.strides;
+         axes == o.axes && starts == o.starts && steps == o.steps && strides == o.strides &&
+         conv == o.conv;
 }
 
 absl::string_view NameOf(const Op& op) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/chain/conv2d.h"
 #include "src/chain/tensor_type.h"
 
 namespace sinter {
@@ -31,6 +32,7 @@ enum class OpKind : int32_t {
   kSlice = 13,
   kConcat = 14,
   kReduce = 15,
+  kConv2d = 16,
 };
 
 enum class UnaryKind : int32_t {
@@ -104,6 +106,7 @@ struct Op {
   std::vector<int64_t> starts;  // slice: per axis; result[i] = operand[starts + i * steps]
   std::vector<int64_t> steps;   // slice: per axis, >= 1
   std::vector<Stride> strides;  // input: per axis, always filled
+  Conv2d conv;                  // conv2d
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };

@@ -9,7 +9,8 @@ bool SameButForOperands(const Op& a, const Op& b) {
   return a.kind == b.kind && a.unary == b.unary && a.binary == b.binary && a.compare == b.compare &&
          a.reduce == b.reduce && a.transpose_a == b.transpose_a && a.transpose_b == b.transpose_b &&
          a.keepdims == b.keepdims && a.axis == b.axis && a.scalar == b.scalar && a.axes == b.axes &&
-         a.starts == b.starts && a.steps == b.steps && a.operands.size() == b.operands.size();
+         a.starts == b.starts && a.steps == b.steps && a.conv == b.conv &&
+         a.operands.size() == b.operands.size();
 }
 
 bool Commutes(const Op& op) {

@@ -90,7 +90,25 @@ absl::StatusOr<std::string> CanonicalName(const FieldSpec& field, absl::string_v
   for (const std::string& choice : choices) {
     if (text == choice) return choice;
   }
-  return Bad(field.key, " is ", Shown(text), ", must be one of ", field.choices);
+  const std::string way_out = *field.way_out == '\0' ? "" : absl::StrCat(" (", field.way_out, ")");
+  return Bad(field.key, " is ", Shown(text), ", must be ", choices.size() == 1 ? "" : "one of ",
+             field.choices, way_out);
+}
+
+// Numbers of the axes of a convolution, `most` of them or one for all.
+absl::StatusOr<std::string> CanonicalAxes(const FieldSpec& field, absl::string_view text,
+                                          size_t most, int64_t low, int64_t high) {
+  std::vector<std::string> items = absl::StrSplit(text, ',');
+  bool good = items.size() == 1 || items.size() == most;
+  for (std::string& item : items) {
+    int64_t value = 0;
+    good = good && ParseInteger(item, &value) && value >= low && value <= high;
+    item = absl::StrCat(value);
+  }
+  if (good) return absl::StrJoin(items, ",");
+  return Bad(field.key, " is ", Shown(text), ", must be ",
+             field.type == FieldType::kPads ? "same, or " : "", "1 or ", most, " integers in [",
+             low, ", ", high, "]");
 }
 
 absl::StatusOr<std::string> CanonicalFlag(const FieldSpec& field, absl::string_view text) {
@@ -118,7 +136,7 @@ absl::StatusOr<std::string> CanonicalList(const FieldSpec& field, absl::string_v
 
 // As the canonical line has it. Done after the chain was made, which counts the items.
 std::string Shortened(const FieldSpec& field, const std::string& value) {
-  if (field.type != FieldType::kFlags && field.type != FieldType::kNames) return value;
+  if (field.type == FieldType::kExtents || value.find(',') == std::string::npos) return value;
   const std::vector<absl::string_view> items = absl::StrSplit(value, ',');
   const auto same = std::count(items.begin(), items.end(), items[0]);
   return same == static_cast<std::ptrdiff_t>(items.size()) ? std::string(items[0]) : value;
@@ -141,6 +159,11 @@ absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_
     case FieldType::kFlags:
     case FieldType::kNames:
       return CanonicalList(field, text);
+    case FieldType::kPair:
+      return CanonicalAxes(field, text, 2, 1, kMaxConvStep);
+    case FieldType::kPads:
+      if (text == "same") return std::string(text);
+      return CanonicalAxes(field, text, 4, 0, kMaxConvPad);
   }
   return absl::InternalError("unreachable");
 }

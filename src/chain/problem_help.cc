@@ -34,6 +34,10 @@ std::string ValuesText(const FieldSpec& field) {
       return absl::StrCat("0 or 1", list);
     case FieldType::kNames:
       return absl::StrCat(names, list);
+    case FieldType::kPair:
+      return absl::StrCat("an integer from 1 to ", kMaxConvStep, ", or height,width");
+    case FieldType::kPads:
+      return absl::StrCat("same, an integer from 0 to ", kMaxConvPad, ", or top,bottom,left,right");
   }
   return "";
 }
@@ -54,6 +58,7 @@ std::string ExampleText(const KindSpec& kind) {
     const std::string choices = field.choices;
     const std::string value = field.type == FieldType::kName ? choices.substr(0, choices.find(' '))
                               : field.type == FieldType::kExtents ? "512,256"
+                              : field.type == FieldType::kPair    ? "3"
                               : rows                              ? "128"
                                                                   : "256";
     absl::StrAppend(&line, " ", field.key, "=", value);

@@ -8,12 +8,11 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
+#include "src/chain/problem_conv.h"
+#include "src/chain/problem_words.h"
 
 namespace sinter {
 namespace {
-
-constexpr char kActs[] = "identity relu gelu_tanh gelu_erf silu";
-constexpr char kDTypes[] = "f32 f16 bf16";
 
 // Choices were checked: the fallbacks below are never used.
 DType DTypeOf(const FieldValues& v) { return ParseDType(v.Name("dtype")).value_or(DType::kBF16); }
@@ -233,17 +232,18 @@ const FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"};
 const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr, "width of the state"};
 const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr, "heads of a row"};
 const FieldSpec kDim{"dim", FieldType::kExtent, nullptr, "width of a head, even"};
-const FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActs};
-const FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text, "activation", kActs};
+const FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActivationWords};
+const FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text, "activation",
+                             kActivationWords};
 const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
                         "of weights: oi is [out, in] (nn.Linear), io is [in, out]", "oi io"};
-const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypes};
+const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypeWords};
 const FieldSpec kBias1{"bias1", FieldType::kFlag, "0", "whether the first product has one"};
 const FieldSpec kBias2{"bias2", FieldType::kFlag, "0", "whether the second product has one"};
 const FieldSpec kWidths{"n", FieldType::kExtents, nullptr,
                         "columns of each product, one item a product"};
 const FieldSpec kActList{"act", FieldType::kNames, kDefaultActivation.text,
-                         "activation, an item a product or one for all", kActs};
+                         "activation, an item a product or one for all", kActivationWords};
 const FieldSpec kGatedList{"gated", FieldType::kFlags, "0",
                            "whether gated, an item a product or one for all"};
 const FieldSpec kBiasList{"bias", FieldType::kFlags, "0",
@@ -284,6 +284,8 @@ std::vector<KindSpec> KindSpecs() {
        MakeBiasGeluResidualLayerNorm,
        "layer norm of gelu(x + b) + r",
        "x[rows,cols] b*[cols] r[rows,cols] gamma*[cols] beta*[cols]"},
+      ConvKind(),
+      ConvChainKind(),
       {"gate_up",
        {kM, kN, kK, kAct, kLayout, kDType, kBias1},
        MakeFfn<true, 1>,

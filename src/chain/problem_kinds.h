@@ -26,6 +26,8 @@ enum class FieldType {
   kExtents,
   kFlags,
   kNames,
+  kPair,  // "height,width", or one number for both; each in [1, kMaxConvStep]
+  kPads,  // "same", "top,bottom,left,right", or one number for all; each in [0, kMaxConvPad]
 };
 
 constexpr size_t kMaxListItems = 64;
@@ -36,6 +38,7 @@ struct FieldSpec {
   const char* fallback;      // nullptr: the key is required
   const char* about;         // for people, a few words
   const char* choices = "";  // kName, kNames: separated by one space
+  const char* way_out = "";  // kName: for whoever has something else
 };
 
 // Values that passed their FieldSpec.

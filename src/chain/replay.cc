@@ -17,6 +17,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Iota(op.type.dims, op.axis, op.type.dtype);
     case OpKind::kMatmul:
       return b.Matmul(in[0], in[1], op.transpose_a, op.transpose_b);
+    case OpKind::kConv2d:
+      return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:
       return b.Unary(op.unary, in[0]);
     case OpKind::kBinary:
@@ -52,6 +54,7 @@ int OperandCount(OpKind kind) {
     case OpKind::kIota:
       return 0;
     case OpKind::kMatmul:
+    case OpKind::kConv2d:
     case OpKind::kBinary:
     case OpKind::kCompare:
       return 2;

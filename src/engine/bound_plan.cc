@@ -65,7 +65,8 @@ absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
 
 int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
-  return (rows + kLargestBucket - 1) / kLargestBucket;
+  const int64_t pass = std::min(plan.rows.at_once, kLargestBucket);
+  return (rows + pass - 1) / pass;
 }
 
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {

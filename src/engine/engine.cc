@@ -7,6 +7,7 @@
 #include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/chain/bound_text.h"
+#include "src/chain/buckets.h"
 #include "src/engine/assembler.h"
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
@@ -141,7 +142,7 @@ class EngineImpl : public Engine {
     const int64_t fixed = FixedRowsOf(chain);
     PlanRequest request;
     request.chain = &chain;
-    request.bucket = BucketOf(std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
+    request.bucket = BucketOf(chain, std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
     request.batch_invariant = batch_invariant || core_->config.batch_invariant;
     return request;
   }

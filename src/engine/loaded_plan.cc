@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/base/codec.h"
+#include "src/chain/buckets.h"
 #include "src/engine/plan_record.h"
 #include "src/product/matcher.h"
 #include "src/stitch/program.h"
@@ -22,10 +23,11 @@ bool MixesRows(const Plan& plan) {
   return false;
 }
 
-RowLimits RowLimitsOf(const Plan& plan) {
+RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
   const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.stitch != nullptr;
-  const bool open = plan.bucket == kLargestBucket && (any || !MixesRows(plan));
-  return {any ? kMaxExtent : kLargestBucket, open ? kMaxExtent : plan.bucket};
+  const int64_t largest = LargestBucketOf(chain);
+  const bool open = plan.bucket == largest && (any || !MixesRows(plan));
+  return {any ? kMaxExtent : largest, open ? kMaxExtent : plan.bucket};
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ int64_t FixedRowsOf(const Chain& chain) {
 std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan) {
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->fixed_rows = FixedRowsOf(*chain);
-  loaded->rows = RowLimitsOf(plan);
+  loaded->rows = RowLimitsOf(*chain, plan);
   loaded->chosen_digest = plan.PlanDigest();
   loaded->chain = std::move(chain);
   loaded->plan = std::move(plan);

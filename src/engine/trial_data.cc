@@ -63,7 +63,10 @@ void AppendValue(DType dtype, Range range, Random& random, std::string& out) {
 float ScaleOf(const Op& input, int64_t m) {
   if (!input.constant || input.type.rank() < 2) return 1.0f;
   const int rank = input.type.rank();
-  const double rows = static_cast<double>(input.type.dims[rank - 2].At(m));
+  double rows = static_cast<double>(input.type.dims[rank - 2].At(m));
+  for (int i = 0; rank == 4 && i < 2; ++i) {  // of a filter, which is a matrix of its last axis
+    rows *= static_cast<double>(input.type.dims[i].At(m));
+  }
   const double columns = static_cast<double>(input.type.dims[rank - 1].At(m));
   return static_cast<float>(std::sqrt(3.0 / std::max(1.0, std::sqrt(rows * columns))));
 }

@@ -189,7 +189,8 @@ class Planner {
     size_t told = 0;
     for (const auto& [op, reason] : products_.refused) {
       if (told++ == kMostRefusedProducts) break;
-      absl::StrAppend(&text, "; op ", op, " (matmul) is no product of the gemm family: ", reason);
+      absl::StrAppend(&text, "; op ", op, " (", NameOf(chain_.op(op)),
+                      ") is no product of the gemm ", "family: ", reason);
     }
     return absl::Status(why.code(), text);
   }

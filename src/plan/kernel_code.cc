@@ -81,6 +81,7 @@ absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
   ProductCode& product = code.product;
   product.sequence = spec.sequence;
   product.sequence.m = 0;
+  product.sequence.rows_per_m = 1;  // a launch tells rows
   product.schedule = spec.schedule;
   product.schedule.grid = 0;
   product.constant_weights = spec.constant_weights;
@@ -96,8 +97,8 @@ KernelBinding BindingOf(const KernelSpec& spec) {
                       spec.workspace_flags_offset, spec.stitch->scratch_offset};
     return binding;
   }
-  binding.product = {spec.operands, spec.sequence.rows(), spec.constant_rows, spec.schedule.grid,
-                     spec.workspace_flags_offset};
+  binding.product = {spec.operands,      spec.sequence.rows(), spec.sequence.rows_per_m,
+                     spec.constant_rows, spec.schedule.grid,   spec.workspace_flags_offset};
   return binding;
 }
 

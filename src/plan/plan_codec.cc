@@ -84,7 +84,7 @@ absl::Status ReadKernels(ByteReader& r, Plan& plan) {
   for (uint32_t i = 0; i < count; i++) {
     SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r, &budget));
     const bool rows_of_launch = kernel.spec.stitch == nullptr && !kernel.spec.constant_rows;
-    if (rows_of_launch && kernel.spec.sequence.rows() != plan.bucket)
+    if (rows_of_launch && kernel.spec.sequence.m != plan.bucket)
       return Lost("a kernel of another bucket");
     plan.kernels.push_back(std::move(kernel));
   }

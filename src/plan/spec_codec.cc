@@ -108,6 +108,7 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget) {
 }
 
 constexpr uint32_t kScalesFollow = 256;
+constexpr uint32_t kRowsFollow = 512;
 
 // 0: none; 1: in f32; 2: as the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -123,7 +124,7 @@ uint32_t ResidualBits(const MatrixProduct& last) {
 
 // Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
-// products' constants follow.
+// products' constants follow, bit 9 that the rows of an m do.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -132,10 +133,12 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   const bool scales = first.epilogue.scale() != 1 || scale2 != 1;
   w.U32(uint32_t{spec.constant_weights} | uint32_t{spec.constant_rows} << 1 |
         ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
-        (scales ? kScalesFollow : 0));
-  if (!scales) return;
-  w.F64(first.epilogue.scale());
-  w.F64(scale2);
+        (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0));
+  if (scales) {
+    w.F64(first.epilogue.scale());
+    w.F64(scale2);
+  }
+  if (spec.sequence.rows_per_m != 1) w.I64(spec.sequence.rows_per_m);
 }
 
 absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProduct& p) {
@@ -150,8 +153,8 @@ absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProd
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kScalesFollow) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kScalesFollow));
+  if (flags >= 2 * kRowsFollow) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kRowsFollow));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -165,7 +168,9 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (residual > 2) return Lost(absl::StrCat("residual ", residual, " is not 0 to 2"));
   if (residual > 0) last.epilogue.Set(StepOf(EpilogueOp::kResidual, last.result));
   if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
-  return absl::OkStatus();
+  if ((flags & kRowsFollow) == 0) return absl::OkStatus();
+  spec.sequence.rows_per_m = r.I64();
+  return spec.sequence.rows_per_m == 1 ? Lost("one row an m is written") : absl::OkStatus();
 }
 
 constexpr uint32_t kBatchInvariant = 256;

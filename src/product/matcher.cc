@@ -175,11 +175,12 @@ class Describer {
 
   absl::Status Run() {
     const TensorType& a = graph_.operand(out_.rows).type;
-    if (a.rank() != 2) return Refuse("a is ", ToString(a), ", its rank must be 2");
-    if (a.dims[1].symbolic) return Refuse("k is M, must be constant");
+    if (a.rank() < 2) return Refuse("a is ", ToString(a), ", its rank must be at least 2");
+    if (a.dims.back().symbolic) return Refuse("k is M, must be constant");
+    SINTER_ASSIGN_OR_RETURN(out_.sequence.rows_per_m, RowsPerM(a));
     out_.m = a.dims[0];
     element_ = a.dtype;
-    int64_t k = a.dims[1].value;
+    int64_t k = a.dims.back().value;
     for (int i = 0; i < out_.size(); ++i) {
       MatrixProduct& p = out_.sequence[i];
       p.k = k;
@@ -195,6 +196,17 @@ class Describer {
   }
 
  private:
+  // Rows behind each index of the first axis.
+  static absl::StatusOr<int64_t> RowsPerM(const TensorType& a) {
+    int64_t rows = 1;
+    for (int i = 1; i + 1 < a.rank(); ++i) {
+      const Dim dim = a.dims[static_cast<size_t>(i)];
+      if (dim.symbolic) return Refuse("a is ", ToString(a), ", only its first dimension may be M");
+      rows *= dim.value;
+    }
+    return rows;
+  }
+
   void FillElements(const ProductInputs& in, MatrixProduct* p) const {
     p->rows.element = p->weights.element = p->result = element_;
     for (EpilogueStep& step : p->epilogue.steps) {
@@ -206,10 +218,12 @@ class Describer {
   }
 
   absl::StatusOr<int64_t> OutFeatures(int weight) const {
-    const bool oi = out_.sequence.layout() == Layout::kOI;
-    const Dim dim = graph_.operand(weight).type.dims[oi ? 0 : 1];
-    if (dim.symbolic) return Refuse("a weight has dimension M");
-    return dim.value;
+    const std::vector<Dim>& dims = graph_.operand(weight).type.dims;
+    if (SymbolicAxis(dims) >= 0) return Refuse("a weight has dimension M");
+    if (out_.sequence.layout() == Layout::kIO) return dims.back().value;
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < dims.size(); ++i) rows *= dims[i].value;
+    return rows;
   }
 
   absl::Status Operands() {
@@ -271,16 +285,26 @@ class Describer {
     return Refuse("stride of ", name, " is ", stride.value, ", must be 1");
   }
 
+  // All axes but the last are rows, one behind the other.
   absl::Status RowStride(absl::string_view name, const std::vector<Dim>& dims,
                          const std::vector<Stride>& strides, int64_t* ld) {
-    const Stride row = strides[0], column = strides[1];
-    const int64_t length = dims[1].value;
-    if (row.m_power != 0 || row.value < length || column != Stride{1, 0}) {
-      return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(strides)),
-                    ", must be [at least ", length, ",1]");
+    const int64_t length = dims.back().value;
+    bool good = strides.back() == Stride{1, 0};
+    int64_t rows = 0;  // that one step of the next axis passes; 0: that axis has the row stride
+    *ld = length;
+    for (size_t i = dims.size() - 1; i-- > 0;) {
+      if (dims[i] == Dim::Constant(1)) continue;
+      if (rows == 0) *ld = strides[i].value;
+      good = good && strides[i] == Stride{*ld * std::max<int64_t>(rows, 1), 0};
+      rows = std::max<int64_t>(rows, 1) * (dims[i].symbolic ? 1 : dims[i].value);
     }
-    *ld = row.value;
-    out_.contiguous = out_.contiguous && row.value == length;
+    if (!good || *ld < length) {
+      return Refuse(
+          "strides of ", name, " are ", ToString(absl::MakeConstSpan(strides)),
+          dims.size() > 2 ? ", must be those of rows one behind the other, each" : ", must be [",
+          dims.size() > 2 ? " at least " : "at least ", length, dims.size() > 2 ? " apart" : ",1]");
+    }
+    out_.contiguous = out_.contiguous && *ld == length;
     return absl::OkStatus();
   }
 
@@ -294,8 +318,8 @@ class Describer {
 absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph) {
   ValueId value = graph.result();
   const Op& op = graph.op(value);
-  if (op.type.rank() != 2) {
-    return Refuse("the output is ", ToString(op.type), ", its rank must be 2");
+  if (op.type.rank() < 2) {
+    return Refuse("the output is ", ToString(op.type), ", its rank must be at least 2");
   }
   if (op.kind == OpKind::kInput) return Refuse("the output is an input");
   const bool rounds = op.kind == OpKind::kCast && op.type.dtype == graph.result_type().dtype;

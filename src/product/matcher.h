@@ -19,7 +19,7 @@ namespace sinter {
 struct ProductInputs {
   int weights = -1, weights_up = -1, bias = -1, bias_up = -1;
   int factor = -1;    // [m] or [m, 1], one number behind the other
-  int residual = -1;  // [m, n]
+  int residual = -1;  // of the result's dims
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;
   bool rounds = false;  // the chain rounds the result explicitly; without it the result may be
                         // rounded at most once. The last one always is: it is the output
@@ -35,7 +35,7 @@ struct ProductOperand {
 // is the output.
 struct MatchedSequence {
   ProductSequence sequence;                    // its m is the caller's
-  Dim m;                                       // of the chain
+  Dim m;                                       // of the chain: the first dim of the rows
   std::vector<ProductOperand> operands;        // by number
   std::vector<ProductInputs> inputs;           // by product
   int rows = -1;                               // number of what the first product reads

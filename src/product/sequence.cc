@@ -39,6 +39,7 @@ std::string HeadText(const ProductSequence& s) {
                                      : (first.pair ? "gated_product" : "product");
   std::string text(kind);
   if (s.m > 0) absl::StrAppend(&text, " m<=", s.m);
+  if (s.rows_per_m != 1) absl::StrAppend(&text, " rows_per_m=", s.rows_per_m);
   text += " n=";
   const auto columns = [](std::string* out, const MatrixProduct& p) { absl::StrAppend(out, p.n); };
   absl::StrAppend(&text,

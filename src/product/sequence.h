@@ -19,6 +19,7 @@ namespace sinter {
 constexpr int kMaxProducts = 64;                      // of a sequence
 constexpr int kMaxKernelProducts = 2;                 // of one kernel
 constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n and k
+constexpr int64_t kMostRows = int64_t{1} << 24;       // of a launch
 
 // Rows times one weight matrix, or a gate-up pair of them.
 struct MatrixProduct {
@@ -36,7 +37,7 @@ struct MatrixProduct {
 
 struct ProductSequence {
   int64_t m = 0;           // the largest M that it is planned for
-  int64_t rows_per_m = 1;  // only 1 is planned
+  int64_t rows_per_m = 1;  // pixels of an image, whose batch is M
   std::vector<MatrixProduct> products;
 
   int size() const { return static_cast<int>(products.size()); }

@@ -75,9 +75,12 @@ absl::Status CheckSequence(const ProductSequence& s) {
   if (s.size() < 1 || s.size() > kMaxKernelProducts) {
     return RefuseSequence("products: ", s.size(), " are not 1 to ", kMaxKernelProducts);
   }
-  if (s.rows_per_m != 1) return RefuseSequence("products: rows_per_m ", s.rows_per_m, " is not 1");
   if (s.m < 1 || s.m > kLargestBucket) {
     return RefuseSequence("products: m ", s.m, " is not in 1..", kLargestBucket);
+  }
+  if (s.rows_per_m < 1 || s.rows_per_m > kMostRows / s.m) {
+    return RefuseSequence("products: rows_per_m ", s.rows_per_m, " is not in 1..", kMostRows / s.m,
+                          " at m ", s.m);
   }
   for (int i = 0; i < s.size(); ++i) {
     const absl::Status status = CheckProduct(s, i);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/reference/conv2d.h"
 #include "src/reference/elementwise.h"
 #include "src/reference/matmul.h"
 #include "src/reference/reduce.h"
@@ -83,6 +84,8 @@ class Evaluator {
       case OpKind::kMatmul:
         return Matmul(MaybeTransposed(In(op, 0).view, op.transpose_a),
                       MaybeTransposed(In(op, 1).view, op.transpose_b), pass_.threads);
+      case OpKind::kConv2d:
+        return Convolve(In(op, 0).view, In(op, 1).view, op.conv, pass_.threads);
       case OpKind::kReduce:
         return Reduce(op, chain_.op(op.operands[0]).type.dtype, In(op, 0).view, DimsOf(op),
                       pass_.threads);

@@ -14,10 +14,13 @@
 namespace sinter {
 namespace {
 
-// M may lead a value's dims and nothing else.
-absl::Status CheckRows(const Chain& body) {
+// M may lead a value's dims and nothing else, and no op takes a window of rows.
+absl::Status CheckOps(const Chain& body) {
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kConv2d) {
+      return RefuseOp(static_cast<ValueId>(id), op, "convolutions have kernels of their own");
+    }
     for (size_t i = 1; i < op.type.dims.size(); ++i) {
       if (!op.type.dims[i].symbolic) continue;
       return RefuseOp(static_cast<ValueId>(id), op,
@@ -63,7 +66,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
                                                 StitchBudget* budget) {
   Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
   SINTER_RETURN_IF_ERROR(CheckBodyOps(body));
-  SINTER_RETURN_IF_ERROR(CheckRows(body));
+  SINTER_RETURN_IF_ERROR(CheckOps(body));
   StitchProgram program;
   SINTER_RETURN_IF_ERROR(SetOwner(body, owner, program));
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));

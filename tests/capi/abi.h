@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "sinter/sinter.h"
@@ -96,13 +97,13 @@ inline ChainPtr EmptyChain() {
   return ChainPtr(chain);
 }
 
-inline sinter_value Input(sinter_chain* chain, sinter_dtype dtype,
-                          std::initializer_list<int64_t> dims, uint32_t flags = 0) {
+inline sinter_value Input(sinter_chain* chain, sinter_dtype dtype, const std::vector<int64_t>& dims,
+                          uint32_t flags = 0) {
   sinter_input_options options = SINTER_INIT(sinter_input_options);
   options.flags = flags;
   sinter_value value = SINTER_NO_VALUE;
   Ok([&](sinter_error** e) {
-    return sinter_chain_add_input(chain, dtype, static_cast<uint32_t>(dims.size()), dims.begin(),
+    return sinter_chain_add_input(chain, dtype, static_cast<uint32_t>(dims.size()), dims.data(),
                                   &options, &value, e);
   });
   return value;

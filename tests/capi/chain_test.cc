@@ -38,6 +38,11 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   transposed.flags = SINTER_MATMUL_TRANSPOSE_B;
   sinter_reduce_options keep = SINTER_INIT(sinter_reduce_options);
   keep.flags = SINTER_REDUCE_KEEPDIMS;
+  const sinter_value pixels = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 5, 4, 8});
+  const sinter_value filter = Input(c, SINTER_DTYPE_BF16, {16, 3, 1, 8});
+  sinter_conv2d_options strided = SINTER_INIT(sinter_conv2d_options);
+  strided.stride_height = 2;
+  strided.pad_bottom = 1;
   const sinter_value pair[] = {a, a};
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
@@ -49,6 +54,8 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
        }},
       {"matmul",
        [&](auto o, auto e) { return sinter_chain_add_matmul(c, a, w, &transposed, o, e); }},
+      {"conv2d",
+       [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, filter, &strided, o, e); }},
       {"unary",
        [&](auto o, auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, a, o, e); }},
       {"binary",
@@ -114,6 +121,12 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   beta.beta = a;
   sinter_softmax_options mask = SINTER_INIT(sinter_softmax_options);
   mask.mask = 77;
+  sinter_conv2d_options grouped = SINTER_INIT(sinter_conv2d_options);
+  grouped.groups = 4;
+  sinter_conv2d_options no_filter = SINTER_INIT(sinter_conv2d_options);
+  no_filter.filter = 3;
+  sinter_conv2d_options negative = SINTER_INIT(sinter_conv2d_options);
+  negative.pad_top = -1;
   using Add = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Add> rows[] = {
       {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 6]",
@@ -151,6 +164,14 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
       {"op 3 (output): value is value 50",
        [&](auto e) { return sinter_chain_add_output(c, 50, nullptr, e); }},
       {"matmul", [&](auto e) { return sinter_chain_add_matmul(c, a, w, nullptr, &out, e); }},
+      {"op 3 (conv2d): groups is 4, must be 1",
+       [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &grouped, &out, e); }},
+      {"op 3 (conv2d): filter is 3, must be OHWI or HWIO",
+       [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &no_filter, &out, e); }},
+      {"op 3 (conv2d): pad top is -1, must be in [0, 1024]",
+       [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &negative, &out, e); }},
+      {"op 3 (conv2d): w is value 77",
+       [&](auto e) { return sinter_chain_add_conv2d(c, a, 77, nullptr, &out, e); }},
   };
   for (const auto& [message, add] : rows) {
     const Result result = Try(add);

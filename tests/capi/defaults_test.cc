@@ -36,7 +36,7 @@ Digest OfC(const std::vector<std::vector<int64_t>>& inputs, const Add& add) {
   std::vector<sinter_value> values;
   for (const std::vector<int64_t>& dims : inputs) {
     const uint32_t flags = dims[0] == SINTER_DIM_M ? 0 : SINTER_INPUT_CONSTANT;
-    values.push_back(Input(chain.get(), SINTER_DTYPE_BF16, {dims[0], dims[1]}, flags));
+    values.push_back(Input(chain.get(), SINTER_DTYPE_BF16, dims, flags));
   }
   sinter_value out = add(chain.get(), values);
   Ok([&](auto e) { return sinter_chain_add_cast(chain.get(), out, SINTER_DTYPE_BF16, &out, e); });
@@ -76,6 +76,20 @@ Digest Linear(sinter_activation activation, sinter_layout layout, int64_t rows, 
   });
 }
 
+Digest Convolution(sinter_filter filter, int32_t stride) {
+  const bool hwio = filter == SINTER_FILTER_HWIO;
+  const std::vector<int64_t> w =
+      hwio ? std::vector<int64_t>{2, 2, 16, 8} : std::vector<int64_t>{8, 2, 2, 16};
+  return OfC({{SINTER_DIM_M, 7, 7, 16}, w}, [&](sinter_chain* chain, const auto& in) {
+    sinter_conv2d_options options = SINTER_INIT(sinter_conv2d_options);
+    options.filter = filter;
+    options.stride_height = options.stride_width = stride;
+    sinter_value out = SINTER_NO_VALUE;
+    Ok([&](auto e) { return sinter_chain_add_conv2d(chain, in[0], in[1], &options, &out, e); });
+    return out;
+  });
+}
+
 // One row a default. `c(value)` describes the chain in C with the field set; `line` is the same
 // chain as text without `key`.
 struct Row {
@@ -87,6 +101,8 @@ struct Row {
   double other_value;
   std::function<Digest(double)> c;
 };
+
+constexpr char kConvolution[] = "conv b=M ic=16 h=7 w=7 oc=8 k=2 pad=0";
 
 std::vector<Row> Rows() {
   const auto layer = [](double eps) { return Norm(&sinter_chain_add_layernorm, eps); };
@@ -107,6 +123,10 @@ std::vector<Row> Rows() {
        static_cast<double>(sinter::kDefaultActivation.value), "relu", SINTER_ACTIVATION_RELU, act},
       {"matmul m=M n=32 k=64", "layout", sinter::kDefaultLayout.text, SINTER_LAYOUT_OI, "io",
        SINTER_LAYOUT_IO, layout},
+      {kConvolution, "weights", "OHWI", SINTER_FILTER_OHWI, "HWIO", SINTER_FILTER_HWIO,
+       [](double value) { return Convolution(static_cast<int32_t>(value), 1); }},
+      {kConvolution, "stride", "1", 1, "3", 3,
+       [](double value) { return Convolution(0, static_cast<int32_t>(value)); }},
   };
 }
 

@@ -93,6 +93,7 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   REFUSED(sinter_context_options, sinter_context_create(&o, &other, e));
   REFUSED(sinter_input_options, sinter_chain_add_input(c, 1, 1, dims, &o, &out, e));
   REFUSED(sinter_matmul_options, sinter_chain_add_matmul(c, a, a, &o, &out, e));
+  REFUSED(sinter_conv2d_options, sinter_chain_add_conv2d(c, a, a, &o, &out, e));
   REFUSED(sinter_reduce_options, sinter_chain_add_reduce(c, 1, a, 1, axes, &o, &out, e));
   REFUSED(sinter_softmax_options, sinter_chain_add_softmax(c, a, 0, &o, &out, e));
   REFUSED(sinter_norm_options, sinter_chain_add_layernorm(c, a, &o, &out, e));

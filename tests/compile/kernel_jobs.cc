@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "src/chain/buckets.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/product/matcher.h"
@@ -33,7 +34,8 @@ std::vector<Problem> ReadList(const std::string& file) {
 std::vector<ProductSequence> ProblemsOf(const std::string& file) {
   std::vector<ProductSequence> list;
   for (const Problem& problem : ReadList(file)) {
-    const auto matched = MatchProducts(problem.chain, BucketOf(problem.m.value_or(1)));
+    const auto matched =
+        MatchProducts(problem.chain, BucketOf(problem.chain, problem.m.value_or(1)));
     if (matched.ok()) list.push_back(matched->sequence);
   }
   return list;
@@ -205,7 +207,7 @@ std::string KernelJob::Name() const {
 
 std::vector<KernelJob> BestKernels(const DeviceModel& model) {
   JobList jobs(model);
-  for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
+  for (const char* file : {"gated_ffn.txt", "gemm_chains.txt", "conv_chains.txt"}) {
     for (ProductSequence p : ProblemsOf(file)) {
       for (Layout layout : {Layout::kOI, Layout::kIO}) {
         SetLayout(&p, layout);

@@ -434,6 +434,36 @@ CUresult FakeCalls::TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType t
   return CUDA_SUCCESS;
 }
 
+CUresult FakeCalls::TensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type,
+                                          cuuint32_t rank, void* address, const cuuint64_t* dims,
+                                          const cuuint64_t* strides, const int* lower,
+                                          const int* upper, cuuint32_t channels, cuuint32_t pixels,
+                                          const cuuint32_t* element_strides, CUtensorMapInterleave,
+                                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                                          CUtensorMapFloatOOBfill) {
+  if (rank != 4) return CUDA_ERROR_INVALID_VALUE;
+  FakeMap out{};
+  out.address = reinterpret_cast<uintptr_t>(address);
+  out.rank = rank;
+  out.type = static_cast<uint16_t>(type);
+  out.swizzle = static_cast<uint16_t>(swizzle);
+  out.im2col = 1;
+  std::copy(dims, dims + 4, out.dims);
+  std::copy(strides, strides + 3, out.strides);
+  out.box[0] = channels;
+  out.box[1] = pixels;
+  for (int i = 0; i < 2; ++i) {
+    out.lower[i] = static_cast<int8_t>(lower[i]);
+    out.upper[i] = static_cast<int8_t>(upper[i]);
+  }
+  for (int i = 0; i < 3; ++i) {
+    out.element_strides[i] = static_cast<uint8_t>(element_strides[i + 1]);
+  }
+  std::memset(map, 0, sizeof(*map));
+  std::memcpy(map, &out, sizeof(out));
+  return CUDA_SUCCESS;
+}
+
 CUresult FakeDriver::Describe(CUfunction function, void** params, FakeLaunch* launch) {
   const auto found = functions_.find(IdOf(function));
   if (found == functions_.end()) {

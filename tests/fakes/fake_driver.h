@@ -56,7 +56,7 @@ struct FakeNode {
   std::vector<bool> programmatic;  // of the edges from them
 };
 
-// What the fake's cuTensorMapEncodeTiled writes into a CUtensorMap.
+// What the fake's encoders write into a CUtensorMap. Of an im2col map box is {channels, pixels}.
 struct FakeMap {
   uint64_t address;
   uint64_t dims[5];
@@ -65,6 +65,9 @@ struct FakeMap {
   uint32_t rank;
   uint16_t type;
   uint16_t swizzle;
+  int8_t im2col;  // 1: it is one
+  int8_t lower[2], upper[2];
+  uint8_t element_strides[3];  // of dimensions 1 to 3
 };
 FakeMap DecodeFakeMap(const std::string& param);
 

@@ -19,6 +19,7 @@ from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
     concat,
+    conv2d,
     cos,
     equal,
     erf,
@@ -78,6 +79,7 @@ __all__ = [
     "build_info",
     "chain_help",
     "concat",
+    "conv2d",
     "cos",
     "equal",
     "erf",

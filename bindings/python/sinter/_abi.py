@@ -140,6 +140,23 @@ class MatmulOptions(_Options):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
 
 
+class Conv2dOptions(_Options):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("filter", c_int32),
+        ("groups", c_int32),
+        ("stride_height", c_int32),
+        ("stride_width", c_int32),
+        ("dilation_height", c_int32),
+        ("dilation_width", c_int32),
+        ("pad_top", c_int32),
+        ("pad_bottom", c_int32),
+        ("pad_left", c_int32),
+        ("pad_right", c_int32),
+    ]
+
+
 class ReduceOptions(_Options):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
 
@@ -256,6 +273,7 @@ STRUCTS: Dict[str, type] = {
     "sinter_stats": Stats,
     "sinter_input_options": InputOptions,
     "sinter_matmul_options": MatmulOptions,
+    "sinter_conv2d_options": Conv2dOptions,
     "sinter_reduce_options": ReduceOptions,
     "sinter_softmax_options": SoftmaxOptions,
     "sinter_norm_options": NormOptions,
@@ -304,6 +322,7 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_chain_add_scalar": _fallible(_handle, c_double, c_int32, _out_value),
     "sinter_chain_add_iota": _fallible(_handle, c_int32, c_uint32, _dims, c_int32, _out_value),
     "sinter_chain_add_matmul": _fallible(_handle, _value, _value, POINTER(MatmulOptions), _out_value),
+    "sinter_chain_add_conv2d": _fallible(_handle, _value, _value, POINTER(Conv2dOptions), _out_value),
     "sinter_chain_add_unary": _fallible(_handle, c_int32, _value, _out_value),
     "sinter_chain_add_binary": _fallible(_handle, c_int32, _value, _value, _out_value),
     "sinter_chain_add_compare": _fallible(_handle, c_int32, _value, _value, _out_value),

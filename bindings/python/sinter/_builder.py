@@ -474,6 +474,7 @@ def _bounds(item: slice, extent: int, i: int) -> Tuple[int, int, int]:
 
 _ACTIVATION: Dict[str, int] = {"identity": 0, "relu": 1, "gelu_tanh": 2, "gelu_erf": 3, "silu": 4}
 _LAYOUT: Dict[str, int] = {"oi": 1, "io": 2}
+_FILTER: Dict[str, int] = {"OHWI": 1, "HWIO": 2}
 
 
 def activation_number(name: str) -> int:
@@ -488,6 +489,21 @@ def layout_number(name: str) -> int:
     if name not in _LAYOUT:
         raise invalid(f"layout is {name!r}; there are {' '.join(_LAYOUT)}")
     return _LAYOUT[name]
+
+
+def filter_number(name: str) -> int:
+    """The number of a filter layout's name."""
+    if name not in _FILTER:
+        raise invalid(f"filter is {name!r}; there are {' '.join(_FILTER)}")
+    return _FILTER[name]
+
+
+def numbers_of(value: Any, name: str, count: int) -> Tuple[int, ...]:
+    """``count`` integers: one for all, as many, or one for each pair of them."""
+    given = (value,) if isinstance(value, int) else tuple(value)
+    if len(given) == 0 or count % len(given) != 0:
+        raise invalid(f"{name} has {len(given)} numbers, must have {count} or one")
+    return tuple(integer(item, name, 0) for item in given for _ in range(count // len(given)))
 
 
 def builder_of(value: Any) -> Builder:

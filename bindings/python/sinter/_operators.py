@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._builder import Builder, Number, Operand, Value, activation_number, builder_of, layout_number
+from ._builder import (
+    Builder,
+    Number,
+    Operand,
+    Value,
+    activation_number,
+    builder_of,
+    filter_number,
+    layout_number,
+    numbers_of,
+)
 from ._dtype import DType
 from ._library import call
 from ._shape import integer
@@ -176,6 +186,44 @@ def gru_cell(xg: Value, hg: Value, h: Value) -> Value:
     """xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h."""
     b = builder_of(xg)
     return b._add("gru_cell", h.shape, DType.F32, b._own(xg), b._own(hg), b._own(h))
+
+
+def conv2d(
+    x: Value,
+    w: Value,
+    *,
+    stride: Union[int, Sequence[int]] = 1,
+    padding: Union[int, Sequence[int]] = 0,
+    dilation: Union[int, Sequence[int]] = 1,
+    filter: str = "OHWI",
+) -> Value:
+    """x [batch, height, width, in] with w [out, height, width, in], or [height, width, in, out] ("HWIO").
+
+    ``stride`` and ``dilation``: (height, width) or one for both. ``padding``: (top, bottom, left, right), (height,
+    width) or one for all.
+    """
+    b = builder_of(x)
+    strides, dilations = numbers_of(stride, "stride", 2), numbers_of(dilation, "dilation", 2)
+    pads = numbers_of(padding, "padding", 4)
+    options = _abi.Conv2dOptions(0, 0, filter_number(filter), 1, *strides, *dilations, *pads)
+    options.struct_size = ctypes.sizeof(options)
+    shape = _conv_shape(x, w, filter, strides, dilations, pads)
+    return b._add("conv2d", shape, DType.F32, b._own(x), b._own(w), ctypes.byref(options))
+
+
+def _conv_shape(
+    x: Value, w: Value, filter: str, strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
+) -> Tuple[int, ...]:
+    """The library refuses what has no convolution; then this shape is never seen."""
+    if x.rank != 4 or w.rank != 4 or 0 in strides:
+        return x.shape
+    height, out = (1, 0) if filter == "OHWI" else (0, 3)
+    pixels = []
+    for axis in (0, 1):
+        reach = dilations[axis] * (w.shape[height + axis] - 1) + 1
+        padded = x.shape[1 + axis] + pads[2 * axis] + pads[2 * axis + 1]
+        pixels.append((padded - reach) // strides[axis] + 1)
+    return (x.shape[0], *pixels, w.shape[out])
 
 
 def linear(

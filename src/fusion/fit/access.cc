@@ -83,7 +83,9 @@ class ProductLowering {
       int64_t rows = std::max<int64_t>(shape.rows, 1);
       // What lies in the workspace has its place whatever a launch's rows are.
       if (shape.of_launch) {
-        rows = spec_.constant_rows || operand.buffer == kWorkspaceBuffer ? p_.rows() : rows_.at[i];
+        rows = spec_.constant_rows || operand.buffer == kWorkspaceBuffer
+                   ? p_.rows()
+                   : rows_.at[i] * p_.rows_per_m;
       }
       const MatrixExtent extent{rows, shape.columns, operand.row_stride, SizeOf(shape.element)};
       SINTER_ASSIGN_OR_RETURN(access.bytes[i], extent.Bytes());

@@ -43,6 +43,12 @@ void WriteFields(const Op& op, ByteWriter& w) {
     case OpKind::kMatmul:
       return w.U32(static_cast<uint32_t>(op.transpose_a) | static_cast<uint32_t>(op.transpose_b)
                                                                << 1);
+    case OpKind::kConv2d:
+      w.U32(static_cast<uint32_t>(op.conv.filter));
+      for (int64_t v : op.conv.strides) w.I64(v);
+      for (int64_t v : op.conv.dilations) w.I64(v);
+      for (int64_t v : op.conv.pads) w.I64(v);
+      return;
     case OpKind::kSlice:
       WriteList(op.starts, w);
       return WriteList(op.steps, w);

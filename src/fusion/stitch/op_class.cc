@@ -58,6 +58,8 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
       return OpClass::kSource;
     case OpKind::kMatmul:
       return IsFineGrained(chain, op) ? OpClass::kReduction : OpClass::kProduct;
+    case OpKind::kConv2d:
+      return OpClass::kProduct;
     case OpKind::kReduce:
       return OpClass::kReduction;
     case OpKind::kBroadcast:
@@ -101,6 +103,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
       return Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
     case OpKind::kMatmul:
       return BatchUnits(op, from.type.dims, m);
+    case OpKind::kConv2d:  // images stay apart
+      return slot == 0 ? std::max<int64_t>(dims[0].At(m), 1) : 1;
     default:  // elementwise, reshape, and a reduction, whose parts are its operand's
       return from.type.rank() == 0 ? 1 : ElementsOf(from, m);
   }

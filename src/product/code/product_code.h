@@ -22,7 +22,7 @@ struct RowLayout {
 
 // Generated source is a function of this alone.
 struct ProductCode {
-  ProductSequence sequence;  // M is symbolic: its m is 0
+  ProductSequence sequence;  // of any number of rows: its m is 0, its rows_per_m 1
   Schedule schedule;         // its grid is 0
   bool constant_weights = true;
   RowLayout out, residual;
@@ -32,6 +32,7 @@ struct ProductCode {
 struct ProductBinding {
   std::vector<OperandBinding> operands;
   int64_t rows = 0;            // most rows of a launch
+  int64_t rows_per_m = 1;      // of a launch, else
   bool constant_rows = false;  // a launch has that many, whatever its m is
   int grid = 1;                // blocks
   uint64_t flags_offset = 0;   // of ready flags in the workspace

@@ -93,6 +93,7 @@ absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const Produc
   recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.sequence, s).shared_bytes);
   recipe.cooperative = IsCooperative(s);
   recipe.pdl = true;
+  if (!binding.constant_rows) recipe.rows_per_m = binding.rows_per_m;
   const KernelParameters parameters = ParametersOf(code);
   for (Role role : parameters.maps) {
     SINTER_ASSIGN_OR_RETURN(TensorMapTemplate map, MapOf(code, binding, role));

@@ -74,6 +74,13 @@ void EveryAddReachesTheLibrary() {
   sum = sum + b.Apply(kSilu, x);
   sum = sum + b.Select(b.Compare(sinter::Comparison::kLt, x, two), x, x);
   sum = sum + b.Matmul(half, w, SINTER_MATMUL_TRANSPOSE_B);
+  const std::vector<int64_t> pixels = {sinter::kM, 2, 2, 2};
+  sinter::Conv2dOptions padded;
+  padded.filter = sinter::Filter::kHwio;
+  padded.pads = {0, 0, 1, 1};
+  const auto filter = b.Constant(DType::kBf16, {1, 2, 2, 2});
+  const auto wide = b.Conv2d(b.Reshape(half, pixels), filter, padded);
+  sum = sum + b.Reshape(b.Slice(wide, {0, 0, 0, 0}, pixels), {sinter::kM, 8});
   const auto turned = b.Transpose(b.Reshape(x, {sinter::kM, 2, 4}), {0, 2, 1});
   sum = sum + b.Reshape(turned, {sinter::kM, 8});
   const auto left = b.Slice(x, {0, 0}, {sinter::kM, 4});
@@ -111,7 +118,7 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 4 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 5 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);

@@ -104,6 +104,11 @@ OPERATIONS = {
     "matmul": lambda b, x, y: x @ b.constant("bf16", (8, 16)),
     "matmul_T": lambda b, x, y: x @ b.constant("bf16", (16, 8)).T,
     "T_matmul": lambda b, x, y: b.input("bf16", (4, 8, 16)).T @ b.input("bf16", (4, 8, 32)),
+    "conv2d": lambda b, x, y: sinter.conv2d(x.reshape(M, 2, 2, 2), b.constant("bf16", (4, 2, 1, 2)), padding=(1, 0)),
+    "conv2d_hwio": lambda b, x, y: sinter.conv2d(
+        b.input("bf16", (M, 9, 8, 2)), b.constant("bf16", (3, 2, 2, 5)), stride=(2, 3), dilation=2, filter="HWIO"
+    ),
+    "conv2d_1x1": lambda b, x, y: sinter.conv2d(x.reshape(M, 2, 2, 2), b.constant("bf16", (4, 1, 1, 2))),
     "T_twice": lambda b, x, y: x @ b.constant("bf16", (8, 16)).T.T,
     "batch": lambda b, x, y: x.reshape(M, 2, 4) @ b.input("bf16", (M, 4, 8)),
     "softmax": lambda b, x, y: sinter.softmax(x, scale=0.5, mask=y),

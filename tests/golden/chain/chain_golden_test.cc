@@ -74,6 +74,11 @@ std::vector<Golden> Goldens() {
       {"masked_softmax", text("masked_softmax rows=M cols=2048 scale=0.125 mask=full")},
       {"every_op", EveryOp()},
       {"quantized_rows", QuantizedRows()},
+      {"conv",
+       text("conv b=M ic=24 h=9 w=7 oc=40 k=3,1 act=relu stride=2 pad=1,0,2,1 dilation=1,2 scale=1 "
+            "bias=1 residual=before weights=HWIO")},
+      {"conv_chain",
+       text("conv_chain b=M ic=64 h=56 w=56 oc1=64 oc2=256 k1=3 k2=1 act=relu bias1=1")},
   };
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "src/chain/buckets.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 #include "src/engine/parallel.h"
@@ -62,7 +63,7 @@ class CaseList {
       return;
     }
     for (int64_t rows : kRows) {
-      AddBucket(absl::StrCat(name, " m=", rows), chain, BucketOf(rows));
+      AddBucket(absl::StrCat(name, " m=", rows), chain, BucketOf(*chain, rows));
     }
   }
 

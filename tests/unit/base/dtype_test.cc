@@ -65,6 +65,7 @@ TEST(Buckets, EachIsItsOwnAndTheNextValueGoesUp) {
   for (int64_t bucket : kBuckets) {
     EXPECT_EQ(BucketOf(bucket), bucket);
     EXPECT_EQ(BucketOf(previous + 1), bucket);
+    EXPECT_EQ(BucketBelow(bucket), std::max<int64_t>(previous, 1));
     previous = bucket;
   }
   EXPECT_EQ(BucketOf(0), 1);

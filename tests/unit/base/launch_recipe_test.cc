@@ -60,6 +60,7 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
       [](LaunchRecipe& r) { r.shared_bytes = 1; },
       [](LaunchRecipe& r) { r.cooperative = false; },
       [](LaunchRecipe& r) { r.pdl = false; },
+      [](LaunchRecipe& r) { r.rows_per_m = 2; },
       [](LaunchRecipe& r) { r.tensor_maps.pop_back(); },
       [](LaunchRecipe& r) { r.tensor_maps[0].buffer = 0; },
       [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = 0; },
@@ -68,6 +69,7 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
       [](LaunchRecipe& r) { r.tensor_maps[0].stride_bytes[0] = 16; },
       [](LaunchRecipe& r) { r.tensor_maps[0].box[1] = 1; },
       [](LaunchRecipe& r) { r.tensor_maps[0].swizzle = Swizzle::k64B; },
+      [](LaunchRecipe& r) { r.tensor_maps[0].walk = PixelWalk{}; },
       [](LaunchRecipe& r) { r.args.pop_back(); },
       [](LaunchRecipe& r) { r.args[0].kind = ArgKind::kSymbolM; },
       [](LaunchRecipe& r) { r.args[1].index = 3; },
@@ -80,6 +82,31 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
     kChanges[i](changed);
     EXPECT_FALSE(changed == Sample()) << i;
     EXPECT_NE(changed.Encode(), Sample().Encode()) << i;
+  }
+}
+
+TEST(LaunchRecipe, TheWalkOfAnIm2colMapIsComparedAndChecked) {
+  LaunchRecipe sample = Sample();
+  TensorMapTemplate& map = sample.tensor_maps[0];
+  map.dims = {Dim::Constant(64), Dim::Constant(9), Dim::Constant(7), Dim::M()};
+  map.stride_bytes = {256, 9 * 256, 63 * 256};
+  map.box = {16, 48};
+  map.walk = PixelWalk{{-1, -2}, {0, 1}, {1, 2}};
+  EXPECT_TRUE(sample.Check().ok()) << sample.Check();
+  const std::pair<const char*, std::function<void(TensorMapTemplate&)>> rows[] = {
+      {"corner = -129", [](auto& m) { m.walk->lower[0] = -129; }},
+      {"corner = 128", [](auto& m) { m.walk->upper[1] = 128; }},
+      {"element stride = 9", [](auto& m) { m.walk->strides[1] = 9; }},
+      {"rank of an im2col map = 3", [](auto& m) { m.dims.pop_back(); }},
+      {"box rank of an im2col map = 1", [](auto& m) { m.box.pop_back(); }},
+      {"dimension that is M = 2", [](auto& m) { m.dims[2] = Dim::M(); }},
+  };
+  for (const auto& [message, change] : rows) {
+    LaunchRecipe changed = sample;
+    change(changed.tensor_maps[0]);
+    EXPECT_FALSE(changed == sample);
+    EXPECT_NE(changed.Encode(), sample.Encode()) << message;
+    EXPECT_NE(changed.Check().message().find(message), absl::string_view::npos) << changed.Check();
   }
 }
 
@@ -105,6 +132,8 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
        }},
       {"cluster = 0", [](LaunchRecipe& r) { r.cluster[0] = 0; }},
       {"cluster = 17", [](LaunchRecipe& r) { r.cluster[0] = 17; }},
+      {"rows_per_m = 0", [](LaunchRecipe& r) { r.rows_per_m = 0; }},
+      {"rows_per_m = 16777217", [](LaunchRecipe& r) { r.rows_per_m = (1 << 24) + 1; }},
       {"blocks per cluster = 32",
        [](LaunchRecipe& r) {
          r.grid = {16, 2, 1};

@@ -54,7 +54,7 @@ double Activate(Activation act, double x) {
 class SpecRun {
  public:
   SpecRun(const KernelSpec& spec, const BufferList& buffers, int64_t m)
-      : spec_(spec), p_(spec.sequence), buffers_(buffers), m_(m) {}
+      : spec_(spec), p_(spec.sequence), buffers_(buffers), m_(m * p_.rows_per_m) {}
 
   void Run() const {
     const OperandBinding* kept = Find(Role::kC);
@@ -222,6 +222,8 @@ constexpr const char* kLines[] = {
     "products m=M k=64 n=64,128,64 act=identity,silu,identity gated=0,1,0 dtype=f16",
     ("products m=M k=72 n=64,128,64,96,64,56 act=relu,silu,identity,identity,relu,identity "
      "gated=0,1,0,0,0,0"),
+    "conv_chain b=M ic=64 h=3 w=5 oc1=128 oc2=64 k1=1 k2=1 act=relu bias2=1",
+    "conv_chain b=M ic=64 h=2 w=2 oc1=128 oc2=64 k1=1 k2=1 act=relu weights=HWIO bias1=1",
 };
 
 TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
@@ -239,6 +241,32 @@ TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
       }
       for (int64_t m : {1, 17}) ExpectRight(w, **plan, m);
     }
+  }
+}
+
+// A pass never ends inside an image: each takes as many whole ones as its bucket has.
+TEST(ProductsEngineTest, LongLaunchesOfConvolutionsAreCutBetweenImages) {
+  ProductsWorld w("conv_chain b=M ic=64 h=56 w=56 oc1=256 oc2=64 k1=1 k2=1 act=relu");
+  w.world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
+  const auto engine = w.world.MakeEngine();
+  for (const int64_t m : {1, 8, 32, 33, 100}) {
+    const auto plan = engine->Prepare(w.world.chain, m, {});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ((*plan)->plan().bucket, std::min<int64_t>(BucketOf(m), 32));
+    FakeBuffers buffers({64, 64, 64, 64});
+    FakeBuffers workspace({static_cast<int64_t>((*plan)->WorkspaceBytes())});
+    const auto bound = (*plan)->Bind(buffers.pointers(), workspace.pointers()[0]);
+    ASSERT_TRUE(bound.ok()) << bound.status();
+    w.world.launches.clear();
+    ASSERT_TRUE((*plan)->Launch(**bound, nullptr, m, false).ok());
+    int64_t images = 0;
+    for (const FakeLaunch& launch : w.world.launches) {
+      EXPECT_EQ(launch.row_offset % 32, 0);
+      EXPECT_EQ(launch.m, std::min<int64_t>(32, m - launch.row_offset));
+      images += launch.m;
+    }
+    const auto kernels = static_cast<int64_t>((*plan)->plan().kernels.size());
+    EXPECT_EQ(images, kernels * m);
   }
 }
 

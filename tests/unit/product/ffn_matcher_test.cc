@@ -180,7 +180,7 @@ TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
        [](ChainBuilder& b) {
          ASSERT_TRUE(b.Output(*b.Input({DType::kF32, {C(4)}})).ok());
        },
-       "the output is f32[4], its rank must be 2"},
+       "the output is f32[4], its rank must be at least 2"},
       {"mixed layouts", [](ChainBuilder& b) { Ffn(b, DType::kBF16, Layout::kIO); },
        "w2 is io, w1 oi: all weights must be alike"},
       {"mixed dtypes", [](ChainBuilder& b) { Ffn(b, DType::kF32, Layout::kOI); },

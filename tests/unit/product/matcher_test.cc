@@ -64,6 +64,68 @@ TEST(MatchProducts, ReadsBackEverySpec) {
   }
 }
 
+// Both filters of one pixel: the pixels of an image are rows behind each index of M.
+TEST(MatchProducts, TakesConvolutionsOfOnePixelAsProducts) {
+  for (const char* weights : {"OHWI", "HWIO"}) {
+    const auto problem = ParseProblem(
+        std::string("conv_chain b=M ic=64 h=7 w=5 oc1=128 oc2=32 k1=1 k2=1 act=relu bias1=1 "
+                    "weights=") +
+        weights);
+    const auto matched = MatchProducts(problem->chain, 3);
+    ASSERT_TRUE(matched.ok()) << matched.status();
+    const ProductSequence& s = matched->sequence;
+    EXPECT_EQ(s.ToString().substr(0, 56),
+              "gemm_chain m<=3 rows_per_m=35 n=128 k=64 l=32 act=relu b");
+    EXPECT_EQ(s.rows(), 105);
+    EXPECT_EQ(s.layout(), weights[0] == 'O' ? Layout::kOI : Layout::kIO);
+    EXPECT_TRUE(matched->contiguous && matched->weights_constant && matched->m.symbolic);
+    EXPECT_EQ(matched->rows_stride, 64);
+    EXPECT_EQ(matched->output_stride, 32);
+    EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+    EXPECT_EQ(s.Flop(3), problem->chain.MatmulFlops(3));
+  }
+}
+
+// Pixels with a gap behind each are rows still; a gap behind each line of them is none.
+TEST(MatchProducts, PixelsHaveOneStride) {
+  const auto chain = [](const std::vector<Stride>& strides) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(7), C(5), C(16)}}, {false, strides, ""});
+    const ValueId w = *b.Input({DType::kBF16, {C(8), C(1), C(1), C(16)}});
+    EXPECT_TRUE(b.Output(*b.Cast(*b.Convolve(x, w), DType::kBF16)).ok());
+    return *b.Finish();
+  };
+  const auto apart = MatchProducts(chain({{840, 0}, {120, 0}, {24, 0}, {1, 0}}));
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  EXPECT_EQ(apart->rows_stride, 24);
+  EXPECT_FALSE(apart->contiguous);
+  for (const std::vector<Stride>& strides :
+       {std::vector<Stride>{{1000, 0}, {120, 0}, {24, 0}, {1, 0}},
+        std::vector<Stride>{{700, 0}, {100, 0}, {16, 0}, {1, 0}},
+        std::vector<Stride>{{280, 0}, {40, 0}, {8, 0}, {1, 0}},
+        std::vector<Stride>{{560, 0}, {80, 0}, {16, 0}, {0, 0}}}) {
+    const auto refused = MatchProducts(chain(strides));
+    EXPECT_EQ(refused.status().message(),
+              "strides of a are " + ToString(absl::MakeConstSpan(strides)) +
+                  ", must be those of rows one behind the other, each at least 16 apart");
+  }
+}
+
+TEST(MatchProducts, TakesARowResidualOfPixels) {
+  const auto problem =
+      ParseProblem("conv b=M ic=64 h=7 w=5 oc=32 k=1 act=relu bias=1 residual=behind");
+  const auto matched = MatchProducts(problem->chain, 2);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  EXPECT_TRUE(matched->sequence.back().epilogue.has_residual());
+  EXPECT_EQ(matched->inputs[0].residual_stride, 32);
+}
+
+TEST(MatchProducts, RefusesWindows) {
+  const auto problem = ParseProblem("conv b=M ic=64 h=7 w=5 oc=32 k=3");
+  EXPECT_EQ(MatchProducts(problem->chain).status().message(),
+            "op 2 (conv2d) is no activation of a product with a weight, nor a gated pair");
+}
+
 // The bytes of a chain that casts every intermediate differ; its products are the same.
 TEST(MatchProducts, SeesRoundedIntermediates) {
   ChainBuilder b;

@@ -84,6 +84,83 @@ TEST_F(LaunchTest, ARowOffsetMovesWhatDependsOnMAndNothingElse) {
   EXPECT_EQ(ReadAs<DevicePtr>(launch.params[3]), kWorkspace + 128);
 }
 
+// Maps, arguments and the row offset of images: m and offset count those, the kernel's rows pixels.
+TEST_F(LaunchTest, RowsPerMMultiplyMAndTheRowOffset) {
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.rows_per_m = 49;
+  const FakeLaunch launch = LaunchOnce(recipe, 3, 32, false);
+  const FakeMap pixels = DecodeFakeMap(launch.params[0]);
+  EXPECT_EQ(pixels.dims[1], 3u * 49);
+  EXPECT_EQ(pixels.address, kBuffers[0] + 32 * 49 * 128);
+  EXPECT_EQ(ReadAs<DevicePtr>(launch.params[2]), kBuffers[2] + 64 + 32 * 49 * 512);
+  EXPECT_EQ(ReadAs<int32_t>(launch.params[4]), 3 * 49);
+  EXPECT_EQ(DecodeFakeMap(launch.params[1]).dims[1], 256u);
+  const auto kernel = Load(recipe);
+  const auto bound = kernel->Bind(recipe, ExampleBuffers());
+  const int64_t most = ((int64_t{1} << 31) - 1) / 49;
+  EXPECT_TRUE(kernel->Launch(**bound, AStream(), most, 0, false).ok());
+  EXPECT_THAT(Text(kernel->Launch(**bound, AStream(), most + 1, 0, false)),
+              HasSubstr("must lie in 0..43826196"));
+}
+
+// An im2col map counts images where its kernel counts pixels of results.
+TEST_F(LaunchTest, Im2colMapsReachTheEncoderWithCornersAndStridesWidthFirst) {
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.rows_per_m = 14 * 10;
+  TensorMapTemplate& map = recipe.tensor_maps[0];
+  map.dims = {Dim::Constant(128), Dim::Constant(20), Dim::Constant(28), Dim::M()};
+  map.stride_bytes = {256, 20 * 256, 28 * 20 * 256};
+  map.box = {64, 96};
+  map.walk = PixelWalk{{-1, -2}, {-1, 0}, {2, 1}};
+  const FakeLaunch launch = LaunchOnce(recipe, 3, 8, false);
+  const FakeMap encoded = DecodeFakeMap(launch.params[0]);
+  EXPECT_EQ(encoded.im2col, 1);
+  EXPECT_EQ(encoded.rank, 4u);
+  EXPECT_THAT(encoded.dims, testing::ElementsAre(128u, 20u, 28u, 3u, 0u));
+  EXPECT_THAT(encoded.strides, testing::ElementsAre(256u, 20u * 256, 28u * 20 * 256, 0u));
+  EXPECT_EQ(encoded.address, kBuffers[0] + 8 * 28 * 20 * 256);
+  EXPECT_EQ(encoded.box[0], 64u);
+  EXPECT_EQ(encoded.box[1], 96u);
+  EXPECT_THAT(encoded.lower, testing::ElementsAre(-1, -2));
+  EXPECT_THAT(encoded.upper, testing::ElementsAre(-1, 0));
+  EXPECT_THAT(encoded.element_strides, testing::ElementsAre(2, 1, 1));
+  EXPECT_EQ(encoded.swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
+  EXPECT_EQ(ReadAs<int32_t>(launch.params[4]), 3 * 140);
+  EXPECT_EQ(DecodeFakeMap(launch.params[1]).im2col, 0);
+}
+
+TEST_F(LaunchTest, Im2colMapsThatNoEncoderTakesAreRefusedByName) {
+  const struct {
+    const char* message;
+    std::function<void(TensorMapTemplate&)> change;
+  } rows[] = {
+      {"corner 128 is outside -128..127", [](auto& m) { m.walk->upper[1] = 128; }},
+      {"corner -129 is outside -128..127", [](auto& m) { m.walk->lower[0] = -129; }},
+      {"element stride 9 is outside 1..8", [](auto& m) { m.walk->strides[0] = 9; }},
+      {"element stride 0 is outside 1..8", [](auto& m) { m.walk->strides[1] = 0; }},
+      {"box 257 of an im2col map", [](auto& m) { m.box[1] = 257; }},
+      {"an im2col map has rank 4 and a box of rank 2, not 4 and 4",
+       [](auto& m) {
+         m.box = {64, 8, 1, 1};
+       }},
+      {"dimension 1 of an im2col map is M",
+       [](auto& m) {
+         m.dims = {Dim::Constant(64), Dim::M(), Dim::Constant(4), Dim::Constant(2)};
+       }},
+      {"inner box of 256 bytes exceeds the swizzle span", [](auto& m) { m.box[0] = 128; }},
+  };
+  for (const auto& row : rows) {
+    TensorMapTemplate map;
+    map.dims = {Dim::Constant(128), Dim::Constant(20), Dim::Constant(28), Dim::M()};
+    map.stride_bytes = {256, 20 * 256, 28 * 20 * 256};
+    map.box = {64, 96};
+    map.walk = PixelWalk{};
+    EXPECT_TRUE(CheckTensorMap(map).ok());
+    row.change(map);
+    EXPECT_THAT(Text(CheckTensorMap(map)), HasSubstr(row.message));
+  }
+}
+
 TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
   const auto kernel = Load(ExampleRecipe());
   const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());

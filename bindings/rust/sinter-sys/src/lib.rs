@@ -31,6 +31,7 @@ pub type sinter_compare = i32;
 pub type sinter_reduce = i32;
 pub type sinter_activation = i32;
 pub type sinter_layout = i32;
+pub type sinter_filter = i32;
 pub type sinter_switch = i32;
 pub type sinter_log_level = i32;
 pub type sinter_value = i32;
@@ -69,6 +70,7 @@ constants! {
     sinter_activation: SINTER_ACTIVATION_IDENTITY = 0, SINTER_ACTIVATION_RELU = 1, SINTER_ACTIVATION_GELU_TANH = 2,
                        SINTER_ACTIVATION_GELU_ERF = 3, SINTER_ACTIVATION_SILU = 4;
     sinter_layout: SINTER_LAYOUT_OI = 1, SINTER_LAYOUT_IO = 2;
+    sinter_filter: SINTER_FILTER_OHWI = 1, SINTER_FILTER_HWIO = 2;
     sinter_switch: SINTER_SWITCH_DEFAULT = 0, SINTER_SWITCH_ON = 1, SINTER_SWITCH_OFF = 2;
     sinter_log_level: SINTER_LOG_DEFAULT = 0, SINTER_LOG_ERROR = 1, SINTER_LOG_WARN = 2, SINTER_LOG_INFO = 3,
                       SINTER_LOG_DEBUG = 4, SINTER_LOG_OFF = 5;
@@ -110,6 +112,10 @@ structs! {
     }
     sinter_matmul_options {
         struct_size: u32, flags: u32,
+    }
+    sinter_conv2d_options {
+        struct_size: u32, flags: u32, filter: sinter_filter, groups: i32, stride_height: i32, stride_width: i32,
+        dilation_height: i32, dilation_width: i32, pad_top: i32, pad_bottom: i32, pad_left: i32, pad_right: i32,
     }
     sinter_reduce_options {
         struct_size: u32, flags: u32,
@@ -184,6 +190,9 @@ functions! {
                           out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_matmul(chain: *mut sinter_chain, a: sinter_value, b: sinter_value,
                             options: *const sinter_matmul_options, out_value: *mut sinter_value,
+                            error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_conv2d(chain: *mut sinter_chain, x: sinter_value, w: sinter_value,
+                            options: *const sinter_conv2d_options, out_value: *mut sinter_value,
                             error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_unary(chain: *mut sinter_chain, kind: sinter_unary, a: sinter_value, out_value: *mut sinter_value,
                            error: *mut *mut sinter_error) -> sinter_status;

@@ -1,6 +1,6 @@
 //! Descriptions of chains.
 use crate::error::{c_string, call};
-use crate::{sys, Activation, Binary, Chain, Compare, DType, Error, Layout, Reduce, Result, Status, Unary};
+use crate::{sys, Activation, Binary, Chain, Compare, DType, Error, Filter, Layout, Reduce, Result, Status, Unary};
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::ptr::{null, null_mut};
@@ -55,6 +55,24 @@ pub struct OutputOptions<'b> {
     pub stride_m_powers: Option<Vec<i32>>,
     /// An input whose buffer this output may share.
     pub alias: Option<Value<'b>>,
+}
+
+/// Options of [`Value::conv2d`].
+#[derive(Clone, Copy, Debug)]
+pub struct Conv2dOptions {
+    /// OHWI by default.
+    pub filter: Filter,
+    /// Of height and width; 1 by default.
+    pub strides: [i32; 2],
+    /// Of height and width; 1 by default.
+    pub dilations: [i32; 2],
+    /// Top, bottom, left and right; none by default.
+    pub pads: [i32; 4],
+}
+impl Default for Conv2dOptions {
+    fn default() -> Self {
+        Self { filter: Filter::OHWI, strides: [1; 2], dilations: [1; 2], pads: [0; 4] }
+    }
 }
 
 /// Options of [`Value::softmax`].
@@ -296,6 +314,25 @@ impl<'b> Value<'b> {
         // SAFETY: the handle is alive; so it is in all that follows.
         self.with(&[Some(b)], |chain, out, error| unsafe {
             sys::sinter_chain_add_matmul(chain, self.id, b.id, &raw, out, error)
+        })
+    }
+
+    /// self [batch, height, width, in] with the filter w -> f32 [batch, p, q, out].
+    pub fn conv2d(self, w: Value<'b>, options: &Conv2dOptions) -> Value<'b> {
+        let raw = sys::sinter_conv2d_options {
+            filter: options.filter.0,
+            stride_height: options.strides[0],
+            stride_width: options.strides[1],
+            dilation_height: options.dilations[0],
+            dilation_width: options.dilations[1],
+            pad_top: options.pads[0],
+            pad_bottom: options.pads[1],
+            pad_left: options.pads[2],
+            pad_right: options.pads[3],
+            ..Default::default()
+        };
+        self.with(&[Some(w)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_conv2d(chain, self.id, w.id, &raw, out, error)
         })
     }
 

@@ -79,6 +79,11 @@ word! {
     Layout: OI = SINTER_LAYOUT_OI: "[out, in], as nn.Linear stores it.", IO = SINTER_LAYOUT_IO: "[in, out].",
 }
 word! {
+    /// How the filter of a convolution lies in memory.
+    Filter: OHWI = SINTER_FILTER_OHWI: "[out, height, width, in], as PyTorch's channels_last stores it.",
+    HWIO = SINTER_FILTER_HWIO: "[height, width, in, out].",
+}
+word! {
     /// Which plan a prepare chooses.
     Choice: BEST = SINTER_CHOICE_BEST, FUSED = SINTER_CHOICE_FUSED: "For measuring.",
     UNFUSED = SINTER_CHOICE_UNFUSED: "For measuring: one kernel per product.",
@@ -97,6 +102,11 @@ impl Default for Activation {
 impl Default for Layout {
     fn default() -> Self {
         Self::OI
+    }
+}
+impl Default for Filter {
+    fn default() -> Self {
+        Self::OHWI
     }
 }
 impl Default for Choice {

@@ -49,6 +49,8 @@ fn every_add_reaches_the_library() {
     let products = GemmChainOptions { bias2: Some(bias), ..Default::default() };
     let gated = GatedFfnOptions { bias_gate: Some(bias), bias_up: Some(bias), ..Default::default() };
     let norm = NormOptions { gamma: Some(vector), ..Default::default() };
+    let filter = b.constant(DType::BF16, &[1, 2, 2, 2]);
+    let padded = Conv2dOptions { filter: Filter::HWIO, pads: [0, 0, 1, 1], ..Default::default() };
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
         -row.broadcast(&[M, 8]),
@@ -57,6 +59,7 @@ fn every_add_reaches_the_library() {
         x.compare(Compare::LT, two).select(x, x),
         half.matmul(w),
         half.matmul_transposed(w, false, true),
+        half.reshape(&[M, 2, 2, 2]).conv2d(filter, &padded).slice(&[0, 0, 0, 0], &[M, 2, 2, 2]).reshape(&[M, 8]),
         x.reshape(&[M, 2, 4]).transpose(&[0, 2, 1]).reshape(&[M, 8]),
         b.concat(&[left, right], 1),
         x.reduce(Reduce::SUM, &[1], true).broadcast(&[M, 8]),
@@ -75,10 +78,10 @@ fn every_add_reaches_the_library() {
     b.output_with(sum, &OutputOptions { strides: Some(vec![16, 1]), ..Default::default() });
     assert_eq!(b.error(), None);
     let chain = b.finish().unwrap();
-    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (4, 1, true));
+    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (5, 1, true));
     let info = chain.buffer(1, 4).unwrap();
     assert_eq!((info.name.as_str(), info.dims, info.constant, info.bytes), ("w", vec![8, 8], true, 128));
-    assert_eq!(chain.buffer(4, 4).unwrap().strides, [16, 1]);
+    assert_eq!(chain.buffer(5, 4).unwrap().strides, [16, 1]);
     refused(chain.buffer(9, 4), Status::OUT_OF_RANGE, "9");
 }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
+#include "src/chain/buckets.h"
 #include "src/engine/kernel_identity.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
@@ -46,7 +47,7 @@ TEST(PlanFitAccepts, EveryListedProblemAndGraph) {
   size_t plans = 0;
   for (const NamedChain& of : testing::ListedChains()) {
     for (const int64_t bucket : Buckets()) {
-      plans += ExpectFit(of, of.chain.UsesM() ? bucket : 1, Long());
+      plans += ExpectFit(of, of.chain.UsesM() ? BucketOf(of.chain, bucket) : 1, Long());
       if (!of.chain.UsesM()) break;
     }
   }
@@ -67,7 +68,8 @@ TEST(PlanFitAccepts, ChainsOfEveryKind) {
   size_t plans = 0;
   for (const NamedChain& of : testing::ChainsOfEveryKind()) {
     for (const int64_t bucket : {1, 48, 300, 2000}) {
-      if (of.chain.UsesM() || bucket == 1) plans += ExpectFit(of, BucketOf(bucket), Long());
+      if (of.chain.UsesM() || bucket == 1)
+        plans += ExpectFit(of, BucketOf(of.chain, bucket), Long());
     }
   }
   std::cout << plans << " plans of chains of every kind\n";

@@ -68,7 +68,7 @@ class Launch {
 
   // Rows that lie in the workspace have room for the bucket's.
   int64_t RowsIn(int buffer, int64_t rows) const {
-    return buffer == kWorkspaceBuffer ? std::max(rows, spec_.sequence.m) : rows;
+    return buffer == kWorkspaceBuffer ? std::max(rows, spec_.sequence.rows()) : rows;
   }
 
   std::string Products() {
@@ -77,18 +77,19 @@ class Launch {
     const std::string wrong = CheckChip(*recipe);
     if (!wrong.empty()) return wrong;
     const ArgSlot& last = recipe->args.back();
-    rows_ = last.kind == ArgKind::kSymbolM ? m_ : last.int_value;
+    rows_ = last.kind == ArgKind::kSymbolM ? m_ * recipe->rows_per_m : last.int_value;
     AddMaps(*recipe);
     AddPointers(*recipe);
     return "";
   }
 
   void AddMaps(const LaunchRecipe& recipe) {
+    const int64_t m = m_ * recipe.rows_per_m;
     for (const TensorMapTemplate& map : recipe.tensor_maps) {
-      Wide last = map.dims[0].At(m_) - 1;
+      Wide last = map.dims[0].At(m) - 1;
       last *= SizeOf(map.dtype);
       for (size_t i = 1; i < map.dims.size(); ++i) {
-        const int64_t extent = map.dims[i].symbolic ? RowsIn(map.buffer, m_) : map.dims[i].value;
+        const int64_t extent = map.dims[i].symbolic ? RowsIn(map.buffer, m) : map.dims[i].value;
         last += Wide{map.stride_bytes[i - 1]} * (extent - 1);
       }
       const Wide begin{map.offset_bytes};

@@ -122,6 +122,9 @@ std::vector<NamedChain> ChainsOfEveryKind() {
         "products m=64 k=128 n=128,192,64 act=relu,silu,identity bias=1 layout=oi dtype=bf16",
         "products m=64 k=128 n=192,128,128,64,64 act=silu,identity,relu,identity,identity "
         "gated=1,0,0,0,0 layout=oi dtype=bf16",
+        "conv_chain b=64 ic=64 h=3 w=5 oc1=128 oc2=64 k1=1 k2=1 act=relu bias1=1",
+        "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu bias=1 residual=behind",
+        "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu scale=1 bias=1 residual=before",
         "layernorm rows=M cols=96", "residual_rmsnorm rows=M cols=64", "lstm_cell rows=M hidden=24",
         "masked_softmax rows=M cols=64 mask=row"}) {
     AddLine(line, &list);

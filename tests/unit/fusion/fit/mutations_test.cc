@@ -4,6 +4,7 @@
 #include <map>
 
 #include "gtest/gtest.h"
+#include "src/chain/buckets.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "tests/unit/fusion/fit/bound_addresses.h"
 #include "tests/unit/fusion/fit/chains.h"
@@ -47,7 +48,7 @@ class PlanFitMutations : public ::testing::Test {
     for (const testing::NamedChain& of : testing::ChainsOfEveryKind()) {
       for (const int64_t bucket : {1, 64, 300}) {
         if (bucket > 1 && !of.chain.UsesM()) break;
-        Add(of, BucketOf(bucket));
+        Add(of, BucketOf(of.chain, bucket));
       }
     }
   }

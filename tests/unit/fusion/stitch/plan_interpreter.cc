@@ -178,7 +178,7 @@ class Machine {
     const bool f32 = FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
     ffn.factor_dtype = f32 ? DType::kF32 : p.element();
     const Chain chain = *MakeFfnChain(ffn);
-    const int64_t rows = spec.constant_rows ? p.m : m_;
+    const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;

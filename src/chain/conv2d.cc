@@ -1,0 +1,112 @@
+#include "src/chain/conv2d.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/infer.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kPixelRank = 4;
+constexpr const char* kSides[] = {"top", "bottom", "left", "right"};
+constexpr const char* kAxes[] = {"height", "width"};
+
+template <typename... Args>
+absl::Status Bad(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+absl::Status CheckOperand(absl::string_view name, const TensorType& type, absl::string_view axes,
+                          int first_constant) {
+  if (!IsFloat(type.dtype)) {
+    return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be f32, f16 or bf16");
+  }
+  if (type.rank() != kPixelRank) {
+    return Bad("rank of ", name, " is ", type.rank(), ", must be 4 ([", axes, "])");
+  }
+  for (int i = first_constant; i < kPixelRank; ++i) {
+    if (!type.dims[i].symbolic) continue;
+    return Bad("dimension ", i, " of ", name,
+               " is M, must be constant: only the batch may be symbolic");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Bad(field, " is ", value, ", must be in [", low, ", ", high, "]");
+}
+
+absl::Status CheckAttributes(const Conv2d& conv) {
+  if (!IsValid(conv.filter)) {
+    return Bad("filter is ", static_cast<int32_t>(conv.filter), ", must be OHWI or HWIO");
+  }
+  for (int i = 0; i < 2; ++i) {
+    SINTER_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat("stride ", i), conv.strides[i], 1, kMaxConvStep));
+    SINTER_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat("dilation ", i), conv.dilations[i], 1, kMaxConvStep));
+  }
+  for (int i = 0; i < 4; ++i) {
+    SINTER_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat("pad ", kSides[i]), conv.pads[i], 0, kMaxConvPad));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReach(const Conv2d& conv, int axis, int64_t pixels, int64_t extent) {
+  const int64_t padded = pixels + conv.pads[2 * axis] + conv.pads[2 * axis + 1];
+  const int64_t reach = conv.Reach(axis, extent);
+  if (reach <= padded) return absl::OkStatus();
+  const std::string dilated =
+      reach == extent ? "" : absl::StrCat(" (dilation ", conv.dilations[axis], ": ", reach, ")");
+  return Bad(kAxes[axis], " of w is ", extent, dilated, ", must be at most ", padded,
+             ", that of x with its padding");
+}
+
+}  // namespace
+
+absl::string_view NameOf(FilterLayout layout) {
+  return layout == FilterLayout::kHWIO ? "HWIO" : "OHWI";
+}
+
+absl::StatusOr<FilterLayout> ParseFilterLayout(absl::string_view name) {
+  if (name == "OHWI") return FilterLayout::kOHWI;
+  if (name == "HWIO") return FilterLayout::kHWIO;
+  return Bad("filter is ", name,
+             ", must be one of HWIO OHWI (PyTorch: weight.to(memory_format=torch.channels_last))");
+}
+
+bool IsValid(FilterLayout layout) {
+  return layout == FilterLayout::kOHWI || layout == FilterLayout::kHWIO;
+}
+
+int64_t Conv2d::ResultPixels(int axis, int64_t pixels, int64_t extent) const {
+  const int64_t bases = pixels + pads[2 * axis] + pads[2 * axis + 1] - Reach(axis, extent);
+  return bases < 0 ? 0 : bases / strides[axis] + 1;
+}
+
+absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
+                                       const Conv2d& conv) {
+  SINTER_RETURN_IF_ERROR(CheckAttributes(conv));
+  SINTER_RETURN_IF_ERROR(CheckOperand("x", x, "batch, height, width, channels", 1));
+  SINTER_RETURN_IF_ERROR(CheckOperand(
+      "w", w,
+      conv.filter == FilterLayout::kOHWI ? "out, height, width, in" : "height, width, in, out", 0));
+  const Dim in = w.dims[conv.in_axis()];
+  if (in != x.dims[3]) {
+    return Bad("channels of w are ", ToString(in), ", must be those of x, ", ToString(x.dims[3]));
+  }
+  TensorType result{DType::kF32, {x.dims[0]}};
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t pixels = x.dims[1 + axis].value;
+    const int64_t extent = w.dims[conv.height_axis() + axis].value;
+    SINTER_RETURN_IF_ERROR(CheckReach(conv, axis, pixels, extent));
+    result.dims.push_back(Dim::Constant(conv.ResultPixels(axis, pixels, extent)));
+  }
+  result.dims.push_back(w.dims[conv.out_axis()]);
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+}  // namespace sinter

@@ -1,0 +1,213 @@
+// Convolutions of one pixel on the kernels of products: M counts images, rows count pixels. Every
+// buffer lies between guards of NaN, so that what is read beside it spoils the result, and what is
+// written beside it is seen.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/chain/buckets.h"
+#include "src/chain/problem.h"
+#include "src/engine/device_arena.h"
+#include "src/engine/trial_data.h"
+#include "src/engine/workspace.h"
+#include "src/reference/chain_bounds.h"
+#include "src/reference/compare.h"
+#include "src/reference/reference.h"
+#include "tests/gpu/gpu_fixture.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+using Choice = PrepareOptions::Choice;
+
+constexpr uint8_t kPoison = 0xff;               // a NaN in every floating type
+constexpr uint64_t kGuard = uint64_t{1} << 16;  // bytes before and behind each buffer
+constexpr int kRuns = 3;
+
+// A buffer with poison on both sides, itself poison at first.
+struct Guarded {
+  DeviceBuffer all;
+  uint64_t bytes = 0;
+  DevicePtr ptr() const { return all.ptr + kGuard; }
+  DeviceBuffer inner() const { return {ptr(), bytes}; }
+};
+
+// A chain's buffers for `images` images.
+class ConvRun {
+ public:
+  ConvRun(const Ports& ports, const Chain& chain, int64_t images)
+      : measurer_(ports.measurer.get()), chain_(chain), images_(images), arena_(measurer_) {}
+
+  absl::Status Upload(uint64_t seed) {
+    SINTER_ASSIGN_OR_RETURN(inputs_, RandomInputs(chain_, images_, seed));
+    for (const std::string& input : inputs_) {
+      SINTER_ASSIGN_OR_RETURN(const Guarded buffer, Make(input.size()));
+      SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer.inner(), input.data(), input.size()));
+      buffers_.push_back(buffer);
+    }
+    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, 0, images_));
+    SINTER_ASSIGN_OR_RETURN(output_, Make(static_cast<uint64_t>(bytes)));
+    std::vector<const void*> pointers;
+    for (const std::string& input : inputs_) pointers.push_back(input.data());
+    SINTER_ASSIGN_OR_RETURN(std::vector<std::vector<double>> want,
+                            RunReferenceF64(chain_, images_, pointers, {0, nullptr, true}));
+    want_ = std::move(want[0]);
+    return absl::OkStatus();
+  }
+
+  // Right at kRuns launches, of the same bytes each.
+  absl::Status Check(const PreparedPlanPtr& plan) {
+    SINTER_ASSIGN_OR_RETURN(const Guarded workspace,
+                            Make(std::max<uint64_t>(plan->WorkspaceBytes(), 256)));
+    SINTER_RETURN_IF_ERROR(measurer_->RunAndWait([&](StreamHandle stream) {
+      return plan->InitWorkspace(workspace.ptr(), workspace.bytes, stream);
+    }));
+    std::vector<DevicePtr> caller(buffers_.size() + 1, output_.ptr());
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      caller[static_cast<size_t>(chain_.InputOrder()[i])] = buffers_[i].ptr();
+    }
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const PlanBinding> binding,
+                            plan->Bind(caller, workspace.ptr()));
+    std::string first;
+    for (int run = 0; run < kRuns; ++run) {
+      SINTER_RETURN_IF_ERROR(measurer_->Fill(output_.all, kPoison));
+      if (workspace.bytes > kWorkspaceFlagBytes) {
+        SINTER_RETURN_IF_ERROR(measurer_->Fill(
+            {workspace.ptr() + kWorkspaceFlagBytes, workspace.bytes - kWorkspaceFlagBytes},
+            kPoison));
+      }
+      SINTER_RETURN_IF_ERROR(measurer_->RunAndWait(
+          [&](StreamHandle stream) { return plan->Launch(*binding, stream, images_, false); }));
+      SINTER_RETURN_IF_ERROR(CheckGuards(workspace, "the workspace"));
+      SINTER_RETURN_IF_ERROR(CheckGuards(output_, "the output"));
+      std::string got(output_.bytes, '\0');
+      SINTER_RETURN_IF_ERROR(measurer_->Download(&got[0], output_.inner(), got.size()));
+      if (run == 0) SINTER_RETURN_IF_ERROR(CheckValues(got));
+      if (run == 0) first = got;
+      if (got != first) return absl::DataLossError(absl::StrCat("run ", run, " differs"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<Guarded> Make(uint64_t bytes) {
+    Guarded buffer;
+    buffer.bytes = bytes;
+    SINTER_ASSIGN_OR_RETURN(buffer.all, arena_.Allocate(bytes + 2 * kGuard));
+    SINTER_RETURN_IF_ERROR(measurer_->Fill(buffer.all, kPoison));
+    return buffer;
+  }
+
+  absl::Status CheckGuards(const Guarded& buffer, absl::string_view name) const {
+    for (const DevicePtr at : {buffer.all.ptr, buffer.ptr() + buffer.bytes}) {
+      std::string guard(kGuard, '\0');
+      SINTER_RETURN_IF_ERROR(measurer_->Download(&guard[0], {at, kGuard}, kGuard));
+      const size_t written = guard.find_first_not_of(static_cast<char>(kPoison));
+      if (written == std::string::npos) continue;
+      return absl::DataLossError(absl::StrCat("byte ", written, " ",
+                                              at == buffer.all.ptr ? "before" : "behind", " ", name,
+                                              " was written"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckValues(const std::string& got) const {
+    const ErrorMeasure errors = CompareBuffer(got.data(), chain_.output_type(0).dtype, want_);
+    if (errors.Within(BoundsOf(chain_, 0))) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("wrong: ", errors.ToString()));
+  }
+
+  Measurer* const measurer_;
+  const Chain& chain_;
+  const int64_t images_;
+  DeviceArena arena_;
+  std::vector<std::string> inputs_;  // canonical
+  std::vector<Guarded> buffers_;
+  Guarded output_;
+  std::vector<double> want_;
+};
+
+class Convolutions : public GpuTest {
+ protected:
+  // At each number of images and by each plan that there is; the unfused one always is.
+  static void Expect(const std::string& line, const std::vector<int64_t>& batches) {
+    const absl::StatusOr<Problem> problem = ParseProblem(line);
+    ASSERT_OK(problem);
+    const Chain& chain = problem->chain;
+    for (const int64_t images : batches) {
+      SCOPED_TRACE(absl::StrCat(line, ", images ", images));
+      ConvRun run(ports(), chain, images);
+      ASSERT_OK(run.Upload(static_cast<uint64_t>(images)));
+      for (const Choice choice : {Choice::kBest, Choice::kFused, Choice::kUnfused}) {
+        PrepareOptions options;
+        options.choice = choice;
+        const auto plan = engine()->Prepare(chain, images, options);
+        if (!plan.ok() && choice == Choice::kFused) continue;
+        ASSERT_OK(plan);
+        EXPECT_OK(run.Check(*plan)) << (*plan)->plan().ToText();
+      }
+    }
+  }
+
+  static std::vector<int64_t> OneToNine() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
+};
+
+// FlashFuser's C1 to C4 and, beside them, what divides nothing.
+TEST_F(Convolutions, C1) {
+  Expect("conv_chain b=M ic=64 h=56 w=56 oc1=256 oc2=64 k1=1 k2=1 act=relu", OneToNine());
+}
+TEST_F(Convolutions, C2) {
+  Expect("conv_chain b=M ic=128 h=28 w=28 oc1=512 oc2=128 k1=1 k2=1 act=relu", OneToNine());
+}
+TEST_F(Convolutions, C3) {
+  Expect("conv_chain b=M ic=256 h=14 w=14 oc1=1024 oc2=256 k1=1 k2=1 act=relu", OneToNine());
+}
+TEST_F(Convolutions, C4) {
+  Expect("conv_chain b=M ic=512 h=7 w=7 oc1=2048 oc2=512 k1=1 k2=1 act=relu", OneToNine());
+}
+TEST_F(Convolutions, Ragged) {
+  Expect("conv_chain b=M ic=40 h=5 w=7 oc1=72 oc2=24 k1=1 k2=1 act=relu", OneToNine());
+  Expect(
+      "conv_chain b=M ic=200 h=13 w=11 oc1=136 oc2=327 k1=1 k2=1 act=silu bias1=1 bias2=1 "
+      "dtype=f16",
+      OneToNine());
+  Expect("conv_chain b=M ic=8 h=1 w=1 oc1=8 oc2=8 k1=1 k2=1 act=identity", OneToNine());
+}
+TEST_F(Convolutions, HwioFilters) {
+  Expect("conv_chain b=M ic=64 h=9 w=6 oc1=136 oc2=72 k1=1 k2=1 act=relu weights=HWIO bias2=1",
+         OneToNine());
+}
+TEST_F(Convolutions, ScaleBiasActivationAndResidual) {
+  for (const char* residual : {"none", "before", "behind"}) {
+    for (const int scale : {0, 1}) {
+      Expect(absl::StrCat("conv b=M ic=72 h=7 w=5 oc=136 k=1 act=relu bias=1 scale=", scale,
+                          " residual=", residual),
+             OneToNine());
+    }
+  }
+}
+
+// More images than a bucket: passes end between images.
+TEST_F(Convolutions, LaunchesOfSeveralPasses) {
+  const std::string chain = "conv_chain b=M ic=16 h=56 w=56 oc1=32 oc2=16 k1=1 k2=1 act=relu";
+  ASSERT_EQ(LargestBucketOf(ParseProblem(chain)->chain), 32);
+  Expect(chain, {32, 33, 71});
+  Expect("conv b=M ic=16 h=56 w=56 oc=24 k=1 act=relu scale=1 bias=1 residual=before", {33, 71});
+}
+
+// A bucket's plan serves every batch up to it, in buffers of that batch.
+TEST_F(Convolutions, OnePlanServesItsWholeBucket) {
+  const auto problem =
+      ParseProblem("conv_chain b=M ic=64 h=14 w=14 oc1=128 oc2=64 k1=1 k2=1 act=relu");
+  const auto plan = engine()->Prepare(problem->chain, 16, {});
+  ASSERT_OK(plan);
+  for (int64_t images = 1; images <= 16; ++images) {
+    ConvRun run(ports(), problem->chain, images);
+    ASSERT_OK(run.Upload(5));
+    EXPECT_OK(run.Check(*plan)) << "images " << images << "\n" << (*plan)->plan().ToText();
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing

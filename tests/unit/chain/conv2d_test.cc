@@ -1,0 +1,216 @@
+// conv2d: shapes, the canonical form, and the ways to write it.
+#include <gtest/gtest.h>
+
+#include "src/chain/builder.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/composites.h"
+#include "src/chain/infer.h"
+#include "src/chain/problem.h"
+#include "tests/support/constant_dim.h"
+
+namespace sinter {
+namespace {
+
+TensorType Image(int64_t h, int64_t w, int64_t c) {
+  return {DType::kBF16, {Dim::M(), C(h), C(w), C(c)}};
+}
+
+TensorType Filter(int64_t out, int64_t r, int64_t s, int64_t in) {
+  return {DType::kBF16, {C(out), C(r), C(s), C(in)}};
+}
+
+struct Shape {
+  int64_t h, w, r, s;
+  Conv2d conv;
+  int64_t p, q;
+};
+
+TEST(Conv2d, InfersTheExtentsOfEveryStridePadAndDilation) {
+  const FilterLayout ohwi = FilterLayout::kOHWI;
+  const Shape shapes[] = {
+      {56, 56, 1, 1, {}, 56, 56},
+      {8, 6, 3, 3, {}, 6, 4},
+      {8, 6, 3, 3, {ohwi, {1, 1}, {1, 1}, {1, 1, 1, 1}}, 8, 6},
+      {8, 6, 2, 2, {ohwi, {1, 1}, {1, 1}, {0, 1, 0, 1}}, 8, 6},
+      {224, 200, 7, 7, {ohwi, {2, 2}, {1, 1}, {3, 3, 3, 3}}, 112, 100},
+      {7, 9, 3, 3, {ohwi, {2, 3}, {1, 1}, {1, 1, 0, 0}}, 4, 3},
+      {9, 9, 3, 3, {ohwi, {1, 1}, {2, 3}, {2, 2, 3, 3}}, 9, 9},
+      {5, 5, 1, 3, {}, 5, 3},
+      {5, 5, 3, 1, {}, 3, 5},
+      {1, 1, 1, 1, {}, 1, 1},
+      {4, 3, 4, 3, {}, 1, 1},
+      {1, 1, 3, 3, {ohwi, {1, 1}, {1, 1}, {5, 0, 0, 5}}, 4, 4},
+      {6, 6, 3, 3, {ohwi, {2, 2}, {1, 1}, {0, 1, 0, 1}}, 3, 3},
+  };
+  for (const Shape& s : shapes) {
+    const auto type = InferConv2d(Image(s.h, s.w, 24), Filter(40, s.r, s.s, 24), s.conv);
+    ASSERT_TRUE(type.ok()) << type.status();
+    const TensorType want{DType::kF32, {Dim::M(), C(s.p), C(s.q), C(40)}};
+    EXPECT_EQ(*type, want) << ToString(*type) << " of " << s.h << " " << s.w << " " << s.r;
+  }
+}
+
+TEST(Conv2d, ReadsHwioFilters) {
+  const TensorType w{DType::kBF16, {C(3), C(2), C(24), C(40)}};
+  Conv2d conv;
+  conv.filter = FilterLayout::kHWIO;
+  const auto type = InferConv2d(Image(8, 6, 24), w, conv);
+  ASSERT_TRUE(type.ok()) << type.status();
+  EXPECT_EQ(ToString(*type), "f32[M,6,5,40]");
+}
+
+// The output of `add`, of an image and a filter of `dims`.
+template <typename Add>
+Chain ChainOf(const std::vector<Dim>& dims, const Add& add) {
+  ChainBuilder b;
+  const ValueId x = *b.Input(Image(8, 6, 24)), w = *b.Input({DType::kBF16, dims}, {true, {}, ""});
+  const absl::StatusOr<ValueId> y = add(b, x, w);
+  EXPECT_TRUE(y.ok()) << y.status();
+  EXPECT_TRUE(b.Output(*b.Cast(*y, DType::kBF16)).ok());
+  return *b.Finish();
+}
+
+TEST(Conv2d, OfOneTapIsAProductOverTheChannels) {
+  for (const FilterLayout filter : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
+    const bool ohwi = filter == FilterLayout::kOHWI;
+    const std::vector<Dim> dims = ohwi ? std::vector<Dim>{C(40), C(1), C(1), C(24)}
+                                       : std::vector<Dim>{C(1), C(1), C(24), C(40)};
+    const Chain conv = ChainOf(dims, [&](ChainBuilder& b, ValueId x, ValueId w) {
+      Conv2d spec;
+      spec.filter = filter;
+      spec.dilations = {7, 3};
+      return b.Convolve(x, w, spec);
+    });
+    const Chain product = ChainOf(dims, [&](ChainBuilder& b, ValueId x, ValueId w) {
+      const std::vector<Dim> matrix =
+          ohwi ? std::vector<Dim>{C(40), C(24)} : std::vector<Dim>{C(24), C(40)};
+      return b.Matmul(x, *b.Reshape(w, matrix), false, ohwi);
+    });
+    EXPECT_EQ(conv.CanonicalBytes(), product.CanonicalBytes()) << conv.ToString();
+    EXPECT_EQ(conv.MatmulFlops(3), 2.0 * 3 * 8 * 6 * 24 * 40);
+  }
+}
+
+TEST(Conv2d, OfOneTapWithAStrideOrPadStaysOne) {
+  for (const Conv2d& spec : {Conv2d{FilterLayout::kOHWI, {2, 1}, {1, 1}, {0, 0, 0, 0}},
+                             Conv2d{FilterLayout::kOHWI, {1, 1}, {1, 1}, {0, 0, 0, 1}}}) {
+    const Chain chain =
+        ChainOf({C(40), C(1), C(1), C(24)},
+                [&](ChainBuilder& b, ValueId x, ValueId w) { return b.Convolve(x, w, spec); });
+    EXPECT_EQ(chain.op(2).kind, OpKind::kConv2d);
+  }
+}
+
+Chain ThreeByThree(const Conv2d& spec, int64_t taps = 3) {
+  return ChainOf({C(40), C(taps), C(taps), C(24)},
+                 [&](ChainBuilder& b, ValueId x, ValueId w) { return b.Convolve(x, w, spec); });
+}
+
+TEST(Conv2d, KeysDifferByEveryAttribute) {
+  const Chain plain = ThreeByThree({});
+  Conv2d stride, dilation, pad;
+  stride.strides[1] = 2;
+  dilation.dilations[0] = 2;
+  pad.pads[2] = 1;
+  for (const Conv2d& spec : {stride, dilation, pad}) {
+    EXPECT_NE(ThreeByThree(spec).CanonicalBytes(), plain.CanonicalBytes());
+  }
+  EXPECT_EQ(ThreeByThree({}).CanonicalBytes(), plain.CanonicalBytes());
+  EXPECT_EQ(plain.MatmulFlops(2), 2.0 * 2 * 6 * 4 * 40 * 9 * 24);
+}
+
+TEST(Conv2d, CanonicalBytesAndJsonReadBack) {
+  const Conv2d spec{FilterLayout::kOHWI, {2, 1}, {1, 2}, {1, 0, 3, 2}};
+  const Chain chain = ThreeByThree(spec);
+  const auto back = ChainFromCanonicalBytes(chain.CanonicalBytes());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->op(2).conv, spec);
+  const auto read = ChainFromJson(ChainToJson(chain));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, chain);
+}
+
+TEST(Conv2d, CanonicalBytesOfAnUnknownFilterAreRefused) {
+  std::string bytes = ThreeByThree({}).CanonicalBytes();
+  const std::string attributes("\x01\x01\0\0\0\0\0\0\0", 9);  // OHWI, and a stride of 1
+  const size_t at = bytes.rfind(attributes);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 7;
+  EXPECT_EQ(ChainFromCanonicalBytes(bytes).status().message(),
+            "op 2 (conv2d): filter is 7, must be OHWI or HWIO");
+}
+
+TEST(Conv2d, JsonNamesAOneTapConvolutionAndTheOpsBehindIt) {
+  const char text[] =
+      R"({"schema":1,"inputs":[{"id":0,"dtype":"bf16","dims":["M",4,4,8]},)"
+      R"({"id":1,"dtype":"bf16","dims":[16,1,1,8]}],"ops":[{"id":2,"op":"conv2d","in":[0,1]},)"
+      R"({"id":3,"op":"unary","in":[2],"kind":"relu"}],"outputs":[{"value":3}]})";
+  const auto chain = ChainFromJson(text);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(chain->op(3).kind, OpKind::kMatmul);
+}
+
+TEST(Conv2d, AFinishThatFailsLeavesTheBuilderAsItWas) {
+  ChainBuilder b;
+  const ValueId x = *b.Input(Image(4, 4, 8)), w = *b.Input(Filter(8, 1, 1, 8));
+  const ValueId y = *b.Convolve(x, w), spare = *b.Unary(UnaryKind::kRelu, x);
+  ASSERT_TRUE(b.Output(y).ok());
+  EXPECT_FALSE(b.Finish().ok());
+  EXPECT_EQ(b.OpOf(y).kind, OpKind::kConv2d);
+  EXPECT_EQ(b.size(), 4);
+  ASSERT_TRUE(b.Output(spare).ok());
+  EXPECT_TRUE(b.Finish().ok());
+}
+
+TEST(Conv2d, SamePadsKeepTheExtent) {
+  for (const int64_t taps : {1, 2, 3, 4, 5, 7}) {
+    for (const int64_t dilation : {1, 2, 3}) {
+      const auto [low, high] = SamePads(taps, dilation);
+      Conv2d conv;
+      conv.dilations = {dilation, 1};
+      conv.pads = {low, high, 0, 0};
+      EXPECT_EQ(conv.ResultPixels(0, 9, taps), 9) << taps << " " << dilation;
+      EXPECT_LE(high - low, 1);
+      EXPECT_GE(high, low);
+    }
+  }
+}
+
+TEST(ConvText, WritesTheCanonicalLine) {
+  const auto problem = ParseProblem(
+      "C conv_chain b=8 ic=64 h=56 w=56 oc1=64 oc2=256 k1=3,3 k2=1 act=relu stride=2,2 "
+      "pad=1,1,1,1");
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->m, 8);
+  EXPECT_EQ(WriteProblem(*problem),
+            "C conv_chain b=8 ic=64 h=56 w=56 oc1=64 oc2=256 k1=3 k2=1 act=relu stride=2 pad=1 "
+            "dilation=1 weights=OHWI format=NHWC groups=1 dtype=bf16 bias1=0 bias2=0");
+  const auto again = ParseProblem(WriteProblem(*problem));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->chain, problem->chain);
+  EXPECT_EQ(ToString(problem->chain.output_type(0)), "bf16[M,28,28,256]");
+}
+
+TEST(ConvText, HasScaleBiasAndResidualOnEitherSideOfTheActivation) {
+  const std::string line = "conv b=M ic=16 h=5 w=4 oc=8 k=3,1 act=relu scale=1 bias=1 residual=";
+  const auto before = ParseProblem(line + "before"), behind = ParseProblem(line + "behind");
+  ASSERT_TRUE(before.ok() && behind.ok());
+  for (const auto* problem : {&*before, &*behind}) {
+    const Chain& chain = problem->chain;
+    ASSERT_EQ(chain.num_inputs(), 5);
+    const std::vector<int32_t> order = chain.CallerOrder();
+    const char* names[] = {"x", "w1", "s1", "b1", "r"};
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(chain.InputName(i), names[i]);
+      EXPECT_EQ(chain.input_op(order[static_cast<size_t>(i)]).constant, i >= 1 && i <= 3);
+    }
+  }
+  const auto last = [](const Chain& chain) {
+    return chain.op(chain.op(chain.outputs()[0].value).operands[0]);
+  };
+  EXPECT_EQ(last(before->chain).kind, OpKind::kUnary);
+  EXPECT_EQ(last(behind->chain).kind, OpKind::kBinary);
+}
+
+}  // namespace
+}  // namespace sinter
