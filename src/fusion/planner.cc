@@ -305,6 +305,9 @@ class Planner {
     const bool tuned = partition.run_of.size() <= kMostTunedSteps;
     const size_t cuts = tuned ? CutsOf(partition) : 1;
     for (size_t cut = 0; cut < cuts; ++cut) {
+      // A sequence that is cut apart is its unfused plan.
+      const bool known = IsSequence() && partition.fused && ranked_.front()->IsApart(cut);
+      if (known) continue;
       const size_t depth = tuned ? DepthOf(partition, cut) : 1;
       for (size_t choice = 0; choice < depth; ++choice) AddPlan(index, cut, choice, plans);
     }

@@ -21,6 +21,8 @@ struct RankedRun {
 
   // The `i`-th cut of a fused plan, the last where there are fewer; `apart` of an unfused one.
   const Segmentation& CutAt(bool fused, size_t i) const;
+  // Whether the `i`-th cut is `apart`.
+  bool IsApart(size_t i) const { return PairsOf(CutAt(true, i)) == 0; }
   // How many schedules the kernel has that has most.
   size_t Depth(const Segmentation& cut) const;
   // Of each kernel the `i`-th schedule, the last where it has fewer.
