@@ -64,9 +64,9 @@ struct HostBinding : PlanBinding {
 // A plan of so many kernels that computes the chain with the reference.
 class HostPlan : public PreparedPlan {
  public:
-  HostPlan(const Chain& chain, HostMeasurer* measurer, std::string name, int kernels)
+  HostPlan(const Chain& chain, HostMeasurer* measurer, const std::string& name, int kernels)
       : chain_(chain), measurer_(measurer) {
-    plan_.name = std::move(name);
+    plan_.fused = name != "unfused";
     plan_.kernels.resize(kernels);
     for (PlannedKernel& kernel : plan_.kernels) kernel.prediction.total_us = 7;
   }
@@ -157,7 +157,7 @@ class MeasureGraphTest : public ::testing::Test {
 TEST_F(MeasureGraphTest, ChosenAndUnfusedAreCheckedAndTimedCold) {
   const GraphRow row = Measure(Prepared(Plan("stitched", 1), Plan("unfused", 3)));
   EXPECT_TRUE(row.correct) << (row.notes.empty() ? "" : row.notes[0]);
-  EXPECT_EQ(row.chosen, "stitched");
+  EXPECT_EQ(row.chosen, "fused");
   EXPECT_EQ(row.checked, "reference");
   EXPECT_EQ(row.chosen_us, 10);
   EXPECT_EQ(row.unfused_us, 30);
