@@ -136,9 +136,9 @@ void LinearFinder::TakeFactorOfRows(Linear* found) const {
 // The rows of a matrix may have several axes, as the pixels of images do, and so may a weight that
 // is read as one: its last axis stays.
 bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
-  const TensorType& x = chain_.op(op.operands[0]).type;
+  const TensorType& x = graph_.op(op.operands[0]).type;
   ValueId weight = SkipWidening(op.operands[1]);
-  if (op.transpose_a || x.rank() != op.type.rank() || chain_.op(weight).type.rank() != 2) {
+  if (op.transpose_a || x.rank() != op.type.rank() || graph_.op(weight).type.rank() != 2) {
     return false;
   }
   bool transposed = op.transpose_b;
@@ -152,7 +152,7 @@ bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
     const std::vector<Dim>& dims = graph_.op(weight).type.dims;
     if (dims.size() < 2 || dims.back() != columns) return false;
   }
-  if (chain_.op(weight).kind != OpKind::kInput) return false;
+  if (graph_.op(weight).kind != OpKind::kInput) return false;
   found->x = op.operands[0];
   found->weight = graph_.op(weight).input;
   found->layout = transposed ? Layout::kOI : Layout::kIO;
