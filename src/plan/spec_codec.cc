@@ -11,10 +11,10 @@ absl::Status Lost(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel spec: ", what));
 }
 
-// What CheckSequence lets through, and nothing else: one or two products whose operands are alike
-// and have no scales. Residual, factors and constants stand in the flags behind the operands.
+// Writes exactly the sequences that CheckSequence accepts: one or two products with alike operands
+// and without scales. Residual, factors and constants are in the flags after the operands.
 void WriteProducts(const ProductSequence& s, ByteWriter& w) {
-  if (s.products.empty()) return w.U32(0);  // a spec that is not filled in; no reader takes it
+  if (s.products.empty()) return w.U32(0);  // an empty spec, which no reader accepts
   const MatrixProduct &first = s.front(), &last = s.back();
   const bool two = s.size() > 1;
   for (int v : {s.size(), int{first.pair}, static_cast<int>(first.epilogue.activation()),
@@ -110,7 +110,7 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget) {
 constexpr uint32_t kScalesFollow = 256;
 constexpr uint32_t kRowsFollow = 512;
 
-// 0: none; 1: in f32; 2: as the products' element.
+// 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
   return factor == nullptr ? 0 : factor->element == DType::kF32 ? 1 : 2;
@@ -122,9 +122,9 @@ uint32_t ResidualBits(const MatrixProduct& last) {
   return last.epilogue.Has(EpilogueOp::kRound) ? 2 : 1;
 }
 
-// Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
-// the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
-// products' constants follow, bit 9 that the rows of an m do.
+// A word after a product's operands: bit 0 constant weights, bit 1 constant rows, bits 2 and 3 the
+// residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8: both products'
+// constants follow; bit 9: rows_per_m follows.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
