@@ -55,7 +55,7 @@ class BodyWork {
 
   void BeginRoot() { ++root_; }
 
-  // While it lives, all visited values are operands of the entered value.
+  // While it lives, all visited values are direct or indirect operands of the entered one.
   class Entered {
    public:
     Entered(BodyWork* work, bool fresh, bool again) : work_(work), fresh_(fresh), again_(again) {

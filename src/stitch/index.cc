@@ -198,7 +198,7 @@ Index IndexSpace::Run(const BoxDims& box, size_t first, size_t last) {
 Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
   Index folded = index;
   const auto factor_of = [&](size_t i) { return index.FactorOf(box.vars[i]); };
-  std::vector<size_t> live;  // dims with a stride, outermost first
+  std::vector<size_t> live;  // dims of extents above 1, outermost first
   for (size_t i = 0; i < box.vars.size(); ++i) {
     if (box.vars[i] >= 0) live.push_back(i);
   }
