@@ -32,7 +32,7 @@ text{font-family:Inter,Helvetica,Arial,sans-serif;font-size:12px;fill:#1f2933}
 .line{stroke-width:1.4;fill:none}.thick{stroke-width:5;fill:none}
 )css";
 
-// One head a colour: a marker does not take over the colour of its line.
+// One arrow head per colour: a marker does not inherit its line's colour.
 constexpr const char* kHeads[][2] = {
     {"hbm", "#627d98"}, {"l2", "#6b46c1"}, {"dsm", "#dd6b20"}, {"onchip", "#2f855a"}};
 
@@ -47,7 +47,7 @@ std::string Attribute(absl::string_view name, double value) {
 
 std::string Style(absl::string_view style) { return absl::StrCat(" class=\"", style, "\""); }
 
-// The head that belongs to the first class of `style` that has one.
+// The arrow head of the first class of `style` that has one.
 std::string Head(absl::string_view style) {
   for (const auto& head : kHeads) {
     if (style.find(head[0]) != absl::string_view::npos) {
@@ -69,7 +69,7 @@ std::string Heads() {
   return defs + "</defs>\n";
 }
 
-// Length of the UTF-8 sequence that begins at text[i]; 0 when there is none.
+// Length of the UTF-8 sequence at text[i]; 0 when it is invalid.
 size_t SequenceLength(absl::string_view text, size_t i) {
   const auto byte = static_cast<unsigned char>(text[i]);
   const size_t length = byte < 0x80                   ? 1
@@ -126,7 +126,7 @@ std::string XmlEscape(absl::string_view text) {
 double TextWidth(absl::string_view text, absl::string_view style) {
   constexpr absl::string_view kNarrow = " !'(),./:;I[]`fijlrt|";
   constexpr absl::string_view kWide = "%@GMOQWmw";
-  constexpr double kSafety = 1.2;  // fonts that stand in for it, DejaVu Sans the widest
+  constexpr double kSafety = 1.2;  // for fallback fonts, of which DejaVu Sans is the widest
   const double size = absl::StrContains(style, "tiny")    ? 9
                       : absl::StrContains(style, "small") ? 11
                       : absl::StrContains(style, "h1")    ? 20
@@ -135,7 +135,7 @@ double TextWidth(absl::string_view text, absl::string_view style) {
   double ems = 0;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if ((byte & 0xc0) == 0x80) continue;  // of a character that began before
+    if ((byte & 0xc0) == 0x80) continue;  // a continuation byte
     const bool narrow = absl::StrContains(kNarrow, c), wide = absl::StrContains(kWide, c);
     ems += byte >= 0x80 ? 1 : narrow ? 0.31 : wide ? 0.86 : absl::ascii_isupper(byte) ? 0.68 : 0.56;
   }

@@ -1,5 +1,5 @@
 // Svg: shapes of a self-contained SVG document, one element a call. Colours and fonts are classes
-// of one style sheet (svg.cc), so that drawings name what a thing is, not how it looks.
+// of one style sheet (svg.cc): drawings name what a shape is, not how it looks.
 #ifndef SINTER_SRC_DRAW_SVG_H_
 #define SINTER_SRC_DRAW_SVG_H_
 
@@ -10,7 +10,7 @@
 
 namespace sinter {
 
-// '&', '<', '>', quotes as entities; bytes that XML 1.0 or UTF-8 does not allow as '?'.
+// '&', '<', '>' and quotes as entities; bytes that XML 1.0 or UTF-8 does not allow as '?'.
 std::string XmlEscape(absl::string_view text);
 
 struct Point {
@@ -27,7 +27,7 @@ struct Box {
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
-// Pixels that `text` takes in `style`, a little more rather than less.
+// Width of `text` in `style`, in pixels; estimated high rather than low.
 double TextWidth(absl::string_view text, absl::string_view style);
 
 // Coordinates are pixels, y down. `style` is one or more class names. Text is escaped here.
@@ -37,17 +37,17 @@ class Svg {
   void Text(Point at, absl::string_view text, absl::string_view style,
             Anchor anchor = Anchor::kStart);
   void Line(Point from, Point to, absl::string_view style);
-  // One line through all points.
+  // A polyline through all points.
   void Lines(const std::vector<Point>& points, absl::string_view style);
-  // A line with a head.
+  // A line with an arrow head.
   void Arrow(Point from, Point to, absl::string_view style);
-  // A curve with a head: leaves `from` and reaches `to` from above, `lift` pixels higher.
+  // A curve with an arrow head: leaves `from` and reaches `to` from above, `lift` pixels higher.
   void Arc(Point from, Point to, double lift, absl::string_view style);
 
-  // The right end of what is furthest right.
+  // The right end of the rightmost shape.
   double Right() const { return right_; }
 
-  // The document so far, `width` by `height`, on a white ground. `title` is for readers aloud.
+  // The document so far, `width` by `height`, on white. `title` is for screen readers.
   std::string Document(double width, double height, absl::string_view title) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace sinter {
 namespace {
 
-// Three significant digits without an exponent; whole numbers as such.
+// Three significant digits without an exponent; whole numbers without decimals.
 std::string ThreeDigits(double value) {
   if (value >= 100 || value == std::floor(value)) return FormatText("%.0f", value);
   return value >= 10 ? FormatText("%.1f", value) : FormatText("%.2f", value);

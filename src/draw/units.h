@@ -8,7 +8,7 @@ namespace sinter {
 
 // Sizes, in powers of 1024: "96 B", "48 KiB", "1.5 MiB".
 std::string SizeText(double bytes);
-// What flows, in powers of 1000, as bandwidths are: "862 kB", "19.5 MB"; "4.83 GFLOP" with "FLOP".
+// Amounts in powers of 1000: "862 kB", "19.5 MB"; "4.83 GFLOP" with "FLOP".
 std::string AmountText(double amount, const char* unit);
 // A rate given per microsecond: "4.55 TB/s" for 4.55e6 and "B".
 std::string RateText(double per_us, const char* unit);

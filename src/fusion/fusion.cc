@@ -21,7 +21,7 @@ void MarkBatchInvariant(FusionResult* result) {
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options) {
   FusionOptions used = options;
-  used.batch_invariant &= chain.UsesM();  // else there is one number of rows
+  used.batch_invariant &= chain.UsesM();  // otherwise there is only one number of rows
   if (used.batch_invariant) {
     const absl::Status apart = CheckRowsApart(chain);
     if (!apart.ok()) {

@@ -1,5 +1,4 @@
-// Fusion: partitions a chain into kernels. The fused and the unfused plan of every chain are made
-// here.
+// Fusion: partitions a chain into kernels. Makes the fused and the unfused plan of every chain.
 #ifndef SINTER_SRC_FUSION_FUSION_H_
 #define SINTER_SRC_FUSION_FUSION_H_
 
@@ -15,32 +14,32 @@
 namespace sinter {
 
 struct FusionOptions {
-  // A row's bits do not depend on how many rows there are: plans of all buckets have one row order
+  // A row's bits do not depend on the number of rows: plans of all buckets have one row order
   // (src/plan/row_order.h), whatever the other options are.
   bool batch_invariant = false;
   bool allow_cooperative = true;
-  // For whoever measures before choosing: also task lists and spatial gates, and of stitched
-  // kernels three times as many schedules, of as many kinds as there are (SearchOptions).
+  // For callers that measure before they choose: also the dataflows of Offered::kTuning, and three
+  // times as many schedules of a stitched kernel, of different kinds (SearchOptions).
   bool for_tuning = false;
   int top_k = 11;
-  // Asked within milliseconds of work, and obeyed. Null: nobody. No part of what is planned.
+  // Asked every few milliseconds of work, and obeyed; null: never. Does not affect the plan.
   const KeepGoing* keep_going = nullptr;
 };
 
-// Of batch-invariant plans: what stitched kernels compute, and how threads share a row, is chosen
-// for so many rows, whatever the bucket is.
+// Batch-invariant plans choose the bodies of stitched kernels, and how threads share a row, for
+// this number of rows, whatever the bucket is.
 constexpr int64_t kRowOrderBucket = 1024;
 
 struct FusionResult {
-  Plan chosen;                     // the better by predicted time; the unfused plan on a tie
-  std::vector<Plan> alternatives;  // every other complete plan, best first: the unfused one is
+  Plan chosen;                     // the best by predicted time; the unfused plan on a tie
+  std::vector<Plan> alternatives;  // every other complete plan, best first; the unfused plan is
                                    // always in here or chosen
   uint64_t considered = 0, legal = 0;
 };
 
-// kNoLegalPlan naming the op that no kernel family takes, or that takes rows together where the
-// plan is to be batch-invariant; what options.keep_going said when it said no. Deterministic: equal
-// canonical bytes give equal plans.
+// kNoLegalPlan naming the op that no kernel family takes, or that mixes rows in a batch-invariant
+// plan; the error of options.keep_going when it refuses. Deterministic: equal canonical bytes give
+// equal plans.
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options);
 

@@ -82,7 +82,7 @@ class Assembler {
     kernels_ = last + 1;
   }
 
-  // The buffer that holds `value`, and where in it.
+  // The buffer that holds `value`, and the offset in it.
   StitchOperand Locate(ValueId value) const {
     if (chain_.op(value).kind == OpKind::kInput) return {chain_.op(value).input, 0};
     const int output = OutputOf(chain_, value);
@@ -147,7 +147,7 @@ class Assembler {
   const std::vector<PlanStep>& steps_;
   Plan plan_;
   int kernels_ = 0;
-  std::vector<int> scratch_;  // by step: the item of its own
+  std::vector<int> scratch_;  // by step: the item of its scratch
   std::vector<WorkspaceItem> items_;
   std::map<ValueId, int> item_of_;
   WorkspaceLayout layout_;

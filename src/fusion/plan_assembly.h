@@ -1,4 +1,4 @@
-// PlanAssembly: kernels in order, their operands, their workspace. No choice is made here.
+// PlanAssembly: puts kernels in order, binds operands, lays out the workspace. It makes no choices.
 #ifndef SINTER_SRC_FUSION_PLAN_ASSEMBLY_H_
 #define SINTER_SRC_FUSION_PLAN_ASSEMBLY_H_
 
@@ -21,16 +21,16 @@ struct PlanStep {
   RankedStitch stitch;
   const GraphRun* run = nullptr;
   Segmentation segments;               // of the run
-  std::vector<RankedSchedule> ranked;  // one a segment
+  std::vector<RankedSchedule> ranked;  // one for each segment
 };
 
-// Binds the steps' operands and lays out the workspace: results that stay inside the plan, regions
-// inside runs, scratch of stitch kernels; each where nothing lies that lives at the same time.
-// Results are contiguous, those that are outputs of the chain lie in the output alone. `fused`,
-// `note` and the rest of the plan are the caller's.
+// Binds the steps' operands and lays out the workspace: results inside the plan, regions inside
+// runs, scratch of stitched kernels. Items that live at the same time do not overlap. Results are
+// contiguous; outputs of the chain are stored only as outputs. The caller sets `fused`, `note` and
+// the rest of the plan.
 Plan AssemblePlan(const Chain& chain, int64_t bucket, const std::vector<PlanStep>& steps);
 
-// Of a chain that is `matched`, at its m: one kernel a segment, with the schedule of each.
+// For a chain that is `matched`, at its m: one kernel for each segment, with its schedule.
 Plan MakePlan(const Chain& chain, const MatchedSequence& matched, const Segmentation& segments,
               const std::vector<RankedSchedule>& ranked);
 

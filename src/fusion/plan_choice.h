@@ -1,4 +1,4 @@
-// PlanChoice: which of a chain's complete plans runs, and why the others do not.
+// PlanChoice: chooses one of a chain's complete plans, and says why not the others.
 #ifndef SINTER_SRC_FUSION_PLAN_CHOICE_H_
 #define SINTER_SRC_FUSION_PLAN_CHOICE_H_
 
@@ -8,8 +8,9 @@
 
 namespace sinter {
 
-// The best by predicted time; of equal times an unfused plan, then the order of `plans`, which has
-// one at least. The chosen one's ten runners-up are the best of the other kind, then the nearest.
+// The best by predicted time; on a tie an unfused plan, then the first in `plans`, which must not
+// be empty. The chosen plan's ten runners-up begin with the best of the other kind (fused or
+// unfused), then the nearest.
 FusionResult ChoosePlan(std::vector<Plan> plans, const DeviceModel& model);
 
 }  // namespace sinter

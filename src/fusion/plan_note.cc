@@ -6,13 +6,13 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostAbsorbers = 6;  // told in a note
+constexpr size_t kMostAbsorbers = 6;  // listed in a note
 
 std::string Count(int kernels) {
   return absl::StrCat(kernels, kernels == 1 ? " kernel" : " kernels");
 }
 
-// One group a kernel.
+// One group for each kernel.
 std::string GroupsOf(const Segmentation& cut) {
   return absl::StrJoin(cut, " | ", [](std::string* out, const Segment& segment) {
     absl::StrAppend(out, segment.begin + 1);

@@ -1,4 +1,4 @@
-// PlanNote: what a plan's note says: who took what, and what is not in one kernel and why.
+// PlanNote: the note of a plan: what its products absorbed, and what is not in one kernel and why.
 #ifndef SINTER_SRC_FUSION_PLAN_NOTE_H_
 #define SINTER_SRC_FUSION_PLAN_NOTE_H_
 
@@ -10,15 +10,15 @@
 
 namespace sinter {
 
-// Of a chain that is one sequence: "products 1+2 | 3", or why it is not fused; "" of two products
+// For a chain that is one sequence: "products 1+2 | 3", or why it is not fused; "" for two products
 // in one kernel.
 std::string NoteOfSequence(const Segmentation& cut, const Rankings& rankings);
 
-// Of others. `refusals`: why patterns that were wanted are several kernels.
+// For other chains. `refusals`: why some patterns became several kernels.
 std::string NoteOfGraph(const std::vector<PlanStep>& steps,
                         const std::vector<std::string>& refusals);
 
-// "op 12: gated pair + silu, product + residual": what the products of a run have absorbed.
+// "op 12: gated pair + silu, product + residual": the ops that the products of a run absorbed.
 std::string AbsorbedBy(const GraphRun& run);
 
 }  // namespace sinter

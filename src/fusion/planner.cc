@@ -21,11 +21,11 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostTunedSteps = 16;  // partitions of more steps come with one plan each
-constexpr int kTunedDepth = 3;          // times as many schedules of a stitched kernel for tuning
-constexpr size_t kMostRefusedProducts = 3;  // told in an error
+constexpr size_t kMostTunedSteps = 16;      // partitions with more steps have one plan each
+constexpr int kTunedDepth = 3;              // factor of a stitched kernel's schedules for tuning
+constexpr size_t kMostRefusedProducts = 3;  // listed in an error
 
-// Kernels of one way to fuse the chain, and how it came about.
+// The kernels of one way to fuse the chain.
 struct Partition {
   bool fused = false;
   ChosenKernels chosen;
@@ -40,10 +40,10 @@ struct Partition {
   }
 };
 
-// What plans of all buckets have in common where they are batch-invariant.
+// The choices that batch-invariant plans of all buckets share.
 struct Settlement {
   Partition partition;
-  std::vector<RankedStitch> stitched;  // by kernel; nothing of a run of products
+  std::vector<RankedStitch> stitched;  // by kernel; empty for a run of products
 };
 
 class Planner {
@@ -68,7 +68,7 @@ class Planner {
     return Choose(std::move(plans));
   }
 
-  // The partition and the stitched kernels of the plan that is chosen.
+  // The partition and the stitched kernels of the chosen plan.
   absl::StatusOr<Settlement> Settled() {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
     const FusionResult result = Choose(std::move(plans));
@@ -80,7 +80,7 @@ class Planner {
     return settled;
   }
 
-  // Plans of another bucket's partition. Its stitched kernels keep all but their grids.
+  // Plans with the partition of another bucket. Stitched kernels keep all but their grids.
   absl::StatusOr<FusionResult> RunLike(Settlement settled) {
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
@@ -99,7 +99,7 @@ class Planner {
   }
 
  private:
-  // Which partition a plan is of, and which schedules of its rankings it takes.
+  // The partition of a plan, and the index of its schedules in the rankings.
   struct Origin {
     size_t partition = 0;
     size_t choice = 0;
@@ -108,7 +108,8 @@ class Planner {
   absl::StatusOr<std::vector<Plan>> MakePlans() {
     SINTER_RETURN_IF_ERROR(RankRuns());
     SINTER_RETURN_IF_ERROR(IsSequence() ? AddLoneRun() : AddPartitions());
-    // Of equal plans the first keeps its name: there is always one that is named unfused.
+    // Of equal plans the first keeps its name, so unfused ones come first: one plan is always named
+    // unfused.
     std::stable_partition(partitions_.begin(), partitions_.end(),
                           [](const Partition& partition) { return !partition.fused; });
     std::vector<Plan> plans;
@@ -116,7 +117,7 @@ class Planner {
     return plans;
   }
 
-  // Beside it nothing is left to explore.
+  // The chain is one run of products, so nothing is left to explore.
   absl::Status AddLoneRun() {
     for (const bool fused : {false, true}) {
       partitions_.push_back({fused, {{{NodeSet(1), nullptr, 0, false}}, 0, {}}, {0}});
@@ -183,7 +184,7 @@ class Planner {
     return partition;
   }
 
-  // Why the products that are not in any run are not.
+  // Appends the reasons why products are in no run.
   absl::Status WithProducts(const absl::Status& why) const {
     std::string text(why.message());
     size_t told = 0;
@@ -195,7 +196,7 @@ class Planner {
     return absl::Status(why.code(), text);
   }
 
-  // The explorer's plans, as far as kernels take them.
+  // The explorer's plans, in so far as kernels exist for them.
   absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
     costs_.RenewBudget();
@@ -205,7 +206,7 @@ class Planner {
     DeltaEvaluator evaluator(graph, model_, explore.delta);
     absl::Status why;
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
-      // Unjoined parts stand in when a joined kernel turns out to spill.
+      // The plan of unjoined parts is the substitute if a joined kernel spills registers.
       for (const bool join : {true, false}) {
         absl::StatusOr<Partition> partition =
             Settle(graph, patterns, &evaluator, join, !options_.batch_invariant);
@@ -220,7 +221,7 @@ class Planner {
         if (!known) partitions->push_back(*std::move(partition));
       }
     }
-    // The latency-evaluator's pick first; of equals the one with the higher f.
+    // The latency-evaluator's choice first; on a tie the one with the higher f.
     std::stable_sort(
         partitions->begin(), partitions->end(),
         [](const Partition& a, const Partition& b) { return a.chosen.us < b.chosen.us; });
@@ -229,7 +230,7 @@ class Planner {
 
   absl::Status AddUnfused(std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
-    costs_.RenewBudget();  // there is always an unfused plan, whatever the others took
+    costs_.RenewBudget();  // an unfused plan is always made, whatever the others used up
     DeltaOptions delta;
     delta.pace = pace_;
     DeltaEvaluator evaluator(graph, model_, delta);
@@ -239,7 +240,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Of a stitched kernel that is not given.
+  // For a stitched kernel that is not given.
   const std::vector<RankedStitch>& RankingOf(const CostedKernel& kernel) const {
     return costs_.RankingOf(kernel.body->body, kernel.packed);
   }
@@ -252,7 +253,7 @@ class Planner {
     }
     return absl::OkStatus();
   }
-  // Of a kernel of the partition; null where it is stitched.
+  // The ranked run of a kernel of the partition; null for a stitched kernel.
   const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
     const int run = partition.run_of[kernel];
     return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
@@ -279,7 +280,7 @@ class Planner {
     return steps;
   }
 
-  // How many cuts its runs have at most, and schedules its kernels where runs are cut so.
+  // The most cuts of any of its runs; and the most schedules of any kernel for a given cut.
   size_t CutsOf(const Partition& partition) const {
     size_t cuts = 1;
     for (size_t i = 0; i < partition.run_of.size() && partition.fused; ++i) {
@@ -305,7 +306,7 @@ class Planner {
     const bool tuned = partition.run_of.size() <= kMostTunedSteps;
     const size_t cuts = tuned ? CutsOf(partition) : 1;
     for (size_t cut = 0; cut < cuts; ++cut) {
-      // A sequence that is cut apart is its unfused plan.
+      // A sequence cut into single products is the unfused plan.
       const bool known = IsSequence() && partition.fused && ranked_.front()->IsApart(cut);
       if (known) continue;
       const size_t depth = tuned ? DepthOf(partition, cut) : 1;
@@ -328,7 +329,7 @@ class Planner {
       plans->push_back(std::move(plan));
       origins_.push_back({index, choice});
     } else if (partition.fused) {
-      (*plans)[at->second].note = std::move(plan.note);  // says what was refused
+      (*plans)[at->second].note = std::move(plan.note);  // it says what was refused
     }
   }
 
@@ -350,12 +351,12 @@ class Planner {
   RunRankings rankings_;
   std::vector<const RankedRun*> ranked_;  // by run
   std::vector<Partition> partitions_;
-  std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: what rankings say
-  std::map<Digest, size_t> known_;   // plans, by what is executed
-  std::vector<Origin> origins_;      // of plans, in the order in which they were made
+  std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: use the rankings
+  std::map<Digest, size_t> known_;   // plans, by digest
+  std::vector<Origin> origins_;      // of plans, in the order of creation
 };
 
-// A function of chain and model: what else is asked for must not change the order of a row.
+// Depends on chain and model alone: other options must not change the order of a row.
 absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel& model,
                                           Pace* pace) {
   FusionOptions options;

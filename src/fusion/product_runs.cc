@@ -12,8 +12,8 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostTailSteps = 8;  // ends that are tried behind one product
-constexpr size_t kMostValues = 64;    // of one product and its tail
+constexpr size_t kMostTailSteps = 8;  // ends tried after one product
+constexpr size_t kMostValues = 64;    // of one product with its tail
 
 bool IsComputed(OpClass op_class) {
   return op_class == OpClass::kLight || op_class == OpClass::kExpensive;
@@ -72,8 +72,8 @@ class Finder {
     Append(*std::move(best));
   }
 
-  // Whether a tail that ends at `end`, where no product step does, may become one: what widens for
-  // an addition, and a sum that is rounded next.
+  // Whether a tail that ends at `end`, which is no product step, may become one: before an addition
+  // (widening), or before a rounding (a sum).
   bool MayLeadOn(ValueId end) const {
     const Op& op = chain_.op(end);
     return ClassOf(chain_, end) == OpClass::kView || IsSum(op);
@@ -82,7 +82,7 @@ class Finder {
     return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
   }
 
-  // Moves `end` to the next op that everything from it passes through.
+  // Moves `end` to the next op through which all its uses pass.
   bool Extend(Values* members, ValueId* end) const {
     if (matcher_.IsOutput(*end) || users_[At(*end)].empty()) return false;
     Values pending = users_[At(*end)], added;
@@ -110,8 +110,8 @@ class Finder {
                        [&](ValueId user) { return members.count(user) > 0; });
   }
 
-  // Adds what only the members use, down to the rows `a`, to `residual` and to factors of rows: the
-  // other product of a gated pair, and what multiplies the rows.
+  // Adds the values that only members use, down to the rows `a`, `residual` and row factors: the
+  // other product of a gated pair, and the ops that scale the rows.
   void Close(ValueId a, ValueId residual, Values* members) const {
     std::vector<ValueId> open(members->begin(), members->end());
     while (!open.empty() && members->size() <= kMostValues) {
@@ -157,8 +157,8 @@ class Finder {
     return TryFrom(rows, dtype, members, end);
   }
 
-  // What `rows` are before a number of each multiplies them, when that lies in memory as `dtype`
-  // and nothing is rounded between; -1 otherwise.
+  // The value that `rows` are before their multiplication by a row factor, if it is stored as
+  // `dtype` and nothing is rounded in between; else -1.
   ValueId BelowFactor(ValueId rows, DType dtype) const {
     double scale = 1;
     ValueId column = -1;
@@ -169,14 +169,14 @@ class Finder {
   }
 
   absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
-    // A residual that nobody else reads is no less a tensor that another kernel hands over.
+    // A residual is an operand from another kernel even if nobody else reads it.
     const ValueId residual = ResidualAt(end, members);
     Close(a, residual, &members);
     return matcher_.Match(members, a, dtype, end);
   }
 
-  // What a sum at `end`, below its casts, adds to a value of the members; -1 when it is no sum of a
-  // member and something else.
+  // The operand that a sum at `end` (below its casts) adds to a member; -1 when it is no sum of a
+  // member and another value.
   ValueId ResidualAt(ValueId end, const Values& members) const {
     while (chain_.op(end).kind == OpKind::kCast && members.count(end) > 0) {
       end = chain_.op(end).operands[0];
@@ -189,7 +189,7 @@ class Finder {
     return sides[inside[0] ? 1 : 0];
   }
 
-  // Behind the run that computes its rows for nobody else, or a run of its own.
+  // Appends it to the run that computes its rows for it alone, or as a run of its own.
   void Append(GraphRun run) {
     for (GraphRun& before : result_.runs) {
       Step(pace_);

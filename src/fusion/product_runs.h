@@ -1,5 +1,5 @@
-// ProductRuns: the products of a chain, each with what its kernel absorbs, and sequences of them
-// that the chain family may take in pairs.
+// ProductRuns: the products of a chain with the ops that their kernels absorb, and sequences of
+// products that the chain family may take in pairs.
 #ifndef SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 #define SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 
@@ -14,35 +14,35 @@
 
 namespace sinter {
 
-// Values of a chain that are a sequence of products on their own.
+// Values of a chain that form a sequence of products.
 struct GraphRun {
   MatchedSequence matched;      // its m is the bucket, or the constant rows
-  std::vector<ValueId> values;  // ascending; none but `end` is used outside
+  std::vector<ValueId> values;  // ascending; only `end` is used outside
   ValueId end = -1;             // its result
-  bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's are
+  bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
 
   DType dtype() const { return matched.sequence.back().result; }  // of `end` in memory
 };
 
-// A chain that is one sequence, as the run that it is: its rows are the launch's, M or not.
+// A chain that is one sequence, as a run: its rows are the launch's, M or not.
 GraphRun RunOf(const Chain& chain, MatchedSequence matched);
 
 struct ProductRuns {
   std::vector<GraphRun> runs;              // by first value
-  bool all = false;                        // one run is the chain
+  bool all = false;                        // one run is the whole chain
   std::map<ValueId, std::string> refused;  // why a matmul is in no run
 };
 
-// A chain that is a sequence of products is one run. Of others each product takes the longest tail
-// of ops that leaves it a product step with a cast at most: scalars and a factor of its rows, a
-// bias, an activation, the gate of a pair, a residual whose sum the chain rounds. A factor of the
-// rows it multiplies is one of its result, where nothing is rounded between and nobody else reads
-// the rows so multiplied. A factor is an operand, an input or what another kernel computes, of f32
-// or the weights' dtype. A residual is an operand, an input or what another kernel computes, of the
-// weights' dtype. A result may take the place of the residual in memory, never of what other blocks
-// read. Then products follow one another in a run when nobody else reads what they hand over. A
-// result is handed over in the dtype of the weights, rounded at most once; one that the chain gives
-// out in another dtype is in no run. `pace` may be null. Deterministic.
+// A chain that is a sequence of products is one run. In other chains each product takes the longest
+// tail of ops that leaves a product step, with at most a cast: scalars, a row factor, a bias, an
+// activation, the gate of a pair, a residual with a sum that the chain rounds.
+// A factor of the rows is treated as a factor of the result where nothing is rounded in between and
+// nobody else reads the scaled rows. A factor is an operand (an input or another kernel's result)
+// of f32 or the weights' dtype; a residual is one of the weights' dtype. A result may overwrite the
+// residual in memory, never data that other blocks read.
+// Products are joined in a run when nobody else reads the results between them. A result is handed
+// over in the weights' dtype, rounded at most once; a product whose result the chain outputs in
+// another dtype is in no run. `pace` may be null. Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr);
 
 }  // namespace sinter

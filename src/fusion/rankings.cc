@@ -11,7 +11,7 @@
 namespace sinter {
 namespace {
 
-// A cooperative launch waits for all that went before it.
+// A cooperative launch waits until all earlier work has ended.
 bool HasProgrammaticEdge(const Schedule& schedule) { return !IsCooperative(schedule); }
 
 std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,

@@ -1,4 +1,4 @@
-// Rankings: the schedules of every kernel that a sequence of products could be made of.
+// Rankings: the schedules of every kernel that could compute a part of a sequence of products.
 #ifndef SINTER_SRC_FUSION_RANKINGS_H_
 #define SINTER_SRC_FUSION_RANKINGS_H_
 
@@ -22,13 +22,13 @@ class Rankings {
   static absl::StatusOr<Rankings> Make(const ProductSequence& sequence, const DeviceModel& model,
                                        const SearchOptions& options);
 
-  // Best first where the segment stands: behind another kernel those that start while it ends are
-  // predicted with their programmatic edge. Empty when no kernel takes the segment.
+  // Best first for the segment's position: kernels after the first are predicted with a
+  // programmatic edge, if they have one. Empty when no kernel takes the segment.
   const std::vector<RankedSchedule>& Of(const Segment& segment) const;
-  // Of the best schedule; infinity without one.
+  // Time of the best schedule; infinity if there is none.
   double CostOf(const Segment& segment) const;
 
-  // Why no pair has a kernel; "" when one has.
+  // Why no pair has a kernel; "" if one has.
   const std::string& why_no_pair() const { return why_no_pair_; }
   uint64_t considered() const { return considered_; }
   uint64_t legal() const { return legal_; }

@@ -10,9 +10,10 @@
 namespace sinter {
 namespace {
 
-// What blocks may still read of when another one stores its part of the result: weights, biases,
-// factors, and the rows of a lone product. Rows of a first product of several have all been read
-// when the last one stores them, and elements of a residual are read by who stores them.
+// Operands that some blocks may still read when another block stores its part of the result:
+// weights, biases, factors, and the rows of a lone product. With several products all blocks have
+// read the rows when the last product stores. A residual's element is read by the thread that
+// stores there.
 std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   std::vector<int> operands;
   if (matched.size() == 1) operands.push_back(matched.rows);
@@ -78,8 +79,8 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
   return run;
 }
 
-// What is computed lies in memory as all its readers expect it. What a product hands over is
-// rounded to the weights' dtype, which a factor of rows may not be.
+// A computed operand must be stored as all its readers expect. A product's result is rounded to the
+// weights' dtype, so it cannot be a row factor.
 absl::Status RunMatcher::CheckOperands(const MatchedSequence& matched) const {
   for (const ProductOperand& operand : matched.operands) {
     const Op& op = chain_.op(operand.value);
@@ -98,7 +99,8 @@ absl::Status RunMatcher::CheckOperands(const MatchedSequence& matched) const {
   return absl::OkStatus();
 }
 
-// A sum is rounded where the chain rounds it: it may be what the chain carries on, layer by layer.
+// A sum must be rounded by the chain itself: it may be the residual stream, which the chain carries
+// from layer to layer.
 absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) const {
   const MatrixProduct& last = matched.sequence.back();
   if (last.epilogue.has_residual() && chain_.op(end).type.dtype != last.result) {
@@ -117,7 +119,7 @@ absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) c
   return absl::OkStatus();
 }
 
-// Whether `value` may lie in memory as `dtype`.
+// Whether `value` may be stored as `dtype`.
 absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   const Op& op = chain_.op(value);
   if (op.type.dtype == dtype) return absl::OkStatus();
@@ -130,7 +132,7 @@ absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
                                                  " in memory, the weights are ", NameOf(dtype)));
 }
 
-// No run before has it rounded to another dtype.
+// Whether no earlier run has rounded it to another dtype.
 bool RunMatcher::RoundedAlike(ValueId value, DType dtype) const {
   const auto known = rounded_.find(value);
   return known == rounded_.end() || known->second == dtype;

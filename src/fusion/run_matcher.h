@@ -1,5 +1,5 @@
 // RunMatcher: matches parts of a graph as runs of products, or says why no kernel takes them.
-// Remembers in which dtype values lie in memory, because readers of one value must agree.
+// Remembers the dtype in which values are stored, because all readers of a value must agree.
 #ifndef SINTER_SRC_FUSION_RUN_MATCHER_H_
 #define SINTER_SRC_FUSION_RUN_MATCHER_H_
 
@@ -20,12 +20,12 @@ class RunMatcher {
   RunMatcher(const Chain& chain, int64_t bucket);
 
   // The run that computes `end` from the rows `a` by the products and ops `members`, and by views
-  // and constants that lead to them: everything else is an operand. The result and computed rows
-  // lie in memory as `dtype`, the weights'.
+  // and constants that lead to them; all other values are operands. The result and computed rows
+  // are stored as `dtype`, the weights'.
   absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end) const;
-  // What the run hands over or reads lies in memory as it has it, for all runs to come.
+  // Fixes for later runs the dtypes in which this run stores and reads values.
   void Note(const GraphRun& run);
-  // Whether a run has it in memory as `dtype`.
+  // Whether a run stores or reads it as `dtype`.
   bool IsRounded(ValueId value, DType dtype) const;
   bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
 
@@ -39,7 +39,7 @@ class RunMatcher {
   const Chain& chain_;
   const int64_t bucket_;
   std::vector<bool> is_output_;
-  std::map<ValueId, DType> rounded_;  // what runs hand over or read, as what it lies in memory
+  std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
 };
 
 }  // namespace sinter

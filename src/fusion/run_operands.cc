@@ -19,7 +19,7 @@ uint64_t ResultBytes(const ProductSequence& sequence, int product) {
   return RoundUp(sequence.rows() * p.n * p.ResultBytes(), kRegionAlignment);
 }
 
-// Largest result that takes a turn in `region`.
+// The largest result that is stored in `region`.
 uint64_t RegionBytes(const ProductSequence& sequence, int region) {
   uint64_t most = 0;
   for (int i = region; i + 1 < sequence.size(); i += kRegions) {
@@ -28,7 +28,7 @@ uint64_t RegionBytes(const ProductSequence& sequence, int region) {
   return most;
 }
 
-// Rows of tensor maps begin on 16 bytes. `vector`: elements in them.
+// Tensor maps need rows of a multiple of 16 bytes. `vector`: elements in 16 bytes.
 absl::Status CheckStride(const std::string& name, int input, int64_t stride, int vector) {
   if (input < 0 || stride % vector == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, " (input ", input, "): row stride ", stride,
@@ -78,7 +78,7 @@ class Lister {
                      matched_.sequence[product].n});
   }
 
-  // Behind the results: parts are no result, and may be larger than any.
+  // After the results' regions: parts are not results and may be larger than any of them.
   void Parts(const Segment& segment, const Schedule& schedule) {
     WorkspaceRegion region;
     for (int r = 0; r < kRegions; ++r) region.offset += RegionBytes(matched_.sequence, r);

@@ -1,5 +1,5 @@
-// What the kernels of a sequence of products read and write. Which kernels, and where buffers lie,
-// is said elsewhere.
+// The operands of the kernels of a sequence of products. Which kernels, and the buffers' addresses,
+// are decided elsewhere.
 #ifndef SINTER_SRC_FUSION_RUN_OPERANDS_H_
 #define SINTER_SRC_FUSION_RUN_OPERANDS_H_
 
@@ -13,12 +13,12 @@
 
 namespace sinter {
 
-// OK, or which operand no tensor map can read: rows must begin on 16 bytes.
+// OK, or the operand that no tensor map can read: row strides must be multiples of 16 bytes.
 absl::Status CheckStrides(const MatchedSequence& matched);
 
-// Where the result of product i lies in the workspace of a run, unless it is the run's. Three
-// regions take turns, so that a kernel's rows, its C and its result never share one. A function of
-// the sequence alone: one workspace serves every plan of a chain.
+// Place of the result of product i in a run's workspace, unless it is the run's result. Results use
+// three regions in turn, so that a kernel's rows, its C and its result are in different ones.
+// Depends on the sequence alone: one workspace serves every plan of a chain.
 struct WorkspaceRegion {
   uint64_t offset = 0, bytes = 0;
   uint64_t end() const { return offset + bytes; }
@@ -37,7 +37,7 @@ struct RunOperand {
   int64_t row_stride = 0;
 };
 
-// Of the kernel that takes `segment` by `schedule`, in the order of its roles.
+// Operands of the kernel that computes `segment` by `schedule`, in the order of the roles.
 std::vector<RunOperand> OperandsOf(const MatchedSequence& matched, const Segment& segment,
                                    const Schedule& schedule);
 

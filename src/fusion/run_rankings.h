@@ -1,4 +1,4 @@
-// RunRankings: the schedules of runs of products and their best cuts, found once for equal runs.
+// RunRankings: the schedules and the best cuts of runs of products, found once for equal runs.
 #ifndef SINTER_SRC_FUSION_RUN_RANKINGS_H_
 #define SINTER_SRC_FUSION_RUN_RANKINGS_H_
 
@@ -16,27 +16,27 @@ namespace sinter {
 
 struct RankedRun {
   Rankings rankings;
-  std::vector<Segmentation> cuts;  // the best ones, of which none may pair
+  std::vector<Segmentation> cuts;  // the best ones; possibly without pairs
   Segmentation apart;              // each product alone
 
-  // The `i`-th cut of a fused plan, the last where there are fewer; `apart` of an unfused one.
+  // The `i`-th cut of a fused plan, or the last; `apart` for an unfused plan.
   const Segmentation& CutAt(bool fused, size_t i) const;
   // Whether the `i`-th cut is `apart`.
   bool IsApart(size_t i) const { return PairsOf(CutAt(true, i)) == 0; }
-  // How many schedules the kernel has that has most.
+  // The most schedules that any kernel of the cut has.
   size_t Depth(const Segmentation& cut) const;
-  // Of each kernel the `i`-th schedule, the last where it has fewer.
+  // The `i`-th schedule of each kernel, or its last.
   std::vector<RankedSchedule> SchedulesAt(const Segmentation& cut, size_t i) const;
 };
 
 // Not thread-safe.
 class RunRankings {
  public:
-  // As many schedules of a kernel, and cuts of a run, as options.top_k. `model` outlives it.
+  // options.top_k bounds the schedules of a kernel and the cuts of a run. `model` must outlive it.
   RunRankings(const DeviceModel& model, const SearchOptions& options)
       : model_(model), options_(options) {}
 
-  // Lives as long as this. The error of Rankings::Make.
+  // Valid while this lives. Errors are Rankings::Make's.
   absl::StatusOr<const RankedRun*> Of(const GraphRun& run);
   // Schedules of all runs so far.
   uint64_t considered() const;

@@ -1,4 +1,4 @@
-// Segments: which neighbouring products of a sequence share a kernel.
+// Segments: the neighbouring products of a sequence that share a kernel.
 #ifndef SINTER_SRC_FUSION_SEGMENTS_H_
 #define SINTER_SRC_FUSION_SEGMENTS_H_
 
@@ -21,13 +21,13 @@ using Segmentation = std::vector<Segment>;
 
 int PairsOf(const Segmentation& segments);
 
-// Microseconds of a segment's kernel where it stands; infinity when no kernel takes it.
+// Microseconds of a segment's kernel at its position; infinity when no kernel takes it.
 using SegmentCost = std::function<double(const Segment&)>;
 
-// The best `limit` segmentations of `products` products, least total first; of equal totals the one
-// with fewer pairs, then the one whose first pair comes later. Empty when none has a finite total.
-// Dynamic programming over prefixes: a segment's cost depends on nothing but itself. `cost` is
-// asked once for each segment.
+// The best `limit` segmentations of `products` products by total cost; of equal totals the one with
+// fewer pairs, then the one whose first pair comes later. Empty when none has a finite total.
+// Dynamic programming over prefixes: a segment's cost depends on the segment alone. Asks `cost`
+// once for each segment.
 std::vector<Segmentation> BestSegmentations(int products, const SegmentCost& cost, size_t limit);
 
 }  // namespace sinter

@@ -19,13 +19,13 @@ struct Range {
   }
 };
 
-// Whether `later` begins when nobody can still read `earlier`: a kernel may start while the one
-// before it runs, and what its SM then reads into its L1 cache may still be there when it reads.
+// Whether `later` begins when no kernel can still read `earlier`. A kernel may start while the one
+// before it runs, and lines that its SM then reads into L1 may still be there afterwards.
 bool Apart(const WorkspaceItem& earlier, const WorkspaceItem& later) {
   return later.first > earlier.last + 1;
 }
 
-// The best place for `bytes` between `taken`, which is sorted and may overlap.
+// The smallest gap of at least `bytes` between `taken`, which is sorted and may overlap.
 uint64_t BestFit(const std::vector<Range>& taken, uint64_t bytes) {
   uint64_t best = 0, best_gap = std::numeric_limits<uint64_t>::max();
   uint64_t free_from = kWorkspaceFlagBytes;

@@ -1,5 +1,5 @@
-// WorkspaceLayout: where what kernels hand over lies, so that what is not needed at the same time
-// shares its place.
+// WorkspaceLayout: places of tensors between kernels. Tensors that are not needed at the same time
+// may share a place.
 #ifndef SINTER_SRC_FUSION_WORKSPACE_LAYOUT_H_
 #define SINTER_SRC_FUSION_WORKSPACE_LAYOUT_H_
 
@@ -10,19 +10,19 @@ namespace sinter {
 
 struct WorkspaceItem {
   uint64_t bytes = 0;
-  int first = 0, last = 0;  // kernels of the plan between which it lives, both included
+  int first = 0, last = 0;  // first and last kernel of its lifetime
 };
 
 struct WorkspaceLayout {
-  std::vector<uint64_t> offsets;  // as the items
-  uint64_t end = 0;               // of the last byte; 0 without items
+  std::vector<uint64_t> offsets;  // of the items, in order
+  uint64_t end = 0;               // end of the last item; 0 without items
 };
 
 constexpr uint64_t kWorkspaceAlignment = 1024;
 
 // Greedy best-fit: the largest item first (then the earliest, then the first in the list), each in
-// the smallest gap between items of overlapping lives that holds it, else behind them. Offsets are
-// multiples of kWorkspaceAlignment, from kWorkspaceFlagBytes on. Items of no bytes take none.
+// the smallest gap between items of overlapping lifetimes that holds it, else after them. Offsets
+// are multiples of kWorkspaceAlignment, from kWorkspaceFlagBytes on. Empty items take no place.
 WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items);
 
 }  // namespace sinter

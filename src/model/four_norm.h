@@ -1,4 +1,4 @@
-// FourNorm: how the times of levels that work at once add up.
+// FourNorm: combines the times of levels that work at once.
 #ifndef SINTER_SRC_MODEL_FOUR_NORM_H_
 #define SINTER_SRC_MODEL_FOUR_NORM_H_
 
@@ -7,9 +7,9 @@
 
 namespace sinter {
 
-// FlashFuser takes the largest. On this chip levels that are nearly equal disturb one another, so
-// the 4-norm: never below the largest, at most 1.5 times it with five equal ones. IEEE square roots
-// round alike on every machine, unlike pow: plans are compared across machines.
+// FlashFuser takes the maximum. On this chip levels that are nearly equal slow one another down, so
+// the 4-norm is used: at least the maximum, at most 1.5 times it with five equal levels. IEEE
+// square roots are equal on every machine, unlike pow, so plans can be compared across machines.
 inline double FourNorm(std::initializer_list<double> times) {
   double sum = 0;
   for (double t : times) sum += t * t * t * t;

@@ -1,4 +1,4 @@
-// Prediction: what a cost model says of one kernel, of either family.
+// Prediction: a cost model's estimate of one kernel, of either family.
 #ifndef SINTER_SRC_MODEL_PREDICTION_H_
 #define SINTER_SRC_MODEL_PREDICTION_H_
 
@@ -6,7 +6,8 @@
 
 namespace sinter {
 
-// Modelled time of one kernel, level by level, in microseconds; what bounds it is the largest.
+// Predicted time of one kernel, in all and by level, in microseconds; `bound` names the largest
+// level.
 struct Prediction {
   double total_us = 0;
   double hbm_us = 0, l2_us = 0, intake_us = 0, shared_us = 0, dsm_us = 0, tensor_us = 0,

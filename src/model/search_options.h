@@ -10,21 +10,22 @@ namespace sinter {
 
 struct StitchBudget;  // stitch/body_work.h
 
-// Who may be offered a dataflow of products. What a model ranks by less than it errs, or behind
-// others at all sizes, is for tuning, which measures, and for benches and tests.
+// Where a dataflow of products is offered. kTuning: dataflows that the model cannot rank reliably,
+// or ranks behind others at all sizes; tuning, benches and tests measure them.
 enum class Offered : uint8_t { kPlanning, kTuning };
 
 struct SearchOptions {
-  int top_k = 11;                        // kept schedules, best first
+  int top_k = 11;                        // schedules kept, best first
   bool allow_cooperative = true;         // false: only schedules without waiting across clusters
-  Offered offered = Offered::kPlanning;  // of products: what is for tuning as well
-  // Of stitched kernels, for tuning and benches. Also more blocks an SM than estimated registers
-  // leave room for, down to what is kept: some spill, others gain what no estimate can promise.
+  Offered offered = Offered::kPlanning;  // dataflows of products: also those for tuning
+  // Stitched kernels, for tuning and benches: also tries more blocks an SM than the estimated
+  // registers allow, down to the registers kept. Some such kernels spill, others are faster than
+  // estimated.
   bool tight_registers = false;
-  bool kinds_first = false;        // the best of each kind in front (stitch_kinds.h)
+  bool kinds_first = false;        // the best of each kind first (stitch_kinds.h)
   bool batch_invariant = false;    // only schedules in the row order of all buckets (row_order.h)
-  Pace* pace = nullptr;            // stepped by what is visited: WorkStopped comes from there
-  StitchBudget* budget = nullptr;  // what stitched kernels may cost to plan; null: unbounded
+  Pace* pace = nullptr;            // one step a visit; throws WorkStopped
+  StitchBudget* budget = nullptr;  // planning work that stitched kernels may take; null: unbounded
 };
 
 }  // namespace sinter

@@ -60,17 +60,17 @@ absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
   return absl::OkStatus();
 }
 
-// A memory-bound kernel that spills a little loses less than the kernels that would replace it.
+// A memory-bound kernel with few register spills loses less than the kernels that would replace it.
 constexpr int kMostStitchSpills = 1024;
 
-// What every request has beside its source.
+// Fills in what every request has besides its source.
 void Complete(const KernelSpec& spec, const DeviceModel& model, const CodegenOptions& options,
               GeneratedKernel& kernel) {
   CompileRequest& request = kernel.request;
   request.headers = CopyDeviceHeaders();
   request.arch = model.arch;
   request.entry = kernel.recipe.entry;
-  // Else which sums are fused multiply-adds depends on what else a kernel does (row_order.h).
+  // Otherwise the rest of a kernel decides which sums become fused multiply-adds (row_order.h).
   if (spec.batch_invariant) request.options.push_back("--fmad=false");
   if (options.trap_spins) request.options.push_back("-DSINTER_TRAP_SPINS");
   if (options.jitter) request.options.push_back("-DSINTER_JITTER");

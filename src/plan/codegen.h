@@ -1,5 +1,5 @@
-// Codegen: kernel code -> CUDA C++ source for the runtime compiler; code and binding -> the recipe
-// that launches it. Pure text; no CUDA header.
+// Codegen: makes CUDA C++ source for the runtime compiler from kernel code, and the launch recipe
+// from code and binding. Pure text; no CUDA header.
 #ifndef SINTER_SRC_PLAN_CODEGEN_H_
 #define SINTER_SRC_PLAN_CODEGEN_H_
 
@@ -25,24 +25,24 @@ struct GeneratedKernel {
   LaunchRecipe recipe;
 };
 
-// Deterministic. `arch` is "sm_90a". Refuses a spec that CheckSchedule refuses. The request is a
-// function of the spec's code (kernel_code.h), the model's arch and the options.
+// Deterministic. `arch` is "sm_90a". Refuses a spec that CheckSchedule refuses. The request depends
+// only on the spec's code (kernel_code.h), the model's arch and the options.
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options = {});
 
-// The recipe alone; makes no source. INVALID_ARGUMENT or FAILED_PRECONDITION naming what does not
-// fit. A spec that was not made in this process must have passed CheckPlanFits.
+// The recipe alone, without source. INVALID_ARGUMENT or FAILED_PRECONDITION naming the misfit. A
+// spec from outside this process must have passed CheckPlanFits.
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding);
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 
-// The one header of the device library that the source of `spec` includes: "kernels/gemm.cuh".
+// The device library's header that the source of `spec` includes: "kernels/gemm.cuh".
 const char* DeviceHeaderOf(const KernelSpec& spec);
 
 // The embedded device library. Points into static storage.
 HeaderMap DeviceHeaderMap();
 
-// Gives the digest of the headers that the source of a spec reaches: part of its kernel key. Any
-// thread may call it.
+// The digest of the headers that a spec's source includes, directly or not: part of its kernel key.
+// Any thread may call it.
 std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library);
 
 }  // namespace sinter

@@ -17,7 +17,7 @@ absl::Status LostCode(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel code: ", what));
 }
 
-// Of a matrix of the result's extents.
+// The layout of a matrix with the result's extents.
 RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
   const OperandBinding* rows = FindOperand(spec.operands, role);
   if (rows == nullptr || spec.sequence.products.empty()) return {};
@@ -82,7 +82,7 @@ absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
   product.sequence = spec.sequence;
   product.sequence.m = 0;
   if (spec.sequence.front().rows.source != Source::kWindow) {
-    product.sequence.rows_per_m = 1;  // a launch tells rows
+    product.sequence.rows_per_m = 1;  // the recipe tells a launch its rows
   }
   product.schedule = spec.schedule;
   product.schedule.grid = 0;

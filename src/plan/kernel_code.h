@@ -1,6 +1,6 @@
-// KernelCode: what is compiled. KernelBinding: what a kernel of a plan makes of it: buffers,
-// offsets, rows and grid. A KernelSpec is the two: kernels of equal code are compiled, stored and
-// loaded once, however many positions of plans they have.
+// KernelCode: what is compiled. KernelBinding: buffers, offsets, rows and grid of a kernel in a
+// plan. A KernelSpec is both. Kernels of equal code are compiled, stored and loaded once, at
+// however many positions of plans they are.
 #ifndef SINTER_SRC_PLAN_KERNEL_CODE_H_
 #define SINTER_SRC_PLAN_KERNEL_CODE_H_
 
@@ -15,14 +15,14 @@
 
 namespace sinter {
 
-// Generated source is a function of this alone. Immutable once made; any thread may read it.
+// The source is a function of this alone. Immutable once made; any thread may read it.
 struct KernelCode {
   KernelFamily family = KernelFamily::kGemm;
-  bool batch_invariant = false;  // KernelSpec::batch_invariant: a compiler option, not the source
-  ProductCode product;           // of families kChain and kGemm
+  bool batch_invariant = false;              // a compiler option; the source does not depend on it
+  ProductCode product;                       // of families kChain and kGemm
   std::shared_ptr<const StitchCode> stitch;  // of family kStitch
 
-  // Versioned bytes without the schedule: equal bytes beside equal ScheduleBytes, equal source.
+  // Versioned bytes without the schedule. Equal Bytes and equal ScheduleBytes mean equal source.
   std::string Bytes() const;
   std::string ScheduleBytes() const;
   // One line each: "gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16", and the schedule
@@ -31,19 +31,19 @@ struct KernelCode {
   std::string ScheduleText() const;
 };
 
-// What the launch of a kernel needs beside its code.
+// What a kernel's launch needs besides its code.
 struct KernelBinding {
   ProductBinding product;  // of families kChain and kGemm
   StitchBinding stitch;    // of family kStitch
 };
 
-// INVALID_ARGUMENT or FAILED_PRECONDITION for a stitched kernel without a body, or whose body its
-// schedule cannot compute. Copies no body.
+// INVALID_ARGUMENT or FAILED_PRECONDITION for a stitched kernel without a body, or with a body that
+// its schedule cannot compute. Does not copy the body.
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec);
 KernelBinding BindingOf(const KernelSpec& spec);
 
-// What Bytes and ScheduleBytes wrote; for people to read, not to generate from. DATA_LOSS on
-// damage. Trusts nothing.
+// Decodes Bytes and ScheduleBytes, for people to read; no source is made from the result. DATA_LOSS
+// on damage. Trusts nothing.
 absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule);
 
 }  // namespace sinter

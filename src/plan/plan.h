@@ -22,25 +22,25 @@ namespace sinter {
 enum class KernelFamily : uint8_t { kChain = 1, kStitch = 2, kGemm = 3 };
 absl::string_view NameOf(KernelFamily family);
 
-// One kernel of a plan, as planning makes it: its code and its binding (kernel_code.h) in one.
+// One kernel of a plan as planning makes it: code and binding (kernel_code.h) together.
 struct KernelSpec {
   KernelFamily family = KernelFamily::kGemm;
   ProductSequence sequence;  // one or two products
   Schedule schedule;
   std::vector<OperandBinding> operands;
-  uint64_t workspace_flags_offset = 0;  // flags of cooperative schedules; the barrier of a stitch
-  bool constant_weights = true;  // weights and biases never change: only then may they load before
-                                 // the predecessor ended
-  bool constant_rows = false;    // the product has sequence.rows() rows, whatever the launch's m
-  // Compiled without contraction of multiplications and additions, and in the row order that plans
-  // of all buckets share (row_order.h).
+  uint64_t workspace_flags_offset = 0;  // ready flags; the grid barrier of a stitch kernel
+  bool constant_weights = true;  // weights and biases never change: only then may they be loaded
+                                 // before the predecessor has ended
+  bool constant_rows = false;    // the kernel has sequence.rows() rows, whatever the launch's m
+  // Compiled without fused multiply-adds, and with the row order that plans of all buckets share
+  // (row_order.h).
   bool batch_invariant = false;
-  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which uses none of sequence,
+  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which does not use sequence,
                                              // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;
 };
 
-// One line each, of any family: what is computed, and how.
+// One line each, for any family: the problem and the schedule.
 std::string ProblemText(const KernelSpec& spec);
 std::string ScheduleText(const KernelSpec& spec);
 std::string BodyText(const Chain& body);  // "8 ops, 2 inputs, 1 outputs"
@@ -75,15 +75,15 @@ struct Plan {
 
   absl::string_view name() const { return PlanName(fused); }
   double PredictedUs() const;
-  // Whether all kernels are: a row's bits do not depend on how many rows there are.
+  // Whether all kernels are: a row's bits then do not depend on the number of rows.
   bool IsBatchInvariant() const;
-  // Whether a kernel's rows are M: false of a chain whose extents are all constants.
+  // Whether any kernel's rows depend on M: false for a chain of constant extents.
   bool UsesM() const;
   std::string ToText() const;  // one screen
   std::string ToJson() const;
   std::string Encode() const;                                   // the payload of a plan record
   static absl::StatusOr<Plan> Decode(absl::string_view bytes);  // trusts nothing
-  Digest PlanDigest() const;  // of what is executed: specs only, no times, no names of runners-up
+  Digest PlanDigest() const;  // of what is executed: specs, without times and runners-up
 };
 
 }  // namespace sinter

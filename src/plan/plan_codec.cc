@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x4e4c5053;  // "SPLN"
 constexpr uint32_t kFormat = 1;
-constexpr uint8_t kFixedOrder = 1;      // of sums: in the same order in every run
+constexpr uint8_t kFixedOrder = 1;      // sums are added in one fixed order
 constexpr uint32_t kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
@@ -139,7 +139,7 @@ absl::Status CheckInside(const Plan& plan, const OperandBinding& b, uint64_t byt
   return Lost(absl::StrCat("role ", NameOf(b.role), " lies outside the workspace"));
 }
 
-// C, parts and the flags lie inside the workspace that the plan asks for.
+// C, parts and flags must lie inside the plan's workspace.
 absl::Status CheckWorkspace(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     const KernelSpec& spec = kernel.spec;

@@ -1,4 +1,4 @@
-// A plan as JSON, for tools. The field names are a format: see the README.
+// A plan as JSON, for tools. The field names are a stable format: see the README.
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -145,7 +145,7 @@ std::string Plan::ToJson() const {
                      {"note", note},
                      {"kernels", kernel_list},
                      {"runners_up", losers}};
-  // Notes may quote damaged input: bytes that are not UTF-8 are replaced, never thrown at.
+  // Notes may quote damaged input: bytes that are not UTF-8 are replaced and do not throw.
   return plan.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

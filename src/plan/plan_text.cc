@@ -41,7 +41,7 @@ std::string BufferText(const StitchOperand& operand) {
   return absl::StrCat("#", operand.buffer);
 }
 
-// "  reads #0 bf16[M,4096] ..", "  writes ..": one line each, whatever the number of operands.
+// "  reads #0 bf16[M,4096] ..", "  writes ..": one line each, for any number of operands.
 std::string StitchText(const StitchSpec& spec) {
   std::vector<std::string> reads, writes;
   const int inputs = spec.body.num_inputs();

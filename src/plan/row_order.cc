@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-// "0 1024 2048": where each range of K begins, in elements.
+// "0 1024 2048": the first element of each range of K.
 std::string RangesText(int64_t k, int block_k, int ranges) {
   const int64_t blocks = CeilDiv(k, block_k);
   std::string text;
@@ -17,7 +17,7 @@ std::string RangesText(int64_t k, int block_k, int ranges) {
   return text;
 }
 
-// One product, as it would be alone in a kernel.
+// A product's line, as if it were alone in a kernel.
 std::string ProductLine(const ProductSequence& product, const Schedule& s,
                         const std::string& ranges) {
   return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
@@ -25,13 +25,13 @@ std::string ProductLine(const ProductSequence& product, const Schedule& s,
                       s.swapped ? " swapped" : "", "\n");
 }
 
-// Ranges of the first product's K. Ranks that hold gate and up apart add what the other sends.
+// Ranges of the first product's K. Ranks with gate and up apart add each other's parts.
 std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
   return absl::StrCat(RangesText(p.front().k, s.block_k, s.first.split_k),
                       GateRanks(s) > 1 ? " apart" : "");
 }
 
-// Of the second: K ranges of its ranks, or the ranges of N that clusters own.
+// Ranges of the second product: of K for its ranks, or of N for the clusters.
 std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
   if (ClustersN(s) == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
   std::string text = "clusters";
@@ -41,7 +41,7 @@ std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
   return text;
 }
 
-// All blocks compute every unit by the same text.
+// All blocks compute every unit by the same text, so the grid is left out.
 std::string StitchLine(const StitchSpec& stitch) {
   StitchSpec any_grid = stitch;
   any_grid.schedule.grid = any_grid.schedule.LaunchCluster();

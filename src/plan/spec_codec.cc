@@ -11,10 +11,10 @@ absl::Status Lost(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel spec: ", what));
 }
 
-// What CheckSequence lets through, and nothing else: one or two products whose operands are alike
-// and have no scales. Residual, factors and constants stand in the flags behind the operands.
+// Writes exactly the sequences that CheckSequence accepts: one or two products with alike operands
+// and without scales. Residual, factors and constants are in the flags after the operands.
 void WriteProducts(const ProductSequence& s, ByteWriter& w) {
-  if (s.products.empty()) return w.U32(0);  // a spec that is not filled in; no reader takes it
+  if (s.products.empty()) return w.U32(0);  // an empty spec, which no reader accepts
   const MatrixProduct &first = s.front(), &last = s.back();
   const bool two = s.size() > 1;
   for (int v : {s.size(), int{first.pair}, static_cast<int>(first.epilogue.activation()),
@@ -111,7 +111,7 @@ constexpr uint32_t kScalesFollow = 256;
 constexpr uint32_t kRowsFollow = 512;
 constexpr uint32_t kWindowFollows = 1024;
 
-// 0: none; 1: in f32; 2: as the products' element.
+// 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
   return factor == nullptr ? 0 : factor->element == DType::kF32 ? 1 : 2;

@@ -1,4 +1,4 @@
-// Bytes of one KernelSpec: inside plan records and under plan digests.
+// Bytes of one KernelSpec, for plan records and plan digests.
 #ifndef SINTER_SRC_PLAN_SPEC_CODEC_H_
 #define SINTER_SRC_PLAN_SPEC_CODEC_H_
 
@@ -14,15 +14,15 @@ namespace sinter {
 constexpr int kMaxPlanBuffers = 1024;  // buffers a plan may name
 constexpr uint64_t kMaxOffset = uint64_t{1} << 48;
 
-// A kernel's family and whether it is batch invariant, in one word of specs and kernel codes.
+// One word of specs and kernel codes: the kernel's family and whether it is batch-invariant.
 uint32_t FamilyWord(KernelFamily family, bool batch_invariant);
 // DATA_LOSS for any other word.
 absl::Status ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant);
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& writer);
 
-// Trusts nothing: enums, sizes and bindings are checked, and the products and the schedule fit each
-// other (CheckScheduleFields), so that SizesOf and codegen see only values within bounds. DATA_LOSS
+// Trusts nothing: checks enums, sizes and bindings, and that products and schedule fit each other
+// (CheckScheduleFields), so that SizesOf and codegen see only values within bounds. DATA_LOSS
 // otherwise, also where a stitched kernel would take more work to follow than `budget` (may be
 // null) has left.
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& reader, StitchBudget* budget = nullptr);

@@ -1,5 +1,5 @@
-// ElementRow: what the operands of a product may be made of. The one table of element properties on
-// the host: cost model, sizes, legality, launch recipes and source text read it.
+// ElementRow: an element type of a product's operands. The host's one table of element properties:
+// cost model, sizes, legality, launch recipes and source text read it.
 #ifndef SINTER_SRC_PRODUCT_ELEMENT_H_
 #define SINTER_SRC_PRODUCT_ELEMENT_H_
 
@@ -15,8 +15,8 @@ struct ElementRow {
   int wgmma_k = 0;               // K of one wgmma: 32 bytes
   int swizzle_span = 1;          // elements in a row of the 128-byte swizzle
   int vector = 1;                // elements in 16 bytes
-  const char* device_type = "";  // of the device library (src/device/ptx/element.cuh)
-  const char* wgmma_type = "";   // of a wgmma's operands in PTX
+  const char* device_type = "";  // in the device library (src/device/ptx/element.cuh)
+  const char* wgmma_type = "";   // in PTX
   bool planned = false;          // whether products of it are planned; others are refused by name
 };
 
@@ -26,7 +26,7 @@ constexpr ElementRow kElementRows[] = {
     {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "e4m3", false},
 };
 
-// Null: tensor cores are given no such operands.
+// Null: wgmma does not take it.
 constexpr const ElementRow* FindElement(DType element) {
   for (const ElementRow& row : kElementRows) {
     if (row.element == element) return &row;
@@ -34,7 +34,7 @@ constexpr const ElementRow* FindElement(DType element) {
   return nullptr;
 }
 
-// A row of no bytes where the table has none; CheckSequence refuses such an element.
+// An empty row where the table has none; CheckSequence refuses such an element.
 constexpr ElementRow ElementOf(DType element) {
   const ElementRow* row = FindElement(element);
   return row == nullptr ? ElementRow{} : *row;

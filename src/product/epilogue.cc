@@ -40,7 +40,7 @@ absl::Status CheckStep(const EpilogueStep& step, DType element) {
   return absl::OkStatus();
 }
 
-// What a step does not use has its default, so that equal epilogues have equal bytes.
+// Unused fields must have their defaults, so that equal epilogues have equal bytes.
 absl::Status CheckUnused(const EpilogueStep& step) {
   EpilogueStep bare = step;
   if (step.op == EpilogueOp::kScale) bare.scale = 1;

@@ -1,4 +1,4 @@
-// Epilogue: what is done to a product's f32 accumulators before its result is rounded and stored.
+// Epilogue: the steps from a product's f32 accumulators to its rounded, stored result.
 #ifndef SINTER_SRC_PRODUCT_EPILOGUE_H_
 #define SINTER_SRC_PRODUCT_EPILOGUE_H_
 
@@ -13,7 +13,7 @@
 
 namespace sinter {
 
-// In the order in which kernels apply them; each at most once. Up to kBias they are done to both
+// In the order in which kernels apply them; each at most once. Steps up to kBias apply to both
 // halves of a gate-up pair, kActivate to gate alone. Values are part of plan records: never reused.
 enum class EpilogueOp : uint8_t {
   kScale = 1,     // times a constant
@@ -21,7 +21,7 @@ enum class EpilogueOp : uint8_t {
   kBias = 3,      // plus a vector of columns
   kActivate = 4,  // an activation
   kGate = 5,      // times the up half of a gate-up pair
-  kRound = 6,     // to the result's element, because the chain casts what a residual is added to
+  kRound = 6,     // to the result's element, where the chain casts before the residual is added
   kResidual = 7,  // plus a matrix of the result's extents
 };
 
@@ -30,8 +30,9 @@ absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
 struct EpilogueStep {
   EpilogueOp op = EpilogueOp::kScale;
   float scale = 1;                                // of kScale: finite, neither 0 nor 1
-  Activation activation = Activation::kIdentity;  // of kActivate: any other
-  DType element = DType::kBF16;  // in memory, of kFactor, kBias and kResidual; of kRound, to what
+  Activation activation = Activation::kIdentity;  // of kActivate: not kIdentity
+  DType element = DType::kBF16;  // of kFactor, kBias and kResidual: in memory; of kRound: the
+                                 // element rounded to
 
   bool operator==(const EpilogueStep& o) const {
     return std::tie(op, scale, activation, element) ==
@@ -41,7 +42,7 @@ struct EpilogueStep {
 
 EpilogueStep ScaleBy(float constant);
 EpilogueStep Activate(Activation activation);
-// An op that takes nothing or something in memory.
+// A step without a scale or an activation.
 EpilogueStep StepOf(EpilogueOp op, DType element = DType::kBF16);
 
 struct EpilogueList {
@@ -55,7 +56,7 @@ struct EpilogueList {
     return nullptr;
   }
   bool Has(EpilogueOp op) const { return Find(op) != nullptr; }
-  // 1 and identity where the list says nothing.
+  // The defaults are 1 and identity.
   float scale() const { return Has(EpilogueOp::kScale) ? Find(EpilogueOp::kScale)->scale : 1; }
   Activation activation() const {
     const EpilogueStep* step = Find(EpilogueOp::kActivate);
@@ -64,17 +65,17 @@ struct EpilogueList {
   bool has_bias() const { return Has(EpilogueOp::kBias); }
   bool has_factor() const { return Has(EpilogueOp::kFactor); }
   bool has_residual() const { return Has(EpilogueOp::kResidual); }
-  // Whether accumulators are multiplied by a constant or by a number of their row.
+  // Whether accumulators are multiplied by a constant or by a factor of their row.
   bool scaled() const { return Has(EpilogueOp::kScale) || has_factor(); }
 
-  // Puts `step` where kernels apply it, for the one of its op if there is one.
+  // Inserts `step` in kernel order; replaces a step of the same op.
   void Set(const EpilogueStep& step);
   void Remove(EpilogueOp op);
 
   bool operator==(const EpilogueList& o) const { return steps == o.steps; }
 };
 
-// OK, or which step no kernel applies there. `element`: of the product's operands and result;
+// OK, or the first step that no kernel can apply. `element`: of the product's operands and result;
 // `pair`: whether the product is a gate-up pair.
 absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair);
 

@@ -17,7 +17,7 @@ absl::Status Refuse(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-// act(x), or act(x) * y when gated, as a chain with those inputs; built by the composites that
+// act(x), or act(x) * y when gated, as a chain with those inputs. Made by the same composites that
 // users call.
 absl::StatusOr<Chain> StepPattern(bool gated, Activation act) {
   ChainBuilder b;
@@ -32,13 +32,13 @@ absl::StatusOr<Chain> StepPattern(bool gated, Activation act) {
   return b.Finish();
 }
 
-// A matrix input that is added to a result, as found.
+// A matrix input that is added to a result.
 struct FoundResidual {
   int input = -1;
-  bool rounds = false;  // the result is rounded first
+  bool rounds = false;  // the chain rounds the result before the add
 };
 
-// One product, or gated pair of them, and what is done to it.
+// One product or gated pair, with its epilogue.
 struct FoundStep {
   bool gated = false;
   Activation act = Activation::kIdentity;
@@ -99,7 +99,7 @@ PixelWindow WindowOf(const Subgraph& graph, const Op& op) {
   return window;
 }
 
-// Its elements follow once the chain's types are known.
+// The elements are filled in later, from the chain's types.
 MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
                         const FoundResidual& residual) {
   MatrixProduct p;
@@ -120,14 +120,14 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
   return p;
 }
 
-// Walks from the output to the rows, and fills in the products and their inputs.
+// Walks from the output back to the rows, and fills in the products and their inputs.
 class Walker {
  public:
   Walker(const Subgraph& graph, MatchedSequence* out) : graph_(graph), finder_(graph), out_(*out) {}
 
   absl::Status Run(ValueId value) {
     value = finder_.SkipWidening(value);
-    bool rounds = true;  // by the output
+    bool rounds = true;  // the output rounds
     for (;;) {
       if (out_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
       FoundResidual residual;
@@ -158,7 +158,7 @@ class Walker {
     return absl::OkStatus();
   }
 
-  // An intermediate below its casts, and whether one to the chain's dtype rounds it.
+  // Skips the casts of an intermediate. `rounds`: whether one of them casts to the chain's dtype.
   ValueId SkipRounding(ValueId x, bool* rounds) const {
     x = finder_.SkipWidening(x);
     *rounds =
@@ -166,7 +166,8 @@ class Walker {
     return *rounds ? finder_.SkipWidening(graph_.op(x).operands[0]) : x;
   }
 
-  // The result that a residual is added to at `value`; `value` itself when there is none.
+  // If `value` adds a residual, records it and returns the result that it is added to; else
+  // `value`.
   ValueId SkipResidual(ValueId value, FoundResidual* residual) const {
     const Op& op = graph_.op(value);
     if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return value;
@@ -192,7 +193,7 @@ class Walker {
   MatchedSequence& out_;
 };
 
-// Checks types and strides, and fills in what follows from the inputs.
+// Checks types and strides, and fills in the fields that follow from the inputs.
 class Describer {
  public:
   Describer(const Subgraph& graph, MatchedSequence* out) : graph_(graph), out_(*out) {}
@@ -223,7 +224,7 @@ class Describer {
   }
 
  private:
-  // Rows behind each index of the first axis.
+  // Rows at each index of the first axis.
   static absl::StatusOr<int64_t> RowsPerM(const TensorType& a) {
     int64_t rows = 1;
     for (int i = 1; i + 1 < a.rank(); ++i) {
@@ -336,12 +337,12 @@ class Describer {
     return Refuse("stride of ", name, " is ", stride.value, ", must be 1");
   }
 
-  // All axes but the last are rows, one behind the other.
+  // All axes but the last are rows, contiguous at one row stride.
   absl::Status RowStride(absl::string_view name, const std::vector<Dim>& dims,
                          const std::vector<Stride>& strides, int64_t* ld) {
     const int64_t length = dims.back().value;
     bool good = strides.back() == Stride{1, 0};
-    int64_t rows = 0;  // that one step of the next axis passes; 0: that axis has the row stride
+    int64_t rows = 0;  // rows in one step of the next axis; 0: it has the row stride
     *ld = length;
     for (size_t i = dims.size() - 1; i-- > 0;) {
       if (dims[i] == Dim::Constant(1)) continue;

@@ -22,12 +22,12 @@ enum class Source : uint8_t {
   kWindow = 2,   // pixels of images under a filter's taps: rows of a first product
 };
 
-// What its elements are multiplied by when they are read. Only kNone is planned.
+// The factor of each element when it is read. Only kNone is planned.
 enum class ScaleKind : uint8_t {
   kNone = 0,
   kTensor = 1,  // one number
-  kVector = 2,  // one number a row of the rows, or a column of the weights
-  kBlock = 3,   // one number a block of block_rows x block_columns elements
+  kVector = 2,  // one number for each row of the rows, or for each column of the weights
+  kBlock = 3,   // one number for each block of block_rows x block_columns elements
 };
 
 struct Scales {
@@ -44,7 +44,7 @@ std::string ToString(const Scales& scales);  // "none", "tensor", "vector", "blo
 
 struct Operand {
   DType element = DType::kBF16;
-  Layout layout = Layout::kOI;  // of weights; of rows kOI: both are contiguous along K
+  Layout layout = Layout::kOI;  // of weights; rows have kOI: both are contiguous along K
   Scales scales;
   Source source = Source::kBuffer;
   PixelWindow window;  // of kWindow

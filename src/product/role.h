@@ -1,4 +1,4 @@
-// Role: what an operand is to a kernel of products. OperandBinding: where it lies.
+// Role: what a kernel argument is. OperandBinding: where it lies.
 #ifndef SINTER_SRC_PRODUCT_ROLE_H_
 #define SINTER_SRC_PRODUCT_ROLE_H_
 
@@ -23,23 +23,22 @@ enum class Role : uint8_t {
   kResidual = 9,
   kFactor1 = 10,
   kFactor2 = 11,
-  kParts = 12,  // f32 parts of E, of blocks whose clusters share an M tile
+  kParts = 12,  // f32 parts of E, where several clusters share an M tile
   kCount
 };
 absl::string_view NameOf(Role role);
 
-// Where a kernel finds a role: a plan buffer (inputs then outputs in canonical order,
+// Where a kernel finds an argument: a plan buffer (inputs then outputs in canonical order,
 // kWorkspaceBuffer for C and parts) and an offset.
 struct OperandBinding {
   Role role = Role::kA;
   int buffer = 0;
   uint64_t offset_bytes = 0;
-  int64_t row_stride = 0;  // elements between rows (dimension 0) of this operand; 0 for vectors of
-                           // columns
+  int64_t row_stride = 0;  // elements between rows (dimension 0); 0 for vectors of columns
   bool operator==(const OperandBinding& o) const;
 };
 
-// The operand of a role; null when there is none.
+// The operand with this role; null: none.
 const OperandBinding* FindOperand(const std::vector<OperandBinding>& operands, Role role);
 
 }  // namespace sinter

@@ -1,4 +1,4 @@
-// RoleShape: the matrix or vector that a kernel of products finds at a role.
+// RoleShape: the shape and element of the matrix or vector with a role.
 #ifndef SINTER_SRC_PRODUCT_ROLE_SHAPE_H_
 #define SINTER_SRC_PRODUCT_ROLE_SHAPE_H_
 
@@ -10,9 +10,9 @@
 namespace sinter {
 
 struct RoleShape {
-  int64_t rows = 0;        // as it lies in memory; 0: a vector of columns
-  int64_t columns = 0;     // 0 of parts, whose size is a schedule's
-  bool of_launch = false;  // a row for each row of the launch; `rows` is then the most
+  int64_t rows = 0;        // in memory; 0: a vector of columns
+  int64_t columns = 0;     // 0 for parts, whose size depends on the schedule
+  bool of_launch = false;  // one row for each row of the launch; `rows` is the maximum
   DType element = DType::kBF16;
   int64_t rows_per_m = 1;  // of_launch: that many for each M
 

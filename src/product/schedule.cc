@@ -10,8 +10,8 @@
 namespace sinter {
 namespace {
 
-// Versions of a knob in dataflows of version 2, written only where the knob says something: bytes
-// of schedules without it did not change when it came. Other versions are a dataflow's own.
+// Versions of dataflows of version 2 with a knob that is not at its default. Schedules without the
+// knob keep the bytes that they had before it was added. Other versions belong to one dataflow.
 constexpr uint8_t kScheduleVersion = 2, kSecondShareVersion = 4, kSwappedVersion = 6;
 
 auto Fields(const Schedule& s) {

@@ -11,7 +11,7 @@ namespace sinter {
 namespace {
 
 constexpr int kWarpgroupRows = 64,
-              kColumnStep = 8;  // of a wgmma: M, and what its N is a multiple of
+              kColumnStep = 8;  // a warpgroup's rows in a wgmma, and the step of its N
 constexpr int kMaxBox = 256;    // extent of one dimension of a TMA box
 constexpr int64_t kMaxAccumulators = 128;
 constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
@@ -83,10 +83,9 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
-// With two consumer warpgroups a thread of a persistent kernel has 216 registers, 232 where there
-// is one product, and 152 with three; the erf form of GELU, and the sum of eight ranks' parts, need
-// so many themselves that wider tiles spill. `last`: of the product whose result a residual is
-// added to.
+// Registers of a thread in a persistent kernel: 216 with two consumer warpgroups (232 with one
+// product), 152 with three. The erf form of GELU and the sum of eight ranks' parts need many of
+// them, so wider tiles spill. `last`: the product whose result a residual is added to.
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
@@ -98,14 +97,14 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;
   if (p.size() == 1) return kMaxAccumulators;
-  // With a residual also by the second product's ranks, or with factors of rows: what is added
-  // takes the registers that are left.
+  // With a residual also where the second product has eight ranks or products are scaled: the
+  // residual takes the remaining registers.
   const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
   const int64_t most = many ? kMaxManyPartsAccumulators : kMaxAccumulators;
   return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
 }
 
-// One product over K = `k` cut by `tile`. `name` is "first" or "second".
+// Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
 absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
                        const ProductTile& tile, int width, int64_t k) {
   const int step = p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span
@@ -134,8 +133,8 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
   return absl::OkStatus();
 }
 
-// Each block of a pair loads half of what both need; a half begins where a swizzle pattern does,
-// on 8 rows of a tile. `legal`: the dataflow has pairs in this product.
+// Each block of a pair loads half of the shared operand. A half starts at a swizzle pattern: every
+// 8 rows of a tile. `legal`: the dataflow has pairs in this product.
 absl::Status CheckShare(const ProductSequence& p, const Schedule& s, Share value,
                         absl::string_view name, bool legal, absl::string_view tile_name,
                         const ProductTile& tile) {
@@ -173,7 +172,7 @@ absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
-// Persistent blocks have work, and their flags a place.
+// Every persistent block has work, and the flags fit.
 absl::Status CheckWork(const Schedule& s, const ScheduleSizes& z) {
   const int64_t most = z.units * s.cluster;
   if (most > 0 && s.grid > most) {

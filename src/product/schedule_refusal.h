@@ -1,4 +1,4 @@
-// How a schedule is refused: by field, value and bound.
+// Errors of refused schedules: field, value and bound.
 #ifndef SINTER_SRC_PRODUCT_SCHEDULE_REFUSAL_H_
 #define SINTER_SRC_PRODUCT_SCHEDULE_REFUSAL_H_
 

@@ -34,7 +34,7 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   const int64_t w2 = two ? int64_t{s.second.block_n} * s.block_k * last.weights.bytes() : 0;
 
   ScheduleSizes z;
-  // What of C lies in the workspace comes through the ring.
+  // C in the workspace is loaded through the ring.
   z.stage_bytes = std::max(a + w1, row.writes_c ? c + w2 : w2);
   z.exchange_bytes = RoundUp(KeptColumns(sequence, s), s.block_k) * s.block_m * first.ResultBytes();
   z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
@@ -51,7 +51,7 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   z.second_tiles = two ? z.m_tiles * CeilDiv(last.n, s.second.block_n) : 0;
   if (row.unit_products > 0) z.units = Units(z.m_tiles, first.n, s.first, s.share);
   if (row.unit_products > 1) z.units += Units(z.m_tiles, last.n, s.second, s.second_share);
-  // A flag for each block's parts of E, or for each rank's part of a tile of C.
+  // One flag for each block's parts of E, or for each rank's part of a tile of C.
   const int64_t flags = row.ranges ? s.grid : z.first_tiles * s.first.split_k;
   if (row.cooperative) z.flag_bytes = 4 * (kFlagHeaderWords + flags);
   if (row.writes_c) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();

@@ -39,8 +39,8 @@ std::string ResidualText(const MatrixProduct& last) {
   return absl::StrCat(" residual=", last.epilogue.Has(EpilogueOp::kRound) ? "rounded" : "1");
 }
 
-// "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu" of what a kernel may take; of longer ones a
-// list.
+// "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n and act are
+// lists.
 std::string HeadText(const ProductSequence& s) {
   const MatrixProduct& first = s.front();
   const char* kind = s.size() > 2    ? "products"

@@ -1,5 +1,5 @@
-// ProductSequence: products of which each reads what the one before wrote. The one word for them,
-// from the matcher to code generation; a kernel takes one, or two that follow one another.
+// ProductSequence: products of which each reads the result of the one before. The one type for
+// them, from the matcher to code generation; a kernel takes one product or two consecutive ones.
 //   C = epilogue(A W), or of a gate-up pair act(A Wg) * (A Wu); E = epilogue(C W2); ..
 #ifndef SINTER_SRC_PRODUCT_SEQUENCE_H_
 #define SINTER_SRC_PRODUCT_SEQUENCE_H_
@@ -24,10 +24,10 @@ constexpr int64_t kMostRows = int64_t{1} << 24;       // of a launch
 // Rows times one weight matrix, or a gate-up pair of them.
 struct MatrixProduct {
   int64_t n = 0, k = 0;  // columns of the result, and of the rows
-  bool pair = false;     // two weight matrices, alike: gate and up
+  bool pair = false;     // two weight matrices of one shape: gate and up
   Operand rows, weights;
-  EpilogueList epilogue;        // has kGate where there is a pair
-  DType result = DType::kBF16;  // element of the result, wherever it is handed to
+  EpilogueList epilogue;        // with kGate for a pair
+  DType result = DType::kBF16;  // element of the result, in memory or on chip
 
   int Width() const { return pair ? 2 : 1; }                       // weight matrices
   int64_t ResultBytes() const { return ElementOf(result).bytes; }  // of an element
@@ -37,7 +37,7 @@ struct MatrixProduct {
 
 struct ProductSequence {
   int64_t m = 0;           // the largest M that it is planned for
-  int64_t rows_per_m = 1;  // pixels of an image, whose batch is M
+  int64_t rows_per_m = 1;  // for an image: its pixels, where M is the batch
   std::vector<MatrixProduct> products;
 
   int size() const { return static_cast<int>(products.size()); }
@@ -53,25 +53,25 @@ struct ProductSequence {
   int64_t WeightBytes() const;
   double Flop(int64_t m) const;
 
-  // Products [begin, begin + count), whose rows come from memory.
+  // Products [begin, begin + count), with rows from memory.
   ProductSequence Part(int begin, int count) const;
   // Versioned bytes without m: part of kernel keys.
   std::string Canonical() const;
-  // The sequence of such bytes, its m 0: one that CheckSequence takes for any m. DATA_LOSS for
-  // others.
+  // Decodes such bytes, with m 0: a sequence that CheckSequence accepts for any m. DATA_LOSS for
+  // other bytes.
   static absl::StatusOr<ProductSequence> FromCanonical(absl::string_view bytes);
-  // One line: "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"; no
-  // m<= where m is 0.
+  // One line: "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"; without m<=
+  // where m is 0.
   std::string ToString() const;
   bool operator==(const ProductSequence& o) const;
 };
 
-// OK, or why no kernel takes it as a whole: sizes, elements, epilogues, and the 16-byte rows that
-// tensor maps need (oi: k; io: k and n).
+// OK, or why no kernel can take the whole sequence: sizes, elements, epilogues, and rows of a
+// multiple of 16 bytes, as tensor maps need (oi: k; io: k and n).
 absl::Status CheckSequence(const ProductSequence& sequence);
 
-// Whether one kernel may take products `first` and `first` + 1 as its two: the first has no
-// residual, the second is neither a pair nor activated.
+// Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
+// second is neither a pair nor activated.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

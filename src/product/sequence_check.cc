@@ -11,7 +11,7 @@ absl::Status RefuseSequence(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-// `vector`: 0, or elements in 16 bytes, of which it must be a multiple.
+// `vector`: 0, or the elements in 16 bytes, of which `value` must be a multiple.
 absl::Status CheckExtent(absl::string_view field, int64_t value, int vector) {
   if (value < 1 || value > kLargestExtent) {
     return RefuseSequence(field, " ", value, " is not in 1..", kLargestExtent);

@@ -47,7 +47,7 @@ void ReadOperand(ByteReader& r, Operand& o) {
   if (o.source == Source::kWindow) ReadWindow(r, o.window);
 }
 
-// More than there are ops: CheckEpilogue takes each at most once.
+// A bound above the number of ops: CheckEpilogue takes each at most once.
 constexpr uint32_t kMostSteps = 16;
 
 absl::Status ReadEpilogue(ByteReader& r, EpilogueList& epilogue) {

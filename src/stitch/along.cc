@@ -6,8 +6,8 @@
 namespace sinter {
 namespace {
 
-// A step of one element moves the value by `slope`; `aligned`: it is a multiple of the width at
-// the first element.
+// How a value moves along a vector: `slope` is its step from element to element; `aligned`: at the
+// first element it is a multiple of the width.
 struct Motion {
   enum Slope { kZero, kOne, kUnknown } slope = kZero;
   bool aligned = true;

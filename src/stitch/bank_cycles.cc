@@ -10,8 +10,8 @@ namespace {
 constexpr int kLanes = 32, kBanks = 32;
 constexpr int64_t kWordBytes = 4, kAccessBytes = 16;
 
-// Lanes begin..end - 1 with `words` words each, which lie side by side: the fullest bank's. Lanes
-// that read one word are one.
+// Cycles of lanes begin..end - 1, each with `words` words side by side: the load of the fullest
+// bank. A word that several lanes read counts once.
 int64_t CyclesOf(const std::vector<int64_t>& first_words, size_t begin, size_t end, int64_t words) {
   std::array<int64_t, kBanks> fill{};
   std::vector<int64_t> all;
@@ -30,7 +30,7 @@ BankAccess BankCycles(IndexSpace& space, const Index& at, IndexVar element, int 
                       int64_t bytes) {
   const Index place = space.Canonical(at);
   std::vector<std::vector<int64_t>> places(static_cast<size_t>(width));
-  bool beside = true;  // and aligned
+  bool beside = true;  // a vector's elements are side by side and aligned
   for (int64_t lane = 0; lane < kLanes; ++lane) {
     for (size_t e = 0; e < places.size(); ++e) {
       const auto i = lane * width + static_cast<int64_t>(e);
@@ -40,7 +40,7 @@ BankAccess BankCycles(IndexSpace& space, const Index& at, IndexVar element, int 
     beside &= places[0].back() % width == 0;
   }
   BankAccess total;
-  const int64_t run = beside ? std::min(kAccessBytes, width * bytes) : bytes;  // of one access
+  const int64_t run = beside ? std::min(kAccessBytes, width * bytes) : bytes;  // bytes an access
   const int64_t words = std::max<int64_t>(1, run / kWordBytes);
   const auto lanes = static_cast<size_t>(kLanes / words);
   for (size_t e = 0; e < places.size(); e += static_cast<size_t>(run / bytes)) {

@@ -1,4 +1,4 @@
-// Bank conflicts: how long shared memory takes for what a warp's lanes read or write together.
+// Bank conflicts: cycles of shared memory for the accesses of a warp.
 #ifndef SINTER_SRC_STITCH_BANK_CYCLES_H_
 #define SINTER_SRC_STITCH_BANK_CYCLES_H_
 
@@ -13,9 +13,9 @@ struct BankAccess {
   int64_t accesses = 0;  // of each lane
 };
 
-// Of a warp whose lanes take `width` neighbouring elements of loop `element` each; `at`
-// counts elements of `bytes` in shared memory. All other loops stand at 0. Elements that lie side
-// by side in a whole vector are one access.
+// For a warp whose lanes take `width` neighbouring elements of loop `element` each; `at` counts
+// elements of `bytes` in shared memory. All other loop variables are 0. A whole vector whose
+// elements lie side by side is one access.
 BankAccess BankCycles(IndexSpace& space, const Index& at, IndexVar element, int width,
                       int64_t bytes);
 

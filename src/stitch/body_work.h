@@ -1,5 +1,6 @@
-// BodyWork: how much a body is to walk and to write out. Few ops may be reached at very many
-// places: what is recomputed where it is read doubles with every pair of reads at different places.
+// BodyWork: bounds the work to plan a body and the length of its source. A few ops may be reached
+// at very many places: values recomputed where they are read double with every pair of reads at
+// different places.
 #ifndef SINTER_SRC_STITCH_BODY_WORK_H_
 #define SINTER_SRC_STITCH_BODY_WORK_H_
 
@@ -18,22 +19,22 @@
 namespace sinter {
 
 constexpr int kMostBodyOps = 4400;
-// Walks follow a value to its operands by recursion: the deepest need less than 1 MB of stack.
+// Walks follow a value to its operands by recursion; the deepest takes less than 1 MB of stack.
 constexpr int kMostBodyDepth = 512;
-constexpr int64_t kMostPlaces = 1 << 14;   // values and places that generated source tells apart
-constexpr int64_t kMostVisits = 1 << 16;   // of values, once more for each root
-constexpr int64_t kMostPlaceTerms = 2500;  // of the place of one element
-constexpr double kMostSteps = 1e12;        // of reductions inside one another, for one element
-constexpr int64_t kTermsAVisit = 16;       // that cost as much
+constexpr int64_t kMostPlaces = 1 << 14;   // different values and places in generated source
+constexpr int64_t kMostVisits = 1 << 16;   // of values, counted again for each root
+constexpr int64_t kMostPlaceTerms = 2500;  // terms in the place of one element
+constexpr double kMostSteps = 1e12;        // steps of nested reductions, for one element
+constexpr int64_t kTermsAVisit = 16;       // terms that cost as much as a visit
 constexpr int64_t kMostPlannedVisits = 1 << 20;
 
-// What planning one plan's programs may still take: visits, and time as its pace allows. Not
+// What planning one plan's programs may still take: visits, and time as `pace` allows. Not
 // thread-safe.
 struct StitchBudget {
   int64_t visits = kMostPlannedVisits;
-  Pace* pace = nullptr;  // a step a visit; null: all the time there is
+  Pace* pace = nullptr;  // one step a visit; null: no time limit
 
-  // RESOURCE_EXHAUSTED once there are fewer left than `count`. Throws WorkStopped.
+  // RESOURCE_EXHAUSTED when fewer than `count` are left. Throws WorkStopped.
   absl::Status Take(int64_t count);
 };
 
@@ -41,12 +42,12 @@ inline Pace* PaceOf(const StitchBudget* budget) {
   return budget == nullptr ? nullptr : budget->pace;
 }
 
-// FAILED_PRECONDITION naming the number of ops, or the op that lies too deep.
+// FAILED_PRECONDITION naming the number of ops, or the op at too great a depth.
 absl::Status CheckBodyOps(const Chain& body);
 
-// Counts the walk of one program's roots, as code generation will follow them: what one side of a
-// concatenation or the loop of a thread's own reduction has computed, the next one has not.
-// Remembers what a root has visited.
+// Counts the walk of one program's roots in the way that code generation follows them: a value
+// computed in one side of a concatenation, or in the loop of a thread's own reduction, is computed
+// again outside. Remembers what a root has visited.
 class BodyWork {
  public:
   // `budget` may be null. `body` outlives it.
@@ -54,7 +55,7 @@ class BodyWork {
 
   void BeginRoot() { ++root_; }
 
-  // While it lives, what is visited lies below the value that was entered.
+  // While it lives, all visited values are direct or indirect operands of the entered one.
   class Entered {
    public:
     Entered(BodyWork* work, bool fresh, bool again) : work_(work), fresh_(fresh), again_(again) {
@@ -68,21 +69,21 @@ class BodyWork {
     ~Entered() {
       if (again_) --work_->again_;
     }
-    bool fresh() const { return fresh_; }  // false: this root was here before
+    bool fresh() const { return fresh_; }  // false: this root has visited it before
 
    private:
     BodyWork* work_;
     bool fresh_, again_;
   };
 
-  // Element `at` of `id`. FAILED_PRECONDITION naming the op with which a bound of one kernel is
-  // passed; what StitchBudget::Take says.
+  // Enters element `at` of `id`. FAILED_PRECONDITION naming the op at which a bound of one kernel
+  // is exceeded; or the errors of StitchBudget::Take.
   absl::StatusOr<Entered> Enter(ValueId id, const Position& at, const IndexSpace& space);
 
   int64_t visits() const { return visits_; }
 
-  // What is entered while it lives is forgotten behind it. `turns`: how often a loop around it
-  // runs.
+  // Values entered while it lives are forgotten when it ends. `turns`: iterations of the loop that
+  // it stands for.
   class Scope {
    public:
     explicit Scope(BodyWork* work, int64_t turns = 1)
@@ -103,7 +104,7 @@ class BodyWork {
   };
 
  private:
-  using Known = std::map<std::pair<ValueId, Position>, int>;  // the last root that was there
+  using Known = std::map<std::pair<ValueId, Position>, int>;  // the last root that visited it
 
   void Forget(size_t known);
   absl::Status Count(ValueId id, const Position& at, const IndexSpace& space);
@@ -111,11 +112,11 @@ class BodyWork {
   const Chain& body_;
   StitchBudget* const budget_;
   Known known_;
-  std::vector<Known::iterator> inside_;  // in the order they were entered
+  std::vector<Known::iterator> inside_;  // in the order of entry
   int root_ = 0;
-  int again_ = 0;  // values entered that an earlier root has computed
+  int again_ = 0;  // entered values that an earlier root has computed
   int64_t places_ = 0, visits_ = 0;
-  double steps_ = 1;  // of the loops that are open
+  double steps_ = 1;  // product of the open loops' iterations
 };
 
 }  // namespace sinter

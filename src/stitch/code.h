@@ -1,5 +1,5 @@
-// StitchCode: what is compiled of a stitched kernel. StitchBinding: what a kernel of a plan makes
-// of it.
+// StitchCode: what is compiled for a stitched kernel. StitchBinding: where a plan's kernel finds
+// its buffers, and its grid.
 #ifndef SINTER_SRC_STITCH_CODE_H_
 #define SINTER_SRC_STITCH_CODE_H_
 
@@ -17,30 +17,30 @@ namespace sinter {
 // Immutable once made; any thread may read it.
 struct StitchCode {
   std::shared_ptr<const Chain> body;
-  // Its grid is the smallest, but where source holds what follows from it: where several parts of
-  // columns lie, how many rounds are held, which blocks are a part's.
+  // Its grid is the minimum, except where the source depends on the grid: for the places of several
+  // column parts, the number of held rounds, the blocks of a part.
   StitchSchedule schedule;
-  std::vector<StitchPart> parts;                 // packed: `schedule` is their launch; else none
+  std::vector<StitchPart> parts;  // packed: `schedule` is their common launch; else none
   std::shared_ptr<const StitchProgram> program;  // of the body and the schedule; null when packed
 
   // One line: "block 256 unit 32 vec 8 keep x4".
   std::string Text() const;
-  std::string ScheduleBytes() const;  // with the parts'
+  std::string ScheduleBytes() const;  // with those of the parts
 };
 
-// What the launch needs beside the code.
+// What the launch needs besides the code.
 struct StitchBinding {
   std::vector<StitchOperand> operands;  // StitchSpec::operands
   int grid = 1;                         // blocks
-  uint64_t flags_offset = 0;            // of the grid barrier in the workspace
+  uint64_t flags_offset = 0;            // of the grid barrier, in the workspace
   uint64_t scratch_offset = 0;          // StitchSpec::scratch_offset
 };
 
-// Whether source of the body depends on the grid of `schedule`. The kernel is not packed.
+// Whether the source of the body depends on the grid of `schedule`. Precondition: not packed.
 bool SourceHoldsGrid(const Chain& body, const StitchProgram& program,
                      const StitchSchedule& schedule);
 
-// Errors of MakeStitchProgram. Shares the body of `spec`.
+// The errors are MakeStitchProgram's. Shares the body of `spec`.
 absl::StatusOr<StitchCode> CodeOf(const std::shared_ptr<const StitchSpec>& spec);
 
 }  // namespace sinter

@@ -8,10 +8,11 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kAlignment = 256, kSharedAlignment = 16;
-constexpr int64_t kWordBytes = 4, kMomentBytes = 16;  // of a column's part
-constexpr int64_t kReadBytes = 16;                    // of a thread that joins parts for its block
+constexpr int64_t kWordBytes = 4, kMomentBytes = 16;  // bytes of a column in a part
+constexpr int64_t kReadBytes = 16;  // shared memory of a thread that joins parts for its own block
 
-// A block's joins take turns in it: its groups' shares of a column, then its threads'.
+// Shared memory that a block's joins use in turn: first the groups' parts of a column, then the
+// threads'.
 int64_t OwnJoinBytes(const std::vector<ColumnPlace>& places, const StitchSchedule& s) {
   int64_t bytes = 0;
   for (const ColumnPlace& place : places) {
@@ -34,14 +35,14 @@ ColumnPlace PlaceOf(const Chain& body, const StitchRoot& root, int64_t columns, 
   return place;
 }
 
-// Room that ends at `*end`.
+// Takes `bytes` after `*end` and moves `*end`.
 int64_t Take(int64_t bytes, int64_t alignment, int64_t* end) {
   const int64_t begin = RoundUp(*end, alignment);
   *end = begin + RoundUp(bytes, alignment);
   return begin;
 }
 
-// Ends of what is laid out.
+// The ends of what has been laid out.
 struct Ends {
   int64_t scratch = 0, peers = 0, results = 0;
 };
@@ -88,7 +89,7 @@ ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
   Ends ends;
   int64_t peers_end = 0;
   for (const StitchPhase& phase : program.phases) {
-    ends.peers = 0;  // the next phase writes behind a barrier of the grid
+    ends.peers = 0;  // a grid barrier is before the next phase, so the space is reused
     for (const StitchLoop& loop : phase.loops) {
       for (const StitchRoot& root : loop.roots) {
         if (root.kind != StitchRoot::kColumn) continue;

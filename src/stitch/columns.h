@@ -1,5 +1,5 @@
-// Where the column reductions of a kernel leave their parts and results: in the workspace's scratch
-// and in a block's shared memory.
+// Where a kernel's column reductions leave their parts and results: in the workspace's scratch and
+// in shared memory.
 #ifndef SINTER_SRC_STITCH_COLUMNS_H_
 #define SINTER_SRC_STITCH_COLUMNS_H_
 
@@ -11,15 +11,15 @@
 
 namespace sinter {
 
-// Offsets in bytes. A result has 4 of them a column.
+// Offsets in bytes. A result has 4 bytes a column.
 struct ColumnPlace {
   ValueId value = -1;
-  ValueId mean = -1;  // made along with it (program.h)
+  ValueId mean = -1;  // computed together with it (program.h)
   int64_t columns = 0;
-  int64_t part_bytes = 4;  // of a column
+  int64_t part_bytes = 4;  // bytes of a column in a part
   uint64_t parts = 0;      // in the scratch
-  int64_t block_part = 0;  // in shared memory: what peers of a column cluster read
-  // In shared memory where each block joins for itself, else in the scratch; or outputs have them.
+  int64_t block_part = 0;  // in shared memory, read by the peers of a column cluster
+  // In shared memory where each block joins for itself, else in the scratch; unused for outputs.
   int64_t results = 0, mean_results = 0;
   int output = -1, mean_output = -1;
 };
@@ -27,15 +27,15 @@ struct ColumnPlace {
 struct ColumnLayout {
   std::vector<ColumnPlace> places;
   uint64_t scratch_bytes = 0;
-  // Of a block's shared memory; it begins with room for the block's own joins.
+  // Of a block; it begins with the space for the block's own joins.
   int64_t shared_bytes = 0;
 };
 
-// The output that column reduction `value` is, as it lies in memory: who joins the parts may store
-// it. -1: none, or it has to be converted or placed.
+// The output that column reduction `value` is, unchanged in memory, so that the joining threads may
+// store it. -1: no output, or one that is converted or placed elsewhere.
 int ColumnOutput(const Chain& body, ValueId value);
 
-// Whether `phase` does nothing but store such outputs.
+// Whether all that `phase` does is store such outputs.
 bool OnlyStoresColumns(const Chain& body, const StitchProgram& program, const StitchPhase& phase);
 
 ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kWarpThreads = 32;
 
-// What the threads that share a unit hand over through.
+// The memory through which the threads of a unit hand over.
 Composition OfUnits(const StitchSchedule& schedule) {
   if (schedule.cluster > 1) return Composition::kCluster;
   if (schedule.unit_threads > kWarpThreads) return Composition::kBlock;
@@ -29,7 +29,7 @@ Composition OfRoot(const StitchRoot& root, const StitchSchedule& schedule) {
   }
 }
 
-// What the lanes that share an element join: its own reductions that no other surrounds.
+// Marks the reductions that the lanes of an element share: its outermost serial ones.
 void MarkShared(const Chain& body, const StitchProgram& program, ValueId id,
                 std::vector<Composition>& list, std::set<ValueId>& seen) {
   if (!seen.insert(id).second) return;
@@ -66,7 +66,7 @@ absl::string_view NameOf(Composition composition) {
 std::vector<Composition> CompositionsOf(const Chain& body, const StitchProgram& program,
                                         const StitchSchedule& schedule) {
   std::vector<Composition> list(body.ops().size(), Composition::kThread);
-  // A reduction that no loop has is made by each thread for itself.
+  // A reduction in no loop is made by each thread for itself.
   for (const StitchPhase& phase : program.phases) {
     for (const StitchLoop& loop : phase.loops) MarkLoop(body, program, schedule, loop, list);
     for (const StitchLoop& loop : phase.flat) MarkLoop(body, program, schedule, loop, list);

@@ -6,8 +6,7 @@
 namespace sinter {
 namespace {
 
-// Nodes that can be reached, behind all that they lead to unless a circle does; by an explicit
-// stack.
+// Reachable nodes in post-order (successors first, except along cycles). Uses an explicit stack.
 std::vector<int> PostOrder(const std::vector<std::vector<int>>& successors) {
   std::vector<int> order;
   std::vector<bool> seen(successors.size());
@@ -44,7 +43,7 @@ std::vector<int> ImmediateDominators(const std::vector<std::vector<int>>& succes
   }
   std::vector<int> immediate(successors.size(), -1);
   immediate[0] = 0;
-  // Where the ways from the entry to both meet.
+  // The nearest common dominator of `a` and `b`.
   const auto meet = [&](int a, int b) {
     while (a != b) {
       int& lower = number[static_cast<size_t>(a)] < number[static_cast<size_t>(b)] ? a : b;

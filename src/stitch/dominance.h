@@ -6,11 +6,11 @@
 
 namespace sinter {
 
-// Immediate dominators, after Cooper, Harvey and Kennedy. Node 0 is the entry and its own;
-// successors[n] are the nodes that n leads to. -1: not to be reached.
+// Immediate dominators, after Cooper, Harvey and Kennedy. Node 0 is the entry and dominates itself;
+// successors[n] are the nodes that n leads to. -1: unreachable.
 std::vector<int> ImmediateDominators(const std::vector<std::vector<int>>& successors);
 
-// Whether every way from the entry to `node` leads through `over`.
+// Whether every path from the entry to `node` passes `over`.
 bool Dominates(const std::vector<int>& immediate, int over, int node);
 
 }  // namespace sinter

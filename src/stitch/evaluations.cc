@@ -44,14 +44,14 @@ class Counter {
   Evaluations Take() { return std::move(result_); }
 
  private:
-  // Turns of the innermost loop that a place moves with, for one element.
+  // Iterations, for one element, of the innermost loop that a place depends on.
   double TurnsAt(const Position& at) const {
     int depth = kElementDepth;
     for (const Index& index : at) depth = std::max(depth, space_.Depth(index));
     return turns_[static_cast<size_t>(depth)];
   }
 
-  // By another loop of the unit: it is there already.
+  // Whether another loop of the unit hands it over.
   bool IsHandedOver(ValueId id) const {
     return units_ && id != handing_ &&
            std::binary_search(program_.handed.begin(), program_.handed.end(), id);
@@ -60,7 +60,7 @@ class Counter {
   void Visit(ValueId id, const Position& at) {
     Step(pace_);
     if (IsHandedOver(id)) return;
-    Position place;  // as source spells it; what is pulled further is not
+    Position place;  // canonical, as in source; positions are pulled from `at`
     for (const Index& index : at) place.push_back(space_.Canonical(index));
     if (!seen_.insert({id, std::move(place)}).second) return;
     const Op& op = body_.op(id);
@@ -112,9 +112,9 @@ class Counter {
   Pace* const pace_;
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
-  std::vector<double> turns_;  // by depth: for one element, those of the loops around included
+  std::vector<double> turns_;  // by depth: for one element, including the loops around
   std::set<std::pair<ValueId, Position>> seen_;
-  ValueId handing_ = -1;  // by this root
+  ValueId handing_ = -1;  // the root that hands it over
   Evaluations result_;
 };
 
@@ -132,7 +132,7 @@ Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const
                           bool units, Pace* pace) {
   Counter counter(body, program, loop, units, pace);
   for (const StitchRoot& root : loop.roots) {
-    // A reduction that is stored is there already.
+    // A stored reduction has been computed by its own root.
     const ReduceUse use = program.uses[static_cast<size_t>(root.value)];
     const bool joined = use != ReduceUse::kNone && use != ReduceUse::kSerial;
     if (root.kind != StitchRoot::kStore || !joined) counter.Add(root);

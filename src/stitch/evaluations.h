@@ -1,5 +1,5 @@
-// Evaluations: how often a thread computes each op for one element of a loop. Reductions that a
-// thread does alone repeat what they are made of, and inside one another they multiply.
+// Evaluations: how often a thread computes each op for one element of a loop. A reduction that a
+// thread makes alone repeats its operands, and nested reductions multiply.
 #ifndef SINTER_SRC_STITCH_EVALUATIONS_H_
 #define SINTER_SRC_STITCH_EVALUATIONS_H_
 
@@ -14,17 +14,17 @@
 namespace sinter {
 
 struct Evaluations {
-  std::vector<double> times;  // by op; of a reduction or product: elements that it takes in
-  double steps = 0;           // of all reductions that a thread does alone, one after another
-  // By input, accesses of memory for one element: in vectors of 1, 2, 4 and 8.
+  std::vector<double> times;  // by op; for a reduction or product: elements that it reduces
+  double steps = 0;           // of all serial reductions, one after another
+  // By input: memory accesses for one element, in vectors of 1, 2, 4 and 8.
   std::map<ValueId, std::array<double, 4>> accesses;
 
-  // 0 where the input is not read.
+  // 0 for an input that is not read.
   double AccessesOf(ValueId input, int vector) const;
 };
 
-// What several ops read at one place is computed once. `units`: the loop is over units' elements.
-// `pace` (may be null) takes a step a visit.
+// A value that several ops read at one place is computed once. `units`: the loop is over units'
+// elements. `pace` (may be null) takes one step a visit.
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
                           bool units, Pace* pace = nullptr);
 

@@ -1,4 +1,4 @@
-// ExactOps: what a kernel computes with full f32 precision.
+// ExactOps: the ops that a kernel computes with full f32 precision.
 #ifndef SINTER_SRC_STITCH_EXACT_OPS_H_
 #define SINTER_SRC_STITCH_EXACT_OPS_H_
 
@@ -8,9 +8,9 @@
 
 namespace sinter {
 
-// Ops that an f32 output is made of, by op: computed within a few units in the last place. Not
-// those of which it takes a share in a result of about one alone: exponentials about the largest of
-// their row, which are summed, and an error function that 1 is added to. The short forms' errors
+// By op: whether an f32 output depends on it, so that it is computed within a few units in the last
+// place. Exceptions, which only add to a result of about one: exponentials about their row's
+// largest element that are summed, and an error function that 1 is added to. The fast forms' errors
 // are a few units in the last place of 1.
 std::vector<bool> ExactOps(const Chain& body);
 

@@ -9,7 +9,7 @@ bool IsHanded(const StitchProgram& program, ValueId id) {
   return std::binary_search(program.handed.begin(), program.handed.end(), id);
 }
 
-// At the same element of the same loop: the same thread's.
+// Whether the value is read at the element where the reader stands, which the same thread computes.
 bool IsOwn(const Chain& body, const StitchProgram& program, ValueId id, const Position& at,
            const RootLoop& reader, IndexSpace& space) {
   const std::vector<Dim>& dims = body.op(id).type.dims;
@@ -22,8 +22,8 @@ bool IsOwn(const Chain& body, const StitchProgram& program, ValueId id, const Po
 
 }  // namespace
 
-// Axis by axis, not by one number: behind a concat's border an axis may be negative where nothing
-// is read, and the axes of the unit are still known.
+// Compares axis by axis, not by a linear index: beyond a concat's border an axis may be negative
+// (nothing is read there), while the unit's axes are still known.
 std::optional<Position> PlaceInUnit(const StitchProgram& program, const std::vector<Dim>& dims,
                                     const Position& at, IndexVar unit, IndexSpace& space) {
   const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);

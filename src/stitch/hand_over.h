@@ -1,5 +1,5 @@
-// Hand-over of values (block composition): a value of a unit that its threads compute once, leave
-// in shared memory and read at any index of the unit, instead of computing it where it is read.
+// Hand-over (block composition): a unit's threads compute a value once, leave it in shared memory
+// and read it at any index of the unit, instead of recomputing it where it is read.
 #ifndef SINTER_SRC_STITCH_HAND_OVER_H_
 #define SINTER_SRC_STITCH_HAND_OVER_H_
 
@@ -10,29 +10,29 @@
 
 namespace sinter {
 
-// The axes of a value behind those of its unit, and where an element lies along them. None: the
-// element is another unit's, or cannot be shown to be of unit `unit`.
+// The position of an element along the axes after its unit's. None: the element is of another unit,
+// or cannot be shown to be of unit `unit`.
 std::optional<Position> PlaceInUnit(const StitchProgram& program, const std::vector<Dim>& dims,
                                     const Position& at, IndexVar unit, IndexSpace& space);
 
 enum class HandRead {
-  kNone,     // the value is not handed over, or no unit owns the reader
-  kOwn,      // at the element where the reader itself stands, which the same thread computes
+  kNone,     // the value is not handed over, or the reader has no unit
+  kOwn,      // at the reader's own element, which the same thread computes
   kTaken,    // elsewhere in the unit
-  kOutside,  // elsewhere
+  kOutside,  // outside the unit
 };
 HandRead ReadOfHanded(const Chain& body, const StitchProgram& program, ValueId id,
                       const Position& at, const RootLoop& reader, IndexSpace& space);
 
-// What can be handed over in units of `program`: computed element by element or by each thread for
-// itself (or read), with as many elements in every unit.
+// Whether a value can be handed over in units of `program`: computed element by element or serially
+// (or an input), with equally many elements in every unit.
 bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id);
 
 // Elements of a value in one unit.
 int64_t ElementsInUnit(const StitchProgram& program, const std::vector<Dim>& dims);
 
-// How a handed-over value lies in shared memory: as the word that arithmetic is done in, or as it
-// is stored where nothing is lost by that.
+// The type of a handed-over value in shared memory: its type in arithmetic, or its stored type
+// where that loses nothing.
 DType HandedType(const Chain& body, ValueId id);
 
 }  // namespace sinter

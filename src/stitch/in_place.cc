@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-// Elements of inputs that a root reads for itself, counted row-major.
+// Elements of inputs that a root reads itself, by row-major index.
 using Reads = std::map<ValueId, std::set<Index>>;
 
 class Reader {
@@ -32,13 +32,13 @@ class Reader {
     return PositionIn(cut, unit_, element_, space_);
   }
 
-  // Where the element that a root stores lies in its value.
+  // The index, in its value, of the element that a root stores.
   absl::StatusOr<Index> Stored(const StitchRoot& root, bool flat) {
     SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
     return space_.Canonical(LinearIndex(DimsOfRoot(body_, root), at));
   }
 
-  // Every store asks it of every root: each is followed once. Valid as long as the reader.
+  // Follows each root once, because every store asks for every root. Valid while the reader lives.
   absl::StatusOr<const Reads*> ReadsOf(const StitchRoot& root, bool flat) {
     const auto [known, fresh] =
         known_.try_emplace({flat, WalkedValue(body_, root) == root.value, root.value});
@@ -139,7 +139,7 @@ class Settler {
                      root.output, " shares the buffer of an input that is read after it"));
   }
 
-  // Whether `reader` reads `input`; refuses when it does so elsewhere than at `stored`.
+  // Whether `reader` reads `input`; refuses a read at another element than `stored`.
   absl::StatusOr<bool> ReadsThere(const StitchRoot& store, const Index& stored,
                                   const StitchRoot& reader, bool flat) {
     SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(reader, flat));
@@ -188,14 +188,14 @@ class Settler {
                 loops.end());
   }
 
-  // Whoever reads an input comes before whoever stores into its buffer; else the order stays.
+  // Puts readers of an input before the store into its buffer; keeps the order otherwise.
   absl::Status Order(bool flat, StitchLoop& loop) {
     const std::vector<StitchRoot>& roots = loop.roots;
     std::map<ValueId, size_t> store_of;  // by input whose buffer it takes
     for (size_t i = 0; i < roots.size(); ++i) {
       if (SharedInput(roots[i]) >= 0) store_of[SharedInput(roots[i])] = i;
     }
-    std::vector<std::vector<size_t>> before(roots.size());  // by reader: stores that wait for it
+    std::vector<std::vector<size_t>> before(roots.size());  // by reader: the stores after it
     std::vector<int> waits_for(roots.size());
     for (size_t i = 0; i < roots.size(); ++i) {
       SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(roots[i], flat));

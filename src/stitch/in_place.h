@@ -1,4 +1,4 @@
-// In place: what a kernel's outputs that may share inputs' buffers ask of its program.
+// In place: what outputs that share an input's buffer require of a kernel's program.
 #ifndef SINTER_SRC_STITCH_IN_PLACE_H_
 #define SINTER_SRC_STITCH_IN_PLACE_H_
 
@@ -8,11 +8,10 @@
 
 namespace sinter {
 
-// An output that shares an input's buffer may be stored when its element of the input is not read
-// any more: in an earlier phase anyone may read anything; in its own phase, only the thread that
-// stores an element may read it, and before. Moves such stores to the last pass that reads their
-// input, and behind the roots of that pass that read it. FAILED_PRECONDITION naming the op whose
-// store cannot wait.
+// An output in an input's buffer may store an element once that element of the input is no longer
+// read. Any thread may read it in an earlier phase; in the store's own phase only the storing
+// thread may, before the store. Moves such stores to the last pass that reads their input, after
+// the roots of that pass that read it. FAILED_PRECONDITION naming the op whose store cannot wait.
 absl::Status SettleInPlace(const Chain& body, StitchProgram& program);
 
 }  // namespace sinter

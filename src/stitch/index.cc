@@ -5,7 +5,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostTerms = int64_t{1} << 40;  // that are counted: each level may double them
+constexpr int64_t kMostTerms = int64_t{1} << 40;  // counts stop here: each level may double them
 
 }  // namespace
 
@@ -151,8 +151,9 @@ int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const
   return value;
 }
 
-// Terms that the divisor divides leave the division, and so much of the offset that what stays is
-// not negative; it is exact when it is below the divisor. The index itself is not negative.
+// Splits off the terms that the divisor divides, and as much of the offset as leaves the rest
+// non-negative. The division is exact when the rest is below the divisor. Precondition: `index` is
+// not negative.
 IndexSpace::Split IndexSpace::SplitBy(const Index& index, int64_t divisor) {
   Split split;
   const int64_t low = ((index.offset() % divisor) + divisor) % divisor;
@@ -182,12 +183,12 @@ Index IndexSpace::Remainder(const Index& index, int64_t divisor) {
   return divisor == 1 ? Index() : SplitBy(index, divisor).remainder;
 }
 
-// Dims first..last of a box as one number, out of the loop variable.
+// Dims first..last of a box as one number, computed from the loop variable.
 Index IndexSpace::Run(const BoxDims& box, size_t first, size_t last) {
   int64_t behind = 1, span = 1;
   for (size_t i = last + 1; i < box.dims.size(); ++i) behind *= box.dims[i];
   for (size_t i = first; i <= last; ++i) span *= box.dims[i];
-  bool leading = true;  // nothing counts in front of the run
+  bool leading = true;  // all dims before the run have extent 1
   for (size_t i = 0; i < first; ++i) leading &= box.dims[i] == 1;
   Index run = Index::Of(box.loop);
   if (behind > 1) run = Index::Of(Intern(Var::kQuotient, run, behind));
@@ -197,7 +198,7 @@ Index IndexSpace::Run(const BoxDims& box, size_t first, size_t last) {
 Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
   Index folded = index;
   const auto factor_of = [&](size_t i) { return index.FactorOf(box.vars[i]); };
-  std::vector<size_t> live;  // dims that count, outermost first
+  std::vector<size_t> live;  // dims of extents above 1, outermost first
   for (size_t i = 0; i < box.vars.size(); ++i) {
     if (box.vars[i] >= 0) live.push_back(i);
   }
@@ -220,7 +221,7 @@ Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
 }
 
 Index IndexSpace::Canonical(const Index& index) {
-  std::vector<int> boxes;  // that it has dims of
+  std::vector<int> boxes;  // boxes whose dims it contains
   for (const auto& [v, factor] : index.terms()) {
     if (vars_[v].kind == Var::kDim) boxes.push_back(vars_[v].box);
   }

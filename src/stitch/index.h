@@ -1,5 +1,6 @@
-// Index: where an element lies, as an integer expression of a kernel's loop variables. Indices are
-// built by following a value to its operands (pull.h) and end as addresses in generated source.
+// Index: the position of an element, as an integer expression of a kernel's loop variables. Indices
+// are built by following a value to its operands (pull.h); they become addresses in generated
+// source.
 #ifndef SINTER_SRC_STITCH_INDEX_H_
 #define SINTER_SRC_STITCH_INDEX_H_
 
@@ -19,7 +20,7 @@ using IndexVar = int;
 // offset + sum of factor * variable. Terms are ordered by variable; no factor is 0.
 class Index {
  public:
-  // Nearly all have at most three terms: planning a large graph makes millions of indices.
+  // Most indices have at most three terms, and planning a large graph makes millions of them.
   using Terms = absl::InlinedVector<std::pair<IndexVar, int64_t>, 3>;
 
   Index() = default;
@@ -27,7 +28,7 @@ class Index {
   static Index Of(IndexVar var);
 
   const Terms& terms() const { return terms_; }
-  int64_t FactorOf(IndexVar var) const;  // 0 where it is no term
+  int64_t FactorOf(IndexVar var) const;  // 0 where it has no such term
   int64_t offset() const { return offset_; }
   bool IsConstant() const { return terms_.empty(); }
   Index Plus(const Index& other) const;
@@ -43,42 +44,41 @@ class Index {
   int64_t offset_ = 0;
 };
 
-// The variables of one kernel. A loop variable counts elements of a row-major box; its dims are
-// variables of their own until Canonical() folds neighbours back together, so that the address of a
-// contiguous tensor is the loop variable itself and nothing is divided. Not thread-safe.
+// The variables of one kernel. A loop variable counts the elements of a row-major box, whose dims
+// are variables too. Canonical() folds neighbouring dims back together, so that the address of a
+// contiguous tensor is the loop variable itself, without a division. Not thread-safe.
 class IndexSpace {
  public:
-  // How a canonical variable is computed: the loop variable `loop`, or `of` divided by `divisor`,
-  // or the remainder.
+  // How a canonical variable is computed: it is the loop variable, or the quotient or remainder of
+  // `of` by `divisor`.
   struct Var {
     enum Kind { kLoop, kQuotient, kRemainder, kDim } kind = kLoop;
     Index of;               // kQuotient, kRemainder
     int64_t divisor = 1;    // kQuotient, kRemainder
     int64_t extent = 0;     // values are below it; 0: unbounded (rows M)
-    int depth = 0;          // of the loop that changes it; the deepest of what it is made of
-    int64_t terms = 1;      // of its text
+    int depth = 0;          // of the deepest loop that it depends on
+    int64_t terms = 1;      // in its text
     std::string name;       // kLoop: its name in source
     int box = -1, dim = 0;  // kDim
   };
 
   // A loop variable; `extent` 0 is unbounded.
   IndexVar AddLoop(const std::string& name, int64_t extent, int depth);
-  // The position in a box of `dims` (row-major, dims[0] may be 0: unbounded) that `loop` counts
-  // through; one index a dim.
+  // Indices of the dims of a row-major box that `loop` counts through; dims[0] may be 0: unbounded.
   std::vector<Index> Box(IndexVar loop, const std::vector<int64_t>& dims);
 
   const Var& var(IndexVar v) const { return vars_[v]; }
-  // Dims replaced by the loop variable, its quotients and its remainders: what source can spell.
+  // Replaces dims by the loop variable, its quotients and its remainders, which source can express.
   Index Canonical(const Index& index);
   Index Quotient(const Index& index, int64_t divisor);
   Index Remainder(const Index& index, int64_t divisor);
-  // Terms of its text, quotients and remainders spelled out: what walks of it, and its source,
-  // cost.
+  // Terms of its text, with quotients and remainders written out: the cost of walking and of
+  // compiling it.
   int64_t TermsOf(const Index& index) const;
-  // The deepest loop that changes it; 0 for a constant.
+  // Depth of the deepest loop that it depends on; 0 for a constant.
   int Depth(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
-  // Of a canonical index, where `loop` stands at `at` and every other loop at 0.
+  // The value of a canonical index where `loop` is `at` and every other loop variable 0.
   int64_t ValueAt(const Index& index, IndexVar loop, int64_t at) const;
 
  private:
@@ -95,7 +95,7 @@ class IndexSpace {
   Split SplitBy(const Index& index, int64_t divisor);
   Index Run(const BoxDims& box, size_t first, size_t last);
   Index FoldBox(const BoxDims& box, const Index& index);
-  // Largest value; -1: unbounded, or below 0 somewhere.
+  // The largest value; -1: unbounded, or negative somewhere.
   int64_t Largest(const Index& index) const;
 
   std::vector<Var> vars_;

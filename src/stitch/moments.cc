@@ -9,7 +9,7 @@ bool IsColumn(const StitchProgram& program, ValueId id) {
   return program.uses[static_cast<size_t>(id)] == ReduceUse::kColumn;
 }
 
-// What `id` is the square of; -1: no square.
+// The operand that `id` squares; -1: `id` is no square.
 ValueId SquareRoot(const Chain& body, ValueId id) {
   const Op& op = body.op(id);
   if (op.kind == OpKind::kUnary && op.unary == UnaryKind::kSquare) return op.operands[0];
@@ -21,7 +21,7 @@ bool OnlySpreads(const Op& op) {
   return op.kind == OpKind::kBroadcast || op.kind == OpKind::kReshape;
 }
 
-// The column mean that `id` spreads over units, each column to its own elements; -1: none.
+// The column mean that `id` broadcasts over the units of its own column; -1: none.
 ValueId SpreadMean(const Chain& body, const StitchProgram& program, ValueId id) {
   IndexSpace space;
   const auto cut = CutUnits(program, body.op(id).type.dims);

@@ -1,5 +1,5 @@
-// Moments: a second moment down columns about the mean of the same elements (a variance) is made in
-// one pass together with that mean, instead of in a phase of its own behind it.
+// Moments: a second moment of columns about the mean of the same elements (a variance) is computed
+// in one pass with that mean, instead of in a later phase.
 #ifndef SINTER_SRC_STITCH_MOMENTS_H_
 #define SINTER_SRC_STITCH_MOMENTS_H_
 
@@ -8,8 +8,8 @@
 
 namespace sinter {
 
-// The column mean that column reduction `id` is the second moment about: `id` sums (or means)
-// squares of x less that mean of x, element by element. -1: it is none.
+// The column mean for which column reduction `id` is the second moment: `id` sums (or averages) the
+// squares of x - mean(x), element by element. -1: none.
 ValueId MeanOfMoment(const Chain& body, const StitchProgram& program, ValueId id);
 
 }  // namespace sinter

@@ -1,5 +1,5 @@
-// Needs: what a root reads of other sub-roots, found by following it to the inputs through
-// everything that is recomputed.
+// Needs: the sub-roots that a root reads, found by following it to the inputs through all
+// recomputed values.
 #ifndef SINTER_SRC_STITCH_NEEDS_H_
 #define SINTER_SRC_STITCH_NEEDS_H_
 
@@ -16,19 +16,19 @@
 namespace sinter {
 
 struct Needs {
-  std::set<ValueId> subs;  // of the same unit: row reductions, segments, values handed over
-  std::set<ValueId> own;   // handed over, but read at the root's own element
-  int phase = 0;           // the first in which all columns that it reads are there
+  std::set<ValueId> subs;  // of the same unit: row reductions, segments, handed-over values
+  std::set<ValueId> own;   // handed-over values that are read at the root's own element
+  int phase = 0;           // the first phase in which all columns that it reads are ready
 };
 
-// Loop variables at a root, and the elements of its loop; unit -1: no unit owns the root.
+// Loop variables at a root, and its loop's elements; unit -1: the root has no unit.
 struct RootLoop {
   IndexVar unit = -1, element = -1;
   int64_t elements = 1;
 };
 
-// `columns`: the phases of column reductions. FAILED_PRECONDITION naming the op that the root
-// cannot reach, or with which `work` passes a bound.
+// `columns`: the phase of each column reduction. FAILED_PRECONDITION naming the op that the root
+// cannot reach, or at which `work` exceeds a bound.
 absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
                               const StitchRoot& root, const Position& at, const RootLoop& loop,
                               const std::map<ValueId, int>& columns, IndexSpace& space,

@@ -3,7 +3,7 @@
 namespace sinter {
 namespace {
 
-// Counted from the machine code of the device library's functions.
+// Counted in the machine code of the device library's functions.
 OpCost CostOfUnary(UnaryKind kind, bool exact) {
   switch (kind) {
     case UnaryKind::kExp:
@@ -44,13 +44,13 @@ OpCost CostOfOp(const Op& op, bool exact) {
       return CostOfUnary(op.unary, exact);
     case OpKind::kBinary:
       return CostOfBinary(op.binary, exact);
-    case OpKind::kInput:  // to the word that arithmetic is done in
+    case OpKind::kInput:  // conversion to the type of arithmetic
     case OpKind::kIota:
     case OpKind::kCompare:
     case OpKind::kSelect:
     case OpKind::kCast:
     case OpKind::kReduce:
-    case OpKind::kMatmul:  // a factor
+    case OpKind::kMatmul:  // one factor
       return {1, 0};
     case OpKind::kConcat:
       return {2, 0};

@@ -1,4 +1,4 @@
-// What one op costs a thread for one element: issue slots, and turns of the special function unit.
+// The cost of one op for one element of a thread: issue slots and special function instructions.
 #ifndef SINTER_SRC_STITCH_OP_COST_H_
 #define SINTER_SRC_STITCH_OP_COST_H_
 
@@ -11,7 +11,7 @@ struct OpCost {
   double special = 0;
 };
 
-// `exact`: an f32 result is made of it. Shape ops cost nothing; reads and writes are not counted.
+// `exact`: an f32 result depends on it. Shape ops cost nothing; reads and writes are not counted.
 OpCost CostOfOp(const Op& op, bool exact);
 
 }  // namespace sinter

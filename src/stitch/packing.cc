@@ -16,7 +16,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kFewElements = 64;  // of an input: what is computed from them is cheap
+constexpr int64_t kFewElements = 64;  // of an input: values computed from so few are cheap
 
 absl::Status Refuse(absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("packing: ", why));
@@ -39,7 +39,7 @@ std::vector<bool> InputsInPlace(const Chain& body) {
   return in_place;
 }
 
-// By op: computed from a few elements of inputs that stay as they are, without reductions.
+// By op: computed without reductions from a few elements of inputs that are not overwritten.
 std::vector<bool> LightOps(const Chain& body) {
   const std::vector<bool> in_place = InputsInPlace(body);
   std::vector<bool> light;
@@ -54,7 +54,7 @@ std::vector<bool> LightOps(const Chain& body) {
   return light;
 }
 
-// Joins outputs over what they have in common.
+// Joins outputs that share computed values.
 class Grouper {
  public:
   explicit Grouper(const Chain& body)
@@ -89,7 +89,7 @@ class Grouper {
       const bool place = op.kind == OpKind::kInput && in_place_[static_cast<size_t>(op.input)];
       if (!place && (op.kind == OpKind::kInput || light_[static_cast<size_t>(id)])) continue;
       int& first = first_[static_cast<size_t>(id)];
-      if (first >= 0) {  // what it is made of was visited for that output
+      if (first >= 0) {  // its operands were visited for that output
         const int a = Find(first), b = Find(output);
         parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
         continue;
@@ -105,7 +105,7 @@ class Grouper {
   std::vector<int> parent_;  // by output
 };
 
-// Ops of the whole that `outputs` need, ascending.
+// Ops of the whole body that `outputs` need, ascending.
 std::set<ValueId> NeededOps(const Chain& body, const std::vector<int>& outputs) {
   std::set<ValueId> needed;
   std::vector<ValueId> open;
@@ -120,7 +120,7 @@ std::set<ValueId> NeededOps(const Chain& body, const std::vector<int>& outputs) 
   return needed;
 }
 
-// Ops of the whole by op of the part: both are walked from their outputs.
+// The op of the whole for each op of the part: both are walked from their outputs.
 std::vector<ValueId> OpsOfWhole(const Chain& whole, const Chain& part,
                                 const std::vector<int>& outputs) {
   std::vector<ValueId> ops(part.ops().size(), -1);
@@ -178,7 +178,7 @@ absl::Status CheckOutputs(const Chain& body, const std::vector<StitchPart>& part
 
 absl::StatusOr<PartBody> ExtractPart(const Chain& body, const std::vector<int>& outputs) {
   ChainBuilder builder;
-  std::map<ValueId, ValueId> ids;  // of the builder
+  std::map<ValueId, ValueId> ids;  // in the builder
   for (ValueId id : NeededOps(body, outputs)) {
     Op op = body.op(id);
     for (ValueId& operand : op.operands) operand = ids.at(operand);
@@ -239,7 +239,7 @@ absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
     return Refuse(absl::StrCat("a part of ", ops, " ops, at most ", kMostBodyOps, " are computed"));
   }
   const std::vector<bool> in_place = InputsInPlace(body);
-  std::map<int, int> readers;  // of inputs whose places outputs take
+  std::map<int, int> readers;  // by input whose buffer an output takes
   for (const StitchPart& part : parts) {
     SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(body, part.outputs));
     SINTER_RETURN_IF_ERROR(CheckPart(own.body, part.schedule, budget));

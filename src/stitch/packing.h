@@ -1,5 +1,5 @@
-// Kernel packing: ranges of one kernel's blocks compute independent parts of its body, each part by
-// a schedule of its own. Blocks of different parts never wait for one another.
+// Kernel packing: ranges of a kernel's blocks compute independent parts of its body, each by its
+// own schedule. Blocks of different parts never wait for one another.
 #ifndef SINTER_SRC_STITCH_PACKING_H_
 #define SINTER_SRC_STITCH_PACKING_H_
 
@@ -19,14 +19,14 @@ struct StitchBudget;  // body_work.h
 constexpr int kMostParts = 128;
 
 struct StitchPart {
-  std::vector<int> outputs;  // of the body: what the part computes, ascending
-  StitchSchedule schedule;   // its grid: the part's own blocks
+  std::vector<int> outputs;  // of the body, computed by the part; ascending
+  StitchSchedule schedule;   // grid: the blocks of the part alone
   bool operator==(const StitchPart& o) const {
     return outputs == o.outputs && schedule == o.schedule;
   }
 };
 
-// A part as a body of its own, and where it comes from.
+// A part as a body, and the ops and inputs of the whole that it has.
 struct PartBody {
   Chain body;
   std::vector<ValueId> ops;  // of the whole, by op of the part
@@ -34,28 +34,27 @@ struct PartBody {
 };
 absl::StatusOr<PartBody> ExtractPart(const Chain& body, const std::vector<int>& outputs);
 
-// Outputs in groups that nothing computed connects, by their first one. What is computed from a few
-// elements of inputs alone connects nothing: each part that needs it computes it. An input whose
-// place an output takes belongs to one group.
+// Groups of outputs without a computed value in common, ordered by their first output. Values
+// computed from a few elements of inputs do not connect outputs: each part computes them itself. An
+// input whose buffer an output takes belongs to one group.
 std::vector<std::vector<int>> IndependentOutputs(const Chain& body);
 
-// The launch of all parts: their threads, the fewest blocks an SM that one of them asks for, the
-// sum of their blocks. Precondition: there is a part.
+// The common launch: the parts' threads, the fewest blocks an SM of any part, the sum of their
+// blocks. Precondition: `parts` is not empty.
 StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts);
 
-// What CheckPart asks of the schedule alone.
+// The checks of CheckPart that need only the schedule.
 absl::Status CheckPartFields(const StitchSchedule& schedule);
 
-// FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one
-// program of one phase, no clusters, so that they know nothing of each other; nothing handed over,
-// whose slots would be laid out for one part alone.
-// `budget` may be null.
+// FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one phase
+// and no clusters, so that parts are independent; no hand-overs, because slots would be laid out
+// for one part alone. `budget` may be null.
 absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule,
                        StitchBudget* budget = nullptr);
 
-// FAILED_PRECONDITION unless the parts give every output once, `schedule` is their launch,
-// CheckPart takes each of them, and none reads an input whose place another's output takes.
-// What is cheap is checked first. `budget` may be null.
+// FAILED_PRECONDITION unless the parts compute every output once, `schedule` is their common
+// launch, CheckPart accepts each of them, and no part reads an input whose buffer another part's
+// output takes. Cheap checks come first. `budget` may be null.
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
                         const std::vector<StitchPart>& parts, StitchBudget* budget = nullptr);
 
@@ -63,7 +62,7 @@ absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
 std::string PartsText(const std::vector<StitchPart>& parts);
 
 void WriteParts(const std::vector<StitchPart>& parts, ByteWriter& writer);
-// DATA_LOSS on damage; CheckParts is the caller's.
+// DATA_LOSS on damage; the caller runs CheckParts.
 absl::StatusOr<std::vector<StitchPart>> ReadParts(ByteReader& reader);
 
 }  // namespace sinter

@@ -37,14 +37,14 @@ class Walker {
   }
 
  private:
-  // A loop of a thread's own reduction and its turns, of all threads' vectors together.
+  // The loop of a serial reduction and its iterations, over all vectors of all threads.
   struct Serial {
     IndexVar k;
     double turns;
   };
 
-  // Turns of what stands at `at`: in the innermost loop that moves it; what no loop moves is
-  // computed in front of the pass.
+  // Iterations of the innermost loop that `at` depends on. Without one, the value is computed
+  // before the pass.
   double Turns(const Position& at, bool* in_loop) {
     double turns = Moves(at, walk_.element) ? static_cast<double>(loop_.elements) / width_ : 1;
     *in_loop = false;
@@ -61,7 +61,7 @@ class Walker {
                        [&](const Index& index) { return walk_.space.MovesWith(index, var); });
   }
 
-  // Elements of a vector that lie at different places: as many as it has, or one.
+  // Different elements of a vector at `at`: `width_` or one.
   int Width(const Position& at) const {
     const bool same = std::all_of(at.begin(), at.end(), [&](const Index& index) {
       return walk_.space.ValueAt(index, walk_.element, 0) ==
@@ -104,7 +104,7 @@ class Walker {
     }
   }
 
-  // A sub-root is there; else a loop of each thread's own.
+  // A sub-root is known already; otherwise each thread runs its own loop.
   void VisitReduced(ValueId id, const Op& op, const Position& at, PassTouch& touch) {
     const ReduceUse use = program_.uses[static_cast<size_t>(id)];
     const bool row = use == ReduceUse::kRow && IsOfUnit(op, at, walk_.unit, walk_.space);
@@ -137,7 +137,7 @@ class Walker {
   const StitchLoop& loop_;
   const int width_;
   Pace* const pace_;
-  std::set<ValueId> made_;  // by earlier passes
+  std::set<ValueId> made_;  // values of earlier passes
   std::vector<Serial> serials_;
   PassWalk walk_;
 };

@@ -51,7 +51,7 @@ class Builder {
     return use == ReduceUse::kRow ? StitchRoot::kRow : StitchRoot::kSegment;
   }
 
-  // Sub-roots in the order of the body: what a root needs comes before it.
+  // Visits sub-roots in the order of the body, so that a root's needs come before it.
   absl::Status FindNeeds() {
     for (size_t id = 0; id < body_.ops().size(); ++id) {
       const ReduceUse use = program_.uses[id];
@@ -60,7 +60,7 @@ class Builder {
       if (alone && !IsHanded(value)) continue;
       const StitchRoot root{KindOf(value), value, -1};
       if (FindMean(root)) continue;
-      // A reduction that no unit can hold may still be done serially where it is read.
+      // A reduction that no unit can own may still be made serially where it is read.
       absl::StatusOr<Needs> needs = NeedsOf(root, true);
       if (!needs.ok()) return needs.status();
       const Placed& placed = SetNeeds(root.value, *std::move(needs));
@@ -77,7 +77,7 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // Whatever is handed over is taken by somebody.
+  // Every handed-over value must be read by a thread that takes it.
   absl::Status CheckHanded() const {
     std::set<ValueId> taken;
     const auto take = [&](const Needs& needs) {
@@ -92,7 +92,7 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // A second moment is made where its mean is, which each mean is for one of them.
+  // A second moment is computed with its mean; each mean serves one second moment.
   bool FindMean(const StitchRoot& moment) {
     const ValueId mean = MeanOfMoment(body_, program_, moment.value);
     if (mean < 0 || !means_.insert(mean).second) return false;
@@ -115,13 +115,13 @@ class Builder {
     return sinter::NeedsOf(body_, program_, root, at, loop, column_phases_, space_, work_);
   }
 
-  // What a root needs, and so where it is computed.
+  // A root's needs, and the phase and level that follow from them.
   struct Placed {
     Needs needs;
     int phase = 0, level = 0;
   };
 
-  // The rows that a root reads may read columns in turn. They have been placed.
+  // The rows that a root reads have been placed; they may read columns.
   Placed Place(Needs needs) const {
     Placed placed;
     placed.phase = needs.phase;
@@ -162,7 +162,7 @@ class Builder {
     for (StitchLoop& loop : loops) loop.segments = segments;
   }
 
-  // With the sub-roots of its unit that it reads, each once a phase.
+  // Adds a root after the sub-roots of its unit that it reads, each once a phase.
   void AddRoot(int phase, StitchRoot root, const Placed& placed, bool cut,
                std::set<ValueId>& rows) {
     const Needs& needs = placed.needs;
@@ -207,10 +207,10 @@ class Builder {
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
   BodyWork work_;
-  std::map<ValueId, Placed> needs_;  // of reductions
+  std::map<ValueId, Placed> needs_;  // by reduction
   std::map<ValueId, int> column_phases_;
-  std::map<ValueId, ValueId> moments_;  // with their means
-  std::set<ValueId> means_;             // that are made along with a moment
+  std::map<ValueId, ValueId> moments_;  // to their means
+  std::set<ValueId> means_;             // computed along with a moment
   std::vector<Placed> store_needs_;
   std::vector<bool> store_cut_;
 };

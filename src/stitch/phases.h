@@ -1,5 +1,5 @@
-// The phases of a program: which roots share a loop, at which level, behind which barrier of the
-// grid.
+// The phases of a program: the loops of its roots, their levels, and the grid barriers between
+// them.
 #ifndef SINTER_SRC_STITCH_PHASES_H_
 #define SINTER_SRC_STITCH_PHASES_H_
 
@@ -10,9 +10,9 @@
 
 namespace sinter {
 
-// Of a program whose owner, uses and handed-over values are known. FAILED_PRECONDITION naming the
-// op that cannot be computed so, or with which a bound of body_work.h is passed. `budget` may be
-// null.
+// Precondition: owner, uses and handed-over values of `program` are set. FAILED_PRECONDITION naming
+// the op that cannot be computed so, or at which a bound of body_work.h is exceeded. `budget` may
+// be null.
 absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget* budget);
 
 }  // namespace sinter

@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-// M may lead a value's dims and nothing else, and no op takes a window of rows.
+// M may only be a value's first dim, and no op may take a window of rows.
 absl::Status CheckOps(const Chain& body) {
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));

@@ -20,7 +20,7 @@ Position PullBroadcast(const TensorType& operand, const Position& at) {
   return from;
 }
 
-// Neighbouring dims on one side, and what they span.
+// Neighbouring dims on one side of a reshape, and their elements.
 struct Side {
   const std::vector<Dim>& dims;
   size_t begin, end;
@@ -41,7 +41,7 @@ struct Group {
   size_t to_begin, to_end, from_begin, from_end;
 };
 
-// Groups of dims that span the same elements on both sides, from the right.
+// Groups of dims with equally many elements on both sides, from the right.
 std::vector<Group> GroupsOf(const std::vector<Dim>& to, const std::vector<Dim>& from) {
   std::vector<Group> groups;
   size_t t = to.size(), f = from.size();
@@ -70,7 +70,7 @@ void PullGroup(const Group& g, const std::vector<Dim>& to, const std::vector<Dim
   for (size_t i = g.from_end; i > g.from_begin; --i) {
     const bool first = i - 1 == g.from_begin;
     if (from[i - 1] == Dim::Constant(1)) continue;
-    bool rest_is_one = true;  // everything in front has extent 1
+    bool rest_is_one = true;  // all dims before it have extent 1
     for (size_t j = g.from_begin; j + 1 < i; ++j) rest_is_one &= from[j] == Dim::Constant(1);
     if (first || rest_is_one) {
       result[i - 1] = linear;

@@ -12,21 +12,22 @@ namespace sinter {
 
 using Position = std::vector<Index>;  // one index per axis of a value
 
-// The element of operand `number` that element `at` of `op` is computed from. For every kind but
-// input, scalar, iota, reduce and matmul. Of a concat: the one it is if it lies in that operand.
+// The element of operand `number` that element `at` of `op` is computed from. For all kinds but
+// input, scalar, iota, reduce and matmul. For a concat: the element of that operand if `at` lies in
+// it.
 Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
                       IndexSpace& space);
 
-// Of a reduction: the operand's element, where loop `k` counts through the reduced axes, the last
-// one fastest.
+// For a reduction: the operand's element at loop `k`, which counts through the reduced axes, the
+// last one fastest.
 Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,
                      IndexSpace& space);
 
-// Of a product: the element of operand `number` that factor `k` of element `at` lies at.
+// For a product: the element of operand `number` in factor `k` of element `at`.
 Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,
                     const Index& k);
 
-// `at` counted row-major in `dims`; the first extent is not needed and may be symbolic.
+// The row-major index of `at` in `dims`; the first extent is not needed and may be symbolic.
 Index LinearIndex(const std::vector<Dim>& dims, const Position& at);
 
 }  // namespace sinter

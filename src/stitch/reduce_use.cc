@@ -16,7 +16,7 @@ bool Contains(const std::vector<int32_t>& axes, size_t axis) {
   return std::find(axes.begin(), axes.end(), static_cast<int32_t>(axis)) != axes.end();
 }
 
-// The first axis is outermost. Axes of extent 1 count as either.
+// Whether the reduced axes are the last ones. Axes of extent 1 count as either.
 bool ReducesTail(const Op& op, const std::vector<Dim>& dims) {
   bool reduced = false;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -42,7 +42,7 @@ struct Span {
   bool symbolic = false;
 };
 
-// Of the axes that are reduced (or kept).
+// The span of the axes that are reduced (or kept).
 Span SpanOf(const Op& op, const std::vector<Dim>& dims, bool reduced) {
   Span span;
   for (size_t i = 0; i < dims.size(); ++i) {

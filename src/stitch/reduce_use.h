@@ -1,5 +1,4 @@
-// How each reduction of a body is computed, as its axes lie to the units: along a unit's elements,
-// down the units, or neither.
+// How each reduction of a body is computed: along a unit's elements, over all units, or neither.
 #ifndef SINTER_SRC_STITCH_REDUCE_USE_H_
 #define SINTER_SRC_STITCH_REDUCE_USE_H_
 
@@ -18,21 +17,21 @@ enum class ReduceUse : uint8_t {
   kNone = 0,     // not a reduction
   kRow = 1,      // by the threads of a unit together
   kColumn = 2,   // over all units
-  kSerial = 3,   // by each thread that reads it, for itself
+  kSerial = 3,   // by each thread that reads it
   kSegment = 4,  // of a part of a unit, by neighbouring lanes (segment.h)
 };
 
-// With the owner and the units of `program`.
+// Depends on the owner and the units of `program`.
 ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program);
 
-// Elements that one result of a reduction or product is made of; 0 when M is among them.
+// Elements in one result of a reduction or product; 0 when M is among the reduced axes.
 int64_t ReducedElements(const Chain& body, const Op& op);
 
-// Reductions that may own the units, in the order of the body; -1 first: no units.
+// -1 (no units) first, then the reductions that may own the units, in the order of the body.
 std::vector<ValueId> OwnerCandidates(const Chain& body);
 
-// Gives `program` the units of `owner`; -1: none. INVALID_ARGUMENT where that is no reduction,
-// FAILED_PRECONDITION where it reduces other axes than the last or the first ones.
+// Sets the units of `owner` in `program`; -1: none. INVALID_ARGUMENT where `owner` is no reduction,
+// FAILED_PRECONDITION where it reduces neither the last nor the first axes.
 absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program);
 
 }  // namespace sinter

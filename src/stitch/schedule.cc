@@ -16,8 +16,8 @@ constexpr uint32_t kVersion = 3, kVersionWithHanded = 4;
 constexpr int kWarp = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
-constexpr int kMaxColumnCluster = 8;         // that every device takes
-constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any chip of the architecture
+constexpr int kMaxColumnCluster = 8;         // supported by every device
+constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any sm_90 chip
 constexpr int kSharedAlignment = 16;
 constexpr int kMaxBlocksPerSm = 32;
 constexpr int kMaxGrid = 1 << 20;

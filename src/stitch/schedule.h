@@ -14,45 +14,45 @@
 namespace sinter {
 
 struct StitchSchedule {
-  // The reduction whose kept (or, over columns, reduced) leading dims are the units of work; -1
-  // when nothing is shared between elements: the work is divided by elements alone.
+  // The reduction whose kept (or, over columns, reduced) leading dims are the units; -1: no units,
+  // threads share the work by elements.
   int32_t owner = -1;
   int block_threads = 256;  // 32..1024, a multiple of 32
-  int unit_threads = 256;  // of one block that share a unit: a power of two up to 32, or a multiple
-                           // of 32 that divides block_threads
-  int cluster = 1;         // blocks that share a unit: 1, 2, 4, 8, 16
-  int vector = 1;          // elements that a thread takes at once: a power of two
-  int chunks = 1;          // without an owner: vectors that a thread takes in one turn
-  int column_cluster = 1;  // blocks whose parts of columns are joined before the grid meets: 1, 2,
-                           // 4, 8; 1 where a cluster shares a unit
-  bool join_all = false;   // parts of columns are joined by each block for itself: blocks then meet
-                           // once a phase instead of twice
-  int split = 1;           // neighbouring lanes that share each reduction which a thread would do
-                           // alone: a power of two up to 32 that divides unit_threads
-  bool keep_inputs = false;  // what a unit reads twice stays in registers
-  bool keep_values = false;  // what is dear to compute twice stays in registers too
-  bool keep_alike = false;   // what all units read alike stays in registers
-  int hold_bytes = 0;        // of a block's shared memory, where what is kept and read by several
-                             // phases waits for the next one: a multiple of 16
-  std::vector<int32_t> handed;  // values of units that their threads hand over through shared
-                                // memory (hand_over.h), ascending
-  int blocks_per_sm = 1;        // that must fit: bounds the registers of a thread
+  int unit_threads = 256;   // threads of one block that share a unit: a power of two up to 32, or a
+                            // multiple of 32 that divides block_threads
+  int cluster = 1;          // blocks that share a unit: 1, 2, 4, 8, 16
+  int vector = 1;           // elements that a thread takes at once: a power of two
+  int chunks = 1;           // without an owner: vectors of a thread in one turn
+  int column_cluster = 1;  // blocks whose column parts are joined before the grid barrier: 1, 2, 4,
+                           // 8; 1 where a cluster shares a unit
+  bool join_all = false;   // each block joins all column parts for itself: blocks then meet once a
+                           // phase instead of twice
+  int split = 1;  // neighbouring lanes that share each serial reduction: a power of two up to 32
+                  // that divides unit_threads
+  bool keep_inputs = false;  // inputs that a unit reads twice stay in registers
+  bool keep_values = false;  // values expensive to recompute stay in registers too
+  bool keep_alike = false;   // inputs that all units read alike stay in registers
+  int hold_bytes = 0;  // shared memory of a block that holds kept inputs for the next phase that
+                       // reads them: a multiple of 16
+  std::vector<int32_t> handed;  // values that a unit's threads hand over through shared memory
+                                // (hand_over.h), ascending
+  int blocks_per_sm = 1;        // occupancy that the launch bounds ask for: limits registers
   int grid = 1;                 // blocks of the launch, a multiple of LaunchCluster()
 
   bool operator==(const StitchSchedule& o) const;
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
-  // Blocks of a cluster of the launch.
+  // Blocks of the launch's clusters.
   int LaunchCluster() const { return cluster > 1 ? cluster : column_cluster; }
   std::string Canonical() const;  // versioned bytes
   // One line: "block 256 unit 32 vec 8 keep x4 grid 1056".
   std::string ToString() const;
-  // Of it, how a block works: "unit 32 vec 8 keep".
+  // The part of it that says how a block works: "unit 32 vec 8 keep".
   std::string WorkText() const;
   // DATA_LOSS unless every field is within its bounds.
   static absl::StatusOr<StitchSchedule> FromCanonical(absl::string_view bytes);
 };
 
-// OK, or which field is out of its bounds.
+// OK, or the field that is out of its bounds.
 absl::Status CheckStitchFields(const StitchSchedule& schedule);
 
 }  // namespace sinter

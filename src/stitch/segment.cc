@@ -8,7 +8,7 @@ namespace sinter {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int64_t kMostOfSegment = 128;  // a warp's, of words
+constexpr int64_t kMostOfSegment = 128;  // words of a warp
 
 bool IsReduced(const Op& op, size_t axis) {
   return std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(axis)) != op.axes.end();

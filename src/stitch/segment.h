@@ -1,5 +1,5 @@
 // Segments: rows inside a unit. A reduction of the last axes that keeps more than the units' dims
-// falls into as many segments a unit, each joined by neighbouring lanes, which keep the result in
+// has several segments in a unit. Neighbouring lanes join each segment and keep its result in
 // registers for later passes over the same elements (warp composition below a unit).
 #ifndef SINTER_SRC_STITCH_SEGMENT_H_
 #define SINTER_SRC_STITCH_SEGMENT_H_
@@ -16,12 +16,12 @@ namespace sinter {
 // 128 elements, a power of two; not where outputs share inputs' buffers.
 bool HasSegments(const Chain& body, const StitchProgram& program, const Op& op);
 
-// Whether element `at` of a reduction in segments is that of the elements where loops `unit` and
-// `element` stand.
+// Whether element `at` of a segment reduction belongs to the segment of the current `unit` and
+// `element`.
 bool IsOfSegment(const Chain& body, const StitchProgram& program, const Op& reduction,
                  const Position& at, IndexVar unit, IndexVar element, IndexSpace& space);
 
-// Lanes that join a segment where a thread takes `vector` elements at once; 0: none can.
+// Lanes that join a segment where a thread takes `vector` elements at once; 0: impossible.
 int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op, int vector);
 
 // Whether lanes can join every segment of the program.

@@ -6,7 +6,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostOfBatch = 1 << 20;  // products of factors in one batch
+constexpr int64_t kMostOfBatch = 1 << 20;  // multiply-adds in one batch
 
 bool ReachesSerial(const Chain& body, const StitchProgram& program, ValueId id,
                    std::set<ValueId>& seen) {

@@ -1,5 +1,5 @@
-// Serial: reductions and products that each thread (or the few lanes of schedule.h's split) that
-// reads them does for itself.
+// Serial: reductions and products that each reading thread (or its few lanes, see schedule.h's
+// split) computes for itself.
 #ifndef SINTER_SRC_STITCH_SERIAL_H_
 #define SINTER_SRC_STITCH_SERIAL_H_
 
@@ -9,16 +9,16 @@
 
 namespace sinter {
 
-// Elements (or factors) that a thread reduces for itself, at most.
+// Most elements (or factors) of a serial reduction.
 constexpr int64_t kMostSerial = 4096;
 
-// A product with batch dims in both operands, no more than kMostSerial factors an element and 2^20
-// products of factors a batch: fine-grained (FusionStitching 2019), a member of a stitch. Others
-// have kernels of their own.
+// Whether a product is fine-grained (FusionStitching 2019), so that a stitched kernel may compute
+// it: batch dims in both operands, at most kMostSerial factors an element and 2^20 multiply-adds a
+// batch. Others have kernels of their own.
 bool IsFineGrained(const Chain& body, const Op& matmul);
 
-// Sets StitchLoop::serial: where an element's own reductions may be split over lanes. Not where a
-// thread must own its elements: with column reductions, and where outputs share inputs' buffers.
+// Sets StitchLoop::serial: lanes may share an element's serial reductions. Not where a thread must
+// own its elements: with column reductions, and where outputs share inputs' buffers.
 void MarkSerial(const Chain& body, StitchProgram& program);
 
 }  // namespace sinter

@@ -12,14 +12,14 @@ namespace {
 constexpr int64_t kWordBytes = 4, kSharedAlignment = 16;
 constexpr int64_t kVectorsAtOnce = 4;  // of one input
 
-// Largest power of two up to `most` that divides `value`.
+// The largest power of two up to `most` that divides `value`.
 int DividingPower(int64_t value, int most) {
   int power = most;
   while (value % power != 0) power /= 2;
   return power;
 }
 
-// A vector lies in one operand of a concatenation, and at one place or at neighbouring ones.
+// A vector must lie in one operand of a concatenation, at one place or at neighbouring ones.
 int ConcatVector(const Chain& body, int most) {
   int vector = most;
   for (const Op& op : body.ops()) {

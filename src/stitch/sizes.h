@@ -1,4 +1,4 @@
-// Sizes that follow from a program and a schedule: planning, codegen and launch agree on them here.
+// Sizes that follow from a program and a schedule, shared by planning, codegen and launch.
 #ifndef SINTER_SRC_STITCH_SIZES_H_
 #define SINTER_SRC_STITCH_SIZES_H_
 
@@ -10,24 +10,24 @@
 
 namespace sinter {
 
-// Elements that a thread of `loop` takes at once: the schedule's, as far as they divide the loop's
-// elements and the borders of concatenations.
+// Elements that a thread of `loop` takes at once: the schedule's vector, reduced to divide the
+// loop's elements and the borders of concatenations.
 int LoopVector(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
-// Neighbouring lanes that take one element of `loop` together, each a share of its own reductions.
+// Neighbouring lanes that share one element of `loop`, each with a part of its serial reductions.
 int LoopSplit(const StitchSchedule& schedule, const StitchLoop& loop);
 // Turns of a unit's threads through the loop's elements.
 int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop);
 
-// Units whose reads a thread has under way together: more than one only where nothing waits inside
-// a unit, in phases without reductions of rows or segments and without hand-overs.
+// Units whose reads a thread has in flight together: more than one only where nothing waits inside
+// a unit, in phases without row reductions, segments and hand-overs.
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase);
 
-// Units (of a block's groups together) that a block takes one after another, at `m` rows.
+// Rounds of units that a block makes at `m` rows; its groups take theirs together.
 int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m);
 
-// Row reductions that the largest loop makes at once.
+// The most row reductions of one loop.
 int RowSlots(const StitchProgram& program);
-// What stands in a block's shared memory in front of what is handed over (slots.h), not rounded up.
+// Offset of the hand-overs' part (slots.h) in a block's shared memory, not rounded up.
 int64_t HandsOffset(const Chain& body, const StitchProgram& program,
                     const StitchSchedule& schedule);
 // Dynamic shared memory of a block.

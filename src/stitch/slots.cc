@@ -14,10 +14,10 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // of a place: the widest access
+constexpr int64_t kAlignment = 16;  // bytes of the widest access
 constexpr double kWorthTurning = 1.5;
 
-// The phase's hands with their loops, without slots.
+// The phase's hand-overs with their loops, without slots.
 std::vector<StitchHand> FindHands(const StitchPhase& phase) {
   std::vector<StitchHand> hands;
   for (size_t loop = 0; loop < phase.loops.size(); ++loop) {
@@ -35,7 +35,7 @@ std::vector<StitchHand> FindHands(const StitchPhase& phase) {
   return hands;
 }
 
-// The phase's sub-roots as a tree: who must be passed from what leaves the phase.
+// The phase's sub-roots as a dominance tree, from what leaves the phase.
 class Dominance {
  public:
   explicit Dominance(const StitchPhase& phase) {
@@ -69,7 +69,7 @@ class Dominance {
   std::vector<int> immediate_;
 };
 
-// Elements of a hand's innermost axis; 0: it has no other.
+// Elements of a hand-over's innermost axis; 0: it has no other axis.
 int64_t RowOf(const StitchProgram& program, const std::vector<Dim>& dims) {
   const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);
   if (!cut.ok() || cut->element_dims.size() < 2) return 0;
@@ -93,10 +93,10 @@ Index PlaceOf(const Position& at, const std::vector<int64_t>& strides) {
   return place;
 }
 
-// Of a phase's loops, each made when it is first asked for.
+// By loop of a phase, each made when it is first needed.
 using PassWalks = std::map<size_t, PassWalk>;
 
-// Whether readers get rows of another length sooner out of the banks.
+// Whether padded rows have fewer bank conflicts for the readers.
 bool IsTurned(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
               const StitchHand& hand, PassWalks& walks, Pace* pace) {
   const std::vector<Dim>& dims = body.op(hand.value).type.dims;
@@ -128,7 +128,7 @@ void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& p
   if (phase.hands.empty()) return;
   const Dominance tree(phase);
   PassWalks walks;
-  std::vector<const StitchHand*> latest;  // of each slot
+  std::vector<const StitchHand*> latest;  // the latest hand-over in each slot
   for (StitchHand& hand : phase.hands) {
     hand.turned = IsTurned(body, program, phase, hand, walks, pace);
     const auto dead = [&](const StitchHand* old) { return old->last < hand.made; };
@@ -144,8 +144,8 @@ void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& p
 
 std::vector<bool> MeetsBefore(const StitchPhase& phase, bool rows_meet) {
   std::vector<bool> meets(phase.loops.size());
-  std::set<int> left, taken;  // slots since the threads last met
-  // Units follow one another: the second time round, the last loop's readers are still there.
+  std::set<int> left, taken;  // slots written, and read, since the last barrier
+  // Units follow one another, so a second round sees the readers of the first round's last loop.
   for (int round = 0; round < 2; ++round) {
     for (size_t loop = 0; loop < phase.loops.size(); ++loop) {
       std::set<int> leaves, takes;

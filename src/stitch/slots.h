@@ -1,10 +1,10 @@
-// Slots: which places of shared memory the handed-over values of a phase take turns in
-// (FusionStitching 2018, section 3; 2020, section 4.4).
+// Slots: the places of shared memory that a phase's handed-over values use in turn (FusionStitching
+// 2018, section 3; 2020, section 4.4).
 //
-// A value takes the slot of one that no later pass takes, and not its own either. The dominance
-// tree of the phase's sub-roots, from what leaves the phase towards what it reads, says which
-// first: all readers of a value lead to one that dominates it, so they have met before it is left.
-// Others may have to meet for it.
+// A value takes the slot of one that neither its own pass nor a later one takes. The dominance tree
+// of the phase's sub-roots, from what leaves the phase to what it reads, gives the order of choice:
+// if the value dominates the old one, all readers of the old one lead to it, so they have met
+// before it is left. For other slots threads may need a barrier.
 #ifndef SINTER_SRC_STITCH_SLOTS_H_
 #define SINTER_SRC_STITCH_SLOTS_H_
 
@@ -16,20 +16,20 @@
 
 namespace sinter {
 
-// Sets the phase's hands.
+// Sets phase.hands.
 void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& phase, Pace* pace);
 
-// In front of which loops of the phase the threads of a group meet: so that what was left is there,
-// and so that nobody reads what takes the place of it any more. `rows_meet`: they have met behind
-// every loop that makes rows.
+// By loop of the phase: whether a group's threads meet before it, so that values left earlier are
+// complete and a reused slot has no more readers. `rows_meet`: they meet after every loop with row
+// reductions anyway.
 std::vector<bool> MeetsBefore(const StitchPhase& phase, bool rows_meet);
 
-// Where a hand lies in its group's share of shared memory.
+// The place of a handed-over value in its group's part of shared memory.
 struct HandPlace {
   ValueId value = -1;
   DType dtype = DType::kF32;
   int64_t offset = 0, bytes = 0;
-  std::vector<int64_t> strides;  // of its axes behind the unit's, in elements
+  std::vector<int64_t> strides;  // of the axes after the unit's, in elements
 };
 struct HandLayout {
   std::vector<std::vector<HandPlace>> phases;

@@ -11,7 +11,7 @@ namespace sinter {
 namespace {
 
 constexpr int kMaxBuffers = 1024;
-constexpr uint32_t kPartsFollow = uint32_t{1} << 31;  // beside the number of operands
+constexpr uint32_t kPartsFollow = uint32_t{1} << 31;  // a flag in the number of operands
 constexpr uint64_t kMaxBytes = uint64_t{1} << 48;
 
 absl::Status Lost(absl::string_view what) {

@@ -1,5 +1,5 @@
-// StitchSpec: one kernel of the stitch family: the sub-DAG that it computes, how, and where its
-// operands lie.
+// StitchSpec: one kernel of the stitch family: the sub-DAG that it computes, its schedule, and its
+// operands' places.
 #ifndef SINTER_SRC_STITCH_SPEC_H_
 #define SINTER_SRC_STITCH_SPEC_H_
 
@@ -15,7 +15,7 @@
 
 namespace sinter {
 
-// A plan's buffer (inputs then outputs in canonical order, kWorkspaceBuffer) and an offset into it.
+// A plan's buffer (inputs then outputs in canonical order, kWorkspaceBuffer) and an offset in it.
 struct StitchOperand {
   int buffer = 0;
   uint64_t offset_bytes = 0;
@@ -28,22 +28,22 @@ struct StitchSpec {
   Chain body;  // inputs: what the kernel reads; outputs: what it writes
   StitchSchedule schedule;
   std::vector<StitchOperand> operands;  // of the body's inputs, then of its outputs
-  uint64_t scratch_offset = 0;          // of StitchScratchBytes in the workspace
-  std::vector<StitchPart> parts;        // packed: `schedule` is their launch; else none
+  uint64_t scratch_offset = 0;          // of StitchScratchBytes, in the workspace
+  std::vector<StitchPart> parts;        // packed: `schedule` is their common launch; else none
 
   bool operator==(const StitchSpec& o) const;
   std::string ScheduleText() const;
-  std::string ScheduleCanonical() const;  // with the parts'
+  std::string ScheduleCanonical() const;  // with those of the parts
 };
 
-// Bytes of the workspace that the kernel of no parts uses for itself, between grid barriers:
-// partial and whole column reductions. 0 without column reductions. FAILED_PRECONDITION when the
-// body cannot be computed with the schedule's owner.
+// Bytes of the workspace that a kernel without parts uses between grid barriers, for partial and
+// whole column reductions; 0 without column reductions. FAILED_PRECONDITION when the body cannot be
+// computed with the schedule's owner.
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule);
 
 void WriteStitch(const StitchSpec& spec, ByteWriter& writer);
-// Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage, or where the body would
-// take more work than a kernel may (body_work.h) or than `budget` (may be null) has left.
+// Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage, or where the body needs
+// more work than a kernel may (body_work.h) or than `budget` (may be null) has left.
 absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader, StitchBudget* budget = nullptr);
 
 }  // namespace sinter

@@ -50,7 +50,7 @@ absl::StatusOr<HostRow> MeasureCase(Engine* engine, const GraphCase& c,
   HostRow row;
   row.id = c.id;
   row.problem = c.line;
-  row.plan = plan->plan().name;
+  row.plan = std::string(plan->plan().name());
   row.kernels = static_cast<double>(bare.size());
   row.launch_us = times.launch_us;
   row.bare_us = times.bare_us;

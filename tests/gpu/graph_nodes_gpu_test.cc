@@ -13,6 +13,7 @@
 #include "src/engine/graph_nodes.h"
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/plan_build.h"
@@ -215,6 +216,7 @@ class GraphNodes : public StreamTest {
 
   // Plans of `dataflow` from all over its space.
   void ExpectALaunchsBytesOf(Dataflow dataflow) {
+    const int64_t bucket = dataflow == Dataflow::kTaskList ? 2 * kBucket : kBucket;
     FfnSpec spec;
     spec.gated = true;
     spec.n = 1024;
@@ -222,7 +224,7 @@ class GraphNodes : public StreamTest {
     spec.l = 512;
     spec.act = Activation::kSilu;
     const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-    const std::vector<Plan> plans = SpreadPlans(*chain, kBucket, ports().model, dataflow, 8);
+    const std::vector<Plan> plans = SpreadPlans(*chain, bucket, ports().model, dataflow, 8);
     ASSERT_FALSE(plans.empty());
     bool clusters = false, cooperative = false;
     const auto built = BuildPlans(ports(), chain, plans);
@@ -233,9 +235,9 @@ class GraphNodes : public StreamTest {
         clusters |= recipe.cluster[0] * recipe.cluster[1] * recipe.cluster[2] > 1;
         cooperative |= recipe.cooperative;
       }
-      ExpectALaunchsBytes(SubjectOf(ports(), *built[i]), {kBucket, 77, 1});
+      ExpectALaunchsBytes(SubjectOf(ports(), *built[i]), {bucket, 77, 1});
     }
-    EXPECT_EQ(cooperative, dataflow == Dataflow::kGridExchange);
+    EXPECT_EQ(cooperative, RowOf(dataflow).cooperative);
     EXPECT_TRUE(clusters || dataflow != Dataflow::kClusterExchange);
   }
 

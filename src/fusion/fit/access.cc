@@ -18,7 +18,7 @@ constexpr uint64_t kBarrierBytes = 8;      // two words
 constexpr int64_t kElementsMost = int64_t{1} << 50;
 
 // A matrix of elements, its rows `stride` elements apart. Precondition: sizes that CheckSequence
-// and the codec's bounds let through, so that nothing here overflows.
+// and the codec accept, so that nothing here overflows.
 struct MatrixExtent {
   int64_t rows = 0, columns = 0, stride = 0, element = 0;
   absl::StatusOr<uint64_t> Bytes() const {
@@ -28,7 +28,7 @@ struct MatrixExtent {
   }
 };
 
-// Lowers a kernel of the chain or gemm family.
+// Lowers a kernel of products.
 class ProductLowering {
  public:
   ProductLowering(const KernelSpec& spec, const KernelLaunch& launch, const LaunchRows& rows)
@@ -53,7 +53,8 @@ class ProductLowering {
   }
 
  private:
-  // What is read through a tensor map, or stored for one, lies on 16 bytes; the rest on elements.
+  // Operands of tensor maps, whether read or stored, are aligned to 16 bytes; the others to
+  // elements.
   static uint64_t AlignmentOf(Role role, const RoleShape& shape) {
     const bool mapped = role == Role::kA || role == Role::kC || role == Role::kW1 ||
                         role == Role::kWUp || role == Role::kW2;
@@ -81,7 +82,7 @@ class ProductLowering {
     access.alignment = AlignmentOf(operand.role, shape);
     for (int i = 0; i < 3; ++i) {
       int64_t rows = std::max<int64_t>(shape.rows, 1);
-      // What lies in the workspace has its place whatever a launch's rows are.
+      // An operand in the workspace has space for the bucket's rows, whatever a launch's are.
       if (shape.of_launch) {
         rows = spec_.constant_rows || operand.buffer == kWorkspaceBuffer
                    ? shape.rows

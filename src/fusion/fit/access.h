@@ -1,5 +1,5 @@
-// BufferAccess: what a kernel touches, in terms that no kernel family has a part in. Each family
-// lowers its kernels to lists of these; what is legal is decided over the lists alone (places.h).
+// BufferAccess: the bytes that a kernel touches, independent of its family. Each family lowers its
+// kernels to lists of these; places.h decides over the lists alone what is legal.
 #ifndef SINTER_SRC_FUSION_FIT_ACCESS_H_
 #define SINTER_SRC_FUSION_FIT_ACCESS_H_
 
@@ -14,11 +14,11 @@
 namespace sinter {
 
 enum class AccessKind : uint8_t {
-  kRead,     // of a chain's buffer, or of what an earlier kernel left in the workspace
+  kRead,     // a buffer of the chain, or workspace that an earlier kernel wrote
   kWrite,    // for later kernels, or for the caller
-  kOwn,      // workspace that the kernel writes and reads itself, and leaves to nobody
+  kOwn,      // workspace that only this kernel writes and reads
   kFlags,    // ready flags in the workspace's header, which is cleared once
-  kBarrier,  // the grid barrier's words there
+  kBarrier,  // the words of the grid barrier there
 };
 
 struct BufferAccess {
@@ -26,26 +26,27 @@ struct BufferAccess {
   AccessKind kind = AccessKind::kRead;
   int buffer = 0;  // as a plan numbers them; kWorkspaceBuffer
   uint64_t offset = 0;
-  // From the first byte to behind the last: of the smallest launch (one row), of one in the middle,
-  // and of the largest. Equal where rows do not matter. Between them it grows with the rows.
+  // End of the access, relative to its offset: for the smallest launch (one row), one in the
+  // middle, and the largest. It grows with the rows; all three are equal where rows do not matter.
   uint64_t bytes[3] = {0, 0, 0};
-  uint64_t alignment = 1;  // that the widest instruction asks of the offset
+  uint64_t alignment = 1;  // required of the offset by the widest instruction
 };
 
 struct KernelAccesses {
   std::vector<BufferAccess> list;
-  // Reads go through an SM's L1 cache, which a kernel that starts early may share with the one
-  // before it.
+  // Reads go through an SM's L1 cache. A kernel that starts early may share it with the kernel
+  // before.
   bool through_l1 = false;
 };
 
-// Rows of the launches that a plan is made for: one, some, and as many as it takes.
+// Rows of the launches that a plan serves: one, some, and the most.
 struct LaunchRows {
   int64_t at[3] = {1, 1, 1};
-  int64_t bucket = 1;  // rows that the workspace is made for
+  int64_t bucket = 1;  // rows that the workspace is laid out for
 };
 
-// Precondition: CheckLaunch gave `launch`. FAILED_PRECONDITION naming what cannot be counted.
+// Precondition: `launch` is CheckLaunch's result. FAILED_PRECONDITION naming the size that cannot
+// be computed.
 absl::StatusOr<KernelAccesses> AccessesOf(const KernelSpec& spec, const KernelLaunch& launch,
                                           const LaunchRows& rows);
 

@@ -13,14 +13,14 @@
 namespace sinter {
 namespace {
 
-constexpr int kNamedBarriers = 15;          // of a block, less the block's own
+constexpr int kNamedBarriers = 15;          // of a block, without its own
 constexpr int kMostStitchBlocks = 1 << 19;  // of a launch
 
 absl::Status RefuseField(const char* field, int64_t value, const char* bound, int64_t limit) {
   return RefuseFit(field, " ", value, " ", bound, " ", limit);
 }
 
-// Fields that follow from one another in every schedule of the search.
+// Relations between fields that every schedule of the search obeys.
 absl::Status CheckFieldsTogether(const StitchSchedule& s, bool cooperative) {
   if (s.unit_threads > kWarpLanes && s.block_threads / s.unit_threads > kNamedBarriers) {
     return RefuseField("groups of a block", s.block_threads / s.unit_threads, "are above",
@@ -48,7 +48,7 @@ absl::Status CheckFieldsTogether(const StitchSchedule& s, bool cooperative) {
   return absl::OkStatus();
 }
 
-// Of the blocks of a launch, whatever each does.
+// Checks the launch's blocks, whatever each computes.
 absl::Status CheckStitchGrid(const StitchSchedule& s, int64_t shared, bool cooperative,
                              const DeviceModel& model) {
   if (s.grid > kMostStitchBlocks) return RefuseField("grid", s.grid, "is above", kMostStitchBlocks);
@@ -81,7 +81,7 @@ struct ProgramLaunch {
   int64_t shared_bytes = 0;
 };
 
-// Of a body, or of one part of a packed kernel.
+// Checks a body, or one part of a packed kernel.
 absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchSchedule& s) {
   SINTER_RETURN_IF_ERROR(CheckStitchFields(s));
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, s.owner, s.handed));
@@ -99,7 +99,7 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchSchedu
   return launch;
 }
 
-// CheckParts, which decoding asks, says that parts and launch go together.
+// Decoding has run CheckParts: parts and launch fit each other.
 absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckParts(stitch.body, stitch.schedule, stitch.parts));
   int64_t shared = 0;

@@ -1,4 +1,4 @@
-// LaunchCheck: what a launch of a kernel takes of the chip, and whether it may.
+// LaunchCheck: the resources that a kernel's launch needs, and whether the chip has them.
 #ifndef SINTER_SRC_FUSION_FIT_LAUNCH_CHECK_H_
 #define SINTER_SRC_FUSION_FIT_LAUNCH_CHECK_H_
 
@@ -11,13 +11,13 @@
 namespace sinter {
 
 struct KernelLaunch {
-  bool cooperative = false;    // blocks meet: all must be resident at once
-  uint64_t scratch_bytes = 0;  // of the workspace, for the kernel itself; of stitched kernels
+  bool cooperative = false;    // blocks wait for one another: all must be resident
+  uint64_t scratch_bytes = 0;  // workspace for the kernel alone; stitched kernels
 };
 
-// FAILED_PRECONDITION or INVALID_ARGUMENT naming the field, its value and the bound: of the chip
-// (shared memory, threads, clusters, blocks that wait for one another), or of what generated code
-// can do with these products or this body. What the search offers passes.
+// FAILED_PRECONDITION or INVALID_ARGUMENT naming the field, its value and the bound: a bound of the
+// chip (shared memory, threads, clusters, resident blocks), or of code generation for these
+// products or this body. Every schedule of the search passes.
 absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const DeviceModel& model);
 
 }  // namespace sinter

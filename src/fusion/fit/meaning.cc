@@ -22,7 +22,7 @@ const std::vector<std::pair<int, int>>& ChainMeaning::ProductsOf(int weight) con
   return found == by_weight_.end() ? none_ : found->second;
 }
 
-// What runs hand over inside is no value of the chain: it is rounded as kernels do it.
+// A run's intermediate results are no values of the chain: they are rounded as kernels round them.
 void ChainMeaning::NameResults(const GraphRun& run) {
   const int number = static_cast<int>(results_.size());
   std::vector<ValueClasses::Class> results;
@@ -112,7 +112,7 @@ absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const 
   return CheckOperands(spec, part);
 }
 
-// Against what planning binds for the same products and the same schedule.
+// Compares with the operands that planning binds for the same products and schedule.
 absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) const {
   const MatchedSequence& matched = part.run->matched;
   const std::vector<RunOperand> wants = OperandsOf(matched, part.segment, spec.schedule);
@@ -147,7 +147,7 @@ absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) co
   return absl::OkStatus();
 }
 
-// Whether `value` lies where `operand` says. `of`: the value of the chain that it is, or -1.
+// Whether `value` is stored where `operand` says. `of`: the chain's value with that content, or -1.
 absl::Status Meaning::CheckHeld(const OperandBinding& operand, Class value, ValueId of,
                                 const TensorType& type) const {
   const bool input = of >= 0 && chain_.op(of).kind == OpKind::kInput;
@@ -271,8 +271,9 @@ absl::Status Meaning::StoreOutput(const StitchSpec& stitch, int output, Class va
   return absl::OkStatus();
 }
 
-// A kernel that reads the input whose buffer its output takes knows that it does: generated code
-// then stores an element when nobody reads it any more. `alias`: of the chain.
+// A kernel whose output takes the buffer of an input that it reads must declare this in its body:
+// generated code then stores an element only when no thread reads it any more. `alias`: of the
+// chain.
 absl::Status Meaning::CheckAlias(const StitchSpec& stitch, int output, int alias) const {
   const int own = stitch.body.outputs()[static_cast<size_t>(output)].alias_input;
   for (int i = 0; i < stitch.body.num_inputs(); ++i) {

@@ -15,23 +15,23 @@
 
 namespace sinter {
 
-// The products of a chain as kernels may take them, and the numbers of its values. Found once, for
-// all plans of the chain. The chain outlives it.
+// The runs of products of a chain and the classes of its values. Computed once for all plans of the
+// chain. The chain must outlive it.
 class ChainMeaning {
  public:
   ChainMeaning(const Chain& chain, int64_t bucket);
 
   const Chain& chain() const { return chain_; }
   const std::vector<GraphRun>& runs() const { return runs_; }
-  // Products that multiply by the chain's input `weight`: run, number in it.
+  // Products that multiply by the chain's input `weight`: pairs of a run and a number in it.
   const std::vector<std::pair<int, int>>& ProductsOf(int weight) const;
 
   ValueClasses& classes() { return classes_; }
-  // Of what product `product` of a run hands to the next one or, the last, out of the run.
+  // Class of the result of product `product` of a run.
   ValueClasses::Class ResultOf(int run, int product) const {
     return results_[static_cast<size_t>(run)][static_cast<size_t>(product)];
   }
-  // Of what lies in memory where a run reads `operand`.
+  // Class of the memory that a run reads as `operand`.
   ValueClasses::Class ClassOf(const ProductOperand& operand) {
     return classes_.Stored(classes_.Of(operand.value), operand.type.dtype);
   }
@@ -47,12 +47,13 @@ class ChainMeaning {
   std::vector<std::vector<ValueClasses::Class>> results_;
 };
 
-// Is shown a plan's kernels in their order, and follows what each buffer and each place of the
-// workspace holds. Holds that
+// Is given a plan's kernels in order, and tracks the content of each buffer and of each place in
+// the workspace. Checks that
 // - a product kernel computes one or two products of a run of the chain: sequence, marks, operands,
-//   strides and rows are what planning binds for them, whatever the schedule and the workspace;
-// - a stitched kernel's body reads what lies where its operands are, and every output of the chain
-//   that it stores is made by the chain's ops;
+//   strides and rows are those that planning binds for them; the schedule and places in the
+//   workspace may differ;
+// - a stitched kernel's body reads what its operands hold, and every output of the chain that it
+//   stores is made by the chain's ops;
 // - every output is stored once, whole, as the chain declares it.
 class Meaning {
  public:
@@ -68,7 +69,7 @@ class Meaning {
     Class value = -1;
     TensorType type;
   };
-  struct Part;  // of a run: what one kernel would compute
+  struct Part;  // the products of a run that one kernel would compute
 
   absl::Status AddProducts(const KernelSpec& spec);
   absl::Status CheckPart(const KernelSpec& spec, const Part& part) const;
@@ -86,7 +87,7 @@ class Meaning {
   ChainMeaning* const of_;
   const Chain& chain_;
   std::vector<bool> stored_;              // outputs
-  std::map<uint64_t, Tensor> workspace_;  // by offset: what was written there last
+  std::map<uint64_t, Tensor> workspace_;  // by offset: the last tensor written there
 };
 
 }  // namespace sinter

@@ -1,4 +1,4 @@
-// OrderCheck: whether a plan's rows have the order that was asked for.
+// OrderCheck: whether a plan's rows are computed in the requested order.
 #ifndef SINTER_SRC_FUSION_FIT_ORDER_CHECK_H_
 #define SINTER_SRC_FUSION_FIT_ORDER_CHECK_H_
 
@@ -12,16 +12,16 @@
 
 namespace sinter {
 
-// Of one chain on one chip, which outlive it. Not thread-safe.
+// For one chain on one chip, which must outlive it. Not thread-safe.
 class OrderCheck {
  public:
   OrderCheck(const Chain& chain, const DeviceModel& model, bool batch_invariant)
       : chain_(chain), model_(model), batch_invariant_(batch_invariant) {}
 
-  // OK where every kernel is batch-invariant, or none is, as asked for; and where it is, where
-  // products have the order of CheckRowOrder, and a plan with anything else than products the
-  // RowOrder of the plan that is made for kRowOrderBucket. The chain is planned for that once, when
-  // the first such plan is checked.
+  // OK if all kernels are batch-invariant, or none is, as requested. In batch-invariant plans
+  // products must have the order of CheckRowOrder, and a plan with other ops must have the RowOrder
+  // of the plan for kRowOrderBucket. The chain is planned for that bucket once, at the first such
+  // plan.
   absl::Status Check(const Plan& plan);
 
  private:

@@ -13,13 +13,13 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kUncounted = uint64_t{1} << 62;  // sums stop here
+constexpr uint64_t kUncounted = uint64_t{1} << 62;  // sums saturate here
 
 uint64_t Sum(uint64_t a, uint64_t bytes) {
   return std::min(kUncounted, a + RoundUp(std::min(bytes, kUncounted), kWorkspaceAlignment));
 }
 
-// Of all results of the chain's ops, each with a place of its own.
+// Bytes of all results of the chain's ops, side by side.
 uint64_t BytesOfResults(const Chain& chain, int64_t bucket) {
   uint64_t sum = 0;
   for (const Op& op : chain.ops()) {
@@ -48,7 +48,7 @@ Places::Places(const Chain& chain, const LaunchRows& rows, uint64_t workspace_by
     std::array<uint64_t, 3> bytes{};
     for (size_t i = 0; i < 3; ++i) {
       const absl::StatusOr<int64_t> size = BufferBytes(type, strides, rows.at[i]);
-      // A buffer too large to be counted takes nothing.
+      // A buffer whose size overflows has size 0, so any access is refused.
       bytes[i] = size.ok() ? static_cast<uint64_t>(*size) : 0;
     }
     buffers_.push_back(bytes);
@@ -116,7 +116,7 @@ absl::Status Places::CheckWorkspaceRange(const BufferAccess& access) const {
   if (header && workspace_bytes_ < kWorkspaceFlagBytes) {
     return RefuseFit(access.name, ": the workspace of ", workspace_bytes_, " bytes has no header");
   }
-  // All kernels of a plan share the header's words, so each of them has its one place.
+  // All kernels of a plan share the header's words, so each kind of access has one fixed offset.
   if (header ? access.offset != begin || bytes > end - begin : access.offset < begin) {
     return RefuseFit(access.name, ": ", bytes, " bytes at ", access.offset,
                      header ? " are not at " : " begin before ", begin, " of the workspace");
@@ -148,7 +148,7 @@ absl::Status Places::CheckApart(const std::vector<BufferAccess>& list) const {
   return absl::OkStatus();
 }
 
-// Inputs whose buffers outputs take.
+// Checks inputs whose buffers are taken by outputs.
 absl::Status Places::CheckSharedBuffers(const std::vector<BufferAccess>& list) {
   for (const BufferAccess& access : list) {
     if (access.kind != AccessKind::kRead || access.buffer < 0) continue;
@@ -183,7 +183,7 @@ absl::Status Places::Read(const BufferAccess& access, bool through_l1) {
   return absl::OkStatus();
 }
 
-// Makes `at` a border between regions. What is cut can be read no more.
+// Makes `at` a border between regions. A region that is cut can no longer be read.
 void Places::Split(uint64_t at) {
   auto found = regions_.upper_bound(at);
   if (found == regions_.begin()) return;
@@ -195,8 +195,8 @@ void Places::Split(uint64_t at) {
   regions_[at] = behind;
 }
 
-// A kernel may start while the one before it still runs, and shares its SMs' L1 caches: what the
-// one read of a place may then be what the other finds there (fusion/workspace_layout.h).
+// A kernel may start while the kernel before still runs, and shares its SMs' L1 caches: a line that
+// one of them read may be what the other finds there (fusion/workspace_layout.h).
 absl::Status Places::Write(const BufferAccess& access, bool through_l1) {
   const uint64_t bytes = LargestOf(access), end = access.offset + bytes;
   if (bytes == 0) return absl::OkStatus();

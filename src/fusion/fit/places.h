@@ -1,5 +1,5 @@
 // Places: which accesses of a plan's kernels are legal. Knows buffers, extents and the order of
-// kernels; what a kernel computes is asked elsewhere (meaning.h).
+// kernels; meaning.h checks what kernels compute.
 #ifndef SINTER_SRC_FUSION_FIT_PLACES_H_
 #define SINTER_SRC_FUSION_FIT_PLACES_H_
 
@@ -14,33 +14,35 @@
 
 namespace sinter {
 
-// Is shown a plan's kernels in their order. Holds that
-// - what lies in a buffer of the chain ends inside it, at every number of rows; inputs are read
-//   only; an output that may share an input's buffer is written when nobody reads that input later;
-// - what lies in the workspace begins behind the header and ends before the workspace does; flags
-//   and barrier lie where the header has them;
-// - nothing that a kernel writes lies over anything else that it touches;
-// - a read of the workspace lies inside what an earlier kernel wrote and nobody wrote over since;
-// - a place is written again only when who used it before cannot run any more.
+// Is given a plan's kernels in order. Checks that
+// - an access to a buffer of the chain ends inside it, at every number of rows; inputs are only
+//   read; an output in an input's buffer is written when no later kernel reads that input;
+// - an access to the workspace lies between the header and the workspace's end; flags and barrier
+//   are at their offsets in the header;
+// - nothing that a kernel writes overlaps anything else that it touches;
+// - a read of the workspace lies inside a region that an earlier kernel wrote and nobody has
+//   overwritten;
+// - a place is written again only when its earlier users cannot run any more.
 class Places {
  public:
   Places(const Chain& chain, const LaunchRows& rows, uint64_t workspace_bytes);
 
   absl::Status Add(const KernelAccesses& kernel);
 
-  // Behind the last kernel. The workspace has as many bytes as its regions need, and they need no
-  // more than all results of the chain side by side, and what kernels keep there for themselves.
+  // Call it after the last kernel. Checks that the workspace has the bytes that its regions need,
+  // and that these are at most those of all results of the chain side by side plus the kernels' own
+  // workspace.
   absl::Status Finish() const;
 
  private:
-  // A place in the workspace that was written, or what is left of one.
+  // A region of the workspace that was written, or the rest of one.
   struct Region {
     uint64_t end = 0;
     int writer = -1;      // kernel; -1: nobody may read it
-    int last = -1;        // kernel that touched it last
-    int last_by_l1 = -1;  // that did so through an L1 cache
+    int last = -1;        // last kernel that touched it
+    int last_by_l1 = -1;  // last kernel that touched it through an L1 cache
   };
-  using Regions = std::map<uint64_t, Region>;  // by begin; apart from one another
+  using Regions = std::map<uint64_t, Region>;  // by begin; disjoint
 
   absl::Status CheckChainBuffer(const BufferAccess& access) const;
   absl::Status CheckWorkspaceRange(const BufferAccess& access) const;
@@ -52,9 +54,9 @@ class Places {
 
   const Chain& chain_;
   const uint64_t workspace_bytes_;
-  uint64_t most_needed_;                          // bytes that a plan's regions may end at
+  uint64_t most_needed_;                          // bound of the end of a plan's regions
   std::vector<std::array<uint64_t, 3>> buffers_;  // bytes, as BufferAccess::bytes
-  std::vector<bool> gone_;                        // inputs whose buffer an output took
+  std::vector<bool> gone_;                        // inputs whose buffer an output has taken
   Regions regions_;
   int kernel_ = 0;
   uint64_t needed_ = 0;  // bytes of the workspace

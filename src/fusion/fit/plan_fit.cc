@@ -14,7 +14,8 @@
 namespace sinter {
 namespace {
 
-// Rows of a chain without M are those of its one run of products; other kernels know their own.
+// Rows of a chain without M are those of its only run of products; other kernels have constant
+// rows.
 LaunchRows RowsOf(const ChainMeaning& meaning, int64_t bucket) {
   LaunchRows rows;
   rows.bucket = bucket;
@@ -31,7 +32,7 @@ LaunchRows RowsOf(const ChainMeaning& meaning, int64_t bucket) {
   return rows;
 }
 
-// A lone stitched kernel walks any number of rows, beyond those that a workspace is made for.
+// A lone stitched kernel may be launched with more rows than its workspace is laid out for.
 absl::Status CheckLone(const Plan& plan, const KernelAccesses& accesses) {
   if (plan.kernels.size() > 1) return absl::OkStatus();
   for (const BufferAccess& access : accesses.list) {

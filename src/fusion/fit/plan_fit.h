@@ -1,4 +1,4 @@
-// PlanFit: whether a plan that was not made in this process may run for a chain.
+// PlanFit: whether a plan that was made in another process may run for a chain.
 #ifndef SINTER_SRC_FUSION_FIT_PLAN_FIT_H_
 #define SINTER_SRC_FUSION_FIT_PLAN_FIT_H_
 
@@ -16,13 +16,14 @@ namespace sinter {
 class ChainMeaning;
 class OrderCheck;
 
-// What was asked for, beside chain, bucket and chip.
+// What is requested besides chain, bucket and chip.
 struct FitRequest {
   bool batch_invariant = false;
   bool allow_cooperative = true;
 };
 
-// Judges plans of one chain at one bucket on one chip. Chain and model outlive it. Not thread-safe.
+// Checks plans of one chain at one bucket on one chip. Chain and model must outlive it. Not
+// thread-safe.
 class PlanFit {
  public:
   PlanFit(const Chain& chain, int64_t bucket, const DeviceModel& model,
@@ -32,9 +33,9 @@ class PlanFit {
   PlanFit& operator=(const PlanFit&) = delete;
 
   // OK, or FAILED_PRECONDITION that names the kernel, the operand, the value and the bound. A plan
-  // that is OK touches the chain's buffers and its workspace alone, whatever rows a launch has, and
-  // computes the chain: README.md beside this file lists what that means and which test holds it.
-  // Precondition: Plan::Decode made `plan`, or planning did.
+  // that is OK computes the chain and touches only the chain's buffers and its workspace, for any
+  // rows of a launch: README.md beside this file lists the rules and their tests. Precondition:
+  // `plan` comes from Plan::Decode or from planning.
   absl::Status Check(const Plan& plan) const;
 
  private:
@@ -48,12 +49,12 @@ class PlanFit {
   const std::unique_ptr<OrderCheck> order_;
 };
 
-// PlanFit::Check of one PlanFit, for who takes it as a function.
+// PlanFit::Check as a function.
 using PlanJudge = std::function<absl::Status(const Plan&)>;
 PlanJudge MakePlanJudge(const Chain& chain, int64_t bucket, const DeviceModel& model,
                         const FitRequest& request);
 
-// The same of one plan.
+// PlanFit::Check for one plan.
 absl::Status CheckPlanFits(const Plan& plan, const Chain& chain, int64_t bucket,
                            const DeviceModel& model, const FitRequest& request = {});
 

@@ -1,4 +1,4 @@
-// Refusals of plans that do not fit their chain.
+// Errors of plans that do not fit their chain.
 #ifndef SINTER_SRC_FUSION_FIT_REFUSAL_H_
 #define SINTER_SRC_FUSION_FIT_REFUSAL_H_
 

@@ -8,7 +8,7 @@
 namespace sinter {
 namespace {
 
-// Of classes that no op makes; kinds of ops follow from 1 on.
+// The kind of classes that no op makes; kinds of ops start at 1.
 constexpr uint32_t kOther = 0;
 
 bool IsNarrow(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
@@ -24,8 +24,8 @@ void WriteList(const std::vector<T>& list, ByteWriter& w) {
   for (const T value : list) w.I64(value);
 }
 
-// Everything that makes two ops of equal operands and types the same, but for the fields that are
-// written apart.
+// Writes the fields that distinguish ops with equal operands and types, except those written
+// elsewhere.
 void WriteFields(const Op& op, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(op.kind));
   switch (op.kind) {
@@ -162,8 +162,8 @@ ValueClasses::Class ValueClasses::Reshaped(Class value, const TensorType& type) 
   return Intern(w.Take(), {OpKind::kReshape, value, {}, type});
 }
 
-// By the axes that are left, in the order of the result, of what lies below a transpose: the others
-// are reduced in no order that a chain could tell.
+// Below a transpose, by the axes that are left, in the order of the result. The order of the
+// reduced axes is not part of a chain's meaning.
 ValueClasses::Class ValueClasses::Reduced(const Op& op, Class operand) {
   const Node& node = nodes_[At(operand)];
   const bool turned = node.kind == OpKind::kTranspose;

@@ -1,5 +1,5 @@
-// ValueClasses: which values of chains are the same. The values of a chain and of the bodies of
-// kernels get equal numbers where equal ops make them from equal values.
+// ValueClasses: which values of chains are equal. Values of a chain and of kernels' bodies get one
+// class where equal ops make them from equal values.
 #ifndef SINTER_SRC_FUSION_FIT_VALUE_CLASSES_H_
 #define SINTER_SRC_FUSION_FIT_VALUE_CLASSES_H_
 
@@ -13,28 +13,28 @@
 
 namespace sinter {
 
-// What planning may rewrite, and nothing else, leaves the number as it is:
-// - a value that is rounded for its way through memory and widened again is that value;
+// Exactly the rewrites of planning keep the class:
+// - a value that is rounded for memory and widened again is that value;
 // - a reduction may read its operand through a transpose that keeps the order of the axes left;
-// - reshapes and transposes in a row are one, those that change nothing are none.
+// - consecutive reshapes and transposes are one; those that change nothing are dropped.
 class ValueClasses {
  public:
   using Class = int32_t;
 
   explicit ValueClasses(const Chain& chain);
 
-  // Of a value of the chain.
+  // Class of a value of the chain.
   Class Of(ValueId value) const { return of_chain_[static_cast<size_t>(value)]; }
-  // Of that value as it lies in memory.
+  // Class of that value as stored in memory.
   Class Stored(Class value, DType dtype);
-  // Of the ops of `body`, whose i-th input is inputs[i].
+  // Classes of the ops of `body`, whose i-th input is inputs[i].
   std::vector<Class> OfBody(const Chain& body, const std::vector<Class>& inputs);
-  // Of what `description` says about a value of `type` that is no op of a chain.
+  // Class of a value of `type` that is no op of a chain, known by `description`.
   Class OfOther(absl::string_view description, const TensorType& type);
   const TensorType& TypeOf(Class value) const { return nodes_[At(value)].type; }
 
  private:
-  // What a class is known to be made by, as far as rewriting asks.
+  // How a class is made, as far as the rewrites need it.
   struct Node {
     OpKind kind = OpKind::kInput;
     Class operand = -1;

@@ -6,7 +6,7 @@
 namespace sinter {
 namespace {
 
-// A plan of the beam, with or without one more pattern.
+// A plan of the beam, with one more pattern or without.
 struct Extension {
   size_t plan = 0;
   const ScoredPattern* pattern = nullptr;

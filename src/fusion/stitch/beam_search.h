@@ -1,4 +1,4 @@
-// BeamSearch: FusionStitching's choice of disjoint patterns.
+// BeamSearch: FusionStitching's selection of disjoint patterns.
 #ifndef SINTER_SRC_FUSION_STITCH_BEAM_SEARCH_H_
 #define SINTER_SRC_FUSION_STITCH_BEAM_SEARCH_H_
 
@@ -11,10 +11,10 @@ namespace sinter {
 
 constexpr int kBeamWidth = 3;  // the paper's
 
-// Visits the virtual producer's candidates, then the vertices from producers to consumers; tries to
-// append each candidate of each to each plan where it neither overlaps nor makes a cycle; keeps the
-// `width` plans of the highest accumulated f. Best first; of equal f the one found first. `pace`
-// may be null. (arXiv 2009.10924, section 5.3.)
+// Visits the virtual producer's candidates, then the vertices from producers to consumers. Appends
+// each candidate to each plan where it neither overlaps nor makes a cycle, and keeps the `width`
+// plans with the highest accumulated f. Best first; of equal f the one found first. `pace` may be
+// null. (arXiv 2009.10924, section 5.3.)
 std::vector<PatternSet> BeamSearch(const StitchGraph& graph, const PatternReduction& candidates,
                                    const std::vector<ScoredPattern>& virtual_candidates, int width,
                                    Pace* pace = nullptr);

@@ -42,7 +42,7 @@ class Extractor {
     return IsMember(value) || graph_.IsInlined(value);
   }
 
-  // Members, what is computed along, and what is read.
+  // Finds the members, the values computed with them, and the inputs.
   void FindNeeded() {
     std::vector<ValueId> open;
     vertices_.ForEach([&](int v) { open.push_back(graph_.vertex(v).root()); });
@@ -70,11 +70,11 @@ class Extractor {
     return std::count(op.axes.begin(), op.axes.end(), static_cast<int32_t>(axis)) > 0;
   }
 
-  // Whether the reduced axes are neither the first nor the last ones, not counting extents of 1.
+  // Whether the reduced axes are neither the first nor the last ones, ignoring extents of 1.
   bool ReducesMiddle(const Op& op) const {
     if (op.kind != OpKind::kReduce) return false;
     const std::vector<Dim>& dims = builder_.TypeOf(op.operands[0]).dims;
-    int runs = 0;  // of axes that are reduced, or are not
+    int runs = 0;  // of axes that are all reduced or all kept
     bool last = false;
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i] == Dim::Constant(1)) continue;
@@ -85,7 +85,7 @@ class Extractor {
     return runs > 2;
   }
 
-  // The kept axes first. Precondition: operands are the builder's.
+  // Transposes the kept axes to the front. Precondition: operands are the builder's.
   absl::StatusOr<ValueId> AddTurned(const Op& op) {
     std::vector<int32_t> order, axes;
     const int rank = builder_.TypeOf(op.operands[0]).rank();
@@ -168,7 +168,7 @@ class Extractor {
   ChainBuilder builder_;
   StitchBody result_;
   std::map<ValueId, ValueId> ids_;        // of the chain -> of the builder
-  std::map<ValueId, ValueId> input_ids_;  // inputs, in the dtype that they are stored in
+  std::map<ValueId, ValueId> input_ids_;  // inputs, in their stored dtype
   std::vector<ValueId> order_, callers_inputs_;
 };
 

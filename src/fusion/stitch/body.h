@@ -1,4 +1,4 @@
-// Body extraction: the ops of one kernel as a chain of their own.
+// Body extraction: the ops of one kernel as a chain.
 #ifndef SINTER_SRC_FUSION_STITCH_BODY_H_
 #define SINTER_SRC_FUSION_STITCH_BODY_H_
 
@@ -20,21 +20,20 @@ struct StitchBody {
   std::vector<BodyOutput> outputs;  // as the body's outputs
 };
 
-// The kernel of `vertices` of `graph`. Inlined values are computed in it. What other vertices
-// compute, and inputs of the chain, become inputs: those of the chain with its strides and marks, a
-// value that is an output of the chain with that output's strides, others contiguous, each in the
-// dtype that it has in memory. Outputs, by ascending value: every output of the chain among the
-// members, with its strides, and its alias if the body reads that input; every other value that a
-// vertex outside reads or that must be stored, contiguous. Equal patterns of equal graphs give
-// equal canonical bytes.
-// `turn_reductions`: a reduction over axes that are neither the first nor the last ones reads its
-// operand through a transpose that puts them last, so that its kept axes are units of rows.
+// The kernel of `vertices` of `graph`, with inlined values computed in it. Results of other
+// vertices and inputs of the chain become inputs, each in its stored dtype: inputs of the chain
+// with its strides and marks, outputs of the chain with their strides, others contiguous. Outputs,
+// by ascending value: every output of the chain among the members, with its strides, and with its
+// alias if the body reads that input; and, contiguous, every other value that an outside vertex
+// reads or that must be stored. Equal patterns of equal graphs give equal canonical bytes.
+// `turn_reductions`: a reduction over middle axes reads its operand through a transpose that puts
+// them last, so that its kept axes are units of rows.
 absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
                                        bool turn_reductions = false);
 
-// Strides that `value` has in memory, as above.
+// Strides of `value` in memory, as above.
 std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);
-// The first output of the chain that gives `value`; -1.
+// The first output of the chain with `value`; -1.
 int OutputOf(const Chain& chain, ValueId value);
 
 }  // namespace sinter

@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-// Without reductions each output is written for its own places.
+// Without reductions the ops are written out for each output.
 constexpr int64_t kMostWritten = 4400, kMostFlatWritten = 2000;
 
 }  // namespace

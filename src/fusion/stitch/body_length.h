@@ -1,4 +1,4 @@
-// How long a body may be written out.
+// Bounds the length of a body's source.
 #ifndef SINTER_SRC_FUSION_STITCH_BODY_LENGTH_H_
 #define SINTER_SRC_FUSION_STITCH_BODY_LENGTH_H_
 
@@ -7,8 +7,8 @@
 
 namespace sinter {
 
-// Ops of a body, written again for each concatenation, are no more than what a compiler takes in a
-// second or two; else FAILED_PRECONDITION.
+// FAILED_PRECONDITION when the ops of a body, counted again for each concatenation, would take a
+// compiler more than a second or two.
 absl::Status CheckBodyLength(const Chain& body);
 
 }  // namespace sinter

@@ -1,4 +1,4 @@
-// CandidateList: the best few patterns of a vertex.
+// CandidateList: the best patterns of a vertex.
 #ifndef SINTER_SRC_FUSION_STITCH_CANDIDATES_H_
 #define SINTER_SRC_FUSION_STITCH_CANDIDATES_H_
 
@@ -15,8 +15,8 @@ struct ScoredPattern {
   double score = 0;  // f(P)
 };
 
-// At most `limit` different legal patterns, the highest f first; of equal f the one whose vertices
-// come first in lexicographic order.
+// At most `limit` different legal patterns, the highest f first; of equal f the one with the
+// lexicographically first vertices.
 class CandidateList {
  public:
   explicit CandidateList(size_t limit) : limit_(limit) {}

@@ -5,7 +5,7 @@
 namespace sinter {
 namespace {
 
-// Of one vertex: what follows one another in it is followed in one kernel (kMostBodyDepth).
+// Ops of one vertex: a kernel follows consecutive ops by recursion (kMostBodyDepth).
 constexpr size_t kMostContracted = 512;
 
 }  // namespace

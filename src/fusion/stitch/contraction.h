@@ -1,4 +1,4 @@
-// Contraction: which values join the vertex of their reader before the exploration begins.
+// Contraction: the values that join their reader's vertex before the exploration.
 #ifndef SINTER_SRC_FUSION_STITCH_CONTRACTION_H_
 #define SINTER_SRC_FUSION_STITCH_CONTRACTION_H_
 
@@ -16,13 +16,13 @@ class Contraction {
   Contraction(const Chain& chain, int64_t bucket, const ValueRoles& roles, bool contract)
       : chain_(chain), bucket_(bucket), roles_(roles), contract_(contract) {}
 
-  // Whether `value` is computed with its only reader: one way leads there, nothing is computed
-  // twice but light ops, and what it reads is hardly more to hand over than its result. Without
-  // contraction only a view that must be stored takes along what it shows.
+  // Whether `value` is computed with its only reader: there is one path to it, only light ops are
+  // computed twice, and handing over its operands moves hardly more bytes than its result. Without
+  // contraction only a view that must be stored joins the value that it shows.
   bool Joins(ValueId value, const VertexReads& reads) const;
 
  private:
-  // Bytes moved to hand the operands to another kernel: inputs are there already.
+  // Bytes moved to hand the operands to another kernel; inputs are in memory already.
   int64_t HandOverOf(const VertexReads& reads) const;
 
   const Chain& chain_;

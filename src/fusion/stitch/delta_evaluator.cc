@@ -7,7 +7,7 @@ namespace sinter {
 namespace {
 
 constexpr int kMostBlocksAUnit = kClusterSizes.back();
-constexpr int kElementBytes = 4;  // of what is handed over on chip: f32
+constexpr int kElementBytes = 4;  // of on-chip hand-overs: f32
 
 double AsDouble(int64_t v) { return static_cast<double>(v); }
 
@@ -42,15 +42,15 @@ double DeltaEvaluator::AloneUs(const NodeSet& vertices) const {
   return us;
 }
 
-// Fewer units than clusters of the largest size can occupy the chip with, and more elements than
-// one cluster's shared memory holds: only the whole grid can share the work.
+// Whether only the whole grid can share the work: there are too few units for clusters of the
+// largest size to occupy the chip, and more elements than a cluster's shared memory holds.
 bool DeltaEvaluator::CrossesUnits(int64_t units, int64_t elements) const {
   const double cluster_bytes = AsDouble(model_.shared_bytes_per_block) * kMostBlocksAUnit;
   return units * kMostBlocksAUnit < model_.sm_count &&
          AsDouble(elements) * kElementBytes > cluster_bytes;
 }
 
-// What the kernels of one plan hand over stays in L2 unless it is too large.
+// Tensors between kernels of one plan stay in L2 unless they are too large.
 double DeltaEvaluator::MoveUs(int tensor, int64_t bytes) const {
   const StitchTensor& t = graph_.tensor(tensor);
   const bool hbm = t.cold || t.bytes > kept_bytes_;
@@ -75,11 +75,11 @@ void DeltaEvaluator::VisitInside(int vertex, const StitchRead& read, DeltaTime* 
   const StitchTensor& tensor = graph_.tensor(read.tensor);
   const auto at = static_cast<size_t>(vertex), from = static_cast<size_t>(tensor.vertex);
   const StitchVertex& v = graph_.vertex(vertex);
-  // What a barrier has just made whole is there for all units.
+  // A value completed before a barrier is available to all units.
   const bool whole = done_[from] > phase_[from];
   const bool crosses = !whole && CrossesUnits(read.units, v.iteration);
   phase_[at] = std::max(phase_[at], done_[from] + (crosses ? 1 : 0));
-  if (phase_[at] > phase_[from]) {  // through L2: written once for all, read
+  if (phase_[at] > phase_[from]) {  // through L2: written once, then read
     time->penalty_us += 2 * AsDouble(read.bytes) / model_.l2_bytes_per_us;
     return;
   }
@@ -131,7 +131,7 @@ void DeltaEvaluator::VisitVertex(int vertex, const NodeSet& vertices, DeltaTime*
   if (v.op_class != OpClass::kReduction) return;
   component_[static_cast<size_t>(Find(vertex))].reduces = true;
   if (CrossesUnits(v.result_units, v.iteration)) {
-    ++done_[at];  // every unit adds its part; the sum is there behind a barrier
+    ++done_[at];  // every unit adds its part; the sum is complete after a barrier
   } else {
     JoinUnits(vertex, v.result_units);
   }
@@ -168,8 +168,8 @@ void DeltaEvaluator::AddInputs(DeltaTime* time) {
   outside_list_.clear();
 }
 
-// A component of few units keeps few SMs busy; one whose unit is larger than a cluster's shared
-// memory is read again behind its reductions.
+// A component of few units uses few SMs. One with units larger than a cluster's shared memory reads
+// its inputs again after reductions.
 void DeltaEvaluator::AddParallelism(const std::vector<int>& members, DeltaTime* time) {
   const double cluster_bytes = AsDouble(model_.shared_bytes_per_block) * kMostBlocksAUnit;
   double slowest = 0;
@@ -218,7 +218,7 @@ NodeSet DeltaEvaluator::BeforeFirstBarrier(const NodeSet& vertices) {
   return first;
 }
 
-// Sets of vertices are made, joined and compared for every score that is asked for.
+// Each score makes, joins and compares sets of vertices.
 void DeltaEvaluator::StepOverSet() { Step(options_.pace, 1 + graph_.size() / 16); }
 
 bool DeltaEvaluator::IsLegal(const StitchPattern& pattern) { return Score(pattern) > kIllegal; }

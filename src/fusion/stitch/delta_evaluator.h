@@ -1,4 +1,4 @@
-// DeltaEvaluator: FusionStitching's fast cost model, which steers the exploration.
+// DeltaEvaluator: FusionStitching's fast cost model, which guides the exploration.
 #ifndef SINTER_SRC_FUSION_STITCH_DELTA_EVALUATOR_H_
 #define SINTER_SRC_FUSION_STITCH_DELTA_EVALUATOR_H_
 
@@ -13,31 +13,31 @@
 namespace sinter {
 
 struct DeltaOptions {
-  bool allow_cooperative = true;  // a pattern of several vertices may have grid barriers
+  bool allow_cooperative = true;  // allows grid barriers in patterns of several vertices
   int max_values = 400;           // ops of one pattern: compilers take a minute for 500
-  int max_reducing_values = 160;  // of one with reductions: beyond, registers spill
+  int max_reducing_values = 160;  // with reductions: more would spill registers
   int max_operands = 500;         // pointers of one kernel: 4,000 bytes of its arguments
-  Pace* pace = nullptr;           // stepped by the vertices that are looked at
+  Pace* pace = nullptr;           // one step for each vertex visited
 
   int MostValues(bool reduces) const { return reduces ? max_reducing_values : max_values; }
 };
 
-// What one kernel over a pattern would take, in microseconds: its parts add up.
+// The predicted time of one kernel over a pattern, in microseconds: the sum of its parts.
 struct DeltaTime {
-  double memory_us = 0;   // inputs once, what leaves once
-  double call_us = 0;     // the launch, its first bytes in, its last bytes out
-  double penalty_us = 0;  // simplified latency-evaluator: what fusing costs
-  int barriers = 0;       // grid barriers: hand-overs across units
+  double memory_us = 0;   // inputs and outputs, once each
+  double call_us = 0;     // the launch, the first bytes in, the last bytes out
+  double penalty_us = 0;  // simplified latency-evaluator: the cost of fusing
+  int barriers = 0;       // grid barriers, for hand-overs across units
   int operands = 0;       // tensors read and written
   double total() const { return memory_us + call_us + penalty_us; }
 };
 
-// f(P) = T_reduced_mem + T_reduced_calls - T_penalty, where each T is the members' own kernels' sum
-// less the pattern's. So the modelled time of a plan is AloneUs of all vertices less the sum of f.
-// T_penalty holds grid barriers, second reads across them and of units that a cluster's shared
-// memory does not hold, traffic of shared memory, and what few units leave of the chip's intake. As
-// in the paper no lifetimes are looked at and registers are not counted.
-// Every constant is a field of DeviceModel. Keeps what it has evaluated; not thread-safe.
+// f(P) = T_reduced_mem + T_reduced_calls - T_penalty, where each T is the sum over the members' own
+// kernels less that of the pattern. So a plan's modelled time is AloneUs of all vertices less the
+// sum of f. T_penalty counts grid barriers, second reads (across barriers, and of units larger than
+// a cluster's shared memory), shared memory traffic, and intake left unused by few units. As in the
+// paper, lifetimes and registers are not considered.
+// Every constant is a field of DeviceModel. Caches its evaluations; not thread-safe.
 class DeltaEvaluator {
  public:
   DeltaEvaluator(const StitchGraph& graph, const DeviceModel& model, const DeltaOptions& options);
@@ -45,11 +45,11 @@ class DeltaEvaluator {
   const StitchGraph& graph() const { return graph_; }
   const DeltaOptions& options() const { return options_; }
   const DeviceModel& model() const { return model_; }
-  // Of one vertex in its own kernel; 0 for opaque ones.
+  // Time of a vertex in its own kernel; 0 for opaque ones.
   double AloneUs(int vertex) const { return alone_us_[static_cast<size_t>(vertex)]; }
   double AloneUs(const NodeSet& vertices) const;
-  // Whether one kernel may take the pattern: convex, no opaque vertex beside others, cross-block
-  // hand-overs only where they are allowed, ops and operands within bounds.
+  // Whether one kernel may take the pattern: it is convex, has no opaque vertex beside others,
+  // crosses blocks only where allowed, and its ops and operands are within bounds.
   bool IsLegal(const StitchPattern& pattern);
   // f(P); kIllegal unless IsLegal.
   double Score(const StitchPattern& pattern);
@@ -57,20 +57,19 @@ class DeltaEvaluator {
   static constexpr double kIllegal = -1e30;
 
   DeltaTime TimeOf(const NodeSet& vertices);
-  // The members that run before the first grid barrier of their kernel: none of them needs another
-  // member.
+  // The members that run before the kernel's first grid barrier; they need no member behind it.
   NodeSet BeforeFirstBarrier(const NodeSet& vertices);
   int64_t evaluations() const { return evaluations_; }
 
  private:
-  // Vertices of a pattern that share units, joined by hand-overs inside a unit.
+  // Vertices of a pattern that share units, connected by hand-overs inside a unit.
   struct Component {
-    int64_t units = 0;  // gcd over what it holds; 0: none yet
-    double bytes = 0;   // that its kernel moves
+    int64_t units = 0;  // gcd over its members; 0: none yet
+    double bytes = 0;   // moved by its kernel
     bool reduces = false;
     double kept_bytes = 0;  // most bytes handed over inside it
   };
-  // How an outside tensor is read by a pattern.
+  // How a pattern reads a tensor from outside.
   struct OutsideRead {
     int64_t bytes = 0;
     int first_phase = 0, last_phase = 0;
@@ -92,11 +91,11 @@ class DeltaEvaluator {
   const StitchGraph& graph_;
   const DeviceModel model_;
   const DeltaOptions options_;
-  const int64_t kept_bytes_;  // the largest tensor that L2 keeps from kernel to kernel
+  const int64_t kept_bytes_;  // the largest tensor that L2 keeps between kernels
   std::vector<double> alone_us_;
   std::unordered_map<NodeSet, double, NodeSet::Hash> scores_;
   int64_t evaluations_ = 0;
-  // Scratch of one evaluation, by vertex and by tensor.
+  // Scratch of one evaluation, by vertex or by tensor.
   std::vector<int> parent_, phase_, done_;
   std::vector<Component> component_;
   std::vector<OutsideRead> outside_;

@@ -20,7 +20,7 @@
 namespace sinter {
 namespace {
 
-// What kernels must have in common to be told of once.
+// Kernels with equal keys are described once.
 std::string KeyOf(const PlannedKernel& kernel) {
   const KernelSpec& spec = kernel.spec;
   const std::string computed =
@@ -42,7 +42,7 @@ std::vector<std::vector<int>> EqualKernels(const Plan& plan) {
   return groups;
 }
 
-// By kernel: all that need it.
+// By kernel: all kernels that need it.
 std::vector<NodeSet> NeededBy(const PlanTensors& tensors) {
   const int count = static_cast<int>(tensors.readers.size());
   std::vector<NodeSet> after(static_cast<size_t>(count), NodeSet(count));
@@ -56,7 +56,7 @@ std::vector<NodeSet> NeededBy(const PlanTensors& tensors) {
   return after;
 }
 
-// Finds out why two kernels of a plan are two.
+// Finds out why two kernels of a plan are not one.
 class Judge {
  public:
   Judge(const Plan& plan, const PlanTensors& tensors, const DeviceModel& model)
@@ -109,7 +109,7 @@ class Judge {
     return named;
   }
 
-  // What `from` writes for others than `to`.
+  // Tensors that `from` writes and kernels other than `to` read.
   std::set<int> WantedBesides(int from, int to) const {
     std::set<int> wanted;
     for (int t : tensors_.kernels[static_cast<size_t>(from)].writes) {
@@ -187,7 +187,7 @@ std::vector<ApartKernels> Apart(const Plan& plan, const PlanTensors& tensors,
   return list;
 }
 
-// Nothing where the model says otherwise than the plan, as of a plan that another version made.
+// Empty where the model disagrees with the plan, as for a plan of another version.
 FusionTimes TimesOf(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model) {
   constexpr double kRounding = 1e-9;
   FusionTimes times;

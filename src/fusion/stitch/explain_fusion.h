@@ -1,4 +1,5 @@
-// ExplainFusion: what the kernels of a plan fuse, what that saves, and why they are not fewer.
+// ExplainFusion: what the kernels of a plan fuse, the bytes saved, and why there are not fewer
+// kernels.
 #ifndef SINTER_SRC_FUSION_STITCH_EXPLAIN_FUSION_H_
 #define SINTER_SRC_FUSION_STITCH_EXPLAIN_FUSION_H_
 
@@ -7,10 +8,10 @@
 
 namespace sinter {
 
-// A function of the plan and the model alone, wherever the plan comes from. Bytes saved are those
-// that one kernel for each op would move beside the plan's own (StitchGraph, uncontracted). Why two
-// neighbouring kernels are not one is found out anew: they are joined and given to SearchStitch,
-// kMostJoined different pairs at most. A plan without stitch kernels has an empty picture.
+// Depends on the plan and the model alone. Bytes saved are those that one kernel for each op
+// (StitchGraph, uncontracted) would move in addition to the plan's own. To find why two
+// neighbouring kernels are not one, joins them and calls SearchStitch, for at most kMostJoined
+// different pairs. A plan without stitched kernels has an empty picture.
 FusionPicture ExplainFusion(const Plan& plan, const DeviceModel& model);
 
 constexpr int kMostJoined = 64;

@@ -28,8 +28,8 @@ std::vector<PatternSet> ExploreFusion(const StitchGraph& graph, const DeviceMode
       BeamSearch(graph, reduction, {}, options.beam_width, options.delta.pace);
   if (options.remote) {
     const std::vector<ScoredPattern> remote = RemoteFusion(graph, &reduction);
-    // What the virtual producer fuses is taken first and never given back: without it the beam ends
-    // elsewhere.
+    // The virtual producer's patterns are chosen first and never given up; without them the beam
+    // finds other plans.
     starts.resize(1, PatternSet(graph));
     for (PatternSet& plan :
          BeamSearch(graph, reduction, remote, options.beam_width, options.delta.pace)) {

@@ -1,5 +1,5 @@
-// The fusion explorer: candidates, remote fusion, beam search, joins. Steered by the
-// delta-evaluator alone.
+// The fusion explorer: candidates, remote fusion, beam search, joins. The delta-evaluator alone
+// guides it.
 #ifndef SINTER_SRC_FUSION_STITCH_EXPLORER_H_
 #define SINTER_SRC_FUSION_STITCH_EXPLORER_H_
 
@@ -17,12 +17,13 @@ struct ExploreOptions {
   DeltaOptions delta;
   int patterns_a_vertex = kPatternsAVertex;
   int beam_width = kBeamWidth;
-  int64_t move_budget = 200000;  // of MoveParts, each plan
-  bool remote = true;            // false: only patterns that hand-overs or shared tensors connect
+  int64_t move_budget = 200000;  // of MoveParts, for each plan
+  bool remote = true;            // false: only patterns connected by hand-overs or shared tensors
 };
 
-// The best plans of the beam with and without the virtual producer's candidates, at most
-// beam_width, best accumulated f first; equal ones once. Deterministic: ties go by vertex numbers.
+// The best plans of the beam with and without the virtual producer's candidates, without
+// duplicates, at most beam_width, the highest accumulated f first. Deterministic: ties go by vertex
+// numbers.
 std::vector<PatternSet> ExploreFusion(const StitchGraph& graph, const DeviceModel& model,
                                       const ExploreOptions& options);
 

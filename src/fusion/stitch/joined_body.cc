@@ -10,7 +10,7 @@ namespace {
 
 class Joiner {
  public:
-  // The values of `named`, by its ops.
+  // Adds the ops of `named`; returns their values.
   absl::StatusOr<std::vector<ValueId>> Add(const NamedBody& named) {
     const Chain& body = *named.body;
     std::vector<ValueId> ids;

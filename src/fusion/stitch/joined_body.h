@@ -1,4 +1,4 @@
-// JoinedBody: what one kernel in place of two would compute.
+// JoinedBody: the body of one kernel in place of two.
 #ifndef SINTER_SRC_FUSION_STITCH_JOINED_BODY_H_
 #define SINTER_SRC_FUSION_STITCH_JOINED_BODY_H_
 
@@ -10,17 +10,16 @@
 
 namespace sinter {
 
-// A body and, by its inputs and then its outputs, which tensor each is: equal numbers are one
-// tensor, whichever body names it.
+// A body, and the tensor of each of its inputs and outputs: equal numbers are one tensor in any
+// body.
 struct NamedBody {
   const Chain* body = nullptr;
   std::vector<int> tensors;
 };
 
-// `first` followed by `second`: an input of `second` that `first` gives out is computed, an input
-// of both is read once. Outputs of `first` stay outputs when they are among `wanted`; all of
-// `second` do. Outputs share the buffers of inputs as before. An error names the op that does not
-// fit.
+// `first` followed by `second`. An output of `first` that `second` reads is computed, an input of
+// both is read once. Outputs of `first` among `wanted` stay outputs, and so do all of `second`.
+// Outputs keep the inputs' buffers that they share. An error names the op that does not fit.
 absl::StatusOr<Chain> JoinBodies(const NamedBody& first, const NamedBody& second,
                                  const std::set<int>& wanted);
 

@@ -12,10 +12,10 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostRefusals = 8;  // told in a plan's note
-// A kernel is slow from this multiple of what the delta-evaluator expects, and this much, on.
+constexpr size_t kMostRefusals = 8;  // listed in a plan's note
+// A kernel is slow when it takes this multiple of the delta-evaluator's time plus this much.
 constexpr double kSlow = 1.5, kSlowUs = 1;
-constexpr int kMostBodies = 400;  // different ones, beyond which slow kernels are taken as they are
+constexpr int kMostBodies = 400;  // different bodies, after which slow kernels are accepted
 
 class Chooser {
  public:
@@ -43,7 +43,7 @@ class Chooser {
     return us;
   }
 
-  // The kernels of `vertices`: one, or those of its parts where that is refused or slower.
+  // The kernels of `vertices`: one, or those of its parts where that one is refused or slower.
   absl::StatusOr<Kernels> Settle(const NodeSet& vertices) {
     Ask(evaluator_->options().pace);
     absl::StatusOr<CostedKernel> whole = latency_->Evaluate(graph_, vertices);
@@ -68,7 +68,7 @@ class Chooser {
     return Kernels{*std::move(whole)};
   }
 
-  // Whether a kernel takes much longer than its bytes do, so that parts may be faster.
+  // Whether a kernel takes much longer than its bytes, so that its parts may be faster.
   bool IsSlow(const CostedKernel& whole) {
     const double expected = evaluator_->TimeOf(whole.vertices).total();
     return whole.us > kSlow * expected + kSlowUs && latency_->bodies() < kMostBodies;
@@ -80,7 +80,7 @@ class Chooser {
     if (std::find(told.begin(), told.end(), why) == told.end()) told.push_back(std::move(why));
   }
 
-  // Names the op as the chain numbers it.
+  // Names the op by the chain's number.
   absl::Status RefusalOf(const NodeSet& vertex, const absl::Status& why) const {
     const ValueId root = graph_.vertex(vertex.First()).root();
     return absl::FailedPreconditionError(
@@ -120,8 +120,8 @@ class Chooser {
     return list;
   }
 
-  // The units of a component's first reduction; nothing without one. One kernel packs best what has
-  // the same units.
+  // The units of a component's first reduction; zeros without one. Components with the same units
+  // pack best into one kernel.
   std::pair<int64_t, int64_t> UnitsOf(const NodeSet& component) const {
     for (int v : component.ToVector()) {
       const StitchVertex& vertex = graph_.vertex(v);
@@ -130,7 +130,7 @@ class Chooser {
     return {0, 0};
   }
 
-  // Components by their units, or in halves when all have the same.
+  // Components grouped by their units, or in two halves when all have the same.
   std::vector<NodeSet> Apart(const std::vector<NodeSet>& components) const {
     std::map<std::pair<int64_t, int64_t>, NodeSet> by_units;
     for (const NodeSet& component : components) {
@@ -147,8 +147,8 @@ class Chooser {
     return halves;
   }
 
-  // Two parts of which the first needs nothing of the second: before and behind the first grid
-  // barrier, else the topological halves.
+  // Two parts, the first independent of the second: before and after the first grid barrier, else
+  // the topological halves.
   std::vector<NodeSet> Cut(const NodeSet& vertices) {
     NodeSet head = evaluator_->BeforeFirstBarrier(vertices), tail = vertices;
     if (head == vertices || head.empty()) {

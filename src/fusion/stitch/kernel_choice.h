@@ -1,4 +1,4 @@
-// KernelChoice: the latency-evaluator's say over one plan of the beam.
+// KernelChoice: the latency-evaluator's decision on one plan of the beam.
 #ifndef SINTER_SRC_FUSION_STITCH_KERNEL_CHOICE_H_
 #define SINTER_SRC_FUSION_STITCH_KERNEL_CHOICE_H_
 
@@ -14,17 +14,17 @@ namespace sinter {
 
 struct ChosenKernels {
   std::vector<CostedKernel>
-      kernels;    // in an order in which they can run; runs of products: no body
-  double us = 0;  // of all that have a body
-  std::vector<std::string> refusals;  // why patterns that were wanted are several kernels
+      kernels;    // in an order in which they can run; runs of products have no body
+  double us = 0;  // of all kernels with a body
+  std::vector<std::string> refusals;  // why some patterns became several kernels
 };
 
-// Makes kernels of a plan's patterns. A pattern that no kernel takes, or that its parts beat, is
-// cut: between its connected components, before its first grid barrier, or in half, and its parts
-// likewise; with `join` parts that are faster together are joined again (kernel_joiner.h), with
-// `pack` kernels that need nothing of each other are packed (kernel_packer.h). Vertices
-// in `runs` belong to the product families and get no body; a product outside every run is asked
-// for like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
+// Makes kernels of a plan's patterns. A pattern that no kernel takes, or whose parts are faster, is
+// cut: between its connected components, before its first grid barrier, or in half; and its parts
+// likewise. With `join`, parts that are faster together are joined again (kernel_joiner.h); with
+// `pack`, independent kernels are packed (kernel_packer.h). Vertices in `runs` belong to the
+// product families and get no body; a product outside every run is treated like any other op.
+// FAILED_PRECONDITION naming the op when a single vertex is refused.
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& runs, DeltaEvaluator* evaluator,
                                             LatencyEvaluator* latency, bool join = true,

@@ -8,7 +8,7 @@
 #include "src/fusion/stitch/kernel_order.h"
 
 namespace sinter {
-// Whether one reads what the other gives, or both read one tensor.
+// Whether one reads the other's result, or both read one tensor.
 bool KernelJoiner::Meet(const NodeSet& a, const NodeSet& b) const {
   std::set<int> tensors;
   a.ForEach([&](int v) {
@@ -33,7 +33,7 @@ std::optional<CostedKernel> KernelJoiner::Try(const NodeSet& both) {
   return *std::move(kernel);
 }
 
-// The kernel of both, if there is one.
+// The joined kernel, if there is one.
 const std::optional<CostedKernel>& KernelJoiner::Joined(const CostedKernel& a,
                                                         const CostedKernel& b) {
   NodeSet both = a.vertices;
@@ -43,7 +43,7 @@ const std::optional<CostedKernel>& KernelJoiner::Joined(const CostedKernel& a,
   return known->second;
 }
 
-// With the best pair joined; empty when none saves anything.
+// `kernels` with the best pair joined; empty when no pair saves anything.
 KernelJoiner::Kernels KernelJoiner::BestJoined(const Kernels& kernels) {
   Kernels best;
   double saved = 0;

@@ -1,4 +1,4 @@
-// KernelJoiner: puts parts of a cut pattern together again where that is faster.
+// KernelJoiner: joins parts of a cut pattern again where that is faster.
 #ifndef SINTER_SRC_FUSION_STITCH_KERNEL_JOINER_H_
 #define SINTER_SRC_FUSION_STITCH_KERNEL_JOINER_H_
 
@@ -12,14 +12,13 @@
 
 namespace sinter {
 
-// Cuts fall in the middle or at a barrier, wherever the slow op or the refused one is: what lies on
-// both sides of a cut and is no part of the trouble belongs together.
+// A cut is in the middle or at a barrier, wherever the slow or refused op is. Ops on both sides of
+// a cut that are not the cause belong together.
 class KernelJoiner {
  public:
   static constexpr int kMostVertices = 128;  // of a joined kernel
-  static constexpr int kMostTries = 64;      // joined kernels that one joiner looks at
-  static constexpr size_t kMostPacked = 8;   // of more kernels only those are tried that hand
-                                             // something over or read the same
+  static constexpr int kMostTries = 64;      // joined kernels that one joiner evaluates
+  static constexpr size_t kMostPacked = 8;   // with more only pairs that share a tensor are tried
 
   KernelJoiner(const StitchGraph& graph, DeltaEvaluator* evaluator, LatencyEvaluator* latency)
       : graph_(graph),
@@ -27,10 +26,9 @@ class KernelJoiner {
         latency_(latency),
         costs_(evaluator->model().stitch) {}
 
-  // Joins, one after another, the two of `kernels` whose joined kernel saves most by the
-  // latency-evaluator, as long as one saves more than predictions err by. `kernels` are of one
-  // legal pattern, in an order in which they can run, and so are the joined ones. Deterministic: of
-  // equal savings the first pair.
+  // Repeatedly joins the two of `kernels` whose joined kernel saves most by the latency-evaluator,
+  // while the saving is larger than prediction errors. `kernels` are of one legal pattern, in an
+  // executable order, and stay so. Deterministic: of equal savings the first pair.
   void Join(std::vector<CostedKernel>* kernels);
 
  private:

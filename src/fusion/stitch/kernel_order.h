@@ -1,4 +1,4 @@
-// Orders of a plan's kernels.
+// The order of a plan's kernels.
 #ifndef SINTER_SRC_FUSION_STITCH_KERNEL_ORDER_H_
 #define SINTER_SRC_FUSION_STITCH_KERNEL_ORDER_H_
 
@@ -8,8 +8,8 @@
 
 namespace sinter {
 
-// Into an order in which they can run, as near to the given one as can be; false when some wait for
-// one another.
+// Sorts `kernels` into an executable order, as near to the given one as possible; false when some
+// wait for one another.
 bool OrderKernels(const StitchGraph& graph, std::vector<CostedKernel>* kernels);
 
 }  // namespace sinter

@@ -8,8 +8,8 @@
 namespace sinter {
 namespace {
 
-// Long texts of independent parts are packed while that costs no more than this: parts of one text
-// are compiled once, and each takes the vectors that its own extents allow.
+// Long kernels of independent parts are packed while the cost is at most this factor: parts with
+// one text are compiled once, and each takes the vectors that its extents allow.
 constexpr size_t kLongText = 200;
 constexpr double kShortTextShare = 1.1;
 
@@ -58,7 +58,7 @@ void KernelPacker::Pack(Kernels* kernels) {
         continue;
       }
       *kernels = std::move(packed);
-      a = 0;  // the order may be another
+      a = 0;  // the order may have changed
       b = 1;
     }
   }

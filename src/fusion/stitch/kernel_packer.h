@@ -1,5 +1,5 @@
-// KernelPacker: kernel packing (FusionStitching 4.1) of a plan's finished kernels: those that need
-// nothing of each other are launched once.
+// KernelPacker: kernel packing (FusionStitching 4.1) of a plan's finished kernels: independent ones
+// share a launch.
 #ifndef SINTER_SRC_FUSION_STITCH_KERNEL_PACKER_H_
 #define SINTER_SRC_FUSION_STITCH_KERNEL_PACKER_H_
 
@@ -12,19 +12,18 @@ namespace sinter {
 
 class KernelPacker {
  public:
-  static constexpr int kMostTries = 48;  // packed kernels that one packer looks at
+  static constexpr int kMostTries = 48;  // packed kernels that one packer evaluates
 
-  // Of the evaluator's options, the operands of a kernel and the pace count.
+  // Uses the evaluator's bound of operands and its pace.
   KernelPacker(const StitchGraph& graph, LatencyEvaluator* latency, const DeltaEvaluator& evaluator)
       : graph_(graph),
         latency_(latency),
         options_(evaluator.options()),
         costs_(evaluator.model().stitch) {}
 
-  // Packs kernels of which none needs another, first ones first, where that is predicted to be
-  // faster, and long texts of what is independent where that is not slower. `kernels` are in an
-  // order in which they can run, and so are the packed ones; those without a body stay alone.
-  // Deterministic.
+  // Packs independent kernels, first ones first, where that is predicted to be faster, and long
+  // texts of independent parts where that is not slower. `kernels` are in an executable order and
+  // stay so; those without a body stay alone. Deterministic.
   void Pack(std::vector<CostedKernel>* kernels);
 
  private:
@@ -32,7 +31,7 @@ class KernelPacker {
 
   // Packs the parts of one long kernel.
   void Shorten(CostedKernel* kernel);
-  // `kernels` with the two as one; empty where that is no gain.
+  // `kernels` with the two packed; empty where nothing is gained.
   Kernels Packed(const Kernels& kernels, size_t a, size_t b);
   bool Depend(const NodeSet& a, const NodeSet& b) const;
 

@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kShownWay = 6;  // ops between a value and who reads it
+constexpr size_t kShownWay = 6;  // ops between a value and its reader
 
 std::string LabelOf(const Op& op) {
   switch (op.kind) {
@@ -26,7 +26,7 @@ std::string LabelOf(const Op& op) {
   }
 }
 
-// Fills in the ops of a stitch kernel.
+// Fills in the ops of a stitched kernel.
 class Teller {
  public:
   Teller(const StitchSpec& spec, const StitchGraph& graph, std::vector<Composition> compositions,
@@ -45,8 +45,8 @@ class Teller {
  private:
   OpPicture& op(int i) { return out_.ops[static_cast<size_t>(i)]; }
 
-  // What a vertex computes between each value that it reads and its result, from the value on. One
-  // that is read in several ways has that of the latest op.
+  // The ops of a vertex between each value that it reads and its result, from the value on. A value
+  // that is read in several ways has the path of the latest op.
   using Ways = std::map<ValueId, std::vector<std::string>, std::greater<ValueId>>;
   Ways WaysTo(ValueId root) const {
     Ways open{{root, {}}}, sources;
@@ -70,7 +70,7 @@ class Teller {
     out_.inlined -= static_cast<int>(out_.ops.size());
   }
 
-  // Vertices come after what they read.
+  // Vertices come after the vertices that they read.
   void AddOp(int v) {
     const StitchVertex& vertex = graph_.vertex(v);
     const Op& root = spec_.body.op(vertex.root());
@@ -106,7 +106,7 @@ class Teller {
     }
   }
 
-  // An input that several ops read is read once; what the ops have saved is added up.
+  // An input that several ops read is read once; adds up the bytes that the ops save.
   void AddSharedInputs() {
     for (const OpPicture& one : out_.ops) out_.saved_bytes += one.saved_bytes;
     for (const auto& [input, bytes] : input_bytes_) {
@@ -141,7 +141,7 @@ class Teller {
     }
   }
 
-  // Of all phases, in the order in which they are left.
+  // Hand-overs of all phases, in the order in which they are written.
   void AddHands() {
     if (spec_.schedule.handed.empty()) return;
     const absl::StatusOr<StitchProgram> program =
@@ -150,7 +150,7 @@ class Teller {
     const HandLayout layout = LayOutHands(spec_.body, *program, spec_.schedule);
     for (size_t phase = 0; phase < layout.phases.size(); ++phase) {
       const size_t first = out_.hands.size();
-      std::map<int, int> latest;  // of each slot
+      std::map<int, int> latest;  // by slot
       for (size_t i = 0; i < layout.phases[phase].size(); ++i) {
         const HandPlace& place = layout.phases[phase][i];
         const int slot = program->phases[phase].hands[i].slot;
@@ -169,7 +169,7 @@ class Teller {
     return vertex < 0 ? LabelOf(op) : absl::StrCat("%", vertex, " ", LabelOf(op));
   }
 
-  // What parts that are alike have in common: ops and hand-overs, not extents.
+  // A key of parts that differ only in extents: their ops and hand-overs.
   std::string ShapeOf(const std::vector<int>& ops) {
     std::string shape;
     for (int i : ops) {
@@ -188,7 +188,7 @@ class Teller {
   const StitchGraph& graph_;
   const std::vector<Composition> compositions_;
   KernelFusion& out_;
-  std::map<int, int64_t> input_bytes_;  // that ops of their own would read, by input
+  std::map<int, int64_t> input_bytes_;  // by input: bytes that its reading ops alone would read
   std::vector<int> parent_;
 };
 
@@ -203,7 +203,7 @@ absl::StatusOr<std::vector<Composition>> CompositionsOfAlone(const Chain& body,
   return CompositionsOf(body, program, schedule);
 }
 
-// By op of the body, each as in its part.
+// By op of the body: its composition in its part.
 absl::StatusOr<std::vector<Composition>> CompositionsOfSpec(const StitchSpec& spec) {
   if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
   std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);

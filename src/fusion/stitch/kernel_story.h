@@ -1,4 +1,4 @@
-// KernelStory: one kernel of a plan as a KernelFusion.
+// KernelStory: describes one kernel of a plan as a KernelFusion.
 #ifndef SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
 #define SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
 
@@ -7,8 +7,8 @@
 
 namespace sinter {
 
-// Of any family: tensors at the border. Of a stitch kernel also its ops: what would be a kernel
-// each in the unfused plan. Without ops when the body makes no StitchGraph or no program.
+// For any family: the tensors at the border. For a stitched kernel also its ops: each would be a
+// kernel in the unfused plan. No ops when the body makes no StitchGraph or no program.
 KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors);
 
 }  // namespace sinter

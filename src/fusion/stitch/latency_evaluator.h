@@ -1,4 +1,4 @@
-// LatencyEvaluator: the accurate cost of kernels, which picks among the beam's plans.
+// LatencyEvaluator: the accurate cost of kernels, used to pick among the beam's plans.
 #ifndef SINTER_SRC_FUSION_STITCH_LATENCY_EVALUATOR_H_
 #define SINTER_SRC_FUSION_STITCH_LATENCY_EVALUATOR_H_
 
@@ -11,13 +11,13 @@
 
 namespace sinter {
 
-// What one kernel over a body takes. Implementations are functions of the body alone.
+// The time of one kernel over a body. Implementations depend on the body alone.
 class StitchCosts {
  public:
   virtual ~StitchCosts() = default;
   // Microseconds, or why no kernel takes the body, naming the op.
   virtual absl::StatusOr<double> LatencyUs(const Chain& body) = 0;
-  // Of a kernel whose blocks are shared out among the body's independent parts.
+  // For a kernel whose blocks are divided among the body's independent parts.
   virtual absl::StatusOr<double> PackedUs(const Chain& body) {
     return absl::UnimplementedError("no packing");
   }
@@ -27,20 +27,20 @@ struct CostedKernel {
   NodeSet vertices;
   std::shared_ptr<const StitchBody> body;
   double us = 0;
-  bool packed = false;  // StitchCosts::PackedUs
+  bool packed = false;  // by StitchCosts::PackedUs
 };
 
-// Asks `costs` once for every different body, whatever graph it comes from. Not thread-safe.
+// Asks `costs` once for each different body, of any graph. Not thread-safe.
 class LatencyEvaluator {
  public:
   explicit LatencyEvaluator(StitchCosts* costs) : costs_(costs) {}
 
-  // A body that is refused is tried once more with its reductions turned (ExtractBody); the error
-  // is that of the first try.
+  // A refused body is tried once more with transposed reductions (ExtractBody); the error is that
+  // of the first try.
   absl::StatusOr<CostedKernel> Evaluate(const StitchGraph& graph, const NodeSet& vertices);
-  // The kernel that packs what `vertices` make, each part as long as a kernel may be.
+  // The kernel that packs the parts of `vertices`; each part may have a kernel's length.
   absl::StatusOr<CostedKernel> EvaluatePacked(const StitchGraph& graph, const NodeSet& vertices);
-  // Different bodies asked for so far.
+  // Different bodies evaluated so far.
   int bodies() const { return static_cast<int>(known_.size()); }
 
  private:

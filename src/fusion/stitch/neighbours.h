@@ -1,4 +1,4 @@
-// Neighbours: vertices that gain something by sharing a kernel.
+// Neighbours: vertices that may gain by sharing a kernel.
 #ifndef SINTER_SRC_FUSION_STITCH_NEIGHBOURS_H_
 #define SINTER_SRC_FUSION_STITCH_NEIGHBOURS_H_
 
@@ -8,8 +8,8 @@
 
 namespace sinter {
 
-// Of every vertex: its producers, its consumers, and the four readers before and behind it of
-// each tensor that it reads; ascending. Opaque vertices are no neighbours.
+// By vertex: its producers, its consumers, and for each tensor that it reads the four readers
+// before it and after it; ascending. Opaque vertices are no neighbours.
 std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph);
 
 }  // namespace sinter

@@ -9,8 +9,8 @@
 
 namespace sinter {
 
-// Sets that meet in one call hold numbers below the same bound. Equal sets compare equal and hash
-// alike. Not thread-safe while written.
+// Sets in one call must have the same bound. Equal sets compare equal and hash alike. Concurrent
+// reads are safe, writes are not.
 class NodeSet {
  public:
   NodeSet() = default;
@@ -32,7 +32,7 @@ class NodeSet {
     }
     return false;
   }
-  // Whether every number that is in both `a` and `b` is in this set too.
+  // Whether this set contains every number that is in both `a` and `b`.
   bool CoversCommonOf(const NodeSet& a, const NodeSet& b) const {
     for (size_t w = 0; w < words_.size(); ++w) {
       if (a.words_[w] & b.words_[w] & ~words_[w]) return false;
@@ -55,7 +55,7 @@ class NodeSet {
       }
     }
   }
-  // The least number; -1 when empty.
+  // The smallest number; -1 when empty.
   int First() const {
     for (size_t w = 0; w < words_.size(); ++w) {
       if (words_[w] != 0) return static_cast<int>(w * 64) + __builtin_ctzll(words_[w]);
@@ -69,8 +69,8 @@ class NodeSet {
   }
   bool operator==(const NodeSet& o) const { return words_ == o.words_; }
   bool operator!=(const NodeSet& o) const { return words_ != o.words_; }
-  // Whether this set's ascending list of numbers comes first in lexicographic order, a longer list
-  // before its own beginning: a total order for ties.
+  // A total order for ties: compares the ascending lists of numbers lexicographically, with a
+  // longer list before its own prefix.
   bool Before(const NodeSet& o) const {
     for (size_t w = 0; w < words_.size(); ++w) {
       const uint64_t differ = words_[w] ^ o.words_[w];

@@ -22,7 +22,7 @@ bool IsExpensive(UnaryKind kind) {
   }
 }
 
-// Elements of the leading axes up to the first for which `differs` says yes.
+// Elements of the leading axes up to the first for which `differs` is true.
 template <typename Differs>
 int64_t Prefix(const std::vector<Dim>& dims, int64_t m, const Differs& differs) {
   int64_t units = 1;
@@ -39,7 +39,7 @@ int64_t BroadcastUnits(const std::vector<Dim>& from, const std::vector<Dim>& to,
   return Prefix(to, m, [&](size_t i) { return i < missing || from[i - missing] != to[i]; });
 }
 
-// Equal batches of a product need one of the operand, if it has any.
+// Parts of a product that need one part of the operand: its batches, if it has any.
 int64_t BatchUnits(const Op& product, const std::vector<Dim>& from, int64_t m) {
   const std::vector<Dim>& dims = product.type.dims;
   if (from.size() < dims.size()) return 1;
@@ -103,9 +103,9 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
       return Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
     case OpKind::kMatmul:
       return BatchUnits(op, from.type.dims, m);
-    case OpKind::kConv2d:  // images stay apart
+    case OpKind::kConv2d:  // each image is a part
       return slot == 0 ? std::max<int64_t>(dims[0].At(m), 1) : 1;
-    default:  // elementwise, reshape, and a reduction, whose parts are its operand's
+    default:  // elementwise, reshape; a reduction has its operand's parts
       return from.type.rank() == 0 ? 1 : ElementsOf(from, m);
   }
 }

@@ -1,4 +1,4 @@
-// OpClass: what an op costs where it is fused, and how far it is local to a unit.
+// OpClass: the cost of an op in a fused kernel, and how local it is to a unit.
 #ifndef SINTER_SRC_FUSION_STITCH_OP_CLASS_H_
 #define SINTER_SRC_FUSION_STITCH_OP_CLASS_H_
 
@@ -8,12 +8,12 @@
 
 namespace sinter {
 
-// FusionStitching's three classes of memory-intensive ops, and what lies outside them.
+// FusionStitching's three classes of memory-intensive ops, and the others.
 enum class OpClass {
-  kSource,     // input, scalar, iota: nothing is computed
+  kSource,     // input, scalar, iota: no computation
   kView,       // reads elements elsewhere: broadcast, transpose, reshape, slice, a widening cast
   kLight,      // a few instructions an element
-  kExpensive,  // a special function an element: worth keeping rather than computing twice
+  kExpensive,  // a special function an element: kept rather than computed twice
   kReduction,  // and a fine-grained batched product
   kProduct,    // any other matmul: compute-intensive, a boundary of every pattern
 };
@@ -23,13 +23,13 @@ OpClass ClassOf(const Chain& chain, ValueId value);
 // Elements of a value at M = m; at least 1.
 int64_t ElementsOf(const Op& op, int64_t m);
 
-// Into how many equal contiguous parts the result of `op` falls such that part i needs part i of
-// operand `slot` alone. 1: any element may need any other; the element count: parts may be as small
-// as one element. For a reduction the parts are those of its operand.
+// The number of equal contiguous parts of the result of `op` such that part i needs only part i of
+// operand `slot`. 1: any element may need any other; the element count: parts may be single
+// elements. For a reduction the parts are those of its operand.
 int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m);
 
-// The same for a reduction's result: parts of it that need one part of the operand. 1 when an
-// outermost axis (of more than one element) is reduced.
+// The same for a reduction's result: its parts that each need one part of the operand. 1 when an
+// outermost axis of more than one element is reduced.
 int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m);
 
 }  // namespace sinter

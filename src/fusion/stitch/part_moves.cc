@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kFewPatterns = 12;     // a part is offered to all of so many
+constexpr int kFewPatterns = 12;     // with up to so many patterns a part is offered to all of them
 constexpr double kLeastGain = 1e-6;  // microseconds
 
 class Mover {
@@ -63,7 +63,7 @@ class Mover {
     return parts;
   }
 
-  // Vertices of other patterns next to `part`, one a pattern; -1: a pattern of its own.
+  // A vertex in each other pattern next to `part`; -1: a new pattern.
   std::vector<int> TargetsOf(const NodeSet& part, const NodeSet& members) const {
     std::set<int> patterns;
     std::vector<int> targets = {-1};
@@ -98,7 +98,7 @@ class Mover {
     return evaluator_->Score(vertices);
   }
 
-  // Patterns and lone vertices that a move takes apart, and what it makes of them.
+  // The patterns and lone vertices that a move dissolves, and the two that it makes.
   struct Move {
     std::vector<NodeSet> gone;
     NodeSet smaller, larger;
@@ -112,7 +112,7 @@ class Mover {
     move->old_score += Score(vertices);
   }
 
-  // Takes in, one after another, the neighbour that gains most.
+  // Repeatedly adds the neighbour with the highest gain.
   void Grow(Move* move) {
     for (;;) {
       double best = kLeastGain;
@@ -135,8 +135,7 @@ class Mover {
     }
   }
 
-  // Applies the move of `part` out of `members` if the sum of f rises and the kernels can still
-  // run.
+  // Moves `part` out of `members` if that raises the sum of f and the kernels can still be ordered.
   bool Try(const NodeSet& members, const NodeSet& part, int target) {
     Move move;
     Absorb(members, &move);

@@ -8,7 +8,7 @@
 
 namespace sinter {
 
-// FusionStitching's P_i. A plain set with what legality needs at hand.
+// FusionStitching's P_i: a set of vertices, with the sets that its legality depends on.
 class StitchPattern {
  public:
   StitchPattern() = default;
@@ -18,12 +18,12 @@ class StitchPattern {
   void Unite(const StitchPattern& o);
 
   const NodeSet& vertices() const { return vertices_; }
-  const NodeSet& before() const { return before_; }  // all that a member needs, members included
-  const NodeSet& after() const { return after_; }    // all that needs a member, members included
+  const NodeSet& before() const { return before_; }  // members and all that they need
+  const NodeSet& after() const { return after_; }    // members and all that need them
   int size() const { return vertices_.size(); }
   bool empty() const { return vertices_.empty(); }
-  // No path leaves the pattern and comes back: otherwise its kernel would wait for one that waits
-  // for it.
+  // Whether no path leaves the pattern and comes back: its kernel would wait for one that waits for
+  // it.
   bool IsConvex() const { return vertices_.CoversCommonOf(before_, after_); }
 
   // The ops of all members, ascending.

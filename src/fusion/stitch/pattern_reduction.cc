@@ -37,7 +37,7 @@ CandidateList PatternReduction::Reduce(int vertex, const std::vector<int>& consu
   return Merge(Reduce(vertex, consumers, begin, middle), Reduce(vertex, consumers, middle, end));
 }
 
-// Every combination of one candidate or none of each consumer, with the vertex.
+// Combinations of `vertex` with one candidate or none of each consumer.
 CandidateList PatternReduction::Enumerate(int vertex, const std::vector<int>& consumers,
                                           size_t begin, size_t end) {
   std::vector<StitchPattern> partial = {Start(vertex)};
@@ -57,7 +57,7 @@ CandidateList PatternReduction::Enumerate(int vertex, const std::vector<int>& co
   return best;
 }
 
-// The best of either group, and of what one of each makes together.
+// The best candidates of either group, and of their pairwise unions.
 CandidateList PatternReduction::Merge(const CandidateList& a, const CandidateList& b) {
   CandidateList best(k_);
   for (const ScoredPattern& scored : a.list()) best.Offer(scored);

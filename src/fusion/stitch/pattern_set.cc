@@ -55,7 +55,7 @@ void PatternSet::Remove(int index) {
 }
 
 std::vector<StitchPattern> PatternSet::InOrder() const {
-  // Kernels: patterns by index, then the vertices that stand alone.
+  // Kernels: patterns by index, then the lone vertices.
   std::vector<StitchPattern> kernels;
   std::vector<int> kernel_of = pattern_of_;
   for (const auto& scored : patterns_) kernels.push_back(scored->pattern);

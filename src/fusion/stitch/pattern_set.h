@@ -10,7 +10,7 @@
 
 namespace sinter {
 
-// Vertices in no pattern stand alone. The graph must outlive the set.
+// A vertex in no pattern has a kernel of its own. The graph must outlive the set.
 class PatternSet {
  public:
   explicit PatternSet(const StitchGraph& graph);
@@ -18,15 +18,14 @@ class PatternSet {
   double score() const { return score_; }  // accumulated f
   int size() const { return static_cast<int>(patterns_.size()); }
   const ScoredPattern& at(int index) const { return *patterns_[static_cast<size_t>(index)]; }
-  // The pattern that holds `vertex`; -1.
+  // Index of the pattern with `vertex`; -1.
   int PatternOf(int vertex) const { return pattern_of_[static_cast<size_t>(vertex)]; }
 
   bool Overlaps(const StitchPattern& pattern) const {
     return covered_.Intersects(pattern.vertices());
   }
-  // Whether a path leaves `pattern`, runs through vertices and patterns (a pattern's kernel needs
-  // all that any member needs), and comes back. Patterns at the indices in `without` count as
-  // dissolved.
+  // Whether a path leaves `pattern`, passes vertices and patterns (a pattern's kernel needs all
+  // that any member needs), and comes back. Patterns with indices in `without` count as dissolved.
   bool MakesCycle(const StitchPattern& pattern, const std::vector<int>& without = {}) const;
 
   // Precondition: it neither overlaps nor makes a cycle.
@@ -34,8 +33,8 @@ class PatternSet {
   // Takes pattern `index` out; the last pattern takes its index.
   void Remove(int index);
 
-  // Patterns and lone vertices in the order in which their kernels can run: of those that can come
-  // next the one with the least last vertex.
+  // Patterns and lone vertices in an executable order: of those that can come next, the one with
+  // the smallest last vertex.
   std::vector<StitchPattern> InOrder() const;
 
  private:

@@ -41,7 +41,7 @@ std::vector<Access> AccessesOf(const StitchSpec& spec, int64_t bucket) {
   return list;
 }
 
-// What is handed over inside a kernel (kC, kParts) is no tensor of the plan.
+// kC and kParts stay inside a kernel and are no tensors of the plan.
 std::vector<Access> AccessesOf(const KernelSpec& spec) {
   std::vector<Access> list;
   for (const OperandBinding& operand : spec.operands) {

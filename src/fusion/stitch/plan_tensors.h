@@ -1,5 +1,5 @@
-// PlanTensors: what each kernel of a plan reads and writes, as tensors rather than places: a place
-// in the workspace holds one tensor after another.
+// PlanTensors: the tensors that each kernel of a plan reads and writes. A place in the workspace
+// holds several tensors, one after another.
 #ifndef SINTER_SRC_FUSION_STITCH_PLAN_TENSORS_H_
 #define SINTER_SRC_FUSION_STITCH_PLAN_TENSORS_H_
 
@@ -22,16 +22,16 @@ struct PlanTensor {
 };
 
 struct KernelTensors {
-  std::vector<int> reads, writes;  // of PlanTensors::tensors, in the order of the operands
+  std::vector<int> reads, writes;  // indices in PlanTensors::tensors, in the order of the operands
 };
 
 struct PlanTensors {
   std::vector<PlanTensor> tensors;
   std::vector<KernelTensors> kernels;
-  std::vector<std::set<int>> readers;  // kernels that read what a kernel wrote
+  std::vector<std::set<int>> readers;  // by kernel: the kernels that read its results
 };
 
-// Reads of a place belong to the last kernel before that wrote it.
+// A read of a place belongs to the last kernel before it that wrote the place.
 PlanTensors TensorsOf(const Plan& plan);
 
 }  // namespace sinter

@@ -12,7 +12,7 @@
 namespace sinter {
 namespace {
 
-constexpr double kLeastGain = 1e-9;  // microseconds: below it sums of the same parts may differ
+constexpr double kLeastGain = 1e-9;  // microseconds; smaller differences may be rounding errors
 
 std::vector<int> Transparent(const StitchGraph& graph) {
   std::vector<int> list;
@@ -45,7 +45,7 @@ class NeighbourJoiner {
   }
 
  private:
-  // Two patterns by their first vertices, as they were when the gain was computed.
+  // Two patterns by their first vertices, and their versions when the gain was computed.
   struct Join {
     double gain;
     int a, b, version_a, version_b;
@@ -96,7 +96,7 @@ class NeighbourJoiner {
     OfferAll(plan_.size() - 1);
   }
 
-  // Patterns of one vertex stand alone again.
+  // Dissolves patterns of one vertex.
   void Dissolve() {
     for (int i = plan_.size() - 1; i >= 0; --i) {
       if (plan_.at(i).pattern.size() == 1) plan_.Remove(i);
@@ -107,11 +107,12 @@ class NeighbourJoiner {
   PatternSet& plan_;
   const StitchGraph& graph_;
   const std::vector<std::vector<int>> neighbours_;
-  std::vector<int> version_;  // of the pattern that begins with the vertex
+  std::vector<int> version_;  // of the pattern whose first vertex it is
   std::priority_queue<Join> queue_;
 };
 
-// Of every kernel of the plan, kernels on the longest path to it from the start (or the end).
+// By kernel of the plan: the number of kernels on the longest path to it from the start (or the
+// end).
 std::vector<int> LevelsOf(const StitchGraph& graph, const std::vector<StitchPattern>& kernels,
                           bool from_start) {
   std::vector<int> kernel_of(static_cast<size_t>(graph.size()));
@@ -134,7 +135,7 @@ std::vector<int> LevelsOf(const StitchGraph& graph, const std::vector<StitchPatt
   return levels;
 }
 
-// Joins each pattern with the first earlier one of its level that gains by it.
+// Joins each pattern with the first earlier one of its level where that gains.
 std::vector<ScoredPattern> Pack(const std::vector<ScoredPattern>& level,
                                 DeltaEvaluator* evaluator) {
   std::vector<ScoredPattern> packed;

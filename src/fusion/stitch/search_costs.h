@@ -1,4 +1,5 @@
-// SearchCosts: the latency-evaluator of plans: what SearchStitch predicts for its best schedule.
+// SearchCosts: the latency-evaluator's costs for plans: SearchStitch's prediction of its best
+// schedule.
 #ifndef SINTER_SRC_FUSION_STITCH_SEARCH_COSTS_H_
 #define SINTER_SRC_FUSION_STITCH_SEARCH_COSTS_H_
 
@@ -14,7 +15,8 @@
 
 namespace sinter {
 
-// Searches each different body once and keeps the ranking. Not thread-safe. The model outlives it.
+// Searches each different body once and keeps the ranking. Not thread-safe. The model must outlive
+// it.
 class SearchCosts : public StitchCosts {
  public:
   SearchCosts(int64_t bucket, const DeviceModel& model, const SearchOptions& options)
@@ -27,14 +29,13 @@ class SearchCosts : public StitchCosts {
 
   absl::StatusOr<double> LatencyUs(const Chain& body) override;
   absl::StatusOr<double> PackedUs(const Chain& body) override;
-  // Best first. Precondition: LatencyUs took the body, or PackedUs where it is packed.
+  // Best first. Precondition: LatencyUs (PackedUs if packed) accepted the body.
   const std::vector<RankedStitch>& RankingOf(const Chain& body, bool packed) const {
     return (packed ? packings_ : rankings_).at(body.CanonicalDigest());
   }
   int bodies() const { return bodies_; }
   uint64_t legal_bodies() const { return rankings_.size() + packings_.size(); }
-  // Bodies are searched until a budget is spent, then refused with RESOURCE_EXHAUSTED. Gives
-  // another one.
+  // Gives a new budget. When one is spent, bodies are refused with RESOURCE_EXHAUSTED.
   void RenewBudget() { budget_ = StitchBudget{kMostPlannedVisits, options_.pace}; }
 
  private:

@@ -33,7 +33,7 @@ class StitchGraphMaker {
     tensor_of_.assign(chain.ops().size(), -1);
   }
 
-  // False when no order of the vertices exists.
+  // False when the vertices have no order.
   bool Run() {
     AddInputTensors();
     for (ValueId value = 0; value < static_cast<ValueId>(chain_.ops().size()); ++value) {
@@ -49,7 +49,7 @@ class StitchGraphMaker {
     return true;
   }
 
-  // The op with which kMaxReadVisits was passed; -1: none, the graph is whole.
+  // The op at which kMaxReadVisits was exceeded; -1: none, the graph is complete.
   ValueId endless() const { return endless_; }
   StitchGraph Take() { return std::move(graph_); }
 
@@ -101,7 +101,7 @@ class StitchGraphMaker {
     Describe(value, &vertex);
     const int index = graph_.size();
     vertex.tensor = AddTensor(value, index);
-    // Whoever computes an inlined value along never reads what this vertex stores, but products do.
+    // Readers that compute an inlined value themselves never read its stored tensor; products do.
     stored_tensor_of_[value] = vertex.tensor;
     if (!roles_.inlined[At(value)]) tensor_of_[At(value)] = vertex.tensor;
     for (ValueId member : vertex.values) graph_.vertex_of_[At(member)] = index;
@@ -157,8 +157,8 @@ class StitchGraphMaker {
     }
   }
 
-  // Whoever reads an input comes before whoever writes an output into its buffer, or shares its
-  // kernel.
+  // A reader of an input comes before the vertex that writes an output into its buffer, or shares
+  // its kernel.
   void AddAliasEdges() {
     for (const ChainOutput& out : chain_.outputs()) {
       if (out.alias_input < 0) continue;
@@ -173,7 +173,7 @@ class StitchGraphMaker {
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
 
-  // Topological order, the vertex with the least result first among those that can come next.
+  // Topological order; of the vertices that can come next, the one with the smallest result first.
   bool Renumber() {
     const auto count = static_cast<size_t>(graph_.size());
     std::vector<int> missing(count), number(count, -1);
@@ -246,10 +246,10 @@ class StitchGraphMaker {
   const ValueRoles roles_;
   const Contraction contraction_;
   Pace* const pace_;
-  std::vector<bool> through_;                // computed along by whoever reads it
-  std::vector<bool> contracted_;             // joined its reader's vertex
-  std::vector<int> tensor_of_;               // what a reader of the value reads; -1
-  std::map<ValueId, int> stored_tensor_of_;  // what a vertex stores
+  std::vector<bool> through_;                // computed by its readers
+  std::vector<bool> contracted_;             // has joined its reader's vertex
+  std::vector<int> tensor_of_;               // tensor that a reader of the value reads; -1
+  std::map<ValueId, int> stored_tensor_of_;  // tensor that a vertex stores
   StitchGraph graph_;
   int64_t read_visits_ = 0;
   ValueId endless_ = -1;

@@ -1,5 +1,5 @@
-// StitchGraph: the memory-intensive part of a chain as a graph of vertices that patterns are made
-// of. Products are opaque vertices.
+// StitchGraph: the memory-intensive part of a chain as a graph of vertices, of which patterns are
+// made. Products are opaque vertices.
 #ifndef SINTER_SRC_FUSION_STITCH_STITCH_GRAPH_H_
 #define SINTER_SRC_FUSION_STITCH_STITCH_GRAPH_H_
 
@@ -15,30 +15,30 @@
 
 namespace sinter {
 
-// Something that lies in memory, or would if it were not fused.
+// A tensor in memory, or one that would be there if it were not fused.
 struct StitchTensor {
   ValueId value = -1;
   DType dtype = DType::kF32;  // as stored
   int64_t bytes = 0;
-  int vertex = -1;             // that computes it; -1 for an input of the chain
-  bool stored = false;         // must lie in memory: an output of the chain or a product's operand
-  bool cold = false;           // an input or output of the chain: it comes from or goes to HBM
+  int vertex = -1;             // that computes it; -1: an input of the chain
+  bool stored = false;         // must be in memory: an output of the chain or a product's operand
+  bool cold = false;           // an input or output of the chain: read from or written to HBM
   std::vector<int> consumers;  // vertices that read it, ascending
 };
 
 struct StitchRead {
   int tensor = 0;
-  int64_t bytes = 0;  // of it, that one pass of the vertex needs
-  int64_t units = 0;  // equal parts of the vertex's iteration space that need one part of it each
+  int64_t bytes = 0;  // of it, needed by one pass of the vertex
+  int64_t units = 0;  // equal parts of the vertex's iteration space that each need one part of it
 };
 
 struct StitchVertex {
   std::vector<ValueId> values;         // ascending; the last one is the result
-  OpClass op_class = OpClass::kLight;  // of the last one
+  OpClass op_class = OpClass::kLight;  // of the result
   bool opaque = false;                 // never in a pattern with others
   int tensor = 0;                      // its result
-  int64_t iteration = 1;          // elements it is computed over: of a reduction, the operand's
-  int64_t result_units = 1;       // parts of that space which one part of the result needs
+  int64_t iteration = 1;     // elements that it is computed over; for a reduction, the operand's
+  int64_t result_units = 1;  // parts of that space that one part of the result needs
   std::vector<StitchRead> reads;  // by tensor, ascending
   std::vector<int> producers;     // vertices that must come first, ascending
   std::vector<int> consumers;     // the inverse
@@ -46,34 +46,32 @@ struct StitchVertex {
 };
 
 struct StitchGraphOptions {
-  // Whether an op with one reader, in whose kernel it costs nothing, joins its vertex from the
-  // start. Never done where its operands would be more bytes to hand over than its result.
+  // Whether an op with one reader joins the reader's vertex from the start, if it costs nothing
+  // there. Never where its operands would be more bytes to hand over than its result.
   bool contract = true;
-  Pace* pace = nullptr;  // stepped by the ops that are looked at
+  Pace* pace = nullptr;  // one step for each op visited
 };
 
 // Which values are vertices:
-// - Views (broadcast, transpose, reshape, slice, casts that widen), scalars and iota never are:
-//   whoever reads one computes it from what lies below it. Neither are light ops over nothing but
-//   scalars, iota and inputs of together at most kTinyBytes, kTinyOps of them at most: they are
-//   computed again wherever they are read ("inlined").
-// - Every other memory-intensive op is.
-// - An inlined value that must lie in memory has a vertex that stores it, which nobody but products
-//   reads.
+// - Views (broadcast, transpose, reshape, slice, casts that widen), scalars and iota are not: their
+//   readers compute them. Nor are light ops over only scalars, iota and inputs of at most
+//   kTinyBytes together, at most kTinyOps of them: they are computed again by each reader
+//   ("inlined").
+// - Every other memory-intensive op is one.
+// - An inlined value that must be in memory has a vertex that stores it, which only products read.
 // - A run of products is one vertex, and so is a product outside all runs.
-// Vertices are numbered topologically, those with the lesser result first where there is a choice:
-// a function of the chain, the bucket and the runs alone. Immutable; any thread may read it. The
-// chain must outlive it.
+// Vertices are numbered topologically, those with the smaller result first where there is a choice.
+// Depends on the chain, the bucket and the runs alone. Immutable; any thread may read it. The chain
+// must outlive it.
 class StitchGraph {
  public:
   static constexpr int64_t kTinyBytes = 32 * 1024;
   static constexpr int kTinyOps = 8;
   static constexpr int kMaxVertices = 8192;  // reachability takes their square in bits, twice
-  static constexpr int64_t kMaxReadVisits = 1 << 24;  // of values that vertices are read through
+  static constexpr int64_t kMaxReadVisits = 1 << 24;  // values visited to find what vertices read
 
-  // FAILED_PRECONDITION naming an output that shares a buffer with an input which is read after it,
-  // or the number of vertices when it is above kMaxVertices, or the op with which kMaxReadVisits is
-  // passed.
+  // FAILED_PRECONDITION naming an output that shares a buffer with an input read after it, the
+  // number of vertices above kMaxVertices, or the op at which kMaxReadVisits is exceeded.
   static absl::StatusOr<StitchGraph> Make(const Chain& chain, int64_t bucket,
                                           const std::vector<GraphRun>& runs,
                                           const StitchGraphOptions& options);
@@ -84,14 +82,14 @@ class StitchGraph {
   const StitchVertex& vertex(int v) const { return vertices_[static_cast<size_t>(v)]; }
   const StitchTensor& tensor(int t) const { return tensors_[static_cast<size_t>(t)]; }
   int num_tensors() const { return static_cast<int>(tensors_.size()); }
-  // The vertex whose values hold `value`; -1 for inlined values and inputs.
+  // The vertex that computes `value`; -1 for inlined values and inputs.
   int VertexOf(ValueId value) const { return vertex_of_[static_cast<size_t>(value)]; }
-  // Whether whoever reads `value` computes it from its operands.
+  // Whether readers of `value` compute it from its operands.
   bool IsInlined(ValueId value) const { return inlined_[static_cast<size_t>(value)]; }
-  // The dtype that `value` has in memory.
+  // The dtype of `value` in memory.
   DType StoredDType(ValueId value) const { return stored_dtype_[static_cast<size_t>(value)]; }
 
-  // Vertices before and after v: all that it needs and all that need it.
+  // Vertices before and after v: all that it needs, and all that need it.
   const NodeSet& Before(int v) const { return before_[static_cast<size_t>(v)]; }
   const NodeSet& After(int v) const { return after_[static_cast<size_t>(v)]; }
 

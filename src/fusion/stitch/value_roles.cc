@@ -5,7 +5,7 @@
 namespace sinter {
 namespace {
 
-// What computing a value again would take, when nothing but sources lies below it.
+// The cost of computing a value again, if it depends only on sources.
 struct Cone {
   bool only_sources = false;
   int64_t input_bytes = 0;

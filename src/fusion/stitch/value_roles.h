@@ -1,4 +1,4 @@
-// ValueRoles: what each value of a chain is to the explorer, before vertices are numbered.
+// ValueRoles: the explorer's classification of a chain's values, before vertices are numbered.
 #ifndef SINTER_SRC_FUSION_STITCH_VALUE_ROLES_H_
 #define SINTER_SRC_FUSION_STITCH_VALUE_ROLES_H_
 
@@ -12,8 +12,8 @@ namespace sinter {
 struct ValueRoles {
   std::vector<bool> inlined;  // readers compute it themselves
   std::vector<bool> stored;   // must lie in memory
-  std::vector<bool> vertex;   // is the result of a vertex: inlined ones too when stored
-  std::vector<int> run;       // of products that holds it; -1
+  std::vector<bool> vertex;   // the result of a vertex; inlined values too when stored
+  std::vector<int> run;       // the run of products that contains it; -1
   std::vector<DType> stored_dtype;
   std::vector<std::vector<ValueId>> users;  // distinct ops that use it, ascending
 };

@@ -12,10 +12,10 @@ namespace {
 
 struct Need {
   int64_t elements = 0;
-  int64_t units = 0;  // 0: not asked for yet; gcd(0, x) is x
+  int64_t units = 0;  // 0: none yet; gcd(0, x) is x
 };
 
-// Users before operands: a value is complete when it is taken out.
+// Visits users before operands: a value is complete when it is removed.
 using Needs = std::map<ValueId, Need, std::greater<ValueId>>;
 
 void AskOperands(const Chain& chain, const Op& op, const Need& need, int64_t bucket, Needs* needs) {

@@ -1,4 +1,4 @@
-// One cluster of a kernel with its exchanges, and the whole launch.
+// Draws one cluster of a kernel with its exchanges, and the whole launch.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ constexpr int kColours = 6;
 
 double AsDouble(int64_t value) { return static_cast<double>(value); }
 
-// Blocks of one cluster, side by side below the lane of exchanges.
+// Blocks of one cluster, side by side below the exchanges.
 std::vector<Box> BlockBoxes(const KernelPicture& k, Point at) {
   const int64_t count = std::clamp<int64_t>(k.cluster, 1, kMostBlocks);
   const double width =
@@ -46,7 +46,7 @@ void LabelPart(const SharedPart& part, const Box& box, Svg* svg) {
             absl::StrCat(part.name, " ", SizeText(AsDouble(part.bytes))), "tiny");
 }
 
-// Shared memory from top to bottom, to scale.
+// A block's shared memory from top to bottom, to scale.
 void DrawMemory(const KernelPicture& k, const Box& block, Svg* svg) {
   const double scale = kMemoryHeight / std::max(1.0, AsDouble(k.shared_bytes));
   double y = block.y + kMemoryTop;
@@ -70,7 +70,8 @@ void DrawBlock(const KernelPicture& k, const Box& block, size_t rank, Svg* svg) 
 
 Point TopOf(const Box& block) { return {block.MiddleX(), block.y}; }
 
-// From every rank to every other one: drawn for the first rank, there and back for its neighbour.
+// Every rank sends to every other one: drawn from the first rank to all, and back from its
+// neighbour.
 void DrawShuffle(const std::vector<Box>& blocks, absl::string_view style, Svg* svg) {
   for (size_t i = 1; i < blocks.size(); i++) {
     const double lift =
@@ -92,7 +93,7 @@ void DrawParts(const std::vector<Box>& blocks, size_t split, Svg* svg) {
   }
 }
 
-// C leaves every block for L2 and comes back to whoever needs it.
+// Every block stores C to L2, and blocks load the C that they need.
 void DrawThroughL2(const HandOver& h, const std::vector<Box>& blocks, Point at, Svg* svg) {
   const Box bar{at.x, at.y, blocks.back().Right() - at.x, 20};
   svg->Rectangle(bar, "l2bar", 4);

@@ -1,4 +1,4 @@
-// A fusion picture as JSON. The field names are a format: see fusion_picture.h.
+// A fusion picture as JSON. The field names are a stable format: see fusion_picture.h.
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -76,7 +76,7 @@ std::string PartText(const KernelFusion& fusion, const std::vector<std::vector<i
   return text;
 }
 
-// `text` in lines of at most kColumns, the next ones indented.
+// Wraps `text` at kColumns; later lines are indented.
 std::string Indented(absl::string_view text, size_t indent) {
   std::string out;
   while (text.size() + indent > kColumns) {

@@ -1,4 +1,5 @@
-// The ops of a stitch kernel, below one another by depth, and what each hand-over goes through.
+// Draws the ops of a stitch kernel in rows by depth, and the memory that each hand-over goes
+// through.
 #include <algorithm>
 #include <vector>
 
@@ -13,9 +14,9 @@ namespace sinter {
 namespace {
 
 constexpr size_t kShownOps = 96;  // of one part
-constexpr double kInset = 6;      // of words in a box
+constexpr double kInset = 6;      // of text in a box
 
-// `text` in at most `width` pixels.
+// Shortens `text` to at most `width` pixels.
 std::string Cut(std::string text, absl::string_view style, double width) {
   if (TextWidth(text, style) <= width) return text;
   while (!text.empty() && TextWidth(text + "..", style) > width) text.pop_back();
@@ -27,7 +28,7 @@ std::string WithViews(absl::string_view source, const OpRead& read) {
   return absl::StrCat(source, " (", absl::StrJoin(read.through, ", "), ")");
 }
 
-// The first of parts that are alike.
+// Draws the first of several equal parts.
 class PartDrawing {
  public:
   PartDrawing(const KernelFusion& fusion, const std::vector<int>& ops, Point at)

@@ -10,11 +10,11 @@ namespace {
 
 constexpr double kOpWidth = 164, kOpHeight = 46;
 constexpr double kLeastGapX = 26, kLeastGapY = 17;
-constexpr double kLaneStep = 6;    // between lines of one space
-constexpr double kLabelRoom = 13;  // above a box, for the words on its lines
+constexpr double kLaneStep = 6;    // between lines in one gap
+constexpr double kLabelRoom = 13;  // above a box, for the labels of its lines
 constexpr int kOpsARow = static_cast<int>((kDrawingWidth + kLeastGapX) / (kOpWidth + kLeastGapX));
 
-// Intervals that touch get different lanes; the first lane that is free is taken.
+// Gives intervals that touch different lanes: the first free one.
 class Lanes {
  public:
   int Take(double from, double to) {
@@ -24,7 +24,7 @@ class Lanes {
     taken_[lane].emplace_back(from, to);
     return static_cast<int>(lane);
   }
-  // With a step on either side; none without lanes.
+  // Width of the lanes with a step on either side; 0 without lanes.
   double Room() const {
     return taken_.empty() ? 0 : kLaneStep * static_cast<double>(taken_.size() + 1);
   }
@@ -42,13 +42,13 @@ struct Place {
   int row = 0, column = 0;
 };
 
-// A line on its way: spaces above rows are numbered as the rows, those left of columns as the
-// columns.
+// A line in the making. Gaps above rows have the numbers of the rows; gaps left of columns, those
+// of the columns.
 struct Route {
   OpEdge edge;
   Place from, to;
   int beside =
-      -1;  // the space between columns that it takes past rows; -1: the rows are neighbours
+      -1;  // the gap between columns in which the line passes rows; -1: its rows are neighbours
   int down_lane = 0, first_lane = 0, last_lane = 0;
 };
 
@@ -74,7 +74,7 @@ class Layouter {
   }
 
  private:
-  // Ops of one depth side by side, wrapped; deeper ones below.
+  // Places the ops of one depth side by side, wrapped; deeper ones below.
   void PlaceOps(const std::vector<int>& ops) {
     std::map<int, int> depth;
     std::map<int, std::vector<int>> levels;
@@ -113,7 +113,7 @@ class Layouter {
     }
   }
 
-  // Lines that pass rows get lanes beside the columns; then it is known where columns stand.
+  // Gives lines that pass rows lanes beside columns, which fixes the columns' positions.
   void TakeColumns() {
     columns_.resize(static_cast<size_t>(used_columns_) + 1);
     for (Route& route : routes_) {
@@ -132,7 +132,7 @@ class Layouter {
     }
   }
 
-  // Lines along rows get lanes above them; then it is known where rows stand.
+  // Gives lines along rows lanes above them, which fixes the rows' positions.
   void TakeRows() {
     std::vector<Lanes> above(static_cast<size_t>(rows_) + 1);
     for (Route& route : routes_) {
@@ -194,8 +194,8 @@ class Layouter {
   std::vector<Route> routes_;
   int rows_ = 0, used_columns_ = 0;
   std::vector<Lanes> columns_;           // left of each column, and right of the last
-  std::vector<double> gap_left_, left_;  // of the spaces, and of the columns behind them
-  std::vector<double> gap_top_, top_;    // the same of rows
+  std::vector<double> gap_left_, left_;  // of the gaps, and of the columns right of them
+  std::vector<double> gap_top_, top_;    // the same for rows
 };
 
 }  // namespace

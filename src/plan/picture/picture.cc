@@ -12,12 +12,12 @@
 namespace sinter {
 namespace {
 
-// `bytes`: of an element.
+// `bytes`: of one element.
 MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, int64_t bytes) {
   return {std::string(name.data(), name.size()), rows, columns, rows * columns * bytes};
 }
 
-// As they lie in memory.
+// Weights as stored in memory.
 MatrixPicture Weights(absl::string_view name, const MatrixProduct& p) {
   const bool oi = p.weights.layout == Layout::kOI;
   return Matrix(name, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
@@ -30,7 +30,7 @@ bool InWorkspace(const KernelSpec& spec, Role role) {
   return false;
 }
 
-// What a kernel calls its matrices: one product may be the first or the second of its chain.
+// Names of a product's matrices: it may be the first or the second of its kernel's chain.
 struct Names {
   std::string rows = "A", weights = "W1", result = "C";
 };
@@ -52,7 +52,7 @@ std::string Activated(Activation activation, const std::string& term) {
   return absl::StrCat(NameOf(activation), "(", term, ")");
 }
 
-// "0.125 r1 (A W1)": what stands in a formula for a product.
+// "0.125 r1 (A W1)": a product's term in a formula.
 std::string Scaled(const EpilogueList& e, int product, const std::string& term) {
   if (!e.scaled()) return term;
   std::string text;
@@ -61,7 +61,7 @@ std::string Scaled(const EpilogueList& e, int product, const std::string& term) 
   return absl::StrCat(text, "(", term, ")");
 }
 
-// Behind the last product's formula.
+// The end of the last product's formula.
 absl::string_view ResidualTerm(const MatrixProduct& p) {
   return p.epilogue.has_residual() ? " + R" : "";
 }
@@ -79,7 +79,7 @@ std::string FirstFormula(const MatrixProduct& p, const Names& names) {
                       Term(product("Wup"), e.has_bias() ? "bup" : ""), ")", residual);
 }
 
-// Tiles and who takes them, for a product of `columns` columns.
+// Fills in the tiles of a product with `columns` columns, and the clusters that take them.
 void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile, Share share,
                int64_t columns, ProductPicture* out) {
   const Schedule& s = spec.schedule;

@@ -1,7 +1,7 @@
 // KernelPicture: what one kernel does, as data to draw: its products and their tiles, how the
-// intermediate travels between them, what a block's shared memory holds. Drawn as text
-// (picture_text.h) and as SVG (picture_svg.h); neither knows any dataflow. What is special about a
-// dataflow is in its row (src/product/dataflow).
+// intermediate reaches the next product, a block's shared memory. Drawn as text (picture_text.h)
+// and as SVG (picture_svg.h). The drawings know no dataflow: its row (src/product/dataflow) has all
+// that is special about it.
 #ifndef SINTER_SRC_PLAN_PICTURE_PICTURE_H_
 #define SINTER_SRC_PLAN_PICTURE_PICTURE_H_
 
@@ -23,17 +23,17 @@ struct MatrixPicture {
 struct ProductPicture {
   std::string formula;  // "C = silu(A W1) * (A Wup)"
   MatrixPicture result;
-  std::vector<MatrixPicture> operands;  // that the product loads: rows (unless they are handed over
+  std::vector<MatrixPicture> operands;  // loaded by the product: rows (unless they are handed over
                                         // inside the cluster), then weights
   std::string operands_from;            // "HBM", "L2 and HBM"
   int64_t tile_rows = 0, tile_columns = 0, k = 0;
   int width = 1;               // weight matrices side by side
-  bool apart = false;          // or a block each: gate here, up in its neighbour
+  bool apart = false;          // with two matrices: gate in one block, up in its neighbour
   int split_k = 1;             // blocks that share a tile's K and add their parts through DSM
   int clusters = 1;            // clusters that share a tile's K and add their parts through L2
-  Share share = Share::kNone;  // what two blocks with neighbouring tiles load together
+  Share share = Share::kNone;  // the operand that two blocks with neighbouring tiles load together
   int64_t row_tiles = 0, column_tiles = 0;
-  int64_t turns = 1;  // tiles that a group of blocks takes, one after another
+  int64_t turns = 1;  // tiles that a group of blocks takes one after another
 };
 
 struct HandOver {
@@ -44,14 +44,14 @@ struct HandOver {
 
 struct SharedPart {
   absl::string_view name;  // "ring", "exchange", "reduce", "other"
-  int64_t bytes = 0;       // of one
+  int64_t bytes = 0;       // of one block
   int64_t count = 1;
 };
 
 struct KernelPicture {
   const DataflowRow* row = nullptr;
   std::vector<ProductPicture> products;
-  std::vector<HandOver> hand_overs;  // one between each two products
+  std::vector<HandOver> hand_overs;  // one between consecutive products
   std::string result_to;             // "HBM", or "L2" when another kernel of the plan reads it
   int64_t blocks = 0, cluster = 1;
   int64_t clusters_n = 1;  // clusters that share an M tile, by ranges of N

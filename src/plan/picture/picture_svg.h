@@ -1,5 +1,5 @@
-// A kernel's picture in SVG, part by part. Each function draws at `at` and returns the height that
-// it took, so that parts are stacked.
+// Draws a kernel's picture in SVG, part by part. Each function draws at `at` and returns the height
+// that it took, so that parts can be stacked.
 #ifndef SINTER_SRC_PLAN_PICTURE_PICTURE_SVG_H_
 #define SINTER_SRC_PLAN_PICTURE_PICTURE_SVG_H_
 
@@ -10,12 +10,12 @@ namespace sinter {
 
 constexpr double kDrawingWidth = 1120;
 
-// The style of what travels through `medium`: "dsm", "l2", ..
+// The style for transfers through `medium`: "dsm", "l2", ..
 absl::string_view StyleOf(Medium medium);
 
-// What the products load, their tiles coloured by cluster, and the hand-over between them.
+// The products' operands, their tiles coloured by cluster, and the hand-over between them.
 double DrawProducts(const KernelPicture& picture, Point at, Svg* svg);
-// One cluster: its blocks with their shared memory to scale, and who sends to whom.
+// One cluster: its blocks with their shared memory to scale, and the exchanges between them.
 double DrawCluster(const KernelPicture& picture, Point at, Svg* svg);
 // All blocks of the launch, clusters framed.
 double DrawLaunch(const KernelPicture& picture, Point at, Svg* svg);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kIndent = 2, kBox = 31, kArrow = 19;
 
-// Lines that grow to the right and down where text is put.
+// Lines of text that grow as text is put.
 class Canvas {
  public:
   void Put(size_t row, size_t column, absl::string_view text) {
@@ -36,7 +36,7 @@ class Canvas {
   std::vector<std::string> lines_;
 };
 
-// "A 128x1024, W1 Wup 3072x1024": neighbours of one shape share it.
+// "A 128x1024, W1 Wup 3072x1024": neighbours of one shape are listed together.
 std::string OperandsText(const std::vector<MatrixPicture>& operands) {
   std::string text;
   for (size_t i = 0; i < operands.size(); i++) {

@@ -1,5 +1,5 @@
-// A kernel's picture in ASCII: its products as boxes from left to right, what they load above them,
-// how the intermediate travels between them, what lies in shared memory below.
+// A kernel's picture in ASCII: its products as boxes from left to right, their operands above, the
+// transfer of the intermediate between them, shared memory below.
 #ifndef SINTER_SRC_PLAN_PICTURE_PICTURE_TEXT_H_
 #define SINTER_SRC_PLAN_PICTURE_PICTURE_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-// At most 100 columns for two products; every line ends with a newline, none with a blank.
+// At most 100 columns for two products. Every line ends with a newline and without trailing blanks.
 std::string DrawText(const KernelPicture& picture);
 
 }  // namespace sinter

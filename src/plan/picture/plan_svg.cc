@@ -27,7 +27,7 @@ std::vector<Level> ProductLevels(const Prediction& p) {
           {"fixed", p.fixed_us}};
 }
 
-// What overlaps, what it takes together, and what is beside it.
+// The times that overlap, their combination, and the fixed time.
 std::vector<Level> StitchLevels(const Prediction& p, const FusionTimes& times) {
   std::vector<Level> levels = {{"hbm", p.hbm_us}};
   if (p.l2_us > 0) levels.push_back({"l2", p.l2_us});
@@ -127,7 +127,7 @@ double DrawLevels(const PlannedKernel& kernel, const FusionTimes& times, Point a
           kernel.measured_us > 0 ? absl::StrFormat(", measured %.2f us", kernel.measured_us) : ""),
       "h3");
   for (const Level& level : levels) {
-    // A product that waits does so in what is fixed.
+    // A product bound by latency is bound by its fixed time.
     const bool fixed = kernel.spec.stitch == nullptr && p.bound == "latency";
     const bool bound = level.name == (fixed ? "fixed" : p.bound);
     DrawLevel(level, longest, bound, {at.x, y}, svg);
@@ -158,7 +158,7 @@ std::string PlanSvg(const Plan& plan, const FusionPicture& picture) {
   Svg svg;
   double y = kMargin + DrawPlanHead(plan, {kMargin, kMargin}, &svg);
   for (size_t i = 0; i < plan.kernels.size(); i++) {
-    // Drawn twice: the panel lies below what it holds, and its height is known only then.
+    // Drawn twice: the panel lies behind its contents, and its height is known only afterwards.
     Svg unseen;
     const double height = DrawKernel(i, plan.kernels[i], {0, 0}, &unseen) + 2 * kPad;
     const double width = std::max(kDrawingWidth, unseen.Right());

@@ -1,5 +1,5 @@
 // A plan as a self-contained SVG: for each kernel its products and tiles, one cluster with its
-// exchanges, the launch, the time of each level; a legend.
+// exchanges, the launch, the time of each level; and a legend.
 #ifndef SINTER_SRC_PLAN_PICTURE_PLAN_SVG_H_
 #define SINTER_SRC_PLAN_PICTURE_PLAN_SVG_H_
 
@@ -10,9 +10,9 @@
 
 namespace sinter {
 
-// Well-formed XML for any plan; a kernel whose schedule CheckScheduleFields refuses is named and
-// not drawn. A plan with stitch kernels is drawn from its picture: equal kernels once, their ops,
-// what is handed over how, what was not fused and why.
+// Well-formed XML for any plan. A kernel whose schedule CheckScheduleFields refuses is named, not
+// drawn. A plan with stitch kernels is drawn from `picture`: equal kernels once, their ops, the
+// hand-overs, and what was not fused and why.
 std::string PlanSvg(const Plan& plan, const FusionPicture& picture = {});
 
 }  // namespace sinter

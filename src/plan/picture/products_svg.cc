@@ -1,4 +1,4 @@
-// The products of a kernel: operands, tiles, hand-over.
+// Draws the products of a kernel: operands, tiles, hand-over.
 #include <algorithm>
 #include <cmath>
 
@@ -12,10 +12,10 @@ namespace {
 
 constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // widths
 constexpr double kTop = 22, kTilesHeight = 150, kHeight = 232;
-constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles that are drawn
+constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles drawn
 constexpr int kColours = 6;
 
-// Which cluster takes the tile in row r and column c, and in which turn.
+// The cluster that takes the tile in row r and column c, and in which turn.
 struct Owner {
   int64_t cluster = 0, turn = 0;
 };
@@ -29,7 +29,7 @@ Owner OwnerOf(const KernelPicture& k, const ProductPicture& p, int64_t r, int64_
   return {unit % groups * blocks / std::max<int64_t>(1, k.cluster), unit / groups};
 }
 
-// Edges that grow with the matrix, but slowly: 64 and 16384 are to fit side by side.
+// Edges grow slowly with the matrix, so that 64 and 16384 fit side by side.
 double EdgeOf(int64_t extent) {
   const double doublings = std::log2(static_cast<double>(std::max<int64_t>(extent, 1)));
   return std::clamp(10 + 5.5 * (doublings - 3), 10.0, 84.0);

@@ -1,5 +1,5 @@
 // A plan with stitch kernels as SVG: equal kernels once, in the order of their first launch; arcs
-// on the left for what they hand over.
+// on the left for hand-overs.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -28,7 +28,7 @@ class StitchDrawing {
 
   std::string Run() {
     PlaceArcs();
-    // Drawn twice: panels lie below what they hold, and how large that is, is known only then.
+    // Drawn twice: panels lie behind their contents, whose size is known only afterwards.
     std::vector<double> heights;
     double width = kLeastWidth;
     for (size_t group = 0; group < picture_.equal.size(); ++group) {
@@ -56,14 +56,14 @@ class StitchDrawing {
 
   double Left() const { return kMargin + kLane * (lanes_ + 1); }
 
-  // Every pair of groups once; arcs that pass one another get lanes of their own.
+  // One arc for each pair of groups; arcs that overlap get separate lanes.
   void PlaceArcs() {
     std::set<std::pair<int, int>> pairs;
     for (const FusionPicture::Reason& reason : reasons_) {
       if (reason.bytes == 0 || reason.from_group == reason.to_group) continue;
       pairs.insert({reason.from_group, reason.to_group});
     }
-    std::vector<int> ends;  // the last group that an arc of the lane passes
+    std::vector<int> ends;  // the last group that each lane's arcs reach
     for (const auto& [from, to] : pairs) {
       if (arcs_.size() == kMostArcs) break;
       const int top = std::min(from, to), bottom = std::max(from, to);
@@ -88,7 +88,7 @@ class StitchDrawing {
     }
   }
 
-  // Below the head: what planning noted.
+  // Draws the planner's notes below the head.
   double DrawSummary() {
     const double top = kMargin + 52;
     const size_t kernels = plan_.kernels.size(), different = picture_.equal.size();

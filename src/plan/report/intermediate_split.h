@@ -1,6 +1,5 @@
-// Where C lies between the products of one kernel, level by level: the mapping that FlashFuser's
-// Algorithm 1 makes of a reused tensor (dataflow_analyzer.h), read off a schedule of the shipping
-// space.
+// Where C lies between the products of one kernel, level by level: the mapping of a reused tensor
+// in FlashFuser's Algorithm 1 (dataflow_analyzer.h), derived from a schedule of the shipping space.
 #ifndef SINTER_SRC_PLAN_REPORT_INTERMEDIATE_SPLIT_H_
 #define SINTER_SRC_PLAN_REPORT_INTERMEDIATE_SPLIT_H_
 
@@ -11,9 +10,9 @@
 
 namespace sinter {
 
-// Bytes of the C that one M tile's second product reads (of one range of N, where clusters share an
-// M tile), by the level that the first block of its cluster reads them from: its own shared memory,
-// distributed shared memory (what peers sent), L2. All zero for one product.
+// Bytes of the C that the second product of one M tile (or of one range of N, where clusters share
+// an M tile) reads, by the level that the cluster's first block reads them from: its own shared
+// memory, distributed shared memory (sent by peers), L2. All zero for one product.
 LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
 // "C of an M tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2"; "" for one product.

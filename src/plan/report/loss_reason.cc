@@ -14,13 +14,13 @@ namespace sinter {
 namespace {
 
 constexpr size_t kReasons = 2;
-constexpr double kWorthNaming = 0.25;  // of the largest growth
-constexpr double kNothing = 0.005;     // us: prints as 0.01 at least
+constexpr double kWorthNaming = 0.25;  // share of the largest growth
+constexpr double kNothing = 0.005;     // us; larger differences print as at least 0.01
 
-// A plan's kernels taken together.
+// The sums over a plan's kernels.
 struct PlanFacts {
   Prediction sum;
-  KernelFacts kernel;  // added up; reads and warpgroups are the first kernel's
+  KernelFacts kernel;  // sums; reads and warpgroups are the first kernel's
   size_t kernels = 0;
   bool through_l2 = false;  // C of a fused kernel goes through L2
   int clusters_n = 1;
@@ -45,7 +45,7 @@ PlanFacts FactsOf(const Plan& plan, const DeviceModel& model) {
   facts.kernels = plan.kernels.size();
   if (plan.kernels.empty()) return facts;
   facts.kernel = FactsOf(plan.kernels.front(), model);
-  // Added up below, with all others.
+  // These are summed below, over all kernels.
   facts.kernel.block_bytes = facts.kernel.shared_bytes = facts.kernel.flop = 0;
   facts.kernel.steps = 0;
   for (const PlannedKernel& kernel : plan.kernels) AddKernel(kernel, model, &facts);
@@ -67,7 +67,7 @@ std::string Instead(const std::string& what, const std::string& other, const std
   return absl::StrCat(what, other, ", chosen ", chosen);
 }
 
-// What is read more often, of the rows, C and the weights; "" when nothing is.
+// The operands among rows, C and weights that are read more often; "" for none.
 std::string MoreReads(const KernelFacts& other, const KernelFacts& chosen) {
   const std::pair<const char*, int64_t KernelFacts::*> kinds[] = {
       {"A", &KernelFacts::row_reads},
@@ -187,7 +187,7 @@ struct Growth {
   double us;
 };
 
-// Levels that take longer than the chosen plan's, most first.
+// Levels that take longer than in the chosen plan, the largest growth first.
 std::vector<Growth> Growths(const PlanFacts& other, const PlanFacts& chosen) {
   std::vector<Growth> grown;
   for (const LevelTerm& term : LevelTerms()) {
@@ -204,14 +204,14 @@ std::vector<Growth> Growths(const PlanFacts& other, const PlanFacts& chosen) {
   return grown;
 }
 
-// Equal bytes take longer where fewer SMs move them.
+// The same bytes take longer when fewer SMs move them.
 std::string BytesBySms(double other, double chosen) {
   const std::string moved = AmountText(other, "B");
   return moved == AmountText(chosen, "B") ? moved + " by fewer SMs" : Bytes(other, chosen);
 }
 
-// What a graph's kernels take together. Each takes `fixed`, and beside it what overlaps: at least
-// its bytes, and what instructions and waits add to them.
+// The sums over a graph's kernels. A kernel takes `fixed` plus its overlapping part: at least the
+// time of its bytes, and `rest` for instructions and waits.
 struct GraphTimes {
   double hbm = 0, l2 = 0, fixed = 0, rest = 0;
   double hbm_bytes = 0, l2_bytes = 0;
@@ -238,7 +238,7 @@ bool IsStitched(const Plan& plan) {
                      [](const PlannedKernel& kernel) { return kernel.spec.stitch != nullptr; });
 }
 
-// Of plans with stitched kernels. What levels do not say is "instructions and waits".
+// For plans with stitched kernels. Time beyond the levels is called "instructions and waits".
 std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen, double behind) {
   if (behind < kNothing) return "predicted less than 0.01 us slower";
   const GraphTimes a = TimesOfGraph(other), b = TimesOfGraph(chosen);

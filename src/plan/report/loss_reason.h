@@ -10,10 +10,10 @@
 namespace sinter {
 
 // "predicted 0.42 us slower: intake +1.30 us (A read 128 times, chosen 64)": the difference, then
-// the at most two levels that grew most, each with what in the schedule made it grow. Levels
-// overlap, so their differences need not add up to the first. Where a kernel is stitched:
-// "predicted 12.60 us slower: fixed +6.82 us (12 kernels, chosen 1), hbm +0.29 us (995 kB, chosen
-// 147 kB)"; what levels do not say is "instructions and waits". One line. Deterministic.
+// at most two levels that grew most, each with its cause in the schedule. Levels overlap, so their
+// differences need not add up to the first. With a stitched kernel: "predicted 12.60 us slower:
+// fixed +6.82 us (12 kernels, chosen 1), hbm +0.29 us (995 kB, chosen 147 kB)"; time beyond the
+// levels is "instructions and waits". One line. Deterministic.
 std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model);
 
 }  // namespace sinter

@@ -20,7 +20,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;  // in the orde
 
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
-// `key = value` lines; comments and provenance are left out.
+// `key = value` lines, without comments and provenance.
 Fields FieldsOf(absl::string_view text) {
   Fields fields;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -33,7 +33,7 @@ Fields FieldsOf(absl::string_view text) {
   return fields;
 }
 
-// Key to comment, of the lines that have one.
+// Comments by key, for the lines that have one.
 std::map<std::string, std::string> CommentsOf(absl::string_view text) {
   std::map<std::string, std::string> comments;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -74,7 +74,7 @@ bool IsNumber(const std::string& key) {
   return key != "name" && key != "arch" && key != "measured";
 }
 
-// A built-in model as its file has it; empty for another name.
+// A built-in model's file, parsed; empty for another name.
 struct Known {
   std::map<std::string, std::string> values, comments;
 };
@@ -89,7 +89,7 @@ Known KnownOf(const std::string& name) {
   return known;
 }
 
-// Where `value` comes from, as far as the model of the same name knows.
+// The source of `value`, as far as the model of the same name knows it.
 std::string SourceIn(const Known& known, const std::string& key, const std::string& value) {
   const auto same = known.values.find(key);
   if (same == known.values.end()) return "given by the device or a model file";
@@ -101,7 +101,7 @@ std::string SourceIn(const Known& known, const std::string& key, const std::stri
   return comment == known.comments.end() ? "" : comment->second;
 }
 
-// The same with what is known of the model that it was taken over from.
+// The same, with the note of the model that the value was taken over from.
 std::string SourceOf(const Known& own, const Known& from, const std::string& key,
                      const std::string& value) {
   std::string source = SourceIn(own, key, value);

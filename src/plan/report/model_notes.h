@@ -16,13 +16,13 @@ struct ModelNote {
   std::string source;      // "cp.async.bulk read stream into shared memory, .."
 };
 
-// One entry a number of the model, in the order of its text form. A value that equals the built-in
-// model's of the same name has that file's comment as its source, or "as the model says at its
-// head" for a line without one; any other was given by the device or by a model file. What was
-// taken over from a built-in model has that model's comment behind it.
+// One entry a number of the model, in the order of its text form. The source of a value that equals
+// that of the built-in model of the same name is that file's comment, or "as the model says at its
+// head" for a line without one. Any other value was given by the device or by a model file. A value
+// taken over from a built-in model also has that model's comment.
 std::vector<ModelNote> NotesOf(const DeviceModel& model);
 
-// The comment at the head of the built-in model of that name; "" when there is none.
+// The comment at the head of the built-in model of that name; "" if there is none.
 std::string HeadNoteOf(const DeviceModel& model);
 
 }  // namespace sinter

@@ -40,7 +40,7 @@ std::string LevelTable(const std::vector<LevelCost>& levels) {
   return text;
 }
 
-// `text` in lines of at most kColumns, the next ones indented.
+// Wraps `text` at kColumns; later lines are indented.
 std::string Wrapped(absl::string_view text, size_t indent) {
   std::string out, line;
   for (absl::string_view word : absl::StrSplit(text, ' ')) {

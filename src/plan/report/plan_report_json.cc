@@ -1,4 +1,4 @@
-// The explanation of a plan for tools. The field names are a format: see plan_report.h.
+// The explanation of a plan for tools. The field names are a stable format: see plan_report.h.
 #include <nlohmann/json.hpp>
 
 #include "src/plan/picture/picture.h"
@@ -55,7 +55,7 @@ void AddPicture(const KernelPicture& picture, Json* out) {
   (*out)["shared"] = shared;
 }
 
-// Bytes of the intermediate on each level, of those that hold some.
+// The intermediate's bytes on each level that holds some.
 Json SplitJson(const KernelSpec& spec) {
   Json split = Json::object();
   const LevelBytes bytes = IntermediateSplit(spec.sequence, spec.schedule);

@@ -36,7 +36,7 @@ bool IsBiased2(const ProductSequence& p) { return p.size() == 2 && p.back().epil
 
 bool Transposed(const ProductCode& code) { return code.sequence.layout() == Layout::kIO; }
 
-// One specialisation for each N that a warpgroup multiplies.
+// One specialisation for each N of a warpgroup's wgmma.
 std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   const Schedule& s = code.schedule;
   if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
@@ -146,8 +146,8 @@ const char* ScalingType(const EpilogueList& epilogue) {
   return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Element>";
 }
 
-// What the kernel's function takes: the Config, what is added to the result, and what products are
-// multiplied by; nothing behind the last that there is.
+// Template arguments of the kernel's function: the Config, the residual, the scaling of each
+// product. Unused ones at the end are left out.
 std::string FunctionArguments(const ProductCode& code) {
   const ProductSequence& p = code.sequence;
   std::vector<std::string> list = {"Config"};

@@ -11,22 +11,22 @@
 
 namespace sinter {
 
-// "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange" (with several clusters an M
-// tile "sinter_clusters_exchange", with a slab that does not hold all of C
-// "sinter_spilled_exchange", with a spatial gate "sinter_spatial_exchange") or "sinter_task_list".
+// The kernel's name: "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange",
+// "sinter_clusters_exchange" (several clusters share an M tile), "sinter_spilled_exchange" (the
+// cluster keeps only a slab of C), "sinter_spatial_exchange" (spatial gate), "sinter_task_list".
 const char* EntryName(const Schedule& schedule);
 
-// The device library's file of the dataflow: "kernels/gemm.cuh".
+// The device library's header of the dataflow: "kernels/gemm.cuh".
 const char* KernelHeader(const Schedule& schedule);
 
 // Threads of a block: the producer warpgroup and the consumers.
 int ThreadsOf(const Schedule& schedule);
 
-// What the kernel's parameter list holds, in order. The recipe fills the same list.
+// The kernel's parameters, in order. The recipe fills the same list.
 struct KernelParameters {
   std::vector<Role> maps;  // tensor maps
   std::vector<Role>
-      pointers;  // device pointers; kC and kParts are the workspace's, written by plain stores
+      pointers;  // device pointers; kC and kParts lie in the workspace, written by plain stores
   bool workspace = false;  // the workspace header follows the pointers
 };
 KernelParameters ParametersOf(const ProductCode& code);

@@ -10,8 +10,7 @@ namespace {
 
 constexpr uint64_t kMapAlignment = 16;
 
-// Rows of the box that one TMA load of a matrix takes: of what a pair of blocks shares, each loads
-// a half.
+// Rows of a weight matrix's TMA box. Where a pair of blocks shares a load, each block loads half.
 uint32_t WeightBox(const ProductCode& code, const ProductTile& tile, Share share) {
   const Schedule& s = code.schedule;
   const bool io = code.sequence.layout() == Layout::kIO;
@@ -87,7 +86,8 @@ absl::StatusOr<ArgSlot> PointerOf(const ProductCode& code, const ProductBinding&
   slot.kind = ArgKind::kPointer;
   slot.index = operand->buffer;
   slot.offset_bytes = operand->offset_bytes;
-  // Only what has rows moves with those of a looped launch; C lies in the workspace and is reused.
+  // A looped launch advances the operands that have a row for each of its rows; C in the workspace
+  // is reused.
   if (operand->buffer != kWorkspaceBuffer && !binding.constant_rows) {
     const RoleShape shape = ShapeOf(code.sequence, role);
     if (shape.of_launch) slot.int_value = operand->row_stride * SizeOf(shape.element);

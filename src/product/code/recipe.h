@@ -8,8 +8,8 @@
 
 namespace sinter {
 
-// INVALID_ARGUMENT naming the operand when a row stride or an offset does not allow a tensor map
-// (multiples of 16 bytes).
+// INVALID_ARGUMENT naming the operand when its row stride or offset is not a multiple of 16 bytes,
+// as tensor maps need.
 absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding);
 
 }  // namespace sinter

@@ -28,7 +28,7 @@ std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, boo
     absl::StrAppend(&names, i ? "," : "", "%", i);
     absl::StrAppend(&outputs, i ? ", " : "", "\"+f\"(d[", i, "])");
   }
-  // absl::Substitute knows ten arguments; three more go in first.
+  // absl::Substitute takes at most ten arguments; three more are replaced first.
   const std::string text = absl::StrReplaceAll(kTemplate, {{"$A", b_transposed ? "true" : "false"},
                                                            {"$B", outputs},
                                                            {"$K", absl::StrCat(element.wgmma_k)}});

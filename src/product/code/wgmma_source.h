@@ -1,5 +1,5 @@
-// The text of wgmma wrappers: the instruction names every accumulator register, so it is written
-// for the N that is used.
+// The text of wgmma wrappers. The instruction names every accumulator register, so each N needs a
+// wrapper of its own.
 #ifndef SINTER_SRC_PRODUCT_CODE_WGMMA_SOURCE_H_
 #define SINTER_SRC_PRODUCT_CODE_WGMMA_SOURCE_H_
 
@@ -10,7 +10,7 @@
 namespace sinter {
 
 // `template <> struct Wgmma<n, Element, a_transposed, b_transposed>` of the device library. n: a
-// multiple of 8 in 8..256; transposed: contiguous along M or N instead of K.
+// multiple of 8 in 8..256; transposed: the operand is contiguous along M or N instead of K.
 std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed);
 
 }  // namespace sinter

@@ -1,5 +1,5 @@
-// Cluster exchange, dataflow (b): a cluster owns an M tile and all of N; each block's columns of C
-// go to every peer through distributed shared memory.
+// Cluster exchange, dataflow (b): a cluster owns an M tile and all of N. Each block sends its
+// columns of C to every peer through distributed shared memory.
 #include "src/product/dataflow/cluster_family.h"
 
 namespace sinter {

@@ -11,12 +11,13 @@ double DsmBytes(const ProductDims& d, const Schedule& s, double columns) {
   return static_cast<double>(d.result_bytes) * s.block_m * columns;
 }
 
-// dsm_shuffle: a block's columns of C, the result of `d`, to every peer, and one barrier round.
+// dsm_shuffle: each block sends its columns of C, the result of `d`, to every peer, then one
+// barrier.
 double ShuffleUs(const ProductDims& d, const Schedule& s, double columns,
                  const DeviceModel& model) {
   if (s.cluster == 1) return 0;
-  // Column groups travel four at a time in 16-byte stores; what is left of a warpgroup's columns in
-  // 4-byte ones, which cost as much each.
+  // Column groups go four at a time as 16-byte stores. The rest of a warpgroup's columns go as
+  // 4-byte stores, each of which costs as much.
   const int groups = s.first.block_n / s.warpgroups_n / 8;
   const double stores = 1.0 * (groups / 4 * 4 + groups % 4 * 4) / groups;
   return stores * (DsmBytes(d, s, columns) * (s.cluster - 1)) / DsmBytesPerUs(s.cluster, model) +
@@ -81,8 +82,8 @@ ClusterLine ClusterLineOf(const ProductSequence& p, const Schedule& s,
   TimeLine& line = out.line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, out.first));
   line.Stream(TimesOf(out.first, s, stage, model), out.first);
-  // Ranks with a matrix each give each other their parts before the epilogue, which each does for
-  // its share of a tile's rows.
+  // With a spatial gate each rank has one matrix. The ranks exchange their parts before the
+  // epilogue, and each runs the epilogue for its share of the tile's rows.
   const ProductTile first = {s.first.block_n, GateRanks(s)};
   line.Dsm(EachTurn(ReduceUs(dims, s, first, model), out.first),
            s.grid / GateRanks(s) * ReduceTraffic(dims, s, first));

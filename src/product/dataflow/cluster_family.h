@@ -1,5 +1,5 @@
-// What dataflows have in common in which a cluster owns an M tile: C, or a range of it, stays
-// inside; each block has its columns of C and of E.
+// Shared by the dataflows in which a cluster owns an M tile: C, or a range of it, stays in the
+// cluster; each block has its own columns of C and of E.
 #ifndef SINTER_SRC_PRODUCT_DATAFLOW_CLUSTER_FAMILY_H_
 #define SINTER_SRC_PRODUCT_DATAFLOW_CLUSTER_FAMILY_H_
 
@@ -11,17 +11,17 @@ namespace sinter {
 
 int64_t KeepsAll(const ProductSequence& sequence, const Schedule& schedule);
 
-// The cluster's columns cover N and L, and the grid is a cluster for each M tile, or for each of
-// its ranges.
+// The cluster's columns must cover N and L, and the grid must be one cluster for each M tile, or
+// for each range of one.
 absl::Status CheckCluster(const ProductSequence& sequence, const Schedule& schedule,
                           const ScheduleSizes& sizes);
 
-// The columns of a block for every shape and cluster size; tiles that would be too wide are left
-// out.
+// Visits every row shape and cluster size with the columns of a block; skips tiles that are too
+// wide.
 void ForEachCluster(const SpaceWalk& walk, Dataflow dataflow,
                     const std::function<void(const Schedule&)>& visit);
 
-// Columns of C that a block gives to its peers: the most, and in the mean over the cluster.
+// Columns of C that a block sends to its peers: the most, and the mean over the cluster.
 struct ShuffledColumns {
   double most = 0, mean = 0;
 };
@@ -30,18 +30,18 @@ struct ShuffledColumns {
 struct ClusterLine {
   TimeLine line;
   ProductLoad first;  // of the first product
-  double stream2_us;  // of the second product over what of C the cluster keeps, of one turn
+  double stream2_us;  // of the second product over the C that the cluster keeps, for one turn
   double end_us;      // of a tile of E
 };
 ClusterLine ClusterLineOf(const ProductSequence& sequence, const Schedule& schedule,
                           const ShuffledColumns& shuffled, const DeviceModel& model);
-// Of dataflows in which every column of C is shuffled.
+// For dataflows that shuffle every column of C.
 ClusterLine ClusterLineOf(const ProductSequence& sequence, const Schedule& schedule,
                           const DeviceModel& model);
 Prediction PredictCluster(const ProductSequence& sequence, const Schedule& schedule,
                           const DeviceModel& model);
 
-// What they share of their rows.
+// The fields that their rows have in common.
 constexpr DataflowRow ClusterRow() {
   DataflowRow row;
   row.how = "dsm_shuffle";

@@ -57,8 +57,8 @@ Prediction PredictGrid(const ProductSequence& p, const Schedule& s, const Device
   line.Fixed(EachTurn(end1, load1));
   line.Dsm(EachTurn(reduce1, load1),
            static_cast<double>(z.first_tiles) * ReduceTraffic(first, s, s.first));
-  // C reaches L2 as the last bytes of a kernel do, then its flag travels, then its first tiles come
-  // in: only weights were there before.
+  // C is stored to L2, then its flag is set, then a reader loads its first tiles of C. The ring
+  // held only weights before.
   line.Fixed(model.drain_us + model.grid_barrier_us + model.fill_us);
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);

@@ -1,4 +1,4 @@
-// Product: one product a launch. Persistent: each cluster walks tiles, or pairs of tiles whose
+// Product: one product a launch. Persistent clusters walk over tiles, or pairs of tiles whose
 // blocks share loads. No waiting across clusters.
 #include <algorithm>
 #include <vector>
@@ -13,8 +13,8 @@
 namespace sinter {
 namespace {
 
-constexpr int kSharedSplits[] = {1, 2, 4};  // where pairs share loads
-constexpr int kSwappedHeights = 6;          // with swapped operands: from the fewest M tiles on
+constexpr int kSharedSplits[] = {1, 2, 4};  // with shared loads
+constexpr int kSwappedHeights = 6;          // tile heights tried with swapped operands
 
 absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
   const int tiles = TilesOf(s.share);
@@ -25,7 +25,7 @@ absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const Sched
                    tiles > 1 ? absl::StrCat(" for each of ", tiles, " tiles") : ""));
 }
 
-// A grid of the blocks with work, at most those that run at once: they walk the tiles.
+// The grid is the number of blocks with work, at most those that are resident at once.
 void VisitProducts(const SpaceWalk& w, Schedule s, const std::vector<ProductTile>& tiles) {
   const int64_t resident = w.model.ResidentBlocks(s.cluster);
   for (const ProductTile& tile : tiles) {
@@ -35,7 +35,7 @@ void VisitProducts(const SpaceWalk& w, Schedule s, const std::vector<ProductTile
   }
 }
 
-// Widths for pairs of blocks, balanced over pairs of tiles.
+// Tile widths for pairs of blocks, balanced over pairs of tiles.
 std::vector<ProductTile> SharedTiles(const SpaceWalk& w, const RowShape& r, const Schedule& s,
                                      int split) {
   const bool weights = s.share == Share::kWeights;
@@ -76,7 +76,7 @@ void SwappedSplits(const SpaceWalk& w, Schedule s) {
   }
 }
 
-// As many M tiles as it takes and a few more, of even heights.
+// Tries the fewest M tiles that cover the rows and a few more, all of equal height.
 void SwappedHeights(const SpaceWalk& w, Schedule s) {
   const int64_t fewest = CeilDiv(w.p.rows(), 256);
   for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
@@ -92,7 +92,7 @@ void SwappedHeights(const SpaceWalk& w, Schedule s) {
   }
 }
 
-// Weights as the rows of wgmma. Not of 8 rows, where a tile has nothing to gain by it and lost 3 %.
+// Weights are the 64 rows of wgmma. Not for 8 rows, where swapping lost 3 %.
 void EnumerateSwapped(const SpaceWalk& w) {
   if (w.p.rows() <= 8) return;
   for (int warpgroups : {1, 2, 3}) {

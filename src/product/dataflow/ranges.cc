@@ -1,4 +1,4 @@
-// Cluster ranges, dataflow (ab): `cut` (clusters_n) clusters own ranges of N of an M tile, each as
+// Cluster ranges, dataflow (ab): `cut` (clusters_n) clusters own ranges of N of one M tile, each as
 // in a cluster exchange. Their parts of E, held in registers, are added through L2
 // (inter_cluster_reduce, cooperative launch).
 #include <algorithm>
@@ -13,15 +13,16 @@
 namespace sinter {
 namespace {
 
-// Blocks that greet each other in the header of the flags: kMaxGrid of the device library.
+// Blocks that the header of the flags has a word for: kMaxGrid of the device library.
 constexpr int kMostFlaggedBlocks = 240;
-constexpr int64_t kMostRanges = 16;  // worth trying: more parts of E never paid
+constexpr int64_t kMostRanges = 16;  // tried by the search: more parts of E were never faster
 
 int64_t KeepsRange(const ProductSequence&, const Schedule& s) {
   return int64_t{s.cluster} * s.first.block_n;
 }
 
-// A tile of E is shared out in units of 16 bytes; ring and slab take a block's share of all parts.
+// Each block adds its share of a tile of E, in units of 16 bytes. Ring and slab must hold that
+// share of all parts.
 absl::Status CheckParts(const Schedule& s, const ScheduleSizes& z) {
   const int64_t units = int64_t{s.block_m} * s.second.block_n / 4;
   if (s.cut > units) {
@@ -36,7 +37,7 @@ absl::Status CheckParts(const Schedule& s, const ScheduleSizes& z) {
       absl::StrCat("are above the ", room, " bytes of ring and slab that take them"));
 }
 
-// Ranges are whole stages of the second product, none empty.
+// Ranges are whole stages of the second product; none is empty.
 absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.cut < 2 || s.cut > kMostFlaggedBlocks) {
     return RefuseSchedule("clusters_n", s.cut, absl::StrCat("is not in 2..", kMostFlaggedBlocks));
@@ -63,7 +64,7 @@ void VisitRanges(const SpaceWalk& w, const RowShape& r, Schedule s) {
   const int step = ColumnStep(w.p, r);
   const int64_t second = RoundUp(CeilDiv(w.p[1].n, s.cluster), step);
   if (second > WidestTile(second, 1, step, r)) return;
-  // Columns of a block, of which a cluster has whole stages.
+  // The columns of a block are a multiple of this, so that a cluster's are whole stages.
   const int64_t whole = std::lcm<int64_t>(step, s.block_k / std::gcd(s.block_k, s.cluster));
   const int64_t resident = w.model.ResidentBlocks(s.cluster) / s.cluster / w.MTiles(r);
   int64_t last = 0;
@@ -80,7 +81,8 @@ void VisitRanges(const SpaceWalk& w, const RowShape& r, Schedule s) {
   }
 }
 
-// As even as whole columns and stages allow, over every number of clusters that runs at once.
+// Balances N as whole columns and stages allow, for every number of clusters that is resident at
+// once.
 void EnumerateRanges(const SpaceWalk& w) {
   w.ForEachShape(Dataflow::kClusterRanges, [&](const RowShape& r, Schedule s) {
     for (int cluster : kClusterSizes) {
@@ -90,9 +92,9 @@ void EnumerateRanges(const SpaceWalk& w) {
   });
 }
 
-// inter_cluster_reduce: a block's part of E to L2, its flag, the others' flags, its share of all
-// parts, the sum. There and back at the rate at which L2 takes f32 sums: 110 kernels, rms of ln
-// 0.06 in all.
+// inter_cluster_reduce: a block stores its part of E to L2, sets its flag, waits for the other
+// flags, loads its share of all parts and adds them. Both ways at L2's rate for f32 sums: 110
+// kernels, rms of ln 0.06 in all.
 double PartsUs(const Schedule& s, double moved, const DeviceModel& model) {
   return moved / model.reduce_bytes_per_us + model.drain_us + model.grid_barrier_us +
          model.reduce_us;

@@ -1,5 +1,5 @@
-// Cluster slab: a cluster exchange in which `cut` (slab_columns) of C's columns stay in the
-// cluster; those behind go through L2.
+// Cluster slab: a cluster exchange in which the first `cut` (slab_columns) columns of C stay in the
+// cluster and the rest go through L2.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +12,7 @@ namespace {
 
 int64_t KeepsSlab(const ProductSequence&, const Schedule& s) { return s.cut; }
 
-// What stays is whole stages of the second product, and there is something on either side.
+// The slab is whole stages of the second product, and neither it nor the rest is empty.
 absl::Status CheckSlab(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.cut < 1 || s.cut >= p[0].n || s.cut % s.block_k != 0) {
     return RefuseSchedule(
@@ -23,7 +23,7 @@ absl::Status CheckSlab(const ProductSequence& p, const Schedule& s, const Schedu
   return CheckCluster(p, s, z);
 }
 
-// A quarter, half and three quarters of C.
+// Tries slabs of a quarter, half and three quarters of C.
 void EnumerateSlabs(const SpaceWalk& w) {
   constexpr int kQuarters = 4;
   ForEachCluster(w, Dataflow::kClusterSlab, [&](Schedule s) {
@@ -37,8 +37,8 @@ void EnumerateSlabs(const SpaceWalk& w) {
   });
 }
 
-// The second product over what went through L2 begins once stores, their announcement and first
-// loads are through.
+// The second product over the C in L2 begins once the stores are done, announced by a barrier, and
+// loaded.
 Prediction PredictSlab(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const double most = std::min(s.first.block_n, s.cut), mean = 1.0 * s.cut / s.cluster;
   ClusterLine c = ClusterLineOf(p, s, {most, mean}, model);

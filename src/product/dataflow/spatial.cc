@@ -1,5 +1,5 @@
-// Spatial gate: a cluster exchange in which of two neighbouring ranks one computes gate, one up;
-// dsm_reduce_scatter (Mul) joins them.
+// Spatial gate: a cluster exchange in which one of two neighbouring ranks computes gate and the
+// other up. dsm_reduce_scatter (Mul) joins them.
 #include "absl/strings/str_cat.h"
 #include "src/product/dataflow/cluster_family.h"
 #include "src/product/schedule_refusal.h"

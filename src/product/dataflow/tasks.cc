@@ -1,5 +1,5 @@
-// Task list, dataflow (e): persistent clusters walk one list of tiles, all of C, then all of E. C
-// goes through L2 and is read a few columns at a time as they come.
+// Task list, dataflow (e): persistent clusters walk one list of tiles: all of C, then all of E. C
+// goes through L2 and is read a few columns at a time as they are ready.
 #include <algorithm>
 #include <vector>
 
@@ -15,11 +15,11 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kLeastListRows = 129;  // below, a product has no two row tiles of 128
-constexpr int kListStep = 16;            // of a list's widths, which are balanced together
+constexpr int64_t kLeastListRows = 129;  // fewer rows do not make two row tiles of 128
+constexpr int kListStep = 16;  // step of tile widths: both products' widths are tried together
 
-// A cluster is one unit wide in both products. Blocks that fill each other's stages walk the ring
-// in step: ranks that share K must then have equally much of it.
+// A cluster takes one unit at a time in both products. Blocks that share loads move through the
+// ring together, so ranks that share K must have equal parts of it.
 absl::Status CheckListed(const Schedule& s, const char* name, const ProductTile& tile, Share share,
                          int64_t k) {
   if (s.cluster != TilesOf(share) * tile.split_k) {
@@ -49,7 +49,7 @@ struct Grouping {
 constexpr Grouping kGroupings[] = {
     {Share::kNone, 1}, {Share::kNone, 2}, {Share::kWeights, 1}, {Share::kRows, 1}};
 
-// From a third of the widest tile to the widest: of those that make equally many tiles the
+// From a third of the widest tile to the widest. Of the widths that give equally many tiles, the
 // narrowest.
 std::vector<int> ListWidths(const SpaceWalk& w, const RowShape& r, int64_t columns, int width,
                             Share share) {
@@ -81,7 +81,7 @@ void VisitLists(const SpaceWalk& w, const RowShape& r, Schedule s, const Groupin
   }
 }
 
-// Two row tiles at least, of 64 rows at least: with fewer there is no list to balance.
+// Needs at least two row tiles of at least 64 rows: fewer leave no list to balance.
 void EnumerateTasks(const SpaceWalk& w) {
   if (w.p.rows() < kLeastListRows) return;
   w.ForEachShape(Dataflow::kTaskList, [&](const RowShape& r, const Schedule& s) {
@@ -94,8 +94,8 @@ void EnumerateTasks(const SpaceWalk& w) {
   });
 }
 
-// One unit of a product that is one of a list's: what all SMs share, by the turns that the product
-// lasts; what a block does, once.
+// Time of one unit of a product. Levels that all SMs share are divided by the rounds of the
+// product; levels of an SM are divided by the turns of a block.
 LevelTimes UnitTimes(const ProductLoad& load, const Schedule& s, double stage_bytes,
                      const DeviceModel& model) {
   LevelTimes t = TimesOf(load, s, stage_bytes, model);
@@ -112,14 +112,14 @@ LevelTimes Times(double count, LevelTimes t) {
   return t;
 }
 
-// One product of a list: its unit's stream, its unit's end, what ranks send for all of its units.
+// One product of a list: the stream and the end of one unit, and the DSM bytes of all its units.
 struct ListedProduct {
   ProductLoad load;
   LevelTimes unit;
   double end_us = 0, reduce_us = 0, dsm_bytes = 0;
 
   double UnitUs() const { return Combine(unit) + end_us + reduce_us; }
-  // Times are those of a cluster's units, bytes the chip's.
+  // Adds the time of a cluster's `units`, and the bytes of the whole chip.
   void AddTo(TimeLine* line, int64_t units) const {
     const auto count = static_cast<double>(units);
     line->total += count * Combine(unit);
@@ -141,7 +141,7 @@ ListedProduct ListedOf(const ProductDims& dims, const ProductSequence& p, int pr
   return listed;
 }
 
-// The busiest cluster's units, one after another, and what it waits for C.
+// The busiest cluster runs its units one after another and waits for C between the products.
 Prediction PredictTasks(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ListedProduct one = ListedOf(FirstDims(p, s), p, 0, s, s.first, model);
   const ListedProduct two = ListedOf(SecondDims(p, s), p, 1, s, s.second, model);

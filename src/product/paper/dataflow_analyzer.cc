@@ -34,7 +34,7 @@ double Trips(const PaperProblem& p, const PaperPoint& x, LoopDim d) {
   return static_cast<double>(TemporalTrips(p, x, d));
 }
 
-// The tensor that one cluster keeps between the products, and how often each of its bytes is read.
+// The tensor that a cluster keeps between the products, and how often each of its bytes is read.
 struct Kept {
   double bytes = 0, reads = 0;
 };
@@ -46,11 +46,11 @@ Kept KeptTensor(const PaperProblem& p, const PaperPoint& x) {
   if (x.loops.IsSpatial(LoopDim::kN)) return {c_tile, l_trips};
   const int l = x.loops.Position(LoopDim::kL), n = x.loops.Position(LoopDim::kN);
   if (l >= 0 && l < n) return {rows * static_cast<double>(p.n) * kElement, l_trips};
-  // Partial E is read and written once for every N step but the first.
+  // Every N step but the first reads and writes partial E once.
   return {c_tile + rows * static_cast<double>(p.l) * kPartial, Trips(p, x, LoopDim::kN)};
 }
 
-// Fastest level first, the rest one level down: lines 11 to 18 of Algorithm 1.
+// Fills the fastest level first, then the next slower one: lines 11 to 18 of Algorithm 1.
 void PlaceKept(const PaperProblem& p, const PaperPoint& x, const DeviceModel& model,
                DataflowReport* report) {
   const Kept kept = KeptTensor(p, x);
@@ -126,14 +126,14 @@ DataflowReport AnalyzeDataflow(const PaperProblem& p, const PaperPoint& x,
   global += GlobalBytes(p, x, kM | kK, first, kElement * static_cast<double>(t.m * t.k));
   global += GlobalBytes(p, x, kK | kN, first, kElement * static_cast<double>(t.k * t.n));
   global += GlobalBytes(p, x, kN | kL, second, kElement * static_cast<double>(t.n * t.l));
-  // E is written once, and once more by every further cluster that holds partial sums of it
-  // (inter_cluster_reduce, f32).
+  // E is written once. With several clusters along N each writes its f32 partial sums
+  // (inter_cluster_reduce).
   const auto partial_clusters = static_cast<double>(SpatialUnits(p, x, LoopDim::kN));
   const auto e = static_cast<double>(p.m * p.l);
   global += partial_clusters > 1 ? e * kPartial * partial_clusters : e * kElement;
   PlaceKept(p, x, model, &report);
   AddExchanges(p, x, &report);
-  // Whatever comes from global memory passes L2 and is written to shared memory once.
+  // All global traffic passes L2 and is written to shared memory once.
   report.volume[static_cast<size_t>(MemoryLevel::kL2)] += global;
   report.volume[static_cast<size_t>(MemoryLevel::kShared)] += global;
   return report;

@@ -4,10 +4,10 @@
 // A cluster shape gives the blocks along each dimension of the chain C[m,n] = A[m,k] B[k,n], E[m,l]
 // = C D[n,l]. The same blocks are viewed twice: as m x n x k in the first product, as m x l x
 // reduce in the second.
-//   dsm_all_exchange   among the cls_k blocks that split K: every one gets the combined C tile
-//   dsm_shuffle        among cls_shuffle = cls_l / cls_k blocks: each passes its slice of C round
-//   the group dsm_reduce_scatter among cls_reduce = cls_n cls_k / cls_l blocks: partial E tiles are
-//   summed, each block keeps a part
+//   dsm_all_exchange: the cls_k blocks that split K; each gets the summed C tile
+//   dsm_shuffle: a group of cls_shuffle = cls_l / cls_k blocks; each passes its slice of C round
+//   dsm_reduce_scatter: cls_reduce = cls_n cls_k / cls_l blocks; partial E tiles are summed, each
+//   block keeps a part
 #ifndef SINTER_SRC_PRODUCT_PAPER_DSM_COMM_H_
 #define SINTER_SRC_PRODUCT_PAPER_DSM_COMM_H_
 
@@ -18,9 +18,9 @@ namespace sinter {
 struct ClusterShape {
   int64_t m = 1, n = 1, k = 1, l = 1;
   int64_t Blocks() const { return m * n * k; }
-  // Whether both derived sizes are whole numbers: only then can the primitives be carried out.
+  // Whether both derived sizes are whole: otherwise the primitives cannot be carried out.
   bool Consistent() const { return l % k == 0 && (n * k) % l == 0; }
-  // Preconditions of both: Consistent(). Then m n k == m l Reduce().
+  // Both need Consistent(). Then m n k == m l Reduce().
   int64_t Shuffle() const { return l / k; }
   int64_t Reduce() const { return n * k / l; }
   bool operator==(const ClusterShape& o) const {
@@ -34,8 +34,9 @@ struct BlockTile {
 
 // Bytes that cross distributed shared memory in one cluster. The paper prints no formulas; these
 // count every byte that leaves a block. C parts and partial E are f32, finished C has 2 bytes an
-// element. One C tile a block: ring all-reduce, 2 (k - 1) tiles a group. Gated chains whose gate
-// and up lie on different blocks exchange in the same way (operator Mul for Add).
+// element. Gated chains whose gate and up lie in different blocks exchange in the same way
+// (operator Mul for Add).
+// AllExchangeBytes: one C tile a block, ring all-reduce, 2 (k - 1) tiles a group.
 double AllExchangeBytes(const ClusterShape& cluster, const BlockTile& tile);
 // One pass of the second product over the cluster's C: every block receives shuffle - 1 slices.
 double ShuffleRingBytes(const ClusterShape& cluster, const BlockTile& tile);

@@ -54,7 +54,7 @@ std::string ClusterText(const ClusterShape& c) {
                          c.Shuffle(), c.Reduce());
 }
 
-// Levels that hold or move something, in MB.
+// Levels with bytes, in MB.
 std::string LevelsText(const LevelBytes& bytes) {
   std::vector<std::string> parts;
   for (size_t level = 0; level < kMemoryLevels; ++level) {

@@ -1,6 +1,6 @@
-// What FlashFuser's own search says of a problem: the sizes of its space after each rule, the best
-// points, and where Algorithm 1 places what lies between the products. Text for people, JSON for
-// tools.
+// The report of FlashFuser's own search for a problem: the size of its space after each rule, the
+// best points, and where Algorithm 1 places the tensor between the products. Text for people, JSON
+// for tools.
 #ifndef SINTER_SRC_PRODUCT_PAPER_PAPER_REPORT_H_
 #define SINTER_SRC_PRODUCT_PAPER_PAPER_REPORT_H_
 
@@ -15,19 +15,19 @@
 namespace sinter {
 
 constexpr int kPaperRules = 5;
-constexpr uint32_t kPaperTopK = 11;  // that the paper compiles and times
+constexpr uint32_t kPaperTopK = 11;  // the number that the paper compiles and times
 
 struct PaperReport {
   PaperProblem problem;
   std::string chip;                                 // the model's name
   std::array<uint64_t, kPaperRules + 1> counts{};   // points before any rule, after rule 1, ..
-  std::array<double, kPaperRules + 1> published{};  // the paper's; 0: it gives none
+  std::array<double, kPaperRules + 1> published{};  // the paper's counts; 0: not published
   PaperSearchResult found;
-  std::vector<DataflowReport> dataflows;  // of found.best, one each
+  std::vector<DataflowReport> dataflows;  // one for each of found.best
 };
 
-// The search walks every point that rules 1 to 4 leave: 10 million take about 0.3 s.
-// INVALID_ARGUMENT naming a dimension that is no multiple of 16 up to 65536, RESOURCE_EXHAUSTED
+// The search visits every point that rules 1 to 4 leave: 10 million take about 0.3 s.
+// INVALID_ARGUMENT naming a dimension that is not a multiple of 16 up to 65536; RESOURCE_EXHAUSTED
 // when more than 10^8 points are left. Deterministic, thread-safe.
 absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const DeviceModel& model,
                                             size_t top_k);

@@ -1,6 +1,5 @@
 // Algorithm 2 of FlashFuser: enumerate, prune by the five rules, analyse each survivor, cost it by
-// the slowest level, keep the best K. (The paper then compiles and times those K; that part belongs
-// to tuning.)
+// its slowest level, keep the best K. The paper then compiles and times those K; here tuning does.
 #ifndef SINTER_SRC_PRODUCT_PAPER_PAPER_SEARCH_H_
 #define SINTER_SRC_PRODUCT_PAPER_PAPER_SEARCH_H_
 
@@ -19,7 +18,7 @@ struct PaperSearchResult {
   std::vector<PaperCandidate>
       best;                 // at most K, cheapest first; of equal costs the one enumerated first
   uint64_t survivors = 0;   // after the five rules
-  uint64_t realisable = 0;  // of those, points that the primitives can carry out
+  uint64_t realisable = 0;  // survivors that the primitives can carry out
 };
 
 PaperSearchResult PaperSearch(const PaperProblem& problem, const DeviceModel& model, size_t top_k);

@@ -34,16 +34,16 @@ std::vector<int64_t> Tiles(int64_t extent, RuleSet rules) {
   return tiles;
 }
 
-// What must stay inside a cluster between the two products.
+// Whether the cluster's shared memory holds the tensor that stays between the products.
 bool KeptFits(const PaperProblem& p, const PaperPoint& x, int64_t cluster_bytes) {
   const int64_t rows = x.cluster.m * x.tile.m;
   const int64_t c_tile = rows * x.cluster.n * x.tile.n * kElement;
   if (x.loops.IsSpatial(LoopDim::kN)) return c_tile <= cluster_bytes;
   const bool l_outside_n = x.loops.Position(LoopDim::kL) < x.loops.Position(LoopDim::kN);
   if (l_outside_n)
-    return rows * p.n * kElement <= cluster_bytes;  // the row slab of C is read again for every L
+    return rows * p.n * kElement <= cluster_bytes;  // every L step reads the row slab of C again
   return c_tile <= cluster_bytes &&
-         rows * p.l * kPartial <= cluster_bytes;  // E is summed up over N
+         rows * p.l * kPartial <= cluster_bytes;  // partial E is summed over N
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ struct PaperProblem {
 enum class LoopDim : uint8_t { kM = 0, kN = 1, kK = 2, kL = 3 };
 constexpr int kLoopDims = 4;
 
-// One of the 41: a non-empty set of spatial dimensions (parallel clusters) and an order of the
-// temporal ones.
+// One of 41 loop schedules: a non-empty set of spatial dimensions (parallel clusters) and an order
+// of the temporal ones.
 struct LoopSchedule {
   uint8_t spatial = 0;             // bit d: dimension d is spatial
   std::array<LoopDim, 4> order{};  // temporal dimensions, outermost first
-  int temporal = 0;                // how many of `order` count
+  int temporal = 0;                // entries of `order` in use
   bool IsSpatial(LoopDim d) const { return spatial >> static_cast<int>(d) & 1; }
   int Position(LoopDim d) const;  // in `order`; -1 when spatial
   std::string ToString() const;   // "spatial N, MLK"
@@ -45,19 +45,19 @@ std::vector<int64_t> AllTiles(int64_t extent);  // multiples of 16 (one MMA) up 
 
 // Rule 1 (after MCFuser): a tile divides its dimension, and is made of MMA tiles of 16.
 bool Rule1(int64_t extent, int64_t tile);
-// Rule 2: the blocks of each product fit the hardware's 16 to a cluster, the cluster's m being the
-// same in both.
+// Rule 2: the blocks of each product fit the hardware's limit of 16 a cluster; both products have
+// the same m.
 bool Rule2(const ClusterShape& cluster);
-// Rule 3: the activation sees whole sums: K, if temporal, is the innermost loop.
+// Rule 3: the activation needs whole sums: K, if temporal, is the innermost loop.
 bool Rule3(const LoopSchedule& loops);
 // Rule 4: L is not spatial: every tile of E needs all of C, which clusters cannot exchange.
 bool Rule4(const LoopSchedule& loops);
-// Rule 5: tensors fit the lowest level that they may spill to: operand and output tiles the shared
-// memory of a block, what the loop order keeps of C or of partial E the shared memory of the
-// cluster.
+// Rule 5: each tensor fits the lowest level that it may spill to: operand and output tiles the
+// shared memory of a block; C or partial E, as far as the loop order keeps them, the shared memory
+// of the cluster.
 bool Rule5(const PaperProblem& problem, const PaperPoint& point, int64_t shared_bytes_per_block);
 
-// Which rules are applied: bit r - 1 for rule r.
+// A set of rules; bit r - 1 stands for rule r.
 class RuleSet {
  public:
   static RuleSet None() { return RuleSet(0); }
@@ -71,9 +71,9 @@ class RuleSet {
   uint32_t bits_;
 };
 
-// The space under a set of rules. Rules 1 to 4 speak of one dimension of the space each (a tile, a
-// cluster shape, a loop schedule), so each list is enumerated and filtered once and counts
-// multiply; rule 5 joins all of them, so the filtered product is walked point by point.
+// The space under a set of rules. Rules 1 to 4 each concern one dimension of the space (a tile, a
+// cluster shape, a loop schedule), so each list is filtered once and the counts are multiplied.
+// Rule 5 concerns all dimensions, so the filtered space is walked point by point.
 class PaperSpace {
  public:
   PaperSpace(const PaperProblem& problem, const DeviceModel& model, RuleSet rules);

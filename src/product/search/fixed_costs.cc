@@ -5,14 +5,14 @@
 namespace sinter {
 namespace {
 
-// f32 accumulators of one tile: what one rank holds, and what an owner sums out of all ranks'
-// parts.
+// Bytes of a tile's f32 accumulators: what one rank holds, and what the owner reads to add all
+// ranks' parts.
 double TileBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   return 4.0 * s.block_m * d.width * tile.block_n;
 }
 
-// Of one value, as src/device/tile/activation.cuh is written: what a thread issues, and how many of
-// that are special functions beside it.
+// Instructions for one value, as src/device/tile/activation.cuh is written, and special function
+// instructions besides.
 struct ActivationCount {
   int instructions = 0, special = 0;
 };
@@ -30,13 +30,13 @@ ActivationCount CountOf(Activation activation) {
   }
 }
 
-// Issue slots of a warp's scheduler: a special function takes several.
+// Issue slots of a warp scheduler: a special function takes several.
 double CyclesOf(Activation activation, const DeviceModel& model) {
   const ActivationCount count = CountOf(activation);
   return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
-// What a block sends to others.
+// Bytes that a block sends to others.
 double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   if (tile.split_k == 1) return 0;
   return TileBytes(d, s, tile) * (tile.split_k - 1) / tile.split_k;

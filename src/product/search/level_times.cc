@@ -7,15 +7,15 @@
 namespace sinter {
 namespace {
 
-// Piecewise linear between powers of two: the same on every machine, unlike log2.
+// An approximation of log2, linear between powers of two: equal on every machine, unlike log2.
 double Doublings(double readers) {
   double doublings = 0;
   for (; readers >= 2; readers /= 2) doublings += 1;
   return doublings + std::max(0.0, readers - 1);
 }
 
-// What many blocks read at about the same time costs L2 less, but far from once for all. `rate`: of
-// bytes with one reader; `gain`: what of it each doubling of the readers adds.
+// Bytes that many blocks read at about the same time cost L2 less, but far more than one read.
+// `rate`: with one reader; `gain`: the part of `rate` that each doubling of the readers adds.
 double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel& model) {
   return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
          std::min(rate * (1 + gain * Doublings(stream.readers)), model.l2_shared_bytes_per_us);
@@ -39,12 +39,11 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   t.l2 = L2Us(load, model);
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
-  // Two warpgroups take turns at the tensor cores; a lone one leaves them idle between stages.
+  // Two warpgroups take turns at the tensor cores; one alone leaves them idle between stages.
   if (s.warpgroups_m * s.warpgroups_n == 1)
     t.tensor += static_cast<double>(load.steps) * model.lone_step_us;
-  // What one SM takes in: its bandwidth, the producer's loop, or the latency of a ring of loads.
-  // One stage is always with the consumers, and the first turn of the ring is the fill, counted
-  // elsewhere.
+  // Intake of one SM: its bandwidth, the producer's loop, or the latency of a ring of loads. One
+  // stage is always with the consumers. The first turn of the ring is the fill, counted elsewhere.
   const double bandwidth = load.intake_bytes / model.sm_intake_bytes_per_us;
   const double loop = static_cast<double>(load.steps) * model.stage_us;
   const double ring = stage_bytes * std::max(1, s.stages - 1);

@@ -1,4 +1,4 @@
-// What one stream of stages takes on each level of the memory hierarchy, and how levels add up.
+// The time of one stream of stages on each level of the memory hierarchy, and how levels combine.
 // Every constant is a field of DeviceModel.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_LEVEL_TIMES_H_
 #define SINTER_SRC_PRODUCT_SEARCH_LEVEL_TIMES_H_
@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-// Time that each level alone would take for one stream of stages, in microseconds.
+// Time of one stream of stages on each level alone, in microseconds.
 struct LevelTimes {
   double hbm = 0, l2 = 0, intake = 0, shared = 0, tensor = 0;
 };
@@ -18,8 +18,7 @@ struct LevelTimes {
 LevelTimes TimesOf(const ProductLoad& load, const Schedule& schedule, double stage_bytes,
                    const DeviceModel& model);
 
-// Time of a stream whose levels work at once (stages arrive in bursts, one queue is always the
-// wrong length): their 4-norm.
+// Time of a stream whose levels work at once: their 4-norm, because stages arrive in bursts.
 double Combine(const LevelTimes& levels);
 
 }  // namespace sinter

@@ -11,9 +11,8 @@ namespace {
 
 constexpr int64_t kWarpgroupRows = 64;
 
-// Of the 128-byte rows of boxes of a matrix whose rows have `row_bytes`, the share that lies in two
-// lines: rows begin where a multiple of the stride does, so every start that it can have is as
-// frequent.
+// Share of the 128-byte rows of a matrix's boxes that lie in two cache lines. Rows start at
+// multiples of `row_bytes`, so all possible offsets in a line are equally frequent.
 double Straddling(int64_t row_bytes, const DeviceModel& model) {
   const int64_t line = model.l2_line_bytes;
   return 1 - static_cast<double>(std::gcd(row_bytes, line)) / static_cast<double>(line);
@@ -29,8 +28,8 @@ double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
   return bytes <= KeptBytes(model) ? bytes : bytes * static_cast<double>(turns);
 }
 
-// Each element once, by who stores it; it loads beside the product's operands. `share`: bytes
-// that a block takes of a tile's.
+// Whoever stores an element loads its residual once, besides the product's operands. `share`: bytes
+// that a block takes for a tile.
 void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad* load) {
   if (d.residual_bytes == 0) return;
   const auto bytes = static_cast<double>(rows * d.n * d.residual_bytes);
@@ -57,7 +56,7 @@ ProductDims DimsOf(const MatrixProduct& p) {
 
 ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.front());
-  d.n *= GateRanks(s);  // with a matrix a rank, a block's tile is of one of them
+  d.n *= GateRanks(s);  // with one matrix a rank, a block's tile is of one of them
   d.width = FirstWidth(p, s);
   const Operand& rows = p.front().rows;
   if (rows.source == Source::kWindow) {
@@ -85,16 +84,16 @@ ProductDims SpilledDims(const ProductSequence& p, const Schedule& s) {
   d.k -= KeptColumns(p, s);
   d.rows_from_hbm = false;
   d.residual_bytes = 0;
-  d.to_memory = false;  // counted with the rest of C
+  d.to_memory = false;  // the store is counted with the rest of C
   return d;
 }
 
 ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedule& s,
                    const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
-  // What a group takes at once: a tile, or the two tiles of a pair of blocks.
+  // A unit: a tile, or the two tiles of a pair of blocks.
   const int64_t m_units = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(d.share));
   int64_t column_tiles = CeilDiv(d.n, tile.block_n);
-  if (RowOf(s).cluster_owns_rows) {  // blocks without columns walk along
+  if (RowOf(s).cluster_owns_rows) {  // blocks without columns run too
     column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
   }
   const int64_t column_units = CeilDiv(column_tiles, TilesN(d.share));
@@ -120,7 +119,8 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   load.block_bytes = turns * (row_bytes + weight_bytes);
   const double a_bytes = static_cast<double>(p.rows() * d.k * d.row_bytes);
   const double w_bytes = static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
-  // Units run M fastest: the readers of weights first, then those of rows.
+  // Units run M fastest: first the blocks that read the same weights, then those that read the same
+  // rows.
   const int64_t at_once = std::min(units, load.groups);
   load.weights = {static_cast<double>(m_units) * w_bytes,
                   static_cast<double>(std::min(m_units, at_once)),
@@ -141,11 +141,11 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   AddResidual(d, p.rows(), rows * columns * d.residual_bytes / k_parts, &load);
   const int64_t stage =
       (d.rows_in_ring ? s.block_m * d.row_bytes : 0) + d.width * tile.block_n * d.weight_bytes;
-  // A warpgroup's wgmmas side by side, and the columns of all of them: a thread holds half as many
-  // accumulators.
+  // wgmmas that a warpgroup issues side by side, and the columns of all of them: a thread holds
+  // half as many accumulators.
   const int64_t sets = s.swapped ? SwappedSets(s, tile, d.width) : 1;
   const int64_t warp_columns = 2 * AccumulatorsOf(s, tile, d.width);
-  // Which operand a wgmma takes as its 64 rows, and which as its columns.
+  // The operand that is wgmma's 64 rows, and the one that is its columns.
   const int64_t as_rows = s.swapped ? d.weight_bytes : d.row_bytes;
   const int64_t as_columns = s.swapped ? d.row_bytes : d.weight_bytes;
   const int64_t reads = warpgroups * (sets * kWarpgroupRows * as_rows + warp_columns * as_columns);

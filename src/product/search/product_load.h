@@ -1,6 +1,5 @@
-// What one product of a kernel asks of the chip under a schedule: bytes per memory level, operand
-// reads and tensor work, of the busiest block and of all blocks. No time in here; level_times.h
-// turns it into microseconds.
+// The load of one product of a kernel under a schedule: bytes per memory level, operand reads and
+// tensor work, of the busiest block and of all blocks. Times are made in level_times.h.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_PRODUCT_LOAD_H_
 #define SINTER_SRC_PRODUCT_SEARCH_PRODUCT_LOAD_H_
 
@@ -14,8 +13,8 @@ namespace sinter {
 struct ProductDims {
   int64_t n = 0, k = 0;
   int width = 1;                                              // weight matrices side by side
-  int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // of an element
-  int64_t residual_bytes = 0;  // of an element of what is read and added to the result; 0: nothing
+  int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // bytes of an element
+  int64_t residual_bytes = 0;  // bytes of an element of the residual; 0: none
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
   int64_t rows_bytes = 0;      // of all rows as they lie in memory
@@ -26,36 +25,36 @@ struct ProductDims {
 };
 
 ProductDims FirstDims(const ProductSequence& sequence, const Schedule& schedule);
-// Over all of C, or over what of it stays in the cluster.
+// Over all of C, or over the part that stays in the cluster.
 ProductDims SecondDims(const ProductSequence& sequence, const Schedule& schedule);
-// Over what of C goes through L2 where a cluster keeps the rest.
+// Over the part of C that goes through L2 where the cluster keeps the rest.
 ProductDims SpilledDims(const ProductSequence& sequence, const Schedule& schedule);
 
-// What L2 delivers of one operand.
+// L2 traffic of one operand.
 struct L2Stream {
   double bytes = 0;
-  double readers = 1;  // blocks, or pairs of blocks that share loads, that take in the same bytes
-                       // at about the same time
-  double straddling = 0;  // share of the 128-byte rows of its boxes that lie in two lines
+  double readers = 1;     // blocks, or pairs that share loads, that read the same bytes at once
+  double straddling = 0;  // share of the 128-byte rows of its boxes that lie in two cache lines
 };
 
 struct ProductLoad {
-  int64_t groups = 1;       // groups of blocks that work at once: split_k of them, or a pair
-  int64_t units = 0;        // what groups take one after another: tiles, or pairs of them
-  int64_t turns = 0;        // tiles that a block of the busiest group takes, one after another
+  int64_t groups = 1;       // groups of blocks that work at once: split_k blocks, or a pair
+  int64_t units = 0;        // what groups take one after another: tiles, or pairs of tiles
+  int64_t turns = 0;        // tiles that a block of the busiest group takes
   int64_t busy_blocks = 0;  // blocks with work in the fullest turn
   int64_t steps = 0;        // ring stages of the busiest block, all turns
-  double block_bytes = 0;   // taken in by the busiest block through L2
+  double block_bytes = 0;   // loaded by the busiest block through L2
   double weight_bytes = 0;  // the weights' part of block_bytes
-  double intake_bytes = 0;  // block_bytes, and what lines cost more of which boxes take parts
-  double total_bytes = 0;   // what L2 delivers: once for both blocks of a pair where they share
-  L2Stream weights, rows, residual, result;  // total_bytes by operand; and what is stored
-  double hbm_bytes = 0;     // what HBM delivers: weights once, A as often as L2 cannot keep it
+  double intake_bytes = 0;  // block_bytes, and the extra cost of rows in two cache lines
+  double total_bytes = 0;   // L2 traffic: once for both blocks of a pair where they share
+  L2Stream weights, rows, residual, result;  // total_bytes by operand; and the stored result
+  double hbm_bytes = 0;     // HBM traffic: weights once, A once a turn where L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
   double flop = 0;          // busiest block, padded to 64 rows a warpgroup and whole tiles
 };
 
-// `concurrent`: blocks that run at once (the grid of a persistent kernel, else what is resident).
+// `concurrent`: blocks that run at once (the grid of a persistent kernel, else the resident
+// blocks).
 ProductLoad LoadOf(const ProductDims& dims, const ProductSequence& sequence,
                    const Schedule& schedule, const ProductTile& tile, int64_t concurrent,
                    const DeviceModel& model);

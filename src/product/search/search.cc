@@ -21,7 +21,7 @@ struct Ranked {
   }
 };
 
-// Keeps the best `limit` of what it is given.
+// Keeps the best `limit` schedules.
 class TopK {
  public:
   explicit TopK(size_t limit) : limit_(limit) {}
@@ -51,7 +51,7 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
   SINTER_RETURN_IF_ERROR(CheckSequence(sequence));
   const auto start = std::chrono::steady_clock::now();
   SearchResult result;
-  // Models err by the dataflow, so tuning measures some of each.
+  // Prediction errors differ between dataflows, so tuning measures some schedules of each.
   const bool of_each = options.offered == Offered::kTuning;
   std::map<Dataflow, TopK> top;
   absl::Status last_refusal;

@@ -1,5 +1,5 @@
-// Search: schedules for a sequence, pruned, costed by the device model, ranked. Deterministic;
-// never asks a driver.
+// Search: enumerates the schedules of a sequence, prunes them, costs them by the device model and
+// ranks them. Deterministic; asks no driver.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_SEARCH_H_
 #define SINTER_SRC_PRODUCT_SEARCH_SEARCH_H_
 
@@ -20,8 +20,8 @@ struct RankedSchedule {
 };
 
 struct SearchResult {
-  // At most top_k, or top_k of each dataflow where those for tuning are offered; best predicted
-  // first; ties by Schedule::Canonical().
+  // Best predicted first; ties by Schedule::Canonical(). At most top_k, or top_k of each dataflow
+  // when tuning's dataflows are offered.
   std::vector<RankedSchedule> ranked;
   uint64_t considered = 0;  // candidates enumerated
   uint64_t legal = 0;       // after pruning
@@ -33,12 +33,12 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
                                              const DeviceModel& model,
                                              const SearchOptions& options);
 
-// The analytical cost of one legal schedule.
+// The predicted time of a legal schedule.
 Prediction Predict(const ProductSequence& sequence, const Schedule& schedule,
                    const DeviceModel& model);
 
-// The same kernel right behind another of its plan: a programmatic edge lets it start while that
-// one ends.
+// The prediction of a kernel that follows another in its plan: with a programmatic edge (PDL) it
+// starts while the other ends.
 Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model);
 
 }  // namespace sinter

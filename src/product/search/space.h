@@ -1,5 +1,5 @@
-// The shipping space: which schedules of a sequence are worth costing. FlashFuser's knobs (cls_k
-// and cls_reduce as split_k, blk_* as block_*), with ragged column ranges in place of power-of-two
+// The shipping space: the schedules of a sequence that are worth costing. FlashFuser's knobs (cls_k
+// and cls_reduce are split_k, blk_* are block_*), with ragged column ranges instead of power-of-two
 // tiles.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_SPACE_H_
 #define SINTER_SRC_PRODUCT_SEARCH_SPACE_H_
@@ -11,7 +11,7 @@
 
 namespace sinter {
 
-// Calls `visit` for every candidate, in a fixed order. A candidate's ring is as deep as shared
+// Calls `visit` for every candidate, in a fixed order. A candidate has as many stages as shared
 // memory allows; it may still be illegal (CheckSchedule decides). Precondition:
 // CheckSequence(sequence) is OK.
 void EnumerateSpace(const ProductSequence& sequence, const DeviceModel& model,

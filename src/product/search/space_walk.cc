@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kMaxStages = 16;
 
-// The deepest ring that fits, but no deeper than the stages there are to load.
+// The most stages that fit, but no more than there are to load.
 void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
   s->stages = 0;
   const ScheduleSizes z = SizesOf(p, *s);

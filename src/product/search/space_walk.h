@@ -1,5 +1,5 @@
-// SpaceWalk: what the spaces of all dataflows have in common. Shapes in turn, widths that
-// are balanced over the resident blocks, the deepest ring.
+// SpaceWalk: shared by the spaces of all dataflows: row shapes, widths balanced over the resident
+// blocks, the number of stages.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_
 #define SINTER_SRC_PRODUCT_SEARCH_SPACE_WALK_H_
 
@@ -15,7 +15,7 @@
 
 namespace sinter {
 
-// Problem, model and visitor must outlive it. Not thread-safe.
+// Sequence, model and visitor must outlive it. Not thread-safe.
 class SpaceWalk {
  public:
   SpaceWalk(const ProductSequence& sequence, const DeviceModel& model,
@@ -24,23 +24,23 @@ class SpaceWalk {
 
   static constexpr int kSplits[] = {1, 2, 4, 8};  // of K
 
-  // `f(row shape, schedule that has it)`, for every K of a stage.
+  // Calls `f(row shape, schedule with that shape)` for each K of a stage.
   template <typename F>
   void ForEachShape(Dataflow dataflow, F&& f) const {
     for (const RowShape& r : RowShapes(p)) {
       for (int block_k : StepsOfK()) f(r, Begin(dataflow, r, block_k));
     }
   }
-  // K of a ring stage: one span of the swizzle, or two.
+  // K of a stage: one or two spans of the swizzle.
   std::array<int, 2> StepsOfK() const {
     const int span = ElementOf(p.element()).swizzle_span;
     return {span, 2 * span};
   }
   int64_t MTiles(const RowShape& r) const { return CeilDiv(p.rows(), r.block_m); }
-  // Tiles of `columns` columns of `width` matrices, K shared by `split` blocks.
+  // Tiles of `columns` columns of `width` matrices; `split` blocks share K.
   std::vector<ProductTile> Tiles(const RowShape& r, const Schedule& s, int64_t columns, int width,
                                  int split) const;
-  // Once its ring is filled.
+  // Sets the number of stages, then visits.
   void Visit(Schedule s) const;
 
   const ProductSequence& p;

@@ -5,7 +5,7 @@
 namespace sinter {
 namespace {
 
-// Units that cluster `c` takes of `units`, of which cluster 0 takes the first.
+// Units of `units` that cluster `c` takes; cluster 0 takes the first one.
 int64_t Taken(int64_t units, int64_t c, int64_t clusters) {
   return units / clusters + (c < units % clusters ? 1 : 0);
 }

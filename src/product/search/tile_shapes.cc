@@ -8,7 +8,7 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kMaxRowTiles = 128;
-constexpr int kTurns = 4;  // tiles a group that widths are balanced for
+constexpr int kTurns = 4;  // numbers of tiles a group that widths are balanced for
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::vector<RowShape> RowShapes(const ProductSequence& p) {
       shapes.push_back({block_m, 1, 2});
     }
   }
-  // Three warpgroups where their rows cover the bucket with less padding than two do.
+  // Three warpgroups, where their rows cover the bucket with less padding than two warpgroups' do.
   constexpr int kThree = 192;
   if (p.size() == 1 && RoundUp(p.rows(), kThree) < RoundUp(p.rows(), 128))
     shapes.push_back({kThree, 3, 1});
@@ -49,8 +49,8 @@ std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, 
                               int widest) {
   std::vector<int> widths;
   if (widest < step || groups < 1) return widths;
-  // With t tiles a group there may be t * groups tiles, hence so many column ranges of each row
-  // tile.
+  // With t tiles a group there are at most t * groups tiles, which gives the column ranges of each
+  // row tile.
   int found = 0;
   for (int64_t turns = 1; turns <= 64 && found < kTurns; turns++) {
     const int64_t ranges = turns * groups / m_tiles;

@@ -1,4 +1,4 @@
-// Column reductions in generated source: accumulators before a phase's units, the join of all
+// Column reductions in generated source: accumulators before a phase's units, and the join of all
 // blocks' parts after them.
 #ifndef SINTER_SRC_STITCH_CODE_COLUMN_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_COLUMN_TEXT_H_
@@ -16,31 +16,32 @@ class ColumnText {
  public:
   ColumnText(const StitchCode& code, const StitchProgram& program);
 
-  // Of the phase's column reductions, in front of its units.
+  // Accumulators of the phase's column reductions, declared before its units.
   std::string Declarations(const StitchPhase& phase) const;
-  // Whether who joins the columns stores this root.
+  // Whether the threads that join the columns store this root.
   bool Stores(const StitchRoot& root) const;
-  // Behind its units: parts are left, blocks meet, parts are joined, and where blocks share that
-  // out they meet again; "" without column reductions. Later phases find the results through
-  // `emitter`.
+  // After the units: each block writes its part, blocks meet at a barrier, parts are joined, and
+  // blocks meet again where the joining was shared. "" without column reductions. Later phases find
+  // the results through `emitter`.
   std::string Join(const StitchPhase& phase, StitchEmitter& emitter) const;
 
  private:
-  // Whether phases behind `phase` read what other blocks have joined.
+  // Whether later phases read what other blocks have joined.
   bool ReadBehind(const StitchPhase& phase) const;
-  // The phase's loop that makes `column`; null when another phase does.
+  // The loop of the phase that makes `column`; null when another phase makes it.
   static const StitchLoop* LoopIn(const StitchPhase& phase, ValueId column);
   PassShape ShapeOfColumn(ValueId column) const;
   std::string Declaration(const ColumnPlace& place) const;
   std::string Leave(const ColumnPlace& place) const;
   std::string Gather(const ColumnPlace& place) const;
   std::string JoinOne(const ColumnPlace& place) const;
-  // Where a part lies: of the launch, of the block for its cluster's peers; where the results do.
+  // Addresses of a block's part: in the launch's scratch, in shared memory for its cluster; and of
+  // the results.
   std::string OwnPart(const ColumnPlace& place) const;
   std::string BlockPart(const ColumnPlace& place) const;
   std::string Results(int64_t offset, int output) const;
   std::string ResultsObject(const ColumnPlace& place) const;
-  // What a part holds of a column, and how two parts join.
+  // The type of a column in a part, and the operation that joins two.
   const char* WordOf(const ColumnPlace& place) const;
   const char* JoinOf(const ColumnPlace& place) const;
 

@@ -1,5 +1,5 @@
 // ElementLoops: the loop variables of a kernel's passes. Passes of one shape share a variable, so
-// an element that several of them read is one element.
+// an element that several of them read has one name.
 #ifndef SINTER_SRC_STITCH_CODE_ELEMENT_LOOPS_H_
 #define SINTER_SRC_STITCH_CODE_ELEMENT_LOOPS_H_
 
@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-// Elements of one kind of pass, and their loop variable.
+// A shape of pass and its loop variable.
 struct ElementLoop {
   PassShape shape;
   IndexVar var;
@@ -17,9 +17,9 @@ struct ElementLoop {
 
 class ElementLoops {
  public:
-  // The variable of passes of `shape`, made in `space` when there is none.
+  // The variable of passes of `shape`; makes one in `space` if there is none.
   IndexVar Of(const PassShape& shape, IndexSpace& space);
-  // In the order in which they were made.
+  // In the order of creation.
   const std::vector<ElementLoop>& all() const { return loops_; }
 
  private:

@@ -1,5 +1,6 @@
-// StitchEmitter: statements that compute values of a body, each in the outermost scope where what
-// it reads is known. What several results share is computed once.
+// StitchEmitter: statements that compute the values of a body. Each statement stands in the
+// outermost scope where its operands are known; a value that several results share is computed
+// once.
 #ifndef SINTER_SRC_STITCH_CODE_EMITTER_H_
 #define SINTER_SRC_STITCH_CODE_EMITTER_H_
 
@@ -16,32 +17,32 @@
 
 namespace sinter {
 
-// Where the results of a column reduction lie.
+// Address of a column reduction's results.
 struct ColumnResults {
   std::string first;    // a pointer
-  bool shared = false;  // in the block's shared memory; else in L2, where other blocks wrote them
+  bool shared = false;  // in the block's shared memory; else in L2, written by other blocks
 };
 
-// Where a value that a unit's threads hand over lies.
+// Address of a value that a unit's threads hand over.
 struct HandedResult {
   std::string element;           // "ElementF32"
   std::string first;             // a pointer
-  std::vector<int64_t> strides;  // of its axes behind the unit's
+  std::vector<int64_t> strides;  // of the axes after the unit's
 };
 
-// What outlives a pass through a unit's elements, by the name that holds it for every turn `j` of
-// the unit's threads: packs read from memory, values computed in the first pass that needs them.
+// Values that outlive a pass, by the name of the array that holds them for every turn `j` of the
+// unit's threads: packs read from memory, values computed by the first pass that needs them.
 struct Kept {
   std::map<ElementKey, std::string> inputs, values;
-  std::map<ElementKey, std::string> alike;  // the same for every unit: computed before the first
+  std::map<ElementKey, std::string> alike;  // equal for all units: computed before the first
 };
 
-// What a pass used: the choice of what is kept is made from it.
+// Values that passes used; the choice of kept values is made from it.
 struct Used {
   std::map<ElementKey, std::set<int>> inputs, values;  // passes that read it as a vector
-  std::map<ElementKey, std::set<ElementKey>> reads;    // of each value: what is computed from it
+  std::map<ElementKey, std::set<ElementKey>> reads;  // for each value: the values computed from it
   std::map<ElementKey, std::set<int>>
-      alike;  // passes where a unit's values meet one that all share
+      alike;  // passes where a unit's value meets one that all units share
 };
 
 class StitchEmitter : public ScopedText {
@@ -52,38 +53,38 @@ class StitchEmitter : public ScopedText {
 
   IndexVar unit() const { return unit_; }
 
-  // A pass through elements: loop variable `element` counted in vectors of `width`; `number` tells
-  // passes apart. Lanes of `split` share each element's own reductions.
+  // Begins a pass: loop variable `element` counts vectors of `width`, `number` is the pass's own.
+  // `split` lanes share each element's own reductions.
   void BeginPass(IndexVar element, int width, int number, int split = 1);
-  // For the passes of one unit; forgets what earlier units' passes computed.
+  // Sets the kept values of one unit; forgets what passes of earlier units computed.
   void SetKept(const Kept& kept);
-  // Since StartUses.
+  // Values used since StartUses.
   const Used& used() const { return used_; }
   void StartUses() { used_ = Used(); }
 
-  // A result of an earlier pass or phase.
+  // Sets the name of a result of an earlier pass or phase.
   void SetRow(ValueId row, const std::string& name) { rows_[row] = name; }
-  // What belongs to a unit.
+  // Forgets the values of a unit.
   void ForgetRows() {
     rows_.clear();
     segments_.clear();
     handed_.clear();
   }
-  // Of the segments that loop `element` walks: `name[j]` in turn j.
+  // Sets the results of the segments that loop `element` walks: `name[j]` in turn j.
   void SetSegment(ValueId id, IndexVar element, const std::string& name) {
     segments_[{id, element}] = name;
   }
   void SetHanded(ValueId id, const HandedResult& result) { handed_[id] = result; }
   void SetColumn(ValueId column, const ColumnResults& results) { columns_[column] = results; }
 
-  // Element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
+  // Emits element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
   absl::StatusOr<Emitted> Pull(ValueId id, const Position& at);
-  // The operand of reduction `id` at the place that the pass stands at.
+  // Emits the operand of reduction `id` at the pass's current element.
   absl::StatusOr<Emitted> PullOperand(ValueId id, const Position& at);
 
-  // Where element `at` of a handed-over value lies; the element is of the unit.
+  // Address of element `at` of a handed-over value. Precondition: the element is of this unit.
   absl::StatusOr<Index> HandedAddress(ValueId id, const Position& at, const HandedResult& result);
-  // Where element `at` of a tensor with `strides` lies.
+  // Address of element `at` of a tensor with `strides`.
   Index Address(const Position& at, const std::vector<Stride>& strides);
 
  private:
@@ -109,7 +110,7 @@ class StitchEmitter : public ScopedText {
   std::map<ValueId, HandedResult> handed_;  // by earlier passes of the unit
   std::map<std::pair<ValueId, IndexVar>, std::string> segments_;
   Kept kept_;
-  std::set<ElementKey> computed_;  // of kept_.values: an earlier pass has filled them
+  std::set<ElementKey> computed_;  // keys of kept_.values that an earlier pass has filled
   Used used_;
 };
 

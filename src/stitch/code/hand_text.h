@@ -1,4 +1,4 @@
-// What a unit's threads hand over through shared memory, in generated source (hand_over.h).
+// Values that a unit's threads hand over through shared memory, in generated source (hand_over.h).
 #ifndef SINTER_SRC_STITCH_CODE_HAND_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_HAND_TEXT_H_
 
@@ -15,14 +15,14 @@ class HandText {
  public:
   HandText(const StitchCode& code, const StitchProgram& program);
 
-  // In front of a phase's units: where the group's share of shared memory begins. "" where nothing
-  // is handed over.
+  // Declares the group's part of shared memory before a phase's units; "" where nothing is handed
+  // over.
   std::string Declarations(size_t phase) const;
-  // In front of loop number `loop` of the phase: "" or where the group's threads meet.
+  // Before loop number `loop` of the phase: "" or a barrier of the group's threads.
   std::string Meet(size_t phase, size_t loop) const;
-  // Where the loops behind `loop` find what it has left.
+  // Tells later loops where `loop` has left its values.
   void Publish(size_t phase, size_t loop, StitchEmitter& emitter) const;
-  // Where root `value` of the phase lies.
+  // Where root `value` of the phase is left.
   HandedResult ResultOf(size_t phase, ValueId value) const;
 
  private:

@@ -1,6 +1,6 @@
-// What phases hold on chip for later ones, in generated source: packs that a thread has read and
-// that the same thread needs again behind a barrier of the grid. Blocks take the same units in the
-// same order in every phase, so the place of a pack is the thread's own: nobody waits for it.
+// Packs that a phase holds in shared memory for later phases, in generated source: a thread has
+// read them and needs them again after a grid barrier. Blocks take the same units in the same order
+// in every phase, so each pack is in its thread's own place and nobody waits for it.
 #ifndef SINTER_SRC_STITCH_CODE_HOLD_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_HOLD_TEXT_H_
 
@@ -19,18 +19,19 @@ class HoldText {
  public:
   HoldText(const StitchCode& code, const StitchProgram& program) : code_(code), program_(program) {}
 
-  // `keys`: by phase, the packs that its units keep. Those of several phases are held, in as many
-  // of a block's first rounds of units as the schedule's bytes have room for.
+  // `keys`: the packs that each phase's units keep. Packs of several phases are held for a block's
+  // first rounds of units, as many as the schedule's bytes have room for.
   void Choose(const std::vector<std::vector<ElementKey>>& keys, const ElementLoops& loops,
               const IndexSpace& space);
 
-  // Whether the phase's units count their rounds.
+  // Whether the phase's units count rounds.
   bool Counts(size_t phase) const;
-  // Rounds when all are held: a unit that is not live may stand in a round beyond. 0: some are not.
+  // The number of rounds when all are held (a unit that is not live may be beyond it); 0: some are
+  // not held.
   int64_t MostRounds() const { return whole_ ? rounds_ : 0; }
-  // Behind the reading of turn j's pack `name`: "" or the statement that holds it.
+  // After the read of turn j's pack `name`: "" or the statement that holds it.
   std::string Leave(const ElementKey& key, size_t phase, const std::string& name) const;
-  // `read`, or the expression that takes turn j's held pack in its place.
+  // `read`, or the expression that takes turn j's held pack instead.
   std::string Take(const ElementKey& key, size_t phase, const std::string& read) const;
 
  private:
@@ -46,10 +47,10 @@ class HoldText {
   const StitchProgram& program_;
   std::map<ElementKey, Held> held_;
   int64_t rounds_ = 0;
-  bool whole_ = false;  // no round is beyond
+  bool whole_ = false;  // every round is held
 };
 
-// Whether an element's position moves with a loop variable.
+// Whether an element's position depends on a loop variable.
 bool Walks(const IndexSpace& space, const ElementKey& key, IndexVar var);
 
 }  // namespace sinter

@@ -8,8 +8,8 @@
 
 namespace sinter {
 
-// A C++ expression. Every variable of `index` is canonical. With `each`, loop variable `element` is
-// read as `element + e`. Variables that may pass 2^31 are 64 bits wide.
+// `index` as a C++ expression. Precondition: its variables are canonical. With `each`, loop
+// variable `element` is written as `element + e`. Variables that may exceed 2^31 have 64 bits.
 std::string IndexText(const IndexSpace& space, const Index& index, IndexVar element, bool each);
 
 }  // namespace sinter

@@ -98,7 +98,7 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
     const Op& op = code_.body->op(key.first);
     names[key] = name;
     if (op.kind == OpKind::kInput) {
-      // Only read: what waits for the read comes later.
+      // Issue only the reads here; the statements that wait for them come later.
       absl::StrAppend(&declared, "  ", PackDeclaration(op, name, loop.shape));
       emitter_.Add(absl::StrCat(name, "[j] = ", PackRead(key, op, loop), ";"));
       continue;

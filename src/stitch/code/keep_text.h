@@ -1,5 +1,5 @@
-// What a thread keeps in registers, in generated source: what a unit's passes read or compute
-// twice, and what all units read alike.
+// Values that a thread keeps in registers, in generated source: those that a unit's passes read or
+// compute twice, and those that are the same for all units.
 #ifndef SINTER_SRC_STITCH_CODE_KEEP_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_KEEP_TEXT_H_
 
@@ -22,20 +22,20 @@ class KeepText {
            StitchEmitter& emitter)
       : code_(code), program_(program), loops_(loops), emitter_(emitter), holds_(code, program) {}
 
-  // From what a first writing of all phases used: what is held from phase to phase.
+  // Chooses what is held between phases, from the uses in a first writing of all phases.
   void ChooseHeld(const std::vector<Used>& uses);
   const HoldText& holds() const { return holds_; }
 
-  // Names for what is worth keeping of a phase's uses; of inputs, those that a unit reads for
+  // Names the values of a phase that are worth keeping; of inputs, those that each unit reads for
   // itself.
   Kept Choose(const Used& used, bool inputs, bool values);
-  // Declares what is kept and reads inputs, all of a thread's reads at once; takes what an earlier
-  // phase holds and holds what a later one needs.
-  // Where units are read in batches of `units`, their reads go to `batch`.
+  // Declares the kept values and reads inputs, all of a thread's reads at once; takes what an
+  // earlier phase holds and holds what a later one needs. Where units are read in batches of
+  // `units`, their reads go to `batch`.
   void Preload(const Kept& kept, bool flat, size_t phase, int units = 1,
                BatchReads* batch = nullptr);
-  // What every unit reads alike, computed once for all of a thread's elements, in front of the
-  // units; then `kept` names it.
+  // Computes values that are the same for every unit once, before the units, for all of a thread's
+  // elements; adds their names to `kept`.
   absl::Status ComputeAlike(const Used& used, Kept& kept);
 
  private:

@@ -8,8 +8,8 @@
 namespace sinter {
 namespace {
 
-constexpr double kDearIssue = 5;     // issue slots of an element
-constexpr double kSpecialIssue = 4;  // that a turn of the special function unit stands for
+constexpr double kDearIssue = 5;     // issue slots of an element from which a value is kept
+constexpr double kSpecialIssue = 4;  // issue slots of one special function instruction
 
 class Keeper {
  public:
@@ -38,7 +38,7 @@ class Keeper {
     return passes != used_.values.end() && passes->second.size() > 1;
   }
 
-  // Something that one pass alone computes reads it: a root does where nothing else is noted.
+  // Whether a value that only one pass computes, or a root, reads it.
   bool IsFrontier(const ElementKey& key) const {
     const auto readers = used_.reads.find(key);
     if (readers == used_.reads.end()) return true;
@@ -46,7 +46,7 @@ class Keeper {
                        [&](const ElementKey& reader) { return !IsShared(reader); });
   }
 
-  // With everything below it that is not kept; what is read twice counts twice.
+  // Includes the cost of all operands that are not kept; an operand read twice counts twice.
   double CostOf(const ElementKey& key) {
     const auto known = costs_.find(key);
     if (known != costs_.end()) return known->second;

@@ -1,4 +1,4 @@
-// What a unit's passes keep in registers for one another.
+// Values that a unit's passes keep in registers for later passes.
 #ifndef SINTER_SRC_STITCH_CODE_KEEPING_H_
 #define SINTER_SRC_STITCH_CODE_KEEPING_H_
 
@@ -8,9 +8,9 @@
 
 namespace sinter {
 
-// Values that several passes compute, that something reads which only one pass computes, and that
-// are dear enough to compute again from what is read or kept. Operands come before what is made of
-// them.
+// Values that several passes compute, that are read by something only one pass computes, and that
+// are expensive to compute again from what is read or kept. Operands come before the values made
+// from them.
 std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used);
 
 }  // namespace sinter

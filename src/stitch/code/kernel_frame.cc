@@ -96,23 +96,23 @@ std::string UnitsText(const StitchCode& code, const StitchProgram& program,
 
 namespace {
 
-// Units beyond the last are the last one again, and not live.
+// A unit beyond the last repeats the last one and is not live.
 constexpr char kLiveUnit[] =
     "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n";
 
-// Of a block's groups, the thread's: behind the block's first unit.
+// The number of the thread's group in its block, added to the block's first unit.
 std::string OwnGroup(const StitchSchedule& s) {
   if (s.UnitsPerBlock() == 1) return "";
   return absl::StrCat(" + static_cast<int>(threadIdx.x) / ", s.unit_threads);
 }
 
-// Whether each of a block's groups has a unit in every round, however many rows there are.
+// Whether each group of a block has a unit in every round, for any number of rows.
 bool GroupsAreFull(const StitchProgram& program, const StitchSchedule& s, const FrameNames& names) {
   const int units = s.UnitsPerBlock();
   return units == 1 || (names.KnowCounts() && program.units % units == 0);
 }
 
-// Units one after another; `full`: GroupsAreFull.
+// A loop over units, one at a time; `full`: GroupsAreFull.
 std::string AroundEach(const StitchSchedule& s, const std::string& first, const std::string& step,
                        bool counted, bool full, const std::string& inside) {
   const std::string loop =
@@ -125,8 +125,8 @@ std::string AroundEach(const StitchSchedule& s, const std::string& first, const 
   return absl::StrCat(loop, live, inside, "  }\n");
 }
 
-// In batches, the last of them filled with units that are not live: a loop that ends amid a batch
-// would read the rest one after another.
+// A loop over whole batches; units that are not live fill the last one. A loop that ended inside a
+// batch would issue the rest of its reads one after another.
 std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
                           const std::string& step, const Rounds& rounds, const BatchReads& batch,
                           const std::string& inside) {

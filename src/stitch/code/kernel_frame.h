@@ -1,4 +1,4 @@
-// What stands around a kernel's phases and around a unit's passes.
+// The text around a kernel's phases and around a unit's passes.
 #ifndef SINTER_SRC_STITCH_CODE_KERNEL_FRAME_H_
 #define SINTER_SRC_STITCH_CODE_KERNEL_FRAME_H_
 
@@ -11,41 +11,43 @@
 
 namespace sinter {
 
-// How a kernel's text names what each part of a packed one has of its own.
+// Names in a kernel's text that differ between the parts of a packed kernel.
 struct FrameNames {
   std::string block = "blockIdx.x", blocks = "gridDim.x";
-  std::vector<int64_t>* sizes = nullptr;  // packed: what the text calls size0, size1, ..
+  std::vector<int64_t>* sizes = nullptr;  // packed: the values of size0, size1, .. in the text
 
   bool KnowCounts() const { return sizes == nullptr; }
-  // A number of units or elements in the text.
+  // A number of units or elements in the text, a literal or a sizeN.
   std::string Count(int64_t count, bool times_m) const;
 };
 
-// Of the body's inputs, then its outputs: "const float* __restrict__ ".
+// Parameter types of the body's inputs, then of its outputs: "const float* __restrict__ ".
 std::vector<std::string> PointerTypes(const Chain& body);
-// Body inputs, body outputs, with `phases` the scratch and the barrier's words, m.
+// Body inputs, body outputs, with `phases` the scratch and the words of the barrier, then m.
 std::string StitchParameters(const StitchCode& code, bool phases);
-// Before the first phase: clusters meet, predecessors end, the threads of a unit find each other.
+// Before the first phase: arrival at the cluster barrier, waiting for predecessors, thread numbers
+// in a unit.
 std::string StitchPrologue(const StitchCode& code, const StitchProgram& program);
-// Of it, how many units there are and who shares one.
+// Part of the prologue: the number of units and the thread's place in its unit.
 std::string UnitsText(const StitchCode& code, const StitchProgram& program,
                       const FrameNames& names);
 
-// Rounds of a block's units, as `round`.
+// Numbers the rounds of a block's units in variable `round`.
 struct Rounds {
   bool counted = false;
-  int64_t most = 0;  // those beyond are counted as the last; 0: any number
+  int64_t most = 0;  // rounds beyond it count as the last; 0: unbounded
 };
 
-// What a batch of units reads before any of them computes: a compiler moves no read over a branch.
+// The reads of a batch of units, before any of them computes: compilers move no read across a
+// branch.
 struct BatchReads {
-  std::string packs;  // declarations, for all units of a batch
+  std::string packs;  // declarations, for all units of the batch
   std::string names;  // references to those of unit `q`
   std::string reads;
 };
 
-// The loop over a block's units, with `u` and `live`, around `inside`. Without row reductions
-// nothing waits inside a unit, so the reads of several are under way together (UnitsAtOnce).
+// The loop over a block's units around `inside`, with `u` and `live`. Without row reductions
+// nothing waits inside a unit, so the reads of several units are in flight together (UnitsAtOnce).
 std::string AroundUnits(const StitchCode& code, const StitchProgram& program,
                         const StitchPhase& phase, const Rounds& rounds, const BatchReads& batch,
                         const FrameNames& names, const std::string& inside);

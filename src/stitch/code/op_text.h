@@ -10,17 +10,18 @@
 
 namespace sinter {
 
-// "float", "int" or "bool": what arithmetic on the type is done in.
+// The C++ type of arithmetic on `dtype`: "float", "int" or "bool".
 const char* WordName(DType dtype);
-// "ElementBF16": how the type lies in memory (device library, stitch/pack.cuh).
+// The type's form in memory: "ElementBF16" (device library, stitch/pack.cuh).
 const char* ElementTypeName(DType dtype);
-// "Sum", "Largest", "Smallest"; of a mean "Sum" (device library, stitch/math.cuh).
+// "Sum", "Largest", "Smallest"; "Sum" for a mean (device library, stitch/math.cuh).
 const char* JoinName(ReduceKind kind);
 std::string ScalarText(const Op& scalar);
 
-// Whether a cast changes any value.
+// Whether the cast may change a value.
 bool CastRounds(const Chain& body, const Op& cast);
-// Of an element-wise op on operands that are spelled out. `exact`: an f32 result is made of it.
+// The expression of an element-wise op on the given operand texts. `exact`: an f32 result depends
+// on it.
 std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
                    bool exact);
 

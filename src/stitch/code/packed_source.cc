@@ -18,14 +18,14 @@
 namespace sinter {
 namespace {
 
-// What one part puts into the text that it shares.
+// The pointers and sizes of one part in the text that it shares.
 struct Member {
-  std::vector<int> operands;   // of the whole: its inputs, then its outputs
-  std::vector<int64_t> sizes;  // of its units and elements
+  std::vector<int> operands;   // of the whole body: its inputs, then its outputs
+  std::vector<int64_t> sizes;  // numbers of its units and elements
   int blocks = 0;
 };
 
-// Parts of one text.
+// Parts with one text.
 struct Shared {
   std::vector<std::string> pointers;  // "const float* __restrict__ in0"
   std::string text;
@@ -65,7 +65,7 @@ class Packer {
     return absl::OkStatus();
   }
 
-  // The parts one behind another, those of one text together.
+  // One range of blocks after another; parts of one text are neighbours.
   std::string Ranges() {
     std::string text;
     for (size_t i = 0; i < shared_.size(); ++i) {
@@ -101,7 +101,7 @@ class Packer {
     return text;
   }
 
-  // Which of the members from `begin` to `end` a block works for: halves of halves.
+  // Finds the member of [begin, end) that a block works for, by bisection.
   std::string Choose(const Shared& shared, const std::vector<int>& ends, size_t begin, size_t end) {
     if (end - begin == 1) return Take(shared, shared.members[begin], ends[begin]);
     const size_t middle = begin + (end - begin) / 2;
@@ -126,8 +126,8 @@ class Packer {
 
   const StitchCode& code_;
   std::vector<Shared> shared_;
-  std::map<std::string, size_t> known_;  // by text
-  int end_ = 0;                          // of the blocks so far
+  std::map<std::string, size_t> known_;  // index in shared_, by text
+  int end_ = 0;                          // end of the blocks so far
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// CUDA C++ of a packed kernel: ranges of blocks for its parts. Parts of one text share it: they
-// differ in pointers and sizes, which each range of blocks takes for itself.
+// CUDA C++ of a packed kernel: a range of blocks for each part. Parts that differ only in pointers
+// and sizes share one text; each range of blocks takes its own pointers and sizes.
 #ifndef SINTER_SRC_STITCH_CODE_PACKED_SOURCE_H_
 #define SINTER_SRC_STITCH_CODE_PACKED_SOURCE_H_
 

@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kUnrolled = 4;  // turns, where nothing is kept for each of them
+constexpr int kUnrolled = 4;  // turns, where no value is kept for each turn
 
 }  // namespace
 
@@ -49,12 +49,12 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
 
 namespace {
 
-// A block's or unit's thread `t`, counted in groups that share an element.
+// The number of the group of `split` lanes that thread `t` of a block or unit belongs to.
 std::string Sharer(const char* thread, int split) {
   return split == 1 ? thread : absl::StrCat(thread, " / ", split);
 }
 
-// Of one turn of those who share a pass: a block, or the threads of a unit.
+// Elements of one turn of all threads in a pass: a block's threads, or a unit's.
 int64_t TurnElements(const PassShape& shape, const StitchSchedule& s) {
   const int64_t threads = shape.flat ? s.block_threads : int64_t{s.unit_threads} * s.cluster;
   return threads / shape.split * shape.width;
@@ -157,7 +157,7 @@ std::string PassWriter::Once() const {
 absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const ChainOutput& output = code_.body->outputs()[static_cast<size_t>(root.output)];
   const DType dtype = code_.body->op(root.value).type.dtype;
-  // The store rounds, so a cast in front of it need not.
+  // The store rounds, so a cast before it is left out.
   const bool rounds = RoundsAsStored(*code_.body, code_.body->op(root.value));
   SINTER_ASSIGN_OR_RETURN(const Emitted value, rounds ? emitter_.PullOperand(root.value, at)
                                                       : emitter_.Pull(root.value, at));
@@ -202,8 +202,8 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   return absl::OkStatus();
 }
 
-// A thread has as many units in each of its columns, and the first of them in its first turn.
-// Without a branch: a unit that is not live changes nothing.
+// A thread has the same number of units in each of its columns, and counts a unit in its first
+// turn. No branch: a unit that is not live changes nothing.
 absl::Status PassWriter::Moments(const StitchRoot& root, const Position& at) {
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.mean, at));
   const std::string seen = SeenName(root.value), share = emitter_.NewName("s");
@@ -216,7 +216,7 @@ absl::Status PassWriter::Moments(const StitchRoot& root, const Position& at) {
   return absl::OkStatus();
 }
 
-// Where lanes cannot join a segment, whoever reads it computes it.
+// Where lanes cannot join a segment, each reader computes it.
 absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
   const Op& op = code_.body->op(root.value);
   const int lanes = SegmentLanes(*code_.body, code_.schedule, op, emitter_.width());
@@ -236,7 +236,7 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
   return absl::OkStatus();
 }
 
-// Also of units that are not live: their threads read it back.
+// Also for units that are not live: their threads read the value back.
 absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
   const HandedResult to = hands_.ResultOf(phase_, root.value);

@@ -1,5 +1,5 @@
-// PassWriter: one pass through the elements of a unit, or of everything: its roots' statements and
-// the loop around them.
+// PassWriter: one pass through the elements of a unit, or through all elements: the statements of
+// its roots and the loop around them.
 #ifndef SINTER_SRC_STITCH_CODE_PASS_WRITER_H_
 #define SINTER_SRC_STITCH_CODE_PASS_WRITER_H_
 
@@ -14,37 +14,37 @@
 
 namespace sinter {
 
-// How a pass's threads take its elements.
+// How threads share the elements of a pass.
 struct PassShape {
   bool flat = false;
-  int64_t elements = 1;  // of a unit; flat: of everything, not counting M
+  int64_t elements = 1;  // of a unit; flat: of all, not counting M
   bool symbolic = false;
-  bool known = true;          // the text knows how many there are; parts of a packed kernel share
-                              // theirs, each with its own number
-  int width = 1;              // elements of a vector
-  int split = 1;              // neighbouring lanes that take a vector together
-  int64_t turns = 1;          // vectors of a thread; flat: before it moves on by the whole grid
-  bool whole_unroll = false;  // registers hold something for each turn
+  bool known = true;  // the text holds the number of elements; parts of a packed kernel share a
+                      // text, each with its own number
+  int width = 1;      // elements of a vector
+  int split = 1;      // neighbouring lanes that share an element
+  int64_t turns = 1;  // vectors of a thread; flat: before it advances by the whole grid
+  bool whole_unroll = false;  // registers hold a value for each turn
 };
 PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const StitchLoop& loop,
                   bool flat);
 
-// Whether every thread has an element in each of its turns, however many rows there are.
+// Whether every thread has an element in each of its turns, for any number of rows.
 bool IsWhole(const PassShape& shape, const StitchSchedule& schedule);
 
-// "for (int j ..) { const int i = ..; if (i < n) {", and what closes it, around `inside`. A pass
-// that is whole has no condition: a compiler moves no read over one, and waits for those inside.
+// "for (int j ..) { const int i = ..; if (i < n) {" and its closing text, around `inside`. A whole
+// pass has no condition: compilers move no read across one, and wait for reads inside.
 std::string AroundElements(const PassShape& shape, const StitchSchedule& schedule,
                            const std::string& inside);
 
 class PassWriter {
  public:
-  // `hands` and the phase's number: for what its roots hand over.
+  // `hands` and `phase`: for the values that its roots hand over.
   PassWriter(const StitchCode& code, const StitchProgram& program, StitchEmitter& emitter,
              const HandText& hands, size_t phase)
       : code_(code), program_(program), emitter_(emitter), hands_(hands), phase_(phase) {}
 
-  // Appends the pass to the unit's scope and makes its row reductions known to later passes.
+  // Appends the pass to the unit's scope. Later passes know its row reductions.
   absl::Status Write(const StitchLoop& loop, const PassShape& shape, IndexVar element, int number);
 
  private:
@@ -57,7 +57,8 @@ class PassWriter {
   absl::Status Moments(const StitchRoot& root, const Position& at);
   absl::Status Segment(const StitchRoot& root, const Position& at);
   absl::Status Hand(const StitchRoot& root, const Position& at);
-  // Of what one thread does for an element: the first of the lanes that share it, of a live unit.
+  // The condition for an action that one thread does for an element: a live unit, and the first of
+  // the lanes that share it.
   std::string Once() const;
   void JoinRows(const StitchLoop& loop);
 
@@ -69,11 +70,11 @@ class PassWriter {
   int split_ = 1;  // of the pass
 };
 
-// Names of the accumulators of reductions of rows, columns and segments.
+// Names of the accumulators of row, column and segment reductions.
 std::string RowName(ValueId id);
 std::string ColumnName(ValueId id);
 std::string SegmentName(ValueId id);
-// Of the units that a thread has taken into its moments of columns.
+// Name of the count of units in a thread's column moments.
 std::string SeenName(ValueId id);
 
 }  // namespace sinter

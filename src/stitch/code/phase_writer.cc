@@ -12,7 +12,7 @@
 namespace sinter {
 namespace {
 
-// Of what a phase used, what pass number `pass` reads.
+// The part of `used` that pass number `pass` reads.
 Used ReadBy(const Used& used, int pass) {
   Used some;
   for (const auto& [key, passes] : used.inputs) {

@@ -1,5 +1,5 @@
-// PhaseWriter: the phases of one kernel: units and flat loops of each, what is kept between their
-// passes, the joining of column reductions behind them.
+// PhaseWriter: the phases of one kernel: their unit loops and flat loops, the values kept between
+// passes, the join of column reductions after them.
 #ifndef SINTER_SRC_STITCH_CODE_PHASE_WRITER_H_
 #define SINTER_SRC_STITCH_CODE_PHASE_WRITER_H_
 
@@ -26,7 +26,7 @@ class PhaseWriter {
   absl::StatusOr<std::string> Write();
 
  private:
-  // `uses`: of a first run, by phase; what passes share is known after it.
+  // `uses`: by phase, from a first run, which finds what passes share; null in that run.
   absl::StatusOr<std::string> Run(const std::vector<Used>* uses);
   absl::StatusOr<std::string> Phase(size_t number, const Used* used);
   absl::Status Units(size_t number, const Used* used);

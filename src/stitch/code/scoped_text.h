@@ -1,5 +1,5 @@
-// ScopedText: C++ statements in nested scopes, the names that they declare, and the values that
-// each scope knows.
+// ScopedText: C++ statements in nested scopes, the names that they declare, and the values known in
+// each scope.
 #ifndef SINTER_SRC_STITCH_CODE_SCOPED_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_SCOPED_TEXT_H_
 
@@ -15,7 +15,7 @@
 
 namespace sinter {
 
-// A value in source: a scalar, or a vector of which `name[e]` is one element.
+// A value in source: a scalar, or a vector with elements `name[e]`.
 struct Emitted {
   std::string name;
   bool vector = false;
@@ -33,8 +33,7 @@ constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
 // Not thread-safe.
 class ScopedText {
  public:
-  // Its part of the text, what is declared in it, and whether it belongs to one side of a
-  // condition.
+  // A scope: its text, the values declared in it, and whether it is one side of a condition.
   struct Scope {
     std::string text;
     std::map<ElementKey, Emitted> known;
@@ -43,16 +42,16 @@ class ScopedText {
 
   IndexSpace& space() { return space_; }
 
-  // Scopes, from the kernel's down. Text of a closed scope belongs to its parent.
+  // Scopes from the kernel's inwards. A closed scope's text is appended to its parent's.
   void OpenScope(bool branch = false);
   std::string CloseScope();
   int innermost() const { return static_cast<int>(scopes_.size()) - 1; }
-  // Takes the scopes inside the one of `depth` away, and puts them back.
+  // Removes the scopes inside the one of `depth`; Resume puts them back.
   std::vector<Scope> SetAside(int depth);
   void Resume(std::vector<Scope> inner);
 
   void Add(int depth, const std::string& line);
-  // To the innermost scope: a line, or text as it stands.
+  // Appends to the innermost scope: a line, or text unchanged.
   void Add(const std::string& line) { Add(innermost(), line); }
   void Append(const std::string& text) { scopes_.back().text += text; }
 
@@ -64,18 +63,18 @@ class ScopedText {
   std::string EachText() const;
 
   std::string NewName(const char* prefix);
-  // A variable of type `word`; a vector's expression is that of element `e`.
+  // Declares a variable of type `word`; a vector's `expression` is that of element `e`.
   Emitted Declare(const char* word, const std::string& expression, bool vector, int depth,
                   bool of_unit);
-  // A vector of neighbours in memory, read at once from `first` + `where`.
+  // Declares a vector of neighbours in memory, read in one load from `first` + `where`.
   Emitted DeclarePack(const std::string& element_type, const std::string& first,
                       const std::string& where, int depth, bool of_unit);
 
-  // A value that an open scope knows; null when none does. The one that declares it remembers it.
+  // The value if an open scope knows it; else null. Remember adds it to the scope that declares it.
   const Emitted* Find(const ElementKey& key) const;
   void Remember(const ElementKey& key, const Emitted& value);
-  // Of the outermost scope that may read at `index`: nothing is read before the branch that it
-  // belongs to is taken.
+  // Depth of the outermost scope that may read at `index`: no read leaves the branch that it
+  // belongs to.
   int LoadDepth(const Index& index) const;
 
  private:

@@ -12,10 +12,10 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction under way together
+constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction in flight together
 constexpr int64_t kMostLines = 256;    // of an unrolled loop
 
-// How often a loop around `inside` is written out: loops around loops are not.
+// Unroll factor of a loop around `inside`; a loop around a loop is not unrolled.
 int64_t Unrolled(int64_t turns, const std::string& inside) {
   if (inside.find("for (") != std::string::npos) return 1;
   const int64_t lines = 1 + std::count(inside.begin(), inside.end(), '\n');

@@ -11,14 +11,14 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kOperandAlignment = 16;  // widest access
+constexpr uint64_t kOperandAlignment = 16;  // bytes of the widest access
 
 ArgSlot Pointer(const StitchOperand& operand, int64_t row_bytes) {
   ArgSlot slot;
   slot.kind = ArgKind::kPointer;
   slot.index = operand.buffer;
   slot.offset_bytes = operand.offset_bytes;
-  // A looped launch moves along the caller's buffers; the workspace is reused.
+  // A looped launch advances the caller's buffers; the workspace is reused.
   if (operand.buffer != kWorkspaceBuffer) slot.int_value = row_bytes;
   return slot;
 }
@@ -55,7 +55,7 @@ std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<StitchOpera
   return slots;
 }
 
-// The most that a part asks for.
+// The most shared memory of any part.
 absl::StatusOr<int64_t> PackedSharedBytes(const StitchCode& code) {
   SINTER_RETURN_IF_ERROR(CheckParts(*code.body, code.schedule, code.parts));
   int64_t most = 0;

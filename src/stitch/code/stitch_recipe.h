@@ -1,4 +1,4 @@
-// How a kernel of the stitch family is launched.
+// The launch recipe of a kernel of the stitch family.
 #ifndef SINTER_SRC_STITCH_CODE_STITCH_RECIPE_H_
 #define SINTER_SRC_STITCH_CODE_STITCH_RECIPE_H_
 

@@ -10,7 +10,7 @@
 namespace sinter {
 
 constexpr char kStitchEntry[] = "sinter_stitch";
-// Of the device library: all that the source of such a kernel includes.
+// The device library's header that the source includes.
 constexpr char kStitchHeader[] = "stitch/stitch.cuh";
 
 // Parameters: body inputs, body outputs, then with more than one phase the scratch and the

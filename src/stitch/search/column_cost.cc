@@ -8,10 +8,10 @@
 namespace sinter {
 namespace {
 
-// Of a column, that a warp reads before it joins them: as src/device/stitch/columns.cuh is written.
+// parts of a column that a warp reads before it joins them, as in src/device/stitch/columns.cuh
 constexpr int kPartsAtOnce = 8;
 
-// The parts of a column are read by the warps of a block, some at once.
+// The warps of a block read the parts of a column, several at once.
 double SharedOutUs(const StitchSchedule& s, double parts, const StitchConstants& costs) {
   const double warps = s.block_threads / double{kWarpLanes};
   return std::ceil(parts / warps / kPartsAtOnce) * costs.column_part_us;
@@ -22,7 +22,7 @@ double SharedOutUs(const StitchSchedule& s, double parts, const StitchConstants&
 double ColumnJoinsUs(const StitchSchedule& s, const StitchLoad& load, const DeviceModel& model) {
   const StitchConstants& costs = model.stitch;
   const double parts = static_cast<double>(s.grid) / s.LaunchCluster();
-  const double bytes = load.column_words * kWordBytes * parts;  // of all parts, of all phases
+  const double bytes = load.column_words * kWordBytes * parts;  // all parts of all phases
   const double gather = s.column_cluster > 1 ? model.cluster_barrier_us + costs.column_peers_us : 0;
   const double meet =
       model.grid_barrier_us + costs.column_arrive_us * std::max(0, s.grid - model.sm_count);

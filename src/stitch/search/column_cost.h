@@ -1,5 +1,5 @@
-// What the column reductions of a stitched kernel take behind their units: parts left, blocks met,
-// parts joined.
+// The cost of a stitched kernel's column reductions after their units: write parts, barrier, join
+// parts.
 #ifndef SINTER_SRC_STITCH_SEARCH_COLUMN_COST_H_
 #define SINTER_SRC_STITCH_SEARCH_COLUMN_COST_H_
 
@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-// Of all phases together, in microseconds; 0 without column reductions.
+// All phases together, in microseconds; 0 without column reductions.
 double ColumnJoinsUs(const StitchSchedule& schedule, const StitchLoad& load,
                      const DeviceModel& model);
 

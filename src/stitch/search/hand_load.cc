@@ -19,8 +19,8 @@
 namespace sinter {
 namespace {
 
-// What is tried, not what it costs: of a unit's instructions so much must be saved, and a value
-// must be computed so many times its elements.
+// Bounds of what is tried: the least share of a unit's instructions that must be saved, and how
+// often, relative to its elements, a value must be computed.
 constexpr double kWorth = 0.1, kRepeated = 1.5;
 constexpr size_t kMostAlone = 2;  // values that are tried alone
 
@@ -122,7 +122,7 @@ class Counter {
   UnitWork work_;
 };
 
-// What a unit computes of each value, and what one element of it costs.
+// How often a unit computes each value, and the cost of one element.
 class Repeats {
  public:
   Repeats(const Chain& body, const StitchProgram& program, const StitchConstants& costs, Pace* pace)
@@ -145,7 +145,7 @@ class Repeats {
     }
   }
 
-  // Instructions that handing `id` over saves, where they are worth it.
+  // Instructions that handing `id` over saves; 0 where too few.
   double Gain(ValueId id) {
     const OpKind kind = body_.op(id).kind;
     const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kReshape ||
@@ -175,8 +175,8 @@ class Repeats {
            (body_.op(id).kind == OpKind::kInput ? kPackInstructions : 0);
   }
 
-  // Of all that is computed for `id`, as often as that is computed for one of its elements.
-  // `times`: turns of the reductions around it, which is the most.
+  // The cost of all that is computed for one element of `id`. `times`: iterations of the reductions
+  // around it, an upper bound of the repetitions.
   double ConeCost(ValueId id, double trips, double times, std::set<ValueId>& seen) const {
     if (!seen.insert(id).second) return 0;
     const ReduceUse use = program_.uses[static_cast<size_t>(id)];
@@ -196,10 +196,10 @@ class Repeats {
   const double special_issue_;
   const std::vector<bool> exact_;
   std::vector<double> trips_;  // by value
-  double total_ = 0;           // instructions
+  double total_ = 0;           // in instructions
 };
 
-// Programs that hand over one value more than `program`, the dearest first.
+// Programs that hand over one value more than `program`, the highest gain first.
 std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& program, size_t most,
                                        const StitchConstants& costs, StitchBudget* budget) {
   Repeats repeats(body, program, costs, PaceOf(budget));
@@ -232,7 +232,7 @@ UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSch
 }
 
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {
-  // Never less than what is counted element by element.
+  // At least what is counted element by element.
   const auto change = [](double now, double was, double by, double& total) {
     total = std::max(now * by, total + (now - was) * by);
   };

@@ -13,16 +13,16 @@ namespace {
 constexpr size_t kMostOps = 800;   // of all different texts
 constexpr size_t kMostPacked = 4;  // packings of a ranking
 constexpr int64_t kMostBlocks = 1 << 19;
-constexpr double kAsGood = 1.01;  // of the best sum: then fewer blocks have to find their part
+constexpr double kAsGood = 1.01;  // times the best sum: then fewer blocks are preferred
 
-// Of a block's turn.
+// Work of a block in one turn.
 int64_t WorkOf(const StitchSchedule& s) {
   return s.owner >= 0 ? s.UnitsPerBlock()
                       : int64_t{s.block_threads} * s.vector * s.chunks / s.split;
 }
 
-// What bodies have in common that differ in values and in how many elements there are: with
-// reductions, in how many rows.
+// A key of bodies that differ only in values and in the number of elements; with reductions, in the
+// number of rows.
 std::string ShapeOf(const Chain& body) {
   std::string shape;
   const bool reduces = std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
@@ -63,7 +63,7 @@ const std::vector<RankedStitch>& PackedSearch::RankingOf(const Chain& body) {
       SearchStitch(body, bucket_, model_, options);
   if (!ranked.ok()) return at->second;
   std::set<std::string> known;
-  std::map<ValueId, bool> one_phase;  // by owner: what a part asks of its program
+  std::map<ValueId, bool> one_phase;  // by owner: whether its program has one phase, as parts need
   for (const RankedStitch& one : *ranked) {
     if (!known.insert(WithGrid(one.schedule, 1).Canonical()).second) continue;
     Ask(PaceOf(budget_));
@@ -141,7 +141,7 @@ bool PackedSearch::Pack(const std::vector<Class>& classes, int threads, int resi
       parts.push_back({{part->outputs, schedule}, *times});
     }
   }
-  // Long blocks first: the last ones to begin are short.
+  // Blocks with long turns come first, so that the last blocks are short.
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
     return a.second.turn_us > b.second.turn_us;
   });

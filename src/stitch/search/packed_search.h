@@ -1,5 +1,5 @@
-// Search of packed kernels: independent parts of a body, each with the schedule that suits it among
-// those of equal threads a block.
+// Search of packed kernels: gives each independent part of a body the best schedule among those
+// with the same threads a block.
 #ifndef SINTER_SRC_STITCH_SEARCH_PACKED_SEARCH_H_
 #define SINTER_SRC_STITCH_SEARCH_PACKED_SEARCH_H_
 
@@ -15,16 +15,16 @@
 
 namespace sinter {
 
-// Keeps the ranking of every part that it met: bodies of one chain share them. Not thread-safe.
+// Keeps the rankings of all parts seen: bodies of one chain share them. Not thread-safe.
 class PackedSearch {
  public:
   // `budget` may be null; once it is spent there are no packings.
   PackedSearch(int64_t bucket, const DeviceModel& model, StitchBudget* budget = nullptr)
       : bucket_(bucket), model_(model), budget_(budget) {}
 
-  // Packings of `body`, best first; none where nothing in it is independent, where a part has no
-  // schedule that goes with others, or where its texts would be long. Parts that are alike but for
-  // extents take one schedule, so that they can share one text.
+  // Packings of `body`, best first. Empty where the body has no independent parts, where a part has
+  // no schedule that fits the others, or where the text would be long. Parts that differ only in
+  // extents get one schedule, so that they can share one text.
   std::vector<RankedStitch> Of(const Chain& body);
 
  private:
@@ -34,9 +34,9 @@ class PackedSearch {
   };
   struct Choice {
     StitchSchedule schedule;
-    double us = 0;  // of all parts, alone
+    double us = 0;  // all parts together, alone
   };
-  // Parts that are alike, and the schedules that all of them can take: best sum first.
+  // Parts that are alike, and the schedules that all of them can take: the best sum first.
   struct Class {
     std::vector<const Part*> parts;
     std::vector<Choice> schedules;
@@ -45,7 +45,7 @@ class PackedSearch {
   const std::vector<RankedStitch>& RankingOf(const Chain& body);
   bool FillSchedules(Class* one);
   static const StitchSchedule* Choose(const Class& one, int threads, int resident);
-  // With `threads` a block, at least `resident` blocks an SM.
+  // With `threads` a block and at least `resident` blocks an SM.
   bool Pack(const std::vector<Class>& classes, int threads, int resident, RankedStitch* packed);
   const StitchTimes* TimesOf(const Chain& body, const StitchSchedule& schedule);
 

@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-// Of a column in a part, as src/device/stitch/moments.cuh is written.
+// Words of a column in a part, as in src/device/stitch/moments.cuh.
 constexpr int kMomentWords = 4;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
@@ -23,7 +23,7 @@ double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   return count;
 }
 
-// Distinct elements: a stride of 0 repeats.
+// Distinct elements: an axis of stride 0 counts once.
 double DistinctAt(const Op& input, int64_t m) {
   double count = 1;
   for (size_t i = 0; i < input.type.dims.size(); ++i) {
@@ -32,13 +32,13 @@ double DistinctAt(const Op& input, int64_t m) {
   return count;
 }
 
-// A sub-root in its own right: whoever reads it does not compute it.
+// Whether it is a sub-root, which its readers do not recompute.
 bool IsJoined(const StitchProgram& program, ValueId id) {
   const ReduceUse use = program.uses[static_cast<size_t>(id)];
   return use != ReduceUse::kNone && use != ReduceUse::kSerial;
 }
 
-// Ops between a root and the sub-roots and inputs that it reads.
+// Collects the ops between a root and the sub-roots and inputs that it reads.
 void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::set<ValueId>& ops) {
   if (!ops.insert(id).second) return;
   for (ValueId operand : body.op(id).operands) {
@@ -91,7 +91,7 @@ class LoadCounter {
     std::set<ValueId> ops;
     double moments = 0;
     for (const StitchRoot& root : loop.roots) {
-      // A reduction that is stored is there already.
+      // A stored reduction has been computed by its own root.
       if (root.mean >= 0) {
         Gather(body_, program_, body_.op(root.mean).operands[0], ops);
         moments += 1;
@@ -143,7 +143,7 @@ class LoadCounter {
     }
   }
 
-  // The result of a column reduction, which every unit reads unless it is kept.
+  // Counts a column reduction's result, which every unit reads unless it is kept.
   void CountColumn(ValueId id, bool units) {
     if (!units || program_.uses[static_cast<size_t>(id)] != ReduceUse::kColumn) return;
     ++alike_;
@@ -185,10 +185,10 @@ class LoadCounter {
   const double alike_share_;
   const std::vector<bool> exact_;
   StitchLoad load_;
-  std::set<ValueId> read_, seen_;  // inputs: of this phase, of earlier ones
+  std::set<ValueId> read_, seen_;  // inputs: of this phase; of earlier phases
   std::set<ValueId> crossing_;     // read by units of several phases
-  int64_t alike_ = 0;              // of this phase
-  std::set<ValueId> computed_;     // ops of this phase's earlier loops
+  int64_t alike_ = 0;              // in this phase
+  std::set<ValueId> computed_;     // by this phase's earlier loops
 };
 
 }  // namespace

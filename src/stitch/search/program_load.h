@@ -1,5 +1,5 @@
-// What a program moves and computes, counted loop by loop from the roots up. What threads and
-// shared memory change of it is stitch_load.h.
+// The load of a program: bytes and instructions, counted loop by loop from the roots. stitch_load.h
+// adds the effects of threads and shared memory.
 #ifndef SINTER_SRC_STITCH_SEARCH_PROGRAM_LOAD_H_
 #define SINTER_SRC_STITCH_SEARCH_PROGRAM_LOAD_H_
 
@@ -12,15 +12,15 @@
 
 namespace sinter {
 
-// How often values are asked for in each loop; valid as long as `program`. `pace` may be null.
+// How often each loop computes its values; valid as long as `program`. `pace` may be null.
 LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace);
 
-// At `m` rows. Of the schedule, its vector and what it keeps count; `times`: EvaluationsOfLoops.
+// At `m` rows. Depends on the schedule's vector and on what it keeps; `times`: EvaluationsOfLoops.
 StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,
                          const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times,
                          const StitchConstants& costs);
 
-// Reductions of a thread's own that read one another on the longest way to a sub-root.
+// Serial reductions on the longest path to a sub-root, each reading the one before.
 int SerialDepthOf(const Chain& body, const StitchProgram& program);
 
 }  // namespace sinter

@@ -14,8 +14,7 @@ namespace {
 
 constexpr int64_t kMostBlocks = 1 << 19;
 
-// Units, or elements where nothing is shared, that a block (of a cluster, all its blocks) takes in
-// one turn.
+// Units (elements without units) that a block, or a cluster that shares a unit, takes in one turn.
 int64_t ItemsPerTurn(const StitchSchedule& s) {
   if (s.owner >= 0) return s.UnitsPerBlock();
   return int64_t{s.block_threads} * s.vector * s.chunks / s.split;

@@ -13,13 +13,13 @@
 namespace sinter {
 namespace {
 
-// The blocks of a launch and how the work falls on them.
+// The blocks of a launch and their shares of the work.
 struct Spread {
-  double turns = 0;     // of blocks (or clusters) together: each does `items` of work
-  double items = 0;     // units of a turn; without units, elements
+  double turns = 0;     // of all blocks (or clusters): each turn does `items` of work
+  double items = 0;     // units in a turn; without units, elements
   double busy = 0;      // SMs with work
-  double resident = 0;  // blocks at once
-  double rounds = 0;    // that the resident blocks make
+  double resident = 0;  // blocks that run at once
+  double rounds = 0;    // turns of a resident block
 };
 
 Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t bucket,
@@ -35,13 +35,14 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
   spread.busy = std::min<double>(sms, blocks);
   spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
   const double rounds = groups / spread.resident;
-  // Blocks that replace others start when there is room; those of one launch wait for the slowest.
+  // A block that replaces another starts when there is room; persistent blocks wait for the
+  // slowest.
   spread.rounds = blocks < groups || rounds < 2 ? std::ceil(rounds) : rounds + 0.5;
   return spread;
 }
 
-// What a turn waits for its first reads, in the mean of all phases: where nothing waits inside a
-// unit, the reads of several are under way together; what is held on chip is there.
+// Latency of a turn's first reads, the mean over all phases. Where nothing waits inside a unit, the
+// reads of several units overlap; held packs are read from shared memory.
 double FirstReadUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
                    const StitchConstants& costs) {
   double us = 0;
@@ -53,8 +54,8 @@ double FirstReadUs(const Chain& body, const StitchProgram& program, const Stitch
   return us / static_cast<double>(program.phases.size());
 }
 
-// What one turn of a block takes when nothing else runs on its SM: its reads, then its
-// instructions, then its row reductions.
+// Time of one turn of a block that is alone on its SM: its reads, its instructions, its row
+// reductions.
 double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
               const StitchLoad& load, const Spread& spread, int64_t passes_turns,
               const DeviceModel& model) {
@@ -70,7 +71,7 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
                 load.shared_cycles * share / model.clock_mhz});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
-  // Blocks that stay are alone on their SM, and their groups do not wait for one another.
+  // Persistent blocks are alone on their SM, and their groups do not wait for one another.
   const double apart =
       phases > 1 ? std::min(costs.overlap_limit, s.UnitsPerBlock() / costs.overlap_groups) : 1;
   const bool blocks_meet = s.unit_threads > kWarpLanes;
@@ -87,7 +88,7 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
          (issue + moved) / std::max(1.0, apart);
 }
 
-// Of a launch that keeps `share` of the SMs busy.
+// For a launch that keeps `share` of the SMs busy.
 double HbmUs(double bytes, double share, const DeviceModel& model) {
   return bytes / (model.hbm_bytes_per_us * model.stitch.copy_share *
                   std::min(1.0, model.stitch.few_sms_gain * share));
@@ -97,7 +98,7 @@ double StepsUs(double steps, const StitchConstants& costs) {
   return steps * costs.step_us + std::max(0.0, steps - costs.short_steps) * costs.long_step_us;
 }
 
-// What a launch takes beside what overlaps in it.
+// Time of a launch that does not overlap.
 double FixedUs(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
                const DeviceModel& model) {
   const StitchConstants& costs = model.stitch;
@@ -113,14 +114,14 @@ double FixedUs(const StitchProgram& program, const StitchSchedule& s, const Stit
          (s.keep_alike && load.alike > 0 ? costs.keep_alike_us : 0);
 }
 
-// Instructions of all threads, on one SM.
+// The instructions of all threads, as if on one SM.
 double IssueUs(const StitchLoad& load, const DeviceModel& model) {
   return std::max(
       load.instructions / (model.lanes_per_sm * model.clock_mhz * model.stitch.issue_share),
       load.special / (model.special_lanes_per_sm * model.clock_mhz));
 }
 
-// Turns of lanes over elements, in kernels whose phases wait for the slowest block.
+// Lanes of all turns over elements, in kernels whose phases wait for the slowest block.
 double IdleLanes(const Chain& body, const StitchProgram& program, const StitchSchedule& s) {
   if (program.phases.size() == 1 || program.owner < 0) return 1;
   StitchLoop main;
@@ -198,7 +199,7 @@ Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per
   p.hbm_us = HbmUs(p.hbm_bytes, busy / model.sm_count, model);
   p.l2_us = l2_bytes / (model.l2_bytes_per_us * busy / model.sm_count);
   p.fixed_us = model.launch_us + beside + model.stitch.pack_us;
-  // The last blocks begin when there is room.
+  // The last blocks start when there is room.
   const double waves = blocks <= resident ? longest : turns / resident + longest;
   const double moved = p.hbm_us + p.l2_us;
   const double together = FourNorm({moved, issue / busy, waves});

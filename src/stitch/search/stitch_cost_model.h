@@ -1,5 +1,5 @@
-// The cost model of the stitch family: FusionStitching's latency-evaluator on this chip's levels,
-// bytes over their bandwidth, instructions, the turns of resident blocks, barriers.
+// The cost model of the stitch family: FusionStitching's latency-evaluator on this chip's levels:
+// bytes over bandwidth, instructions, turns of resident blocks, barriers.
 #ifndef SINTER_SRC_STITCH_SEARCH_STITCH_COST_MODEL_H_
 #define SINTER_SRC_STITCH_SEARCH_STITCH_COST_MODEL_H_
 
@@ -17,24 +17,24 @@
 
 namespace sinter {
 
-// What overlaps while a stitched kernel runs, beside Prediction::fixed_us, which does not.
+// The parts of a stitched kernel's time that overlap; Prediction::fixed_us does not.
 struct StitchOverlap {
-  double moved_us = 0;     // bytes: hbm and l2, one behind the other
+  double moved_us = 0;     // bytes: hbm and l2, one after the other
   double issue_us = 0;     // instructions of all SMs with work
-  double latency_us = 0;   // what blocks wait for, turn after turn: first reads, joins, barriers
-  double together_us = 0;  // of all three: their 4-norm, and what persistent blocks lose
+  double latency_us = 0;   // waiting, turn after turn: first reads, joins, barriers
+  double together_us = 0;  // all three: their 4-norm, and the loss of persistent blocks
 };
 
-// What a kernel's prediction is made of.
+// The terms of a kernel's prediction.
 struct StitchTimes {
   Prediction alone;  // alone.total_us == alone.fixed_us + overlap.together_us
   StitchOverlap overlap;
-  double issue_sm_us = 0;  // of one SM that executed all instructions
+  double issue_sm_us = 0;  // of all instructions on one SM
   double turn_us = 0;      // of one block
-  double blocks = 0;       // that the work is for
+  double blocks = 0;       // needed for the work
 };
 
-// `load`: LoadOf the same schedule. Deterministic, thread-safe, as all here.
+// `load`: LoadOf the same schedule. Deterministic and thread-safe, like all functions here.
 StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program,
                           const StitchSchedule& schedule, const StitchLoad& load, int64_t bucket,
                           const DeviceModel& model);
@@ -47,13 +47,12 @@ absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedul
 absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
                                          int64_t bucket, const DeviceModel& model);
 
-// Kernels that do not depend on each other, of as many threads a block, packed into one launch of
-// `blocks_per_sm`: launched once, bytes and instructions of all, blocks behind one another.
-// `overlap` may be null.
+// Independent kernels with equal threads a block, packed into one launch of `blocks_per_sm`: one
+// launch, the bytes and instructions of all, blocks one after another. `overlap` may be null.
 Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
                            const DeviceModel& model, StitchOverlap* overlap = nullptr);
 
-// The prediction of a spec, packed or not, and what overlaps in it, found anew.
+// The prediction of a spec, packed or not, and its overlapping parts, computed anew.
 // FAILED_PRECONDITION as above.
 absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
                                      const DeviceModel& model, StitchOverlap* overlap);

@@ -9,7 +9,7 @@
 namespace sinter {
 namespace {
 
-// What is left out: the grid, how much is held, and whether what all units read alike is kept.
+// Without the grid, the amount that is held, and whether values that all units read alike are kept.
 std::string KindOf(StitchSchedule s) {
   s.grid = s.LaunchCluster();
   s.hold_bytes = std::min(s.hold_bytes, 16);

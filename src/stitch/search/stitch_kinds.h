@@ -1,5 +1,5 @@
-// Kinds of stitched kernels. Neighbours in a ranking differ in a knob that hardly matters; whoever
-// measures some of them wants those that compete in different ways.
+// Kinds of stitched kernels. Neighbours in a ranking differ in a knob of little effect; tuning
+// wants to measure schedules that differ in kind.
 #ifndef SINTER_SRC_STITCH_SEARCH_STITCH_KINDS_H_
 #define SINTER_SRC_STITCH_SEARCH_STITCH_KINDS_H_
 
@@ -9,8 +9,8 @@
 
 namespace sinter {
 
-// Moves the best of each kind to the front: how units are shared out, vectors, how many blocks an
-// SM has, what is kept, held and handed over, how columns are joined. Each part keeps its order.
+// Moves the best of each kind to the front: how units are shared, vectors, blocks an SM, what is
+// kept, held and handed over, how columns are joined. Both parts keep their order.
 void PutKindsFirst(std::vector<RankedStitch>* ranked);
 
 }  // namespace sinter

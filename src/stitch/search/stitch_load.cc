@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-// What the schedule's hold and split change.
+// Applies the schedule's hold and split.
 void Compose(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
              int64_t m, StitchLoad& load) {
   if (schedule.hold_bytes > 0 && load.crossing_element_bytes > 0) {
@@ -30,7 +30,7 @@ void Compose(const Chain& body, const StitchProgram& program, const StitchSchedu
   }
 }
 
-// The same program that hands nothing over.
+// The same program without hand-overs.
 StitchProgram BaseOf(const Chain& body, const StitchProgram& program, Pace* pace) {
   if (program.handed.empty()) return StitchProgram();
   StitchBudget unbounded;

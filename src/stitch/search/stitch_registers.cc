@@ -9,18 +9,18 @@
 namespace sinter {
 namespace {
 
-// What the compiler takes for generated code, whatever the chip; estimates.
+// Estimates of what the compiler allocates for generated code, on any chip.
 constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
 constexpr int kTurnRegisters = 3;                         // of an unrolled turn
 constexpr int kMostRegisters = 200, kMostFlatRegisters = 160;
 constexpr int kMostKeptWords = 56;  // more would spill
 
-// Registers come in eights, 255 at most: the instruction set's encoding.
+// Registers are allocated in units of 8, at most 255 a thread: the instruction set's encoding.
 constexpr int kRegisterUnit = 8, kMostOfAThread = 255;
 
 int OfVector(const StitchSchedule& s) { return kBaseRegisters + kVectorRegisters * s.vector; }
 
-// Words of column reductions for a thread's element, in the phase with most of them.
+// Words of column reductions for a thread's element, in the phase with the most of them.
 int MostColumnWords(const StitchProgram& program) {
   int most = 0;
   for (const StitchPhase& phase : program.phases) {
@@ -60,7 +60,7 @@ int StitchRegisters::FlatBlocks(const StitchSchedule& s, int64_t inputs) const {
 BlocksByRegisters StitchRegisters::UnitBlocks(const StitchSchedule& s, const StitchLoad& load,
                                               int64_t turns) const {
   if (load.kept_words > kMostKeptWords) return {};
-  // What all units read alike is read early too, where a pass is unrolled.
+  // An unrolled pass also reads early what all units read alike.
   const int64_t alike = s.keep_alike ? 0 : load.alike * turns * s.vector / 8;
   const int kept = static_cast<int>(load.kept_words + alike);
   const int liked =
@@ -70,7 +70,7 @@ BlocksByRegisters StitchRegisters::UnitBlocks(const StitchSchedule& s, const Sti
   return {BlocksPerSm(s.block_threads, liked), BlocksPerSm(s.block_threads, needed)};
 }
 
-// Addresses and conditions of unrolled turns, column results, and reads under way together.
+// Addresses and conditions of unrolled turns, column results, and reads in flight together.
 int StitchRegisters::OfTurns(const StitchSchedule& s, int turns) const {
   int at_once = 1;
   for (const StitchPhase& phase : program_.phases) {

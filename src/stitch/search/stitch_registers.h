@@ -1,5 +1,5 @@
-// Registers that a thread of a stitched kernel is expected to take, and the blocks that an SM then
-// has room for. Estimates: nothing is compiled, and one that is too low spills.
+// Estimates the registers of a stitched kernel's thread and its occupancy. Nothing is compiled; too
+// low an estimate spills.
 #ifndef SINTER_SRC_STITCH_SEARCH_STITCH_REGISTERS_H_
 #define SINTER_SRC_STITCH_SEARCH_STITCH_REGISTERS_H_
 
@@ -13,24 +13,24 @@
 
 namespace sinter {
 
-// Blocks that an SM has registers for.
+// Occupancy by registers, in blocks an SM.
 struct BlocksByRegisters {
-  int liked = 0;   // by those that a thread would like; 0: it has not so many
-  int needed = 0;  // by those that it needs for what it keeps: as many blocks or more
+  int liked = 0;   // with the registers that a thread would like; 0: more than it can have
+  int needed = 0;  // with those that it needs for kept values: at least as many blocks
 };
 
-// Of one program's schedules at `m` rows. Body, program and model must outlive it. Immutable; any
-// thread may read it.
+// For the schedules of one program at `m` rows. Body, program and model must outlive it. Immutable;
+// any thread may read it.
 class StitchRegisters {
  public:
   StitchRegisters(const Chain& body, const StitchProgram& program, int64_t m,
                   const DeviceModel& model);
 
-  // Whether passes through a unit's elements are written out turn by turn.
+  // Whether passes through a unit's elements are unrolled.
   bool Unrolls(const StitchSchedule& s) const { return s.keep_inputs || columns_ > 0; }
-  // Without units, where a loop reads at most `inputs` tensors; 0: a thread has no room for them.
+  // Without units, where a loop reads at most `inputs` tensors; 0: the registers do not suffice.
   int FlatBlocks(const StitchSchedule& s, int64_t inputs) const;
-  // With units, of which the main loop makes `turns`.
+  // With units; the main loop makes `turns`.
   BlocksByRegisters UnitBlocks(const StitchSchedule& s, const StitchLoad& load,
                                int64_t turns) const;
 
@@ -41,8 +41,8 @@ class StitchRegisters {
   const Chain& body_;
   const StitchProgram& program_;
   const DeviceModel& model_;
-  int columns_ = 0;      // words that column reductions of one phase have for a thread's element
-  int unit_inputs_ = 0;  // that differ from unit to unit
+  int columns_ = 0;      // words of one phase's column reductions for a thread's element
+  int unit_inputs_ = 0;  // inputs that differ between units
 };
 
 }  // namespace sinter

@@ -16,16 +16,16 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kWalks = 2, kHandWalks = 16;  // of a program that is costed; that hands over
-constexpr double kMostBehind = 2;  // times the best: an owner whose units may hand something over
+constexpr int64_t kWalks = 2, kHandWalks = 16;  // walks to cost a program; one with hand-overs
+constexpr double kMostBehind = 2;               // times the best: owners whose units may hand over
 
-// What costing a program takes beside making it.
+// Takes from the budget what costing a program needs, besides making it.
 absl::Status Charge(const StitchProgram& program, const SearchOptions& options) {
   if (options.budget == nullptr) return absl::OkStatus();
   return options.budget->Take(program.visits * (program.handed.empty() ? kWalks : kHandWalks));
 }
 
-// Appends the schedules of one program, each with its prediction.
+// Appends the schedules of one program with their predictions.
 void AddRanked(const Chain& body, const StitchProgram& program, int64_t bucket,
                const DeviceModel& model, const SearchOptions& options,
                std::vector<RankedStitch>* ranked) {
@@ -46,8 +46,7 @@ struct Owned {
   Prediction best;
 };
 
-// The programs that hand something over: of owners that are not far from the best, where something
-// else than memory is waited for.
+// Programs with hand-overs: for owners close to the best, where the kernel is not bound by memory.
 absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
                                                        const std::vector<Owned>& owned,
                                                        const DeviceModel& model,

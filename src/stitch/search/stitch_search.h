@@ -1,4 +1,4 @@
-// Search of the stitch family: schedules for a body, costed by the device model, ranked.
+// Search of the stitch family: schedules for a body, costed by the device model and ranked.
 #ifndef SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_
 #define SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_
 
@@ -19,12 +19,12 @@ struct RankedStitch {
   StitchSchedule schedule;
   Prediction prediction;
   std::vector<StitchPart> parts;  // packed (packed_search.h); else none
-  uint64_t scratch_bytes = 0;     // StitchScratchBytes; packed: none
+  uint64_t scratch_bytes = 0;     // StitchScratchBytes; packed: 0
 };
 
 // Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION
-// naming the op that keeps the body out of one kernel; RESOURCE_EXHAUSTED once options.budget is
-// spent. Deterministic, thread-safe.
+// naming the op that one kernel cannot take; RESOURCE_EXHAUSTED when options.budget is spent.
+// Deterministic, thread-safe.
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
                                                        const DeviceModel& model,
                                                        const SearchOptions& options);

@@ -12,7 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr int kSmallBlock = 256;
-constexpr int kMostGroups = 15;         // named barriers of a block, less the block's own
+constexpr int kMostGroups = 15;         // named barriers of a block, less its own
 constexpr int64_t kMostTurns = 32;      // that are unrolled
 constexpr int64_t kMostSplitTurns = 2;  // of a pass whose elements lanes share
 
@@ -24,7 +24,7 @@ bool HasSerialLoop(const StitchPhase& phase) {
          std::any_of(phase.flat.begin(), phase.flat.end(), serial);
 }
 
-// Elements of the longest reduction that lanes may share; 1 without any.
+// Elements of the longest reduction that lanes may share; 1 if there is none.
 int64_t LongestShared(const Chain& body, const StitchProgram& program) {
   int64_t longest = 1;
   if (std::none_of(program.phases.begin(), program.phases.end(), HasSerialLoop)) return longest;
@@ -86,14 +86,15 @@ class StitchEnumerator {
     }
   }
 
-  // Groups of several warps meet at named barriers. Small blocks replace one another sooner, but
-  // blocks that meet leave fewer parts of column reductions when they are large.
+  // Groups of several warps use named barriers. Small blocks replace one another sooner, but with
+  // barriers large blocks leave fewer parts of column reductions.
   bool GroupsFit(int unit, int block) const {
     if (unit > kWarpLanes) return block / unit <= kMostGroups;
     return Cooperative() || block <= kSmallBlock;
   }
 
-  // Sharing an element is for lanes that would be idle: as many as there are, or twice as many.
+  // Lanes share an element only where they would be idle: as many lanes as there are, or twice as
+  // many.
   bool SplitFits(const StitchSchedule& s) const {
     StitchSchedule more = s;
     more.split *= 2;
@@ -108,7 +109,7 @@ class StitchEnumerator {
     return !idle;
   }
 
-  // Without units, while there are threads to spare.
+  // Without units: while threads are idle.
   bool FlatSplitFits(const StitchSchedule& s) const {
     const int64_t threads = WorkItems(program_, bucket_) / s.vector * s.split;
     return s.chunks == 1 && threads <= int64_t{model_.threads_per_sm} * model_.sm_count;
@@ -138,7 +139,7 @@ class StitchEnumerator {
     main.elements = MainElements(program_);
     const int64_t turns = LoopTurns(body_, s, main);
     const int64_t threads = int64_t{s.unit_threads} * s.cluster;
-    // No thread without an element, but in a lone unit of a block.
+    // Every thread has an element, except in a block's only unit.
     if (threads / 2 * LoopVector(body_, s, main) >= Shared(s, main.elements) &&
         s.unit_threads > 1) {
       return;
@@ -159,8 +160,8 @@ class StitchEnumerator {
     if (!any) Keep(s, turns);
   }
 
-  // Elements of the main loop, or of one whose elements lanes share out: hand-overs leave such
-  // loops in units that have fewer of them.
+  // Elements of the main loop, or of a loop whose elements lanes share: units with hand-overs have
+  // such loops with fewer elements.
   int64_t Shared(const StitchSchedule& s, int64_t main) const {
     if (s.handed.empty()) return main;
     for (const StitchPhase& phase : program_.phases) {
@@ -171,7 +172,7 @@ class StitchEnumerator {
     return main;
   }
 
-  // False when a thread has no registers for it.
+  // False when the registers do not suffice.
   bool Keep(StitchSchedule s, int64_t turns) {
     if (registers_.Unrolls(s) && turns > kMostTurns) return false;
     const StitchLoad load = loads_.Of(s);
@@ -184,12 +185,12 @@ class StitchEnumerator {
     for (s.blocks_per_sm = fewest; s.blocks_per_sm <= most; ++s.blocks_per_sm) {
       if (s.blocks_per_sm > 0) Launches(s);
     }
-    s.blocks_per_sm = 1;  // fewer blocks leave fewer parts of columns
+    s.blocks_per_sm = 1;  // fewer blocks leave fewer column parts
     if (Cooperative() && fewest > 1) Launches(s);
     return true;
   }
 
-  // Blocks that an SM's shared memory has room for beside what they hand over.
+  // Blocks an SM by shared memory, with hand-overs.
   int RoomForHandOvers(const StitchSchedule& s) const {
     if (s.handed.empty()) return model_.blocks_per_sm;
     const int64_t shared = StitchSharedBytes(body_, program_, s) + model_.reserved_shared_bytes;
@@ -203,7 +204,7 @@ class StitchEnumerator {
       Grids(s, s.UnitsPerBlock());
   }
 
-  // The ways in which blocks join their parts of columns.
+  // The ways in which blocks join their column parts.
   void Joins(StitchSchedule s) {
     struct Join {
       int cluster;
@@ -218,7 +219,7 @@ class StitchEnumerator {
     }
   }
 
-  // As many blocks as there is work for, or as many as fit at once.
+  // A block for each turn of the work, or the resident blocks.
   void Grids(StitchSchedule s, int64_t items_per_block) {
     const int64_t items = std::max<int64_t>(1, WorkItems(program_, bucket_));
     const int64_t wanted = CeilDiv(items, items_per_block) * s.cluster;
@@ -233,7 +234,7 @@ class StitchEnumerator {
     }
   }
 
-  // With as much shared memory as the inputs of later phases can use; false when there is none.
+  // With as much shared memory as later phases' inputs can use; false when there is none.
   bool AddHolding(StitchSchedule s) {
     if (!Cooperative() || !s.keep_inputs) return false;
     const StitchLoad load = loads_.Of(s);
@@ -253,7 +254,7 @@ class StitchEnumerator {
   void Add(const StitchSchedule& s) {
     const int64_t shared = StitchSharedBytes(body_, program_, s);
     if (shared > model_.shared_bytes_per_block) return;
-    // Blocks that wait for one another are all resident.
+    // Blocks that wait for one another must all be resident.
     const int64_t all = (shared + model_.reserved_shared_bytes) * s.blocks_per_sm;
     if (Cooperative() && all > model_.shared_bytes_per_sm) return;
     if (!CheckStitchFields(s).ok()) return;

@@ -1,6 +1,6 @@
-// The stitch family's space: which schedules of a program are worth costing. Threads of a unit,
-// blocks, clusters, vectors, lanes that share an element, what is kept in registers and held in
-// shared memory, how columns are joined, grids.
+// The stitch family's space: the schedules of a program that are worth costing. Threads of a unit,
+// blocks, clusters, vectors, lanes that share an element, values kept in registers and held in
+// shared memory, joins of columns, grids.
 #ifndef SINTER_SRC_STITCH_SEARCH_STITCH_SPACE_H_
 #define SINTER_SRC_STITCH_SEARCH_STITCH_SPACE_H_
 
@@ -16,8 +16,8 @@
 
 namespace sinter {
 
-// Calls `visit` for every legal schedule of `program`, with what it moves and computes, in a fixed
-// order. Blocks an SM follow from estimated registers (stitch_registers.h). Thread-safe.
+// Calls `visit` for every legal schedule of `program`, with its load, in a fixed order. Blocks an
+// SM follow from estimated registers (stitch_registers.h). Thread-safe.
 void EnumerateStitchSpace(
     const Chain& body, const StitchProgram& program, int64_t bucket, const DeviceModel& model,
     const SearchOptions& options,

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/chain/buckets.h"
 #include "src/chain/composites.h"
 #include "src/engine/parallel.h"
 #include "src/fusion/fit/plan_fit.h"
@@ -74,6 +75,7 @@ int ExpectOneOrder(const std::vector<NamedChain>& chains,
     const std::vector<int64_t> buckets = at(static_cast<size_t>(i));
     const std::string order = OrderAt(of, kRowOrderBucket, true, false);
     for (const int64_t bucket : buckets) {
+      if (bucket > LargestBucketOf(of.chain)) continue;  // plans of it are never asked for
       EXPECT_EQ(OrderAt(of, bucket, false, true), order) << of.name << " at " << bucket;
     }
     const std::lock_guard<std::mutex> lock(mutex);
