@@ -97,8 +97,8 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;
   if (p.size() == 1) return kMaxAccumulators;
-  // With a residual also where the second product has eight ranks or products are scaled: the
-  // residual takes the remaining registers.
+  // A residual takes registers too: with eight ranks in the second product, or with scaled
+  // products, fewer accumulators fit.
   const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
   const int64_t most = many ? kMaxManyPartsAccumulators : kMaxAccumulators;
   return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;

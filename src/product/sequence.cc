@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-// What is said of product `number` beside its extents: " bias1=1 scale1=0.125 factor1=f32".
+// The parts of product `number`'s text besides its extents: " bias1=1 scale1=0.125 factor1=f32".
 std::string BiasText(const MatrixProduct& p, int number) {
   return p.epilogue.has_bias() ? absl::StrCat(" bias", number, "=1") : "";
 }

@@ -27,7 +27,7 @@ struct ColumnPlace {
 struct ColumnLayout {
   std::vector<ColumnPlace> places;
   uint64_t scratch_bytes = 0;
-  // Of a block; it begins with the space for the block's own joins.
+  // Shared memory of a block; it begins with the space for the block's own joins.
   int64_t shared_bytes = 0;
 };
 

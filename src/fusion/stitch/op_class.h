@@ -28,7 +28,7 @@ int64_t ElementsOf(const Op& op, int64_t m);
 // elements. For a reduction the parts are those of its operand.
 int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m);
 
-// The same for a reduction's result: its parts that each need one part of the operand. 1 when an
+// LocalUnits for a reduction's result: its parts that each need one part of the operand. 1 when an
 // outermost axis of more than one element is reduced.
 int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m);
 

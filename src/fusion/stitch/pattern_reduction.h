@@ -23,7 +23,7 @@ class PatternReduction {
     return candidates_[static_cast<size_t>(vertex)];
   }
 
-  // The same for a virtual vertex h that produces all of `consumers`, without h itself: patterns
+  // Candidates of a virtual vertex h that produces all of `consumers`, without h itself: patterns
   // whose vertices need not be connected.
   std::vector<ScoredPattern> OfVirtualProducer(const std::vector<int>& consumers);
 

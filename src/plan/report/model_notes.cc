@@ -101,7 +101,7 @@ std::string SourceIn(const Known& known, const std::string& key, const std::stri
   return comment == known.comments.end() ? "" : comment->second;
 }
 
-// The same, with the note of the model that the value was taken over from.
+// SourceIn, with the comment of the model that the value was taken over from.
 std::string SourceOf(const Known& own, const Known& from, const std::string& key,
                      const std::string& value) {
   std::string source = SourceIn(own, key, value);

@@ -236,7 +236,7 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
   return absl::OkStatus();
 }
 
-// Also for units that are not live: their threads read the value back.
+// Units that are not live hand over too: their threads read the value back.
 absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
   const HandedResult to = hands_.ResultOf(phase_, root.value);

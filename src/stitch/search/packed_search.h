@@ -45,7 +45,7 @@ class PackedSearch {
   const std::vector<RankedStitch>& RankingOf(const Chain& body);
   bool FillSchedules(Class* one);
   static const StitchSchedule* Choose(const Class& one, int threads, int resident);
-  // With `threads` a block and at least `resident` blocks an SM.
+  // Makes a packing with `threads` a block and at least `resident` blocks an SM.
   bool Pack(const std::vector<Class>& classes, int threads, int resident, RankedStitch* packed);
   const StitchTimes* TimesOf(const Chain& body, const StitchSchedule& schedule);
 

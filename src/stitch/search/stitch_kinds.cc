@@ -9,7 +9,8 @@
 namespace sinter {
 namespace {
 
-// Without the grid, the amount that is held, and whether values that all units read alike are kept.
+// The schedule's bytes without the grid, the amount that is held, and whether values that all units
+// read alike are kept.
 std::string KindOf(StitchSchedule s) {
   s.grid = s.LaunchCluster();
   s.hold_bytes = std::min(s.hold_bytes, 16);

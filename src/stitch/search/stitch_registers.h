@@ -28,9 +28,10 @@ class StitchRegisters {
 
   // Whether passes through a unit's elements are unrolled.
   bool Unrolls(const StitchSchedule& s) const { return s.keep_inputs || columns_ > 0; }
-  // Without units, where a loop reads at most `inputs` tensors; 0: the registers do not suffice.
+  // Blocks an SM without units, where a loop reads at most `inputs` tensors; 0: the registers do
+  // not suffice.
   int FlatBlocks(const StitchSchedule& s, int64_t inputs) const;
-  // With units; the main loop makes `turns`.
+  // Blocks an SM with units; the main loop makes `turns`.
   BlocksByRegisters UnitBlocks(const StitchSchedule& s, const StitchLoad& load,
                                int64_t turns) const;
 

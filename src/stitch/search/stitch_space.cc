@@ -109,7 +109,7 @@ class StitchEnumerator {
     return !idle;
   }
 
-  // Without units: while threads are idle.
+  // Flat loops are split only while threads are idle.
   bool FlatSplitFits(const StitchSchedule& s) const {
     const int64_t threads = WorkItems(program_, bucket_) / s.vector * s.split;
     return s.chunks == 1 && threads <= int64_t{model_.threads_per_sm} * model_.sm_count;
@@ -234,7 +234,8 @@ class StitchEnumerator {
     }
   }
 
-  // With as much shared memory as later phases' inputs can use; false when there is none.
+  // Adds the schedule with as much shared memory as later phases' inputs can use; false when there
+  // is none.
   bool AddHolding(StitchSchedule s) {
     if (!Cooperative() || !s.keep_inputs) return false;
     const StitchLoad load = loads_.Of(s);
