@@ -9,17 +9,18 @@
 
 namespace sinter {
 
-// Arguments of a kernel; codegen fills what the kernel has.
+// Arguments of a kernel; codegen fills what the kernel has. What has no type here is of the chain's
+// element, and a factor of that or f32.
 struct Arguments {
   const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
-  const u16 *bias, *bias_up, *bias2;
-  const void *factor, *factor2;  // one number a row, of each product
+  const void *bias, *bias_up, *bias2;
+  const void *factor, *factor2;  // a number for each row, of each product
   float scale, scale2;           // and one for all rows
-  const u16* residual;           // [m, n] or [m, l]; may be `out`
+  const void* residual;          // [m, n] or [m, l]; may be `out`
   long long residual_stride;     // elements between rows
-  u16* out;                      // [m, n] or [m, l]
+  void* out;                     // [m, n] or [m, l]
   long long out_stride;          // elements between rows
-  u16* exchange;                 // C in the workspace
+  void* exchange;                // C in the workspace
   float* parts;                  // parts of E in the workspace, [block][block_m][block_n]
   u32* workspace;                // header of the workspace: launch epoch, greetings, ready flags
   int m;

@@ -20,7 +20,8 @@ struct ChainClustersTypes {
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
   static constexpr int kStage =
       kFirstStage > Second::kWeightBytes ? kFirstStage : Second::kWeightBytes;
-  static constexpr int kExchangeBytes = round_up(kColumns * Config::kBlockM * 2, 1024);
+  static constexpr int kExchangeBytes =
+      round_up(kColumns * Config::kBlockM * Config::Element::kBytes, 1024);
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
   using BlockType = Block<Config, Layout>;
   using Parts = InterClusterReduce<Config, Second, kClusters>;

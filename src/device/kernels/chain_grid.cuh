@@ -91,7 +91,7 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   DsmReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
-  const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
+  const auto c = c_writer<Config>(args);
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
     const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
     consume_tile<Config, First, true>(

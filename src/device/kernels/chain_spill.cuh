@@ -19,7 +19,7 @@ struct ChainSpillTypes {
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
   static constexpr int kSecondStage = Second::kRowsBytes + Second::kWeightBytes;
   static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
-  static constexpr int kExchangeBytes = kSlab * Config::kBlockM * 2;
+  static constexpr int kExchangeBytes = kSlab * Config::kBlockM * Config::Element::kBytes;
   // Ranks with columns behind the slab.
   static constexpr int kSpillers = First::kColumnTiles - kSlab / First::kBlockN;
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
@@ -35,7 +35,7 @@ template <class Config>
 struct SpillWriter {
   static constexpr int kSlab = Config::kSlabColumns;
   DsmShuffle<Config, kSlab> slab;
-  GlobalWriter<Config::First::kN, Config::First::kN % 8 == 0> rest;
+  CWriter<Config> rest;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const { put(row, column, v); }
   SINTER_DEVICE void pair(int row, int column, u32 v) const { put(row, column, v); }
@@ -104,9 +104,10 @@ SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& b
   const WarpgroupPlace place = block.place();
   const int c_column = block.rank * First::kBlockN, e_column = block.rank * Second::kBlockN;
   int no_reduction = 0;
+  auto* const spilled = static_cast<typename Config::Element::Stored*>(args.exchange);
   const SpillWriter<Config> c{
       {exchange, exchange_full},
-      {args.exchange + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
+      {spilled + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
   consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
                                     first_epilogue<Config, Scaling1>(args, row), c, 0, c_column,
                                     false);

@@ -147,7 +147,7 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
       parts, block.own_barrier(0), block.own_barrier(1), one.pair * First::kSplitK, one.k_rank,
       true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
-  const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
+  const auto c = c_writer<Config>(args);
   for (int unit = one.first; unit < one.units(); unit += one.step) {
     consume_tile<Config, First, true>(block, cursor, 0, one.end() - one.begin(), place, reduce1,
                                       epilogue1, c, one.row(unit), one.column(unit),

@@ -11,15 +11,16 @@ namespace sinter {
 template <class Config, class P>
 SINTER_DEVICE u64 weights_descriptor(u32 address, int column) {
   if (Config::kWeightsTransposed)
-    return descriptor(address + n_major_step(Config::kBlockK, column, 0),
+    return descriptor(address + n_major_step<typename Config::Element>(Config::kBlockK, column, 0),
                       n_major_leading(Config::kBlockK), kNMajorStride);
   return descriptor(address + k_major_step(P::kColumns, column, 0), kKMajorLeading, kKMajorStride);
 }
 
 template <class Config, class P>
 SINTER_SHARED_CONSTEXPR int weights_step(int step) {
-  return (Config::kWeightsTransposed ? n_major_step(Config::kBlockK, 0, step)
-                                     : k_major_step(P::kColumns, 0, step)) >>
+  return (Config::kWeightsTransposed
+              ? n_major_step<typename Config::Element>(Config::kBlockK, 0, step)
+              : k_major_step(P::kColumns, 0, step)) >>
          4;
 }
 
@@ -34,7 +35,7 @@ struct RowsByWeights {
                              kKMajorLeading, kKMajorStride);
     const u64 b = weights_descriptor<Config, P>(weights, place.n * P::kWarpN);
 #pragma unroll
-    for (int step = 0; step < Config::kBlockK / kStepK; ++step)
+    for (int step = 0; step < P::kSteps; ++step)
       Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
                b + weights_step<Config, P>(step), more || step != 0);
   }
@@ -50,7 +51,7 @@ struct WeightsByRows {
                                   WarpgroupPlace place, bool more) {
     const u64 b = descriptor(rows, kKMajorLeading, kKMajorStride);
 #pragma unroll
-    for (int step = 0; step < Config::kBlockK / kStepK; ++step) {
+    for (int step = 0; step < P::kSteps; ++step) {
 #pragma unroll
       for (int set = 0; set < P::kSets; ++set) {
         const u64 a =
@@ -108,7 +109,7 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const Rin
   do {
     const u32 address = uniform(ring.address(cursor.stage));
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
-    const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
+    const u32 rows_at = kRowsInRing ? address : rows + i * P::kRowsBytes;
     wgmma_fence();
     StageProduct::issue(accumulators, rows_at, address + (kRowsInRing ? P::kRowsBytes : 0), place,
                         kOnto || i != 0);

@@ -36,12 +36,12 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y,
 
 // Weights of K block `k_block` for the tile whose columns begin at `column`.
 // K-major: subtile by subtile, each [warpgroup][matrix][columns] rows; N-major:
-// [warpgroup][matrix][64 columns] subtiles. Where a pair shares them, a block loads its half of
+// [warpgroup][matrix][subtile of columns]. Where a pair shares them, a block loads its half of
 // each box: of the columns, or of K.
 template <class Config, class P>
 SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block,
                                 int column, PairLoads pair) {
-  constexpr int kShare = P::kWeightsShare;
+  constexpr int kShare = P::kWeightsShare, kSpan = Config::Element::kSwizzleSpan;
   const int part = kShare == 1 ? 0 : pair.half;
   const int k = k_block * Config::kBlockK;
 #pragma unroll
@@ -53,16 +53,16 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
       const u32 row = g * P::kWarpN + w * P::kHalf;
       if (Config::kWeightsTransposed) {
 #pragma unroll
-        for (int s = 0; s < P::kHalf / kSubtile; ++s) {
+        for (int s = 0; s < P::kHalf / kSpan; ++s) {
           const int y = part * (Config::kBlockK / kShare);
-          load_box<kShare>(address + ((row / kSubtile + s) * Config::kBlockK + y) * kRowBytes, map,
-                           x + s * kSubtile, k + y, full, pair);
+          load_box<kShare>(address + ((row / kSpan + s) * Config::kBlockK + y) * kRowBytes, map,
+                           x + s * kSpan, k + y, full, pair);
         }
       } else {
 #pragma unroll
         for (int s = 0; s < P::kSubtiles; ++s) {
           const int y = part * (P::kHalf / kShare);
-          load_box<kShare>(address + (s * P::kColumns + row + y) * kRowBytes, map, k + s * kSubtile,
+          load_box<kShare>(address + (s * P::kColumns + row + y) * kRowBytes, map, k + s * kSpan,
                            x + y, full, pair);
         }
       }
@@ -90,7 +90,7 @@ SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
 template <class Config, class P, class RingType, class CursorType>
 SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
                                 int row, int begin, int end, PairLoads pair = {}) {
-  constexpr int kShare = P::kRowsShare;
+  constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
   const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
@@ -98,7 +98,7 @@ SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const 
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s)
       load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
-                       maps.rows, k * Config::kBlockK + s * kSubtile, row + part,
+                       maps.rows, k * Config::kBlockK + s * kSpan, row + part,
                        ring.full(cursor.stage), pair);
   }
 }

@@ -16,8 +16,8 @@ namespace sinter {
 template <class P, class Element, class Activation, bool kBias, class Scaling_ = NoScaling>
 struct Epilogue {
   using Scaling = Scaling_;
-  const u16* bias;
-  const u16* bias_up;
+  const typename Element::Stored* bias;
+  const typename Element::Stored* bias_up;
   Scaling scaling = {};
 
   SINTER_DEVICE float apply(float x, float up, int column, float scale) const {
@@ -36,16 +36,18 @@ struct Epilogue {
 
 // A row-major matrix in global memory. kAligned: rows and columns allow 16-byte groups; else
 // elements are stored one by one.
-template <int kColumns, bool kAligned>
+template <class Element, int kColumns, bool kAligned>
 struct GlobalWriter {
-  u16* data;
+  using Stored = typename Element::Stored;
+  static_assert(Element::kBytes == 2, "two columns are a word");
+  Stored* data;
   long long stride;  // elements between rows
   int rows;          // rows that exist
 
   // Eight columns from `column`; nothing outside the matrix is written.
   SINTER_DEVICE void group(int row, int column, Word4 v) const {
     if (row >= rows || column >= kColumns) return;
-    u16* p = data + row * stride + column;
+    Stored* p = data + row * stride + column;
     if (kAligned) {
       *reinterpret_cast<Word4*>(p) = v;
     } else {
@@ -57,12 +59,12 @@ struct GlobalWriter {
   }
   SINTER_DEVICE void pair(int row, int column, u32 v) const {
     if (row >= rows || column >= kColumns) return;
-    u16* p = data + row * stride + column;
+    Stored* p = data + row * stride + column;
     if (kAligned) {
       *reinterpret_cast<u32*>(p) = v;
     } else {
-      p[0] = static_cast<u16>(v);
-      if (column + 1 < kColumns) p[1] = static_cast<u16>(v >> 16);
+      p[0] = static_cast<Stored>(v);
+      if (column + 1 < kColumns) p[1] = static_cast<Stored>(v >> 16);
     }
   }
 };

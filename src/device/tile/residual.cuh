@@ -11,20 +11,22 @@ namespace sinter {
 // Of a kernel that adds nothing.
 struct NoResidual {
   static constexpr bool kPresent = false;
-  static SINTER_DEVICE NoResidual of(const u16*, long long, int) { return {}; }
+  static SINTER_DEVICE NoResidual of(const void*, long long, int) { return {}; }
 };
 
 // kRounds: the result is rounded before the addition too, because the chain says so. kAligned: rows
 // and columns allow 16-byte loads; else elements are loaded one by one.
 template <class Element, int kColumns, bool kRounds, bool kAligned>
 struct ResidualRows {
+  using Stored = typename Element::Stored;
+  static_assert(Element::kBytes == 2, "two columns are a word");
   static constexpr bool kPresent = true;
-  const u16* data;
+  const Stored* data;
   long long stride;  // elements between rows
   int rows;          // rows that exist
 
-  static SINTER_DEVICE ResidualRows of(const u16* data, long long stride, int rows) {
-    return {data, stride, rows};
+  static SINTER_DEVICE ResidualRows of(const void* data, long long stride, int rows) {
+    return {static_cast<const Stored*>(data), stride, rows};
   }
 
   // Eight columns from `column`, a multiple of 8; zero, and not read, outside the matrix.
@@ -38,7 +40,7 @@ struct ResidualRows {
   }
   SINTER_DEVICE u32 pair(int row, int column) const {
     if (row >= rows || column >= kColumns) return 0;
-    const u16* p = data + row * stride + column;
+    const Stored* p = data + row * stride + column;
     if (kAligned) return *reinterpret_cast<const u32*>(p);
     const u32 high = column + 1 < kColumns ? p[1] : 0;
     return p[0] | high << 16;
@@ -52,11 +54,11 @@ struct ResidualRows {
   static SINTER_DEVICE u32 add(float low, float high, u32 r) {
     if (kRounds) {
       const u32 w = Element::pack(low, high);
-      low = Element::unpack(static_cast<u16>(w));
-      high = Element::unpack(static_cast<u16>(w >> 16));
+      low = Element::unpack(static_cast<Stored>(w));
+      high = Element::unpack(static_cast<Stored>(w >> 16));
     }
-    return Element::pack(low + Element::unpack(static_cast<u16>(r)),
-                         high + Element::unpack(static_cast<u16>(r >> 16)));
+    return Element::pack(low + Element::unpack(static_cast<Stored>(r)),
+                         high + Element::unpack(static_cast<Stored>(r >> 16)));
   }
 };
 

@@ -24,23 +24,10 @@ struct ConstantScale {
   SINTER_DEVICE float at(int) const { return constant; }
 };
 
-// A factor as it lies in memory: these, or the chain's element.
-struct Float32 {
-  static SINTER_DEVICE float unpack(float x) { return x; }
-};
-template <class Element>
-struct StoredFactor {
-  using Type = u16;
-};
-template <>
-struct StoredFactor<Float32> {
-  using Type = float;
-};
-
-// One factor a row, one behind the other.
+// One factor a row, contiguous in memory: f32, or the chain's element.
 template <class Element>
 struct RowFactors {
-  using Stored = typename StoredFactor<Element>::Type;
+  using Stored = typename Element::Stored;
   static constexpr bool kPresent = true;
   const Stored* factors;
   float constant;
