@@ -113,7 +113,9 @@ ValueId LinearFinder::SkipScales(ValueId id, Linear* found) const {
 
 bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   *found = Linear{};
-  const Op& product = graph_.op(SkipScales(id, found));
+  const ValueId below = SkipScales(id, found);
+  if (ConvolutionAt(below, found)) return IsScale(found->scale);
+  const Op& product = graph_.op(below);
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
   if (found->factor < 0) TakeFactorOfRows(found);
   return IsScale(found->scale);
@@ -131,6 +133,16 @@ void LinearFinder::TakeFactorOfRows(Linear* found) const {
     found->scale = scale;
     found->factor = FactorAt(column);
   }
+}
+
+bool LinearFinder::ConvolutionAt(ValueId id, Linear* found) const {
+  const Op& op = graph_.op(id);
+  if (op.kind != OpKind::kConv2d) return false;
+  found->x = op.operands[0];
+  found->weight = InputAt(op.operands[1]);
+  found->layout = op.conv.filter == FilterLayout::kOHWI ? Layout::kOI : Layout::kIO;
+  found->conv = id;
+  return found->weight >= 0;
 }
 
 // The rows of a matrix may have several axes, as the pixels of images do, and so may a weight that

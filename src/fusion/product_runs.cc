@@ -15,15 +15,6 @@ namespace {
 constexpr size_t kMostTailSteps = 8;  // ends that are tried behind one product
 constexpr size_t kMostValues = 64;    // of one product and its tail
 
-std::string WhyNoWindow(const Chain& chain, const Op& op) {
-  const std::vector<Dim>& w = chain.op(op.operands[1]).type.dims;
-  const auto at = static_cast<size_t>(op.conv.height_axis());
-  return absl::StrCat("its filter is ", w[at].value, " x ", w[at + 1].value, " of stride ",
-                      op.conv.strides[0], " x ", op.conv.strides[1], " and pads ",
-                      absl::StrJoin(op.conv.pads, ","),
-                      ", kernels take 1 x 1 of stride 1 x 1 and pads 0,0,0,0");
-}
-
 bool IsComputed(OpClass op_class) {
   return op_class == OpClass::kLight || op_class == OpClass::kExpensive;
 }
@@ -45,9 +36,9 @@ class Finder {
 
   ProductRuns Run() {
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
-      const Op& op = chain_.op(v);
-      if (op.kind == OpKind::kMatmul && !claimed_[At(v)]) FindOne(v);
-      if (op.kind == OpKind::kConv2d) result_.refused[v] = WhyNoWindow(chain_, op);
+      const OpKind kind = chain_.op(v).kind;
+      const bool product = kind == OpKind::kMatmul || kind == OpKind::kConv2d;
+      if (product && !claimed_[At(v)]) FindOne(v);
     }
     return std::move(result_);
   }

@@ -81,7 +81,9 @@ absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
   ProductCode& product = code.product;
   product.sequence = spec.sequence;
   product.sequence.m = 0;
-  product.sequence.rows_per_m = 1;  // a launch tells rows
+  if (spec.sequence.front().rows.source != Source::kWindow) {
+    product.sequence.rows_per_m = 1;  // a launch tells rows
+  }
   product.schedule = spec.schedule;
   product.schedule.grid = 0;
   product.constant_weights = spec.constant_weights;

@@ -109,6 +109,7 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget) {
 
 constexpr uint32_t kScalesFollow = 256;
 constexpr uint32_t kRowsFollow = 512;
+constexpr uint32_t kWindowFollows = 1024;
 
 // 0: none; 1: in f32; 2: as the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -124,21 +125,25 @@ uint32_t ResidualBits(const MatrixProduct& last) {
 
 // Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
-// products' constants follow, bit 9 that the rows of an m do.
+// products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
+// product's window does.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
   const bool two = spec.sequence.size() > 1;
   const float scale2 = two ? last.epilogue.scale() : 1;
   const bool scales = first.epilogue.scale() != 1 || scale2 != 1;
+  const bool window = first.rows.source == Source::kWindow;
   w.U32(uint32_t{spec.constant_weights} | uint32_t{spec.constant_rows} << 1 |
         ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
-        (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0));
+        (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
+        (window ? kWindowFollows : 0));
   if (scales) {
     w.F64(first.epilogue.scale());
     w.F64(scale2);
   }
   if (spec.sequence.rows_per_m != 1) w.I64(spec.sequence.rows_per_m);
+  if (window) WriteWindow(first.rows.window, w);
 }
 
 absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProduct& p) {
@@ -151,10 +156,22 @@ absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProd
   return absl::OkStatus();
 }
 
+absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) {
+  if ((flags & kRowsFollow) != 0) {
+    sequence.rows_per_m = r.I64();
+    if (sequence.rows_per_m == 1) return Lost("one row an m is written");
+  }
+  if ((flags & kWindowFollows) == 0) return absl::OkStatus();
+  Operand& rows = sequence.products.front().rows;
+  rows.source = Source::kWindow;
+  ReadWindow(r, rows.window);
+  return absl::OkStatus();
+}
+
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kRowsFollow) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kRowsFollow));
+  if (flags >= 2 * kWindowFollows) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kWindowFollows));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -168,9 +185,7 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (residual > 2) return Lost(absl::StrCat("residual ", residual, " is not 0 to 2"));
   if (residual > 0) last.epilogue.Set(StepOf(EpilogueOp::kResidual, last.result));
   if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
-  if ((flags & kRowsFollow) == 0) return absl::OkStatus();
-  spec.sequence.rows_per_m = r.I64();
-  return spec.sequence.rows_per_m == 1 ? Lost("one row an m is written") : absl::OkStatus();
+  return ReadRows(r, flags, spec.sequence);
 }
 
 constexpr uint32_t kBatchInvariant = 256;

@@ -66,6 +66,7 @@ absl::StatusOr<FoundStep> FindStep(const Subgraph& graph, const LinearFinder& fi
 
 absl::Status CheckHalves(const FoundStep& found) {
   const Linear &gate = found.main, &up = found.up;
+  if (gate.conv >= 0 || up.conv >= 0) return Refuse("a gated pair of convolutions");
   if (up.layout != gate.layout) return Refuse("w_gate and w_up differ in layout");
   if ((up.bias >= 0) != (gate.bias >= 0)) return Refuse("one of gate and up has a bias");
   if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
@@ -85,9 +86,27 @@ ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual, bo
   return in;
 }
 
+PixelWindow WindowOf(const Subgraph& graph, const Op& op) {
+  const std::vector<Dim>& x = graph.op(op.operands[0]).type.dims;
+  const std::vector<Dim>& w = graph.op(op.operands[1]).type.dims;
+  PixelWindow window;
+  window.height = x[1].value;
+  window.width = x[2].value;
+  window.channels = x[3].value;
+  for (int axis : {0, 1}) window.taps[axis] = w[op.conv.height_axis() + axis].value;
+  window.conv = op.conv;
+  window.conv.filter = FilterLayout::kOHWI;  // the weights' layout says it
+  return window;
+}
+
 // Its elements follow once the chain's types are known.
-MatrixProduct ProductOf(const FoundStep& found, const FoundResidual& residual) {
+MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
+                        const FoundResidual& residual) {
   MatrixProduct p;
+  if (found.main.conv >= 0) {
+    p.rows.source = Source::kWindow;
+    p.rows.window = WindowOf(graph, graph.op(found.main.conv));
+  }
   p.pair = found.gated;
   p.weights.layout = found.main.layout;
   const auto scale = static_cast<float>(found.main.scale);
@@ -122,14 +141,19 @@ class Walker {
     std::vector<MatrixProduct>& products = out_.sequence.products;
     std::reverse(products.begin(), products.end());
     std::reverse(out_.inputs.begin(), out_.inputs.end());
-    for (size_t i = 1; i < products.size(); ++i) products[i].rows.source = Source::kProduct;
+    for (size_t i = 1; i < products.size(); ++i) {
+      if (products[i].rows.source == Source::kWindow) {
+        return Refuse("product ", i + 1, " takes windows of what the one before writes");
+      }
+      products[i].rows.source = Source::kProduct;
+    }
     return CheckLayouts();
   }
 
  private:
   absl::Status Add(const FoundStep& found, const FoundResidual& residual, bool rounds) {
     if (found.gated) SINTER_RETURN_IF_ERROR(CheckHalves(found));
-    out_.sequence.products.push_back(ProductOf(found, residual));
+    out_.sequence.products.push_back(ProductOf(graph_, found, residual));
     out_.inputs.push_back(InputsOf(found, residual, rounds));
     return absl::OkStatus();
   }
@@ -177,14 +201,17 @@ class Describer {
     const TensorType& a = graph_.operand(out_.rows).type;
     if (a.rank() < 2) return Refuse("a is ", ToString(a), ", its rank must be at least 2");
     if (a.dims.back().symbolic) return Refuse("k is M, must be constant");
+    const Operand& rows = out_.sequence.front().rows;
+    const bool window = rows.source == Source::kWindow;
     SINTER_ASSIGN_OR_RETURN(out_.sequence.rows_per_m, RowsPerM(a));
+    if (window) out_.sequence.rows_per_m = rows.window.RowsPerM();
     out_.m = a.dims[0];
     element_ = a.dtype;
-    int64_t k = a.dims.back().value;
+    int64_t k = window ? rows.window.Columns() : a.dims.back().value;
     for (int i = 0; i < out_.size(); ++i) {
       MatrixProduct& p = out_.sequence[i];
       p.k = k;
-      SINTER_ASSIGN_OR_RETURN(p.n, OutFeatures(out_.InputsOf(i).weights));
+      SINTER_ASSIGN_OR_RETURN(p.n, OutFeatures(i));
       k = p.n;
       FillElements(out_.InputsOf(i), &p);
     }
@@ -217,29 +244,53 @@ class Describer {
     }
   }
 
-  absl::StatusOr<int64_t> OutFeatures(int weight) const {
-    const std::vector<Dim>& dims = graph_.operand(weight).type.dims;
+  absl::StatusOr<int64_t> OutFeatures(int product) const {
+    const std::vector<Dim>& dims = graph_.operand(out_.InputsOf(product).weights).type.dims;
     if (SymbolicAxis(dims) >= 0) return Refuse("a weight has dimension M");
+    if (IsOhwi(product)) return dims.front().value;
     if (out_.sequence.layout() == Layout::kIO) return dims.back().value;
     int64_t rows = 1;
     for (size_t i = 0; i + 1 < dims.size(); ++i) rows *= dims[i].value;
     return rows;
   }
 
+  // Whether the weights are a filter whose taps and channels are the columns of its matrix.
+  bool IsOhwi(int product) const {
+    return out_.sequence[product].rows.source == Source::kWindow &&
+           out_.sequence.layout() == Layout::kOI;
+  }
+
+  // The stride of a filter's outputs.
+  absl::Status Filter(int input, absl::string_view name, int64_t* ld) {
+    SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    const Op& op = graph_.operand(input);
+    const std::vector<Stride>& strides = op.strides;
+    int64_t length = 1;
+    for (size_t i = strides.size(); i-- > 1;) {
+      if (strides[i] != Stride{length, 0} && op.type.dims[i] != Dim::Constant(1)) {
+        return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(strides)),
+                      ", must be those of taps and channels without gaps");
+      }
+      length *= op.type.dims[i].value;
+    }
+    return RowStride(name, {op.type.dims[0], Dim::Constant(length)}, {strides[0], {1, 0}}, ld);
+  }
+
   absl::Status Operands() {
     SINTER_RETURN_IF_ERROR(Matrix(out_.rows, "a", &out_.rows_stride));
     for (int i = 0; i < out_.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), out_.sequence[i].pair,
-                                        &out_.inputs[static_cast<size_t>(i)]));
+      SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), i));
     }
     return RowStride("the output", graph_.result_type().dims, graph_.result_strides(),
                      &out_.output_stride);
   }
 
-  absl::Status OperandsOf(const std::string& number, bool pair, ProductInputs* in) {
-    const absl::string_view main = pair ? "_gate" : "";
-    SINTER_RETURN_IF_ERROR(
-        Matrix(in->weights, absl::StrCat("w", main, number), &in->weights_stride));
+  absl::Status OperandsOf(const std::string& number, int product) {
+    ProductInputs* in = &out_.inputs[static_cast<size_t>(product)];
+    const absl::string_view main = out_.sequence[product].pair ? "_gate" : "";
+    const std::string weights = absl::StrCat("w", main, number);
+    SINTER_RETURN_IF_ERROR(IsOhwi(product) ? Filter(in->weights, weights, &in->weights_stride)
+                                           : Matrix(in->weights, weights, &in->weights_stride));
     SINTER_RETURN_IF_ERROR(
         Matrix(in->weights_up, absl::StrCat("w_up", number), &in->weights_up_stride));
     SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("b", main, number)));

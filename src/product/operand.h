@@ -9,6 +9,7 @@
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"  // Layout
 #include "src/product/element.h"
+#include "src/product/pixel_window.h"
 
 namespace sinter {
 
@@ -18,6 +19,7 @@ namespace sinter {
 enum class Source : uint8_t {
   kBuffer = 0,   // a matrix in memory
   kProduct = 1,  // the result of the product before, inside the kernel
+  kWindow = 2,   // pixels of images under a filter's taps: rows of a first product
 };
 
 // What its elements are multiplied by when they are read. Only kNone is planned.
@@ -45,11 +47,12 @@ struct Operand {
   Layout layout = Layout::kOI;  // of weights; of rows kOI: both are contiguous along K
   Scales scales;
   Source source = Source::kBuffer;
+  PixelWindow window;  // of kWindow
 
   int64_t bytes() const { return ElementOf(element).bytes; }  // of an element
   bool operator==(const Operand& o) const {
-    return std::tie(element, layout, scales, source) ==
-           std::tie(o.element, o.layout, o.scales, o.source);
+    return std::tie(element, layout, scales, source, window) ==
+           std::tie(o.element, o.layout, o.scales, o.source, o.window);
   }
   bool operator!=(const Operand& o) const { return !(*this == o); }
 };

@@ -13,24 +13,35 @@ DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
   return step == nullptr ? p.result : step->element;
 }
 
+// Pixels as they lie in memory, or rows.
+RoleShape RowsShape(const ProductSequence& sequence) {
+  const MatrixProduct& p = sequence.front();
+  const PixelWindow& w = p.rows.window;
+  if (p.rows.source != Source::kWindow) {
+    return {sequence.rows(), p.k, true, p.rows.element, sequence.rows_per_m};
+  }
+  const int64_t pixels = w.height * w.width;
+  return {sequence.m * pixels, w.channels, true, p.rows.element, pixels};
+}
+
 }  // namespace
 
 RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
   const MatrixProduct &first = sequence.front(), &last = sequence.back();
-  const int64_t rows = sequence.rows();
+  const int64_t rows = sequence.rows(), per_m = sequence.rows_per_m;
   switch (role) {
     case Role::kA:
-      return {rows, first.k, true, first.rows.element};
+      return RowsShape(sequence);
     case Role::kC:
-      return {rows, first.n, true, first.result};
+      return {rows, first.n, true, first.result, per_m};
     case Role::kOut:
-      return {rows, last.n, true, last.result};
+      return {rows, last.n, true, last.result, per_m};
     case Role::kResidual:
-      return {rows, last.n, true, ElementAt(last, EpilogueOp::kResidual)};
+      return {rows, last.n, true, ElementAt(last, EpilogueOp::kResidual), per_m};
     case Role::kFactor1:
-      return {rows, 1, true, ElementAt(first, EpilogueOp::kFactor)};
+      return {rows, 1, true, ElementAt(first, EpilogueOp::kFactor), per_m};
     case Role::kFactor2:
-      return {rows, 1, true, ElementAt(last, EpilogueOp::kFactor)};
+      return {rows, 1, true, ElementAt(last, EpilogueOp::kFactor), per_m};
     case Role::kW1:
     case Role::kWUp:
       return WeightShape(first);

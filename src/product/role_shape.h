@@ -14,6 +14,7 @@ struct RoleShape {
   int64_t columns = 0;     // 0 of parts, whose size is a schedule's
   bool of_launch = false;  // a row for each row of the launch; `rows` is then the most
   DType element = DType::kBF16;
+  int64_t rows_per_m = 1;  // of_launch: that many for each M
 
   int64_t RowBytes() const { return columns * SizeOf(element); }
 };

@@ -25,6 +25,15 @@ std::string ScalingText(const MatrixProduct& p, int number) {
   return text;
 }
 
+std::string WindowText(const Operand& rows) {
+  if (rows.source != Source::kWindow) return "";
+  const PixelWindow& w = rows.window;
+  return absl::StrCat(" window=", w.height, "x", w.width, "x", w.channels, " taps=", w.taps[0], "x",
+                      w.taps[1], " stride=", w.conv.strides[0], "x", w.conv.strides[1],
+                      " dilation=", w.conv.dilations[0], "x", w.conv.dilations[1],
+                      " pad=", absl::StrJoin(w.conv.pads, ","));
+}
+
 std::string ResidualText(const MatrixProduct& last) {
   if (!last.epilogue.has_residual()) return "";
   return absl::StrCat(" residual=", last.epilogue.Has(EpilogueOp::kRound) ? "rounded" : "1");
@@ -105,7 +114,8 @@ ProductSequence ProductSequence::Part(int begin, int count) const {
   part.m = m;
   part.rows_per_m = rows_per_m;
   part.products.assign(products.begin() + begin, products.begin() + begin + count);
-  part.products.front().rows.source = Source::kBuffer;
+  Operand& rows = part.products.front().rows;
+  if (rows.source == Source::kProduct) rows.source = Source::kBuffer;
   return part;
 }
 
@@ -114,8 +124,8 @@ std::string ProductSequence::ToString() const {
   std::string text = HeadText(*this);
   for (int i = 0; i < size(); ++i) text += BiasText((*this)[i], i + 1);
   for (int i = 0; i < size(); ++i) text += ScalingText((*this)[i], i + 1);
-  return absl::StrCat(text, ResidualText(back()), " layout=", NameOf(layout()),
-                      " dtype=", NameOf(element()));
+  return absl::StrCat(text, WindowText(front().rows), ResidualText(back()),
+                      " layout=", NameOf(layout()), " dtype=", NameOf(element()));
 }
 
 bool CanPair(const ProductSequence& sequence, int first) {

@@ -50,16 +50,30 @@ absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout
                         static_cast<int>(source));
 }
 
+absl::Status CheckRowsOfWindow(const ProductSequence& sequence) {
+  const PixelWindow& window = sequence.front().rows.window;
+  SINTER_RETURN_IF_ERROR(CheckWindow(window));
+  if (sequence.front().k != window.Columns()) {
+    return RefuseSequence("k ", sequence.front().k, " is not that of the window, ",
+                          window.Columns());
+  }
+  if (sequence.rows_per_m == window.RowsPerM()) return absl::OkStatus();
+  return RefuseSequence("rows_per_m ", sequence.rows_per_m, " is not that of the window, ",
+                        window.RowsPerM());
+}
+
 absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   const MatrixProduct& p = sequence[i];
   const DType element = sequence.element();
   SINTER_RETURN_IF_ERROR(CheckElement("rows", p.rows.element, element));
   SINTER_RETURN_IF_ERROR(CheckElement("weights", p.weights.element, element));
   SINTER_RETURN_IF_ERROR(CheckElement("the result", p.result, element));
-  const Source source = i == 0 ? Source::kBuffer : Source::kProduct;
+  const bool window = i == 0 && p.rows.source == Source::kWindow;
+  const Source source = i > 0 ? Source::kProduct : window ? Source::kWindow : Source::kBuffer;
   SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source));
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
   SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer));
+  if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));
   const bool io = p.weights.layout == Layout::kIO;
   SINTER_RETURN_IF_ERROR(CheckExtent("n", p.n, io ? ElementOf(p.weights.element).vector : 0));

@@ -18,6 +18,7 @@ void WriteOperand(const Operand& o, ByteWriter& w) {
   w.I64(o.scales.block_rows);
   w.I64(o.scales.block_columns);
   w.U8(static_cast<uint8_t>(o.source));
+  if (o.source == Source::kWindow) WriteWindow(o.window, w);
 }
 
 void WriteEpilogue(const EpilogueList& epilogue, ByteWriter& w) {
@@ -43,6 +44,7 @@ void ReadOperand(ByteReader& r, Operand& o) {
   o.scales.block_rows = r.I64();
   o.scales.block_columns = r.I64();
   o.source = static_cast<Source>(r.U8());
+  if (o.source == Source::kWindow) ReadWindow(r, o.window);
 }
 
 // More than there are ops: CheckEpilogue takes each at most once.

@@ -1,4 +1,4 @@
-// Convolutions of one pixel on the kernels of products: M counts images, rows count pixels. Every
+// Convolutions on the kernels of products: M counts images, rows count pixels of the result. Every
 // buffer lies between guards of NaN, so that what is read beside it spoils the result, and what is
 // written beside it is seen.
 #include <algorithm>
@@ -188,12 +188,49 @@ TEST_F(Convolutions, ScaleBiasActivationAndResidual) {
   }
 }
 
+// Filters of several taps: rows by im2col loads. FlashFuser's C5 to C8, then every stride, dilation
+// and padding, images that are higher than wide, taps that lie outside, one result pixel.
+TEST_F(Convolutions, C5) {
+  Expect("conv_chain b=M ic=64 h=56 w=56 oc1=64 oc2=256 k1=3 k2=1 act=relu", {1, 2, 3, 8});
+}
+TEST_F(Convolutions, C6) {
+  Expect("conv_chain b=M ic=128 h=28 w=28 oc1=128 oc2=512 k1=3 k2=1 act=relu", {1, 2, 5, 9});
+}
+TEST_F(Convolutions, C7) {
+  Expect("conv_chain b=M ic=256 h=14 w=14 oc1=256 oc2=1024 k1=3 k2=1 act=relu", {1, 3, 8});
+}
+TEST_F(Convolutions, C8) {
+  Expect("conv_chain b=M ic=512 h=7 w=7 oc1=512 oc2=2048 k1=3 k2=1 act=relu", {1, 2, 4, 9});
+}
+TEST_F(Convolutions, Windows) {
+  for (const char* window :
+       {"h=9 w=7 k=3", "h=7 w=12 k=3 pad=0", "h=13 w=6 k=2 pad=0,1,0,1", "h=11 w=8 k=5",
+        "h=15 w=13 k=7 stride=2 pad=3", "h=9 w=10 k=1,3", "h=9 w=10 k=3,1", "h=8 w=9 k=3 stride=2",
+        "h=7 w=7 k=3 stride=3,1", "h=9 w=11 k=3 dilation=2", "h=12 w=9 k=3 dilation=1,3 stride=2,1",
+        "h=6 w=5 k=3 pad=1,0,0,2", "h=3 w=4 k=2 pad=3,0,0,3", "h=4 w=3 k=4,3 pad=0", "h=1 w=1 k=3",
+        "h=8 w=8 k=1 stride=2 pad=0"}) {
+    for (const char* channels : {"ic=64 oc=40", "ic=192 oc=136 weights=HWIO dtype=f16"}) {
+      Expect(absl::StrCat("conv b=M ", window, " ", channels, " act=relu bias=1"), {1, 3, 8});
+    }
+  }
+}
+TEST_F(Convolutions, EveryBatchOfAWindow) {
+  Expect("conv b=M ic=128 h=7 w=9 oc=72 k=3 act=relu bias=1 residual=behind", OneToNine());
+  Expect("conv b=M ic=64 h=5 w=6 oc=64 k=3 act=relu scale=1 bias=1 residual=before", OneToNine());
+}
+// The second takes windows of what the first writes: two kernels.
+TEST_F(Convolutions, WindowsOfAResult) {
+  Expect("conv_chain b=M ic=64 h=9 w=6 oc1=128 oc2=64 k1=1 k2=3 act=relu bias1=1", {1, 2, 5, 9});
+  Expect("conv_chain b=M ic=64 h=9 w=6 oc1=64 oc2=40 k1=3 k2=3 act=relu stride=2", {1, 4, 7});
+}
+
 // More images than a bucket: passes end between images.
 TEST_F(Convolutions, LaunchesOfSeveralPasses) {
   const std::string chain = "conv_chain b=M ic=16 h=56 w=56 oc1=32 oc2=16 k1=1 k2=1 act=relu";
   ASSERT_EQ(LargestBucketOf(ParseProblem(chain)->chain), 32);
   Expect(chain, {32, 33, 71});
   Expect("conv b=M ic=16 h=56 w=56 oc=24 k=1 act=relu scale=1 bias=1 residual=before", {33, 71});
+  Expect("conv_chain b=M ic=64 h=56 w=56 oc1=16 oc2=16 k1=3 k2=1 act=relu", {33, 65});
 }
 
 // A bucket's plan serves every batch up to it, in buffers of that batch.

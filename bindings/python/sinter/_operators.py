@@ -205,8 +205,17 @@ def conv2d(
     b = builder_of(x)
     strides, dilations = numbers_of(stride, "stride", 2), numbers_of(dilation, "dilation", 2)
     pads = numbers_of(padding, "padding", 4)
-    options = _abi.Conv2dOptions(0, 0, filter_number(filter), 1, *strides, *dilations, *pads)
-    options.struct_size = ctypes.sizeof(options)
+    options = _abi.Conv2dOptions(
+        filter=filter_number(filter),
+        stride_height=strides[0],
+        stride_width=strides[1],
+        dilation_height=dilations[0],
+        dilation_width=dilations[1],
+        pad_top=pads[0],
+        pad_bottom=pads[1],
+        pad_left=pads[2],
+        pad_right=pads[3],
+    )
     shape = _conv_shape(x, w, filter, strides, dilations, pads)
     return b._add("conv2d", shape, DType.F32, b._own(x), b._own(w), ctypes.byref(options))
 

@@ -85,21 +85,66 @@ SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
   }
 }
 
-// Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them, a
-// block loads its half of the rows.
+// The first pixel of result row `row` of all images. It lies in the map's box whatever the row is.
+template <class Window>
+SINTER_DEVICE WindowStart window_start(int row) {
+  const int image = row / (Window::kPixelsY * Window::kPixelsX);
+  const int y = row / Window::kPixelsX % Window::kPixelsY, x = row % Window::kPixelsX;
+  return {x * Window::kStrideX - Window::kPadLeft, y * Window::kStrideY - Window::kPadTop, image};
+}
+
+// Subtile `subtile` of K of rows under a window: K is taps of channels. Behind the last tap come
+// channels behind the last one, zeros.
+template <class Config, class P>
+SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStart at, int subtile,
+                               u32 full, PairLoads pair) {
+  using W = typename P::Rows;
+  constexpr int kSpan = Config::Element::kSwizzleSpan, kTiles = W::kChannels / kSpan;
+  static_assert(W::kChannels % kSpan == 0, "a subtile has one tap");
+  int tap = subtile / kTiles, channel = subtile % kTiles * kSpan;
+  if (tap >= W::kTapsY * W::kTapsX) tap = 0, channel = W::kChannels;
+  const u16 x = static_cast<u16>(tap % W::kTapsX * W::kDilationX);
+  const u16 y = static_cast<u16>(tap / W::kTapsX * W::kDilationY);
+  if constexpr (P::kRowsShare == 1)
+    tma_load_window(destination, map, channel, at, x, y, full);
+  else
+    tma_load_window_shared(destination, map, channel, at, x, y, full, pair.blocks);
+}
+
 template <class Config, class P, class RingType, class CursorType>
-SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
-                                int row, int begin, int end, PairLoads pair = {}) {
-  constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
-  const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
+SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
+                                  int row, int begin, int end, PairLoads pair) {
+  const int part = P::kRowsShare == 1 ? 0 : pair.half * (Config::kBlockM / P::kRowsShare);
+  const WindowStart at = window_start<typename P::Rows>(row + part);
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
     mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s)
-      load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
-                       maps.rows, k * Config::kBlockK + s * kSpan, row + part,
-                       ring.full(cursor.stage), pair);
+      load_window<Config, P>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
+                             maps.rows, at, k * P::kSubtiles + s, ring.full(cursor.stage), pair);
+  }
+}
+
+// Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them, a
+// block loads its half of the rows.
+template <class Config, class P, class RingType, class CursorType>
+SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
+                                int row, int begin, int end, PairLoads pair = {}) {
+  if constexpr (P::Rows::kIsWindow) {
+    produce_window<Config, P>(ring, cursor, maps, row, begin, end, pair);
+  } else {
+    constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
+    const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
+#pragma unroll 1
+    for (int k = begin; k < end; ++k, cursor.advance()) {
+      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
+#pragma unroll
+      for (int s = 0; s < P::kSubtiles; ++s)
+        load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
+                         maps.rows, k * Config::kBlockK + s * kSpan, row + part,
+                         ring.full(cursor.stage), pair);
+    }
   }
 }
 

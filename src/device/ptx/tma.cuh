@@ -25,6 +25,36 @@ SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x,
       : "memory");
 }
 
+// Where a load in im2col mode begins: the pixel under the first tap of the first of its rows, and
+// the image that has it.
+struct WindowStart {
+  int x, y, image;
+};
+
+// As many rows as the map says, of the channels from `channel` on, under the tap `tap_x`, `tap_y`
+// pixels behind the first one. What lies outside an image, behind its channels or behind the last
+// image is zero and counts as bytes. The first tap's pixel must lie in the map's box.
+SINTER_DEVICE void tma_load_window(u32 destination, const TensorMap* map, int channel,
+                                   WindowStart at, u16 tap_x, u16 tap_y, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(destination),
+      "l"(map), "r"(channel), "r"(at.x), "r"(at.y), "r"(at.image), "r"(barrier), "h"(tap_x),
+      "h"(tap_y)
+      : "memory");
+}
+
+SINTER_DEVICE void tma_load_window_shared(u32 destination, const TensorMap* map, int channel,
+                                          WindowStart at, u16 tap_x, u16 tap_y, u32 barrier,
+                                          u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8}, %9;" ::"r"(destination),
+      "l"(map), "r"(channel), "r"(at.x), "r"(at.y), "r"(at.image), "r"(barrier), "h"(tap_x),
+      "h"(tap_y), "h"(blocks)
+      : "memory");
+}
+
 SINTER_DEVICE void tma_prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

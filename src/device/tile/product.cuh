@@ -5,16 +5,36 @@
 
 namespace sinter {
 
+// Rows that lie in memory as they are multiplied.
+struct PlainRows {
+  static constexpr bool kIsWindow = false;
+};
+
+// Rows of a convolution: for each of kPixelsY x kPixelsX result pixels of an image the pixels under
+// the kTapsY x kTapsX taps of its filter, kChannels of each side by side.
+template <int kChannels_, int kPixelsY_, int kPixelsX_, int kTapsY_, int kTapsX_, int kStrideY_,
+          int kStrideX_, int kDilationY_, int kDilationX_, int kPadTop_, int kPadLeft_>
+struct Window {
+  static constexpr bool kIsWindow = true;
+  static constexpr int kChannels = kChannels_, kPixelsY = kPixelsY_, kPixelsX = kPixelsX_;
+  static constexpr int kTapsY = kTapsY_, kTapsX = kTapsX_;
+  static constexpr int kStrideY = kStrideY_, kStrideX = kStrideX_;
+  static constexpr int kDilationY = kDilationY_, kDilationX = kDilationX_;
+  static constexpr int kPadTop = kPadTop_, kPadLeft = kPadLeft_;
+};
+
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
 // ranks of a cluster share a tile's K range. Where kWeightsShare or kRowsShare is 2, two blocks
 // with neighbouring tiles each load one half of the weights, or rows, for both: Config::kSharers is
-// then 2, and those blocks are half a cluster apart. Config::kSwapped: the weights are the 64 rows
-// of wgmma and the rows its columns; a warpgroup has kSets of such products side by side.
+// then 2, and those blocks are half a cluster apart. Rows_: how the rows lie in memory.
+// Config::kSwapped: the weights are the 64 rows of wgmma and the rows its columns; a warpgroup has
+// kSets of such products side by side.
 template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_,
-          int kWeightsShare_ = 1, int kRowsShare_ = 1>
+          int kWeightsShare_ = 1, int kRowsShare_ = 1, class Rows_ = PlainRows>
 struct Product {
   using Element = typename Config::Element;
+  using Rows = Rows_;
   static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
   static constexpr int kWidth = kWidth_, kN = kN_, kK = kK_, kBlockN = kBlockN_, kSplitK = kSplitK_;
   static constexpr int kColumns = kWidth * kBlockN;               // weight columns of a tile

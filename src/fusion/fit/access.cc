@@ -84,8 +84,8 @@ class ProductLowering {
       // What lies in the workspace has its place whatever a launch's rows are.
       if (shape.of_launch) {
         rows = spec_.constant_rows || operand.buffer == kWorkspaceBuffer
-                   ? p_.rows()
-                   : rows_.at[i] * p_.rows_per_m;
+                   ? shape.rows
+                   : rows_.at[i] * shape.rows_per_m;
       }
       const MatrixExtent extent{rows, shape.columns, operand.row_stride, SizeOf(shape.element)};
       SINTER_ASSIGN_OR_RETURN(access.bytes[i], extent.Bytes());

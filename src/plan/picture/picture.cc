@@ -7,6 +7,7 @@
 #include "src/base/ceil_div.h"
 #include "src/base/launch_recipe.h"
 #include "src/draw/units.h"
+#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -109,6 +110,8 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.formula = FirstFormula(p, names);
   product.result = Matrix(names.result, rows, p.n, p.ResultBytes());
   product.operands = {Matrix(names.rows, rows, p.k, p.rows.bytes()), Weights(names.weights, p)};
+  const RoleShape stored = ShapeOf(spec.sequence, Role::kA);  // of a window: its pixels, once
+  product.operands[0].bytes = stored.rows * stored.RowBytes();
   if (p.pair) product.operands.push_back(Weights("Wup", p));
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;

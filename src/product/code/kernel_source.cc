@@ -48,10 +48,22 @@ std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   return text;
 }
 
+// Template arguments of the window that the rows are read through: ", Window<..>".
+std::string WindowArgument(const Operand& rows) {
+  const PixelWindow& w = rows.window;
+  return absl::StrCat(", Window<", w.channels, ", ", w.Pixels(0), ", ", w.Pixels(1), ", ",
+                      w.taps[0], ", ", w.taps[1], ", ", absl::StrJoin(w.conv.strides, ", "), ", ",
+                      absl::StrJoin(w.conv.dilations, ", "), ", ", w.conv.pads[0], ", ",
+                      w.conv.pads[2], ">");
+}
+
 std::string ProductText(const char* name, int width, const MatrixProduct& p,
                         const ProductTile& tile, Share share) {
-  const std::string shares =
-      share == Share::kNone ? "" : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
+  const bool window = p.rows.source == Source::kWindow;
+  std::string shares = share == Share::kNone && !window
+                           ? ""
+                           : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
+  if (window) shares += WindowArgument(p.rows);
   return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, p.n,
                           p.k, tile.block_n, tile.split_k, shares);
 }

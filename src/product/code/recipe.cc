@@ -32,6 +32,26 @@ uint32_t BoxRows(const ProductCode& code, Role role) {
   }
 }
 
+// Makes a map of pixels one for im2col loads of a window: dims are {channels, width, height,
+// images}.
+void WalkPixels(const PixelWindow& window, const ProductBinding& binding, TensorMapTemplate* map) {
+  const uint64_t pixel = map->stride_bytes[0];
+  const auto width = static_cast<uint64_t>(window.width);
+  const auto height = static_cast<uint64_t>(window.height);
+  const Dim images =
+      binding.constant_rows ? Dim::Constant(binding.rows / binding.rows_per_m) : Dim::M();
+  map->dims = {map->dims[0], Dim::Constant(window.width), Dim::Constant(window.height), images};
+  map->stride_bytes = {pixel, pixel * width, pixel * width * height};
+  PixelWalk walk;
+  for (int i = 0; i < 2; ++i) {
+    const int axis = 1 - i;  // width first
+    walk.lower[i] = static_cast<int32_t>(window.LowerCorner(axis));
+    walk.upper[i] = static_cast<int32_t>(window.UpperCorner(axis));
+    walk.strides[i] = static_cast<uint32_t>(window.conv.strides[axis]);
+  }
+  map->walk = walk;
+}
+
 absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBinding& binding,
                                         Role role) {
   const OperandBinding* operand = FindOperand(binding.operands, role);
@@ -53,6 +73,8 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   map.stride_bytes = {stride};
   map.box = {static_cast<uint32_t>(ElementOf(shape.element).swizzle_span), BoxRows(code, role)};
   map.swizzle = Swizzle::k128B;
+  const Operand& rows = code.sequence.front().rows;
+  if (role == Role::kA && rows.source == Source::kWindow) WalkPixels(rows.window, binding, &map);
   return map;
 }
 

@@ -59,6 +59,11 @@ ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.front());
   d.n *= GateRanks(s);  // with a matrix a rank, a block's tile is of one of them
   d.width = FirstWidth(p, s);
+  const Operand& rows = p.front().rows;
+  if (rows.source == Source::kWindow) {
+    const PixelWindow& w = rows.window;
+    d.rows_bytes = p.m * w.height * w.width * w.channels * rows.bytes();
+  }
   d.share = s.share;
   d.to_memory = p.size() == 1;
   return d;
@@ -128,8 +133,9 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
       turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
                weight_bytes * (1 + model.l2_straddle_loss * load.weights.straddling));
   load.hbm_bytes = w_bytes;
-  if (d.rows_from_hbm || a_bytes > KeptBytes(model)) {
-    load.hbm_bytes += ReadsFromHbm(a_bytes, load.turns, model);
+  const double stored = d.rows_bytes > 0 ? static_cast<double>(d.rows_bytes) : a_bytes;
+  if (d.rows_from_hbm || stored > KeptBytes(model)) {
+    load.hbm_bytes += ReadsFromHbm(stored, load.turns, model);
   }
   if (d.to_memory) load.result = {static_cast<double>(p.rows() * d.n * d.result_bytes), 1, 0};
   AddResidual(d, p.rows(), rows * columns * d.residual_bytes / k_parts, &load);

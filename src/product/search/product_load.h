@@ -18,6 +18,7 @@ struct ProductDims {
   int64_t residual_bytes = 0;  // of an element of what is read and added to the result; 0: nothing
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
+  int64_t rows_bytes = 0;      // of all rows as they lie in memory
   bool rows_from_hbm = true;   // false: A was written a moment ago and lies in L2 if it fits
   Share share = Share::kNone;  // what blocks of two of its tiles load together
   int clusters = 1;            // that share K, by ranges, and add their parts through L2

@@ -40,13 +40,10 @@ std::map<std::string, KernelSpec> Samples() {
   std::map<std::string, KernelSpec> all;
   for (const auto& [chain, p] :
        std::map<std::string, ProductSequence>{{"s8", SampleS8()}, {"g7", SampleG7()}}) {
-    for (const Dataflow dataflow : kDataflows) {
+    for (const Dataflow dataflow : DataflowsOf(p)) {
       all[absl::StrCat(NameOf(dataflow), " ", chain)] = SampleSpec(p, dataflow);
     }
-    all["ranges " + chain] = SampleSpec(p, SampleRanges(p));
-    all["slab " + chain] = SampleSpec(p, SampleSlab(p));
   }
-  all["spatial s8"] = SampleSpec(SampleS8(), SampleSpatialGate(SampleS8()));
   all["stitch softmax"] =
       StitchedSpec("softmax rows=M cols=1024",
                    {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, {}, 4, 2048});
@@ -95,15 +92,16 @@ TEST(DeviceHeaders, ADataflowsHeaderChangesItsOwnKeysAlone) {
   EXPECT_EQ(ChangedBy("kernels/gemm.cuh"), (Kinds{"product", "product"}));
   EXPECT_EQ(ChangedBy("kernels/chain_grid.cuh"), (Kinds{"grid-exchange", "grid-exchange"}));
   EXPECT_EQ(ChangedBy("kernels/chain_tasks.cuh"), (Kinds{"task-list", "task-list"}));
-  EXPECT_EQ(ChangedBy("kernels/chain_clusters.cuh"), (Kinds{"ranges", "ranges"}));
-  EXPECT_EQ(ChangedBy("kernels/chain_spill.cuh"), (Kinds{"slab", "slab"}));
-  EXPECT_EQ(ChangedBy("kernels/chain_spatial.cuh"), (Kinds{"spatial"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_clusters.cuh"), (Kinds{"cluster-ranges", "cluster-ranges"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_spill.cuh"), (Kinds{"cluster-slab", "cluster-slab"}));
+  EXPECT_EQ(ChangedBy("kernels/chain_spatial.cuh"), (Kinds{"spatial-gate"}));
   EXPECT_EQ(ChangedBy("stitch/group.cuh"), (Kinds{"stitch", "stitch"}));
 }
 
 TEST(DeviceHeaders, ASharedHeaderChangesTheKeysOfAllThatReachIt) {
   EXPECT_EQ(ChangedBy("kernels/chain_cluster.cuh"),
-            (Kinds{"cluster-exchange", "cluster-exchange", "slab", "slab", "spatial"}));
+            (Kinds{"cluster-exchange", "cluster-exchange", "cluster-slab", "cluster-slab",
+                   "spatial-gate"}));
   EXPECT_EQ(ChangedBy("kernels/l2_exchange.cuh"),
             (Kinds{"grid-exchange", "grid-exchange", "task-list", "task-list"}));
   Kinds products;

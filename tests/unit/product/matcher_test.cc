@@ -120,10 +120,68 @@ TEST(MatchProducts, TakesARowResidualOfPixels) {
   EXPECT_EQ(matched->inputs[0].residual_stride, 32);
 }
 
-TEST(MatchProducts, RefusesWindows) {
-  const auto problem = ParseProblem("conv b=M ic=64 h=7 w=5 oc=32 k=3");
+TEST(MatchProducts, TakesWindowsOfAFirstConvolution) {
+  for (const bool ohwi : {true, false}) {
+    const auto problem = ParseProblem(
+        std::string("conv_chain b=M ic=64 h=9 w=7 oc1=128 oc2=40 k1=3,2 k2=1 act=relu stride=2,1 "
+                    "pad=1,0,2,1 dilation=1,2 weights=") +
+        (ohwi ? "OHWI" : "HWIO"));
+    const auto matched = MatchProducts(problem->chain, 3);
+    ASSERT_TRUE(matched.ok()) << matched.status();
+    const ProductSequence& s = matched->sequence;
+    ASSERT_EQ(s.size(), 2);
+    EXPECT_EQ(s[0].rows.source, Source::kWindow);
+    EXPECT_EQ(s[1].rows.source, Source::kProduct);
+    const PixelWindow& window = s[0].rows.window;
+    EXPECT_EQ(window.Pixels(0), 4);
+    EXPECT_EQ(window.Pixels(1), 8);
+    EXPECT_EQ(s.rows_per_m, 32);
+    EXPECT_EQ(s[0].k, 6 * 64);
+    EXPECT_EQ(s[0].n, 128);
+    EXPECT_EQ(s[1].n, 40);
+    EXPECT_EQ(matched->rows_stride, 64);
+    EXPECT_EQ(matched->inputs[0].weights_stride, ohwi ? 6 * 64 : 128);
+    EXPECT_EQ(window.LowerCorner(0), -1);
+    EXPECT_EQ(window.UpperCorner(0), -2);
+    EXPECT_EQ(window.LowerCorner(1), -2);
+    EXPECT_EQ(window.UpperCorner(1), -1);
+    EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+    EXPECT_EQ(s.Flop(3), problem->chain.MatmulFlops(3));
+    ProductSequence code = s;
+    code.m = 0;
+    const auto back = ProductSequence::FromCanonical(code.Canonical());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(*back, code);
+    EXPECT_EQ(s.Part(0, 1)[0].rows.source, Source::kWindow);
+    EXPECT_EQ(s.Part(1, 1)[0].rows.source, Source::kBuffer);
+  }
+}
+
+TEST(MatchProducts, RefusesWindowsOfAResult) {
+  const auto problem =
+      ParseProblem("conv_chain b=M ic=64 h=9 w=7 oc1=128 oc2=40 k1=1 k2=3 act=relu");
   EXPECT_EQ(MatchProducts(problem->chain).status().message(),
-            "op 2 (conv2d) is no activation of a product with a weight, nor a gated pair");
+            "product 2 takes windows of what the one before writes");
+}
+
+TEST(MatchProducts, WindowsThatNoLoadTakesAreRefusedByName) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"conv b=M ic=72 h=9 w=7 oc=8 k=3",
+       "channels 72 are not a multiple of 64 (pixels of a stage's rows)"},
+      {"conv b=M ic=64 h=300 w=7 oc=8 k=3 pad=130",
+       "padding 130 is not in [0, 128] (corners of im2col maps)"},
+      {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=150,1 pad=0",
+       "filter reach 300 is not in [0, 255] (offsets of im2col loads)"},
+      {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=70,1 pad=0",
+       "filter reach behind the padding 140 is not in [-127, 128] (corners of im2col maps)"},
+      {"conv b=M ic=64 h=40 w=40 oc=8 k=3 stride=9",
+       "stride 9 is not in [1, 8] (element strides of tensor maps)"},
+  };
+  for (const auto& [line, message] : rows) {
+    const auto matched = MatchProducts(ParseProblem(line)->chain, 1);
+    ASSERT_TRUE(matched.ok()) << matched.status();
+    EXPECT_EQ(CheckSequence(matched->sequence).message(), message) << line;
+  }
 }
 
 // The bytes of a chain that casts every intermediate differ; its products are the same.

@@ -67,8 +67,8 @@ class Launch {
   }
 
   // Rows that lie in the workspace have room for the bucket's.
-  int64_t RowsIn(int buffer, int64_t rows) const {
-    return buffer == kWorkspaceBuffer ? std::max(rows, spec_.sequence.rows()) : rows;
+  static int64_t RowsIn(int buffer, int64_t rows, int64_t most) {
+    return buffer == kWorkspaceBuffer ? std::max(rows, most) : rows;
   }
 
   std::string Products() {
@@ -84,12 +84,15 @@ class Launch {
   }
 
   void AddMaps(const LaunchRecipe& recipe) {
-    const int64_t m = m_ * recipe.rows_per_m;
     for (const TensorMapTemplate& map : recipe.tensor_maps) {
+      const bool images = map.walk.has_value();
+      const int64_t m = images ? m_ : m_ * recipe.rows_per_m;
+      const int64_t most = images ? spec_.sequence.m : spec_.sequence.rows();
       Wide last = map.dims[0].At(m) - 1;
       last *= SizeOf(map.dtype);
       for (size_t i = 1; i < map.dims.size(); ++i) {
-        const int64_t extent = map.dims[i].symbolic ? RowsIn(map.buffer, m) : map.dims[i].value;
+        const int64_t extent =
+            map.dims[i].symbolic ? RowsIn(map.buffer, m, most) : map.dims[i].value;
         last += Wide{map.stride_bytes[i - 1]} * (extent - 1);
       }
       const Wide begin{map.offset_bytes};
@@ -108,7 +111,7 @@ class Launch {
     for (const Role role : parameters.pointers) {
       const ArgSlot& slot = recipe.args[arg++];
       const std::string name(NameOf(role));
-      const int64_t rows = RowsIn(slot.index, rows_);
+      const int64_t rows = RowsIn(slot.index, rows_, spec_.sequence.rows());
       switch (role) {
         case Role::kOut:
           Add(name, slot, ((rows - 1) * NumberIn(source, "args.out_stride") + result) * 2, true);
@@ -124,7 +127,7 @@ class Launch {
           break;
         }
         case Role::kC:
-          Add(name, slot, Wide{p.m} * p[0].n * 2, true);
+          Add(name, slot, Wide{p.rows()} * p[0].n * 2, true);
           touches_.back().own = true;
           DropMapOf(slot);
           break;
@@ -153,7 +156,7 @@ class Launch {
   void AddHeader(const ArgSlot& slot) {
     const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const Wide m_tiles = (Wide{p.m} + s.block_m - 1) / s.block_m;
+    const Wide m_tiles = (Wide{p.rows()} + s.block_m - 1) / s.block_m;
     const Wide columns = (Wide{p[0].n} + s.first.block_n - 1) / s.first.block_n;
     const Wide flags = ClustersN(s) > 1 ? Wide{s.grid} : m_tiles * columns * s.first.split_k;
     Add("header", slot, 4 * (256 + flags), true);

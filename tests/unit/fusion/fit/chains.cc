@@ -124,6 +124,8 @@ std::vector<NamedChain> ChainsOfEveryKind() {
         "gated=1,0,0,0,0 layout=oi dtype=bf16",
         "conv_chain b=64 ic=64 h=3 w=5 oc1=128 oc2=64 k1=1 k2=1 act=relu bias1=1",
         "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu bias=1 residual=behind",
+        "conv_chain b=64 ic=64 h=5 w=4 oc1=128 oc2=64 k1=3 k2=1 act=relu stride=2,1",
+        "conv_chain b=64 ic=64 h=4 w=5 oc1=64 oc2=64 k1=1 k2=3 act=relu bias1=1",
         "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu scale=1 bias=1 residual=before",
         "layernorm rows=M cols=96", "residual_rmsnorm rows=M cols=64", "lstm_cell rows=M hidden=24",
         "masked_softmax rows=M cols=64 mask=row"}) {

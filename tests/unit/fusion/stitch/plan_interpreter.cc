@@ -156,6 +156,29 @@ class Machine {
     return packed;
   }
 
+  // The rows that a window takes from pixels, packed: zeros outside an image.
+  Bytes PackWindow(const OperandBinding& operand, const PixelWindow& w, int64_t rows,
+                   int64_t size) {
+    const auto tap = static_cast<size_t>(w.channels * size);
+    Bytes packed;
+    for (int64_t i = 0; i < rows * w.taps[0] * w.taps[1]; ++i) {
+      const int64_t s = i % w.taps[1], r = i / w.taps[1] % w.taps[0];
+      const int64_t row = i / w.taps[1] / w.taps[0], image = row / w.RowsPerM();
+      const int64_t p = row / w.Pixels(1) % w.Pixels(0), q = row % w.Pixels(1);
+      const int64_t y = p * w.conv.strides[0] + r * w.conv.dilations[0] - w.conv.pads[0];
+      const int64_t x = q * w.conv.strides[1] + s * w.conv.dilations[1] - w.conv.pads[2];
+      if (y < 0 || y >= w.height || x < 0 || x >= w.width) {
+        packed.insert(packed.end(), tap, 0);
+        continue;
+      }
+      const int64_t pixel = (image * w.height + y) * w.width + x;
+      const auto skip = static_cast<uint64_t>(pixel * operand.row_stride * size);
+      const uint8_t* from = At(operand.buffer, operand.offset_bytes + skip, tap);
+      packed.insert(packed.end(), from, from + tap);
+    }
+    return packed;
+  }
+
   void RunProducts(const KernelSpec& spec) {
     const ProductSequence& p = spec.sequence;
     FfnSpec ffn;
@@ -193,6 +216,10 @@ class Machine {
         const auto caller = by_caller.size();
         const TensorType& type = CallersInput(chain, static_cast<int>(caller));
         const bool vector = type.rank() == 1;
+        if (role == Role::kA && p[0].rows.source == Source::kWindow) {
+          by_caller.push_back(PackWindow(operand, p[0].rows.window, rows, SizeOf(type.dtype)));
+          continue;
+        }
         by_caller.push_back(Pack(operand, vector ? 1 : type.dims[0].At(rows),
                                  type.dims.back().value, SizeOf(type.dtype)));
       }

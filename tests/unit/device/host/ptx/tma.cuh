@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdlib>
+
 #include "ptx/sync.cuh"
 #include "ptx/types.cuh"
 
@@ -14,6 +16,17 @@ inline void tma_load_shared(u32 destination, const TensorMap* map, int x, int y,
     hardware::machine.LoadBox(map_to_rank(destination, rank), *map->matrix, x, y,
                               map_to_rank(barrier, rank));
   }
+}
+
+// The host has no im2col loads: conv_gpu_test has them on the device.
+struct WindowStart {
+  int x, y, image;
+};
+inline void tma_load_window(u32, const TensorMap*, int, WindowStart, u16, u16, u32) {
+  std::abort();
+}
+inline void tma_load_window_shared(u32, const TensorMap*, int, WindowStart, u16, u16, u32, u16) {
+  std::abort();
 }
 
 }  // namespace sinter

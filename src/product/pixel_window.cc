@@ -1,0 +1,69 @@
+#include "src/product/pixel_window.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostPixels = int64_t{1} << 24;  // of an axis
+constexpr int64_t kSubtileChannels = 64;           // 128-byte rows of a stage
+constexpr int64_t kMostCorner = 128;               // of im2col maps of rank 4
+constexpr int64_t kMostOffset = 255;               // of im2col loads of rank 4
+constexpr int64_t kMostStride = 8;                 // of elements of tensor maps
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high,
+                        absl::string_view why) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " ", value, " is not in [", low, ", ", high, "]", why));
+}
+
+absl::Status CheckAxis(const PixelWindow& w, int axis) {
+  const int64_t pixels = axis == 0 ? w.height : w.width;
+  SINTER_RETURN_IF_ERROR(CheckRange("pixels", pixels, 1, kMostPixels, ""));
+  SINTER_RETURN_IF_ERROR(CheckRange("taps", w.taps[axis], 1, kMaxConvStep, ""));
+  SINTER_RETURN_IF_ERROR(CheckRange("stride", w.conv.strides[axis], 1, kMostStride,
+                                    " (element strides of tensor maps)"));
+  SINTER_RETURN_IF_ERROR(CheckRange("dilation", w.conv.dilations[axis], 1, kMaxConvStep, ""));
+  for (int side : {2 * axis, 2 * axis + 1}) {
+    SINTER_RETURN_IF_ERROR(
+        CheckRange("padding", w.conv.pads[side], 0, kMostCorner, " (corners of im2col maps)"));
+  }
+  SINTER_RETURN_IF_ERROR(CheckRange("filter reach", w.conv.Reach(axis, w.taps[axis]) - 1, 0,
+                                    kMostOffset, " (offsets of im2col loads)"));
+  SINTER_RETURN_IF_ERROR(CheckRange("filter reach behind the padding", -w.UpperCorner(axis),
+                                    1 - kMostCorner, kMostCorner, " (corners of im2col maps)"));
+  return CheckRange("result pixels", w.Pixels(axis), 1, kMostPixels, "");
+}
+
+}  // namespace
+
+absl::Status CheckWindow(const PixelWindow& window) {
+  if (window.channels < 1 || window.channels % kSubtileChannels != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("channels ", window.channels,
+                                                   " are not a multiple of ", kSubtileChannels,
+                                                   " (pixels of a stage's rows)"));
+  }
+  SINTER_RETURN_IF_ERROR(CheckRange("channels", window.channels, 1, kMostPixels, ""));
+  SINTER_RETURN_IF_ERROR(CheckAxis(window, 0));
+  return CheckAxis(window, 1);
+}
+
+void WriteWindow(const PixelWindow& window, ByteWriter& w) {
+  for (int64_t v : {window.height, window.width, window.channels}) w.I64(v);
+  for (int64_t v : window.taps) w.I64(v);
+  for (int64_t v : window.conv.strides) w.I64(v);
+  for (int64_t v : window.conv.dilations) w.I64(v);
+  for (int64_t v : window.conv.pads) w.I64(v);
+}
+
+void ReadWindow(ByteReader& r, PixelWindow& window) {
+  for (int64_t* v : {&window.height, &window.width, &window.channels}) *v = r.I64();
+  for (int64_t& v : window.taps) v = r.I64();
+  for (int64_t& v : window.conv.strides) v = r.I64();
+  for (int64_t& v : window.conv.dilations) v = r.I64();
+  for (int64_t& v : window.conv.pads) v = r.I64();
+}
+
+}  // namespace sinter

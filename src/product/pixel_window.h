@@ -1,0 +1,44 @@
+// PixelWindow: rows that a convolution takes from an image, one for each pixel of its result: the
+// pixels under the taps of its filter, side by side. What TMA loads in its im2col mode.
+#ifndef SINTER_SRC_PRODUCT_PIXEL_WINDOW_H_
+#define SINTER_SRC_PRODUCT_PIXEL_WINDOW_H_
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "src/base/codec.h"
+#include "src/chain/conv2d.h"
+
+namespace sinter {
+
+struct PixelWindow {
+  int64_t height = 0, width = 0, channels = 0;  // of an image
+  std::array<int64_t, 2> taps{0, 0};            // height, width
+  Conv2d conv;  // strides, dilations and pads; the filter's layout is the weights'
+
+  int64_t Pixels(int axis) const {  // of the result
+    return conv.ResultPixels(axis, axis == 0 ? height : width, taps[axis]);
+  }
+  int64_t RowsPerM() const { return Pixels(0) * Pixels(1); }
+  int64_t Columns() const { return taps[0] * taps[1] * channels; }
+  // Corners of the box that the first taps of results lie in: height, width.
+  int64_t LowerCorner(int axis) const { return -conv.pads[2 * axis]; }
+  int64_t UpperCorner(int axis) const {
+    return conv.pads[2 * axis + 1] - conv.dilations[axis] * (taps[axis] - 1);
+  }
+  bool operator==(const PixelWindow& o) const {
+    return height == o.height && width == o.width && channels == o.channels && taps == o.taps &&
+           conv == o.conv;
+  }
+};
+
+// What im2col maps and loads can say, and whole rows of a stage: FAILED with field, value, bound.
+absl::Status CheckWindow(const PixelWindow& window);
+
+void WriteWindow(const PixelWindow& window, ByteWriter& w);
+void ReadWindow(ByteReader& r, PixelWindow& window);  // CheckWindow says whether it is one
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_PIXEL_WINDOW_H_
