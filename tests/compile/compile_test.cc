@@ -24,6 +24,8 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
+#include "src/device/device_library.h"
+#include "src/product/element.h"
 #include "tests/compile/kernel_jobs.h"
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
@@ -213,6 +215,26 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
     jobs.push_back({SampleSpec(SampleS8(), Dataflow::kSpatialGate), options});
   }
   CompileAll(jobs, "test builds");
+}
+
+// The compiler compares the device library's table with the host's.
+TEST_F(CompileTest, ElementsAreThoseOfTheHostsTable) {
+  const std::unique_ptr<Compiler> compiler = MakeCompiler();
+  for (const ElementRow& row : kElementRows) {
+    CompileRequest request;
+    request.name = "element.cu";
+    request.arch = model_.arch;
+    request.entry = "nothing";
+    request.headers = CopyDeviceHeaders();
+    request.source = absl::StrCat(
+        "#include \"ptx/element.cuh\"\nnamespace sinter {\nusing Row = ", row.device_type,
+        ";\nvoid check(Row::Stored* x) { ", row.stored_type, "* same = x; }\n",
+        "static_assert(Row::kBytes == ", row.bytes, " && Row::kWgmmaK == ", row.wgmma_k,
+        " && Row::kSwizzleSpan == ", row.swizzle_span, " && Row::kVector == ", row.vector,
+        ", \"\");\n}\nextern \"C\" __global__ void nothing() {}\n");
+    const auto compiled = compiler->Compile(request);
+    EXPECT_TRUE(compiled.ok()) << row.device_type << ": " << Reasons(compiled.status());
+  }
 }
 
 TEST_F(CompileTest, EqualRequestsGiveEqualCubins) {

@@ -1,5 +1,5 @@
-// Address maps of tiles: where TMA puts an element, where wgmma looks for it, which thread holds
-// it. Pure constexpr functions, the same text on host and device, so that a host test can prove
+// Address maps of tiles: where TMA writes an element, where wgmma reads it, which thread holds it
+// in its accumulators. All are constexpr, the same text on host and device, and a host test shows
 // that writers and readers agree.
 //
 // A subtile is 128 bytes of the contiguous dimension of a tile, Element::kSwizzleSpan elements. Its
@@ -25,8 +25,9 @@ SINTER_SHARED_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; 
 template <class Element>
 SINTER_SHARED_CONSTEXPR int swizzled_offset(int rows, int row, int column) {
   const int chunk = (column % Element::kSwizzleSpan) / Element::kVector;
+  const int within = (column % Element::kVector) * Element::kBytes;
   return (column / Element::kSwizzleSpan) * rows * kRowBytes + row * kRowBytes +
-         (chunk ^ (row % 8)) * kVectorBytes + column % Element::kVector * Element::kBytes;
+         (chunk ^ (row % 8)) * kVectorBytes + within;
 }
 
 // wgmma shared-memory descriptor: bits 0-13 address, 16-29 leading offset, 32-45 stride offset (all
@@ -75,8 +76,8 @@ SINTER_SHARED_CONSTEXPR int part_offset(int source, int groups, int group, int o
   return (((source * groups + group) * owner_rows + row) * 8 + column) * 4;
 }
 
-// The same with swapped operands, whose accumulators are pairs of rows of one column: [source][pair
-// of rows][column][2 rows].
+// The same with swapped operands, where a thread's accumulators are pairs of rows of one column:
+// [source][pair of rows][column][2 rows].
 SINTER_SHARED_CONSTEXPR int pair_part_offset(int source, int pairs, int pair, int columns,
                                              int column) {
   return ((source * pairs + pair) * columns + column) * 8;
