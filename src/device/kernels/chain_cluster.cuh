@@ -21,8 +21,8 @@ struct ChainClusterTypes {
   using BlockType = Block<Config, Layout>;
 };
 
-// Columns of the exchange buffer behind N: zero, because the zero weights there must not meet a
-// NaN.
+// Clears the columns of the exchange buffer behind N. The weights there are zero, and zero times a
+// NaN of uncleared memory would be a NaN.
 template <class Config>
 SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
   using T = ChainClusterTypes<Config>;

@@ -1,6 +1,6 @@
-// Dataflow "product": one product (or gate-up pair) a launch. Persistent: clusters walk units, and
-// the producers run ahead into the next one, so that only the first tile of a block waits for its
-// first bytes and only the end of the last one shows.
+// Dataflow "product": one product (or gate-up pair) a launch. The kernel is persistent: clusters
+// walk units, and the producers run ahead into the next unit. So only a block's first tile waits
+// for its first bytes, and only the epilogue of its last is not overlapped.
 #pragma once
 #include "kernels/chain_ends.cuh"
 #include "kernels/unit_walk.cuh"

@@ -7,7 +7,7 @@
 
 namespace sinter {
 
-// Descriptor of the weights of a stage from column `column` of the tile on, at K step 0.
+// Descriptor of a stage's weights at K step 0, from column `column` of the tile.
 template <class Config, class P>
 SINTER_DEVICE u64 weights_descriptor(u32 address, int column) {
   if (Config::kWeightsTransposed)
@@ -24,8 +24,8 @@ SINTER_SHARED_CONSTEXPR int weights_step(int step) {
          4;
 }
 
-// How a stage is multiplied: accumulators (+)= rows x weights, both at their shared addresses.
-// Issues the products; whoever calls commits them.
+// Multiplies one stage: accumulators (+)= rows x weights, both given by shared addresses. Issues
+// the wgmmas; the caller commits them.
 template <class Config, class P>
 struct RowsByWeights {
   using Mma = Wgmma<P::kMmaN, typename Config::Element, false, Config::kWeightsTransposed>;
@@ -41,8 +41,8 @@ struct RowsByWeights {
   }
 };
 
-// The same with swapped operands: 64 columns of the weights are the rows of a wgmma, and rows of
-// the tile its columns.
+// The same with swapped operands: 64 columns of the weights are the rows of a wgmma, and the rows
+// of the tile are its columns.
 template <class Config, class P>
 struct WeightsByRows {
   using Mma = Wgmma<P::kMmaN, typename Config::Element, Config::kWeightsTransposed, false>;
@@ -73,8 +73,8 @@ struct StageProductOf<true, Config, P> {
   using Type = WeightsByRows<Config, P>;
 };
 
-// Gives a stage back to the producers that fill it: this block's, or both blocks' of a pair, which
-// are half a cluster apart. One warpgroup, whose products have read the stage.
+// Releases a stage to the producers that fill it: this block's, or those of both blocks of a pair,
+// which are half a cluster apart. Called by a warpgroup whose wgmmas have read the stage.
 template <class Config, class RingType, class CursorType>
 SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cursor, bool given,
                                  WarpgroupPlace place) {
@@ -88,12 +88,11 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
   }
 }
 
-// accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, added to what they
-// hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of Config::kBlockM rows
-// whose K runs on from stage to stage. In a
-// ring of four stages and more the products of one stage stay in flight while the next one is
-// awaited; in a shorter one a stage goes back at once, because a stage held longer is bytes not in
-// flight.
+// accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, the sum is added to
+// what they hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of
+// Config::kBlockM rows whose K continues from stage to stage. In a ring of four or more stages, the
+// wgmmas of one stage stay in flight while the next is awaited. A shorter ring releases each stage
+// at once, so that more bytes are in flight.
 template <class Config, class P, bool kRowsInRing, bool kOnto = false, class RingType,
           class CursorType>
 SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const RingType& ring,

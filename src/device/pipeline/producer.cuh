@@ -1,7 +1,7 @@
-// The producers: two warps that keep the ring full by TMA, one of weights and one of rows, lane 0
-// of each issuing. Weights are constants, so their warp runs ahead as far as the ring goes, across
-// tiles and products; rows may depend on what a gate waits for, so their warp follows. Both walk
-// the same stages. A stage's bytes may arrive before they are expected.
+// The producers: two warps that fill the ring by TMA, one with weights and one with rows. Lane 0 of
+// each issues the loads. Weights are constants, so their warp runs ahead as far as the ring goes,
+// across tiles and products. Rows may have to be awaited, so their warp follows. Both walk the same
+// stages. A stage's bytes may arrive before they are expected.
 #pragma once
 #include "pipeline/ring.cuh"
 #include "ptx/tma.cuh"
@@ -18,13 +18,13 @@ struct ProductMaps {
   const TensorMap* up;
 };
 
-// What a block of a pair loads for both: its half, 0 or 1, and the bits of both in the cluster.
+// What a block of a pair loads for both blocks: its half, 0 or 1, and the multicast mask of both.
 struct PairLoads {
   int half = 0;
   u16 blocks = 1;
 };
 
-// One box into this block, or into both of a pair.
+// Loads one box into this block, or into both blocks of a pair.
 template <int kShare>
 SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y, u32 full,
                             PairLoads pair) {
@@ -34,10 +34,10 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y,
     tma_load_shared(destination, map, x, y, full, pair.blocks);
 }
 
-// Weights of K block `k_block` for the tile whose columns begin at `column`.
-// K-major: subtile by subtile, each [warpgroup][matrix][columns] rows; N-major:
-// [warpgroup][matrix][subtile of columns]. Where a pair shares them, a block loads its half of
-// each box: of the columns, or of K.
+// Loads the weights of K block `k_block` for the tile whose columns begin at `column`. Order in the
+// stage: K-major, [subtile of K][warpgroup][matrix][column]; N-major, [warpgroup][matrix][subtile
+// of columns][K]. Where a pair shares weights, a block loads its half of each box, along the
+// columns or along K.
 template <class Config, class P>
 SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block,
                                 int column, PairLoads pair) {
@@ -70,8 +70,8 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
   }
 }
 
-// Streams the weights of one tile's K blocks [begin, end), behind the rows in each stage when
-// kRows. One thread.
+// Streams the weights of one tile's K blocks [begin, end). With kRows, a stage has rows before the
+// weights. One thread.
 template <class Config, class P, bool kRows, class RingType, class CursorType>
 SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
                                    const ProductMaps& maps, int column, int begin, int end,
@@ -85,7 +85,8 @@ SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
   }
 }
 
-// The first pixel of result row `row` of all images. It lies in the map's box whatever the row is.
+// The pixel under the first tap for result row `row`, rows of all images counted through. It lies
+// in the map's box for every row.
 template <class Window>
 SINTER_DEVICE WindowStart window_start(int row) {
   const int image = row / (Window::kPixelsY * Window::kPixelsX);
@@ -93,8 +94,8 @@ SINTER_DEVICE WindowStart window_start(int row) {
   return {x * Window::kStrideX - Window::kPadLeft, y * Window::kStrideY - Window::kPadTop, image};
 }
 
-// Subtile `subtile` of K of rows under a window: K is taps of channels. Behind the last tap come
-// channels behind the last one, zeros.
+// Loads subtile `subtile` along K of the rows under a window. K is [tap][channel]. Behind the last
+// tap it loads channels behind the last one, which are zeros.
 template <class Config, class P>
 SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStart at, int subtile,
                                u32 full, PairLoads pair) {

@@ -1,5 +1,5 @@
-// Epilogue of a product: scaling, bias, activation, gate, residual, rounding; and the writers that
-// put 8-column groups where they belong.
+// Epilogue of a product: scaling, bias, activation, gate, residual, rounding; and the writer that
+// stores groups of 8 columns in global memory.
 #pragma once
 #include "ptx/element.cuh"
 #include "ptx/memory.cuh"
@@ -11,8 +11,8 @@
 
 namespace sinter {
 
-// y = act(x + bias) for one matrix, act(gate + bias) * (up + bias_up) for two; x, gate and up are
-// accumulators times what `scaling` has for their row. Biases may be null.
+// y = act(x + bias) for one weight matrix, act(gate + bias) * (up + bias_up) for two. x, gate and
+// up are accumulators times the scale of their row. Biases may be null.
 template <class P, class Element, class Activation, bool kBias, class Scaling_ = NoScaling>
 struct Epilogue {
   using Scaling = Scaling_;
@@ -69,8 +69,8 @@ struct GlobalWriter {
   }
 };
 
-// Applies `epilogue`, with its `scaling`, to a warpgroup's accumulators, adds what is `held` of a
-// residual, and writes them: rows from `row`, columns from `column` of the matrix.
+// Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
+// and writes the result to the matrix. The tile begins at `row` and `column`.
 template <class Config, class P, class EpilogueType, class Writer,
           class Held = NothingHeld<typename Config::Element>>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],

@@ -52,7 +52,7 @@ struct Product {
   static constexpr int kSteps = Config::kBlockK / Element::kWgmmaK;          // wgmmas along K
   static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * Element::kBytes;
   static constexpr int kWeightBytes = kColumns * Config::kBlockK * Element::kBytes;
-  // Rows a rank sums and stores; pairs of them where a thread's accumulators are pairs of rows.
+  // Rows that a rank sums and stores; an even number where accumulators are pairs of rows.
   static constexpr int kOwnerRows =
       round_up(ceil_div(Config::kBlockM, kSplitK), Config::kSwapped ? 2 : 1);
   static constexpr int kPartBytes = kSplitK > 1 ? kSplitK* kOwnerRows* kColumns * 4 : 0;
@@ -88,8 +88,8 @@ template <class Config, int kStageBytes_, int kExchangeBytes_, int kPartBytes_>
 struct SharedLayout {
   static constexpr int kStageBytes = kStageBytes_;
   static constexpr int kExchange = Config::kStages * kStageBytes;
-  // wgmma reads 64 rows of a warpgroup even where a tile has fewer: what lies behind the last tile
-  // must exist.
+  // wgmma reads 64 rows for each warpgroup even where a tile has fewer, so there is memory behind
+  // the last tile.
   static constexpr int kOverread =
       !Config::kSwapped && Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM
           ? kWarpgroupRows * kRowBytes
