@@ -16,14 +16,15 @@ struct ElementRow {
   int swizzle_span = 1;          // elements in a row of the 128-byte swizzle
   int vector = 1;                // elements in 16 bytes
   const char* device_type = "";  // in the device library (src/device/ptx/element.cuh)
+  const char* stored_type = "";  // in the device library: of elements in memory
   const char* wgmma_type = "";   // in PTX
   bool planned = false;          // whether products of it are planned; others are refused by name
 };
 
 constexpr ElementRow kElementRows[] = {
-    {DType::kBF16, 2, 16, 64, 8, "BFloat16", "bf16", true},
-    {DType::kF16, 2, 16, 64, 8, "Float16", "f16", true},
-    {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "e4m3", false},
+    {DType::kBF16, 2, 16, 64, 8, "BFloat16", "u16", "bf16", true},
+    {DType::kF16, 2, 16, 64, 8, "Float16", "u16", "f16", true},
+    {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "unsigned char", "e4m3", false},
 };
 
 // Null: wgmma does not take it.

@@ -1,6 +1,8 @@
 // Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
 // SINTER_TEST_INTENSITY=<schedules of the sweep>; SINTER_TEST_LONG=1 takes 500.
+// SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel is compiled with those
+// headers too, and both must give the same machine code.
 #include <time.h>
 
 #include <algorithm>
@@ -22,7 +24,11 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
+#include "src/device/device_library.h"
+#include "src/product/element.h"
 #include "tests/compile/kernel_jobs.h"
+#include "tests/support/header_folder.h"
+#include "tests/support/machine_code.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -71,7 +77,12 @@ std::string Reasons(const absl::Status& status) {
 
 class CompileRun {
  public:
-  explicit CompileRun(Compiler* compiler) : compiler_(compiler) {}
+  explicit CompileRun(Compiler* compiler) : compiler_(compiler) {
+    const std::string folder = Variable("SINTER_TEST_OLD_HEADERS");
+    if (folder.empty()) return;
+    old_headers_ = ReadHeaderFolder(folder);
+    EXPECT_FALSE(old_headers_.empty()) << "no header below " << folder;
+  }
 
   // Compiles all jobs on kThreads threads; each failure is a test failure with its reason.
   void Compile(const std::vector<KernelJob>& jobs, const DeviceModel& model) {
@@ -110,11 +121,24 @@ class CompileRun {
     if (!compiled.ok()) return Fail(job, compiled.status(), "compile");
     const absl::Status cubin = CheckCubin(compiled->cubin);
     if (!cubin.ok()) return Fail(job, cubin, "cubin");
+    const absl::Status equal = CompareWithOld(kernel->request, *compiled);
+    if (!equal.ok()) return Fail(job, equal, "comparison");
     std::lock_guard<std::mutex> lock(mutex_);
     wall_ms_.push_back(compiled->compile_us / 1000);
     if (times_ms_.empty() || ms > slowest_ms_) slowest_ms_ = ms, slowest_ = job.Name();
     times_ms_.push_back(ms);
     registers_ = std::max(registers_, compiled->registers);
+  }
+
+  absl::Status CompareWithOld(CompileRequest request, const CompiledKernel& now) const {
+    if (old_headers_.empty()) return absl::OkStatus();
+    request.headers = old_headers_;
+    SINTER_ASSIGN_OR_RETURN(const CompiledKernel old, compiler_->Compile(request));
+    SINTER_RETURN_IF_ERROR(CheckCubin(old.cubin));
+    if (old.registers == now.registers && MachineCode(old.cubin) == MachineCode(now.cubin)) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError("the old headers give other machine code");
   }
 
   void Fail(const KernelJob& job, const absl::Status& status, const char* step) {
@@ -124,6 +148,7 @@ class CompileRun {
   }
 
   Compiler* compiler_;
+  std::vector<std::pair<std::string, std::string>> old_headers_;  // none: nothing is compared
   std::mutex mutex_;
   std::vector<double> times_ms_, wall_ms_;  // of kernels that compiled
   std::vector<std::string> failures_;
@@ -190,6 +215,26 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
     jobs.push_back({SampleSpec(SampleS8(), Dataflow::kSpatialGate), options});
   }
   CompileAll(jobs, "test builds");
+}
+
+// The compiler compares the device library's table with the host's.
+TEST_F(CompileTest, ElementsAreThoseOfTheHostsTable) {
+  const std::unique_ptr<Compiler> compiler = MakeCompiler();
+  for (const ElementRow& row : kElementRows) {
+    CompileRequest request;
+    request.name = "element.cu";
+    request.arch = model_.arch;
+    request.entry = "nothing";
+    request.headers = CopyDeviceHeaders();
+    request.source = absl::StrCat(
+        "#include \"ptx/element.cuh\"\nnamespace sinter {\nusing Row = ", row.device_type,
+        ";\nvoid check(Row::Stored* x) { ", row.stored_type, "* same = x; }\n",
+        "static_assert(Row::kBytes == ", row.bytes, " && Row::kWgmmaK == ", row.wgmma_k,
+        " && Row::kSwizzleSpan == ", row.swizzle_span, " && Row::kVector == ", row.vector,
+        ", \"\");\n}\nextern \"C\" __global__ void nothing() {}\n");
+    const auto compiled = compiler->Compile(request);
+    EXPECT_TRUE(compiled.ok()) << row.device_type << ": " << Reasons(compiled.status());
+  }
 }
 
 TEST_F(CompileTest, EqualRequestsGiveEqualCubins) {

@@ -10,9 +10,9 @@
 
 namespace sinter {
 
-// Invariant: parts of an owner belong to the senders from a completed phase of `empty` at the
-// sender until their bytes are complete on the owner's `full`, and to the owner until it has
-// arrived on every sender's `empty`.
+// Invariant: an owner's parts belong to the senders from a completed phase of the sender's `empty`
+// until their bytes are complete on the owner's `full`. They belong to the owner from then until it
+// has arrived on every sender's `empty`.
 //
 // kGate: the first half of the ranks has parts of the gate, the second half of up; the epilogue
 // takes both sums, act(gate) * up.
@@ -29,11 +29,12 @@ struct DsmReduceScatter {
 
   static constexpr int kThreads = 128 * Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kAllGroups = P::kColumns / 8;
-  // Of the sum over sources: in full, the sixteen parts of a gated tile in flight would spill.
+  // How far the sum over sources is unrolled. A full unroll would spill where a gated tile has
+  // sixteen parts.
   static constexpr int kUnroll = P::kSplitK * P::kWidth > 8 ? 2 : P::kSplitK;
 
-  // Tells every rank of the group that this block's parts are free, after all consumer threads got
-  // here.
+  // Tells every rank of the group that this block's parts are free. All consumer threads; it waits
+  // for them.
   SINTER_DEVICE void release() const {
     named_barrier(1, kThreads);
     const int t = threadIdx.x - 128;
@@ -67,10 +68,10 @@ struct DsmReduceScatter {
     }
   }
 
-  // What thread t owns first: unit t, then every kThreads-th. A unit is a row's column group.
+  // The first unit of a thread; it then takes every kThreads-th. A unit is a column group of a row.
   static SINTER_DEVICE int first_unit() { return threadIdx.x - 128; }
 
-  // What is added to the eight columns of `unit`; zero behind the last one, and for rows that the
+  // The residual of the eight columns of `unit`; zero behind the last unit, and for rows that the
   // tile does not have.
   template <class Added>
   SINTER_DEVICE Word4 added_to(int unit, const Added& added, int row, int column) const {
@@ -142,8 +143,9 @@ struct DsmReduceScatter {
   }
 
   // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
-  // consumer threads. `again`: another tile follows, so the senders must hear that the parts are
-  // free. `scale`: of this thread's first unit. What is `added` loads while the parts travel.
+  // consumer threads. `again`: another tile follows, so the senders are told that the parts are
+  // free. `scale`: of this thread's first unit. The residual `added` is loaded while the parts
+  // travel.
   template <class EpilogueType, class Writer, class Added = NoResidual>
   SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
                          const EpilogueType& epilogue, float scale, const Writer& writer, int row,

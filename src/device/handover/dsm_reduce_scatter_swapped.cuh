@@ -1,7 +1,7 @@
-// dsm_reduce_scatter of products with swapped operands: as handover/dsm_reduce_scatter.cuh, whose
-// barriers it uses, but a thread's accumulators are pairs of rows of one column, and travel as
-// those. An owner takes two columns of two rows at a time: 16 bytes of each part, adjacent for
-// adjacent threads.
+// dsm_reduce_scatter for products with swapped operands. It uses the barriers of
+// handover/dsm_reduce_scatter.cuh. A thread's accumulators are pairs of rows of one column, and are
+// sent as pairs. An owner sums two columns of two rows at a time: 16 bytes of each part, adjacent
+// for adjacent threads.
 #pragma once
 #include "tile/swapped.cuh"
 
@@ -38,7 +38,7 @@ struct SwappedParts {
     }
   }
 
-  // What is added to two columns of two rows.
+  // The residual of two columns of two rows.
   struct Words {
     u32 upper = 0, lower = 0;
   };
@@ -65,7 +65,7 @@ struct SwappedParts {
     return {};
   }
 
-  // The next unit's residual is asked for before a unit is stored.
+  // The next unit's residual is loaded before a unit is stored.
   template <class Reduce, class EpilogueType, class Writer, class Added>
   static SINTER_DEVICE void sum(const Reduce& reduce, const EpilogueType& epilogue,
                                 const Writer& writer, int row, int column, const Added& added,

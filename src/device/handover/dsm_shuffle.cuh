@@ -1,7 +1,7 @@
-// dsm_shuffle: every block of a cluster ends up with the whole row slab of C. A block writes its
-// columns of C, rounded once, into its own exchange buffer and into that of every peer; the buffer
-// has the layout that wgmma reads (K-major, swizzled). After FlashFuser (arXiv 2512.12949) section
-// IV-A; all-to-all instead of a ring: the same bytes, one hop of latency.
+// dsm_shuffle: every block of a cluster gets the whole row slab of C. A block writes its columns of
+// C, rounded once, into its own exchange buffer and into that of every peer. The buffer has the
+// layout that wgmma reads (K-major, swizzled). After FlashFuser (arXiv 2512.12949) section IV-A,
+// but all-to-all instead of a ring: the same bytes, one hop of latency.
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "ptx/memory.cuh"
@@ -10,13 +10,14 @@
 
 namespace sinter {
 
-// Writes groups of columns into the exchange buffer of all kCluster blocks; bytes complete on each
-// block's `full`.
+// Writes groups of columns into the exchange buffers of all kCluster blocks. The bytes complete on
+// each block's `full`.
 template <class Config, int kColumns>
 struct DsmShuffle {
   u32 exchange;  // shared address of this block's buffer
   u32 full;      // barrier: one arrival of its own block, and kBytes of remote stores
-  static constexpr u32 kBytes = Config::kCluster > 1 ? Config::kBlockM* kColumns * 2 : 0;
+  static constexpr u32 kBytes =
+      Config::kCluster > 1 ? Config::kBlockM* kColumns* Config::Element::kBytes : 0;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const { to_all(row, column, v); }
   SINTER_DEVICE void pair(int row, int column, u32 v) const { to_all(row, column, v); }
@@ -25,7 +26,8 @@ struct DsmShuffle {
   template <class Value>
   SINTER_DEVICE void to_all(int row, int column, Value v) const {
     if (column >= kColumns) return;
-    const u32 at = exchange + swizzled_offset(Config::kBlockM, row, column);
+    const u32 at =
+        exchange + swizzled_offset<typename Config::Element>(Config::kBlockM, row, column);
     if constexpr (Config::kCluster == 1) {  // st.async is illegal outside a cluster launch
       store_shared(at, v);
       return;
@@ -36,7 +38,7 @@ struct DsmShuffle {
   }
 };
 
-// Until the whole slab has arrived and may be read by wgmma. All consumer threads.
+// Waits until the whole slab has arrived and wgmma may read it. All consumer threads.
 template <class Config>
 SINTER_DEVICE void dsm_shuffle_wait(u32 full) {
   if constexpr (Config::kCluster == 1) {

@@ -1,9 +1,10 @@
-// inter_cluster_reduce with the work shared out: blocks of kParts clusters hold f32 parts of one
-// tile; each gives its own to L2 and, once all are there, takes 1 / kParts of every part into
-// shared memory, sums it in the order of the clusters, so that results do not depend on timing, and
-// stores it. One block that took all parts would wait for the intake of one SM. After FlashFuser
-// (arXiv 2512.12949) section IV-A, which adds into the output in any order. Blocks wait for one
-// another: under a cooperative launch only, and the kernel says how they hear.
+// inter_cluster_reduce, with the sum shared out: blocks of kParts clusters hold f32 parts of one
+// tile. Each block writes its part to L2. Once all parts are there, it takes 1 / kParts of every
+// part into shared memory, sums in the order of the clusters, so that results do not depend on
+// timing, and stores the sum. A single block that took all parts would be bound by the bandwidth of
+// one SM. After FlashFuser (arXiv 2512.12949) section IV-A, which adds into the output in any
+// order. Blocks wait for blocks of other clusters, so the launch is cooperative; the kernel has the
+// flags.
 #pragma once
 #include "ptx/bulk.cuh"
 #include "tile/epilogue.cuh"
@@ -32,8 +33,8 @@ struct InterClusterReduce {
     return static_cast<u32>(first_unit(part + 1) - first_unit(part)) * 16;
   }
 
-  // This block's accumulators, into its part. TMA may read them once the barrier that gathers the
-  // consumer threads has been passed, and who takes has heard of it.
+  // Writes this block's accumulators into its part. Others may take the part by bulk copies after a
+  // barrier of the consumer threads and a flag that tells of it.
   SINTER_DEVICE void give(const float (&d)[P::kAccumulators], WarpgroupPlace place) const {
     jitter();
     float* const own = parts + part * kStride;
@@ -50,14 +51,14 @@ struct InterClusterReduce {
     fence_proxy_async_global();
   }
 
-  // Takes this block's share of part `source`, which is there; kParts shares complete on `full`.
-  // One thread.
+  // Copies this block's share of part `source`, which has been written, into shared memory. kParts
+  // shares complete on `full`. One thread.
   SINTER_DEVICE void take(int source, u32 full) const {
     bulk_load(taken + source * kSliceBytes, parts + source * kStride + first_unit(part) * 4,
               share_bytes(), full);
   }
 
-  // Asks L2 for what this thread will add first.
+  // Prefetches into L2 the residual that this thread adds first.
   template <class Added>
   SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
     if constexpr (Added::kPresent) {

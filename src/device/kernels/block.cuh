@@ -9,17 +9,18 @@
 
 namespace sinter {
 
-// Arguments of a kernel; codegen fills what the kernel has.
+// Arguments of a kernel; codegen fills what the kernel has. What has no type here is of the chain's
+// element, and a factor of that or f32.
 struct Arguments {
   const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
-  const u16 *bias, *bias_up, *bias2;
-  const void *factor, *factor2;  // one number a row, of each product
+  const void *bias, *bias_up, *bias2;
+  const void *factor, *factor2;  // a number for each row, of each product
   float scale, scale2;           // and one for all rows
-  const u16* residual;           // [m, n] or [m, l]; may be `out`
+  const void* residual;          // [m, n] or [m, l]; may be `out`
   long long residual_stride;     // elements between rows
-  u16* out;                      // [m, n] or [m, l]
+  void* out;                     // [m, n] or [m, l]
   long long out_stride;          // elements between rows
-  u16* exchange;                 // C in the workspace
+  void* exchange;                // C in the workspace
   float* parts;                  // parts of E in the workspace, [block][block_m][block_n]
   u32* workspace;                // header of the workspace: launch epoch, greetings, ready flags
   int m;
@@ -33,9 +34,9 @@ constexpr int consumers() {
   return Config::kWarpgroupsM * Config::kWarpgroupsN;
 }
 
-// With several consumer warpgroups, registers move to them when the roles part. With one there are
-// enough for every thread from the start. The producers of a grid exchange need 72; those of a
-// single product fewer.
+// With several consumer warpgroups, registers move from the producers to them when roles begin.
+// With one, every thread has enough from the start. The producers of a grid exchange need 72
+// registers, those of a single product fewer.
 constexpr int consumer_registers(int count, int producer) {
   const int at_launch = 65536 / (128 * (count + 1)) / 8 * 8;
   return (at_launch * (count + 1) - producer) / count / 8 * 8;
@@ -50,7 +51,8 @@ SINTER_DEVICE void become_consumer() {
     registers_increase<consumer_registers(consumers<Config>(), kProducer)>();
 }
 
-// Weights that are constants load while predecessors still run; others only when those have ended.
+// Constant weights are loaded while preceding kernels still run, others only after those have
+// ended.
 template <class Config>
 SINTER_DEVICE void before_weights() {
   if constexpr (!Config::kConstantWeights) wait_for_predecessors();
@@ -80,15 +82,15 @@ struct Block {
     return own_barrier(8);
   }  // a word for kernels that tag their launch
 
-  // After barrier initialisation by thread 0, by all threads: TMA may complete on this block's
-  // barriers from here on. Peers are ready after join().
+  // Called by all threads after thread 0 has initialised the barriers. TMA may then complete on
+  // this block's barriers. Peers are ready after join().
   SINTER_DEVICE void ready() const {
     if (threadIdx.x == 0) mbarrier_init_fence();
     if (Config::kCluster > 1) cluster_arrive_relaxed();
     __syncthreads();
   }
-  // Every thread once, before the first remote access: all blocks of the cluster have initialised
-  // their barriers.
+  // Called once by every thread before the first remote access. Waits until all blocks of the
+  // cluster have initialised their barriers.
   SINTER_DEVICE void join() const {
     if (Config::kCluster > 1) cluster_wait();
   }
@@ -101,9 +103,9 @@ struct Block {
   }
 };
 
-// One product of a tile: `multiply` fills the accumulators, which are written through `writer`,
-// summing over the ranks that share K where it is split. `added`: to the result, by whoever stores
-// it, who scales it too.
+// One product of a tile. `multiply` fills the accumulators. Where K is split, the ranks that share
+// it sum their parts. The thread that stores a result scales it, adds the residual `added` and
+// writes it through `writer`.
 template <class Config, class P, class Multiply, class Reduce, class EpilogueType, class Writer,
           class Added>
 SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace place,
@@ -136,7 +138,7 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
   }
 }
 
-// The same, of `k_blocks` stages that follow one another.
+// The same for a product over the next `k_blocks` stages of the ring.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
           class EpilogueType, class Writer, class Added = NoResidual>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,

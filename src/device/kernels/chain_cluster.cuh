@@ -15,21 +15,24 @@ struct ChainClusterTypes {
   static constexpr int kStage =
       kFirstStage > Second::kWeightBytes ? kFirstStage : Second::kWeightBytes;
   static constexpr int kExchangeColumns = Second::kKBlocks * Config::kBlockK;
-  static constexpr int kExchangeBytes = round_up(kExchangeColumns * Config::kBlockM * 2, 1024);
+  static constexpr int kExchangeBytes =
+      round_up(kExchangeColumns * Config::kBlockM * Config::Element::kBytes, 1024);
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
   using BlockType = Block<Config, Layout>;
 };
 
-// Columns of the exchange buffer behind N: zero, because the zero weights there must not meet a
-// NaN.
+// Clears the columns of the exchange buffer behind N. The weights there are zero, and zero times a
+// NaN of uncleared memory would be a NaN.
 template <class Config>
 SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
   using T = ChainClusterTypes<Config>;
-  constexpr int kFirst = T::Second::kK / 8, kChunks = T::kExchangeColumns / 8 - kFirst;
+  using Element = typename Config::Element;
+  constexpr int kFirst = T::Second::kK / Element::kVector,
+                kChunks = T::kExchangeColumns / Element::kVector - kFirst;
   for (int i = threadIdx.x; i < kChunks * Config::kBlockM; i += blockDim.x)
-    store_shared(
-        exchange + swizzled_offset(Config::kBlockM, i / kChunks, (kFirst + i % kChunks) * 8),
-        Word4{0, 0, 0, 0});
+    store_shared(exchange + swizzled_offset<Element>(Config::kBlockM, i / kChunks,
+                                                     (kFirst + i % kChunks) * Element::kVector),
+                 Word4{0, 0, 0, 0});
   fence_proxy_async_shared();
 }
 

@@ -1,8 +1,8 @@
-// Dataflow (ab): cluster exchange by several clusters an M tile. Each owns a range of N: it
-// computes C there and exchanges it among its blocks as dataflow (b) does (chain_cluster.cuh), then
-// each of its blocks computes its columns of E over that range, in registers. The parts of E meet
-// in L2: each block gives its own, waits for those of the other clusters, and sums and stores a
-// share. Cooperative.
+// Dataflow (ab): several clusters share an M tile, and each owns a range of N. A cluster computes C
+// there and exchanges it among its blocks as dataflow (b) does (chain_cluster.cuh). Each of its
+// blocks then computes its columns of E over that range, in registers. Parts of E are summed
+// through L2: a block writes its own, waits for those of the other clusters, and sums and stores a
+// share. The launch is cooperative.
 #pragma once
 #include "handover/inter_cluster_reduce.cuh"
 #include "kernels/chain_ends.cuh"
@@ -20,7 +20,8 @@ struct ChainClustersTypes {
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
   static constexpr int kStage =
       kFirstStage > Second::kWeightBytes ? kFirstStage : Second::kWeightBytes;
-  static constexpr int kExchangeBytes = round_up(kColumns * Config::kBlockM * 2, 1024);
+  static constexpr int kExchangeBytes =
+      round_up(kColumns * Config::kBlockM * Config::Element::kBytes, 1024);
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
   using BlockType = Block<Config, Layout>;
   using Parts = InterClusterReduce<Config, Second, kClusters>;
@@ -55,8 +56,8 @@ struct ClusterPlace {
   }
 };
 
-// Columns of C into the slabs of the cluster, which begin with `first`. Behind N they are zero: the
-// zero weights there must not meet a NaN.
+// Writes columns of C into the slabs of the cluster, whose first column is `first`. Columns behind
+// N are zero: the weights there are zero, and zero times a NaN would be a NaN.
 template <class Config>
 struct RangeWriter {
   using T = ChainClustersTypes<Config>;
@@ -71,8 +72,8 @@ struct RangeWriter {
   }
 };
 
-constexpr int kGiven = 1;  // own barriers: this block's part is given and told of,
-constexpr int kTaken = 2;  // its share of all parts is here
+constexpr int kGiven = 1;  // own barrier: this block's part is in L2 and its flag is up
+constexpr int kTaken = 2;  // own barrier: this block's share of all parts is in shared memory
 
 template <class Config>
 SINTER_DEVICE typename ChainClustersTypes<Config>::Parts parts_of(const Arguments& args,
@@ -82,8 +83,8 @@ SINTER_DEVICE typename ChainClustersTypes<Config>::Parts parts_of(const Argument
   return {args.parts + at.first_block() * Parts::kTileFloats, at.part, taken};
 }
 
-// By all consumer threads, after their stores: tells other clusters and the own rows warp that this
-// block's part is in L2, and that the ring and the slab are read.
+// Called by all consumer threads after their stores. Tells other clusters that this block's part is
+// in L2, and the block's rows warp that ring and slab have been read.
 template <class Config, class BlockType>
 SINTER_DEVICE void tell_part(const BlockType& block, u32* workspace) {
   const u32 tag = launch_tag(block.tag_at(), block.own_barrier(kTagReady));
@@ -94,8 +95,8 @@ SINTER_DEVICE void tell_part(const BlockType& block, u32* workspace) {
   mbarrier_arrive(block.own_barrier(kGiven));
 }
 
-// The rows warp, when its loads are done: takes this block's share of the parts of all clusters of
-// its M tile, over the ring and the slab, which nobody reads any more.
+// Called by the rows warp after its loads. Takes this block's share of the parts of all clusters of
+// its M tile into the memory of ring and slab, which have been read.
 template <class Config, class BlockType>
 SINTER_DEVICE void take_parts(const Arguments& args, const BlockType& block,
                               const ClusterPlace<Config>& at) {

@@ -1,5 +1,5 @@
-// Ends of a chain's two products, in every dataflow: what turns sums into C and into E, and where E
-// is stored.
+// How products end, in every dataflow: what turns sums into C and into E, and where both are stored
+// in global memory.
 #pragma once
 #include "kernels/block.cuh"
 
@@ -8,20 +8,37 @@ namespace sinter {
 // `P`: the columns as the epilogue sees them. C's rows are counted from `row`.
 template <class Config, class Scaling, class P = typename Config::First>
 SINTER_DEVICE auto first_epilogue(const Arguments& args, int row = 0) {
-  return Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1,
-                  Scaling>{args.bias, args.bias_up,
-                           Scaling::of(args.factor, args.scale, args.m, row)};
+  using Element = typename Config::Element;
+  using Stored = typename Element::Stored;
+  return Epilogue<P, Element, typename Config::Activation, Config::kBias1, Scaling>{
+      static_cast<const Stored*>(args.bias), static_cast<const Stored*>(args.bias_up),
+      Scaling::of(args.factor, args.scale, args.m, row)};
 }
 
 template <class Config, class Scaling>
 SINTER_DEVICE auto second_epilogue(const Arguments& args) {
-  return Epilogue<typename Config::Second, typename Config::Element, Identity, Config::kBias2,
-                  Scaling>{args.bias2, nullptr, Scaling::of(args.factor2, args.scale2, args.m)};
+  using Element = typename Config::Element;
+  return Epilogue<typename Config::Second, Element, Identity, Config::kBias2, Scaling>{
+      static_cast<const typename Element::Stored*>(args.bias2), nullptr,
+      Scaling::of(args.factor2, args.scale2, args.m)};
 }
 
 template <class Config>
+using CWriter = GlobalWriter<typename Config::Element, Config::First::kN,
+                             Config::First::kN % Config::Element::kVector == 0>;
+
+// All of C in the workspace.
+template <class Config>
+SINTER_DEVICE CWriter<Config> c_writer(const Arguments& args) {
+  return {static_cast<typename Config::Element::Stored*>(args.exchange), Config::First::kN, args.m};
+}
+
+// The output of the last product, `P`.
+template <class Config, class P = typename Config::Second>
 SINTER_DEVICE auto output_writer(const Arguments& args) {
-  return GlobalWriter<Config::Second::kN, Config::kOutAligned>{args.out, args.out_stride, args.m};
+  using Element = typename Config::Element;
+  return GlobalWriter<Element, P::kN, Config::kOutAligned>{
+      static_cast<typename Element::Stored*>(args.out), args.out_stride, args.m};
 }
 
 // A tile of the second product whose K one block has alone: `multiply` fills the accumulators.

@@ -91,7 +91,7 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   DsmReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
-  const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
+  const auto c = c_writer<Config>(args);
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
     const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
     consume_tile<Config, First, true>(
@@ -104,9 +104,8 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const TileWalk<Second> two(block.rank, m_tiles);
   DsmReduceScatter<Config, Second> reduce2{
       parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank, First::kSplitK == 1};
-  // Peers may still read their parts of the first product: each says when it is done.
-  // A group without a tile stays silent: its blocks would not wait for each other's word, and might
-  // be gone.
+  // Peers may still read their parts of the first product, so each releases them. A group without a
+  // tile releases nothing: its blocks would not wait for the releases and might have exited.
   if constexpr (Second::kSplitK > 1 && First::kSplitK > 1)
     if (two.group < two.tiles()) reduce2.release();
   const auto epilogue2 = second_epilogue<Config, Scaling2>(args);

@@ -1,14 +1,14 @@
-// Dataflow (b) of a gated chain, the gate spatial: of two neighbouring ranks one computes a tile of
-// the gate, the other the same tile of up, and each makes act(gate) * up of half of its rows
-// (dsm_reduce_scatter with FlashFuser's Mul), which it hands to every peer. The sequential form,
-// both of them in each block, is chain_cluster.cuh.
+// Dataflow (b) of a gated chain with a spatial gate: of two neighbouring ranks, one computes a tile
+// of the gate and the other the same tile of up. Each computes act(gate) * up for half of the
+// tile's rows (dsm_reduce_scatter with FlashFuser's Mul) and hands it to every peer. In the
+// sequential form, chain_cluster.cuh, each block computes both.
 #pragma once
 #include "kernels/chain_cluster.cuh"
 
 namespace sinter {
 
-// First: a tile of one of the two matrices; its kSplitK counts the ranks whose parts meet, not
-// those that share K.
+// First is a tile of one of the two matrices. Its kSplitK counts the ranks whose parts are
+// combined; none of them share K.
 template <class Config>
 struct ChainSpatialTypes {
   using First = typename Config::First;
@@ -20,7 +20,7 @@ struct ChainSpatialTypes {
   static_assert(Config::kCluster % 2 == 0, "ranks come in pairs");
 };
 
-// What the epilogue needs to know of a product with gate and up.
+// The properties of a gated product that the epilogue reads.
 template <class P>
 struct GatedColumns {
   static constexpr int kN = P::kN, kWidth = 2;

@@ -1,8 +1,7 @@
-// Dataflow (b) where shared memory cannot hold all of C: the slab takes its first columns, which
-// blocks hand to every peer through distributed shared memory as in chain_cluster.cuh; those behind
-// go to L2, and the second product loads them through the ring, as dataflow (d) does. So C lies on
-// three levels: what a block made itself in its shared memory, what peers sent, what L2 holds.
-// Blocks wait for peers of their cluster only.
+// Dataflow (b) where shared memory cannot hold all of C. The slab takes the first columns, which
+// blocks hand to every peer through distributed shared memory as in chain_cluster.cuh. Columns
+// behind the slab go to L2, and the second product loads them through the ring as dataflow (d)
+// does. Blocks wait for peers of their cluster only.
 #pragma once
 #include "kernels/chain_cluster.cuh"
 
@@ -19,7 +18,7 @@ struct ChainSpillTypes {
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
   static constexpr int kSecondStage = Second::kRowsBytes + Second::kWeightBytes;
   static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
-  static constexpr int kExchangeBytes = kSlab * Config::kBlockM * 2;
+  static constexpr int kExchangeBytes = kSlab * Config::kBlockM * Config::Element::kBytes;
   // Ranks with columns behind the slab.
   static constexpr int kSpillers = First::kColumnTiles - kSlab / First::kBlockN;
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
@@ -29,13 +28,13 @@ struct ChainSpillTypes {
   static_assert(kKept > 0 && kSlab < First::kN, "C lies on both sides of the slab's end");
 };
 
-// Columns of C into the slabs of the cluster, or behind them into the workspace. Rows are counted
-// from the tile's first.
+// Writes columns of C into the slabs of the cluster, and those behind the slab into the workspace.
+// Rows are counted from the tile's first.
 template <class Config>
 struct SpillWriter {
   static constexpr int kSlab = Config::kSlabColumns;
   DsmShuffle<Config, kSlab> slab;
-  GlobalWriter<Config::First::kN, Config::First::kN % 8 == 0> rest;
+  CWriter<Config> rest;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const { put(row, column, v); }
   SINTER_DEVICE void pair(int row, int column, u32 v) const { put(row, column, v); }
@@ -55,8 +54,8 @@ struct SpillWriter {
   }
 };
 
-// By all consumer threads of a block with columns behind the slab, after their stores: tells every
-// block of the cluster that they are in L2.
+// Called by all consumer threads of a block with columns behind the slab, after their stores. Tells
+// every block of the cluster that these columns are in L2.
 template <class Config, class BlockType>
 SINTER_DEVICE void tell_spilled(const BlockType& block) {
   fence_proxy_async_global();
@@ -66,10 +65,9 @@ SINTER_DEVICE void tell_spilled(const BlockType& block) {
     mbarrier_arrive_remote(map_to_rank(block.own_barrier(kSpilled), peer));
 }
 
-// One thread of the weights warp: both products' weights, and the rows of C that lie in L2. A
-// thread that only loaded those would have to let the stages over the slab pass, which are filled
-// and given back without it: it could fall two phases behind, and a parity tells a phase from the
-// next one only.
+// One thread of the weights warp loads both products' weights, and the rows of C that lie in L2. A
+// thread that loaded those rows only would skip the stages whose rows come from the slab. It could
+// fall two phases behind, and a parity cannot tell such phases apart.
 template <class Config, class BlockType>
 SINTER_DEVICE void chain_spill_weights(const Arguments& args, const BlockType& block, int row) {
   using T = ChainSpillTypes<Config>;
@@ -104,9 +102,10 @@ SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& b
   const WarpgroupPlace place = block.place();
   const int c_column = block.rank * First::kBlockN, e_column = block.rank * Second::kBlockN;
   int no_reduction = 0;
+  auto* const spilled = static_cast<typename Config::Element::Stored*>(args.exchange);
   const SpillWriter<Config> c{
       {exchange, exchange_full},
-      {args.exchange + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
+      {spilled + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
   consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
                                     first_epilogue<Config, Scaling1>(args, row), c, 0, c_column,
                                     false);

@@ -1,9 +1,8 @@
 // Dataflow (e), "task list": one persistent cooperative launch whose clusters walk one list of
-// units, all of C's and then all of E's, as the product dataflow walks one product's: blocks share
-// loads by multicast, or K. Clusters that find no unit of C left begin with E while others still
-// compute the last of C, so that the launch has one end instead of two. C stays in L2; its rows are
-// awaited a few columns at a time, in the order in which the list makes them: what E needs first
-// has long been there.
+// units, all of C's and then all of E's. Each product is walked as in gemm.cuh: blocks share loads
+// by multicast, or share K. A cluster without a further unit of C begins with E while others still
+// compute the last of C, so only the end of the list leaves SMs idle. C stays in L2. Its rows are
+// awaited a few columns at a time, in the order in which the list computes them.
 #pragma once
 #include "kernels/chain_ends.cuh"
 #include "kernels/l2_exchange.cuh"
@@ -50,7 +49,7 @@ SINTER_DEVICE void chain_tasks_weights(const Arguments& args, const BlockType& b
         block.ring, cursor, second, two.column(unit), two.begin(), two.end(), two.loads());
 }
 
-// The rows warp: A, then C, of which it loads what is ready.
+// The rows warp loads A, then the columns of C as they become ready.
 template <class Config, class BlockType>
 SINTER_DEVICE void chain_tasks_rows(const Arguments& args, const BlockType& block,
                                     const TaskWalk<Config>& walk) {
@@ -84,16 +83,16 @@ SINTER_DEVICE void chain_tasks_rows(const Arguments& args, const BlockType& bloc
   }
 }
 
-// Consumers say that they have stored a tile of C, and go on: the flag warp fences and waits until
-// their stores have reached L2 in their place. `stored` counts their warps and, so that it is never
-// two tiles ahead, the flag warp, which arrives once it has seen the tile before.
+// Consumers tell the flag warp that they have stored a tile of C, and go on. The flag warp, not
+// they, waits until the stores have reached L2. Each consumer warp arrives on `stored`, and so does
+// the flag warp once it has seen the tile before: so consumers are never two tiles ahead.
 template <int kConsumers>
 struct StoredTiles {
   static constexpr int kArrivals = 4 * kConsumers + 1;
   u32 stored;
   u32 parity = 0;
 
-  // By all consumer threads, after their stores.
+  // Called by all consumer threads after their stores.
   SINTER_DEVICE void say() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
@@ -147,7 +146,7 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
       parts, block.own_barrier(0), block.own_barrier(1), one.pair * First::kSplitK, one.k_rank,
       true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
-  const GlobalWriter<First::kN, First::kN % 8 == 0> c{args.exchange, First::kN, args.m};
+  const auto c = c_writer<Config>(args);
   for (int unit = one.first; unit < one.units(); unit += one.step) {
     consume_tile<Config, First, true>(block, cursor, 0, one.end() - one.begin(), place, reduce1,
                                       epilogue1, c, one.row(unit), one.column(unit),
@@ -158,8 +157,8 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
   DsmReduceScatter<Config, Second> reduce2{
       parts,      block.own_barrier(2), block.own_barrier(3), two.pair * Second::kSplitK,
       two.k_rank, First::kSplitK == 1};
-  // Peers may still read their parts of the first product: each says when it is done. A cluster
-  // without a unit of the second stays silent: nobody would wait for its word.
+  // Peers may still read their parts of the first product, so each releases them. A cluster without
+  // a unit of the second product releases nothing: nobody would wait for it.
   if constexpr (Second::kSplitK > 1 && First::kSplitK > 1)
     if (two.own() > 0) reduce2.release();
   const auto epilogue2 = second_epilogue<Config, Scaling2>(args);

@@ -10,15 +10,15 @@ namespace sinter {
 constexpr int kEpochWarp = 2;  // beside kWeightsWarp and kRowsWarp
 constexpr int kTagReady = 4;   // own barriers 0..3 may be reductions'
 
-// Header of the workspace, shared by all plans that use it in turn: word 0 is the epoch, the number
-// of launches so far; then a greeting of each block; then the ready flags, one word for each thing
-// that blocks of other clusters wait for. A flag is up when it holds the launch's tag, epoch
-// + 1: flags of earlier launches, of whatever plan, never hold it. Invariant: the epoch moves once
-// a launch, after every block has read it and said so by its greeting.
+// Header of the workspace, shared by all plans that use it in turn. Word 0 is the epoch, the number
+// of launches so far. Behind it are a greeting of each block and the ready flags, one word for each
+// thing that blocks of other clusters wait for. A flag is up when it holds the launch's tag, epoch
+// + 1, which flags of earlier launches never hold. Invariant: the epoch is raised once a launch,
+// after every block has read it and written its greeting.
 constexpr int kGreetings = 16, kMaxGrid = 240, kFlags = kGreetings + kMaxGrid;
 
-// Whether all `count` words that `word(i)` names hold `tag`. One whole warp; its loads are issued
-// together, because each takes a trip to L2.
+// Whether all `count` words that `word(i)` points to hold `tag`. Called by one whole warp. Its
+// loads are issued together, because each goes to L2.
 template <class Word>
 SINTER_DEVICE bool all_hold(int count, u32 tag, Word&& word) {
   bool held = true;
@@ -40,8 +40,8 @@ SINTER_DEVICE void await_all(int count, u32 tag, Word&& word) {
   while (!all_hold(count, tag, word)) guard.turn();
 }
 
-// The epoch warp: reads the epoch, tells the other warps of the block, greets; in block 0 it also
-// moves the epoch on. Nobody waits for it but at the first publication, long after it has read.
+// The epoch warp reads the epoch, tells the other warps of the block and writes the block's
+// greeting. In block 0 it also raises the epoch. Other warps need the tag only at the first flag.
 SINTER_DEVICE void keep_epoch(u32* header, u32 tag_at, u32 tag_ready) {
   u32 tag = 0;
   if (threadIdx.x % 32 == 0) {

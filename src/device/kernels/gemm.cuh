@@ -1,8 +1,8 @@
-// Dataflow "product": one product (or gate-up pair) a launch. Persistent: clusters walk units, and
-// the producers run ahead into the next one, so that only the first tile of a block waits for its
-// first bytes and only the end of the last one shows.
+// Dataflow "product": one product (or gate-up pair) a launch. The kernel is persistent: clusters
+// walk units, and the producers run ahead into the next unit. So only a block's first tile waits
+// for its first bytes, and only the epilogue of its last is not overlapped.
 #pragma once
-#include "kernels/block.cuh"
+#include "kernels/chain_ends.cuh"
 #include "kernels/unit_walk.cuh"
 
 namespace sinter {
@@ -49,9 +49,8 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
   const WarpgroupPlace place = block.place();
   DsmReduceScatter<Config, P> reduce{
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
-  const Epilogue<P, typename Config::Element, typename Config::Activation, Config::kBias1, Scaling>
-      epilogue{args.bias, args.bias_up, Scaling::of(args.factor, args.scale, args.m)};
-  const GlobalWriter<P::kN, Config::kOutAligned> writer{args.out, args.out_stride, args.m};
+  const auto epilogue = first_epilogue<Config, Scaling>(args);
+  const auto writer = output_writer<Config, P>(args);
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,

@@ -1,5 +1,5 @@
-// What the dataflows have in common that hand C over through L2: a block's shared memory, the
-// workspace's header, and the ready flags of C's tiles.
+// What the dataflows that hand C over through L2 share: the layout of shared memory, and the ready
+// flags of C's tiles in the workspace.
 #pragma once
 #include "kernels/block.cuh"
 #include "kernels/epoch.cuh"
@@ -29,19 +29,20 @@ struct ReadyFlags {
   SINTER_DEVICE u32* word(int column_tile, int m_tile, int rank) const {
     return flags + (column_tile * m_tiles + m_tile) * First::kSplitK + rank;
   }
-  // By one thread, which knows that all consumers have stored their part of the tile: releases it.
+  // Called by one thread that knows that all consumers have stored their part of the tile.
   SINTER_DEVICE void raise(int column_tile, int m_tile, int rank, u32 tag) const {
     jitter();
     store_release_gpu(word(column_tile, m_tile, rank), tag);
   }
-  // By all consumer threads, after their stores to C. The barrier gathers them, one thread releases
-  // them all.
+  // Called by all consumer threads after their stores to C. They meet at a barrier, and one thread
+  // releases the stores of all.
   SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
     fence_proxy_async_global();
     named_barrier(1, threads);
     if (threadIdx.x == 128) raise(column_tile, m_tile, rank, tag);
   }
-  // By one whole warp: until columns [begin, end) of C are there; TMA may read them afterwards.
+  // Called by one whole warp. Waits until columns [begin, end) of C are there; TMA may then read
+  // them.
   SINTER_DEVICE void wait(int m_tile, int begin, int end, u32 tag) const {
     const int first = begin / First::kBlockN,
               last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);

@@ -5,11 +5,11 @@
 
 namespace sinter {
 
-// A unit is a tile, whose K kSplitK ranks share, or two neighbouring tiles, where rank r of one and
-// rank r of the other load weights or rows for both. A launch's list of units may begin with those
-// of other products: cluster c takes what stands at c, c + clusters, c + 2 clusters, .. of the
-// whole list. Only rows that exist have units. Bands of kBand units along M, M fastest: what runs
-// at one time is about as high as it is wide, and its rows and weights are read from L2.
+// A unit is a tile, whose K is shared by kSplitK ranks, or two neighbouring tiles, where rank r of
+// one and rank r of the other load weights or rows for both. A launch's list of units may begin
+// with those of other products. Cluster c takes units c, c + clusters, c + 2 clusters, .. of the
+// whole list. Only rows that exist have units. Order: bands of kBand units along M, within a band M
+// fastest. So the units that run at one time form about a square, and share rows and weights in L2.
 template <class Config, class P>
 struct UnitWalk {
   static constexpr int kBand = 16;

@@ -7,24 +7,25 @@
 
 namespace sinter {
 
-// Descriptor of the weights of a stage from column `column` of the tile on, at K step 0.
+// Descriptor of a stage's weights at K step 0, from column `column` of the tile.
 template <class Config, class P>
 SINTER_DEVICE u64 weights_descriptor(u32 address, int column) {
   if (Config::kWeightsTransposed)
-    return descriptor(address + n_major_step(Config::kBlockK, column, 0),
+    return descriptor(address + n_major_step<typename Config::Element>(Config::kBlockK, column, 0),
                       n_major_leading(Config::kBlockK), kNMajorStride);
   return descriptor(address + k_major_step(P::kColumns, column, 0), kKMajorLeading, kKMajorStride);
 }
 
 template <class Config, class P>
 SINTER_SHARED_CONSTEXPR int weights_step(int step) {
-  return (Config::kWeightsTransposed ? n_major_step(Config::kBlockK, 0, step)
-                                     : k_major_step(P::kColumns, 0, step)) >>
+  return (Config::kWeightsTransposed
+              ? n_major_step<typename Config::Element>(Config::kBlockK, 0, step)
+              : k_major_step(P::kColumns, 0, step)) >>
          4;
 }
 
-// How a stage is multiplied: accumulators (+)= rows x weights, both at their shared addresses.
-// Issues the products; whoever calls commits them.
+// Multiplies one stage: accumulators (+)= rows x weights, both given by shared addresses. Issues
+// the wgmmas; the caller commits them.
 template <class Config, class P>
 struct RowsByWeights {
   using Mma = Wgmma<P::kMmaN, typename Config::Element, false, Config::kWeightsTransposed>;
@@ -34,14 +35,14 @@ struct RowsByWeights {
                              kKMajorLeading, kKMajorStride);
     const u64 b = weights_descriptor<Config, P>(weights, place.n * P::kWarpN);
 #pragma unroll
-    for (int step = 0; step < Config::kBlockK / kStepK; ++step)
+    for (int step = 0; step < P::kSteps; ++step)
       Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
                b + weights_step<Config, P>(step), more || step != 0);
   }
 };
 
-// The same with swapped operands: 64 columns of the weights are the rows of a wgmma, and rows of
-// the tile its columns.
+// The same with swapped operands: 64 columns of the weights are the rows of a wgmma, and the rows
+// of the tile are its columns.
 template <class Config, class P>
 struct WeightsByRows {
   using Mma = Wgmma<P::kMmaN, typename Config::Element, Config::kWeightsTransposed, false>;
@@ -50,7 +51,7 @@ struct WeightsByRows {
                                   WarpgroupPlace place, bool more) {
     const u64 b = descriptor(rows, kKMajorLeading, kKMajorStride);
 #pragma unroll
-    for (int step = 0; step < Config::kBlockK / kStepK; ++step) {
+    for (int step = 0; step < P::kSteps; ++step) {
 #pragma unroll
       for (int set = 0; set < P::kSets; ++set) {
         const u64 a =
@@ -72,8 +73,8 @@ struct StageProductOf<true, Config, P> {
   using Type = WeightsByRows<Config, P>;
 };
 
-// Gives a stage back to the producers that fill it: this block's, or both blocks' of a pair, which
-// are half a cluster apart. One warpgroup, whose products have read the stage.
+// Releases a stage to the producers that fill it: this block's, or those of both blocks of a pair,
+// which are half a cluster apart. Called by a warpgroup whose wgmmas have read the stage.
 template <class Config, class RingType, class CursorType>
 SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cursor, bool given,
                                  WarpgroupPlace place) {
@@ -87,12 +88,11 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
   }
 }
 
-// accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, added to what they
-// hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of Config::kBlockM rows
-// whose K runs on from stage to stage. In a
-// ring of four stages and more the products of one stage stay in flight while the next one is
-// awaited; in a shorter one a stage goes back at once, because a stage held longer is bytes not in
-// flight.
+// accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, the sum is added to
+// what they hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of
+// Config::kBlockM rows whose K continues from stage to stage. In a ring of four or more stages, the
+// wgmmas of one stage stay in flight while the next is awaited. A shorter ring releases each stage
+// at once, so that more bytes are in flight.
 template <class Config, class P, bool kRowsInRing, bool kOnto = false, class RingType,
           class CursorType>
 SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const RingType& ring,
@@ -108,7 +108,7 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const Rin
   do {
     const u32 address = uniform(ring.address(cursor.stage));
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
-    const u32 rows_at = kRowsInRing ? address : rows + i * (Config::kBlockM * Config::kBlockK * 2);
+    const u32 rows_at = kRowsInRing ? address : rows + i * P::kRowsBytes;
     wgmma_fence();
     StageProduct::issue(accumulators, rows_at, address + (kRowsInRing ? P::kRowsBytes : 0), place,
                         kOnto || i != 0);

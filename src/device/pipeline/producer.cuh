@@ -1,7 +1,7 @@
-// The producers: two warps that keep the ring full by TMA, one of weights and one of rows, lane 0
-// of each issuing. Weights are constants, so their warp runs ahead as far as the ring goes, across
-// tiles and products; rows may depend on what a gate waits for, so their warp follows. Both walk
-// the same stages. A stage's bytes may arrive before they are expected.
+// The producers: two warps that fill the ring by TMA, one with weights and one with rows. Lane 0 of
+// each issues the loads. Weights are constants, so their warp runs ahead as far as the ring goes,
+// across tiles and products. Rows may have to be awaited, so their warp follows. Both walk the same
+// stages. A stage's bytes may arrive before they are expected.
 #pragma once
 #include "pipeline/ring.cuh"
 #include "ptx/tma.cuh"
@@ -18,13 +18,13 @@ struct ProductMaps {
   const TensorMap* up;
 };
 
-// What a block of a pair loads for both: its half, 0 or 1, and the bits of both in the cluster.
+// What a block of a pair loads for both blocks: its half, 0 or 1, and the multicast mask of both.
 struct PairLoads {
   int half = 0;
   u16 blocks = 1;
 };
 
-// One box into this block, or into both of a pair.
+// Loads one box into this block, or into both blocks of a pair.
 template <int kShare>
 SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y, u32 full,
                             PairLoads pair) {
@@ -34,14 +34,14 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y,
     tma_load_shared(destination, map, x, y, full, pair.blocks);
 }
 
-// Weights of K block `k_block` for the tile whose columns begin at `column`.
-// K-major: subtile by subtile, each [warpgroup][matrix][columns] rows; N-major:
-// [warpgroup][matrix][64 columns] subtiles. Where a pair shares them, a block loads its half of
-// each box: of the columns, or of K.
+// Loads the weights of K block `k_block` for the tile whose columns begin at `column`. Order in the
+// stage: K-major, [subtile of K][warpgroup][matrix][column]; N-major, [warpgroup][matrix][subtile
+// of columns][K]. Where a pair shares weights, a block loads its half of each box, along the
+// columns or along K.
 template <class Config, class P>
 SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, int k_block,
                                 int column, PairLoads pair) {
-  constexpr int kShare = P::kWeightsShare;
+  constexpr int kShare = P::kWeightsShare, kSpan = Config::Element::kSwizzleSpan;
   const int part = kShare == 1 ? 0 : pair.half;
   const int k = k_block * Config::kBlockK;
 #pragma unroll
@@ -53,16 +53,16 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
       const u32 row = g * P::kWarpN + w * P::kHalf;
       if (Config::kWeightsTransposed) {
 #pragma unroll
-        for (int s = 0; s < P::kHalf / kSubtile; ++s) {
+        for (int s = 0; s < P::kHalf / kSpan; ++s) {
           const int y = part * (Config::kBlockK / kShare);
-          load_box<kShare>(address + ((row / kSubtile + s) * Config::kBlockK + y) * kRowBytes, map,
-                           x + s * kSubtile, k + y, full, pair);
+          load_box<kShare>(address + ((row / kSpan + s) * Config::kBlockK + y) * kRowBytes, map,
+                           x + s * kSpan, k + y, full, pair);
         }
       } else {
 #pragma unroll
         for (int s = 0; s < P::kSubtiles; ++s) {
           const int y = part * (P::kHalf / kShare);
-          load_box<kShare>(address + (s * P::kColumns + row + y) * kRowBytes, map, k + s * kSubtile,
+          load_box<kShare>(address + (s * P::kColumns + row + y) * kRowBytes, map, k + s * kSpan,
                            x + y, full, pair);
         }
       }
@@ -70,8 +70,8 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
   }
 }
 
-// Streams the weights of one tile's K blocks [begin, end), behind the rows in each stage when
-// kRows. One thread.
+// Streams the weights of one tile's K blocks [begin, end). With kRows, a stage has rows before the
+// weights. One thread.
 template <class Config, class P, bool kRows, class RingType, class CursorType>
 SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
                                    const ProductMaps& maps, int column, int begin, int end,
@@ -85,7 +85,8 @@ SINTER_DEVICE void produce_weights(const RingType& ring, CursorType& cursor,
   }
 }
 
-// The first pixel of result row `row` of all images. It lies in the map's box whatever the row is.
+// The pixel under the first tap for result row `row`, rows of all images counted through. It lies
+// in the map's box for every row.
 template <class Window>
 SINTER_DEVICE WindowStart window_start(int row) {
   const int image = row / (Window::kPixelsY * Window::kPixelsX);
@@ -93,14 +94,15 @@ SINTER_DEVICE WindowStart window_start(int row) {
   return {x * Window::kStrideX - Window::kPadLeft, y * Window::kStrideY - Window::kPadTop, image};
 }
 
-// Subtile `subtile` of K of rows under a window: K is taps of channels. Behind the last tap come
-// channels behind the last one, zeros.
+// Loads subtile `subtile` along K of the rows under a window. K is [tap][channel]. Behind the last
+// tap it loads channels behind the last one, which are zeros.
 template <class Config, class P>
 SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStart at, int subtile,
                                u32 full, PairLoads pair) {
   using W = typename P::Rows;
-  int tap = subtile / W::kChannelTiles;
-  int channel = subtile % W::kChannelTiles * kSubtile;
+  constexpr int kSpan = Config::Element::kSwizzleSpan, kTiles = W::kChannels / kSpan;
+  static_assert(W::kChannels % kSpan == 0, "a subtile has one tap");
+  int tap = subtile / kTiles, channel = subtile % kTiles * kSpan;
   if (tap >= W::kTapsY * W::kTapsX) tap = 0, channel = W::kChannels;
   const u16 x = static_cast<u16>(tap % W::kTapsX * W::kDilationX);
   const u16 y = static_cast<u16>(tap / W::kTapsX * W::kDilationY);
@@ -133,7 +135,7 @@ SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const 
   if constexpr (P::Rows::kIsWindow) {
     produce_window<Config, P>(ring, cursor, maps, row, begin, end, pair);
   } else {
-    constexpr int kShare = P::kRowsShare;
+    constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
     const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
 #pragma unroll 1
     for (int k = begin; k < end; ++k, cursor.advance()) {
@@ -141,7 +143,7 @@ SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const 
 #pragma unroll
       for (int s = 0; s < P::kSubtiles; ++s)
         load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
-                         maps.rows, k * Config::kBlockK + s * kSubtile, row + part,
+                         maps.rows, k * Config::kBlockK + s * kSpan, row + part,
                          ring.full(cursor.stage), pair);
     }
   }

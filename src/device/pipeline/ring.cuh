@@ -1,8 +1,8 @@
-// Ring of shared-memory stages between one producer warp and the consumer warpgroups.
-// Invariant: stage s is the producer's from a completed phase of empty[s] until its bytes arrive on
-// full[s], and the consumers' from then until each warpgroup has arrived on empty[s]. Where the
-// blocks of a cluster load for one another, the consumers of all of them arrive on each one's
-// empty[s], because each one's producers write into all.
+// Ring of shared-memory stages between the producer warps and the consumer warpgroups.
+// Invariant: stage s belongs to the producers from a completed phase of empty[s] until its bytes
+// arrive on full[s], and to the consumers from then until each warpgroup has arrived on empty[s].
+// Where two blocks load for each other, the producers of each write into both, so the consumers of
+// both arrive on the empty[s] of each.
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "ptx/types.cuh"
@@ -14,9 +14,9 @@ namespace sinter {
 template <int kStages>
 struct Cursor {
   u32 stage = 0, parity = 0;
-  // Of a consumer whose stages a pair fills: the first block of the pair, and how many of its
-  // releases a producer will still wait for. The others stay unsaid, so that no word reaches a
-  // block that is gone.
+  // For a consumer whose stages a pair of blocks fills: the first block of the pair, and how many
+  // of its releases a producer will still wait for. Later releases are not sent, so that none
+  // reaches a block that has exited.
   u32 pair_first = 0;
   int awaited = 0;
   SINTER_DEVICE void advance() {
@@ -36,7 +36,7 @@ struct Ring {
   SINTER_DEVICE u32 address(u32 stage) const { return base + stage * kStageBytes; }
   SINTER_DEVICE u32 full(u32 stage) const { return barriers + 8 * stage; }
   SINTER_DEVICE u32 empty(u32 stage) const { return barriers + 8 * (kStages + stage); }
-  // `releases`: consumer warpgroups that give a stage back, of all blocks that share it.
+  // `releases`: the consumer warpgroups, in all blocks that share a stage, that release it.
   SINTER_DEVICE void init(u32 releases) const {
     for (u32 s = 0; s < kStages; ++s) {
       mbarrier_init(full(s), 1);

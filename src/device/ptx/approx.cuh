@@ -1,5 +1,5 @@
-// Special functions as the hardware has them: a few units in the last place, tanh 2^-11; denormals
-// count as zero.
+// Special functions of the hardware. Errors are a few units in the last place, 2^-11 for tanh.
+// Denormals are flushed to zero.
 #pragma once
 #include "ptx/types.cuh"
 

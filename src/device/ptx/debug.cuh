@@ -12,8 +12,8 @@ SINTER_DEVICE u64 global_timer_ns() {
   return t;
 }
 
-// Watches one spin loop. Faults by a store to nowhere: a trap ends the path, and a path that ends
-// amid wgmma in flight makes ptxas serialise it, as a branch does.
+// Watches one spin loop. It faults by a store to address 0, without a branch: a trap or a branch
+// while wgmmas are in flight makes ptxas serialise them.
 struct SpinGuard {
 #ifdef SINTER_TRAP_SPINS
   u64 since = 0;
@@ -30,8 +30,7 @@ struct SpinGuard {
 #endif
 };
 
-// Without a branch: control flow that depends on a thread, amid wgmma in flight, makes ptxas
-// serialise it.
+// Has no branch: divergent control flow while wgmmas are in flight makes ptxas serialise them.
 SINTER_DEVICE void jitter() {
 #ifdef SINTER_JITTER
   u32 clock, sm;

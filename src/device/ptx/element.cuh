@@ -1,56 +1,62 @@
-// The 16-bit and 8-bit element types: conversion to and from f32. Rounding is to nearest even.
+// The element types: a struct each, with its storage, its sizes and its conversion from and to f32.
+// Rounding is to nearest even. A Pair is two neighbouring elements, the first in the low bits.
 #pragma once
+#include "ptx/element_sizes.cuh"
 #include "ptx/types.cuh"
 
 namespace sinter {
 
-struct BFloat16 {
-  static SINTER_DEVICE u32 pack(float low, float high) {
+struct Float32 : ElementSizes<float> {
+  static SINTER_DEVICE float unpack(float x) { return x; }
+};
+
+struct BFloat16 : ElementSizes<u16> {
+  using Pair = u32;
+  static SINTER_DEVICE Pair pack(float low, float high) {
     u32 r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
   }
-  static SINTER_DEVICE float unpack(u16 bits) {
+  static SINTER_DEVICE float unpack(Stored bits) {
     return __uint_as_float(static_cast<u32>(bits) << 16);
   }
-  // Of a pair, without taking it apart first.
-  static SINTER_DEVICE float low(u32 pair) { return __uint_as_float(pair << 16); }
-  static SINTER_DEVICE float high(u32 pair) { return __uint_as_float(pair & 0xFFFF0000u); }
+  static SINTER_DEVICE float low(Pair pair) { return __uint_as_float(pair << 16); }
+  static SINTER_DEVICE float high(Pair pair) { return __uint_as_float(pair & 0xFFFF0000u); }
 };
 
-struct Float16 {
-  static SINTER_DEVICE u32 pack(float low, float high) {
+struct Float16 : ElementSizes<u16> {
+  using Pair = u32;
+  static SINTER_DEVICE Pair pack(float low, float high) {
     u32 r;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
   }
-  static SINTER_DEVICE float unpack(u16 bits) {
+  static SINTER_DEVICE float unpack(Stored bits) {
     float r;
     asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
     return r;
   }
-  static SINTER_DEVICE float low(u32 pair) { return unpack(static_cast<u16>(pair)); }
-  static SINTER_DEVICE float high(u32 pair) { return unpack(static_cast<u16>(pair >> 16)); }
+  static SINTER_DEVICE float low(Pair pair) { return unpack(static_cast<u16>(pair)); }
+  static SINTER_DEVICE float high(Pair pair) { return unpack(static_cast<u16>(pair >> 16)); }
 };
 
 // Saturates to +-448; every NaN becomes 0x7f.
-struct FloatE4M3 {
-  // Pairs of codes: one conversion for both.
-  static SINTER_DEVICE u16 pack(float low, float high) {
+struct FloatE4M3 : ElementSizes<unsigned char> {
+  using Pair = u16;
+  static SINTER_DEVICE Pair pack(float low, float high) {
     u16 r;
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low));
     return r;
   }
-  static SINTER_DEVICE u32 halves(u16 pair) {
+  // Exact: f16 holds every value of the type.
+  static SINTER_DEVICE u32 to_float16(Pair pair) {
     u32 r;
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(pair));
     return r;
   }
-  static SINTER_DEVICE unsigned char pack(float x) {
-    return static_cast<unsigned char>(pack(x, 0.0f));
-  }
-  // Exact: f16 holds all of them.
-  static SINTER_DEVICE float unpack(unsigned char bits) { return Float16::low(halves(bits)); }
+  static SINTER_DEVICE float unpack(Stored bits) { return Float16::low(to_float16(bits)); }
+  static SINTER_DEVICE float low(Pair pair) { return Float16::low(to_float16(pair)); }
+  static SINTER_DEVICE float high(Pair pair) { return Float16::high(to_float16(pair)); }
 };
 
 }  // namespace sinter

@@ -1,5 +1,5 @@
-// mbarrier: one wrapper per instruction form. Parities: a waiter passes once the phase of that
-// parity has completed; a fresh barrier is in phase 0, so waiting for parity 1 passes at once.
+// mbarrier: one wrapper per instruction form. A wait for a parity ends once the phase of that
+// parity has completed. A fresh barrier is in phase 0, so a wait for parity 1 ends at once.
 #pragma once
 #include "ptx/debug.cuh"
 #include "ptx/types.cuh"
@@ -10,7 +10,8 @@ SINTER_DEVICE void mbarrier_init(u32 barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Makes initialised barriers visible to the async proxy and, after a cluster barrier, to peers.
+// Makes initialised barriers visible to the async proxy, and to peers that pass a cluster barrier
+// afterwards.
 SINTER_DEVICE void mbarrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -26,16 +27,16 @@ SINTER_DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes) {
                : "memory");
 }
 
-// Arrives on the barrier at `remote`, an address from map_to_rank(); releases this thread's writes
-// to the cluster.
+// Arrives on the barrier at `remote`, an address from map_to_rank(), and releases this thread's
+// writes to the cluster.
 SINTER_DEVICE void mbarrier_arrive_remote(u32 remote) {
   jitter();
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote)
                : "memory");
 }
 
-// The same for a thread that has only read what the peer may now overwrite. Releasing writes would
-// wait for all that this thread has under way, in memory too.
+// The same without a release, for a thread that has only read what the peer may now overwrite. A
+// release would wait for every pending write of this thread, to global memory too.
 SINTER_DEVICE void mbarrier_arrive_remote_read(u32 remote) {
   jitter();
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");

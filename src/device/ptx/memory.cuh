@@ -12,9 +12,9 @@ struct alignas(16) Word4 {
   u32 x, y, z, w;
 };
 
-// st.async: stores to a peer's shared memory and completes the bytes on a barrier of the same peer,
-// which makes them visible to whoever waits there. `remote` and `barrier` from map_to_rank() of one
-// rank.
+// st.async: stores to a peer's shared memory. The bytes complete on a barrier of the same peer, and
+// are visible to threads that wait there. `remote` and `barrier` are addresses from map_to_rank()
+// of one rank.
 SINTER_DEVICE void store_async(u32 remote, u32 barrier, float x, float y) {
   jitter();
   const u64 both = static_cast<u64>(__float_as_uint(x)) | static_cast<u64>(__float_as_uint(y))

@@ -9,9 +9,9 @@ SINTER_DEVICE void named_barrier(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Orders what this thread did by ordinary instructions (st.shared, st.global, stmatrix) before what
-// TMA and wgmma do, for one state space. The form without one waits for everything that this thread
-// has under way in global memory.
+// Orders this thread's accesses by ordinary instructions (st.shared, st.global) to one state space
+// before later accesses by TMA and wgmma. The form for all state spaces would wait for every
+// pending access of this thread to global memory.
 SINTER_DEVICE void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -19,9 +19,9 @@ SINTER_DEVICE void fence_proxy_async_global() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-// The cluster barrier, in two halves: every thread of every block arrives, does something else, and
-// waits before it next arrives. The release form publishes this thread's writes to the cluster; the
-// relaxed form only says "I got here".
+// The cluster barrier in two halves: every thread of every block arrives, and waits before it
+// arrives again. It may work in between. The release form publishes this thread's writes to the
+// cluster, the relaxed form does not.
 SINTER_DEVICE void cluster_arrive() {
   jitter();
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -32,9 +32,9 @@ SINTER_DEVICE void cluster_arrive_relaxed() {
 }
 SINTER_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// `x`, the same in all lanes of a warp, in a register that is known to be: descriptors computed
-// from it stay in uniform registers, where else every wgmma would wait for its own to be moved
-// there.
+// `x`, which is the same in all lanes of a warp, as a value that the compiler knows to be uniform.
+// Descriptors computed from it stay in uniform registers. Else each wgmma would wait until its
+// descriptors have been moved there.
 SINTER_DEVICE u32 uniform(u32 x) {
   u32 r;
   asm("redux.sync.or.b32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(x));

@@ -4,8 +4,8 @@
 
 namespace sinter {
 
-// Box at (x, y) of `map` (x along the contiguous dimension) into `destination`; completes bytes on
-// `barrier`. Out-of-range parts are zero and count as bytes.
+// Loads the box at (x, y) of `map`, x along the contiguous dimension, into `destination`. Its bytes
+// complete on `barrier`. Elements outside the matrix are zero and count as bytes.
 SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y, u32 barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
@@ -14,8 +14,8 @@ SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y,
       : "memory");
 }
 
-// The same into every block of the cluster whose bit is set in `blocks`: at the same offset, on the
-// barrier at the same offset. The barriers of all of them must be initialised.
+// The same by multicast: into every block of the cluster whose bit is set in `blocks`, at the same
+// offset, completing on the barrier at the same offset. All these barriers are initialised before.
 SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x, int y, u32 barrier,
                                    u16 blocks) {
   asm volatile(

@@ -1,4 +1,4 @@
-// Words that every device header uses. Compiles under NVRTC without any toolkit header.
+// Types and macros that every device header uses. No header of the CUDA toolkit is needed.
 #pragma once
 
 #define SINTER_DEVICE __device__ __forceinline__

@@ -1,6 +1,6 @@
-// wgmma: ordering instructions and the operation's declaration. Codegen writes the specialisations
-// that a kernel uses, one per (N, element type, major-ness of both operands), because the operand
-// list of the instruction depends on N.
+// wgmma: its ordering instructions, and the declaration of the product. Codegen writes the
+// specialisations that a kernel uses, one for each N, element type and major-ness of both operands,
+// because the instruction's list of registers depends on N.
 #pragma once
 #include "ptx/types.cuh"
 
@@ -13,8 +13,8 @@ SINTER_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// m64 nN k16, f32 accumulation: d += A B, or d = A B where `accumulate` is 0. A and B by
-// shared-memory descriptor.
+// m64, nN, 32 bytes of K, accumulation in f32: d += A B, or d = A B where `accumulate` is 0. A and
+// B are given by shared-memory descriptors.
 //   static SINTER_DEVICE void mma(float (&d)[N / 2], u64 a, u64 b, u32 accumulate);
 template <int N, class Element, bool kATransposed, bool kBTransposed>
 struct Wgmma;

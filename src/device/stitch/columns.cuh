@@ -1,6 +1,6 @@
-// Column reductions: results that all units have a part in. Each block leaves a part; those of a
-// cluster may be joined through distributed shared memory; behind a barrier of the grid the parts
-// are joined in their order, by blocks that share the columns out, or by each block for itself.
+// Column reductions: results to which all units contribute. Each block writes a part. Parts of a
+// cluster may be joined through distributed shared memory. After a barrier of the grid the parts
+// are joined in their order: either blocks divide the columns among them, or each block joins all.
 #pragma once
 #include "stitch/group.cuh"
 #include "stitch/moments.cuh"
@@ -36,7 +36,7 @@ SINTER_DEVICE void load_peer(Moments& word, u32 address) {
   word.unused = 0.0f;
 }
 
-// Neighbouring words of a part, past L1.
+// Loads neighbouring words of a part, bypassing L1.
 template <class Word>
 SINTER_DEVICE void load_part(Word (&words)[1], const Word* from) {
   words[0] = __ldcg(from);
@@ -129,7 +129,7 @@ SINTER_DEVICE void leave_columns(Word (&held)[kChunks][kVector], Word* shared, W
   }
   if constexpr (kGroups > 1) {
     __syncthreads();
-    // Threads take turns at the groups of a column as far as there are more of them than columns.
+    // Where there are more threads than columns, several of them divide the groups of a column.
     for (int at = threadIdx.x; at < kColumns * kTurns; at += kBlock) {
       const int turn = at / kColumns;
       const Word joined = join_strided<Join, Word, kTurns * kColumns>(
@@ -145,8 +145,8 @@ SINTER_DEVICE void leave_columns(Word (&held)[kChunks][kVector], Word* shared, W
 }
 
 // Joins the parts that the blocks of a cluster have in their shared memory at `mine`, in the order
-// of their ranks: each rank its share of the columns. All threads, behind a barrier of the cluster;
-// who writes to `mine` again has met all peers in between.
+// of their ranks. Each rank joins its share of the columns. Called by all threads after a cluster
+// barrier; another follows before anyone writes to `mine` again.
 template <class Join, class Word, int kBlock, int kBlocks, int kColumns>
 SINTER_DEVICE void gather_columns(const Word* mine, Word* part) {
   constexpr int kShare = (kColumns + kBlocks - 1) / kBlocks;
@@ -161,8 +161,8 @@ SINTER_DEVICE void gather_columns(const Word* mine, Word* part) {
   }
 }
 
-// Of the parts first, first + kStep, .. below `count`, kWidth columns from `column` on, joined:
-// those of a batch are read before any is joined.
+// Joins kWidth columns from `column` on, over parts first, first + kStep, .. below `count`. The
+// parts of a batch are read before any is joined.
 template <class Join, class Word, int kStep, int kColumns, int kWidth>
 SINTER_DEVICE void join_every(const Word* parts, int first, int count, int column,
                               Word (&joined)[kWidth]) {
@@ -189,9 +189,9 @@ SINTER_DEVICE void join_every(const Word* parts, int first, int count, int colum
   }
 }
 
-// Joins all parts, each of kBlocks blocks, and puts the results. Blocks share columns out 32 at a
-// time; their warps share the parts. `shared` has kBlock words. All threads, after a grid barrier;
-// the results are there after another.
+// Joins all parts, each of kBlocks blocks, and stores the results. Blocks take 32 columns at a
+// time, and the warps of a block divide the parts. `shared` has kBlock words. Called by all threads
+// after a grid barrier; the results are there after another.
 template <class Join, class Word, int kBlock, int kBlocks, int kColumns, class Results>
 SINTER_DEVICE void join_columns(const Word* parts, Word* shared, const Results& results) {
   constexpr int kWarps = kBlock / 32;
@@ -210,9 +210,9 @@ SINTER_DEVICE void join_columns(const Word* parts, Word* shared, const Results& 
   }
 }
 
-// The same by each block for itself, into its own shared memory: no second barrier of the grid, but
-// every block reads all parts. Its threads take turns at the parts of a column as far as there are
-// more of them than columns. `shared` has 16 bytes a thread.
+// The same by each block, into its own shared memory: no second barrier of the grid, but every
+// block reads all parts. Where a block has more threads than columns, several threads divide the
+// parts of a column. `shared` has 16 bytes a thread.
 template <class Join, class Word, int kBlock, int kBlocks, int kColumns, class Results>
 SINTER_DEVICE void join_all_columns(const Word* parts, Word* shared, const Results& results) {
   constexpr int kPack = 16 / sizeof(Word);

@@ -6,9 +6,9 @@
 
 namespace sinter {
 
-// The word's highest bit changes when the last block arrives: block 0 adds what the others leave to
-// the half of a word's range, so the rest of the word is 0 again, and launches of different grids
-// may take turns on one word. All threads; every block is resident.
+// The word's highest bit flips when the last block arrives: block 0 adds 2^31 minus the number of
+// other blocks, which add 1 each. The other bits are 0 again then, so launches of different grids
+// may take turns on one word. Called by all threads; every block is resident.
 SINTER_DEVICE void grid_barrier(u32* word) {
   constexpr u32 kHalf = 0x80000000u;
   __syncthreads();

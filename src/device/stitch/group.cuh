@@ -25,7 +25,7 @@ struct Partial {
   Word& value;
 };
 
-// Joined over kLanes neighbouring lanes that take this path together; all hold the same bits.
+// Joins over kLanes neighbouring lanes, which call together. All get the same bits.
 template <class Join, int kLanes, class Word>
 SINTER_DEVICE Word join_lanes(Word value) {
   const u32 first = threadIdx.x % 32 / kLanes * kLanes;
@@ -39,10 +39,10 @@ SINTER_DEVICE Word join_lanes(Word value) {
 // kThreads of a block of kBlock share a unit, with those of kCluster blocks. Group g of a block has
 // threads [g * kThreads, (g + 1) * kThreads).
 //
-// `scratch` is shared memory of kWords words for each of kSlots results at once, twice: reductions
-// take turns, so that one barrier a reduction is enough; a thread is in the second next only when
-// everyone has read the first. A cluster takes two barriers, one of the block and one of the
-// cluster.
+// `scratch` is shared memory of kWords words for each of kSlots results, twice. Reductions
+// alternate between the two, so that one barrier a reduction is enough: a thread enters the next
+// but one only after all have read the first. A cluster takes two barriers, one of the block and
+// one of the cluster.
 template <int kBlock, int kThreads, int kCluster, int kSlots>
 struct UnitGroup {
   static constexpr int kWarps = kThreads / 32;  // 0: a part of a warp
@@ -56,8 +56,8 @@ struct UnitGroup {
   int turn = 0;
   bool peers_run = kCluster == 1;  // so that their shared memory may be written
 
-  // In a cluster every thread has arrived at its barrier (relaxed): the first reduction, or the
-  // end, waits for the peers to run, and whatever is read before that is under way meanwhile.
+  // In a cluster every thread has arrived at the cluster barrier (relaxed). The first reduction, or
+  // the end, waits there until the peers run. Loads before it are in flight meanwhile.
   SINTER_DEVICE explicit UnitGroup(u32* shared)
       : scratch(shared + threadIdx.x / kThreads * (2 * kSlots * kWords)) {}
   SINTER_DEVICE ~UnitGroup() { await_peers(); }
@@ -69,7 +69,7 @@ struct UnitGroup {
       named_barrier(1 + threadIdx.x / kThreads, kThreads);
   }
 
-  // What any thread of the group has left in shared memory is there for all of them.
+  // Makes what threads of the group have written to shared memory visible to all of them.
   static SINTER_DEVICE void share() {
     if constexpr (kThreads > 32)
       meet();

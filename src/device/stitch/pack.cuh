@@ -6,42 +6,29 @@
 namespace sinter {
 
 struct ElementF32 {
-  using Stored = float;
+  using Stored = Float32::Stored;
   using Word = float;
   using Pair = void;  // what two of them are converted as
   static SINTER_DEVICE float word(float stored) { return stored; }
   static SINTER_DEVICE float stored(float word) { return word; }
 };
-struct ElementF16 {
-  using Stored = u16;
+// A floating type of 16 or 8 bits: a struct of ptx/element.cuh.
+template <class Float>
+struct NarrowElement {
+  using Stored = typename Float::Stored;
   using Word = float;
-  using Pair = u32;
-  static SINTER_DEVICE float word(u16 stored) { return Float16::unpack(stored); }
-  static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(Float16::pack(word, 0)); }
-  static SINTER_DEVICE u32 pair(float low, float high) { return Float16::pack(low, high); }
-  static SINTER_DEVICE float low(u32 pair) { return Float16::low(pair); }
-  static SINTER_DEVICE float high(u32 pair) { return Float16::high(pair); }
+  using Pair = typename Float::Pair;
+  static SINTER_DEVICE float word(Stored stored) { return Float::unpack(stored); }
+  static SINTER_DEVICE Stored stored(float word) {
+    return static_cast<Stored>(Float::pack(word, 0.0f));
+  }
+  static SINTER_DEVICE Pair pair(float low, float high) { return Float::pack(low, high); }
+  static SINTER_DEVICE float low(Pair pair) { return Float::low(pair); }
+  static SINTER_DEVICE float high(Pair pair) { return Float::high(pair); }
 };
-struct ElementBF16 {
-  using Stored = u16;
-  using Word = float;
-  using Pair = u32;
-  static SINTER_DEVICE float word(u16 stored) { return BFloat16::unpack(stored); }
-  static SINTER_DEVICE u16 stored(float word) { return static_cast<u16>(BFloat16::pack(word, 0)); }
-  static SINTER_DEVICE u32 pair(float low, float high) { return BFloat16::pack(low, high); }
-  static SINTER_DEVICE float low(u32 pair) { return BFloat16::low(pair); }
-  static SINTER_DEVICE float high(u32 pair) { return BFloat16::high(pair); }
-};
-struct ElementE4M3 {
-  using Stored = unsigned char;
-  using Word = float;
-  using Pair = u16;
-  static SINTER_DEVICE float word(unsigned char stored) { return FloatE4M3::unpack(stored); }
-  static SINTER_DEVICE unsigned char stored(float word) { return FloatE4M3::pack(word); }
-  static SINTER_DEVICE u16 pair(float low, float high) { return FloatE4M3::pack(low, high); }
-  static SINTER_DEVICE float low(u16 pair) { return Float16::low(FloatE4M3::halves(pair)); }
-  static SINTER_DEVICE float high(u16 pair) { return Float16::high(FloatE4M3::halves(pair)); }
-};
+using ElementF16 = NarrowElement<Float16>;
+using ElementBF16 = NarrowElement<BFloat16>;
+using ElementE4M3 = NarrowElement<FloatE4M3>;
 struct ElementS32 {
   using Stored = int;
   using Word = int;

@@ -5,7 +5,7 @@
 
 namespace sinter {
 
-// 1 / (1 + 2^t): where 2^t is infinite, 0.
+// 1 / (1 + 2^t); 0 where 2^t is infinite.
 SINTER_DEVICE float sigmoid_of(float t) { return reciprocal_approx(1.0f + exp2_approx(t)); }
 
 struct Identity {

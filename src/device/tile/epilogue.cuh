@@ -1,5 +1,5 @@
-// Epilogue of a product: scaling, bias, activation, gate, residual, rounding; and the writers that
-// put 8-column groups where they belong.
+// Epilogue of a product: scaling, bias, activation, gate, residual, rounding; and the writer that
+// stores groups of 8 columns in global memory.
 #pragma once
 #include "ptx/element.cuh"
 #include "ptx/memory.cuh"
@@ -11,13 +11,13 @@
 
 namespace sinter {
 
-// y = act(x + bias) for one matrix, act(gate + bias) * (up + bias_up) for two; x, gate and up are
-// accumulators times what `scaling` has for their row. Biases may be null.
+// y = act(x + bias) for one weight matrix, act(gate + bias) * (up + bias_up) for two. x, gate and
+// up are accumulators times the scale of their row. Biases may be null.
 template <class P, class Element, class Activation, bool kBias, class Scaling_ = NoScaling>
 struct Epilogue {
   using Scaling = Scaling_;
-  const u16* bias;
-  const u16* bias_up;
+  const typename Element::Stored* bias;
+  const typename Element::Stored* bias_up;
   Scaling scaling = {};
 
   SINTER_DEVICE float apply(float x, float up, int column, float scale) const {
@@ -36,16 +36,18 @@ struct Epilogue {
 
 // A row-major matrix in global memory. kAligned: rows and columns allow 16-byte groups; else
 // elements are stored one by one.
-template <int kColumns, bool kAligned>
+template <class Element, int kColumns, bool kAligned>
 struct GlobalWriter {
-  u16* data;
+  using Stored = typename Element::Stored;
+  static_assert(Element::kBytes == 2, "two columns are a word");
+  Stored* data;
   long long stride;  // elements between rows
   int rows;          // rows that exist
 
   // Eight columns from `column`; nothing outside the matrix is written.
   SINTER_DEVICE void group(int row, int column, Word4 v) const {
     if (row >= rows || column >= kColumns) return;
-    u16* p = data + row * stride + column;
+    Stored* p = data + row * stride + column;
     if (kAligned) {
       *reinterpret_cast<Word4*>(p) = v;
     } else {
@@ -57,18 +59,18 @@ struct GlobalWriter {
   }
   SINTER_DEVICE void pair(int row, int column, u32 v) const {
     if (row >= rows || column >= kColumns) return;
-    u16* p = data + row * stride + column;
+    Stored* p = data + row * stride + column;
     if (kAligned) {
       *reinterpret_cast<u32*>(p) = v;
     } else {
-      p[0] = static_cast<u16>(v);
-      if (column + 1 < kColumns) p[1] = static_cast<u16>(v >> 16);
+      p[0] = static_cast<Stored>(v);
+      if (column + 1 < kColumns) p[1] = static_cast<Stored>(v >> 16);
     }
   }
 };
 
-// Applies `epilogue`, with its `scaling`, to a warpgroup's accumulators, adds what is `held` of a
-// residual, and writes them: rows from `row`, columns from `column` of the matrix.
+// Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
+// and writes the result to the matrix. The tile begins at `row` and `column`.
 template <class Config, class P, class EpilogueType, class Writer,
           class Held = NothingHeld<typename Config::Element>>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],

@@ -1,11 +1,12 @@
-// Address maps of tiles: where TMA puts an element, where wgmma looks for it, which thread holds
-// it. Pure constexpr functions, the same text on host and device, so that a host test can prove
+// Address maps of tiles: where TMA writes an element, where wgmma reads it, which thread holds it
+// in its accumulators. All are constexpr, the same text on host and device, and a host test shows
 // that writers and readers agree.
 //
-// A subtile is 64 elements (128 bytes) of the contiguous dimension of a tile; its rows are 128
-// bytes apart and swizzled: the 16-byte chunk index is XORed with the row index modulo 8 (the
-// 128-byte swizzle of TMA and wgmma).
+// A subtile is 128 bytes of the contiguous dimension of a tile, Element::kSwizzleSpan elements. Its
+// rows are 128 bytes apart and swizzled: the index of a 16-byte chunk is XORed with the row index
+// modulo 8 (the 128-byte swizzle of TMA and wgmma).
 #pragma once
+#include "ptx/element_sizes.cuh"
 
 #ifdef __CUDACC__
 #define SINTER_SHARED_CONSTEXPR __host__ __device__ constexpr
@@ -15,19 +16,18 @@
 
 namespace sinter {
 
-constexpr int kSubtile = 64;        // elements of the contiguous dimension in one subtile
-constexpr int kRowBytes = 128;      // bytes of a subtile's row
-constexpr int kStepK = 16;          // K of one wgmma
 constexpr int kWarpgroupRows = 64;  // rows of one wgmma
 
 SINTER_SHARED_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 SINTER_SHARED_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
 // Byte of element (row, column) in a tile of `rows` rows whose subtiles follow one another.
+template <class Element>
 SINTER_SHARED_CONSTEXPR int swizzled_offset(int rows, int row, int column) {
-  const int chunk = (column % kSubtile) / 8, within = (column % 8) * 2;
-  return (column / kSubtile) * rows * kRowBytes + row * kRowBytes + ((chunk ^ (row % 8)) * 16) +
-         within;
+  const int chunk = (column % Element::kSwizzleSpan) / Element::kVector;
+  const int within = (column % Element::kVector) * Element::kBytes;
+  return (column / Element::kSwizzleSpan) * rows * kRowBytes + row * kRowBytes +
+         (chunk ^ (row % 8)) * kVectorBytes + within;
 }
 
 // wgmma shared-memory descriptor: bits 0-13 address, 16-29 leading offset, 32-45 stride offset (all
@@ -43,15 +43,17 @@ SINTER_SHARED_CONSTEXPR unsigned long long descriptor(unsigned address, unsigned
 // K. Byte offset of K step `step` for the rows that begin at `row` (a multiple of 8) of a tile of
 // `rows` rows.
 SINTER_SHARED_CONSTEXPR int k_major_step(int rows, int row, int step) {
-  return (step * kStepK / kSubtile) * rows * kRowBytes + row * kRowBytes +
-         (step * kStepK % kSubtile) * 2;
+  return (step * kStepBytes / kRowBytes) * rows * kRowBytes + row * kRowBytes +
+         step * kStepBytes % kRowBytes;
 }
-constexpr unsigned kKMajorLeading = 16, kKMajorStride = 8 * kRowBytes;
+constexpr unsigned kKMajorLeading = kVectorBytes, kKMajorStride = 8 * kRowBytes;
 
 // N-major weights (layout io): the contiguous dimension is N, tile rows are K, `block_k` of them to
-// a 64-column subtile.
+// a subtile. wgmma takes such operands of 16-bit types only.
+template <class Element>
 SINTER_SHARED_CONSTEXPR int n_major_step(int block_k, int column, int step) {
-  return (column / kSubtile) * block_k * kRowBytes + step * kStepK * kRowBytes;
+  return (column / Element::kSwizzleSpan) * block_k * kRowBytes +
+         step * Element::kWgmmaK * kRowBytes;
 }
 SINTER_SHARED_CONSTEXPR unsigned n_major_leading(int block_k) {
   return static_cast<unsigned>(block_k * kRowBytes);
@@ -74,8 +76,8 @@ SINTER_SHARED_CONSTEXPR int part_offset(int source, int groups, int group, int o
   return (((source * groups + group) * owner_rows + row) * 8 + column) * 4;
 }
 
-// The same with swapped operands, whose accumulators are pairs of rows of one column: [source][pair
-// of rows][column][2 rows].
+// The same with swapped operands, where a thread's accumulators are pairs of rows of one column:
+// [source][pair of rows][column][2 rows].
 SINTER_SHARED_CONSTEXPR int pair_part_offset(int source, int pairs, int pair, int columns,
                                              int column) {
   return ((source * pairs + pair) * columns + column) * 8;

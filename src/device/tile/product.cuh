@@ -21,8 +21,6 @@ struct Window {
   static constexpr int kStrideY = kStrideY_, kStrideX = kStrideX_;
   static constexpr int kDilationY = kDilationY_, kDilationX = kDilationX_;
   static constexpr int kPadTop = kPadTop_, kPadLeft = kPadLeft_;
-  static constexpr int kChannelTiles = kChannels / kSubtile;  // subtiles of a tap
-  static_assert(kChannels % kSubtile == 0, "a subtile has one tap");
 };
 
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
@@ -35,6 +33,7 @@ struct Window {
 template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_,
           int kWeightsShare_ = 1, int kRowsShare_ = 1, class Rows_ = PlainRows>
 struct Product {
+  using Element = typename Config::Element;
   using Rows = Rows_;
   static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
   static constexpr int kWidth = kWidth_, kN = kN_, kK = kK_, kBlockN = kBlockN_, kSplitK = kSplitK_;
@@ -49,17 +48,21 @@ struct Product {
   static constexpr int kTileGroups = kBlockN / 8;  // column groups of one matrix per tile
   static constexpr int kKBlocks = ceil_div(kK, Config::kBlockK);
   static constexpr int kColumnTiles = ceil_div(kN, kBlockN);
-  static constexpr int kSubtiles = Config::kBlockK / kSubtile;
-  static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * 2;
-  static constexpr int kWeightBytes = kColumns * Config::kBlockK * 2;
-  // Rows a rank sums and stores; pairs of them where a thread's accumulators are pairs of rows.
+  static constexpr int kSubtiles = Config::kBlockK / Element::kSwizzleSpan;  // along K
+  static constexpr int kSteps = Config::kBlockK / Element::kWgmmaK;          // wgmmas along K
+  static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * Element::kBytes;
+  static constexpr int kWeightBytes = kColumns * Config::kBlockK * Element::kBytes;
+  // Rows that a rank sums and stores; an even number where accumulators are pairs of rows.
   static constexpr int kOwnerRows =
       round_up(ceil_div(Config::kBlockM, kSplitK), Config::kSwapped ? 2 : 1);
   static constexpr int kPartBytes = kSplitK > 1 ? kSplitK* kOwnerRows* kColumns * 4 : 0;
 
   static_assert(kBlockN % (8 * Config::kWarpgroupsN) == 0, "a warpgroup takes whole column groups");
-  static_assert(!Config::kWeightsTransposed || kHalf % kSubtile == 0,
-                "N-major weights come in 64-column subtiles");
+  static_assert(Config::kBlockK % Element::kSwizzleSpan == 0, "a stage is whole subtiles");
+  static_assert(!Config::kWeightsTransposed || kHalf % Element::kSwizzleSpan == 0,
+                "N-major weights come in whole subtiles");
+  static_assert(!Config::kWeightsTransposed || Element::kBytes == 2,
+                "wgmma takes N-major operands of 16-bit types only");
   static_assert(kMmaN <= 256, "wgmma N is at most 256");
   static_assert(!Config::kSwapped || (kHalf % kWarpgroupRows == 0 && Config::kWarpgroupsM == 1),
                 "swapped: each warpgroup has whole rows of wgmma, and all rows of the tile");
@@ -85,10 +88,12 @@ template <class Config, int kStageBytes_, int kExchangeBytes_, int kPartBytes_>
 struct SharedLayout {
   static constexpr int kStageBytes = kStageBytes_;
   static constexpr int kExchange = Config::kStages * kStageBytes;
-  // wgmma reads 64 rows of a warpgroup even where a tile has fewer: what lies behind the last tile
-  // must exist.
+  // wgmma reads 64 rows for each warpgroup even where a tile has fewer, so there is memory behind
+  // the last tile.
   static constexpr int kOverread =
-      !Config::kSwapped && Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM ? 8192 : 0;
+      !Config::kSwapped && Config::kBlockM < kWarpgroupRows * Config::kWarpgroupsM
+          ? kWarpgroupRows * kRowBytes
+          : 0;
   static constexpr int kParts = kExchange + kExchangeBytes_ + kOverread;
   static constexpr int kBarriers = kParts + kPartBytes_;
   static constexpr int kBytes =

@@ -1,11 +1,11 @@
-// Four lanes that hold a row of accumulators, and the 16-byte groups that memory wants.
+// Exchange among the four lanes that hold a row of accumulators, for 16-byte stores.
 #pragma once
 #include "ptx/memory.cuh"
 
 namespace sinter {
 
-// Lane q of each quad holds words w[0..3], its two columns of four groups; returns group q's eight
-// columns.
+// Lane q of each quad holds in w[0..3] its two columns of four groups of eight columns. It gets the
+// eight columns of group q.
 SINTER_DEVICE Word4 quad_transpose(const u32 (&w)[4]) {
   const int q = threadIdx.x % 4;
   const bool odd = q & 1, high = q & 2;

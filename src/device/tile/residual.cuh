@@ -1,6 +1,6 @@
-// The residual: a row-major matrix in global memory that is added to a product's result, behind
-// bias, activation and gate. It may be the matrix that the result is stored in: a thread reads
-// what it will itself write, before it writes it, and no other thread's elements.
+// The residual: a row-major matrix in global memory that is added to a product's result after bias,
+// activation and gate. It may be the output: a thread reads only elements that it will write
+// itself, and reads them first.
 #pragma once
 #include "ptx/memory.cuh"
 #include "tile/product.cuh"
@@ -8,23 +8,25 @@
 
 namespace sinter {
 
-// Of a kernel that adds nothing.
+// For a kernel without a residual.
 struct NoResidual {
   static constexpr bool kPresent = false;
-  static SINTER_DEVICE NoResidual of(const u16*, long long, int) { return {}; }
+  static SINTER_DEVICE NoResidual of(const void*, long long, int) { return {}; }
 };
 
-// kRounds: the result is rounded before the addition too, because the chain says so. kAligned: rows
-// and columns allow 16-byte loads; else elements are loaded one by one.
+// kRounds: the result is also rounded before the addition, because the chain casts it. kAligned:
+// rows and columns allow 16-byte loads; else elements are loaded one by one.
 template <class Element, int kColumns, bool kRounds, bool kAligned>
 struct ResidualRows {
+  using Stored = typename Element::Stored;
+  static_assert(Element::kBytes == 2, "two columns are a word");
   static constexpr bool kPresent = true;
-  const u16* data;
+  const Stored* data;
   long long stride;  // elements between rows
   int rows;          // rows that exist
 
-  static SINTER_DEVICE ResidualRows of(const u16* data, long long stride, int rows) {
-    return {data, stride, rows};
+  static SINTER_DEVICE ResidualRows of(const void* data, long long stride, int rows) {
+    return {static_cast<const Stored*>(data), stride, rows};
   }
 
   // Eight columns from `column`, a multiple of 8; zero, and not read, outside the matrix.
@@ -38,12 +40,12 @@ struct ResidualRows {
   }
   SINTER_DEVICE u32 pair(int row, int column) const {
     if (row >= rows || column >= kColumns) return 0;
-    const u16* p = data + row * stride + column;
+    const Stored* p = data + row * stride + column;
     if (kAligned) return *reinterpret_cast<const u32*>(p);
     const u32 high = column + 1 < kColumns ? p[1] : 0;
     return p[0] | high << 16;
   }
-  // Into L2: asked for later.
+  // Prefetches into L2 what is loaded later.
   SINTER_DEVICE void fetch(int row, int column) const {
     if (row < rows && column < kColumns) prefetch_l2(data + row * stride + column);
   }
@@ -52,16 +54,16 @@ struct ResidualRows {
   static SINTER_DEVICE u32 add(float low, float high, u32 r) {
     if (kRounds) {
       const u32 w = Element::pack(low, high);
-      low = Element::unpack(static_cast<u16>(w));
-      high = Element::unpack(static_cast<u16>(w >> 16));
+      low = Element::unpack(static_cast<Stored>(w));
+      high = Element::unpack(static_cast<Stored>(w >> 16));
     }
-    return Element::pack(low + Element::unpack(static_cast<u16>(r)),
-                         high + Element::unpack(static_cast<u16>(r >> 16)));
+    return Element::pack(low + Element::unpack(static_cast<Stored>(r)),
+                         high + Element::unpack(static_cast<Stored>(r >> 16)));
   }
 };
 
-// What a thread holds of the residual while its product runs. Nothing: there is none, or ranks
-// share K, and the owner of a row loads what it adds (handover/dsm_reduce_scatter.cuh).
+// The interface of HeldResidual without a residual in registers: there is none, or ranks share K
+// and the owner of a row loads what it adds (handover/dsm_reduce_scatter.cuh).
 template <class Element>
 struct NothingHeld {
   SINTER_DEVICE void turn_to(int) {}
@@ -70,9 +72,9 @@ struct NothingHeld {
   static SINTER_DEVICE u32 round(float low, float high, u32) { return Element::pack(low, high); }
 };
 
-// What a thread's accumulators are added to: loaded before the product, so that it arrives while
-// that runs. Of wide tiles only the upper of each thread's two rows: the lower one would take
-// registers that accumulators need, and waits in L2.
+// The residual of a thread's accumulators. It is loaded before the product and arrives while that
+// runs. In wide tiles this is only the upper of a thread's two rows: the lower one would take
+// registers that accumulators need, so it is prefetched into L2.
 template <class Config, class P, class Added>
 class HeldResidual {
  public:
@@ -85,7 +87,7 @@ class HeldResidual {
       fetch(1);
   }
 
-  // Before the first word of a half is asked for, 0 first.
+  // Called before the first word of each half is asked for; half 0 comes first.
   SINTER_DEVICE void turn_to(int half) {
     if (!kBoth && half == 1) load(1);
     at_ = kBoth ? half : 0;
@@ -96,7 +98,7 @@ class HeldResidual {
     const u32 w[4] = {v.x, v.y, v.z, v.w};
     return quad_transpose(w);
   }
-  // The word of group g behind the last four.
+  // The word of the g-th of the groups behind the last four.
   SINTER_DEVICE u32 pair(int g) const { return rest_[at_][g]; }
   static SINTER_DEVICE u32 round(float low, float high, u32 r) { return Added::add(low, high, r); }
 
@@ -104,7 +106,7 @@ class HeldResidual {
   static constexpr int kQuads = P::kGroups / 4, kRest = P::kGroups % 4;
   static constexpr bool kBoth = P::kGroups <= 16;
 
-  // In the matrix; behind its last row where the tile has none.
+  // The row of the matrix; one behind its last where the tile has no such row.
   SINTER_DEVICE int row_of(int half) const {
     const int tile_row = place_.m * kWarpgroupRows + accumulator_row(place_.thread) + 8 * half;
     return tile_row < Config::kBlockM ? row_ + tile_row : added_.rows;

@@ -6,7 +6,7 @@
 
 namespace sinter {
 
-// Of a product that nothing scales.
+// For a product without scaling.
 struct NoScaling {
   static constexpr bool kPresent = false;
   static SINTER_DEVICE NoScaling of(const void*, float, int, int = 0) { return {}; }
@@ -24,23 +24,10 @@ struct ConstantScale {
   SINTER_DEVICE float at(int) const { return constant; }
 };
 
-// A factor as it lies in memory: these, or the chain's element.
-struct Float32 {
-  static SINTER_DEVICE float unpack(float x) { return x; }
-};
-template <class Element>
-struct StoredFactor {
-  using Type = u16;
-};
-template <>
-struct StoredFactor<Float32> {
-  using Type = float;
-};
-
-// One factor a row, one behind the other.
+// One factor a row, contiguous in memory: f32, or the chain's element.
 template <class Element>
 struct RowFactors {
-  using Stored = typename StoredFactor<Element>::Type;
+  using Stored = typename Element::Stored;
   static constexpr bool kPresent = true;
   const Stored* factors;
   float constant;
@@ -50,19 +37,19 @@ struct RowFactors {
   static SINTER_DEVICE RowFactors of(const void* factors, float constant, int rows, int first = 0) {
     return {static_cast<const Stored*>(factors) + first, constant, rows - first};
   }
-  // 0, and not read, behind the last row.
+  // 0 for rows behind the last one, which are not read.
   SINTER_DEVICE float at(int row) const {
     return row < rows ? constant * Element::unpack(factors[row]) : 0.0f;
   }
 };
 
-// What multiplies a thread's accumulators, which lie in two rows: loaded before the product, so
-// that it arrives while that runs.
+// The scales of a thread's two rows of accumulators. They are loaded before the product and arrive
+// while it runs.
 template <class Scaling>
 struct HeldScaling {
   float halves[2];
 
-  // `row`: of the tile's first row.
+  // `row`: the tile's first row.
   SINTER_DEVICE HeldScaling(const Scaling& scaling, int row, WarpgroupPlace place) {
     row += place.m * kWarpgroupRows + accumulator_row(place.thread);
     halves[0] = scaling.at(row);

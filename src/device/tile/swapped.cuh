@@ -1,15 +1,15 @@
-// The end of a product with swapped operands: accumulators are columns of the result (the rows of
-// wgmma) by pairs of its rows. Applied, rounded, they are turned by 8x8 matrices, and stored as
-// other products' are, 16 bytes of a row at a time.
+// The end of a product with swapped operands. The rows of wgmma are columns of the result, so a
+// thread's accumulators are pairs of rows of one column. After epilogue and rounding, 8x8 matrices
+// of them are transposed and stored as in other products, 16 bytes of a row at a time.
 #pragma once
 #include "ptx/matrix.cuh"
 #include "tile/epilogue.cuh"
 
 namespace sinter {
 
-// Where a thread of a swapped product is: `row`, `column` of its first accumulator in the tile;
-// each next one of a pair is a row further, of two pairs 8 columns, of four registers 8 rows, of a
-// set 64 columns.
+// Where a thread's accumulators of a swapped product lie in the tile. The first is at `row` and
+// `column`; the second is one row further, the second pair 8 columns, the next four registers 8
+// rows, the next set 64 columns.
 template <class P>
 struct SwappedPlace {
   int row, column;    // of accumulators
@@ -23,8 +23,8 @@ struct SwappedPlace {
   }
 };
 
-// One warpgroup's accumulators: `epilogue` applied, the residual added, written. Rows from `row`,
-// columns from `column` of the matrix.
+// Applies `epilogue` to one warpgroup's accumulators, adds the residual and writes the result. The
+// tile begins at `row` and `column` of the matrix.
 template <class Config, class P, class EpilogueType, class Writer, class Added>
 class SwappedWriter {
  public:
@@ -38,7 +38,7 @@ class SwappedWriter {
         column_(column),
         quad_(place.thread % 4) {}
 
-  // Asks L2 for what will be added. Before the product.
+  // Prefetches the residual into L2. Called before the product.
   SINTER_DEVICE void fetch() const {
     if constexpr (Added::kPresent) {
 #pragma unroll
@@ -63,13 +63,14 @@ class SwappedWriter {
   static constexpr int kSets = P::kHalf / kWarpgroupRows;  // of one weight matrix
   static constexpr int kUp = kSets * Config::kBlockM / 2;  // from gate to up
 
-  // Of a quad's 16-byte groups, lane q stores that of row group q / 2 and columns 8 (q % 2).
+  // Lane q of a quad stores the 16 bytes of row group q / 2 from column 8 (q % 2).
   SINTER_DEVICE int stored_row(int g) const { return row_ + 8 * (g + quad_ / 2) + place_.stored; }
   SINTER_DEVICE int stored_column(int set) const {
     return column_ + place_.first + kWarpgroupRows * set + 8 * (quad_ % 2);
   }
 
-  // Rows 2 (lane % 4) and the next one of row group g, one column: rounded, `added` to them.
+  // Two results of one column, in rows 2 (lane % 4) and the next of row group g: with the residual
+  // `added`, rounded.
   SINTER_DEVICE u32 word(const float (&d)[P::kAccumulators], int set, int g, int half,
                          u32 added) const {
     const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;

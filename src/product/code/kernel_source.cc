@@ -159,11 +159,12 @@ std::string FunctionArguments(const ProductCode& code) {
   return absl::StrJoin(list, ", ");
 }
 
-const char* PointerType(const ProductCode& code, Role role) {
+std::string PointerType(const ProductCode& code, Role role) {
   if (role == Role::kParts) return "float* ";
-  if (role == Role::kOut || role == Role::kC) return "u16* ";
-  const bool single = ShapeOf(code.sequence, role).element == DType::kF32;
-  return single ? "const float* " : "const u16* ";
+  const DType element = ShapeOf(code.sequence, role).element;
+  const char* stored = element == DType::kF32 ? "float" : ElementOf(element).stored_type;
+  const bool written = role == Role::kOut || role == Role::kC;
+  return absl::StrCat(written ? "" : "const ", stored, "* ");
 }
 
 std::string EntryText(const ProductCode& code) {

@@ -4,11 +4,15 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/device/ptx/element_sizes.cuh"
 #include "src/device/tile/layout.cuh"
 #include "tests/unit/device/hardware.h"
 
 namespace sinter {
 namespace {
+
+using Half = ElementSizes<uint16_t>;
+using Byte = ElementSizes<uint8_t>;
 
 constexpr uint32_t kBases[] = {0, 1024, 7 * 1024, 64 * 1024};
 
@@ -16,9 +20,10 @@ struct TileShape {
   int block_m, warpgroups_m, warpgroups_n, block_k;
 };
 
-std::vector<TileShape> TileShapes() {
+// Stages of one and two subtiles of `span` elements.
+std::vector<TileShape> TileShapes(int span) {
   std::vector<TileShape> shapes;
-  for (int block_k : {64, 128}) {
+  for (int block_k : {span, 2 * span}) {
     for (int block_m = 8; block_m <= 64; block_m += 8) {
       shapes.push_back({block_m, 1, 1, block_k});
       shapes.push_back({block_m, 1, 2, block_k});
@@ -36,14 +41,15 @@ struct Element {
   bool operator==(const Element& o) const { return row == o.row && column == o.column; }
 };
 
+template <class E>
 class SharedMemory {
  public:
-  // One box of `rows` x 64 elements whose first element is (row, column) of the tile.
+  // One box of `rows` x 128 bytes whose first element is (row, column) of the tile.
   void Load(uint32_t destination, int rows, int row, int column) {
     ASSERT_EQ(destination % 1024, 0u) << "a swizzle pattern begins on 1024 bytes";
     for (int r = 0; r < rows; ++r) {
-      for (int c = 0; c < hardware::kBoxColumns; ++c) {
-        const uint32_t at = hardware::TmaAddress(destination, r, c);
+      for (int c = 0; c < hardware::kBoxBytes / E::kBytes; ++c) {
+        const uint32_t at = hardware::TmaAddress(destination, r, c, E::kBytes);
         if (at >= bytes_.size()) bytes_.resize(at + 4096, {-1, -1});
         ASSERT_EQ(bytes_[at].row, -1) << "two elements at " << at;
         bytes_[at] = {row + r, column + c};
@@ -55,26 +61,33 @@ class SharedMemory {
   }
 
  private:
-  std::vector<Element> bytes_;  // only even addresses are used
+  std::vector<Element> bytes_;  // by the address of an element's first byte
 };
 
-// Rows of one stage: subtiles of 64 columns, block_m rows each.
-SharedMemory LoadKMajor(uint32_t base, int rows, int block_k) {
-  SharedMemory memory;
-  for (int s = 0; s < block_k / kSubtile; ++s) {
-    memory.Load(base + static_cast<uint32_t>(s * rows * kRowBytes), rows, 0, s * kSubtile);
+// Rows of one stage: subtiles of 128 bytes of K, block_m rows each.
+template <class E>
+SharedMemory<E> LoadKMajor(uint32_t base, int rows, int block_k) {
+  SharedMemory<E> memory;
+  for (int s = 0; s < block_k / E::kSwizzleSpan; ++s) {
+    memory.Load(base + static_cast<uint32_t>(s * rows * kRowBytes), rows, 0, s * E::kSwizzleSpan);
   }
   return memory;
 }
 
-TEST(SwizzledOffset, IsWhereTmaPutsTheElement) {
+// Maps of elements of one and of two bytes.
+template <class E>
+class ElementMap : public ::testing::Test {};
+using Elements = ::testing::Types<Half, Byte>;
+TYPED_TEST_SUITE(ElementMap, Elements);
+
+TYPED_TEST(ElementMap, SwizzledOffsetIsWhereTmaPutsTheElement) {
   for (uint32_t base : kBases) {
     for (int rows = 8; rows <= 256; rows += 8) {
-      const SharedMemory memory = LoadKMajor(base, rows, 128);
+      const auto memory = LoadKMajor<TypeParam>(base, rows, 2 * TypeParam::kSwizzleSpan);
       for (int row = 0; row < rows; ++row) {
-        for (int column = 0; column < 128; ++column) {
-          const Element e =
-              memory.At(base + static_cast<uint32_t>(swizzled_offset(rows, row, column)));
+        for (int column = 0; column < 2 * TypeParam::kSwizzleSpan; ++column) {
+          const Element e = memory.At(
+              base + static_cast<uint32_t>(swizzled_offset<TypeParam>(rows, row, column)));
           ASSERT_TRUE((e == Element{row, column})) << rows << ": " << row << ", " << column;
         }
       }
@@ -82,12 +95,14 @@ TEST(SwizzledOffset, IsWhereTmaPutsTheElement) {
   }
 }
 
-TEST(SwizzledOffset, KeepsEightColumnsTogetherOn16Bytes) {
+TYPED_TEST(ElementMap, SwizzledOffsetKeepsVectorsTogether) {
   for (int row = 0; row < 64; ++row) {
-    for (int column = 0; column < 256; column += 8) {
-      const int at = swizzled_offset(64, row, column);
-      EXPECT_EQ(at % 16, 0);
-      for (int i = 1; i < 8; ++i) EXPECT_EQ(swizzled_offset(64, row, column + i), at + 2 * i);
+    for (int column = 0; column < 256; column += TypeParam::kVector) {
+      const int at = swizzled_offset<TypeParam>(64, row, column);
+      EXPECT_EQ(at % kVectorBytes, 0);
+      for (int i = 1; i < TypeParam::kVector; ++i) {
+        EXPECT_EQ(swizzled_offset<TypeParam>(64, row, column + i), at + TypeParam::kBytes * i);
+      }
     }
   }
 }
@@ -111,23 +126,24 @@ TEST(Descriptor, TakesStepsByAddition) {
   EXPECT_EQ(d.leading, kKMajorLeading);
 }
 
-TEST(KMajor, WgmmaFetchesTheRowsThatTmaWrote) {
-  for (const TileShape& t : TileShapes()) {
+TYPED_TEST(ElementMap, WgmmaFetchesTheRowsThatTmaWrote) {
+  using E = TypeParam;
+  for (const TileShape& t : TileShapes(E::kSwizzleSpan)) {
     for (uint32_t base : kBases) {
-      const SharedMemory memory = LoadKMajor(base, t.block_m, t.block_k);
+      const SharedMemory<E> memory = LoadKMajor<E>(base, t.block_m, t.block_k);
       for (int g = 0; g < t.warpgroups_m; ++g) {
         const int first = g * kWarpgroupRows;
         const uint64_t start =
             descriptor(base + static_cast<uint32_t>(k_major_step(t.block_m, first, 0)),
                        kKMajorLeading, kKMajorStride);
-        for (int step = 0; step < t.block_k / kStepK; ++step) {
+        for (int step = 0; step < t.block_k / E::kWgmmaK; ++step) {
           const auto d = hardware::Decode(
               start + static_cast<uint64_t>(k_major_step(t.block_m, 0, step) >> 4));
           ASSERT_TRUE(hardware::Is128ByteSwizzle(d));
           for (int row = 0; row < kWarpgroupRows && first + row < t.block_m; ++row) {
-            for (int k = 0; k < kStepK; ++k) {
-              const Element e = memory.At(hardware::FetchAddress(d, true, row, k));
-              ASSERT_TRUE((e == Element{first + row, step * kStepK + k}))
+            for (int k = 0; k < E::kWgmmaK; ++k) {
+              const Element e = memory.At(hardware::FetchAddress(d, true, row, k, E::kBytes));
+              ASSERT_TRUE((e == Element{first + row, step * E::kWgmmaK + k}))
                   << "bm" << t.block_m << " bk" << t.block_k << " warpgroup " << g << " step "
                   << step << " row " << row << " k " << k;
             }
@@ -146,9 +162,9 @@ struct WeightShape {
 };
 
 // Every legal tile of weights: at most 256 columns a warpgroup.
-std::vector<WeightShape> WeightShapes(int unit) {
+std::vector<WeightShape> WeightShapes(int unit, int span) {
   std::vector<WeightShape> shapes;
-  for (int block_k : {64, 128}) {
+  for (int block_k : {span, 2 * span}) {
     for (int width : {1, 2}) {
       for (int warpgroups_n : {1, 2}) {
         const int step = unit * warpgroups_n;
@@ -170,18 +186,18 @@ void ForEachPart(const WeightShape& w, F&& f) {
 }
 
 // Every warpgroup fetches its WarpN columns from `first` on, for each K step.
-template <class Step, class Start>
-void ExpectFetched(const SharedMemory& memory, const WeightShape& w, bool k_major, Step&& step_of,
-                   Start&& start_of) {
+template <class E, class Step, class Start>
+void ExpectFetched(const SharedMemory<E>& memory, const WeightShape& w, bool k_major,
+                   Step&& step_of, Start&& start_of) {
   for (int g = 0; g < w.warpgroups_n; ++g) {
-    for (int step = 0; step < w.block_k / kStepK; ++step) {
+    for (int step = 0; step < w.block_k / E::kWgmmaK; ++step) {
       const auto d = hardware::Decode(start_of(g) + static_cast<uint64_t>(step_of(step) >> 4));
       ASSERT_TRUE(hardware::Is128ByteSwizzle(d));
       for (int n = 0; n < w.WarpN(); ++n) {
-        for (int k = 0; k < kStepK; ++k) {
-          const int column = g * w.WarpN() + n, depth = step * kStepK + k;
+        for (int k = 0; k < E::kWgmmaK; ++k) {
+          const int column = g * w.WarpN() + n, depth = step * E::kWgmmaK + k;
           const Element want = k_major ? Element{column, depth} : Element{depth, column};
-          ASSERT_TRUE((memory.At(hardware::FetchAddress(d, k_major, n, k)) == want))
+          ASSERT_TRUE((memory.At(hardware::FetchAddress(d, k_major, n, k, E::kBytes)) == want))
               << w.width << "x" << w.block_n << " wn" << w.warpgroups_n << " bk" << w.block_k
               << ": warpgroup " << g << " step " << step << " n " << n << " k " << k;
         }
@@ -190,14 +206,15 @@ void ExpectFetched(const SharedMemory& memory, const WeightShape& w, bool k_majo
   }
 }
 
-TEST(KMajor, WgmmaFetchesTheWeightsThatTmaWrote) {
+TYPED_TEST(ElementMap, WgmmaFetchesTheWeightsThatTmaWrote) {
+  using E = TypeParam;
   const uint32_t base = 16 * 1024;
-  for (const WeightShape& w : WeightShapes(8)) {
-    SharedMemory memory;
-    for (int s = 0; s < w.block_k / kSubtile; ++s) {
+  for (const WeightShape& w : WeightShapes(8, E::kSwizzleSpan)) {
+    SharedMemory<E> memory;
+    for (int s = 0; s < w.block_k / E::kSwizzleSpan; ++s) {
       ForEachPart(w, [&](int row) {
         memory.Load(base + static_cast<uint32_t>((s * w.Columns() + row) * kRowBytes), w.Half(),
-                    row, s * kSubtile);
+                    row, s * E::kSwizzleSpan);
       });
     }
     ExpectFetched(
@@ -212,20 +229,21 @@ TEST(KMajor, WgmmaFetchesTheWeightsThatTmaWrote) {
 
 TEST(NMajor, WgmmaFetchesTheWeightsThatTmaWrote) {
   const uint32_t base = 16 * 1024;
-  for (const WeightShape& w : WeightShapes(64)) {
-    SharedMemory memory;
+  for (const WeightShape& w : WeightShapes(64, Half::kSwizzleSpan)) {
+    SharedMemory<Half> memory;
     ForEachPart(w, [&](int column) {
-      for (int s = 0; s < w.Half() / kSubtile; ++s) {
-        const int subtile = column / kSubtile + s;
+      for (int s = 0; s < w.Half() / Half::kSwizzleSpan; ++s) {
+        const int subtile = column / Half::kSwizzleSpan + s;
         memory.Load(base + static_cast<uint32_t>(subtile * w.block_k * kRowBytes), w.block_k, 0,
-                    subtile * kSubtile);
+                    subtile * Half::kSwizzleSpan);
       }
     });
     ExpectFetched(
-        memory, w, false, [&](int step) { return n_major_step(w.block_k, 0, step); },
+        memory, w, false, [&](int step) { return n_major_step<Half>(w.block_k, 0, step); },
         [&](int g) {
-          return descriptor(base + static_cast<uint32_t>(n_major_step(w.block_k, g * w.WarpN(), 0)),
-                            n_major_leading(w.block_k), kNMajorStride);
+          return descriptor(
+              base + static_cast<uint32_t>(n_major_step<Half>(w.block_k, g * w.WarpN(), 0)),
+              n_major_leading(w.block_k), kNMajorStride);
         });
   }
 }

@@ -148,7 +148,8 @@ TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
       machine.rank = rank;
       for (int row = 0; row < TypeParam::kBlockM; ++row) {
         for (int column = 0; column < T::kColumns; ++column) {
-          const u32 at = kSlab + static_cast<u32>(swizzled_offset(TypeParam::kBlockM, row, column));
+          const u32 at =
+              kSlab + static_cast<u32>(swizzled_offset<Integer16>(TypeParam::kBlockM, row, column));
           ASSERT_EQ(machine.Load<u16>(at), c.At(row, part * T::kColumns + column))
               << "part " << part << " rank " << rank << ": " << row << ", " << column;
         }
@@ -171,15 +172,16 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
   std::vector<u16> out(static_cast<size_t>(elements), kPoison), sum = out;
   std::vector<u16> residual = TestMatrix(m, Second::kN, 33).data;
   constexpr bool kAligned = Second::kN % 8 == 0;
-  this->SumAll(&scratch, GlobalWriter<Second::kN, kAligned>{out.data(), Second::kN, m},
+  this->SumAll(&scratch, GlobalWriter<Integer16, Second::kN, kAligned>{out.data(), Second::kN, m},
                NoResidual());
   this->SumAll(
-      &scratch, GlobalWriter<Second::kN, kAligned>{sum.data(), Second::kN, m},
+      &scratch, GlobalWriter<Integer16, Second::kN, kAligned>{sum.data(), Second::kN, m},
       ResidualRows<Integer16, Second::kN, false, kAligned>::of(residual.data(), Second::kN, m));
   std::vector<u16> scaled(static_cast<size_t>(elements), kPoison);
   std::vector<float> factors;
   for (int row = 0; row < m; ++row) factors.push_back(static_cast<float>(1 + row % 3));
-  this->SumAll(&scratch, GlobalWriter<Second::kN, kAligned>{scaled.data(), Second::kN, m},
+  this->SumAll(&scratch,
+               GlobalWriter<Integer16, Second::kN, kAligned>{scaled.data(), Second::kN, m},
                NoResidual(), RowFactors<Float32>::of(factors.data(), 2, m));
   for (int i = 0; i < elements; ++i) {
     const auto at = static_cast<size_t>(i);

@@ -20,6 +20,7 @@ ProductSequence ProblemOf(int products) {
   ProductSequence p =
       products == 2 ? MakeSequence(m, first, Config::Second::kN) : MakeSequence(m, first);
   SetLayout(&p, Config::kWeightsTransposed ? Layout::kIO : Layout::kOI);
+  if (Config::Element::kBytes == 1) SetElement(&p, DType::kE4M3);
   return p;
 }
 
@@ -64,6 +65,13 @@ void ExpectLayout(const ScheduleSizes& z) {
   EXPECT_LE(last_rows + behind, Layout::kBytes - 1024);
 }
 
+// Elements of one byte.
+template <int kBlockM, int kBlockK, int kStages, int kCluster, int kWarpgroupsN, int kN, int kK,
+          int kBlockN1, int kSplit1, int kL, int kBlockN2, int kSplit2>
+using ByteConfig =
+    TestConfig<kBlockM, kBlockK, kStages, kCluster, 1, kWarpgroupsN, false, 1, kN, kK, kBlockN1,
+               kSplit1, kL, kBlockN2, kSplit2, 1, 1, false, ElementSizes<unsigned char>>;
+
 template <class Config>
 class Geometry : public ::testing::Test {};
 using Configs =
@@ -72,8 +80,34 @@ using Configs =
                      TestConfig<64, 64, 6, 2, 1, 2, true, 2, 1024, 512, 128, 2, 512, 128, 1>,
                      TestConfig<16, 128, 16, 2, 1, 1, false, 1, 2048, 2048, 24, 2, 768, 32, 2>,
                      TestConfig<8, 64, 32, 1, 1, 1, false, 1, 1024, 2048, 8, 1, 64, 8, 1>,
-                     TestConfig<72, 64, 2, 16, 2, 1, false, 2, 4096, 1024, 96, 16, 1000, 120, 4>>;
+                     TestConfig<72, 64, 2, 16, 2, 1, false, 2, 4096, 1024, 96, 16, 1000, 120, 4>,
+                     ByteConfig<16, 256, 6, 4, 1, 3072, 1024, 32, 1, 1024, 40, 4>,
+                     ByteConfig<64, 128, 8, 2, 2, 2048, 1000, 128, 2, 768, 64, 2>>;
 TYPED_TEST_SUITE(Geometry, Configs);
+
+// The device library's sizes and the host's, of elements of one and of two bytes.
+TYPED_TEST(Geometry, ElementsAgreeWithTheHostsTable) {
+  using Element = typename TypeParam::Element;
+  const ElementRow row = ElementOf(ProblemOf<TypeParam>(1).element());
+  EXPECT_EQ(Element::kBytes, row.bytes);
+  EXPECT_EQ(Element::kWgmmaK, row.wgmma_k);
+  EXPECT_EQ(Element::kSwizzleSpan, row.swizzle_span);
+  EXPECT_EQ(Element::kVector, row.vector);
+  EXPECT_EQ(TypeParam::First::kSubtiles * row.swizzle_span, TypeParam::kBlockK);
+  EXPECT_EQ(TypeParam::First::kSteps * row.wgmma_k, TypeParam::kBlockK);
+}
+
+// Elements of one byte at twice the K of a stage: the same bytes, boxes and wgmmas.
+TEST(ByteGeometry, TakesTwiceTheKInTheSameBytes) {
+  using Bytes = ByteConfig<64, 128, 4, 2, 1, 2048, 4096, 64, 2, 1024, 64, 1>;
+  using Words = TestConfig<64, 64, 4, 2, 1, 1, false, 1, 2048, 2048, 64, 2, 1024, 64, 1>;
+  EXPECT_EQ(Bytes::First::kRowsBytes, Words::First::kRowsBytes);
+  EXPECT_EQ(Bytes::First::kWeightBytes, Words::First::kWeightBytes);
+  EXPECT_EQ(Bytes::First::kSubtiles, Words::First::kSubtiles);
+  EXPECT_EQ(Bytes::First::kSteps, Words::First::kSteps);
+  EXPECT_EQ(Bytes::First::kKBlocks, Words::First::kKBlocks);
+  EXPECT_EQ((DsmShuffle<Bytes, 2048>::kBytes * 2), (DsmShuffle<Words, 2048>::kBytes));
+}
 
 TYPED_TEST(Geometry, ProductAgreesWithThePlan) {
   ExpectLayout<GemmTypes<TypeParam>, TypeParam>(

@@ -9,14 +9,16 @@ namespace sinter {
 namespace hardware {
 
 constexpr uint32_t kWindow = 1 << 18;  // bytes that a descriptor can address
-constexpr int kBoxColumns = 64;        // a box of the 128-byte swizzle: 128 bytes a row
+constexpr int kBoxBytes = 128;         // a row of a box of the 128-byte swizzle
+constexpr int kBoxColumns = 64;        // the same of 16-bit elements
 
 // The 128-byte swizzle: address bits 4-6 are XORed with bits 7-9.
 constexpr uint32_t Swizzle128(uint32_t address) { return address ^ ((address >> 7 & 7) << 4); }
 
-// Where TMA puts element (row, column) of a box of 16-bit elements. `destination` on 1024 bytes.
-constexpr uint32_t TmaAddress(uint32_t destination, int row, int column) {
-  return Swizzle128(destination + static_cast<uint32_t>(row * 2 * kBoxColumns + column * 2));
+// Where TMA puts element (row, column) of a box of elements of `bytes`. `destination` on 1024
+// bytes.
+constexpr uint32_t TmaAddress(uint32_t destination, int row, int column, int bytes = 2) {
+  return Swizzle128(destination + static_cast<uint32_t>(row * kBoxBytes + column * bytes));
 }
 
 struct Descriptor {
@@ -37,14 +39,14 @@ constexpr bool Is128ByteSwizzle(const Descriptor& d) {
   return d.swizzle == 1 && d.base_offset == 0 && d.unused == 0;
 }
 
-// Where wgmma fetches element (mn, k) of one k16 step from. K-major: atoms of 8 rows of M or N x
-// 128 bytes of K, `stride` apart. Else MN-major: atoms of 64 elements of M or N x 8 of K, `leading`
-// apart along M or N and `stride` apart along K.
-constexpr uint32_t FetchAddress(const Descriptor& d, bool k_major, int mn, int k) {
+// Where wgmma fetches element (mn, k) of one step of 32 bytes of K from. K-major: atoms of 8 rows
+// of M or N x 128 bytes of K, `stride` apart. Else MN-major, 16-bit elements only: atoms of 64
+// elements of M or N x 8 of K, `leading` apart along M or N and `stride` apart along K.
+constexpr uint32_t FetchAddress(const Descriptor& d, bool k_major, int mn, int k, int bytes = 2) {
   const uint32_t a = static_cast<uint32_t>(mn), b = static_cast<uint32_t>(k);
-  return Swizzle128(k_major ? d.start + a / 8 * d.stride + a % 8 * 128 + b * 2
-                            : d.start + a / 64 * d.leading + b / 8 * d.stride + b % 8 * 128 +
-                                  a % 64 * 2);
+  return Swizzle128(
+      k_major ? d.start + a / 8 * d.stride + a % 8 * 128 + b * static_cast<uint32_t>(bytes)
+              : d.start + a / 64 * d.leading + b / 8 * d.stride + b % 8 * 128 + a % 64 * 2);
 }
 
 struct Place {

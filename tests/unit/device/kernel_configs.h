@@ -21,9 +21,9 @@ struct Fold {
 template <int kBlockM_, int kBlockK_, int kStages_, int kCluster_, int kWarpgroupsM_,
           int kWarpgroupsN_, bool kTransposed_, int kWidth_, int kN_, int kK_, int kBlockN1_,
           int kSplit1_, int kL_, int kBlockN2_, int kSplit2_, int kWeightsShare_ = 1,
-          int kRowsShare_ = 1, bool kSwapped_ = false>
+          int kRowsShare_ = 1, bool kSwapped_ = false, class Element_ = Integer16>
 struct TestConfig {
-  using Element = Integer16;
+  using Element = Element_;
   using Activation = Fold;
   static constexpr int kBlockM = kBlockM_, kBlockK = kBlockK_, kStages = kStages_,
                        kCluster = kCluster_;

@@ -256,7 +256,7 @@ class Products : public ::testing::Test {
   void StoreScaledBy(const Scaling& scaling, const std::vector<Accumulators<P>>& ranks,
                      const std::vector<u16>& bias, int row, int column, int m, ScaledCase* c) {
     const TestEpilogue<P, Scaling> epilogue{{bias.data(), bias.data(), scaling}};
-    const GlobalWriter<P::kN, P::kN % 8 == 0> writer{c->out.data(), P::kN, m};
+    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{c->out.data(), P::kN, m};
     if constexpr (P::kSplitK > 1)
       ReduceTile<Config, P>(ranks, epilogue, writer, row, column);
     else
@@ -305,7 +305,7 @@ class Products : public ::testing::Test {
   template <class P, bool kAligned>
   void StoreWith(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
                  int row, int column, int m, ResidualCase* c) {
-    const GlobalWriter<P::kN, P::kN % 8 == 0> writer{c->result(), P::kN, m};
+    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{c->result(), P::kN, m};
     const auto added =
         ResidualRows<Integer16, P::kN, false, kAligned>::of(c->residual.data(), c->stride, m);
     if constexpr (P::kSplitK > 1)
@@ -340,7 +340,7 @@ class Products : public ::testing::Test {
     const std::vector<u16> bias = TestBias(P::kN);
     const TestEpilogue<P> epilogue{{bias.data(), bias.data()}};
     std::vector<u16> out(static_cast<size_t>(m + 1) * P::kN, kPoison);
-    const GlobalWriter<P::kN, P::kN % 8 == 0> writer{out.data(), P::kN, m};
+    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{out.data(), P::kN, m};
     for (int row = 0; row < m; row += Config::kBlockM) {
       for (int tile = 0; tile < P::kColumnTiles; ++tile) {
         const int column = tile * P::kBlockN;
@@ -573,7 +573,7 @@ TEST(ClusterExchangeWriter, ReachesEveryPeer) {
   writer.group(3, 64, Word4{9, 9, 9, 9});  // behind the last column: not written
   for (int rank = 0; rank < 4; ++rank) {
     machine.rank = rank;
-    EXPECT_EQ(machine.Load<u32>(2048 + static_cast<u32>(swizzled_offset(16, 3, 8))), 1u);
+    EXPECT_EQ(machine.Load<u32>(2048 + static_cast<u32>(swizzled_offset<Integer16>(16, 3, 8))), 1u);
     EXPECT_EQ(machine.Barrier(kOwnBarriers).arrived, 16);
   }
 }
@@ -627,7 +627,7 @@ TEST(GlobalWriter, WritesNothingOutsideTheMatrix) {
   for (int column = 0; column < 24; column += 8) {
     for (int row = 0; row < 6; ++row) {
       std::vector<u16> out((kRows + 3) * (kColumns + 2), kPoison);
-      const GlobalWriter<kColumns, false> writer{out.data(), kColumns + 2, kRows};
+      const GlobalWriter<Integer16, kColumns, false> writer{out.data(), kColumns + 2, kRows};
       writer.group(row, column, Word4{0x20001, 0x40003, 0x60005, 0x80007});
       for (int i = 0; i < static_cast<int>(out.size()); ++i) {
         const int r = i / (kColumns + 2), c = i % (kColumns + 2);

@@ -216,8 +216,8 @@ struct ShuffleRun {
     for (int i = simulator->Thread(); i < Config::kBlockM * Config::kColumns / 2;
          i += Config::kThreads) {
       const int row = i % Config::kBlockM, c = i / Config::kBlockM * 2;
-      const u32 word =
-          load_shared_word(kInbox + static_cast<u32>(swizzled_offset(Config::kBlockM, row, c)));
+      const u32 word = load_shared_word(
+          kInbox + static_cast<u32>(swizzled_offset<Integer16>(Config::kBlockM, row, c)));
       outcome->Expect(Integer16::unpack(static_cast<u16>(word)), ValueOf(0, 0, row, c));
       outcome->Expect(Integer16::unpack(static_cast<u16>(word >> 16)), ValueOf(0, 0, row, c + 1));
     }

@@ -1,0 +1,18 @@
+// The headers of a folder as a request to the compiler carries them.
+#ifndef SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_
+#define SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sinter {
+
+// (include name, bytes) of every .cuh below `folder`, sorted by name: the device library of another
+// version, as `git archive REVISION src/device | tar x -C /tmp/old` leaves it in
+// /tmp/old/src/device. Empty where there is none.
+std::vector<std::pair<std::string, std::string>> ReadHeaderFolder(const std::string& folder);
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_

@@ -1,0 +1,18 @@
+// What of a cubin the GPU runs.
+#ifndef SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
+#define SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace sinter {
+
+// Names and bytes of a cubin's sections of instructions (.text.*) and of the constants that they
+// read. Left out are symbols: a constexpr of the source leaves one even when no instruction reads
+// it. `cubin` must have passed CheckCubin.
+std::string MachineCode(absl::string_view cubin);
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
