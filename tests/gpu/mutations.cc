@@ -24,7 +24,7 @@ std::vector<Mutation> PipelineMutations() {
        "    mbarrier_arrive_expect(",
        "    mbarrier_arrive_expect(", kFlow},
       {"rows overwrite a stage in use", kProducer,
-       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll",
+       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll",
        "#pragma unroll", kFlow},
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
