@@ -12,9 +12,9 @@
 
 namespace sinter {
 
-// Of the first few numbers of rows that one binding is launched with: encoding them anew is most of
-// what a launch costs beside the driver's own call. Thread-safe once it has its size.
-// Invariant: a slot is filled once, by the launch that claimed it, before its number of rows shows.
+// A binding keeps the encoded maps of the first four values of M that it is launched with, so that
+// a launch with one of them encodes nothing. Thread-safe after Resize. Invariant: a slot is filled
+// once, by the launch that claimed it, before its number of rows shows.
 class RowMaps {
  public:
   // `count` maps for each number of rows. Before the first launch.

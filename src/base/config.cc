@@ -38,7 +38,7 @@ class Environment {
     return variables_.back().value;
   }
 
-  // Of the variable that was asked for last: what is wrong with its value.
+  // Records `error` for the variable that Get returned last.
   void Refuse(std::string error) { variables_.back().error = std::move(error); }
 
   std::vector<EnvironmentVariable> TakeVariables() { return std::move(variables_); }

@@ -63,8 +63,8 @@ struct EnvironmentVariable {
   std::string error;  // names the variable, the value and what is allowed; "" when it is taken
 };
 
-// What the process environment says, and every variable that was asked for. Values that are refused
-// are as if unset.
+// The configuration from the process environment, and every variable that was read for it. A
+// variable whose value is refused counts as unset.
 struct EnvironmentReading {
   Config config;
   std::vector<EnvironmentVariable> variables;

@@ -122,7 +122,7 @@ struct BufferList {
   DevicePtr workspace = 0;
 };
 
-// What a new node of a graph waits for.
+// The edges of a new graph node: the nodes that it depends on, and their kind.
 struct NodeEdges {
   std::vector<GraphNodeHandle> from;
   // The node may start while those of them that are kernels end, if its kernel waits by itself.

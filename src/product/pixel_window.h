@@ -33,7 +33,8 @@ struct PixelWindow {
   }
 };
 
-// What im2col maps and loads can say, and whole rows of a stage: FAILED with field, value, bound.
+// Checks the bounds of im2col maps and loads, and that a tap fills whole rows of a stage. The error
+// names the field, the value and the bound.
 absl::Status CheckWindow(const PixelWindow& window);
 
 void WriteWindow(const PixelWindow& window, ByteWriter& w);
