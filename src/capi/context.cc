@@ -188,6 +188,9 @@ sinter_stats ToStats(const EngineStats& from) {
   to.modules_loaded = from.modules_loaded;
   to.module_bytes = from.module_bytes;
   to.modules_unloaded = from.modules_unloaded;
+  to.slots_building = from.slots_building;
+  to.slot_upgrades = from.slot_upgrades;
+  to.slot_failures = from.slot_failures;
   FillCache(from.store, &to);
   return to;
 }

@@ -20,8 +20,8 @@ std::string FlightOf(OnMiss on_miss, const std::string& key) {
 }
 
 BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
-                           ProgressCallback progress)
-    : cancel_(cancel), progress_(std::move(progress)) {
+                           ProgressCallback progress, int threads)
+    : cancel_(cancel), progress_(std::move(progress)), threads_(threads) {
   // A deadline further away than a century is none; adding it to the clock could wrap.
   constexpr int64_t kCenturyUs = int64_t{100} * 365 * 24 * 3600 * 1000000;
   if (deadline_us != 0 && deadline_us < kCenturyUs) {

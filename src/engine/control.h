@@ -26,8 +26,8 @@ enum class OnMiss : uint8_t {
 // its miss on to one who would build.
 std::string FlightOf(OnMiss on_miss, const std::string& key);
 
-// One slow call's deadline, cancel flag and progress callback. Immutable, so any thread of the call
-// may ask it. The cancel flag and whatever the callback refers to outlive the call.
+// One slow call's deadline, cancel flag, progress callback and threads. Immutable, so any thread of
+// the call may ask it. The cancel flag and whatever the callback refers to outlive the call.
 class BuildControl : public KeepGoing {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,7 +35,9 @@ class BuildControl : public KeepGoing {
 
   BuildControl() = default;  // no limit
   // `deadline_us` counts from now; 0: none.
-  BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress);
+  // `threads`: for building kernels at once; 0: one per hardware thread.
+  BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress,
+               int threads = 0);
 
   // For work inside a stage: "deadline passed before it was done".
   absl::Status Check() const override;
@@ -47,11 +49,13 @@ class BuildControl : public KeepGoing {
   int64_t RemainingUs(int64_t cap) const;
   // Until when a wait may sleep before it has to ask Check again.
   Clock::time_point NextPoll() const;
+  int threads() const { return threads_; }
 
  private:
   Clock::time_point deadline_ = Clock::time_point::max();
   const std::atomic<bool>* cancel_ = nullptr;
   ProgressCallback progress_;
+  int threads_ = 0;
 };
 
 }  // namespace sinter
