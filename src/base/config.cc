@@ -194,6 +194,7 @@ EnvironmentReading ReadEnvironment() {
   ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use);
   config.dump_dir = env.Get("SINTER_DUMP");
   config.trace = env.Get("SINTER_TRACE");
+  config.metrics_file = env.Get("SINTER_METRICS_FILE");
   config.tuning_set = env.Get("SINTER_TUNING_SET");
   config.device_model = env.Get("SINTER_DEVICE_MODEL");
   config.nvrtc_path = env.Get("SINTER_NVRTC");

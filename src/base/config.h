@@ -52,8 +52,9 @@ struct Config {
   std::string device_model;  // SINTER_DEVICE_MODEL: a model file of the GPU; "": a built-in one
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=off|error|warn|info|debug
   bool log_off = false;                  // nothing is logged, whatever the level
-  bool log_json = false;  // SINTER_LOG_FORMAT=text|json, of what goes to standard error
-  std::string trace;      // SINTER_TRACE: file for the spans of prepares, see base/trace.h
+  bool log_json = false;     // SINTER_LOG_FORMAT=text|json, of what goes to standard error
+  std::string trace;         // SINTER_TRACE: file for the spans of prepares, see base/trace.h
+  std::string metrics_file;  // SINTER_METRICS_FILE: where the counters are written to
   // What the environment says to no effect: one sentence for each SINTER_* variable that nothing
   // reads, at most 16 of them.
   std::vector<std::string> warnings;

@@ -1,4 +1,6 @@
 // sinter_context_write_metrics: the counters as Prometheus text, format 0.0.4.
+#include "src/capi/metrics.h"
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -109,6 +111,8 @@ void WriteCache(const StoreStats& s, MetricsText& out) {
               s.remote_opened);
 }
 
+}  // namespace
+
 std::string MetricsOf(const Engine& engine) {
   const EngineStats stats = engine.Stats();
   MetricsText out;
@@ -123,7 +127,6 @@ std::string MetricsOf(const Engine& engine) {
   return out.text();
 }
 
-}  // namespace
 }  // namespace sinter::capi
 
 namespace capi = sinter::capi;

@@ -26,7 +26,7 @@ class ConfigTest : public ::testing::Test {
           "SINTER_DEVICE_MODEL",    "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
           "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",  "SINTER_CAHCE",
           "SINTER_LIB_DIR",         "XDG_CACHE_HOME",         "HOME",
-          "SINTER_COMPILE_THREADS"}) {
+          "SINTER_COMPILE_THREADS", "SINTER_METRICS_FILE"}) {
       unsetenv(name);
     }
   }
@@ -69,6 +69,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_CACHE", "off");
   Set("SINTER_DUMP", "/d");
   Set("SINTER_TRACE", "/t.json");
+  Set("SINTER_METRICS_FILE", "/m.prom");
   Set("SINTER_LOG_FORMAT", "json");
   Set("SINTER_NVRTC", "/n.so");
   Set("SINTER_TUNING_SET", "/t.txt");
@@ -87,6 +88,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   EXPECT_TRUE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "/d");
   EXPECT_EQ(config.trace, "/t.json");
+  EXPECT_EQ(config.metrics_file, "/m.prom");
   EXPECT_TRUE(config.log_json);
   EXPECT_EQ(config.nvrtc_path, "/n.so");
   EXPECT_EQ(config.tuning_set, "/t.txt");
