@@ -34,11 +34,17 @@ struct SlotState {
     if (!manual) current = plan;
     built = plan;
   }
+  void NoteUpgrade() {
+    GuardOr(0, [&] {  // without memory nobody is told
+      engine->NoteSlot(SlotStep::kUpgraded, built.load()->prepared.get(), "");
+      return 0;
+    });
+  }
   void EndBuild(sinter_plan* plan, sinter_status code, sinter_error* why) {
-    engine->NoteSlot(SlotStep::kBuildEnded, "");
+    engine->NoteSlot(SlotStep::kBuildEnded, nullptr, "");
     if (code == SINTER_OK) {
       Hold(plan);
-      if (!manual) engine->NoteSlot(SlotStep::kUpgraded, "");
+      if (!manual) NoteUpgrade();
       return;
     }
     RetainHandle(why);
@@ -46,7 +52,7 @@ struct SlotState {
     failed = code;
     if (code == SINTER_CANCELLED) return;
     GuardOr(0, [&] {  // without memory there is no log line
-      engine->NoteSlot(SlotStep::kBuildFailed, sinter_error_get_message(why));
+      engine->NoteSlot(SlotStep::kBuildFailed, nullptr, sinter_error_get_message(why));
       return 0;
     });
   }
@@ -111,7 +117,7 @@ absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, 
     state->EndBuild(plan, code, why);
   };
   SINTER_ASSIGN_OR_RETURN(slot->build, StartPrepare(&context, chain, m, settings, end));
-  context.engine->NoteSlot(SlotStep::kBuildBegun, "");
+  context.engine->NoteSlot(SlotStep::kBuildBegun, nullptr, "");
   return absl::OkStatus();
 }
 
@@ -181,9 +187,7 @@ sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error) 
   capi::SlotState& state = *slot->state;
   sinter_plan* const built = state.built;
   if (built == nullptr) return capi::ReportNoPlan(*slot, error);
-  if (state.current.exchange(built) != built) {
-    state.engine->NoteSlot(sinter::SlotStep::kUpgraded, "");
-  }
+  if (state.current.exchange(built) != built) state.NoteUpgrade();
   return SINTER_OK;
 }
 

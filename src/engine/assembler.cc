@@ -306,6 +306,14 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
     loaded.plan.note =
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
   }
+  if (control.Tells() && !loaded.fallback.empty()) {
+    Event event;
+    event.kind = EventKind::kFallback;
+    event.subject = "plan";
+    event.plan = loaded.plan.PlanDigest();
+    event.reason = loaded.fallback;
+    control.Tell(std::move(event));
+  }
   loaded.passed_over = std::move(walk.failed);
   const bool tuned = found.record->tuned && options.choice == Choice::kBest;
   std::set<Digest> told = {loaded.plan.PlanDigest()};

@@ -29,6 +29,13 @@ BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
   }
 }
 
+void BuildControl::Tell(Event event) const {
+  if (events_ == nullptr) return;
+  event.chain = chain_;
+  event.bucket = bucket_;
+  events_->Tell(event);
+}
+
 absl::Status BuildControl::Check(absl::string_view stage) const {
   if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) {
     return absl::CancelledError(absl::StrCat("cancelled before ", stage));

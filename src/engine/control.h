@@ -11,7 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "src/base/digest.h"
 #include "src/base/keep_going.h"
+#include "src/engine/events.h"
 
 namespace sinter {
 
@@ -39,6 +41,16 @@ class BuildControl : public KeepGoing {
   BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress,
                int threads = 0);
 
+  // What the call is about, for its events; `sink` outlives the call.
+  void TellTo(const EventSink* sink, const Digest& chain, int64_t bucket) {
+    events_ = sink;
+    chain_ = chain;
+    bucket_ = bucket;
+  }
+  bool Tells() const { return events_ != nullptr; }
+  // With the call's chain and bucket filled in.
+  void Tell(Event event) const;
+
   // For work inside a stage: "deadline passed before it was done".
   absl::Status Check() const override;
   // CANCELLED or DEADLINE_EXCEEDED naming the stage that would have come next.
@@ -56,6 +68,9 @@ class BuildControl : public KeepGoing {
   const std::atomic<bool>* cancel_ = nullptr;
   ProgressCallback progress_;
   int threads_ = 0;
+  const EventSink* events_ = nullptr;
+  Digest chain_;
+  int64_t bucket_ = 0;
 };
 
 }  // namespace sinter

@@ -67,11 +67,14 @@ class EngineImpl : public Engine {
       const Chain& chain, int64_t m, const PrepareOptions& options) override {
     SINTER_RETURN_IF_ERROR(CheckM(m));
     core_->counters.prepares.fetch_add(1, std::memory_order_relaxed);
-    const BuildControl control(options.deadline_us, options.cancel, options.progress,
-                               options.background ? 1 : 0);
+    BuildControl control(options.deadline_us, options.cancel, options.progress,
+                         options.background ? 1 : 0);
     SINTER_ASSIGN_OR_RETURN(const BuildTurns::Turn turn, TurnFor(options, control));
     SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
+    if (core_->events.Wanted()) {
+      control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
+    }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
     absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(request, OptionsFor(options), control);
     if (options.no_build && IsCacheMiss(loaded.status())) {
@@ -87,7 +90,19 @@ class EngineImpl : public Engine {
     SINTER_RETURN_IF_ERROR(CheckM(m));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
     const TraceSpan span(core_->trace.get(), "tune", SpanDetail(request));
-    return tuner_.Tune(request, options);
+    const EventClock clock;
+    absl::StatusOr<TuneResult> tuned = tuner_.Tune(request, options);
+    if (core_->events.Wanted()) {
+      Event event;
+      event.kind = EventKind::kTune;
+      event.subject = "plan";
+      event.chain = chain.CanonicalDigest();
+      event.bucket = request.bucket;
+      event.us = clock.us();
+      if (!tuned.ok()) event.reason = std::string(tuned.status().message());
+      core_->events.Tell(event);
+    }
+    return tuned;
   }
 
   EngineStats Stats() const override {
@@ -124,11 +139,23 @@ class EngineImpl : public Engine {
     return stats;
   }
 
-  void NoteSlot(SlotStep step, absl::string_view why) override {
+  absl::Status TellEvents(std::function<void(const Event&)> callback) override {
+    return core_->events.Set(std::move(callback));
+  }
+
+  void NoteSlot(SlotStep step, const PreparedPlan* plan, absl::string_view why) override {
     Counters& c = core_->counters;
     std::atomic<uint64_t>* const counted[] = {&c.slot_builds_begun, &c.slot_builds_ended,
                                               &c.slot_failures, &c.slot_upgrades};
     counted[static_cast<int>(step)]->fetch_add(1, std::memory_order_relaxed);
+    if (step == SlotStep::kUpgraded && core_->events.Wanted()) {
+      Event event;
+      event.kind = EventKind::kUpgrade;
+      event.subject = "plan";
+      event.plan = plan->ChosenDigest();
+      event.bucket = plan->plan().bucket;
+      core_->events.Tell(event);
+    }
     if (step != SlotStep::kBuildFailed) return;
     core_->log.Log(LogLevel::kWarn, absl::StrCat("slot: the background build failed: ", why));
   }

@@ -16,6 +16,7 @@
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
+#include "src/engine/events.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -171,7 +172,10 @@ class Engine {
                                           const TuneOptions& options) = 0;
   virtual EngineStats Stats() const = 0;
   // Counted; a failure is logged with `why`.
-  virtual void NoteSlot(SlotStep step, absl::string_view why) = 0;
+  // `plan` is the slot's once there is one, else null.
+  virtual void NoteSlot(SlotStep step, const PreparedPlan* plan, absl::string_view why) = 0;
+  // Every event from now on, on the threads of what happens; once. ALREADY_EXISTS.
+  virtual absl::Status TellEvents(std::function<void(const Event&)> callback) = 0;
   // From now on kernels of these toolchains are misses, and such a compiler compiles nothing; plans
   // that are held live on. INVALID_ARGUMENT as ToolchainDenyList::Add.
   virtual absl::Status DenyToolchains(absl::string_view entries) = 0;

@@ -47,6 +47,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"pending", [&](auto e) { return sinter_pending_on_ready(nullptr, nullptr, 0, e); }},
       {"context",
        [&](auto e) { return sinter_slot_create(nullptr, nullptr, 1, nullptr, 0, &slot, e); }},
+      {"context", [&](auto e) { return sinter_x_context_on_event(nullptr, nullptr, 0, e); }},
       {"slot", [&](auto e) { return sinter_slot_acquire(nullptr, &plan, e); }},
       {"slot", [&](auto e) { return sinter_slot_switch(nullptr, e); }},
       {"slot", [&](auto e) { return sinter_slot_get_build(nullptr, &pending, e); }},

@@ -2,8 +2,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -310,6 +313,58 @@ TEST_F(SlotAbi, TheChildOfAForkKeepsAPlanAndDoesNotWaitForABuild) {
   ASSERT_EQ(waitpid(child, &end, 0), child);
   EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 0) << end;
   gate.open = true;
+}
+
+struct Told {
+  std::mutex mutex;
+  std::vector<sinter_x_event> events;
+  std::string subjects;
+  static void Callback(uintptr_t user, const sinter_x_event* event) {
+    auto* told = reinterpret_cast<Told*>(user);
+    const std::lock_guard<std::mutex> lock(told->mutex);
+    told->events.push_back(*event);
+    told->subjects += std::string(event->subject) + "\n";
+  }
+};
+
+TEST_F(SlotAbi, EventsTellOfTheBuildAndTheUpgrade) {
+  Told told;
+  const auto listen = [&](sinter_x_event_callback callback) {
+    return Try([&](auto e) {
+      return sinter_x_context_on_event(context.get(), callback, reinterpret_cast<uintptr_t>(&told),
+                                       e);
+    });
+  };
+  EXPECT_EQ(listen(nullptr).message, "callback is null");
+  EXPECT_EQ(listen(Told::Callback).status, SINTER_OK);
+  EXPECT_EQ(listen(Told::Callback).status, SINTER_ALREADY_EXISTS);
+  SlotPtr slot;
+  PlanPtr plan;
+  ASSERT_EQ(Create(&slot).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
+  uint8_t digest[32], of_chain[32];
+  Ok([&](auto e) { return sinter_plan_get_digest(plan.get(), digest, e); });
+  Ok([&](auto e) { return sinter_x_chain_get_digest(chain.get(), of_chain, e); });
+  const std::lock_guard<std::mutex> lock(told.mutex);
+  const auto count = [&](sinter_x_event_kind kind) {
+    return std::count_if(told.events.begin(), told.events.end(),
+                         [&](const sinter_x_event& event) { return event.kind == kind; });
+  };
+  EXPECT_GE(count(SINTER_X_EVENT_LOOK_UP), 2);
+  EXPECT_EQ(count(SINTER_X_EVENT_SEARCH), 1);
+  EXPECT_GE(count(SINTER_X_EVENT_COMPILE), 1);
+  EXPECT_EQ(count(SINTER_X_EVENT_LOAD), 0);  // no GPU
+  EXPECT_EQ(count(SINTER_X_EVENT_UPGRADE), 1);
+  for (const sinter_x_event& event : told.events) {
+    EXPECT_EQ(event.struct_size, sizeof(event));
+    EXPECT_EQ(event.bucket, 32);
+    if (event.kind != SINTER_X_EVENT_UPGRADE) {
+      EXPECT_EQ(std::memcmp(event.chain_digest, of_chain, 32), 0);
+    } else {
+      EXPECT_EQ(std::memcmp(event.plan_digest, digest, 32), 0);
+    }
+  }
 }
 
 TEST_F(SlotAbi, AFailureIsLoggedAndCountedAmongTheMetrics) {
