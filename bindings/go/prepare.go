@@ -108,7 +108,30 @@ func (given *PrepareOptions) call(ctx context.Context,
 	f func(*C.sinter_prepare_options, **C.sinter_error) C.sinter_status) error {
 	var a arena
 	defer a.free()
-	options := (*C.sinter_prepare_options)(a.alloc(C.sizeof_sinter_prepare_options))
+	options, progress := given.raw(&a)
+	defer progress.forget()
+	stop, err := watch(ctx, options)
+	if err != nil {
+		return err
+	}
+	var failed *C.sinter_error
+	err = check(f(options, &failed), &failed)
+	stop()
+	return because(ctx, err)
+}
+
+// progressKey is what a progress callback is registered by; nil without one.
+type progressKey struct{ id C.uintptr_t }
+
+func (key *progressKey) forget() {
+	if key != nil {
+		unregister(key.id)
+	}
+}
+
+// raw is the options of the C ABI, which live as long as the arena.
+func (given *PrepareOptions) raw(a *arena) (options *C.sinter_prepare_options, progress *progressKey) {
+	options = (*C.sinter_prepare_options)(a.alloc(C.sizeof_sinter_prepare_options))
 	options.struct_size = C.sizeof_sinter_prepare_options
 	for flag, wanted := range map[C.uint32_t]bool{C.SINTER_PREPARE_BATCH_INVARIANT: given.BatchInvariant,
 		C.SINTER_PREPARE_MUST_HIT: given.MustHit, C.SINTER_PREPARE_VERIFY: given.Verify, C.SINTER_PREPARE_NO_BUILD: given.NoBuild} {
@@ -120,18 +143,10 @@ func (given *PrepareOptions) call(ctx context.Context,
 	options.choice = C.sinter_choice(given.Choice)
 	options.threads = C.uint32_t(given.Threads)
 	if given.Progress != nil {
-		id := register(given.Progress)
-		defer unregister(id)
-		C.sinter_go_use_progress(options, id)
+		progress = &progressKey{register(given.Progress)}
+		C.sinter_go_use_progress(options, progress.id)
 	}
-	stop, err := watch(ctx, options)
-	if err != nil {
-		return err
-	}
-	var failed *C.sinter_error
-	err = check(f(options, &failed), &failed)
-	stop()
-	return because(ctx, err)
+	return options, progress
 }
 
 // watch hands ctx's deadline and cancel to the options; the function it returns ends that.

@@ -273,6 +273,59 @@ func TestAContextEndsAPrepare(t *testing.T) {
 	}
 }
 
+func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held := make(chan struct{})
+	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions{Progress: func(string, float64) { <-held }}, true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Close()
+	_, err = slot.Acquire()
+	refused(t, err, NotFound, "in the background")
+	refused(t, slot.Switch(), NotFound, "in the background")
+	late, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err := slot.Wait(late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	close(held)
+	built, err := slot.Wait(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer built.Close()
+	_, err = slot.Acquire()
+	refused(t, err, NotFound, "waits for sinter_slot_switch")
+	if err := slot.Switch(); err != nil || slot.Generation() != 2 {
+		t.Error(err, slot.Generation())
+	}
+	plan, err := slot.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	if plan.Bucket() != built.Bucket() {
+		t.Error(plan.Bucket(), built.Bucket())
+	}
+	_, err = c.NewSlot(chain, -1, SlotOptions{})
+	refused(t, err, InvalidArgument, "-1")
+	slot.Close()
+	_, err = slot.Acquire()
+	refused(t, err, FailedPrecondition, "the slot is closed")
+	strict := target(t, Options{CacheDir: String(""), LogLevel: LogOff})
+	failed, err := strict.NewSlot(chain, 20, SlotOptions{PrepareOptions: PrepareOptions{MustHit: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer failed.Close()
+	_, err = failed.Wait(context.Background())
+	refused(t, err, CacheMiss, "")
+	_, err = failed.Acquire()
+	refused(t, err, CacheMiss, "")
+}
+
 func TestOptionsReachTheLibrary(t *testing.T) {
 	var lock sync.Mutex
 	var lines []string

@@ -53,6 +53,9 @@ type Stats struct {
 	ModulesLoaded        uint64
 	ModuleBytes          uint64
 	ModulesUnloaded      uint64
+	SlotsBuilding        uint64
+	SlotUpgrades         uint64
+	SlotFailures         uint64
 }
 
 // statsWords is how many 8-byte words the library's struct has: one for each field above.
@@ -129,5 +132,8 @@ func (c *Context) Stats() (Stats, error) {
 		ModulesLoaded:        uint64(s.modules_loaded),
 		ModuleBytes:          uint64(s.module_bytes),
 		ModulesUnloaded:      uint64(s.modules_unloaded),
+		SlotsBuilding:        uint64(s.slots_building),
+		SlotUpgrades:         uint64(s.slot_upgrades),
+		SlotFailures:         uint64(s.slot_failures),
 	}, nil
 }

@@ -74,6 +74,7 @@ typedef struct sinter_plan
 typedef struct sinter_binding sinter_binding; /* a plan bound to buffers; immutable */
 typedef struct sinter_cancel sinter_cancel;   /* a switch that ends a long call */
 typedef struct sinter_pending sinter_pending; /* a prepare under way */
+typedef struct sinter_slot sinter_slot;       /* a place for the best plan so far */
 typedef struct sinter_error sinter_error;     /* what went wrong; immutable */
 
 /* The caller's CUstream or cudaStream_t; NULL is the legacy default stream. */
@@ -392,6 +393,8 @@ typedef struct sinter_stats {
   uint64_t modules_loaded;      /* on the GPU now, in use or not */
   uint64_t module_bytes;        /* their code */
   uint64_t modules_unloaded;    /* so far */
+  uint64_t slots_building;      /* slots whose plan is being built, or queued for it */
+  uint64_t slot_upgrades, slot_failures; /* builds that gave a slot its plan; that failed */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */
@@ -762,6 +765,35 @@ SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,
  * or not. It belongs to `pending` and is closed with it: take it out of the loop before the last
  * release. -1: NULL, the child of a fork, or none to be had. Thread-safe. Since 0.1. */
 SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
+
+/* A slot always holds the best plan so far, for callers that must not wait. Nothing that a plan,
+ * binding or graph holds ever changes: to take a better plan in, acquire it, bind, capture anew.
+ * The final plan has generation 2; one of generation 1 stands in for it, with a digest of its own
+ * (this version has none); 0 is no plan. All are thread-safe. All since 0.1. */
+/* A plan that was built, or found, becomes current by sinter_slot_switch alone: ranks all-reduce
+ * (min) their generations between two steps, and from 2 on all switch. */
+enum { SINTER_SLOT_MANUAL = 1 };
+/* Looks up as SINTER_PREPARE_NO_BUILD does, which must not be among `options`. A hit is current at
+ * once. A miss starts one build in the background, on a thread of low priority; a context runs
+ * SINTER_COMPILE_THREADS (2) of them at a time. Its end makes the plan current. A failure is kept,
+ * and not tried again: create another slot. Options are the build's. Errors of sinter_prepare. */
+SINTER_API sinter_status sinter_slot_create(sinter_context* context, const sinter_chain* chain,
+                                            int64_t m, const sinter_prepare_options* options,
+                                            uint32_t flags, sinter_slot** out_slot,
+                                            sinter_error** error);
+SINTER_API void sinter_slot_retain(const sinter_slot* slot);
+SINTER_API void sinter_slot_release(const sinter_slot* slot); /* As sinter_pending_release. */
+/* A new reference to the current plan. Wait-free. SINTER_NOT_FOUND: none yet; else the build's
+ * error, or SINTER_FAILED_PRECONDITION in the child of a fork that left the build behind. */
+SINTER_API sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_plan** out_plan,
+                                             sinter_error** error);
+/* The highest that is there, current or not. Wait-free; 0 for NULL. */
+SINTER_API uint64_t sinter_slot_get_generation(const sinter_slot* slot);
+/* Makes the final plan current; errors as of acquire. Only with SINTER_SLOT_MANUAL. */
+SINTER_API sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error);
+/* A new reference to the build, ended after a hit: to be called, wait, read its error. */
+SINTER_API sinter_status sinter_slot_get_build(const sinter_slot* slot, sinter_pending** out_build,
+                                               sinter_error** error);
 
 /* Choices that were measured: what sinter_tune adds to, what a context reads. An entry belongs to a
  * chain, a bucket, a chip and flags, and holds the plan's schedules, what it was predicted and

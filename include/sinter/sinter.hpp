@@ -8,7 +8,8 @@
 //   auto chain = b.Finish();                                       // Result<Chain>
 //   if (!chain.ok()) return Report(chain.status().message());
 //
-// - A handle (Context, Chain, Plan, Binding, Pending, Cancel, TuningSet) is a counted reference:
+// - A handle (Context, Chain, Plan, Binding, Pending, Slot, Cancel, TuningSet) is a counted
+// reference:
 //   copies share the object, the last one releases it. An empty handle, default or moved from, may
 //   be used as NULL in C: the library answers with an error.
 // - What can fail returns Status or Result<T>, with the library's own message.
@@ -873,6 +874,31 @@ class Pending
   int Fd() const { return sinter_pending_get_fd(get()); }
 };
 
+// A place that always holds the best plan so far. Nothing that a plan, binding or graph holds ever
+// changes. The last handle that goes cancels a build under way. Thread-safe.
+class Slot : public detail::Handle<sinter_slot, sinter_slot_retain, sinter_slot_release> {
+ public:
+  using Handle::Handle;
+  // The current plan, at once. SINTER_NOT_FOUND: none yet; else what the build failed with.
+  Result<Plan> Acquire() const {
+    return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
+      return sinter_slot_acquire(get(), out, error);
+    });
+  }
+  // 0: no plan yet, 1: one that stands in, 2: the final one, current or not.
+  uint64_t Generation() const { return sinter_slot_get_generation(get()); }
+  // Makes the final plan current; only with SINTER_SLOT_MANUAL.
+  Status Switch() const {
+    return Status::Of([&](sinter_error** error) { return sinter_slot_switch(get(), error); });
+  }
+  // The build, which has ended after a hit.
+  Result<Pending> Build() const {
+    return detail::Make<Pending, sinter_pending>([&](sinter_pending** out, sinter_error** error) {
+      return sinter_slot_get_build(get(), out, error);
+    });
+  }
+};
+
 // Choices that were measured; a context reads one from ContextOptions::tuning_set. Thread-safe.
 class TuningSet : public detail::Handle<sinter_tuning_set, sinter_tuning_set_retain,
                                         sinter_tuning_set_release> {
@@ -960,6 +986,13 @@ class Context
                                const PrepareOptions& options = {}) const {
     return detail::Make<Pending, sinter_pending>([&](sinter_pending** out, sinter_error** error) {
       return sinter_prepare_async(get(), chain.get(), m, &options, out, error);
+    });
+  }
+  // A plan that is there, or a build in the background. `flags`: SINTER_SLOT_MANUAL.
+  Result<Slot> MakeSlot(const Chain& chain, int64_t m, const PrepareOptions& options = {},
+                        uint32_t flags = 0) const {
+    return detail::Make<Slot, sinter_slot>([&](sinter_slot** out, sinter_error** error) {
+      return sinter_slot_create(get(), chain.get(), m, &options, flags, out, error);
     });
   }
   // plans[i] is of chains[i] at ms[i], empty where statuses[i] is not OK. `status` is that of the

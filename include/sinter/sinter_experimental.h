@@ -282,6 +282,40 @@ SINTER_API sinter_status sinter_x_cache_convert(const char* dir, const char* to,
  * behind their makers: other contexts and processes on the folder find them from then on. */
 SINTER_API sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error);
 
+/* ---------------------------------------------------------------- Events
+ * What a context does off the launch path. */
+
+typedef int32_t sinter_x_event_kind;
+enum {
+  SINTER_X_EVENT_LOOK_UP = 1, /* of a plan or a kernel, in the tiers of the cache */
+  SINTER_X_EVENT_SEARCH = 2,
+  SINTER_X_EVENT_COMPILE = 3,
+  SINTER_X_EVENT_LOAD = 4, /* on the GPU */
+  SINTER_X_EVENT_UNLOAD = 5,
+  SINTER_X_EVENT_TUNE = 6,
+  SINTER_X_EVENT_FALLBACK = 7, /* another plan than the chosen one runs */
+  SINTER_X_EVENT_UPGRADE = 8   /* the plan of a slot came after the slot was made */
+};
+/* What is not known, or does not apply, is 0 or "". Texts are borrowed for the call. */
+typedef struct sinter_x_event {
+  uint32_t struct_size; /* as the library knows it; fields are only added */
+  sinter_x_event_kind kind;
+  int64_t bucket;
+  double us;      /* how long it took */
+  uint64_t bytes; /* of code, or of the record that was found */
+  uint8_t chain_digest[32], plan_digest[32];
+  const char* subject; /* "plan", or the name of the kernel */
+  const char* tier;    /* that had it: "memory", "local", "pack", "remote" */
+  const char* reason;  /* of a miss, a failure, a fallback */
+} sinter_x_event;
+typedef void (*sinter_x_event_callback)(uintptr_t user_data, const sinter_x_event* event);
+/* Every event from now on, on the threads of what happens. Once a context: SINTER_ALREADY_EXISTS.
+ * As the log's, the callback lives as long as the context and what was made of it, and must not
+ * call the library. Thread-safe. */
+SINTER_API sinter_status sinter_x_context_on_event(sinter_context* context,
+                                                   sinter_x_event_callback callback,
+                                                   uintptr_t user_data, sinter_error** error);
+
 /* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */
 SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);
 SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);

@@ -100,6 +100,17 @@ void ReadBytes(Environment& env, const char* name, uint64_t* out) {
   *out = *bytes;
 }
 
+void ReadNumber(Environment& env, const char* name, int most, int* out) {
+  const std::string value = env.Get(name);
+  if (value.empty()) return;
+  int number = 0;
+  if (absl::SimpleAtoi(value, &number) && number >= 1 && number <= most) {
+    *out = number;
+  } else {
+    env.Refuse(absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not in 1..", most));
+  }
+}
+
 void ReadDenied(Environment& env, std::string* out) {
   *out = env.Get("SINTER_DENY_TOOLCHAINS");
   const absl::Status status = ToolchainDenyList().Add(*out);
@@ -112,13 +123,9 @@ void ReadRemote(Environment& env, Config* config) {
   int role = 0;
   ReadChoice(env, "SINTER_REMOTE_ROLE", {{"reader", 0}, {"publisher", 1}}, &role);
   config->remote_publish = role == 1;
-  const std::string days = env.Get("SINTER_REMOTE_TTL_DAYS");
-  int number = 0;
-  if (!days.empty() && (!absl::SimpleAtoi(days, &number) || number < 1 || number > 365)) {
-    env.Refuse(
-        absl::StrCat("SINTER_REMOTE_TTL_DAYS=\"", days.substr(0, 64), "\" is not in 1..365"));
-  }
-  config->remote_ttl_s = int64_t{number} * 24 * 3600;
+  int days = 0;
+  ReadNumber(env, "SINTER_REMOTE_TTL_DAYS", 365, &days);
+  config->remote_ttl_s = int64_t{days} * 24 * 3600;
   config->remote_key_file = env.Get("SINTER_REMOTE_KEY_FILE");
   config->remote_password_file = env.Get("SINTER_REMOTE_PASSWORD_FILE");
   config->remote_key = env.Get("SINTER_REMOTE_KEY");
@@ -173,6 +180,7 @@ EnvironmentReading ReadEnvironment() {
   ReadBytes(env, "SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes);
   ReadBytes(env, "SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes);
   ReadDenied(env, &config.deny_toolchains);
+  ReadNumber(env, "SINTER_COMPILE_THREADS", 64, &config.compile_threads);
   int must_hit = 0;
 
   ReadChoice(env, "SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit);
@@ -186,6 +194,7 @@ EnvironmentReading ReadEnvironment() {
   ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use);
   config.dump_dir = env.Get("SINTER_DUMP");
   config.trace = env.Get("SINTER_TRACE");
+  config.metrics_file = env.Get("SINTER_METRICS_FILE");
   config.tuning_set = env.Get("SINTER_TUNING_SET");
   config.device_model = env.Get("SINTER_DEVICE_MODEL");
   config.nvrtc_path = env.Get("SINTER_NVRTC");

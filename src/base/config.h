@@ -41,6 +41,7 @@ struct Config {
   std::string deny_toolchains;
   // SINTER_MODULE_CACHE_BYTES, a size: of cubins kept loaded, in use or not; 0: 1 GiB.
   uint64_t module_cache_bytes = 0;
+  int compile_threads = 2;        // SINTER_COMPILE_THREADS: for builds in the background
   bool batch_invariant = false;   // SINTER_BATCH_INVARIANT=1: as FusionOptions.batch_invariant
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the unfused plan at its
                                   // first prepare on a GPU
@@ -51,8 +52,9 @@ struct Config {
   std::string device_model;  // SINTER_DEVICE_MODEL: a model file of the GPU; "": a built-in one
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=off|error|warn|info|debug
   bool log_off = false;                  // nothing is logged, whatever the level
-  bool log_json = false;  // SINTER_LOG_FORMAT=text|json, of what goes to standard error
-  std::string trace;      // SINTER_TRACE: file for the spans of prepares, see base/trace.h
+  bool log_json = false;     // SINTER_LOG_FORMAT=text|json, of what goes to standard error
+  std::string trace;         // SINTER_TRACE: file for the spans of prepares, see base/trace.h
+  std::string metrics_file;  // SINTER_METRICS_FILE: where the counters are written to
   // What the environment says to no effect: one sentence for each SINTER_* variable that nothing
   // reads, at most 16 of them.
   std::vector<std::string> warnings;

@@ -1,19 +1,13 @@
 #include "src/base/trace.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <new>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "src/base/printable.h"
-#include "src/base/transfer.h"
+#include "src/base/replace_file.h"
 
 namespace sinter {
 namespace {
@@ -22,28 +16,9 @@ int64_t Nanoseconds(Trace::Clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
-absl::Status TraceError(const char* call, const std::string& path) {
-  return absl::UnavailableError(absl::StrCat(call, " ", path, ": ", strerror(errno)));
-}
-
-// A new file beside it, which then takes its name: a reader sees the old text or the new.
-absl::Status Replace(const std::string& path, absl::string_view text) {
-  std::string beside = absl::StrCat(path, ".XXXXXX");
-  const int fd = mkostemp(&beside[0], O_CLOEXEC);
-  if (fd < 0) return TraceError("create", path);
-  const bool written = WriteAll(fd, text);
-  const absl::Status status = written ? absl::OkStatus() : TraceError("write", path);
-  close(fd);
-  if (written && rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const absl::Status failed = written ? TraceError("rename", path) : status;
-  unlink(beside.c_str());
-  return failed;
-}
-
 }  // namespace
 
-Trace::Trace(absl::string_view path)
-    : path_(absl::StrReplaceAll(path, {{"%p", absl::StrCat(getpid())}})), process_(getpid()) {}
+Trace::Trace(absl::string_view path) : path_(PathOfProcess(path)), process_(getpid()) {}
 
 void Trace::Add(const char* name, std::string detail, Clock::time_point begin,
                 Clock::time_point end) noexcept {
@@ -78,7 +53,7 @@ std::string Trace::Text() {
 
 absl::Status Trace::Write() {
   if (getpid() != process_) return absl::OkStatus();
-  return Replace(path_, Text());
+  return ReplaceFile(path_, Text(), 0600);
 }
 
 }  // namespace sinter

@@ -12,6 +12,7 @@
 #include "src/base/toolchain.h"
 #include "src/capi/create_context.h"
 #include "src/capi/firewall.h"
+#include "src/capi/metrics.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
 
@@ -115,6 +116,8 @@ LogSink MakeSink(const sinter_context_options& options, const Config& config) {
 
 }  // namespace
 
+constexpr std::chrono::seconds kMetricsPeriod(15);
+
 absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* given,
                                               std::shared_ptr<RemoteBackend> remote) {
   SINTER_ASSIGN_OR_RETURN(const sinter_context_options options, ReadOptions(given, "context", 0));
@@ -132,6 +135,11 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   context->engine = Engine::Create(std::move(ports), context->config, sink);
   for (const std::string& warning : context->config.warnings) sink.Log(LogLevel::kWarn, warning);
   context->config.remote_backend = nullptr;  // the tiers hold it
+  if (const std::string& file = context->config.metrics_file; !file.empty()) {
+    const Engine* const engine = context->engine.get();
+    context->metrics = std::make_unique<PeriodicFile>(
+        file, kMetricsPeriod, [engine] { return MetricsOf(*engine); }, sink);
+  }
   return context.release();
 }
 
@@ -188,6 +196,9 @@ sinter_stats ToStats(const EngineStats& from) {
   to.modules_loaded = from.modules_loaded;
   to.module_bytes = from.module_bytes;
   to.modules_unloaded = from.modules_unloaded;
+  to.slots_building = from.slots_building;
+  to.slot_upgrades = from.slot_upgrades;
+  to.slot_failures = from.slot_failures;
   FillCache(from.store, &to);
   return to;
 }

@@ -1,4 +1,6 @@
 // sinter_context_write_metrics: the counters as Prometheus text, format 0.0.4.
+#include "src/capi/metrics.h"
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +61,10 @@ void WriteBuilding(const EngineStats& s, MetricsText& out) {
   out.Counter("compile_seconds_saved_total", "Time that compiling the cached kernels took once.",
               s.compile_saved_us / 1e6);
   out.Counter("build_waits_total", "Waits for another thread's build of the same.", s.waits);
+  out.Gauge("slots_building", "Slots whose plan is being built or queued for it.",
+            s.slots_building);
+  out.Counter("slot_upgrades_total", "Builds that gave a slot its plan.", s.slot_upgrades);
+  out.Counter("slot_failures_total", "Builds of slots that failed.", s.slot_failures);
   out.Counter("tuned_plans_total", "Plans made as the tuning set says.", s.tuned_plans);
   out.Counter("tuned_refused_total", "Entries of the tuning set that could not be used.",
               s.tuned_refused);
@@ -105,6 +111,8 @@ void WriteCache(const StoreStats& s, MetricsText& out) {
               s.remote_opened);
 }
 
+}  // namespace
+
 std::string MetricsOf(const Engine& engine) {
   const EngineStats stats = engine.Stats();
   MetricsText out;
@@ -119,7 +127,6 @@ std::string MetricsOf(const Engine& engine) {
   return out.text();
 }
 
-}  // namespace
 }  // namespace sinter::capi
 
 namespace capi = sinter::capi;

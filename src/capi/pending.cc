@@ -1,5 +1,8 @@
 // sinter_pending: a prepare on a thread of its own.
+#include "src/capi/pending.h"
+
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,7 +11,6 @@
 #include <vector>
 
 #include "src/capi/firewall.h"
-#include "src/capi/prepare.h"
 
 namespace capi = sinter::capi;
 
@@ -56,8 +58,14 @@ void Signal(int fd) {
 void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
             sinter_error* error) noexcept;
 
+// A background build gives way to the threads that serve.
+constexpr int kBackgroundNice = 10;
+
 void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context* context,
-                const sinter_chain* chain, int64_t m, const PrepareSettings& settings) noexcept {
+                const sinter_chain* chain, int64_t m, const PrepareSettings& settings,
+                const PrepareEnd& end) noexcept {
+  if (settings.base.background)
+    (void)setpriority(PRIO_PROCESS, 0, kBackgroundNice);  // the thread's
   sinter_plan* plan = nullptr;
   sinter_error* error = nullptr;
   const sinter_status code = Guard(&error, [&]() -> absl::Status {
@@ -66,6 +74,7 @@ void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context
   });
   ReleaseHandle(context);
   ReleaseHandle(chain);
+  if (end) end(plan, code, error);
   Finish(*state, plan, code, error);
 }
 
@@ -122,27 +131,13 @@ void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
   ReleaseHandle(handle);
 }
 
-absl::StatusOr<sinter_pending*> StartPrepare(sinter_context* context, const sinter_chain* chain,
-                                             int64_t m, const sinter_prepare_options* options) {
-  SINTER_ASSIGN_OR_RETURN(PrepareSettings settings, ReadPrepareSettings(context, options));
+absl::StatusOr<sinter_pending*> PrepareAsync(const sinter_context* context,
+                                             const sinter_chain* chain, int64_t m,
+                                             const sinter_prepare_options* options) {
+  SINTER_ASSIGN_OR_RETURN(const PrepareSettings settings, ReadPrepareSettings(context, options));
   SINTER_RETURN_IF_ERROR(Finished(chain).status());
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, settings.stream));
-  auto pending = std::make_unique<sinter_pending>();
-  const auto state = pending->state;
-  if (settings.cancel != nullptr) SINTER_RETURN_IF_ERROR(Follow(settings.cancel, state->cancel));
-  settings.base.cancel = state->cancel.get();
-  state->handle = pending.get();
-  RetainHandle(context);
-  RetainHandle(chain);
-  try {
-    *pending->thread = std::thread(
-        [state, context, chain, m, settings] { RunPrepare(state, context, chain, m, settings); });
-  } catch (const std::exception&) {  // no thread, or no memory for one
-    ReleaseHandle(context);
-    ReleaseHandle(chain);
-    return absl::ResourceExhaustedError("prepare: no thread could be started");
-  }
-  return pending.release();
+  return StartPrepare(context, chain, m, settings, nullptr);
 }
 
 absl::Status CheckOwn(const sinter_pending& pending) {
@@ -191,6 +186,38 @@ absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
 }
 
 }  // namespace
+
+absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
+                                             const sinter_chain* chain, int64_t m,
+                                             const PrepareSettings& given, PrepareEnd end) {
+  PrepareSettings settings = given;
+  auto pending = std::make_unique<sinter_pending>();
+  const auto state = pending->state;
+  if (settings.cancel != nullptr) SINTER_RETURN_IF_ERROR(Follow(settings.cancel, state->cancel));
+  settings.base.cancel = state->cancel.get();
+  state->handle = pending.get();
+  RetainHandle(context);
+  RetainHandle(chain);
+  try {
+    *pending->thread = std::thread([state, context, chain, m, settings, end = std::move(end)] {
+      RunPrepare(state, context, chain, m, settings, end);
+    });
+  } catch (const std::exception&) {  // no thread, or no memory for one
+    ReleaseHandle(context);
+    ReleaseHandle(chain);
+    return absl::ResourceExhaustedError("prepare: no thread could be started");
+  }
+  return pending.release();
+}
+
+sinter_pending* EndedPrepare(sinter_plan* plan) {
+  auto pending = std::make_unique<sinter_pending>();
+  RetainHandle(plan);
+  pending->state->plan = plan;
+  pending->state->done = true;
+  return pending.release();
+}
+
 }  // namespace sinter::capi
 
 extern "C" {
@@ -200,7 +227,7 @@ sinter_status sinter_prepare_async(sinter_context* context, const sinter_chain* 
                                    sinter_pending** out_pending, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_pending, "out_pending"));
-    SINTER_ASSIGN_OR_RETURN(*out_pending, capi::StartPrepare(context, chain, m, options));
+    SINTER_ASSIGN_OR_RETURN(*out_pending, capi::PrepareAsync(context, chain, m, options));
     return absl::OkStatus();
   });
 }

@@ -226,6 +226,7 @@ void CheckContext(const Options& options, const Json& variables, Findings* findi
   const std::string cuda = description.value("driver", "");
   CheckDriver(session, cuda, findings);
   CheckModel(session, description, findings);
+  if (session.has_gpu()) CheckNvml(options.device.device, findings);
   CheckModelFile(session, variables, findings);
   CheckCompiler(session, cuda, findings);
   CheckCache(session, variables, findings);

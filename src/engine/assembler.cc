@@ -137,10 +137,11 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Plan& plan,
   SINTER_ASSIGN_OR_RETURN(built.recipes, RecipesOf(plan));
   const FirstPositions first(keys);
   std::vector<absl::StatusOr<BuiltKernelPtr>> kernels(keys.size(), absl::UnknownError("not built"));
-  ForEachIndex(static_cast<int>(first.distinct.size()), [&](int j) {
+  const auto build = [&](int j) {
     const size_t i = first.distinct[static_cast<size_t>(j)];
     kernels[i] = kernels_->Get(plan.kernels[i].spec, built.recipes[i], keys[i], on_miss, control);
-  });
+  };
+  ForEachIndex(static_cast<int>(first.distinct.size()), build, control.threads());
   for (size_t i = 0; i < keys.size(); ++i) {
     const absl::StatusOr<BuiltKernelPtr>& kernel = kernels[first.of[i]];
     absl::Status status = kernel.status();
@@ -307,6 +308,14 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
     loaded.fallback = absl::StrCat(PlanName(walk.failed[0].fused), ": ", walk.failed[0].failure);
     loaded.plan.note =
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
+  }
+  if (control.Tells() && !loaded.fallback.empty()) {
+    Event event;
+    event.kind = EventKind::kFallback;
+    event.subject = "plan";
+    event.plan = loaded.plan.PlanDigest();
+    event.reason = loaded.fallback;
+    control.Tell(std::move(event));
   }
   loaded.passed_over = std::move(walk.failed);
   const bool tuned = found.record->tuned && options.choice == Choice::kBest;

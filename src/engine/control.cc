@@ -20,13 +20,20 @@ std::string FlightOf(OnMiss on_miss, const std::string& key) {
 }
 
 BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
-                           ProgressCallback progress)
-    : cancel_(cancel), progress_(std::move(progress)) {
+                           ProgressCallback progress, int threads)
+    : cancel_(cancel), progress_(std::move(progress)), threads_(threads) {
   // A deadline further away than a century is none; adding it to the clock could wrap.
   constexpr int64_t kCenturyUs = int64_t{100} * 365 * 24 * 3600 * 1000000;
   if (deadline_us != 0 && deadline_us < kCenturyUs) {
     deadline_ = Clock::now() + std::chrono::microseconds(std::max<int64_t>(deadline_us, 0));
   }
+}
+
+void BuildControl::Tell(Event event) const {
+  if (events_ == nullptr) return;
+  event.chain = chain_;
+  event.bucket = bucket_;
+  events_->Tell(event);
 }
 
 absl::Status BuildControl::Check(absl::string_view stage) const {

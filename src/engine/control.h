@@ -11,7 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "src/base/digest.h"
 #include "src/base/keep_going.h"
+#include "src/engine/events.h"
 
 namespace sinter {
 
@@ -26,8 +28,8 @@ enum class OnMiss : uint8_t {
 // its miss on to one who would build.
 std::string FlightOf(OnMiss on_miss, const std::string& key);
 
-// One slow call's deadline, cancel flag and progress callback. Immutable, so any thread of the call
-// may ask it. The cancel flag and whatever the callback refers to outlive the call.
+// One slow call's deadline, cancel flag, progress callback and threads. Immutable, so any thread of
+// the call may ask it. The cancel flag and whatever the callback refers to outlive the call.
 class BuildControl : public KeepGoing {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,7 +37,19 @@ class BuildControl : public KeepGoing {
 
   BuildControl() = default;  // no limit
   // `deadline_us` counts from now; 0: none.
-  BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress);
+  // `threads`: for building kernels at once; 0: one per hardware thread.
+  BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress,
+               int threads = 0);
+
+  // What the call is about, for its events; `sink` outlives the call.
+  void TellTo(const EventSink* sink, const Digest& chain, int64_t bucket) {
+    events_ = sink;
+    chain_ = chain;
+    bucket_ = bucket;
+  }
+  bool Tells() const { return events_ != nullptr; }
+  // With the call's chain and bucket filled in.
+  void Tell(Event event) const;
 
   // For work inside a stage: "deadline passed before it was done".
   absl::Status Check() const override;
@@ -47,11 +61,16 @@ class BuildControl : public KeepGoing {
   int64_t RemainingUs(int64_t cap) const;
   // Until when a wait may sleep before it has to ask Check again.
   Clock::time_point NextPoll() const;
+  int threads() const { return threads_; }
 
  private:
   Clock::time_point deadline_ = Clock::time_point::max();
   const std::atomic<bool>* cancel_ = nullptr;
   ProgressCallback progress_;
+  int threads_ = 0;
+  const EventSink* events_ = nullptr;
+  Digest chain_;
+  int64_t bucket_ = 0;
 };
 
 }  // namespace sinter

@@ -14,6 +14,7 @@
 #include "src/base/trace.h"
 #include "src/engine/counters.h"
 #include "src/engine/engine.h"
+#include "src/engine/events.h"
 #include "src/engine/module_cache.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
@@ -50,8 +51,9 @@ struct EngineCore {
         model_digest(ports.model.ModelDigest()),
         tuning_digest(ports.tuning == nullptr ? Digest() : ports.tuning->SetDigest()),
         trace(config.trace.empty() ? nullptr : std::make_unique<Trace>(config.trace)),
-        modules(config.module_cache_bytes == 0 ? kDefaultModuleCacheBytes
-                                               : config.module_cache_bytes) {}
+        modules(
+            config.module_cache_bytes == 0 ? kDefaultModuleCacheBytes : config.module_cache_bytes,
+            &events) {}
 
   Ports ports;
   const Config config;
@@ -88,7 +90,8 @@ struct EngineCore {
   Counters counters;
   const std::unique_ptr<Trace> trace;  // null: none is asked for
   ToolchainDenyList denied;            // filled by CreateEngine
-  ModuleCache modules;                 // after ports: modules unload before the loader goes
+  EventSink events;
+  ModuleCache modules;  // after ports: modules unload before the loader goes
 };
 
 // An engine on given hooks. Engine::Create passes fusion and codegen.

@@ -9,6 +9,7 @@
 #include "src/chain/bound_text.h"
 #include "src/chain/buckets.h"
 #include "src/engine/assembler.h"
+#include "src/engine/build_turns.h"
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
 #include "src/engine/prepared_plan.h"
@@ -51,7 +52,8 @@ class EngineImpl : public Engine {
         plans_(core_.get()),
         kernels_(core_.get()),
         assembler_(core_, &plans_, &kernels_),
-        tuner_(core_, &assembler_) {}
+        tuner_(core_, &assembler_),
+        turns_(core_->config.compile_threads) {}
   // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
   // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
   // loader when the graph goes.
@@ -65,9 +67,14 @@ class EngineImpl : public Engine {
       const Chain& chain, int64_t m, const PrepareOptions& options) override {
     SINTER_RETURN_IF_ERROR(CheckM(m));
     core_->counters.prepares.fetch_add(1, std::memory_order_relaxed);
-    const BuildControl control(options.deadline_us, options.cancel, options.progress);
+    BuildControl control(options.deadline_us, options.cancel, options.progress,
+                         options.background ? 1 : 0);
+    SINTER_ASSIGN_OR_RETURN(const BuildTurns::Turn turn, TurnFor(options, control));
     SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
+    if (core_->events.Wanted()) {
+      control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
+    }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
     absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(request, OptionsFor(options), control);
     if (options.no_build && IsCacheMiss(loaded.status())) {
@@ -83,7 +90,19 @@ class EngineImpl : public Engine {
     SINTER_RETURN_IF_ERROR(CheckM(m));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
     const TraceSpan span(core_->trace.get(), "tune", SpanDetail(request));
-    return tuner_.Tune(request, options);
+    const EventClock clock;
+    absl::StatusOr<TuneResult> tuned = tuner_.Tune(request, options);
+    if (core_->events.Wanted()) {
+      Event event;
+      event.kind = EventKind::kTune;
+      event.subject = "plan";
+      event.chain = chain.CanonicalDigest();
+      event.bucket = request.bucket;
+      event.us = clock.us();
+      if (!tuned.ok()) event.reason = std::string(tuned.status().message());
+      core_->events.Tell(event);
+    }
+    return tuned;
   }
 
   EngineStats Stats() const override {
@@ -93,8 +112,10 @@ class EngineImpl : public Engine {
     stats.plan_hits = c.plan_hits;
     stats.searched = c.searched;
     stats.kernels_compiled = c.kernels_compiled;
-    stats.compiles_in_flight =
-        c.compiles_begun - std::min<uint64_t>(c.compiles_begun, stats.kernels_compiled);
+    stats.compiles_in_flight = UnderWay(c.compiles_begun, stats.kernels_compiled);
+    stats.slots_building = UnderWay(c.slot_builds_begun, c.slot_builds_ended);
+    stats.slot_upgrades = c.slot_upgrades;
+    stats.slot_failures = c.slot_failures;
     stats.kernel_hits = c.kernel_hits;
     stats.kernels_loaded = c.kernels_loaded;
     stats.launches = c.launches;
@@ -118,6 +139,27 @@ class EngineImpl : public Engine {
     return stats;
   }
 
+  absl::Status TellEvents(std::function<void(const Event&)> callback) override {
+    return core_->events.Set(std::move(callback));
+  }
+
+  void NoteSlot(SlotStep step, const PreparedPlan* plan, absl::string_view why) override {
+    Counters& c = core_->counters;
+    std::atomic<uint64_t>* const counted[] = {&c.slot_builds_begun, &c.slot_builds_ended,
+                                              &c.slot_failures, &c.slot_upgrades};
+    counted[static_cast<int>(step)]->fetch_add(1, std::memory_order_relaxed);
+    if (step == SlotStep::kUpgraded && core_->events.Wanted()) {
+      Event event;
+      event.kind = EventKind::kUpgrade;
+      event.subject = "plan";
+      event.plan = plan->ChosenDigest();
+      event.bucket = plan->plan().bucket;
+      core_->events.Tell(event);
+    }
+    if (step != SlotStep::kBuildFailed) return;
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("slot: the background build failed: ", why));
+  }
+
   absl::Status DenyToolchains(absl::string_view entries) override {
     return core_->denied.Add(entries);
   }
@@ -138,6 +180,16 @@ class EngineImpl : public Engine {
   }
 
  private:
+  static uint64_t UnderWay(uint64_t begun, uint64_t ended) {
+    return begun - std::min(begun, ended);
+  }
+
+  absl::StatusOr<BuildTurns::Turn> TurnFor(const PrepareOptions& options,
+                                           const BuildControl& control) {
+    if (!options.background) return BuildTurns::Turn();
+    return turns_.Wait(control);
+  }
+
   PlanRequest RequestFor(const Chain& chain, int64_t m, bool batch_invariant) const {
     const int64_t fixed = FixedRowsOf(chain);
     PlanRequest request;
@@ -204,6 +256,7 @@ class EngineImpl : public Engine {
   KernelBuilder kernels_;
   PlanAssembler assembler_;
   Tuner tuner_;
+  BuildTurns turns_;
   SingleFlight<LoadedPlanPtr> flights_;
   WeakCache<LoadedPlan> live_;
 };

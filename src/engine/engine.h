@@ -16,6 +16,7 @@
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
+#include "src/engine/events.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -62,6 +63,8 @@ struct PrepareOptions {
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
+  // Waits for its turn among Config::compile_threads, and then builds on the calling thread alone.
+  bool background = false;
 };
 
 struct EngineStats {
@@ -78,6 +81,7 @@ struct EngineStats {
   // them, else by predicted ones. Replays of captured graphs are not seen.
   double gpu_time_saved_us = 0;
   uint64_t compiles_in_flight = 0;
+  uint64_t slots_building = 0, slot_upgrades = 0, slot_failures = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
   StoreStats store;
 };
@@ -146,6 +150,14 @@ struct TuneResult {
   std::shared_ptr<const TuningEntry> entry;
 };
 
+// What becomes of a slot, a place for the best plan so far, that missed when it was made.
+enum class SlotStep : uint8_t {
+  kBuildBegun,
+  kBuildEnded,   // whatever came of it
+  kBuildFailed,  // beside kBuildEnded
+  kUpgraded      // the plan that was built is the slot's
+};
+
 // Thread-safe. One building thread per key; others wait for its result.
 class Engine {
  public:
@@ -159,6 +171,11 @@ class Engine {
   virtual absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
                                           const TuneOptions& options) = 0;
   virtual EngineStats Stats() const = 0;
+  // Counted; a failure is logged with `why`.
+  // `plan` is the slot's once there is one, else null.
+  virtual void NoteSlot(SlotStep step, const PreparedPlan* plan, absl::string_view why) = 0;
+  // Every event from now on, on the threads of what happens; once. ALREADY_EXISTS.
+  virtual absl::Status TellEvents(std::function<void(const Event&)> callback) = 0;
   // From now on kernels of these toolchains are misses, and such a compiler compiles nothing; plans
   // that are held live on. INVALID_ARGUMENT as ToolchainDenyList::Add.
   virtual absl::Status DenyToolchains(absl::string_view entries) = 0;

@@ -92,8 +92,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   if (!wrong.empty()) return QuarantinedError(key, wrong);
   if (BuiltKernelPtr live = FindLive(key)) return live;
   SINTER_RETURN_IF_ERROR(control.Check("looking up a kernel"));
-  const Lookup found = LookUp(key);
-  if (BuiltKernelPtr kernel = FromStore(key, recipe, found)) return kernel;
+  const Lookup found = LookUp(key, control);
+  if (BuiltKernelPtr kernel = FromStore(key, recipe, found, control)) return kernel;
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
   }
@@ -111,7 +111,14 @@ BuiltKernelPtr KernelBuilder::FindLive(const std::string& key) {
   return live;
 }
 
-Lookup KernelBuilder::LookUp(const std::string& key) {
+Lookup KernelBuilder::LookUp(const std::string& key, const BuildControl& control) {
+  const EventClock clock;
+  Lookup found = Answer(key);
+  if (control.Tells()) TellLookUp(control, ShortName(key), found, clock.us());
+  return found;
+}
+
+Lookup KernelBuilder::Answer(const std::string& key) {
   if (!core_->denied.empty()) {
     const std::string toolchain = ToolchainOfKey(key);
     const std::string entry = core_->denied.Match(toolchain);
@@ -142,15 +149,16 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
       const std::shared_ptr<void> lock,
       AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control, core_->trace.get()));
   if (look_again) {
-    const Lookup found = LookUp(key);
-    if (BuiltKernelPtr kernel = FromStore(key, recipe, found)) return kernel;
+    const Lookup found = LookUp(key, control);
+    if (BuiltKernelPtr kernel = FromStore(key, recipe, found, control)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
-  return Compile(generated, key);
+  return Compile(generated, key, control);
 }
 
 absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel& generated,
-                                                          const std::string& key) {
+                                                          const std::string& key,
+                                                          const BuildControl& control) {
   const TraceSpan span(core_->trace.get(), "compile", generated.request.name);
   const auto start = std::chrono::steady_clock::now();
   core_->counters.compiles_begun.fetch_add(1, std::memory_order_relaxed);
@@ -159,6 +167,15 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
   core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
   core_->counters.kernels_compiled.fetch_add(1, std::memory_order_relaxed);
+  if (control.Tells()) {
+    Event event;
+    event.kind = EventKind::kCompile;
+    event.subject = generated.request.name;
+    event.us = static_cast<double>(ns) / 1e3;
+    if (compiled.ok()) event.bytes = compiled->cubin.size();
+    if (!compiled.ok()) event.reason = std::string(compiled.status().message());
+    control.Tell(std::move(event));
+  }
   if (!compiled.ok()) {
     std::string storage;
     DumpRefusedKernel(*core_, ShortName(key), generated.request.source,
@@ -168,13 +185,14 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
 }
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& generated,
-                                                      const std::string& key) {
-  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(generated, key));
+                                                      const std::string& key,
+                                                      const BuildControl& control) {
+  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(generated, key, control));
   const double compile_us = compiled.compile_us;
   const KernelRecord record = MakeRecord(key, generated, std::move(compiled));
   // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
   SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
-                          Load(key, record, generated.recipe, "compiled", compile_us));
+                          Load(key, record, generated.recipe, "compiled", compile_us, control));
   core_->ports.store->Put(RecordKind::kKernel, key,
                           EncodeKernelRecord(record, core_->hooks.format));
   core_->log.Log(LogLevel::kInfo, absl::StrCat("compiled ", generated.request.name, " in ",
@@ -183,7 +201,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& gen
 }
 
 BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchRecipe& recipe,
-                                        const Lookup& found) {
+                                        const Lookup& found, const BuildControl& control) {
   if (!found.hit) {
     // Of a denied toolchain every kernel misses; whoever then may not compile gets it as an error.
     if (core_->denied.Match(ToolchainOfKey(key)).empty()) LogMiss(core_->log, "kernel", key, found);
@@ -199,7 +217,7 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchReci
           absl::StrCat("kernel record: entry '", record.entry, "', its code has ", recipe.entry));
     }
     compile_us = record.compile_us;
-    return Load(key, record, recipe, found.tier, 0);
+    return Load(key, record, recipe, found.tier, 0, control);
   }();
   if (kernel.ok()) {
     core_->counters.kernel_hits.fetch_add(1, std::memory_order_relaxed);
@@ -216,7 +234,8 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchReci
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
                                                    const KernelRecord& record,
                                                    const LaunchRecipe& recipe,
-                                                   absl::string_view origin, double compile_us) {
+                                                   absl::string_view origin, double compile_us,
+                                                   const BuildControl& control) {
   auto kernel = std::make_shared<BuiltKernel>();
   kernel->key = key;
   kernel->toolchain = ToolchainOfKey(key);
@@ -230,7 +249,16 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
   }
   if (core_->ports.loader != nullptr) {
     const TraceSpan span(core_->trace.get(), "load", kernel->origin);
+    const EventClock clock;
     SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, recipe));
+    if (control.Tells()) {
+      Event event;
+      event.kind = EventKind::kLoad;
+      event.subject = ShortName(key);
+      event.us = clock.us();
+      event.bytes = record.cubin.size();
+      control.Tell(std::move(event));
+    }
     core_->counters.kernels_loaded.fetch_add(1, std::memory_order_relaxed);
   }
   const BuiltKernelPtr result = std::move(kernel);

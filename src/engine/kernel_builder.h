@@ -68,18 +68,21 @@ class KernelBuilder {
   absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
                                        const std::string& key, bool look_again,
                                        const BuildControl& control);
-  absl::StatusOr<BuiltKernelPtr> Compile(const GeneratedKernel& generated, const std::string& key);
+  absl::StatusOr<BuiltKernelPtr> Compile(const GeneratedKernel& generated, const std::string& key,
+                                         const BuildControl& control);
   absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
-                                             const std::string& key);
+                                             const std::string& key, const BuildControl& control);
   // The store's answer, unless the key's toolchain is denied: then a kOtherToolchain miss.
-  Lookup LookUp(const std::string& key);
+  Lookup LookUp(const std::string& key, const BuildControl& control);
+  Lookup Answer(const std::string& key);
   // A kernel that is alive in this process and not denied, or null.
   BuiltKernelPtr FindLive(const std::string& key);
   // Null when the lookup missed or its record cannot be used.
-  BuiltKernelPtr FromStore(const std::string& key, const LaunchRecipe& recipe, const Lookup& found);
+  BuiltKernelPtr FromStore(const std::string& key, const LaunchRecipe& recipe, const Lookup& found,
+                           const BuildControl& control);
   absl::StatusOr<BuiltKernelPtr> Load(const std::string& key, const KernelRecord& record,
                                       const LaunchRecipe& recipe, absl::string_view origin,
-                                      double compile_us);
+                                      double compile_us, const BuildControl& control);
   std::string WhyQuarantined(const std::string& key) const;
 
   EngineCore* const core_;

@@ -136,6 +136,21 @@ absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_
   return MakeError(ErrorCode::kCacheMiss, message);
 }
 
+void TellLookUp(const BuildControl& control, std::string subject, const Lookup& found, double us) {
+  Event event;
+  event.kind = EventKind::kLookUp;
+  event.subject = std::move(subject);
+  event.us = us;
+  if (found.hit) {
+    event.tier = found.tier;
+    event.bytes = found.payload.size();
+  } else {
+    event.reason = std::string(NameOf(found.reason));
+    if (!found.detail.empty()) absl::StrAppend(&event.reason, ": ", found.detail);
+  }
+  control.Tell(std::move(event));
+}
+
 void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
              const Lookup& found) {
   if (found.reason == MissReason::kAbsent) return;

@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
+#include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/plan/kernel_code.h"
 
@@ -67,6 +68,9 @@ std::string ShortName(absl::string_view key);
 // kCacheMiss naming the key, why it missed, and the nearest entry that `store` has, if it is given.
 absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_view key,
                           const Lookup& found, Store* store);
+
+// The event of a look-up, for who asked for events.
+void TellLookUp(const BuildControl& control, std::string subject, const Lookup& found, double us);
 
 // Says why `key` of a `what` ("plan", "kernel") missed. An absent entry needs no words, and a store
 // that is off said so once.

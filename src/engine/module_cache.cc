@@ -1,25 +1,42 @@
 #include "src/engine/module_cache.h"
 
 #include <iterator>
+#include <new>
 #include <utility>
 
+#include "src/engine/keys.h"
+
 namespace sinter {
+
+ModuleCache::Doomed::~Doomed() {
+  if (events == nullptr || !events->Wanted()) return;
+  try {
+    for (const Entry& entry : modules) {
+      Event event;
+      event.kind = EventKind::kUnload;
+      event.subject = ShortName(entry.key);
+      event.bytes = entry.bytes;
+      events->Tell(event);
+    }
+  } catch (const std::bad_alloc&) {  // an event is not worth a process
+  }
+}
 
 void ModuleCache::Table::Use(const std::string& key) {
   const auto found = by_key.find(key);
   if (found != by_key.end()) order.splice(order.begin(), order, found->second);
 }
 
-void ModuleCache::Table::Take(Order::iterator entry, Order* doomed) {
+void ModuleCache::Table::Take(Order::iterator entry, Doomed* doomed) {
   by_key.erase(entry->key);
   bytes -= entry->bytes;
   ++unloaded;
-  doomed->splice(doomed->end(), order, entry);
+  doomed->modules.splice(doomed->modules.end(), order, entry);
 }
 
 // A use count of one cannot grow but through this table's own weak references, whose finders then
 // hold the module themselves: dropping it here is right either way.
-void ModuleCache::MakeRoom(Table* table, Order* doomed) {
+void ModuleCache::MakeRoom(Table* table, Doomed* doomed) {
   auto entry = table->order.end();
   while (table->bytes > max_bytes_ && entry != table->order.begin()) {
     const auto current = --entry;
@@ -30,7 +47,7 @@ void ModuleCache::MakeRoom(Table* table, Order* doomed) {
 }
 
 void ModuleCache::Add(const std::string& key, Module module, uint64_t bytes) {
-  Order doomed;
+  Doomed doomed{events_, {}};
   const auto table = table_.Lock();
   const auto old = table->by_key.find(key);
   if (old != table->by_key.end()) table->Take(old->second, &doomed);
@@ -43,26 +60,26 @@ void ModuleCache::Add(const std::string& key, Module module, uint64_t bytes) {
 void ModuleCache::Touch(const std::string& key) { table_.Lock()->Use(key); }
 
 void ModuleCache::Released(const std::vector<std::string>& keys) {
-  Order doomed;
+  Doomed doomed{events_, {}};
   const auto table = table_.Lock();
   for (const std::string& key : keys) table->Use(key);
   MakeRoom(&*table, &doomed);
 }
 
 void ModuleCache::Forget(const std::string& key) {
-  Order doomed;
+  Doomed doomed{events_, {}};
   const auto table = table_.Lock();
   const auto found = table->by_key.find(key);
   if (found != table->by_key.end()) table->Take(found->second, &doomed);
 }
 
 void ModuleCache::Clear() {
-  Order doomed;
+  Doomed doomed{events_, {}};
   const auto table = table_.Lock();
   table->by_key.clear();
   table->bytes = 0;
   table->unloaded += table->order.size();
-  doomed.swap(table->order);
+  doomed.modules.swap(table->order);
 }
 
 ModuleStats ModuleCache::Stats() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/fork_local.h"
+#include "src/engine/events.h"
 
 namespace sinter {
 
@@ -28,7 +29,9 @@ class ModuleCache {
  public:
   using Module = std::shared_ptr<const void>;
 
-  explicit ModuleCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  // `events` (may be null) outlives the cache.
+  explicit ModuleCache(uint64_t max_bytes, const EventSink* events = nullptr)
+      : max_bytes_(max_bytes), events_(events) {}
   ModuleCache(const ModuleCache&) = delete;
   ModuleCache& operator=(const ModuleCache&) = delete;
 
@@ -52,19 +55,25 @@ class ModuleCache {
   };
   using Order = std::list<Entry>;  // the last used first
 
+  // What goes: told of and destroyed after the lock, so declared before it.
+  struct Doomed {
+    const EventSink* events;
+    Order modules;
+    ~Doomed();
+  };
   struct Table {
     Order order;
     std::unordered_map<std::string, Order::iterator> by_key;
     uint64_t bytes = 0, unloaded = 0;
 
     void Use(const std::string& key);  // it comes first
-    void Take(Order::iterator entry, Order* doomed);
+    void Take(Order::iterator entry, Doomed* doomed);
   };
 
-  // Moves what must go to `doomed`, to be destroyed after the lock.
-  void MakeRoom(Table* table, Order* doomed);
+  void MakeRoom(Table* table, Doomed* doomed);
 
   const uint64_t max_bytes_;
+  const EventSink* const events_;
   mutable ForkLocal<Table> table_;
 };
 

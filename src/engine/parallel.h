@@ -11,11 +11,11 @@
 
 namespace sinter {
 
-// Calls `step(0) .. step(count - 1)`, on at most one thread per hardware thread, this one included;
-// returns when all are done. A step that throws ends the work: steps under way are finished, none
-// begins, and what was thrown first is thrown here. If no thread can be started, this one does all
-// the work.
-inline void ForEachIndex(int count, const std::function<void(int)>& step) {
+// Calls `step(0) .. step(count - 1)`, on at most `most` threads, this one included (0: one per
+// hardware thread); returns when all are done. A step that throws ends the work: steps under way
+// are finished, none begins, and what was thrown first is thrown here. If no thread can be started,
+// this one does all the work.
+inline void ForEachIndex(int count, const std::function<void(int)>& step, int most = 0) {
   std::atomic<int> next{0};
   std::atomic<bool> failed{false};
   std::exception_ptr thrown;  // set by the one that set `failed`
@@ -28,10 +28,10 @@ inline void ForEachIndex(int count, const std::function<void(int)>& step) {
     }
   };
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int limit = std::min(count, most > 0 ? most : cores);
   std::vector<std::thread> threads;
   try {
-    while (static_cast<int>(threads.size()) + 1 < std::min(count, cores))
-      threads.emplace_back(work);
+    while (static_cast<int>(threads.size()) + 1 < limit) threads.emplace_back(work);
   } catch (const std::exception&) {
     // Too few threads: slower, not wrong.
   }

@@ -25,7 +25,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, OnMiss on
 absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, const std::string& key,
                                                 OnMiss on_miss, const BuildControl& control) {
   Store& store = *core_->ports.store;
-  Lookup found = LookUp(key);
+  Lookup found = LookUp(key, control);
   std::shared_ptr<const PlanRecord> record = FromStore(request, key, &found);
   if (record == nullptr && on_miss != OnMiss::kBuild) {
     Store* const nearest = on_miss == OnMiss::kRefuse ? &store : nullptr;
@@ -36,7 +36,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
         const std::shared_ptr<void> lock,
         AwaitBuildLock(store, RecordKind::kPlan, key, control, core_->trace.get()));
     if (!found.hit) {
-      Lookup again = LookUp(key);
+      Lookup again = LookUp(key, control);
       record = FromStore(request, key, &again);
     }
     if (record == nullptr) return Search(request, key, control);
@@ -46,9 +46,12 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
   return FoundPlan{std::move(record), true};
 }
 
-Lookup PlanBuilder::LookUp(const std::string& key) {
+Lookup PlanBuilder::LookUp(const std::string& key, const BuildControl& control) {
   const TraceSpan span(core_->trace.get(), "look up plan");
-  return core_->ports.store->Get(RecordKind::kPlan, key);
+  const EventClock clock;
+  Lookup found = core_->ports.store->Get(RecordKind::kPlan, key);
+  if (control.Tells()) TellLookUp(control, "plan", found, clock.us());
+  return found;
 }
 
 absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
@@ -65,6 +68,15 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
   core_->counters.search_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
   core_->counters.searched.fetch_add(1, std::memory_order_relaxed);
+  if (control.Tells()) {
+    Event event;
+    event.kind = EventKind::kSearch;
+    event.subject = "plan";
+    event.us = static_cast<double>(ns) / 1e3;
+    if (result.ok()) event.plan = result->chosen.PlanDigest();
+    if (!result.ok()) event.reason = std::string(result.status().message());
+    control.Tell(std::move(event));
+  }
   return result;
 }
 

@@ -43,7 +43,7 @@ class PlanBuilder {
                                      OnMiss on_miss, const BuildControl& control);
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
                                    const BuildControl& control);
-  Lookup LookUp(const std::string& key);
+  Lookup LookUp(const std::string& key, const BuildControl& control);
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);
   // Null when the lookup missed or its record cannot be used, which is logged, counted and said in
   // found->detail.

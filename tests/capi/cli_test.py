@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The sinter command from outside: output, errors, JSON, exit statuses. Usage: cli_test.py SINTER SOURCE [FAKE_LIBCUDA]."""
+"""The sinter command from outside: output, errors, JSON, exit statuses. Usage: cli_test.py SINTER SOURCE [FAKE_LIBCUDA FAKE_NVML_FOLDER]."""
 
 import fcntl
 import hashlib
@@ -18,6 +18,7 @@ import xml.etree.ElementTree
 
 SINTER, SOURCE = sys.argv[1], sys.argv[2]
 FAKE_DRIVER = sys.argv[3] if len(sys.argv) > 3 else ""
+FAKE_NVML = sys.argv[4] if len(sys.argv) > 4 else ""
 PROBLEMS = os.path.join(SOURCE, "tests", "bench", "problems")
 CHAIN = "gemm_chain m=20 n=256 k=64 l=64 act=relu layout=oi dtype=bf16"
 DONE, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
@@ -152,6 +153,31 @@ class Cli(unittest.TestCase):
         self.assertIn("NVIDIA H200; model h200", checks["gpu"]["found"])
         self.assertEqual((said["exit"], checks["launch"]["status"]), (FAILED, "fail"))
         self.assertIn("a WRONG result", checks["launch"]["found"])
+
+    def doctor_with_nvml(self, told):
+        path = ":".join(filter(None, (FAKE_NVML, os.environ.get("LD_LIBRARY_PATH"))))
+        return self.doctor(SINTER_LIBCUDA=FAKE_DRIVER, LD_LIBRARY_PATH=path, FAKE_NVML=told)[1]
+
+    @unittest.skipUnless(FAKE_NVML, "no driver without a GPU was built")
+    def test_doctor_asks_nvml_for_what_slows_a_gpu_down(self):
+        checks = self.doctor_with_nvml("0 0 1 345 1980 1980 1")
+        self.assertEqual([checks[name]["status"] for name in ("mig", "persist", "clocks")], ["ok"] * 3)
+        self.assertEqual(checks["clocks"]["found"], "345 of 1980 MHz, applications get 1980 MHz")
+        self.assertEqual(checks["mig"]["found"], "off")
+
+        checks = self.doctor_with_nvml("1 0 0 900 1980 1500 36")
+        self.assertEqual([checks[name]["status"] for name in ("mig", "persist", "clocks")], ["warn"] * 3)
+        self.assertEqual(checks["mig"]["found"], "on; off after a reset")
+        self.assertIn("sinter device --measure", checks["mig"]["way_out"])
+        self.assertIn("nvidia-smi -i 0000:3b:00.0 -pm 1", checks["persist"]["way_out"])
+        self.assertEqual(checks["clocks"]["found"],
+                         "900 of 1980 MHz, applications get 1500 MHz, slowed down by the power cap, heat")
+        self.assertIn("nvidia-smi -i 0000:3b:00.0 -rac; look at", checks["clocks"]["way_out"])
+
+        checks = self.doctor_with_nvml("-1 -1 -1 900 1980 -1 -1")
+        self.assertNotIn("mig", checks)
+        self.assertNotIn("persist", checks)
+        self.assertEqual(checks["clocks"]["found"], "900 of 1980 MHz")
 
     def test_json_is_one_document(self):
         run = json.loads(self.sinter("run", "--target", "h200", "--json", CHAIN).stdout)

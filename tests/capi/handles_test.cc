@@ -15,6 +15,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
   sinter_plan* plan = nullptr;
   sinter_binding* binding = nullptr;
   sinter_pending* pending = nullptr;
+  sinter_slot* slot = nullptr;
   sinter_graph_nodes* nodes = nullptr;
   sinter_x_text* text = nullptr;
   sinter_x_check check = SINTER_INIT(sinter_x_check);
@@ -44,6 +45,12 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
        [&](auto e) { return sinter_prepare_async(nullptr, nullptr, 1, nullptr, &pending, e); }},
       {"pending", [&](auto e) { return sinter_pending_get(nullptr, 0, &plan, e); }},
       {"pending", [&](auto e) { return sinter_pending_on_ready(nullptr, nullptr, 0, e); }},
+      {"context",
+       [&](auto e) { return sinter_slot_create(nullptr, nullptr, 1, nullptr, 0, &slot, e); }},
+      {"context", [&](auto e) { return sinter_x_context_on_event(nullptr, nullptr, 0, e); }},
+      {"slot", [&](auto e) { return sinter_slot_acquire(nullptr, &plan, e); }},
+      {"slot", [&](auto e) { return sinter_slot_switch(nullptr, e); }},
+      {"slot", [&](auto e) { return sinter_slot_get_build(nullptr, &pending, e); }},
       {"context", [&](auto e) { return sinter_tune(nullptr, nullptr, 1, nullptr, e); }},
       {"plan", [&](auto e) { return sinter_plan_get_digest(nullptr, digest, e); }},
       {"plan", [&](auto e) { return sinter_plan_init_workspace(nullptr, 0, 0, nullptr, e); }},
@@ -125,6 +132,7 @@ TEST(Handles, GettersOfNullGiveNothing) {
   EXPECT_EQ(sinter_chain_get_output_count(nullptr), 0u);
   EXPECT_EQ(sinter_chain_uses_m(nullptr), 0);
   EXPECT_EQ(sinter_pending_poll(nullptr), 1);
+  EXPECT_EQ(sinter_slot_get_generation(nullptr), 0u);
   EXPECT_EQ(sinter_pending_get_fd(nullptr), -1);
   EXPECT_EQ(sinter_graph_nodes_get_count(nullptr), 0u);
   EXPECT_EQ(sinter_graph_nodes_get(nullptr, 0), nullptr);
@@ -152,6 +160,7 @@ TEST(Handles, ReleaseAndRetainOfNullDoNothing) {
   sinter_graph_nodes_retain(nullptr), sinter_graph_nodes_release(nullptr);
   sinter_cancel_retain(nullptr), sinter_cancel_release(nullptr), sinter_cancel_request(nullptr);
   sinter_pending_retain(nullptr), sinter_pending_release(nullptr);
+  sinter_slot_retain(nullptr), sinter_slot_release(nullptr);
   sinter_error_retain(nullptr), sinter_error_release(nullptr);
   sinter_x_text_retain(nullptr), sinter_x_text_release(nullptr);
   sinter_x_device_free(nullptr, 0, 0);

@@ -1,8 +1,13 @@
 // sinter_context_write_metrics, read as strictly as Prometheus' text format 0.0.4 is defined.
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -101,6 +106,29 @@ TEST(Metrics, TheyAreTheCountersOfTheContext) {
   }
   EXPECT_GT(absent, 0);
   EXPECT_EQ(misses, static_cast<double>(stats.cache_misses));
+}
+
+TEST(Metrics, AFileHasThemFromTheStartAndAtTheEnd) {
+  const ScratchFolder folder;
+  ASSERT_EQ(setenv("SINTER_METRICS_FILE", (folder.path() + "/%p.prom").c_str(), 1), 0);
+  ContextPtr context = MakeTarget("");
+  unsetenv("SINTER_METRICS_FILE");
+  const std::string path = folder.path() + "/" + std::to_string(getpid()) + ".prom";
+  const auto written = [&] {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  while (written().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(Parse(written()).at("sinter_prepares_total").samples.at(""), 0);
+  const ChainPtr chain = FromText(kSmall);
+  sinter_prepare_options no_build = SINTER_INIT(sinter_prepare_options);
+  no_build.flags = SINTER_PREPARE_NO_BUILD;
+  sinter_plan* plan = nullptr;
+  EXPECT_EQ(sinter_prepare(context.get(), chain.get(), 20, &no_build, &plan, nullptr),
+            SINTER_NOT_FOUND);
+  context.reset();
+  EXPECT_EQ(Parse(written()).at("sinter_prepares_total").samples.at(""), 1);
 }
 
 TEST(Metrics, TextComesByTheTwoCallPattern) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include "tests/capi/abi.h"
 
@@ -112,6 +113,55 @@ TEST(OutOfMemory, APrepareFailsWithAStatusAndTheContextGoesOn) {
   EXPECT_TRUE(all);
   EXPECT_GT(failures, 50);
   EXPECT_EQ(Plan(context, chain, nullptr), SINTER_UNAVAILABLE);
+  sinter_chain_release(chain);
+  sinter_context_release(context);
+}
+
+// A slot whose build ends without a plan, waited for; what acquire says.
+sinter_status Slot(sinter_context* context, const sinter_chain* chain, sinter_error** error) {
+  sinter_slot* slot = nullptr;
+  sinter_pending* build = nullptr;
+  sinter_plan* plan = nullptr;
+  sinter_status status = sinter_slot_create(context, chain, 16, nullptr, 0, &slot, error);
+  if (status == SINTER_OK) status = sinter_slot_get_build(slot, &build, error);
+  if (status == SINTER_OK) {
+    while (sinter_pending_poll(build) == 0) std::this_thread::yield();
+    status = sinter_slot_acquire(slot, &plan, error);
+  }
+  sinter_plan_release(plan);
+  sinter_pending_release(build);
+  sinter_slot_release(slot);
+  return status;
+}
+
+TEST(OutOfMemory, ASlotFailsWithAStatusAndTheContextGoesOn) {
+  setenv("SINTER_NVRTC", "/nonexistent/libnvrtc.so", 1);
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = "";
+  options.log_level = SINTER_LOG_OFF;
+  sinter_context* context = nullptr;
+  ASSERT_EQ(sinter_context_create(&options, &context, nullptr), SINTER_OK);
+  sinter_chain* chain = nullptr;
+  ASSERT_EQ(sinter_x_chain_from_text("silu rows=16 cols=512 dtype=bf16", &chain, nullptr, nullptr,
+                                     nullptr),
+            SINTER_OK);
+  int failures = 0;
+  for (int64_t at = 0; at < 300; ++at) {  // the look-up, the thread's start, the build's begin
+    sinter_error* error = nullptr;
+    until_failure = at;
+    const sinter_status status = Slot(context, chain, &error);
+    until_failure = -1;
+    failures += status == SINTER_RESOURCE_EXHAUSTED ? 1 : 0;
+    EXPECT_TRUE(status == SINTER_RESOURCE_EXHAUSTED || status == SINTER_UNAVAILABLE)
+        << "allocation " << at << ": " << status << " " << sinter_error_get_message(error);
+    sinter_error_release(error);
+  }
+  EXPECT_GT(failures, 20);
+  EXPECT_EQ(Slot(context, chain, nullptr), SINTER_UNAVAILABLE);
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  EXPECT_EQ(sinter_context_get_stats(context, &stats, nullptr), SINTER_OK);
+  EXPECT_EQ(stats.slots_building, 0u);
   sinter_chain_release(chain);
   sinter_context_release(context);
 }

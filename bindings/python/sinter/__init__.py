@@ -53,6 +53,7 @@ from ._operators import (
 )
 from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
+from ._slot import Slot
 from ._shape import M
 from ._stats import Stats
 from ._tuning import TuningSet
@@ -69,6 +70,7 @@ __all__ = [
     "LogLevel",
     "M",
     "Pending",
+    "Slot",
     "Plan",
     "Stats",
     "Status",

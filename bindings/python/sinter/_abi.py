@@ -22,6 +22,7 @@ PREPARE_BATCH_INVARIANT = 1
 PREPARE_MUST_HIT = 2
 PREPARE_VERIFY = 4
 PREPARE_NO_BUILD = 8
+SLOT_MANUAL = 1
 TUNE_BATCH_INVARIANT = 1
 TUNE_KEEP = 2
 
@@ -123,6 +124,9 @@ class Stats(_Options):
         ("modules_loaded", c_uint64),
         ("module_bytes", c_uint64),
         ("modules_unloaded", c_uint64),
+        ("slots_building", c_uint64),
+        ("slot_upgrades", c_uint64),
+        ("slot_failures", c_uint64),
     ]
 
 
@@ -367,6 +371,12 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_pending_on_ready": _fallible(_handle, ReadyCallback, c_void_p),
     "sinter_pending_get_fd": (c_int32, (_handle,)),
     "sinter_pending_get": _fallible(_handle, c_int64, _out),
+    "sinter_slot_create": _fallible(_handle, _handle, c_int64, POINTER(PrepareOptions), c_uint32, _out),
+    "sinter_slot_release": (None, (_handle,)),
+    "sinter_slot_acquire": _fallible(_handle, _out),
+    "sinter_slot_get_generation": (c_uint64, (_handle,)),
+    "sinter_slot_switch": _fallible(_handle),
+    "sinter_slot_get_build": _fallible(_handle, _out),
     "sinter_tuning_set_create": _fallible(_out),
     "sinter_tuning_set_release": (None, (_handle,)),
     "sinter_tuning_set_add_file": _fallible(_handle, c_char_p),

@@ -19,6 +19,7 @@ from ._handle import Handle
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, library
 from ._nvrtc import find_nvrtc
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
+from ._slot import Slot
 from ._shape import integer
 from ._stats import Stats, read_stats
 from ._stream import StreamLike
@@ -297,6 +298,33 @@ class Context(Handle):
             _callbacks.forget(key)
             raise
         return Pending(pointer, self, chain, key)
+
+    def slot(
+        self,
+        chain: ChainLike,
+        m: Optional[int] = None,
+        *,
+        manual: bool = False,
+        timeout: Optional[float] = None,
+        batch_invariant: bool = False,
+        must_hit: bool = False,
+        verify: bool = False,
+        choice: str = "best",
+        progress: Optional[Progress] = None,
+        stream: StreamLike = None,
+    ) -> "Slot":
+        """A place that always holds the best plan so far, at once: what is there, else a build in the background.
+
+        Args:
+            manual: the final plan becomes current by ``Slot.switch`` alone, so that ranks change at one step.
+        The others are as in ``prepare``, for the build.
+
+        Raises:
+            Error: as ``prepare`` for a hit. A build's error is ``Slot.plan``'s.
+        """
+        chain = Chain.of(chain)
+        options = prepare_options(timeout, batch_invariant, must_hit, False, verify, choice, stream)
+        return Slot(self, chain, rows_of(chain, m), options, manual, progress)
 
     def prepare_many(
         self,

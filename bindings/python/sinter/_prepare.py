@@ -26,7 +26,8 @@ _CHOICE = {"best": 0, "fused": 1, "unfused": 2}
 # How long a waiting thread is deaf to signals.
 _SLICE_US = 50_000
 
-under_way: "weakref.WeakSet[Pending]" = weakref.WeakSet()
+# What waits for a thread of the library: prepares and slots.
+under_way: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def prepare_options(

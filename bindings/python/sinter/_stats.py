@@ -59,6 +59,9 @@ class Stats:
     modules_loaded: int
     module_bytes: int
     modules_unloaded: int
+    slots_building: int
+    slot_upgrades: int
+    slot_failures: int
 
 
 def read_stats(context: Any) -> Stats:

@@ -183,6 +183,8 @@ void EmptyHandlesAreRefused() {
   EXPECT_REFUSED(sinter::Binding().Launch(nullptr, 1), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Pending().Get().status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Pending().OnReady([](sinter_status) {}), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(sinter::Slot().Acquire().status(), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT(sinter::Slot().Generation() == 0);
   EXPECT(sinter::Pending().Fd() == -1 && sinter::GraphNodes().Count() == 0);
   EXPECT_REFUSED(sinter::Binding().AddToGraph(nullptr, {}, 1).status(), SINTER_INVALID_ARGUMENT,
                  "null");
@@ -277,6 +279,16 @@ int PreparesForATarget() {
   EXPECT(told == SINTER_OK);
   EXPECT_OK(context.PrepareAsync(chain, -1)->OnReady([&](sinter_status status) { told = status; }));
   EXPECT(told == SINTER_INVALID_ARGUMENT);  // the handle is gone: it waited
+  const auto slot = context.MakeSlot(chain, 20).value();
+  EXPECT(slot.Generation() == 2 && slot.Build()->Get().ok());
+  EXPECT(slot.Acquire()->Digest().value() == plan.Digest().value());
+  EXPECT_REFUSED(slot.Switch(), SINTER_FAILED_PRECONDITION, "SINTER_SLOT_MANUAL");
+  const auto manual = context.MakeSlot(chain, 500, {}, SINTER_SLOT_MANUAL).value();
+  EXPECT_OK(manual.Build()->Get().status());
+  EXPECT_REFUSED(manual.Acquire().status(), SINTER_NOT_FOUND, "waits for sinter_slot_switch");
+  EXPECT_OK(manual.Switch());
+  EXPECT_OK(manual.Acquire().status());
+  EXPECT_REFUSED(context.MakeSlot(chain, -1).status(), SINTER_INVALID_ARGUMENT, "-1");
   auto many = context.PrepareMany({chain, chain}, {20, -1});
   EXPECT_REFUSED(many.status, SINTER_INVALID_ARGUMENT, "1");
   EXPECT(many.plans[0] && !many.plans[1] && many.statuses[0] == SINTER_OK);
@@ -373,6 +385,12 @@ void BindsAndLaunches() {
   EXPECT_REFUSED(binding.Launch(nullptr, std::nullopt), SINTER_INVALID_ARGUMENT, "symbol_count");
   EXPECT_REFUSED(binding.Launch(nullptr, 1, 64), SINTER_INVALID_ARGUMENT, "0x40");
   AddsToAGraph(plan, buffers, 6 * at);
+  auto slot = context.MakeSlot(GatedFfn().value(), 200).value();
+  EXPECT_OK(slot.Build()->Get().status());  // its kernels are loaded by the build's thread
+  const auto later = slot.Acquire()->Bind(buffers, 6 * at).value();
+  slot = sinter::Slot();
+  EXPECT_OK(later.Launch(nullptr, 200));
+  EXPECT_OK(binding.Launch(nullptr, 20));
   EXPECT(context.Stats()->launches >= 3 && context.Stats()->modules_loaded > 0);
 }
 

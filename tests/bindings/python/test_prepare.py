@@ -102,6 +102,44 @@ def test_who_waits_is_told(context, need_compiler):
         context.prepare_async(SMALL, m=8).add_done_callback(1)
 
 
+def test_a_slot_holds_the_best_plan_so_far(context, plan):
+    slot = context.slot(plan.chain, m=plan.bucket)
+    assert slot.generation == 2 and slot.plan().digest == plan.digest and slot.build.done()
+    with pytest.raises(sinter.Error, match="SINTER_SLOT_MANUAL"):
+        slot.switch()
+    slot.close()
+    with pytest.raises(sinter.Error, match="the Slot is closed"):
+        slot.plan()
+
+
+def test_a_slots_plan_comes_from_the_background(need_compiler):
+    go = threading.Event()
+    with sinter.Context(target="h200", cache_dir="") as context:
+        slot = context.slot(SMALL, m=8, manual=True, progress=lambda *_: go.wait(60))
+        assert slot.plan() is None and slot.generation == 0 and context.stats().slots_building == 1
+        with pytest.raises(sinter.Error, match="NOT_FOUND"):
+            slot.switch()
+        go.set()
+        assert asyncio.run(slot.build._wait()).bucket == 8
+        assert slot.plan() is None and slot.generation == 2
+        slot.switch()
+        assert slot.plan().bucket == 8 and context.stats().slot_upgrades == 1
+        slot.close()
+
+
+def test_a_slots_failure_is_kept(need_compiler):
+    with sinter.Context(target="h200", cache_dir="", must_hit=True, log_level="off") as context:
+        slot = context.slot(SMALL, m=8)
+        with pytest.raises(sinter.Error, match="CACHE_MISS"):
+            slot.build.result()
+        for _ in range(2):
+            with pytest.raises(sinter.Error, match="CACHE_MISS"):
+                slot.plan()
+        assert context.stats().slot_failures == 1
+        with pytest.raises(sinter.Error, match="INVALID_ARGUMENT"):
+            context.slot(SMALL, m=-1)
+
+
 def test_a_dropped_pending_is_cancelled(cache_dir, need_compiler):
     with sinter.Context(target="h200", cache_dir="") as context:
         start = time.monotonic()

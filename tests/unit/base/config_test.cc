@@ -25,7 +25,8 @@ class ConfigTest : public ::testing::Test {
           "SINTER_LOG_FORMAT",      "SINTER_TRACE",           "SINTER_TUNING_SET",
           "SINTER_DEVICE_MODEL",    "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
           "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",  "SINTER_CAHCE",
-          "SINTER_LIB_DIR",         "XDG_CACHE_HOME",         "HOME"}) {
+          "SINTER_LIB_DIR",         "XDG_CACHE_HOME",         "HOME",
+          "SINTER_COMPILE_THREADS", "SINTER_METRICS_FILE"}) {
       unsetenv(name);
     }
   }
@@ -43,6 +44,7 @@ TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
   EXPECT_EQ(config.tuning_set, "");
   EXPECT_EQ(config.device_model, "");
   EXPECT_EQ(config.log_level, LogLevel::kWarn);
+  EXPECT_EQ(config.compile_threads, 2);
 }
 
 TEST_F(ConfigTest, CacheDirectoryByPrecedence) {
@@ -67,6 +69,7 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_CACHE", "off");
   Set("SINTER_DUMP", "/d");
   Set("SINTER_TRACE", "/t.json");
+  Set("SINTER_METRICS_FILE", "/m.prom");
   Set("SINTER_LOG_FORMAT", "json");
   Set("SINTER_NVRTC", "/n.so");
   Set("SINTER_TUNING_SET", "/t.txt");
@@ -74,15 +77,18 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_LIBCUDA", "/c.so");
   Set("SINTER_DENY_TOOLCHAINS", "13.0,8f3a90c1d2");
   Set("SINTER_MODULE_CACHE_BYTES", "1000000");
+  Set("SINTER_COMPILE_THREADS", "7");
   const Config config = ConfigFromEnvironment().value();
   EXPECT_EQ(config.deny_toolchains, "13.0,8f3a90c1d2");
   EXPECT_EQ(config.module_cache_bytes, 1000000u);
+  EXPECT_EQ(config.compile_threads, 7);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
   EXPECT_TRUE(config.batch_invariant);
   EXPECT_TRUE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "/d");
   EXPECT_EQ(config.trace, "/t.json");
+  EXPECT_EQ(config.metrics_file, "/m.prom");
   EXPECT_TRUE(config.log_json);
   EXPECT_EQ(config.nvrtc_path, "/n.so");
   EXPECT_EQ(config.tuning_set, "/t.txt");
@@ -127,6 +133,9 @@ TEST_F(ConfigTest, MalformedValuesNameVariableValueAndChoices) {
       {"SINTER_BATCH_INVARIANT", "2", "SINTER_BATCH_INVARIANT=\"2\""},
       {"SINTER_VERIFY", " 1", "SINTER_VERIFY=\" 1\""},
       {"SINTER_DENY_TOOLCHAINS", "13", "SINTER_DENY_TOOLCHAINS: denied toolchain \"13\""},
+      {"SINTER_COMPILE_THREADS", "0", "SINTER_COMPILE_THREADS=\"0\" is not in 1..64"},
+      {"SINTER_COMPILE_THREADS", "65", "is not in 1..64"},
+      {"SINTER_COMPILE_THREADS", "two", "is not in 1..64"},
       {"SINTER_MODULE_CACHE_BYTES", "1X", "SINTER_MODULE_CACHE_BYTES=\"1X\" is no size such as"},
       {"SINTER_CACHE_MAX_BYTES", "-1", "SINTER_CACHE_MAX_BYTES=\"-1\" is no size such as"},
       {"SINTER_CACHE_MAX_BYTES", "99999999T", "is more than 2^64 - 1 bytes"},

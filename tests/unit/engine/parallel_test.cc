@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
+#include <thread>
 
 #include "src/reference/parallel.h"
 
@@ -28,6 +30,19 @@ TEST(ParallelTest, WhenAllThrowOneIsTold) {
   std::atomic<int> done{0};
   ForEachIndex(64, [&](int) { ++done; });
   EXPECT_EQ(done, 64);
+}
+
+TEST(ParallelTest, NoMoreThreadsThanAsked) {
+  std::atomic<int> inside{0}, most{0};
+  ForEachIndex(
+      16,
+      [&](int) {
+        most = std::max(most.load(), ++inside);
+        std::this_thread::yield();
+        --inside;
+      },
+      1);
+  EXPECT_EQ(most, 1);
 }
 
 TEST(ParallelTest, TheReferencesThreadsTellTooWhatTheyThrow) {

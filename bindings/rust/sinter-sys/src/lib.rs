@@ -16,7 +16,7 @@ mod declare;
 pub mod abi;
 pub mod experimental;
 
-opaque!(sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_error CUstream_st sinter_tuning_set
+opaque!(sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_slot sinter_error CUstream_st sinter_tuning_set
         CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes);
 pub type sinter_stream = *mut CUstream_st;
 pub type sinter_device_ptr = u64;
@@ -82,6 +82,7 @@ constants! {
          SINTER_PREPARE_NO_BUILD = 8;
     u32: SINTER_TUNE_BATCH_INVARIANT = 1, SINTER_TUNE_KEEP = 2;
     u32: SINTER_LAUNCH_PDL = 1;
+    u32: SINTER_SLOT_MANUAL = 1;
     u32: SINTER_GRAPH_PDL = 1;
 }
 structs! {
@@ -106,6 +107,7 @@ structs! {
         cache_puts_dropped: u64, cache_evicted: u64, cache_remote_hits: u64, cache_remote_puts: u64,
         cache_remote_errors: u64, cache_remote_down: u64, cache_remote_opened: u64, compile_seconds_saved: f64,
         gpu_time_saved_us: f64, modules_loaded: u64, module_bytes: u64, modules_unloaded: u64,
+        slots_building: u64, slot_upgrades: u64, slot_failures: u64,
     }
     sinter_input_options {
         struct_size: u32, flags: u32, name: *const c_char, strides: *const i64, stride_m_powers: *const i32,
@@ -273,6 +275,17 @@ functions! {
     sinter_pending_get_fd(pending: *const sinter_pending) -> i32;
     sinter_pending_get(pending: *const sinter_pending, timeout_us: i64, out_plan: *mut *mut sinter_plan,
                        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_slot_create(context: *mut sinter_context, chain: *const sinter_chain, m: i64,
+                       options: *const sinter_prepare_options, flags: u32, out_slot: *mut *mut sinter_slot,
+                       error: *mut *mut sinter_error) -> sinter_status;
+    sinter_slot_retain(slot: *const sinter_slot);
+    sinter_slot_release(slot: *const sinter_slot);
+    sinter_slot_acquire(slot: *const sinter_slot, out_plan: *mut *mut sinter_plan,
+                        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_slot_get_generation(slot: *const sinter_slot) -> u64;
+    sinter_slot_switch(slot: *const sinter_slot, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_slot_get_build(slot: *const sinter_slot, out_build: *mut *mut sinter_pending,
+                          error: *mut *mut sinter_error) -> sinter_status;
     sinter_tuning_set_create(out_set: *mut *mut sinter_tuning_set, error: *mut *mut sinter_error) -> sinter_status;
     sinter_tuning_set_retain(set: *const sinter_tuning_set);
     sinter_tuning_set_release(set: *const sinter_tuning_set);

@@ -3,7 +3,7 @@ use crate::callback::Log;
 use crate::error::{c_string, call, long_text};
 use crate::handle::handle;
 use crate::{
-    sys, Chain, ContextOptions, Digest, Error, Pending, Plan, PrepareOptions, Result, Stats, Status, TuneOptions,
+    sys, Chain, ContextOptions, Digest, Error, Pending, Plan, PrepareOptions, Result, Slot, Stats, Status, TuneOptions,
 };
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -124,6 +124,15 @@ impl Context {
     /// Starts a prepare on a thread of the library. Argument errors come at once, all others from the result.
     pub fn prepare_async(&self, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Pending> {
         Pending::start(self, chain, m, options)
+    }
+
+    /// A place that always holds the best plan so far: what is there, else a build in the background.
+    pub fn slot(&self, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Slot> {
+        Slot::start(self, chain, m, options, 0)
+    }
+    /// The same, where the final plan becomes current by [`Slot::switch`] alone, so that ranks change at one step.
+    pub fn manual_slot(&self, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Slot> {
+        Slot::start(self, chain, m, options, sys::SINTER_SLOT_MANUAL)
     }
 
     /// Builds the best-ranked candidates, measures them on the context's GPU and adds the choice to `options.into`.

@@ -14,6 +14,7 @@ mod handle;
 mod options;
 mod pending;
 mod plan;
+mod slot;
 mod tuning;
 mod words;
 
@@ -28,6 +29,7 @@ pub use options::{ContextOptions, LogCallback, PrepareOptions, ProgressCallback,
 pub use pending::{Cancel, Pending};
 pub use plan::{Binding, DevicePtr, Graph, GraphExec, GraphNode, GraphNodes, Launch, Plan, Stream};
 pub use sinter_sys::sinter_stats as Stats;
+pub use slot::Slot;
 pub use tuning::TuningSet;
 pub use words::{Activation, Binary, Choice, Compare, DType, Filter, Layout, LogLevel, Reduce, Status, Unary};
 

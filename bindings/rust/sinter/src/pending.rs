@@ -36,7 +36,7 @@ handle! {
 /// The prepare, and what it borrows: the options go after it.
 struct Under {
     raw: Raw,
-    _options: Box<PrepareOptions>,
+    _options: Arc<PrepareOptions>,
 }
 
 impl Under {
@@ -84,13 +84,16 @@ pub struct Pending {
 
 impl Pending {
     pub(crate) fn start(context: &Context, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Self> {
-        let options = Box::new(options.clone());
+        let options = Arc::new(options.clone());
         let given = options.raw();
         // SAFETY: the handles are alive; what the options borrow lives as long as the prepare.
         let raw = Raw::make(|out, error| unsafe {
             sys::sinter_prepare_async(context.as_raw(), chain.as_raw(), m, &given, out, error)
         })?;
-        Ok(Self { under: Under { raw, _options: options }, waiting: None })
+        Ok(Self::under(raw, options))
+    }
+    pub(crate) fn under(raw: Raw, options: Arc<PrepareOptions>) -> Self {
+        Self { under: Under { raw, _options: options }, waiting: None }
     }
 
     /// Whether a result is there. Never blocks.

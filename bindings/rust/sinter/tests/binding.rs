@@ -139,7 +139,7 @@ fn handles_are_sent_and_shared() {
     fn shared<T: Send + Sync + 'static>() {}
     fn sent<T: Send + 'static>() {}
     shared::<(Context, Chain, Plan, Binding)>();
-    shared::<(Pending, Cancel, TuningSet, Error)>();
+    shared::<(Pending, Slot, Cancel, TuningSet, Error)>();
     shared::<(ContextOptions, PrepareOptions, Stream)>();
     sent::<ChainBuilder>();
 }
@@ -280,6 +280,36 @@ fn a_pending_prepare_is_waited_for_awaited_and_dropped() {
     assert!(Pin::new(&mut awaited).poll(&mut std::task::Context::from_waker(&waker)).is_pending());
     drop(awaited);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_slot_holds_the_best_plan_so_far() {
+    let memory = ContextOptions { target: Some("h200".into()), cache_dir: Some(String::new()), ..Default::default() };
+    let context = Context::new(&memory).unwrap();
+    let held = match prepared(&context) {
+        Some(plan) => plan,
+        None => return,
+    };
+    let (chain, options) = (gated_ffn().unwrap(), PrepareOptions::default());
+    let hit = context.slot(&chain, held.bucket(), &options).unwrap();
+    assert_eq!(hit.plan().unwrap().unwrap().digest().unwrap(), held.digest().unwrap());
+    refused(hit.switch(), Status::FAILED_PRECONDITION, "SINTER_SLOT_MANUAL");
+
+    let slot = context.manual_slot(&chain, 200, &options).unwrap();
+    let build = slot.build().unwrap();
+    assert!(slot.plan().unwrap().is_none());
+    assert!(block_on(build).unwrap().bucket() >= 200);
+    assert!(slot.plan().unwrap().is_none() && slot.generation() == 2);
+    slot.clone().switch().unwrap();
+    assert!(slot.plan().unwrap().unwrap().bucket() >= 200);
+    assert_eq!(context.stats().unwrap().slot_upgrades, 1);
+    refused(context.slot(&chain, -1, &options).map(drop), Status::INVALID_ARGUMENT, "-1");
+
+    let strict = PrepareOptions { must_hit: true, ..Default::default() };
+    let failed = context.slot(&chain, 4000, &strict).unwrap();
+    refused(failed.build().and_then(|build| build.wait()), Status::CACHE_MISS, "");
+    refused(failed.plan(), Status::CACHE_MISS, "");
+    drop(context.slot(&chain, 5000, &options).unwrap()); // cancelled
 }
 
 #[test]

@@ -1,0 +1,124 @@
+package sinter
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// Slot is a place that always holds the best plan so far, for callers that must not wait. Nothing that a plan, binding or
+// graph holds ever changes: to take a better plan in, acquire it, bind and capture anew. Safe for concurrent use.
+type Slot struct{ h *handle }
+
+// SlotOptions of a slot. The prepare's are the build's, which has no deadline.
+type SlotOptions struct {
+	PrepareOptions
+	Manual bool // the final plan becomes current by Switch alone, so that ranks change at one step
+}
+
+// NewSlot finds the plan that serves m rows, or starts to build it in the background.
+func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, error) {
+	p, err := c.h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer c.h.done()
+	described, err := chain.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer chain.h.done()
+	var a arena
+	defer a.free()
+	options, progress := given.raw(&a)
+	flags := C.uint32_t(0)
+	if given.Manual {
+		flags = C.SINTER_SLOT_MANUAL
+	}
+	var slot *C.sinter_slot
+	var failed *C.sinter_error
+	err = check(C.sinter_slot_create((*C.sinter_context)(p), described, C.int64_t(m), options, flags, &slot, &failed), &failed)
+	if err != nil {
+		progress.forget()
+		return nil, err
+	}
+	return &Slot{newHandle("the slot", unsafe.Pointer(slot), func(p unsafe.Pointer) {
+		C.sinter_slot_release((*C.sinter_slot)(p))
+		progress.forget()
+	})}, nil
+}
+
+// Close gives the slot back: a build under way is cancelled and waited for. Plans live on.
+func (s *Slot) Close() { s.h.close() }
+
+// Acquire gives the current plan at once. NotFound: there is none yet; else what the build failed with.
+func (s *Slot) Acquire() (*Plan, error) {
+	slot, err := s.h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer s.h.done()
+	var plan *C.sinter_plan
+	var failed *C.sinter_error
+	if err := check(C.sinter_slot_acquire((*C.sinter_slot)(slot), &plan, &failed), &failed); err != nil {
+		return nil, err
+	}
+	return newPlan(plan), nil
+}
+
+// Generation is 0 without a plan, 1 for one that stands in, 2 for the final one, current or not; 0 once closed.
+func (s *Slot) Generation() uint64 {
+	slot, err := s.h.acquire()
+	if err != nil {
+		return 0
+	}
+	defer s.h.done()
+	return uint64(C.sinter_slot_get_generation((*C.sinter_slot)(slot)))
+}
+
+// Switch makes the final plan of a manual slot current. NotFound: it is being built.
+func (s *Slot) Switch() error {
+	slot, err := s.h.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.h.done()
+	var failed *C.sinter_error
+	return check(C.sinter_slot_switch((*C.sinter_slot)(slot), &failed), &failed)
+}
+
+// Wait waits for the build, and gives its plan, current or not, or its error. When ctx ends, the build goes on.
+func (s *Slot) Wait(ctx context.Context) (*Plan, error) {
+	slot, err := s.h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer s.h.done()
+	var build *C.sinter_pending
+	var failed *C.sinter_error
+	if err := check(C.sinter_slot_get_build((*C.sinter_slot)(slot), &build, &failed), &failed); err != nil {
+		return nil, err
+	}
+	defer C.sinter_pending_release(build)
+	const slice = 50000 // microseconds that the wait is deaf to ctx
+	for C.sinter_pending_poll(build) == 0 {
+		if ctx.Err() != nil {
+			return nil, because(ctx, &Error{Status: Cancelled, Message: "the slot's build is still under way"})
+		}
+		var plan *C.sinter_plan
+		var late *C.sinter_error
+		if C.sinter_pending_get(build, slice, &plan, &late) == C.SINTER_OK {
+			return newPlan(plan), nil
+		}
+		C.sinter_error_release(late)
+	}
+	var plan *C.sinter_plan
+	if err := check(C.sinter_pending_get(build, 0, &plan, &failed), &failed); err != nil {
+		return nil, err
+	}
+	return newPlan(plan), nil
+}

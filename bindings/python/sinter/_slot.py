@@ -1,0 +1,93 @@
+"""Places that always hold the best plan so far."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _abi, _callbacks
+from ._chain import Chain
+from ._error import Status
+from ._handle import Handle
+from ._library import call, library, raise_error
+from ._prepare import Pending, Progress, under_way
+
+if TYPE_CHECKING:
+    from ._context import Context
+    from ._plan import Plan
+
+
+class Slot(Handle):
+    """A place that always holds the best plan so far, for callers that must not wait; ``Context.slot`` makes one.
+
+    Nothing that a plan, binding or graph holds ever changes: to take a better plan in, ask for it, bind, capture anew.
+    Thread-safe. When the last reference goes, a build under way is cancelled.
+    """
+
+    __slots__ = ("context", "chain", "_progress_key")
+    _release_name = "sinter_slot_release"
+
+    def __init__(
+        self, context: "Context", chain: Chain, rows: int, options: Any, manual: bool, progress: Optional[Progress]
+    ) -> None:
+        self._progress_key = 0
+        if progress is not None:
+            self._progress_key = _callbacks.register(progress)
+            options.progress, options.progress_user_data = _callbacks.progress_function, self._progress_key
+        flags = _abi.SLOT_MANUAL if manual else 0
+        pointer = ctypes.c_void_p()
+        try:
+            call("sinter_slot_create", context._get(), chain._get(), rows, ctypes.byref(options), flags, ctypes.byref(pointer))
+        except BaseException:
+            _callbacks.forget(self._progress_key)
+            raise
+        super().__init__(pointer)
+        self.context = context
+        self.chain = chain
+        under_way.add(self)
+
+    @property
+    def generation(self) -> int:
+        """0: no plan yet, 1: one that stands in, 2: the final one. Grows; with ``manual`` it may wait for ``switch``."""
+        return int(library().sinter_slot_get_generation(self._get()))
+
+    def plan(self) -> "Optional[Plan]":
+        """The current plan, at once; None when there is none yet.
+
+        Raises:
+            Error: the build's own, when it failed; FAILED_PRECONDITION in the child of a fork that left it behind.
+        """
+        from ._plan import Plan
+
+        pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
+        status = library().sinter_slot_acquire(self._get(), ctypes.byref(pointer), ctypes.byref(error))
+        if status == 0:
+            return Plan(pointer, self.context, self.chain)
+        if status == Status.NOT_FOUND:
+            library().sinter_error_release(error)
+            return None
+        raise_error(status, error)
+        return None
+
+    def switch(self) -> None:
+        """Makes the final plan current, with ``manual`` alone.
+
+        Raises:
+            Error: NOT_FOUND while it is being built, or the build's own; FAILED_PRECONDITION without ``manual``.
+        """
+        call("sinter_slot_switch", self._get())
+
+    @property
+    def build(self) -> Pending:
+        """The build, which has ended after a hit: to wait for, to be called, to read its error."""
+        pointer = ctypes.c_void_p()
+        call("sinter_slot_get_build", self._get(), ctypes.byref(pointer))
+        return Pending(pointer, self.context, self.chain, 0)
+
+    def close(self) -> None:
+        """Gives the slot back. What has its build keeps that; else it is cancelled, and waited for."""
+        self._release()
+
+    def _release(self) -> None:
+        super()._release()
+        _callbacks.forget(self._progress_key)

@@ -1,0 +1,411 @@
+// sinter_slot: a hit, a build in the background, its failure, manual switches, threads, forks.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+using testing::HasSubstr;
+using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
+using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
+
+// Lets a build begin when it may.
+struct Gate {
+  std::atomic<bool> open{false};
+  std::atomic<int> entered{0};
+  sinter_prepare_options Options() {
+    sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+    options.progress = [](uintptr_t user, const char* stage, double) {
+      auto* gate = reinterpret_cast<Gate*>(user);
+      if (std::strcmp(stage, "look up") == 0) ++gate->entered;
+      while (!gate->open) std::this_thread::yield();
+    };
+    options.progress_user_data = reinterpret_cast<uintptr_t>(this);
+    return options;
+  }
+};
+
+class SlotAbi : public testing::Test {
+ protected:
+  void SetUp() override {  // is there a compiler?
+    const ContextPtr apart = MakeTarget();
+    sinter_plan* plan = nullptr;
+    const Result result =
+        Try([&](auto e) { return sinter_prepare(apart.get(), chain.get(), 1, nullptr, &plan, e); });
+    if (result.status == SINTER_UNAVAILABLE) GTEST_SKIP() << result.message;
+    ASSERT_EQ(result.status, SINTER_OK) << result.message;
+    sinter_plan_release(plan);
+  }
+
+  Result Create(SlotPtr* out, const sinter_prepare_options* options = nullptr, uint32_t flags = 0,
+                int64_t m = 20) {
+    sinter_slot* slot = nullptr;
+    const Result result = Try([&](auto e) {
+      return sinter_slot_create(context.get(), chain.get(), m, options, flags, &slot, e);
+    });
+    out->reset(slot);
+    return result;
+  }
+  Result Acquire(const SlotPtr& slot, PlanPtr* out) {
+    sinter_plan* plan = nullptr;
+    const Result result = Try([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    out->reset(plan);
+    return result;
+  }
+  Result Await(const SlotPtr& slot) {
+    sinter_pending* build = nullptr;
+    Ok([&](auto e) { return sinter_slot_get_build(slot.get(), &build, e); });
+    const PendingPtr owned(build);
+    sinter_plan* plan = nullptr;
+    const Result result = Try([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    sinter_plan_release(plan);
+    return result;
+  }
+  Result Switch(const SlotPtr& slot) {
+    return Try([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  }
+  sinter_stats Stats() {
+    sinter_stats stats = SINTER_INIT(sinter_stats);
+    Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+    return stats;
+  }
+
+  ContextPtr context = MakeTarget();
+  ChainPtr chain = FromText(kSmall);
+};
+
+TEST_F(SlotAbi, AMissIsBuiltInTheBackgroundAndThenCurrent) {
+  Gate gate;
+  const sinter_prepare_options options = gate.Options();
+  SlotPtr slot;
+  PlanPtr plan;
+  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);  // although the build waits
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 0u);
+  const Result early = Acquire(slot, &plan);
+  EXPECT_EQ(early.status, SINTER_NOT_FOUND);
+  EXPECT_EQ(early.message, "no plan yet: the slot's is being built in the background");
+  EXPECT_EQ(Stats().slots_building, 1u);
+
+  gate.open = true;
+  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+  ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
+  EXPECT_EQ(sinter_plan_get_bucket(plan.get()), 32);
+  EXPECT_EQ(Stats().slots_building, 0u);
+  EXPECT_EQ(Stats().slot_upgrades, 1u);
+  EXPECT_EQ(Stats().slot_failures, 0u);
+  EXPECT_EQ(gate.entered, 1);  // the look-up of the create is not the build's progress
+}
+
+TEST_F(SlotAbi, AHitIsCurrentAtOnceAndStartsNoBuild) {
+  sinter_plan* made = nullptr;
+  Ok([&](auto e) { return sinter_prepare(context.get(), chain.get(), 20, nullptr, &made, e); });
+  const PlanPtr owned(made);
+  SlotPtr slot;
+  PlanPtr plan;
+  ASSERT_EQ(Create(&slot).status, SINTER_OK);
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+  ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  uint8_t first[32], second[32];
+  Ok([&](auto e) { return sinter_plan_get_digest(made, first, e); });
+  Ok([&](auto e) { return sinter_plan_get_digest(plan.get(), second, e); });
+  EXPECT_EQ(std::memcmp(first, second, 32), 0);
+  EXPECT_EQ(Stats().searched, 1u);
+  EXPECT_EQ(Stats().slot_upgrades, 0u);
+  EXPECT_EQ(Switch(slot).message, "the slot was created without SINTER_SLOT_MANUAL");
+}
+
+TEST_F(SlotAbi, WhatWasTakenStaysAsItWas) {
+  SlotPtr slot;
+  PlanPtr plan;
+  ASSERT_EQ(Create(&slot).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
+  slot.reset();
+  chain.reset();
+  context.reset();
+  EXPECT_EQ(sinter_plan_get_buffer_count(plan.get()), 4u);
+}
+
+TEST_F(SlotAbi, WithManualAPlanWaitsForTheSwitch) {
+  for (const bool hit : {false, true}) {  // the second slot's plan lives
+    SlotPtr slot, kept;
+    PlanPtr plan;
+    ASSERT_EQ(Create(&kept).status, SINTER_OK);
+    if (hit) {
+      EXPECT_EQ(Await(kept).status, SINTER_OK);
+    }
+    Gate gate;
+    gate.open = hit;
+    const sinter_prepare_options options = gate.Options();
+    ASSERT_EQ(Create(&slot, &options, SINTER_SLOT_MANUAL, hit ? 20 : 200).status, SINTER_OK);
+    if (!hit) {
+      EXPECT_EQ(Switch(slot).status, SINTER_NOT_FOUND);
+      EXPECT_EQ(sinter_slot_get_generation(slot.get()), 0u);
+    }
+    gate.open = true;
+    EXPECT_EQ(Await(slot).status, SINTER_OK);
+    EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+    const Result waits = Acquire(slot, &plan);
+    EXPECT_EQ(waits.status, SINTER_NOT_FOUND);
+    EXPECT_THAT(waits.message, HasSubstr("waits for sinter_slot_switch"));
+    const uint64_t upgrades = Stats().slot_upgrades;
+    EXPECT_EQ(Switch(slot).status, SINTER_OK);
+    EXPECT_EQ(Switch(slot).status, SINTER_OK);
+    EXPECT_EQ(Stats().slot_upgrades, upgrades + 1);
+    EXPECT_EQ(Acquire(slot, &plan).status, SINTER_OK);
+  }
+}
+
+TEST_F(SlotAbi, AFailureIsKeptAndNotTriedAgain) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_MUST_HIT;
+  SlotPtr slot;
+  PlanPtr plan;
+  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_ERROR_CACHE_MISS);
+  const uint64_t prepares = Stats().prepares;
+  for (int i = 0; i < 3; ++i) {
+    const Result failed = Acquire(slot, &plan);
+    EXPECT_EQ(failed.status, SINTER_ERROR_CACHE_MISS);
+    EXPECT_EQ(failed.code, SINTER_ERROR_CACHE_MISS);
+    EXPECT_THAT(failed.message, HasSubstr("is not in the cache"));
+  }
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 0u);
+  EXPECT_EQ(Switch(slot).status, SINTER_FAILED_PRECONDITION);
+  EXPECT_EQ(Stats().prepares, prepares);
+  EXPECT_EQ(Stats().slot_failures, 1u);
+  EXPECT_EQ(Stats().slots_building, 0u);
+}
+
+TEST_F(SlotAbi, BadArgumentsAreNamedAtOnce) {
+  SlotPtr slot;
+  EXPECT_THAT(Create(&slot, nullptr, 2).message, HasSubstr("slot.flags is 0x2"));
+  EXPECT_EQ(Create(&slot, nullptr, 0, -5).message, "m is -5, must be >= 0");
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_NO_BUILD;
+  EXPECT_THAT(Create(&slot, &options).message, HasSubstr("a slot builds"));
+  const ChainPtr open = EmptyChain();
+  sinter_slot* none = nullptr;
+  EXPECT_EQ(sinter_slot_create(context.get(), open.get(), 1, nullptr, 0, &none, nullptr),
+            SINTER_FAILED_PRECONDITION);
+  EXPECT_EQ(none, nullptr);
+}
+
+TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
+  Gate gate;
+  const sinter_prepare_options options = gate.Options();
+  SlotPtr first, second;
+  ASSERT_EQ(Create(&first, &options).status, SINTER_OK);
+  sinter_pending* build = nullptr;
+  Ok([&](auto e) { return sinter_slot_get_build(first.get(), &build, e); });
+  first.reset();  // does not wait: the build has another holder
+  EXPECT_EQ(sinter_pending_poll(build), 0);
+  gate.open = true;
+  sinter_plan* plan = nullptr;
+  Ok([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+  sinter_plan_release(plan);
+  sinter_pending_release(build);
+
+  chain = FromText("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16");
+  ASSERT_EQ(Create(&second, nullptr, 0, 128).status, SINTER_OK);
+  const ContextPtr kept = std::move(context);
+  context = MakeTarget();
+  second.reset();  // cancels and waits
+  context = MakeTarget();
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  Ok([&](auto e) { return sinter_context_get_stats(kept.get(), &stats, e); });
+  EXPECT_EQ(stats.slots_building, 0u);
+  EXPECT_EQ(stats.slot_failures, 0u);
+}
+
+TEST_F(SlotAbi, NoMoreBuildsThanThreadsRunAtOnce) {
+  Gate gate;
+  const sinter_prepare_options options = gate.Options();
+  std::vector<SlotPtr> slots(6);
+  const int64_t ms[] = {1, 8, 16, 32, 48, 64};
+  for (size_t i = 0; i < slots.size(); ++i) {
+    ASSERT_EQ(Create(&slots[i], &options, 0, ms[i]).status, SINTER_OK);
+  }
+  EXPECT_EQ(Stats().slots_building, slots.size());
+  while (gate.entered < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(gate.entered, 2);
+  slots[5].reset();  // a build that is queued ends without its turn
+  EXPECT_EQ(gate.entered, 2);
+  gate.open = true;
+  for (size_t i = 0; i + 1 < slots.size(); ++i) EXPECT_EQ(Await(slots[i]).status, SINTER_OK);
+  EXPECT_EQ(gate.entered, 5);
+}
+
+TEST_F(SlotAbi, ThreadsTakeThePlanWhileItComes) {
+  Gate gate;
+  const sinter_prepare_options options = gate.Options();
+  SlotPtr slot;
+  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  std::atomic<int> taken{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int left = 100; left > 0;) {
+        const bool there = sinter_slot_get_generation(slot.get()) == 2;
+        sinter_plan* plan = nullptr;
+        const sinter_status status = sinter_slot_acquire(slot.get(), &plan, nullptr);
+        EXPECT_EQ(status == SINTER_OK, plan != nullptr);
+        EXPECT_TRUE(!there || plan != nullptr);  // who sees a generation can have its plan
+        if (plan == nullptr) {
+          std::this_thread::sleep_for(std::chrono::microseconds(50));
+          continue;
+        }
+        EXPECT_EQ(sinter_plan_get_bucket(plan), 32);
+        sinter_plan_release(plan);
+        ++taken;
+        --left;
+      }
+    });
+  }
+  gate.open = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken, 400);
+}
+
+TEST_F(SlotAbi, TheChildOfAForkKeepsAPlanAndDoesNotWaitForABuild) {
+  SlotPtr ready;
+  ASSERT_EQ(Create(&ready).status, SINTER_OK);
+  EXPECT_EQ(Await(ready).status, SINTER_OK);
+  Gate gate;
+  const sinter_prepare_options options = gate.Options();
+  SlotPtr building;
+  ASSERT_EQ(Create(&building, &options, 0, 200).status, SINTER_OK);
+  while (gate.entered < 1) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    sinter_plan* plan = nullptr;
+    bool fine = sinter_slot_acquire(ready.get(), &plan, nullptr) == SINTER_OK;
+    fine &= sinter_plan_get_bucket(plan) == 32;
+    sinter_plan_release(plan);
+    fine &= sinter_slot_acquire(building.get(), &plan, nullptr) == SINTER_FAILED_PRECONDITION;
+    fine &= sinter_slot_get_generation(building.get()) == 0;
+    building.reset();
+    ready.reset();
+#ifndef __SANITIZE_THREAD__        // it ends a child that starts a thread
+    sinter_slot* fresh = nullptr;  // the parent's build holds no turn here
+    fine &= sinter_slot_create(context.get(), chain.get(), 400, nullptr, 0, &fresh, nullptr) ==
+            SINTER_OK;
+    sinter_pending* build = nullptr;
+    fine &= sinter_slot_get_build(fresh, &build, nullptr) == SINTER_OK;
+    fine &= sinter_pending_get(build, -1, &plan, nullptr) == SINTER_OK;
+#endif
+    _exit(fine ? 0 : 1);
+  }
+  int end = 0;
+  ASSERT_EQ(waitpid(child, &end, 0), child);
+  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 0) << end;
+  gate.open = true;
+}
+
+struct Told {
+  std::mutex mutex;
+  std::vector<sinter_x_event> events;
+  std::string subjects;
+  static void Callback(uintptr_t user, const sinter_x_event* event) {
+    auto* told = reinterpret_cast<Told*>(user);
+    const std::lock_guard<std::mutex> lock(told->mutex);
+    told->events.push_back(*event);
+    told->subjects += std::string(event->subject) + "\n";
+  }
+};
+
+TEST_F(SlotAbi, EventsTellOfTheBuildAndTheUpgrade) {
+  Told told;
+  const auto listen = [&](sinter_x_event_callback callback) {
+    return Try([&](auto e) {
+      return sinter_x_context_on_event(context.get(), callback, reinterpret_cast<uintptr_t>(&told),
+                                       e);
+    });
+  };
+  EXPECT_EQ(listen(nullptr).message, "callback is null");
+  EXPECT_EQ(listen(Told::Callback).status, SINTER_OK);
+  EXPECT_EQ(listen(Told::Callback).status, SINTER_ALREADY_EXISTS);
+  SlotPtr slot;
+  PlanPtr plan;
+  ASSERT_EQ(Create(&slot).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
+  uint8_t digest[32], of_chain[32];
+  Ok([&](auto e) { return sinter_plan_get_digest(plan.get(), digest, e); });
+  Ok([&](auto e) { return sinter_x_chain_get_digest(chain.get(), of_chain, e); });
+  const std::lock_guard<std::mutex> lock(told.mutex);
+  const auto count = [&](sinter_x_event_kind kind) {
+    return std::count_if(told.events.begin(), told.events.end(),
+                         [&](const sinter_x_event& event) { return event.kind == kind; });
+  };
+  EXPECT_GE(count(SINTER_X_EVENT_LOOK_UP), 2);
+  EXPECT_EQ(count(SINTER_X_EVENT_SEARCH), 1);
+  EXPECT_GE(count(SINTER_X_EVENT_COMPILE), 1);
+  EXPECT_EQ(count(SINTER_X_EVENT_LOAD), 0);  // no GPU
+  EXPECT_EQ(count(SINTER_X_EVENT_UPGRADE), 1);
+  for (const sinter_x_event& event : told.events) {
+    EXPECT_EQ(event.struct_size, sizeof(event));
+    EXPECT_EQ(event.bucket, 32);
+    if (event.kind != SINTER_X_EVENT_UPGRADE) {
+      EXPECT_EQ(std::memcmp(event.chain_digest, of_chain, 32), 0);
+    } else {
+      EXPECT_EQ(std::memcmp(event.plan_digest, digest, 32), 0);
+    }
+  }
+}
+
+TEST_F(SlotAbi, AFailureIsLoggedAndCountedAmongTheMetrics) {
+  std::string lines;
+  std::mutex mutex;
+  struct Log {
+    std::string* lines;
+    std::mutex* mutex;
+  } log{&lines, &mutex};
+  sinter_context_options made = SINTER_INIT(sinter_context_options);
+  made.target = "h200";
+  made.cache_dir = "";
+  made.must_hit = SINTER_SWITCH_ON;
+  made.log_user_data = reinterpret_cast<uintptr_t>(&log);
+  made.log = [](uintptr_t user, sinter_log_level, const char* message) {
+    auto* to = reinterpret_cast<Log*>(user);
+    const std::lock_guard<std::mutex> lock(*to->mutex);
+    *to->lines += message;
+  };
+  sinter_context* strict = nullptr;
+  Ok([&](auto e) { return sinter_context_create(&made, &strict, e); });
+  context.reset(strict);
+  SlotPtr slot;
+  ASSERT_EQ(Create(&slot).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_ERROR_CACHE_MISS);
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    EXPECT_THAT(lines, HasSubstr("slot: the background build failed: "));
+  }
+  std::string text(1 << 16, '\0');
+  size_t required = 0;
+  Ok([&](auto e) {
+    return sinter_context_write_metrics(strict, text.size(), text.data(), &required, e);
+  });
+  EXPECT_THAT(text, HasSubstr("\nsinter_slot_failures_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nsinter_slots_building 0\n"));
+  slot.reset();
+  context.reset();
+}
+
+}  // namespace
+}  // namespace sinter_test
