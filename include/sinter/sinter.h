@@ -121,8 +121,9 @@ enum {
   SINTER_DTYPE_S32 = 4,
   SINTER_DTYPE_PRED = 5, /* one byte, 0 or 1 */
   /* 8-bit float of the OCP: 4 exponent bits, 3 of mantissa, no infinity, at most 448, NaN is 0x7f
-   * and 0xff. Can only be cast and moved; a cast to it saturates. */
-  SINTER_DTYPE_E4M3 = 6
+   * and 0xff. Can only be cast, moved and multiplied; a cast to it saturates. */
+  SINTER_DTYPE_E4M3 = 6,
+  SINTER_DTYPE_S8 = 7 /* as e4m3: can only be cast, moved and multiplied */
 };
 
 typedef int32_t sinter_unary;
@@ -142,7 +143,8 @@ enum {
   SINTER_UNARY_SIN = 13,
   SINTER_UNARY_COS = 14,
   SINTER_UNARY_FLOOR = 15,
-  SINTER_UNARY_NOT = 16 /* pred only */
+  SINTER_UNARY_NOT = 16,      /* pred only */
+  SINTER_UNARY_CEIL_POW2 = 17 /* the smallest power of two that is not less, and 2^-126 or more */
 };
 
 typedef int32_t sinter_binary;
@@ -447,7 +449,8 @@ typedef struct sinter_matmul_options {
   uint32_t flags; /* TRANSPOSE_A: a is [.., k, m]; TRANSPOSE_B: b is [.., n, k] */
 } sinter_matmul_options;
 /* [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n]; batch extents equal, or absent in one
- * operand. */
+ * operand. Both floating; or both e4m3, or both s8, whose result is s32: then with TRANSPOSE_B
+ * alone. */
 SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a,
                                                  sinter_value b,
                                                  const sinter_matmul_options* options,
@@ -486,7 +489,7 @@ SINTER_API sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_val
                                                  sinter_value a, sinter_value b,
                                                  sinter_value* out_value, sinter_error** error);
 /* The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
- * != 0. To e4m3: saturating to +-448, NaN kept. */
+ * != 0. To e4m3: saturating to +-448, NaN kept. To s8: saturating, NaN gives 0. */
 SINTER_API sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a,
                                                sinter_dtype dtype, sinter_value* out_value,
                                                sinter_error** error);

@@ -25,7 +25,8 @@ Bounds BoundsBehind(DType dtype) {
 
 bool Computes(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kReduce ||
-         op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;
+         op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
+         op.kind == OpKind::kConv2d;
 }
 
 // The loosest bounds of what `output` was rounded to on its way, of values that f32 does not hold
