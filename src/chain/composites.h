@@ -92,13 +92,13 @@ absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w,
                                         ValueId bias = kNoValue,
                                         Activation act = Activation::kIdentity);
 // C = act(a W1 + b1), or with `w_up` act(a W1 + b1) * (a Wu + bu); C is quantised; the result is
-// C W2 + b2, cast to `result`.
+// C W2 + b2, not rounded.
 struct ScaledFfnOperands {
   Scaled a, w1, w_up, w2;
   ValueId b1 = kNoValue, b_up = kNoValue, b2 = kNoValue;
 };
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
-                                     const QuantizeSpec& quantize, Activation act, DType result);
+                                     const QuantizeSpec& quantize, Activation act);
 
 // Whole chains with their own inputs, in the order of docs/chains.md. One output.
 struct FfnSpec {

@@ -187,11 +187,8 @@ absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w, Val
 }
 
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
-                                     const QuantizeSpec& quantize, Activation act, DType result) {
+                                     const QuantizeSpec& quantize, Activation act) {
   Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
-  if (!IsFloat(result)) {
-    e.Fail(absl::StrCat("dtype of the result is ", NameOf(result), ", must be f32, f16 or bf16"));
-  }
   ValueId c = Linear(e, in.a, in.w1, in.b1, act);
   if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.b_up, Activation::kIdentity));
   Scaled quantized;
@@ -200,7 +197,7 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
     e.Take(codes.ok() ? absl::StatusOr<ValueId>(codes->codes) : codes.status());
     if (codes.ok()) quantized = *codes;
   }
-  return e.Finish(e.Cast(Linear(e, quantized, in.w2, in.b2, Activation::kIdentity), result));
+  return e.Finish(Linear(e, quantized, in.w2, in.b2, Activation::kIdentity));
 }
 
 }  // namespace sinter

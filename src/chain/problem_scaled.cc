@@ -57,7 +57,8 @@ class ScaledChain {
   }
   absl::StatusOr<Chain> Finish(const absl::StatusOr<ValueId>& value) {
     if (!value.ok()) return value.status();
-    SINTER_RETURN_IF_ERROR(b_.Output(*value));
+    SINTER_ASSIGN_OR_RETURN(const ValueId rounded, b_.Cast(*value, DTypeOf(v_, "dtype")));
+    SINTER_RETURN_IF_ERROR(b_.Output(rounded));
     return b_.Finish();
   }
   // The codes, and the scale unless it was given.
@@ -117,8 +118,7 @@ absl::StatusOr<Chain> MakeScaledMatmul(const FieldValues& v) {
   SINTER_ASSIGN_OR_RETURN(const Scaled w, c.Codes("w", Dim::Constant(n), k));
   SINTER_ASSIGN_OR_RETURN(const ValueId bias, c.Bias("b1", n, v.Flag("bias1")));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
-  SINTER_ASSIGN_OR_RETURN(const ValueId y, AddScaledLinear(c.b(), a, w, bias, act));
-  return c.Finish(c.b().Cast(y, DTypeOf(v, "dtype")));
+  return c.Finish(AddScaledLinear(c.b(), a, w, bias, act));
 }
 
 template <bool kGated>
@@ -139,7 +139,7 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
   SINTER_ASSIGN_OR_RETURN(in.w2, c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n));
   SINTER_ASSIGN_OR_RETURN(in.b2, c.Bias("b2", l, v.Flag("bias2")));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
-  return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act, DTypeOf(v, "dtype")));
+  return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act));
 }
 
 constexpr char kCodesWords[] = "e4m3 s8";

@@ -18,6 +18,7 @@ from ._error import Error, Status
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
+    ceil_pow2,
     concat,
     conv2d,
     cos,
@@ -53,6 +54,7 @@ from ._operators import (
 )
 from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
+from ._scaled import Quantizer, Scaled, quantize, scaled_gated_ffn, scaled_gemm_chain, scaled_matmul
 from ._shape import M
 from ._stats import Stats
 from ._tuning import TuningSet
@@ -70,6 +72,8 @@ __all__ = [
     "M",
     "Pending",
     "Plan",
+    "Quantizer",
+    "Scaled",
     "Stats",
     "Status",
     "TensorInfo",
@@ -77,6 +81,7 @@ __all__ = [
     "Value",
     "__version__",
     "build_info",
+    "ceil_pow2",
     "chain_help",
     "concat",
     "conv2d",
@@ -97,11 +102,15 @@ __all__ = [
     "maximum",
     "minimum",
     "not_equal",
+    "quantize",
     "reciprocal",
     "relu",
     "rmsnorm",
     "rope",
     "rsqrt",
+    "scaled_gated_ffn",
+    "scaled_gemm_chain",
+    "scaled_matmul",
     "sigmoid",
     "silu",
     "sin",

@@ -274,9 +274,8 @@ ScaledFfnOperands Ffn(Values& v) {
   in.w2 = {v.Add(kE4M3, {C(40), C(300)}), v.small_row};
   return in;
 }
-absl::Status AddFfn(Values& v, const ScaledFfnOperands& in, bool gated, const QuantizeSpec& spec,
-                    DType result = DType::kBF16) {
-  return AddScaledFfn(v.b, in, gated, spec, Activation::kSilu, result).status();
+absl::Status AddFfn(Values& v, const ScaledFfnOperands& in, bool gated, const QuantizeSpec& spec) {
+  return AddScaledFfn(v.b, in, gated, spec, Activation::kSilu).status();
 }
 
 const BadCall kBadComposites[] = {
@@ -293,8 +292,6 @@ const BadCall kBadComposites[] = {
      },
      "op 14 (scaled_matmul): op 15 (broadcast): dimension 0 of a is 40, must be 1 or M for dims "
      "[M,300]"},
-    {[](Values& v) { return AddFfn(v, Ffn(v), false, {}, kE4M3); },
-     "op 15 (scaled_gemm_chain): dtype of the result is e4m3, must be f32, f16 or bf16"},
     {[](Values& v) { return AddFfn(v, Ffn(v), true, Spec(Granularity::kGroup)); },
      "op 15 (scaled_gated_ffn): op 20 (quantize): x is f32[M,300], its last dimension must be a "
      "constant multiple of 128"},

@@ -19,7 +19,7 @@ mod words;
 
 pub use builder::{
     ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, InputOptions, LinearOptions, NormOptions,
-    OutputOptions, SoftmaxOptions, Value, M,
+    OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, M,
 };
 pub use chain::{Chain, TensorInfo};
 pub use context::Context;
