@@ -407,7 +407,7 @@ struct Scaled {
 };
 struct QuantizeOptions {
   Granularity granularity = Granularity::kRow;
-  DType codes = DType::kE4M3;  // or kS8
+  DType codes = DType::kE4m3;  // or kS8
   double eps = 0;              // 0: 1e-10
   double upper_bound = 0;      // 0: none
   bool ue8m0 = false;          // the scale is the next power of two

@@ -29,7 +29,7 @@ pub use pending::{Cancel, Pending};
 pub use plan::{Binding, DevicePtr, Graph, GraphExec, GraphNode, GraphNodes, Launch, Plan, Stream};
 pub use sinter_sys::sinter_stats as Stats;
 pub use tuning::TuningSet;
-pub use words::{Activation, Binary, Choice, Compare, DType, Filter, Layout, LogLevel, Reduce, Status, Unary};
+pub use words::{Activation, Binary, Choice, Compare, DType, Filter, Granularity, Layout, LogLevel, Reduce, Status, Unary};
 
 /// A SHA-256.
 pub type Digest = [u8; 32];
