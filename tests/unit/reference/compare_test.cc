@@ -186,6 +186,7 @@ TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
   EXPECT_EQ(BoundsBehindACast(DType::kF16, DType::kF32, true).max, 0.008);
   EXPECT_EQ(BoundsBehindACast(DType::kF16, DType::kBF16, true).max, 0.05);
   EXPECT_EQ(BoundsBehindACast(DType::kE4M3, DType::kBF16, true).max, 0.8);
+  EXPECT_EQ(BoundsBehindACast(DType::kS8, DType::kBF16, true).max, 0.8);
   EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kE4M3, true).neighbours, 2e-2);
   // What f32 holds as float64 does is rounded alike.
   EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, false).max, 0.008);
