@@ -34,6 +34,12 @@ absl::Status CheckOps(const Chain& body) {
       return RefuseOp(static_cast<ValueId>(id), op, "a stride depends on M");
     }
   }
+  for (const ChainOutput& output : body.outputs()) {
+    for (const Stride& stride : output.strides) {
+      if (stride.m_power == 0) continue;
+      return RefuseOp(output.value, body.op(output.value), "its output's stride depends on M");
+    }
+  }
   return absl::OkStatus();
 }
 
