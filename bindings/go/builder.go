@@ -75,6 +75,21 @@ type GatedFFNOptions struct {
 	BiasGate, BiasUp, Bias2 Value
 }
 
+// Scaled is codes of 8 bits and the f32 scale that turns them back.
+type Scaled struct {
+	Codes, Scale Value
+}
+
+// QuantizeOptions of a quantiser.
+type QuantizeOptions struct {
+	Granularity Granularity
+	Codes       DType   // 0: E4M3; or S8
+	Eps         float64 // 0: 1e-10
+	UpperBound  float64 // 0: none
+	UE8M0       bool    // the scale is the next power of two
+	StaticScale Value   // of ScaleStatic
+}
+
 // NewBuilder is an empty chain.
 func NewBuilder() *Builder {
 	b := &Builder{}
@@ -446,6 +461,77 @@ func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_gated_ffn(p, x.id, gate.id, up.id, down.id, &options, out, failed)
 	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
+}
+
+func (s Scaled) raw() C.sinter_scaled { return C.sinter_scaled{codes: s.Codes.id, scale: s.Scale.id} }
+
+func quantizeOptions(given QuantizeOptions) (options C.sinter_quantize_options) {
+	options.struct_size = C.sizeof_sinter_quantize_options
+	if given.UE8M0 {
+		options.flags = C.SINTER_QUANTIZE_UE8M0
+	}
+	options.granularity = C.int32_t(given.Granularity)
+	options.codes = C.sinter_dtype(given.Codes)
+	options.eps, options.upper_bound = C.double(given.Eps), C.double(given.UpperBound)
+	options.static_scale = given.StaticScale.id
+	return options
+}
+
+// Quantize is x / scale as codes, with scale = max(min(amax, upper bound), eps) / F.
+func (b *Builder) Quantize(x Value, given QuantizeOptions) Scaled {
+	options := quantizeOptions(given)
+	var scaled C.sinter_scaled
+	codes := b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		status := C.sinter_chain_add_quantize(p, x.id, &options, &scaled, failed)
+		*out = scaled.codes
+		return status
+	}, x, given.StaticScale)
+	return Scaled{codes, Value{codes.b, scaled.scale}}
+}
+
+// ScaledMatmul is activation(a W + bias) of codes and scales, not rounded.
+func (b *Builder) ScaledMatmul(a, w Scaled, given LinearOptions) Value {
+	var options C.sinter_linear_options
+	options.struct_size = C.sizeof_sinter_linear_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(given.Activation)
+	options.bias = given.Bias.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scaled_matmul(p, a.raw(), w.raw(), &options, out, failed)
+	}, a.Codes, a.Scale, w.Codes, w.Scale, given.Bias)
+}
+
+// ScaledGemmChain is C W2 + bias2 of the quantised C = activation(a W1 + bias1), not rounded.
+func (b *Builder) ScaledGemmChain(a, w1, w2 Scaled, activation Activation, quantize QuantizeOptions,
+	given GemmChainOptions) Value {
+	quantizer := quantizeOptions(quantize)
+	var options C.sinter_gemm_chain_options
+	options.struct_size = C.sizeof_sinter_gemm_chain_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	options.bias1 = given.Bias1.id
+	options.bias2 = given.Bias2.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scaled_gemm_chain(p, a.raw(), w1.raw(), w2.raw(), &quantizer, &options, out, failed)
+	}, a.Codes, a.Scale, w1.Codes, w1.Scale, w2.Codes, w2.Scale, quantize.StaticScale, given.Bias1, given.Bias2)
+}
+
+// ScaledGatedFFN is C Wd + bias2 of the quantised C = activation(a Wg + bias_gate) * (a Wu + bias_up), not rounded.
+func (b *Builder) ScaledGatedFFN(a, gate, up, down Scaled, activation Activation, quantize QuantizeOptions,
+	given GatedFFNOptions) Value {
+	quantizer := quantizeOptions(quantize)
+	var options C.sinter_gated_ffn_options
+	options.struct_size = C.sizeof_sinter_gated_ffn_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	options.bias_gate = given.BiasGate.id
+	options.bias_up = given.BiasUp.id
+	options.bias2 = given.Bias2.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scaled_gated_ffn(p, a.raw(), gate.raw(), up.raw(), down.raw(), &quantizer, &options, out,
+			failed)
+	}, a.Codes, a.Scale, gate.Codes, gate.Scale, up.Codes, up.Scale, down.Codes, down.Scale, quantize.StaticScale,
+		given.BiasGate, given.BiasUp, given.Bias2)
 }
 
 // padded is one number for each axis that a value can have. The library alone knows how many the value has: it refuses the

@@ -91,6 +91,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	left, right := b.Slice(x, []int64{0, 0}, []int64{M, 4}, nil), b.Slice(x, []int64{0, 0}, rows, []int64{1, 2})
 	three := b.Concat(1, x, x, x)
 	h, c := b.LSTMCell(b.Concat(1, x, x, x, x), x)
+	codes, weights := b.Quantize(x, QuantizeOptions{}), b.Quantize(w, QuantizeOptions{})
 	sum := b.Mul(b.Add(x, x), two)
 	for _, part := range []Value{
 		b.Unary(UnaryExp, x),
@@ -115,6 +116,10 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Linear(half, w, LinearOptions{Bias: bias}),
 		b.GemmChain(half, w, w, ReLU, GemmChainOptions{Bias2: bias}),
 		b.GatedFFN(half, w, w, w, SiLU, GatedFFNOptions{BiasGate: bias, BiasUp: bias}),
+		b.ScaledMatmul(codes, weights, LinearOptions{Bias: bias}),
+		b.ScaledGemmChain(codes, weights, weights, ReLU, QuantizeOptions{Granularity: ScaleStatic, StaticScale: two},
+			GemmChainOptions{Bias2: bias}),
+		b.ScaledGatedFFN(codes, weights, weights, weights, SiLU, QuantizeOptions{}, GatedFFNOptions{}),
 	} {
 		sum = b.Add(sum, part)
 	}

@@ -54,6 +54,17 @@ const (
 	S32  DType = C.SINTER_DTYPE_S32
 	Pred DType = C.SINTER_DTYPE_PRED
 	E4M3 DType = C.SINTER_DTYPE_E4M3
+	S8   DType = C.SINTER_DTYPE_S8
+)
+
+// Granularity is what shares one value of a scale. 0 is ScaleRow.
+type Granularity int32
+
+const (
+	ScaleTensor Granularity = C.SINTER_SCALE_TENSOR
+	ScaleRow    Granularity = C.SINTER_SCALE_ROW
+	ScaleGroup  Granularity = C.SINTER_SCALE_GROUP  // 128 of a row
+	ScaleStatic Granularity = C.SINTER_SCALE_STATIC // the tensor, by a scale that is given
 )
 
 // Unary is a function of one operand.
@@ -76,6 +87,7 @@ const (
 	UnaryCos        Unary = C.SINTER_UNARY_COS
 	UnaryFloor      Unary = C.SINTER_UNARY_FLOOR
 	UnaryNot        Unary = C.SINTER_UNARY_NOT
+	UnaryCeilPow2   Unary = C.SINTER_UNARY_CEIL_POW2
 )
 
 // Binary is a function of two operands.

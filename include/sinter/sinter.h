@@ -122,8 +122,9 @@ enum {
   SINTER_DTYPE_S32 = 4,
   SINTER_DTYPE_PRED = 5, /* one byte, 0 or 1 */
   /* 8-bit float of the OCP: 4 exponent bits, 3 of mantissa, no infinity, at most 448, NaN is 0x7f
-   * and 0xff. Can only be cast and moved; a cast to it saturates. */
-  SINTER_DTYPE_E4M3 = 6
+   * and 0xff. Can only be cast, moved and multiplied; a cast to it saturates. */
+  SINTER_DTYPE_E4M3 = 6,
+  SINTER_DTYPE_S8 = 7 /* as e4m3: can only be cast, moved and multiplied */
 };
 
 typedef int32_t sinter_unary;
@@ -143,7 +144,8 @@ enum {
   SINTER_UNARY_SIN = 13,
   SINTER_UNARY_COS = 14,
   SINTER_UNARY_FLOOR = 15,
-  SINTER_UNARY_NOT = 16 /* pred only */
+  SINTER_UNARY_NOT = 16,      /* pred only */
+  SINTER_UNARY_CEIL_POW2 = 17 /* the smallest power of two that is not less, and 2^-126 or more */
 };
 
 typedef int32_t sinter_binary;
@@ -450,7 +452,7 @@ typedef struct sinter_matmul_options {
   uint32_t flags; /* TRANSPOSE_A: a is [.., k, m]; TRANSPOSE_B: b is [.., n, k] */
 } sinter_matmul_options;
 /* [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n]; batch extents equal, or absent in one
- * operand. */
+ * operand. Both floating; or both e4m3 or both s8 (-> s32), with TRANSPOSE_B alone. */
 SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a,
                                                  sinter_value b,
                                                  const sinter_matmul_options* options,
@@ -489,7 +491,7 @@ SINTER_API sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_val
                                                  sinter_value a, sinter_value b,
                                                  sinter_value* out_value, sinter_error** error);
 /* The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
- * != 0. To e4m3: saturating to +-448, NaN kept. */
+ * != 0. To e4m3: saturating to +-448, NaN kept. To s8: saturating, NaN gives 0. */
 SINTER_API sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a,
                                                sinter_dtype dtype, sinter_value* out_value,
                                                sinter_error** error);
@@ -632,6 +634,44 @@ SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_
                                                     sinter_value w_down,
                                                     const sinter_gated_ffn_options* options,
                                                     sinter_value* out_value, sinter_error** error);
+
+/* Codes of 8 bits and the f32 scale that turns them back: code * scale. The scale's extents say
+ * what shares a value: [] (all); [rows, 1]; [rows, k / 128] and [1, k / 128] (128 of a row); of
+ * weights also [ceil(n / 128), k / 128]. Its strides are its own: row-major, MN-major. */
+typedef struct sinter_scaled {
+  sinter_value codes, scale;
+} sinter_scaled;
+enum { SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW, SINTER_SCALE_GROUP, SINTER_SCALE_STATIC };
+enum { SINTER_QUANTIZE_UE8M0 = 1 };
+typedef struct sinter_quantize_options {
+  uint32_t struct_size;
+  uint32_t flags;            /* UE8M0: the scale is the next power of two */
+  int32_t granularity;       /* SINTER_SCALE_*; 0 means ROW */
+  sinter_dtype codes;        /* E4M3 or S8; 0 means E4M3 */
+  double eps, upper_bound;   /* 0 means 1e-10; 0 means none */
+  sinter_value static_scale; /* f32 of rank 0, of STATIC alone; SINTER_NO_VALUE: none */
+  int32_t reserved;          /* 0 */
+} sinter_quantize_options;
+/* scale = max(min(amax, upper_bound), eps) / F: amax is the largest |x| of x, a row (last axis) or
+ * a GROUP of 128, F is 448, of s8 127. The codes are x / scale, cast. NaN makes its scale NaN. */
+SINTER_API sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
+                                                   const sinter_quantize_options* options,
+                                                   sinter_scaled* out_scaled, sinter_error** error);
+/* As linear, gemm_chain and gated_ffn, unrounded, layout OI; C is quantised. No kernel multiplies
+ * 8-bit codes yet: to prepare them is SINTER_ERROR_NO_LEGAL_PLAN. */
+SINTER_API sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a,
+                                                        sinter_scaled w,
+                                                        const sinter_linear_options* options,
+                                                        sinter_value* out_value,
+                                                        sinter_error** error);
+SINTER_API sinter_status sinter_chain_add_scaled_gemm_chain(
+    sinter_chain* chain, sinter_scaled a, sinter_scaled w1, sinter_scaled w2,
+    const sinter_quantize_options* quantize, const sinter_gemm_chain_options* options,
+    sinter_value* out_value, sinter_error** error);
+SINTER_API sinter_status sinter_chain_add_scaled_gated_ffn(
+    sinter_chain* chain, sinter_scaled a, sinter_scaled w_gate, sinter_scaled w_up,
+    sinter_scaled w_down, const sinter_quantize_options* quantize,
+    const sinter_gated_ffn_options* options, sinter_value* out_value, sinter_error** error);
 
 typedef struct sinter_output_options {
   uint32_t struct_size;

@@ -52,7 +52,8 @@ enum class DType : sinter_dtype {
   kBf16 = SINTER_DTYPE_BF16,
   kS32 = SINTER_DTYPE_S32,
   kPred = SINTER_DTYPE_PRED,
-  kE4m3 = SINTER_DTYPE_E4M3
+  kE4m3 = SINTER_DTYPE_E4M3,
+  kS8 = SINTER_DTYPE_S8
 };
 enum class Unary : sinter_unary {
   kNeg = SINTER_UNARY_NEG,
@@ -70,7 +71,8 @@ enum class Unary : sinter_unary {
   kSin = SINTER_UNARY_SIN,
   kCos = SINTER_UNARY_COS,
   kFloor = SINTER_UNARY_FLOOR,
-  kNot = SINTER_UNARY_NOT
+  kNot = SINTER_UNARY_NOT,
+  kCeilPow2 = SINTER_UNARY_CEIL_POW2
 };
 enum class Binary : sinter_binary {
   kAdd = SINTER_BINARY_ADD,
@@ -110,6 +112,15 @@ enum class Layout : sinter_layout { kOi = SINTER_LAYOUT_OI, kIo = SINTER_LAYOUT_
 // How a filter lies in memory: [out, height, width, in], as PyTorch's channels_last stores it, or
 // [height, width, in, out].
 enum class Filter : sinter_filter { kOhwi = SINTER_FILTER_OHWI, kHwio = SINTER_FILTER_HWIO };
+
+// What shares one value of a scale: the tensor, a row, 128 of a row, or the tensor by a scale that
+// is given.
+enum class Granularity : int32_t {
+  kTensor = SINTER_SCALE_TENSOR,
+  kRow = SINTER_SCALE_ROW,
+  kGroup = SINTER_SCALE_GROUP,
+  kStatic = SINTER_SCALE_STATIC
+};
 
 // An option struct of sinter.h, zeroed, with its size set.
 template <typename Struct>
@@ -391,6 +402,18 @@ struct GatedFfnOptions {
   Layout layout = Layout::kOi;
   Value bias_gate, bias_up, bias2;
 };
+// Codes of 8 bits and the f32 scale that turns them back.
+struct Scaled {
+  Value codes, scale;
+};
+struct QuantizeOptions {
+  Granularity granularity = Granularity::kRow;
+  DType codes = DType::kE4m3;  // or kS8
+  double eps = 0;              // 0: 1e-10
+  double upper_bound = 0;      // 0: none
+  bool ue8m0 = false;          // the scale is the next power of two
+  Value static_scale;          // of Granularity::kStatic
+};
 
 // Describes a chain. Adds return the new value. The first add that fails is remembered, those after
 // it do nothing, and Finish returns its error: a description needs one check. Thread-compatible.
@@ -601,6 +624,66 @@ class ChainBuilder {
                });
   }
 
+  // scale = max(min(amax, upper_bound), eps) / F; the codes are x / scale, cast.
+  Scaled Quantize(Value x, const QuantizeOptions& options = {}) {
+    const auto given = Given(options);
+    sinter_scaled scaled{};
+    const Value codes =
+        Add({x, options.static_scale}, [&](sinter_value* out, sinter_error** error) {
+          const sinter_status status =
+              sinter_chain_add_quantize(chain(), x.id(), &given, &scaled, error);
+          *out = scaled.codes;
+          return status;
+        });
+    return {codes, Value(&building_, scaled.scale)};
+  }
+  // activation(a W + bias), of codes and scales, not rounded.
+  Value ScaledMatmul(Scaled a, Scaled w, const LinearOptions& options = {}) {
+    Zeroed<sinter_linear_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(options.activation);
+    given.bias = options.bias.id();
+    return Add({a.codes, a.scale, w.codes, w.scale, options.bias}, [&](sinter_value* out,
+                                                                       sinter_error** error) {
+      return sinter_chain_add_scaled_matmul(chain(), Given(a), Given(w), &given, out, error);
+    });
+  }
+  // C W2 + bias2 of the quantised C = activation(a W1 + bias1), not rounded.
+  Value ScaledGemmChain(Scaled a, Scaled w1, Scaled w2, Activation activation,
+                        const QuantizeOptions& quantize = {},
+                        const GemmChainOptions& options = {}) {
+    const auto quantizer = Given(quantize);
+    Zeroed<sinter_gemm_chain_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.bias1 = options.bias1.id();
+    given.bias2 = options.bias2.id();
+    return Add({a.codes, a.scale, w1.codes, w1.scale, w2.codes, w2.scale, quantize.static_scale,
+                options.bias1, options.bias2},
+               [&](sinter_value* out, sinter_error** error) {
+                 return sinter_chain_add_scaled_gemm_chain(chain(), Given(a), Given(w1), Given(w2),
+                                                           &quantizer, &given, out, error);
+               });
+  }
+  // C Wd + bias2 of the quantised C = activation(a Wg + bias_gate) * (a Wu + bias_up), not rounded.
+  Value ScaledGatedFfn(Scaled a, Scaled w_gate, Scaled w_up, Scaled w_down, Activation activation,
+                       const QuantizeOptions& quantize = {}, const GatedFfnOptions& options = {}) {
+    const auto quantizer = Given(quantize);
+    Zeroed<sinter_gated_ffn_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.bias_gate = options.bias_gate.id();
+    given.bias_up = options.bias_up.id();
+    given.bias2 = options.bias2.id();
+    return Add(
+        {a.codes, a.scale, w_gate.codes, w_gate.scale, w_up.codes, w_up.scale, w_down.codes,
+         w_down.scale, quantize.static_scale, options.bias_gate, options.bias_up, options.bias2},
+        [&](sinter_value* out, sinter_error** error) {
+          return sinter_chain_add_scaled_gated_ffn(chain(), Given(a), Given(w_gate), Given(w_up),
+                                                   Given(w_down), &quantizer, &given, out, error);
+        });
+  }
+
   // Declares the next output.
   void Output(Value value, const OutputOptions& options = {}) {
     Zeroed<sinter_output_options> given;
@@ -636,6 +719,17 @@ class ChainBuilder {
   template <typename Enum>
   static constexpr int32_t Number(Enum value) {
     return static_cast<int32_t>(value);
+  }
+  static sinter_scaled Given(Scaled scaled) { return {scaled.codes.id(), scaled.scale.id()}; }
+  static Zeroed<sinter_quantize_options> Given(const QuantizeOptions& options) {
+    Zeroed<sinter_quantize_options> given;
+    given.flags = options.ue8m0 ? uint32_t{SINTER_QUANTIZE_UE8M0} : 0;
+    given.granularity = Number(options.granularity);
+    given.codes = Number(options.codes);
+    given.eps = options.eps;
+    given.upper_bound = options.upper_bound;
+    given.static_scale = options.static_scale.id();
+    return given;
   }
   template <typename T>
   static const T* DataOrNull(const std::vector<T>& values) {

@@ -36,6 +36,7 @@ bool TypeOf(DType dtype, CUtensorMapDataType* out) {
       return true;
     case DType::kPred:
     case DType::kE4M3:
+    case DType::kS8:
       *out = CU_TENSOR_MAP_DATA_TYPE_UINT8;
       return true;
   }

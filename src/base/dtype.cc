@@ -18,6 +18,7 @@ constexpr DTypeRow kDTypes[] = {
     {DType::kF32, "f32", 4, true},    {DType::kF16, "f16", 2, true},
     {DType::kBF16, "bf16", 2, true},  {DType::kS32, "s32", 4, false},
     {DType::kPred, "pred", 1, false}, {DType::kE4M3, "e4m3", 1, false},
+    {DType::kS8, "s8", 1, false},
 };
 
 const DTypeRow* Find(DType dtype) {
@@ -68,8 +69,8 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
   for (const DTypeRow& row : kDTypes) {
     if (name == row.name) return row.dtype;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("dtype \"", name.substr(0, 32), "\" is not one of f32 f16 bf16 s32 pred e4m3"));
+  return absl::InvalidArgumentError(absl::StrCat("dtype \"", name.substr(0, 32),
+                                                 "\" is not one of f32 f16 bf16 s32 pred e4m3 s8"));
 }
 
 bool IsValid(DType dtype) { return Find(dtype) != nullptr; }
@@ -80,6 +81,8 @@ bool IsFloat(DType dtype) {
 }
 
 bool HoldsFloats(DType dtype) { return IsFloat(dtype) || dtype == DType::kE4M3; }
+
+bool IsCode(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kS8; }
 
 std::string ToString(Dim dim) { return dim.symbolic ? "M" : absl::StrCat(dim.value); }
 

@@ -12,14 +12,23 @@ namespace sinter {
 
 // Values are part of the canonical form and of the C ABI: never reused.
 // kE4M3 is the OCP 8-bit float: no infinity, at most 448, NaN is 0x7f and 0xff.
-enum class DType : int32_t { kF32 = 1, kF16 = 2, kBF16 = 3, kS32 = 4, kPred = 5, kE4M3 = 6 };
+enum class DType : int32_t {
+  kF32 = 1,
+  kF16 = 2,
+  kBF16 = 3,
+  kS32 = 4,
+  kPred = 5,
+  kE4M3 = 6,
+  kS8 = 7,
+};
 
-int64_t SizeOf(DType dtype);            // bytes per element; pred and e4m3 are 1
-absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred", "e4m3"
+int64_t SizeOf(DType dtype);            // bytes per element; pred, e4m3 and s8 are 1
+absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred", "e4m3", "s8"
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 bool IsValid(DType dtype);
 bool IsFloat(DType dtype);      // f32, f16 or bf16: what floating arithmetic takes
-bool HoldsFloats(DType dtype);  // those and e4m3, which can only be cast and moved
+bool HoldsFloats(DType dtype);  // those and e4m3
+bool IsCode(DType dtype);       // e4m3 or s8: what is cast, moved and multiplied, nothing else
 
 // One dimension: a constant extent, or the symbol M (rows, known at launch).
 struct Dim {

@@ -83,7 +83,7 @@ std::vector<Stride> Adder::Strides(uint32_t rank, const int64_t* strides, const 
 
 DType Adder::Type(sinter_dtype dtype) {
   Require(IsValid(static_cast<DType>(dtype)),
-          absl::StrCat("dtype is ", dtype, ", must be a SINTER_DTYPE_* in [1, 6]"));
+          absl::StrCat("dtype is ", dtype, ", must be a SINTER_DTYPE_* in [1, 7]"));
   return static_cast<DType>(dtype);
 }
 

@@ -1,5 +1,6 @@
 // sinter_chain_add_*: the composites.
 #include "src/capi/adder.h"
+#include "src/capi/composite_options.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
 
@@ -9,22 +10,11 @@ using Result = absl::StatusOr<ValueId>;
 
 namespace {
 
-sinter::Activation ActivationOf(capi::Adder& add, sinter_activation value) {
-  add.Require(value >= SINTER_ACTIVATION_IDENTITY && value <= SINTER_ACTIVATION_SILU,
-              absl::StrCat("activation is ", value, ", must be a SINTER_ACTIVATION_* in [0, 4]"));
-  return static_cast<sinter::Activation>(value);
-}
-
 sinter::Layout LayoutOf(capi::Adder& add, sinter_layout value) {
   add.Require(value >= 0 && value <= SINTER_LAYOUT_IO,
               absl::StrCat("layout is ", value, ", must be SINTER_LAYOUT_OI or SINTER_LAYOUT_IO"));
   if (value == 0) return sinter::kDefaultLayout.value;
   return value == SINTER_LAYOUT_IO ? sinter::Layout::kIO : sinter::Layout::kOI;
-}
-
-// A number of an options struct: 0 means the default.
-double NumberOf(double value, const sinter::Default<double>& otherwise) {
-  return value == 0 ? otherwise.value : value;
 }
 
 static_assert(static_cast<sinter_activation>(sinter::kDefaultActivation.value) == 0,
@@ -38,7 +28,7 @@ sinter_status sinter_chain_add_activation(sinter_chain* chain, sinter_activation
                                           sinter_value x, sinter_value* out_value,
                                           sinter_error** error) {
   return capi::AddValue(chain, "activation", out_value, error, [&](capi::Adder& add) -> Result {
-    const sinter::Activation act = ActivationOf(add, activation);
+    const sinter::Activation act = capi::ActivationOf(add, activation);
     const ValueId vx = add.Operand("x", x);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddActivation(add.builder(), act, vx);
@@ -62,7 +52,7 @@ sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int3
     add.Keep(capi::CheckReserved(given.reserved, "softmax"));
     const ValueId vx = add.Operand("x", x), mask = add.OptionalOperand("mask", given.mask);
     SINTER_RETURN_IF_ERROR(add.status());
-    const double scale = NumberOf(given.scale, sinter::kDefaultSoftmaxScale);
+    const double scale = capi::NumberOf(given.scale, sinter::kDefaultSoftmaxScale);
     return sinter::AddSoftmax(add.builder(), vx, axis, scale, mask);
   });
 }
@@ -75,8 +65,8 @@ sinter_status sinter_chain_add_layernorm(sinter_chain* chain, sinter_value x,
     const ValueId vx = add.Operand("x", x), gamma = add.OptionalOperand("gamma", given.gamma);
     const ValueId beta = add.OptionalOperand("beta", given.beta);
     SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddLayerNorm(add.builder(), vx,
-                                NumberOf(given.eps, sinter::kDefaultLayerNormEps), gamma, beta);
+    return sinter::AddLayerNorm(
+        add.builder(), vx, capi::NumberOf(given.eps, sinter::kDefaultLayerNormEps), gamma, beta);
   });
 }
 
@@ -88,8 +78,8 @@ sinter_status sinter_chain_add_rmsnorm(sinter_chain* chain, sinter_value x,
     add.Require(given.beta == SINTER_NO_VALUE, "beta is given: rmsnorm has none");
     const ValueId vx = add.Operand("x", x), gamma = add.OptionalOperand("gamma", given.gamma);
     SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddRmsNorm(add.builder(), vx, NumberOf(given.eps, sinter::kDefaultRmsNormEps),
-                              gamma);
+    return sinter::AddRmsNorm(add.builder(), vx,
+                              capi::NumberOf(given.eps, sinter::kDefaultRmsNormEps), gamma);
   });
 }
 
@@ -137,7 +127,7 @@ sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x, sinte
     const ValueId vx = add.Operand("x", x), vw = add.Operand("w", w);
     const ValueId bias = add.OptionalOperand("bias", given.bias);
     const auto layout = LayoutOf(add, given.layout);
-    const auto act = ActivationOf(add, given.activation);
+    const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddLinear(add.builder(), vx, vw, bias, layout, act);
   });
@@ -155,7 +145,7 @@ sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a, s
     in.b1 = add.OptionalOperand("bias1", given.bias1);
     in.b2 = add.OptionalOperand("bias2", given.bias2);
     const auto layout = LayoutOf(add, given.layout);
-    const auto act = ActivationOf(add, given.activation);
+    const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddGemmChain(add.builder(), in, act, layout);
   });
@@ -177,7 +167,7 @@ sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a, si
     in.b_up = add.OptionalOperand("bias_up", given.bias_up);
     in.b2 = add.OptionalOperand("bias2", given.bias2);
     const auto layout = LayoutOf(add, given.layout);
-    const auto act = ActivationOf(add, given.activation);
+    const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddGatedFfn(add.builder(), in, act, layout);
   });

@@ -80,7 +80,7 @@ sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind, sin
   return capi::AddValue(chain, "unary", out_value, error, [&](capi::Adder& add) -> Result {
     const auto op = static_cast<sinter::UnaryKind>(kind);
     add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_UNARY_* in [1, 16]"));
+                absl::StrCat("kind is ", kind, ", must be a SINTER_UNARY_* in [1, 17]"));
     const ValueId va = add.Operand("a", a);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Unary(op, va);

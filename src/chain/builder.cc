@@ -103,6 +103,17 @@ absl::StatusOr<ValueId> ChainBuilder::Matmul(ValueId a, ValueId b, bool transpos
   return Add("matmul", std::move(op), InferMatmul(TypeOf(a), TypeOf(b), transpose_a, transpose_b));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::ScaledMatmul(ValueId a, ValueId w, ValueId scale_a,
+                                                   ValueId scale_w) {
+  constexpr const char* kKind = "scaled_matmul";
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_a", scale_a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_w", scale_w));
+  return Add(kKind, MakeOp(OpKind::kScaledMatmul, {a, w, scale_a, scale_w}),
+             InferScaledMatmul(TypeOf(a), TypeOf(w), TypeOf(scale_a), TypeOf(scale_w)));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "x", x));
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "w", w));

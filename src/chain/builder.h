@@ -29,10 +29,10 @@ struct OutputOptions {
 // Every add returns the new value's id, or INVALID_ARGUMENT naming op index, kind, field, value and
 // bound
 // ("op 3 (matmul): k of a is 512, k of b is 256"), and then leaves the builder as it was.
-// Result dtypes: matmul, sum and mean of floating operands give f32; binary and select give the
-// wider floating dtype (f16 with bf16 gives f32); compare gives pred; everything else keeps its
-// operand's. No dtype but a cast's rounds. Elementwise operands have equal dims, or one is rank 0
-// and spreads. Not thread-safe.
+// Result dtypes: matmul, sum and mean of floating operands give f32; matmul of s8 gives s32; binary
+// and select give the wider floating dtype (f16 with bf16 gives f32); compare gives pred;
+// everything else keeps its operand's. No dtype but a cast's rounds. Elementwise operands have
+// equal dims, or one is rank 0 and spreads. Not thread-safe.
 class ChainBuilder {
  public:
   absl::StatusOr<ValueId> Input(const TensorType& type, const InputOptions& options = {});
@@ -40,9 +40,12 @@ class ChainBuilder {
   absl::StatusOr<ValueId> Scalar(double value, DType dtype = DType::kF32);
   // result[..., i, ...] = i along `axis`; dtype s32 or f32.
   absl::StatusOr<ValueId> Iota(const std::vector<Dim>& dims, int axis, DType dtype);
-  // [batch..., m, k] x [batch..., k, n]; batch dims equal or absent in one operand. Both floating.
+  // [batch..., m, k] x [batch..., k, n]; batch dims equal or absent in one operand. Both floating,
+  // or both e4m3 (f32) or s8 (s32), which lie along k: a not transposed, b transposed.
   absl::StatusOr<ValueId> Matmul(ValueId a, ValueId b, bool transpose_a = false,
                                  bool transpose_b = false);
+  // scaled_matmul.h: a [m, k] and w [n, k] of e4m3 or s8, with their scales. f32 [m, n].
+  absl::StatusOr<ValueId> ScaledMatmul(ValueId a, ValueId w, ValueId scale_a, ValueId scale_w);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});
@@ -52,7 +55,8 @@ class ChainBuilder {
   // result = condition ? a : b
   absl::StatusOr<ValueId> Select(ValueId condition, ValueId a, ValueId b);
   // The only op that rounds: nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
-  // != 0. To e4m3: saturating to +-448. An e4m3 value can only be cast, selected and moved.
+  // != 0. To e4m3: saturating to +-448. To s8: saturating to [-128, 127], NaN gives 0. Values of
+  // e4m3 and s8 can only be cast, selected, moved and multiplied by Matmul and ScaledMatmul.
   absl::StatusOr<ValueId> Cast(ValueId a, DType dtype);
   // Dims aligned at the right; an extent of 1 (or a missing axis) repeats.
   absl::StatusOr<ValueId> Broadcast(ValueId a, const std::vector<Dim>& dims);

@@ -69,6 +69,37 @@ struct GatedFfnOperands {
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout);
 
+// Codes of 8 bits and the scale (f32) that turns them back, as scaled_matmul.h has them.
+struct Scaled {
+  ValueId codes = kNoValue, scale = kNoValue;
+};
+struct QuantizeSpec {
+  Granularity granularity = kDefaultGranularity.value;
+  DType codes = DType::kE4M3;  // or kS8
+  double eps = kDefaultQuantizeEps.value;
+  double upper_bound = 0;    // 0: none
+  bool ue8m0 = false;        // the scale is a power of two
+  ValueId scale = kNoValue;  // of rank 0; kStatic only
+};
+// amax = the largest |x| that shares a value of the scale; scale = max(min(amax, upper_bound), eps)
+// / F, with ue8m0 the next power of two; F is 448 of e4m3, 127 of s8. The codes are x / scale,
+// rounded by the cast. x is [.., k]; the scale is [] (tensor, static), [.., 1] or [.., k / 128]
+// (groups of 128). A NaN makes its scale NaN.
+absl::StatusOr<Scaled> AddQuantize(ChainBuilder& b, ValueId x, const QuantizeSpec& spec = {});
+
+// act(a W + bias): a [m, k] and w [n, k] with their scales. f32, not rounded.
+absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w,
+                                        ValueId bias = kNoValue,
+                                        Activation act = Activation::kIdentity);
+// C = act(a W1 + b1), or with `w_up` act(a W1 + b1) * (a Wu + bu); C is quantised; the result is
+// C W2 + b2, not rounded.
+struct ScaledFfnOperands {
+  Scaled a, w1, w_up, w2;
+  ValueId b1 = kNoValue, b_up = kNoValue, b2 = kNoValue;
+};
+absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
+                                     const QuantizeSpec& quantize, Activation act);
+
 // Whole chains with their own inputs, in the order of docs/chains.md. One output.
 struct FfnSpec {
   bool gated = false;

@@ -5,6 +5,7 @@
 #define SINTER_SRC_CHAIN_DEFAULTS_H_
 
 #include "src/chain/activation.h"
+#include "src/chain/granularity.h"
 
 namespace sinter {
 
@@ -17,9 +18,11 @@ struct Default {
 
 constexpr Default<double> kDefaultLayerNormEps{1e-5, "1e-05"};
 constexpr Default<double> kDefaultRmsNormEps{1e-6, "1e-06"};
+constexpr Default<double> kDefaultQuantizeEps{1e-10, "1e-10"};
 constexpr Default<double> kDefaultSoftmaxScale{1, "1"};
 constexpr Default<Activation> kDefaultActivation{Activation::kIdentity, "identity"};
 constexpr Default<Layout> kDefaultLayout{Layout::kOI, "oi"};
+constexpr Default<Granularity> kDefaultGranularity{Granularity::kRow, "row"};
 
 }  // namespace sinter
 

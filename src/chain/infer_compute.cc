@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
+#include "src/chain/scaled_matmul.h"
 
 namespace sinter {
 namespace {
@@ -28,6 +29,29 @@ bool SameClass(DType a, DType b) { return IsFloat(a) ? IsFloat(b) : a == b; }
 // What arithmetic and comparisons take; e4m3 has to be cast first.
 bool IsNumber(DType dtype) { return IsFloat(dtype) || dtype == DType::kS32; }
 
+// The operands of a product: both floating, or both of the same 8-bit type.
+absl::Status CheckFactors(DType a, DType b) {
+  for (const auto& [name, dtype] : {std::make_pair("a", a), std::make_pair("b", b)}) {
+    if (IsFloat(dtype) || IsCode(dtype)) continue;
+    return Bad("dtype of ", name, " is ", NameOf(dtype), ", must be f32, f16, bf16, e4m3 or s8");
+  }
+  if (IsFloat(a) ? IsFloat(b) : a == b) return absl::OkStatus();
+  return Bad("dtype of a is ", NameOf(a), ", of b ", NameOf(b),
+             ": must both be floating, both e4m3 or both s8");
+}
+
+// Tensor cores multiply 8-bit operands that lie along k.
+absl::Status CheckCodes(DType dtype, Dim k, bool transpose_a, bool transpose_b) {
+  if (!IsCode(dtype)) return absl::OkStatus();
+  if (transpose_a) {
+    return Bad("transpose_a is true, must be false for ", NameOf(dtype), ": a is [.., m, k]");
+  }
+  if (!transpose_b) {
+    return Bad("transpose_b is false, must be true for ", NameOf(dtype), ": b is [.., n, k]");
+  }
+  return CheckSumsOf(dtype, k);
+}
+
 // Batch dims of a product: equal, or those of the operand that has them.
 absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType& b) {
   const std::vector<Dim> batch_a(a.dims.begin(), a.dims.end() - 2);
@@ -51,10 +75,7 @@ absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
 
 absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b, bool transpose_a,
                                        bool transpose_b) {
-  if (!IsFloat(a.dtype))
-    return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16 or bf16");
-  if (!IsFloat(b.dtype))
-    return Bad("dtype of b is ", NameOf(b.dtype), ", must be f32, f16 or bf16");
+  SINTER_RETURN_IF_ERROR(CheckFactors(a.dtype, b.dtype));
   if (a.rank() < 2) return Bad("rank of a is ", a.rank(), ", must be at least 2");
   if (b.rank() < 2) return Bad("rank of b is ", b.rank(), ", must be at least 2");
   const Dim m = a.dims[a.rank() - (transpose_a ? 1 : 2)];
@@ -62,7 +83,8 @@ absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b,
   const Dim k_b = b.dims[b.rank() - (transpose_b ? 1 : 2)];
   const Dim n = b.dims[b.rank() - (transpose_b ? 2 : 1)];
   if (k_a != k_b) return Bad("k of a is ", ToString(k_a), ", k of b is ", ToString(k_b));
-  TensorType result{DType::kF32, {}};
+  SINTER_RETURN_IF_ERROR(CheckCodes(a.dtype, k_a, transpose_a, transpose_b));
+  TensorType result{a.dtype == DType::kS8 ? DType::kS32 : DType::kF32, {}};
   SINTER_ASSIGN_OR_RETURN(result.dims, BatchDims(a, b));
   result.dims.push_back(m);
   result.dims.push_back(n);

@@ -72,7 +72,7 @@ double RoundToFloatType(double value, DType dtype) {
 absl::Status CheckType(const TensorType& type) {
   if (!IsValid(type.dtype)) {
     return Bad("dtype is ", static_cast<int>(type.dtype),
-               ", must be f32, f16, bf16, s32, pred or e4m3");
+               ", must be f32, f16, bf16, s32, pred, e4m3 or s8");
   }
   if (type.rank() > kMaxRank) {
     return Bad("rank is ", type.rank(), ", must be at most ", kMaxRank);
@@ -127,6 +127,12 @@ absl::StatusOr<double> RoundScalar(double value, DType dtype) {
   if (dtype == DType::kS32) {
     if (value != std::floor(value) || std::fabs(value) > 2147483648.0 || value == 2147483648.0) {
       return Bad("value is ", value, ", must be an integer in [-2^31, 2^31 - 1] for s32");
+    }
+    return value + 0.0;
+  }
+  if (dtype == DType::kS8) {
+    if (value != std::floor(value) || value < -128 || value > 127) {
+      return Bad("value is ", value, ", must be an integer in [-128, 127] for s8");
     }
     return value + 0.0;
   }

@@ -137,8 +137,9 @@ class JsonObject {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
     absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          At(key), ": is ", PrintableJson(name), ", must be f32, f16, bf16, s32, pred or e4m3"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(At(key), ": is ", PrintableJson(name),
+                       ", must be f32, f16, bf16, s32, pred, e4m3 or s8"));
     }
     return dtype;
   }

@@ -9,12 +9,13 @@ namespace sinter {
 namespace {
 
 // Name i belongs to enum value i + 1.
-constexpr std::array<absl::string_view, 16> kOpKindNames = {
-    "input", "scalar",    "iota",      "matmul",  "unary", "binary", "compare", "select",
-    "cast",  "broadcast", "transpose", "reshape", "slice", "concat", "reduce",  "conv2d"};
-constexpr std::array<absl::string_view, 16> kUnaryKindNames = {
-    "neg",     "abs",  "exp",        "log",    "sqrt", "rsqrt", "tanh",  "erf",
-    "sigmoid", "relu", "reciprocal", "square", "sin",  "cos",   "floor", "not"};
+constexpr std::array<absl::string_view, 17> kOpKindNames = {
+    "input",   "scalar", "iota",   "matmul",    "unary",        "binary",
+    "compare", "select", "cast",   "broadcast", "transpose",    "reshape",
+    "slice",   "concat", "reduce", "conv2d",    "scaled_matmul"};
+constexpr std::array<absl::string_view, 17> kUnaryKindNames = {
+    "neg",  "abs",        "exp",    "log", "sqrt", "rsqrt", "tanh", "erf",      "sigmoid",
+    "relu", "reciprocal", "square", "sin", "cos",  "floor", "not",  "ceil_pow2"};
 constexpr std::array<absl::string_view, 9> kBinaryKindNames = {"add", "sub", "mul", "div", "max",
                                                                "min", "pow", "and", "or"};
 constexpr std::array<absl::string_view, 6> kCompareKindNames = {"eq", "ne", "lt", "le", "gt", "ge"};

@@ -33,6 +33,7 @@ enum class OpKind : int32_t {
   kConcat = 14,
   kReduce = 15,
   kConv2d = 16,
+  kScaledMatmul = 17,
 };
 
 enum class UnaryKind : int32_t {
@@ -51,7 +52,8 @@ enum class UnaryKind : int32_t {
   kSin = 13,
   kCos = 14,
   kFloor = 15,
-  kNot = 16,  // pred only
+  kNot = 16,       // pred only
+  kCeilPow2 = 17,  // the smallest power of two that is not less, and 2^-126 or more
 };
 
 enum class BinaryKind : int32_t {

@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
 #include "src/chain/problem_conv.h"
+#include "src/chain/problem_scaled.h"
 #include "src/chain/problem_words.h"
 
 namespace sinter {
@@ -334,6 +335,7 @@ std::vector<KindSpec> KindSpecs() {
        "a sequence of products, each act(X W + b) or act(X Wg + bg) * (X Wu + bu) of the one "
        "before",
        "a[m,k], then of each product w* or w_gate* w_up*, and b*[n] or b_gate*[n] b_up*[n]"},
+      QuantizeKind(),
       {"residual_rmsnorm",
        {kRows, kCols, kRmsEps, kOutputs, kDType},
        MakeResidualRmsNorm,
@@ -344,11 +346,15 @@ std::vector<KindSpec> KindSpecs() {
        MakeRmsNorm,
        "x / sqrt(mean(x x) + eps) * gamma over the columns",
        "x[rows,cols], with affine gamma*[cols]"},
+      RmsNormQuantizeKind(),
       {"rope",
        {kRows, kHeads, kDim, kDType},
        MakeRope,
        "rotary embedding: (t1 cos - t2 sin, t2 cos + t1 sin), t1 and t2 the halves of a head",
        "x[rows,heads,dim] cos[rows,dim/2] sin[rows,dim/2], the last two f32"},
+      ScaledGatedFfnKind(),
+      ScaledGemmChainKind(),
+      ScaledMatmulKind(),
       {"silu", {kRows, kCols, kDType}, MakeSilu, "x sigmoid(x)", "x[rows,cols]"},
       {"softmax",
        {kRows, kCols, kScale, kDType},

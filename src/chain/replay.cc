@@ -17,6 +17,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Iota(op.type.dims, op.axis, op.type.dtype);
     case OpKind::kMatmul:
       return b.Matmul(in[0], in[1], op.transpose_a, op.transpose_b);
+    case OpKind::kScaledMatmul:
+      return b.ScaledMatmul(in[0], in[1], in[2], in[3]);
     case OpKind::kConv2d:
       return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:
@@ -60,6 +62,8 @@ int OperandCount(OpKind kind) {
       return 2;
     case OpKind::kSelect:
       return 3;
+    case OpKind::kScaledMatmul:
+      return 4;
     case OpKind::kConcat:
       return -1;
     default:

@@ -83,6 +83,8 @@ void FillRandom(const sinter_tensor_info& info, Random random, std::string* buff
       return Fill<uint8_t>(buffer, [&] { return static_cast<uint8_t>(random.Next() & 1); });
     case SINTER_DTYPE_E4M3:
       return Fill<uint8_t>(buffer, [&] { return ToE4M3(symmetric()); });
+    case SINTER_DTYPE_S8:
+      return Fill<int8_t>(buffer, [&] { return static_cast<int8_t>(random.Next() % 255 - 127); });
     default:
       return Fill<float>(buffer, [&] { return static_cast<float>(random.Unit()); });
   }

@@ -128,6 +128,8 @@ float Element(const sinter_tensor_info& info, const char* at) {
     int32_t value;
     __builtin_memcpy(&value, at, sizeof(value));
     return static_cast<float>(value);
+  } else if (info.dtype == SINTER_DTYPE_S8) {
+    return static_cast<float>(static_cast<signed char>(*at));
   } else if (info.dtype == SINTER_DTYPE_PRED) {
     return *at != 0 ? 1.0f : 0.0f;
   } else if (info.dtype == SINTER_DTYPE_E4M3) {
@@ -145,7 +147,8 @@ float Element(const sinter_tensor_info& info, const char* at) {
 }
 
 size_t ElementSize(sinter_dtype dtype) {
-  if (dtype == SINTER_DTYPE_PRED || dtype == SINTER_DTYPE_E4M3) return 1;
+  if (dtype == SINTER_DTYPE_PRED || dtype == SINTER_DTYPE_E4M3 || dtype == SINTER_DTYPE_S8)
+    return 1;
   return dtype == SINTER_DTYPE_BF16 || dtype == SINTER_DTYPE_F16 ? 2 : 4;
 }
 

@@ -11,6 +11,7 @@
 namespace sinter {
 namespace {
 
+constexpr float kLargestS8 = 127;
 constexpr int64_t kPeriod = 1048573;  // the largest prime below 2^20
 
 // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
@@ -54,6 +55,8 @@ void AppendValue(DType dtype, Range range, Random& random, std::string& out) {
       return Append(out, static_cast<uint8_t>(random.Next() & 1));
     case DType::kE4M3:
       return Append(out, F32ToE4M3(random.Symmetric() * scale));
+    case DType::kS8:
+      return Append(out, static_cast<int8_t>(random.Symmetric() * kLargestS8));
   }
 }
 
@@ -111,6 +114,8 @@ double ValueAt(const char* from, DType dtype) {
       return *from != 0 ? 1 : 0;
     case DType::kE4M3:
       return E4M3ToF32(static_cast<uint8_t>(*from));
+    case DType::kS8:
+      return static_cast<int8_t>(*from);
   }
   return 0;
 }

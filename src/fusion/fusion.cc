@@ -4,6 +4,7 @@
 #include "src/base/status.h"
 #include "src/chain/rows_apart.h"
 #include "src/fusion/planner.h"
+#include "src/fusion/stitch/op_class.h"
 
 namespace sinter {
 namespace {
@@ -14,6 +15,24 @@ void MarkBatchInvariant(FusionResult* result) {
   };
   mark(result->chosen);
   for (Plan& plan : result->alternatives) mark(plan);
+}
+
+// Products of 8-bit operands are chains already; their kernels are not written.
+absl::Status CheckProducts(const Chain& chain) {
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
+    if (ClassOf(chain, id) != OpClass::kProduct) continue;
+    const DType dtype = chain.op(chain.op(id).operands[0]).type.dtype;
+    if (!IsCode(dtype)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (", NameOf(chain.op(id)), ") has operands of ", NameOf(dtype),
+                     ", which no kernel multiplies yet; kernels multiply bf16 and f16"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NoLegalPlan(const absl::Status& why) {
+  return MakeError(ErrorCode::kNoLegalPlan,
+                   absl::StrCat("no kernel family takes this chain: ", why.message()));
 }
 
 }  // namespace
@@ -28,12 +47,11 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
       return MakeError(ErrorCode::kNoLegalPlan, absl::StrCat("batch_invariant: ", apart.message()));
     }
   }
+  if (absl::Status s = CheckProducts(chain); !s.ok()) return NoLegalPlan(s);
   absl::StatusOr<FusionResult> result = Stoppable(options.keep_going, [&](Pace* pace) {
     absl::StatusOr<FusionResult> plans = MakePlans(chain, bucket, model, used, pace);
     if (plans.ok()) return plans;
-    return absl::StatusOr<FusionResult>(
-        MakeError(ErrorCode::kNoLegalPlan,
-                  absl::StrCat("no kernel family takes this chain: ", plans.status().message())));
+    return absl::StatusOr<FusionResult>(NoLegalPlan(plans.status()));
   });
   if (result.ok() && used.batch_invariant) MarkBatchInvariant(&*result);
   return result;

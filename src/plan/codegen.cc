@@ -109,7 +109,8 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
 }
 
 const char* DeviceHeaderOf(const KernelSpec& spec) {
-  return spec.family == KernelFamily::kStitch ? kStitchHeader : KernelHeader(spec.schedule);
+  return spec.family == KernelFamily::kStitch ? StitchHeader(spec.stitch->body)
+                                              : KernelHeader(spec.schedule);
 }
 
 HeaderMap DeviceHeaderMap() {

@@ -8,8 +8,8 @@
 namespace sinter {
 namespace {
 
-constexpr double kUnits = 2;          // that BoundsFor covers
-constexpr double kE4M3OverBF16 = 16;  // steps: three bits behind the point instead of seven
+constexpr double kUnits = 2;           // that BoundsFor covers
+constexpr double kCodesOverBF16 = 16;  // steps: of e4m3 three bits behind the point, not seven
 
 Bounds Looser(const Bounds& a, const Bounds& b) {
   return {std::max(a.relative, b.relative), std::max(a.max, b.max),
@@ -18,14 +18,15 @@ Bounds Looser(const Bounds& a, const Bounds& b) {
 
 // Of a value that was rounded to `dtype` and is not stored as it.
 Bounds BoundsBehind(DType dtype) {
-  if (dtype != DType::kE4M3) return BoundsFor(dtype);
+  if (!IsCode(dtype)) return BoundsFor(dtype);
   const Bounds bf16 = BoundsFor(DType::kBF16);
-  return {kE4M3OverBF16 * bf16.relative, kE4M3OverBF16 * bf16.max, 0};
+  return {kCodesOverBF16 * bf16.relative, kCodesOverBF16 * bf16.max, 0};
 }
 
 bool Computes(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kReduce ||
-         op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;
+         op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
+         op.kind == OpKind::kConv2d;
 }
 
 // The loosest bounds of what `output` was rounded to on its way, of values that f32 does not hold
@@ -45,7 +46,8 @@ Bounds BoundsOfRoundings(const Chain& chain, int output) {
       way.computed |= before.computed;
       way.bounds = Looser(way.bounds, before.bounds);
     }
-    if (op.kind == OpKind::kCast && way.computed && HoldsFloats(op.type.dtype)) {
+    const bool narrows = HoldsFloats(op.type.dtype) || IsCode(op.type.dtype);
+    if (op.kind == OpKind::kCast && way.computed && narrows) {
       way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));
     }
   }

@@ -12,8 +12,9 @@
 namespace sinter {
 namespace {
 
-// Position of a value among those of e4m3, in steps from zero.
-int E4M3Step(double value) {
+// Position of a value among those of an 8-bit type, in steps from zero.
+int StepOf(DType dtype, double value) {
+  if (dtype == DType::kS8) return static_cast<int>(value);
   const int bits = F32ToE4M3(static_cast<float>(value));
   return (bits & 0x80) != 0 ? -(bits & 0x7f) : bits;
 }
@@ -27,7 +28,7 @@ double NeighbourStep(DType dtype) {
 class Measurer {
  public:
   explicit Measurer(DType dtype, int64_t first = 0)
-      : first_(first), step_(NeighbourStep(dtype)), count_steps_(dtype == DType::kE4M3) {}
+      : first_(first), step_(NeighbourStep(dtype)), dtype_(dtype) {}
 
   void Add(double out, double ref) {
     const int64_t index = first_ + count_++;
@@ -37,8 +38,8 @@ class Measurer {
       if (nans_++ == 0) first_nan_ = index;
       return;
     }
-    if (count_steps_ && difference != 0) {
-      ++(std::abs(E4M3Step(out) - E4M3Step(ref)) <= 1 ? neighbours_ : apart_);
+    if (IsCode(dtype_) && difference != 0) {
+      ++(std::abs(StepOf(dtype_, out) - StepOf(dtype_, ref)) <= 1 ? neighbours_ : apart_);
     }
     square_error_ += difference * difference;
     square_ref_ += ref * ref;
@@ -90,7 +91,7 @@ class Measurer {
   const double step_;
   double square_error_ = 0, square_ref_ = 0, max_ = 0, beyond_ = 0;
   int64_t count_ = 0, nans_ = 0, neighbours_ = 0, apart_ = 0, worst_ = -1, first_nan_ = -1;
-  const bool count_steps_;
+  const DType dtype_;
 };
 
 // Pieces of this size are added up side by side, so that sums do not depend on the threads.
@@ -129,8 +130,9 @@ Bounds BoundsFor(DType dtype) {
     case DType::kPred:
       return {0, 0};
     case DType::kE4M3:
+    case DType::kS8:
       return {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
-              1e-3};
+              2e-2};
   }
   return {0, 0};
 }

@@ -18,7 +18,7 @@ struct Bounds {
   double neighbours = 0;  // e4m3: share of the elements that may be one step off; none may be more
 };
 // bf16: 5e-3 and 0.05; f16: 1e-3 and 0.008; f32: 1e-5 and 1e-4; integers and pred: exact (0 and 0);
-// e4m3: 0.1 % neighbours, the other two infinite.
+// e4m3 and s8: 2 % neighbours, the other two infinite.
 Bounds BoundsFor(DType dtype);
 
 struct ErrorMeasure {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "src/reference/parallel.h"
 
@@ -34,6 +35,15 @@ Function Map2(F f) {
 double Max(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 double Min(double a, double b) { return a < b || std::isnan(a) ? a : b; }
 double Relu(double x) { return x < 0 ? 0.0 : x; }
+
+// As f32 has it: at least 2^-126, above 2^127 infinite.
+double CeilPow2(double x) {
+  if (std::isnan(x)) return x;
+  if (x <= 0x1p-126) return 0x1p-126;
+  if (x > 0x1p127) return std::numeric_limits<double>::infinity();
+  int exponent;
+  return std::frexp(x, &exponent) == 0.5 ? x : std::ldexp(1.0, exponent);
+}
 
 // Written so that neither end overflows.
 double Sigmoid(double x) {
@@ -90,6 +100,8 @@ Function UnaryFloat(UnaryKind kind) {
       return Map1([](double x) { return std::cos(x); });
     case UnaryKind::kFloor:
       return Map1([](double x) { return std::floor(x); });
+    case UnaryKind::kCeilPow2:
+      return Map1(&CeilPow2);
     case UnaryKind::kNot:
       return Map1([](double x) { return x == 0 ? 1.0 : 0.0; });
   }

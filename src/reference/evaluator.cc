@@ -7,6 +7,7 @@
 #include "src/reference/elementwise.h"
 #include "src/reference/matmul.h"
 #include "src/reference/reduce.h"
+#include "src/reference/scaled_matmul.h"
 
 namespace sinter::reference {
 namespace {
@@ -84,6 +85,9 @@ class Evaluator {
       case OpKind::kMatmul:
         return Matmul(MaybeTransposed(In(op, 0).view, op.transpose_a),
                       MaybeTransposed(In(op, 1).view, op.transpose_b), pass_.threads);
+      case OpKind::kScaledMatmul:
+        return ScaledMatmul(In(op, 0).view, In(op, 1).view, In(op, 2).view, In(op, 3).view,
+                            pass_.threads);
       case OpKind::kConv2d:
         return Convolve(In(op, 0).view, In(op, 1).view, op.conv, pass_.threads);
       case OpKind::kReduce:

@@ -55,6 +55,11 @@ double ToS32(double value) {
   return std::trunc(value);
 }
 
+double ToS8(double value) {
+  if (std::isnan(value)) return 0;
+  return std::nearbyint(std::fmin(std::fmax(value, -128.0), 127.0)) + 0.0;
+}
+
 }  // namespace
 
 Storage StorageOf(DType dtype) {
@@ -71,6 +76,8 @@ Storage StorageOf(DType dtype) {
       return Storage::kPred;
     case DType::kE4M3:
       return Storage::kE4M3;
+    case DType::kS8:
+      return Storage::kS8;
   }
   return Storage::kF64;
 }
@@ -85,6 +92,7 @@ int64_t BytesOf(Storage storage) {
       return 2;
     case Storage::kPred:
     case Storage::kE4M3:
+    case Storage::kS8:
       return 1;
     case Storage::kF64:
       return 8;
@@ -150,6 +158,8 @@ void ReadRun(const View& view, int64_t offset, int64_t stride, int64_t count, do
                              [](uint8_t v) { return v != 0 ? 1.0 : 0.0; });
     case Storage::kE4M3:
       return ReadAs<uint8_t>(view.data, offset, stride, count, out, &E4M3ToF32);
+    case Storage::kS8:
+      return ReadAs<int8_t>(view.data, offset, stride, count, out, [](int8_t v) { return v; });
   }
 }
 
@@ -167,6 +177,8 @@ double RoundTo(DType dtype, double value) {
       return value != 0 ? 1 : 0;
     case DType::kE4M3:
       return E4M3ToF32(F32ToE4M3(RoundToOdd(value)));
+    case DType::kS8:
+      return ToS8(value);
   }
   return value;
 }
@@ -194,6 +206,9 @@ void StoreRun(const double* in, int64_t count, void* data, Storage storage, int6
     case Storage::kE4M3:
       return StoreAs<uint8_t>(in, count, data, offset, stride,
                               [](double v) { return F32ToE4M3(RoundToOdd(v)); });
+    case Storage::kS8:
+      return StoreAs<int8_t>(in, count, data, offset, stride,
+                             [](double v) { return static_cast<int8_t>(ToS8(v)); });
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace sinter::reference {
 
-enum class Storage : uint8_t { kF32, kF16, kBF16, kS32, kPred, kE4M3, kF64 };
+enum class Storage : uint8_t { kF32, kF16, kBF16, kS32, kPred, kE4M3, kS8, kF64 };
 Storage StorageOf(DType dtype);
 int64_t BytesOf(Storage storage);
 
@@ -41,7 +41,7 @@ Tensor MakeTensor(const std::vector<int64_t>& dims);
 void ReadRun(const View& view, int64_t offset, int64_t stride, int64_t count, double* out);
 
 // value rounded to dtype, once, to nearest even; s32: toward zero, saturating, NaN gives 0; pred:
-// != 0; e4m3: saturating to +-448, NaN kept.
+// != 0; e4m3: saturating to +-448, NaN kept; s8: to nearest even, saturating, NaN gives 0.
 double RoundTo(DType dtype, double value);
 
 // Stores values already in range of `storage`, rounding once: data[offset + i * stride] = in[i].

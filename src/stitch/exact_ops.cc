@@ -40,6 +40,23 @@ bool AddsErfToOne(const Chain& body, const Op& add, ValueId operand) {
   });
 }
 
+// The quotients that codes of 8 bits are multiplied by before they are rounded, once a row: a
+// quotient that is off by a step turns ties, which are many, to the wrong side.
+void MarkDivisorsOfCodes(const Chain& body, std::vector<bool>* exact) {
+  for (const Op& cast : body.ops()) {
+    if (cast.kind != OpKind::kCast || !IsCode(cast.type.dtype)) continue;
+    const Op& mul = body.op(BehindSpreads(body, cast.operands[0]));
+    if (mul.kind != OpKind::kBinary || mul.binary != BinaryKind::kMul) continue;
+    for (const ValueId operand : mul.operands) {
+      const ValueId id = BehindSpreads(body, operand);
+      const Op& op = body.op(id);
+      const bool quotient = (op.kind == OpKind::kBinary && op.binary == BinaryKind::kDiv) ||
+                            (op.kind == OpKind::kUnary && op.unary == UnaryKind::kReciprocal);
+      if (quotient && op.type.dims != mul.type.dims) (*exact)[static_cast<size_t>(id)] = true;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<bool> ExactOps(const Chain& body) {
@@ -49,6 +66,7 @@ std::vector<bool> ExactOps(const Chain& body) {
       exact[static_cast<size_t>(output.value)] = true;
     }
   }
+  MarkDivisorsOfCodes(body, &exact);
   for (size_t id = body.ops().size(); id-- > 0;) {
     if (!exact[id] && !share[id]) continue;
     const Op& op = body.op(static_cast<ValueId>(id));

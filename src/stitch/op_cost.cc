@@ -16,6 +16,8 @@ OpCost CostOfUnary(UnaryKind kind, bool exact) {
       return exact ? OpCost{14, 0} : OpCost{2, 1};
     case UnaryKind::kErf:
       return exact ? OpCost{22, 1} : OpCost{12, 2};
+    case UnaryKind::kCeilPow2:
+      return {4, 0};
     case UnaryKind::kSqrt:
       return {8, 1};
     case UnaryKind::kRsqrt:

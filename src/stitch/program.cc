@@ -18,6 +18,9 @@ namespace {
 absl::Status CheckOps(const Chain& body) {
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kScaledMatmul) {
+      return RefuseOp(static_cast<ValueId>(id), op, "scaled products are no stitched ops");
+    }
     if (op.kind == OpKind::kConv2d) {
       return RefuseOp(static_cast<ValueId>(id), op, "convolutions have kernels of their own");
     }
@@ -29,6 +32,12 @@ absl::Status CheckOps(const Chain& body) {
     for (const Stride& stride : op.strides) {
       if (stride.m_power == 0) continue;
       return RefuseOp(static_cast<ValueId>(id), op, "a stride depends on M");
+    }
+  }
+  for (const ChainOutput& output : body.outputs()) {
+    for (const Stride& stride : output.strides) {
+      if (stride.m_power == 0) continue;
+      return RefuseOp(output.value, body.op(output.value), "its output's stride depends on M");
     }
   }
   return absl::OkStatus();

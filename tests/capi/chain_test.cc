@@ -112,6 +112,123 @@ TEST_F(ChainAbi, CellsAndRopeAdd) {
   Ok([&](sinter_error** e) { return sinter_chain_add_rope(c, cell, half, half, &out, e); });
 }
 
+// Codes and a scale of each row.
+sinter_scaled ScaledInput(sinter_chain* chain, int64_t rows, int64_t columns) {
+  const uint32_t flags = rows == SINTER_DIM_M ? 0 : SINTER_INPUT_CONSTANT;
+  sinter_scaled scaled{};
+  scaled.codes = Input(chain, SINTER_DTYPE_E4M3, {rows, columns}, flags);
+  scaled.scale = Input(chain, SINTER_DTYPE_F32, {rows, 1}, flags);
+  return scaled;
+}
+
+std::vector<uint8_t> FinishedDigest(sinter_chain* chain, std::vector<sinter_value> outputs) {
+  for (const sinter_value value : outputs) {
+    Ok([&](auto e) { return sinter_chain_add_output(chain, value, nullptr, e); });
+  }
+  Ok([&](auto e) { return sinter_chain_finish(chain, e); });
+  std::vector<uint8_t> digest(32);
+  Ok([&](auto e) { return sinter_x_chain_get_digest(chain, digest.data(), e); });
+  return digest;
+}
+
+std::vector<uint8_t> DigestOfText(const char* line) {
+  std::vector<uint8_t> digest(32);
+  const ChainPtr chain = FromText(line);
+  Ok([&](auto e) { return sinter_x_chain_get_digest(chain.get(), digest.data(), e); });
+  return digest;
+}
+
+sinter_value Rounded(sinter_chain* chain, sinter_value value) {
+  sinter_value out = SINTER_NO_VALUE;
+  Ok([&](auto e) { return sinter_chain_add_cast(chain, value, SINTER_DTYPE_BF16, &out, e); });
+  return out;
+}
+
+// The chains of the text kinds, in C.
+TEST(ScaledAbi, QuantizeIsThatOfTheText) {
+  const ChainPtr chain = EmptyChain();
+  sinter_chain* c = chain.get();
+  const sinter_value x = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 256});
+  sinter_quantize_options options = SINTER_INIT(sinter_quantize_options);
+  options.flags = SINTER_QUANTIZE_UE8M0;
+  options.granularity = SINTER_SCALE_GROUP;
+  options.upper_bound = 3;
+  sinter_scaled scaled{};
+  Ok([&](auto e) { return sinter_chain_add_quantize(c, x, &options, &scaled, e); });
+  EXPECT_EQ(FinishedDigest(c, {scaled.codes, scaled.scale}),
+            DigestOfText("quantize rows=M cols=256 granularity=group ue8m0=1 upper_bound=3"));
+}
+
+TEST(ScaledAbi, ProductsAreThoseOfTheText) {
+  const ChainPtr one = EmptyChain(), two = EmptyChain(), three = EmptyChain();
+  sinter_value y = SINTER_NO_VALUE;
+  {
+    const sinter_scaled a = ScaledInput(one.get(), SINTER_DIM_M, 64);
+    const sinter_scaled w = ScaledInput(one.get(), 48, 64);
+    sinter_linear_options options = SINTER_INIT(sinter_linear_options);
+    options.activation = SINTER_ACTIVATION_RELU;
+    Ok([&](auto e) { return sinter_chain_add_scaled_matmul(one.get(), a, w, &options, &y, e); });
+    EXPECT_EQ(FinishedDigest(one.get(), {Rounded(one.get(), y)}),
+              DigestOfText("scaled_matmul m=M n=48 k=64 act=relu"));
+  }
+  {
+    const sinter_scaled a = ScaledInput(two.get(), SINTER_DIM_M, 64);
+    const sinter_scaled w1 = ScaledInput(two.get(), 48, 64), w2 = ScaledInput(two.get(), 32, 48);
+    sinter_gemm_chain_options options = SINTER_INIT(sinter_gemm_chain_options);
+    options.activation = SINTER_ACTIVATION_GELU_ERF;
+    Ok([&](auto e) {
+      return sinter_chain_add_scaled_gemm_chain(two.get(), a, w1, w2, nullptr, &options, &y, e);
+    });
+    EXPECT_EQ(FinishedDigest(two.get(), {Rounded(two.get(), y)}),
+              DigestOfText("scaled_gemm_chain m=M n=48 k=64 l=32 act=gelu_erf"));
+  }
+  sinter_chain* c = three.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64), gate = ScaledInput(c, 48, 64);
+  const sinter_scaled up = ScaledInput(c, 48, 64), down = ScaledInput(c, 32, 48);
+  sinter_gated_ffn_options options = SINTER_INIT(sinter_gated_ffn_options);
+  options.activation = SINTER_ACTIVATION_SILU;
+  sinter_quantize_options quantize = SINTER_INIT(sinter_quantize_options);
+  quantize.granularity = SINTER_SCALE_TENSOR;
+  quantize.eps = 1e-6;
+  Ok([&](auto e) {
+    return sinter_chain_add_scaled_gated_ffn(c, a, gate, up, down, &quantize, &options, &y, e);
+  });
+  EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+            DigestOfText("scaled_gated_ffn m=M n=48 k=64 l=32 act=silu quantize=tensor "
+                         "quantize_eps=1e-6"));
+}
+
+TEST(ScaledAbi, ErrorsNameTheField) {
+  const ChainPtr chain = EmptyChain();
+  sinter_chain* c = chain.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64), w = ScaledInput(c, 48, 64);
+  sinter_linear_options io = SINTER_INIT(sinter_linear_options);
+  io.layout = SINTER_LAYOUT_IO;
+  sinter_quantize_options wrong = SINTER_INIT(sinter_quantize_options);
+  wrong.granularity = 9;
+  sinter_value y = SINTER_NO_VALUE;
+  sinter_scaled scaled{};
+  const auto message = [](auto add) { return Try(add).message; };
+  EXPECT_THAT(message([&](auto e) { return sinter_chain_add_scaled_matmul(c, a, w, &io, &y, e); }),
+              HasSubstr("layout is 2, must be SINTER_LAYOUT_OI"));
+  EXPECT_THAT(message([&](auto e) {
+                return sinter_chain_add_scaled_matmul(c, {a.codes, 0}, w, nullptr, &y, e);
+              }),
+              HasSubstr("scale of a is SINTER_NO_VALUE, must be a value"));
+  EXPECT_THAT(
+      message([&](auto e) {
+        return sinter_chain_add_scaled_gemm_chain(c, a, w, {99, 1}, nullptr, nullptr, &y, e);
+      }),
+      HasSubstr("codes of w2 is value 99"));
+  EXPECT_THAT(
+      message([&](auto e) { return sinter_chain_add_quantize(c, a.scale, &wrong, &scaled, e); }),
+      HasSubstr("granularity is 9, which does not exist"));
+  EXPECT_THAT(
+      message([&](auto e) { return sinter_chain_add_quantize(c, a.scale, nullptr, nullptr, e); }),
+      HasSubstr("is null"));
+  EXPECT_EQ(y, SINTER_NO_VALUE);
+}
+
 // One bad argument per row; the message names the op and the field.
 TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   const int64_t bad_dims[] = {-7};
@@ -129,7 +246,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   negative.pad_top = -1;
   using Add = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Add> rows[] = {
-      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 6]",
+      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 7]",
        [&](auto e) { return sinter_chain_add_input(c, 9, 0, nullptr, nullptr, &out, e); }},
       {"op 3 (input): dims is null",
        [&](auto e) { return sinter_chain_add_input(c, 1, 2, nullptr, nullptr, &out, e); }},
@@ -137,7 +254,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_input(c, 1, 7, seven, nullptr, &out, e); }},
       {"op 3 (input): dims[0] is -7, must be in [1, 2^31 - 1] or SINTER_DIM_M",
        [&](auto e) { return sinter_chain_add_input(c, 1, 1, bad_dims, nullptr, &out, e); }},
-      {"op 3 (unary): kind is 0, must be a SINTER_UNARY_* in [1, 16]",
+      {"op 3 (unary): kind is 0, must be a SINTER_UNARY_* in [1, 17]",
        [&](auto e) { return sinter_chain_add_unary(c, 0, a, &out, e); }},
       {"op 3 (unary): a is value 4, must be in [1, 3]",
        [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 4, &out, e); }},

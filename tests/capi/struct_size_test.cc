@@ -93,6 +93,8 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   REFUSED(sinter_context_options, sinter_context_create(&o, &other, e));
   REFUSED(sinter_input_options, sinter_chain_add_input(c, 1, 1, dims, &o, &out, e));
   REFUSED(sinter_matmul_options, sinter_chain_add_matmul(c, a, a, &o, &out, e));
+  sinter_scaled scaled = {1, 1};
+  REFUSED(sinter_quantize_options, sinter_chain_add_quantize(c, a, &o, &scaled, e));
   REFUSED(sinter_conv2d_options, sinter_chain_add_conv2d(c, a, a, &o, &out, e));
   REFUSED(sinter_reduce_options, sinter_chain_add_reduce(c, 1, a, 1, axes, &o, &out, e));
   REFUSED(sinter_softmax_options, sinter_chain_add_softmax(c, a, 0, &o, &out, e));

@@ -103,6 +103,22 @@ class StitchCompile : public ::testing::Test {
     hands_ += chosen + forced;
   }
 
+  // Quantisers of each granularity and type, alone and behind a norm.
+  void AddQuantizers() {
+    for (const char* line : {"quantize rows=M cols=4096 granularity=tensor",
+                             "quantize rows=M cols=4096 granularity=row",
+                             "quantize rows=M cols=4096 granularity=group",
+                             "quantize rows=M cols=14336 granularity=group ue8m0=1 upper_bound=100",
+                             "quantize rows=M cols=4096 granularity=static",
+                             "quantize rows=M cols=4096 granularity=row codes=s8",
+                             "rmsnorm_quantize rows=M cols=4096 granularity=row",
+                             "rmsnorm_quantize rows=M cols=4096 granularity=group",
+                             "rmsnorm_quantize rows=M cols=4096 granularity=static",
+                             "rmsnorm_quantize rows=M cols=4096 granularity=row codes=s8"}) {
+      AddPlan(line, ParseProblem(line)->chain);
+    }
+  }
+
   void AddPlan(const std::string& name, const Chain& chain) {
     const auto planned = PlanChain(chain, 1, model_, {});
     EXPECT_TRUE(planned.ok()) << name << ": " << planned.status();
@@ -191,6 +207,11 @@ TEST_F(StitchCompile, ChosenPlansOfRandomGraphs) {
   for (uint64_t seed = 1; seed <= graphs; ++seed) {
     AddPlan(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));
   }
+  CompileAll();
+}
+
+TEST_F(StitchCompile, Quantizers) {
+  AddQuantizers();
   CompileAll();
 }
 

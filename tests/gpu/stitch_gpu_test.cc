@@ -353,7 +353,12 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
                          "swiglu rows=M cols=640",
                          "rope rows=M heads=4 dim=128",
                          "lstm_cell rows=M hidden=200",
-                         "gru_cell rows=M hidden=37"};
+                         "gru_cell rows=M hidden=37",
+                         "quantize rows=M cols=1024 granularity=row",
+                         "quantize rows=M cols=1024 granularity=group ue8m0=1 upper_bound=0.5",
+                         "quantize rows=M cols=1000 granularity=row codes=s8",
+                         "quantize rows=M cols=1024 granularity=static",
+                         "rmsnorm_quantize rows=M cols=2048 granularity=row"};
   std::vector<Problem> problems;
   for (const char* line : lines) {
     auto problem = ParseProblem(line);

@@ -18,6 +18,7 @@ from ._error import Error, Status
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
+    ceil_pow2,
     concat,
     conv2d,
     cos,
@@ -54,6 +55,7 @@ from ._operators import (
 from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
 from ._slot import Slot
+from ._scaled import Quantizer, Scaled, quantize, scaled_gated_ffn, scaled_gemm_chain, scaled_matmul
 from ._shape import M
 from ._stats import Stats
 from ._tuning import TuningSet
@@ -72,6 +74,8 @@ __all__ = [
     "Pending",
     "Slot",
     "Plan",
+    "Quantizer",
+    "Scaled",
     "Stats",
     "Status",
     "TensorInfo",
@@ -79,6 +83,7 @@ __all__ = [
     "Value",
     "__version__",
     "build_info",
+    "ceil_pow2",
     "chain_help",
     "concat",
     "conv2d",
@@ -99,11 +104,15 @@ __all__ = [
     "maximum",
     "minimum",
     "not_equal",
+    "quantize",
     "reciprocal",
     "relu",
     "rmsnorm",
     "rope",
     "rsqrt",
+    "scaled_gated_ffn",
+    "scaled_gemm_chain",
+    "scaled_matmul",
     "sigmoid",
     "silu",
     "sin",

@@ -16,6 +16,7 @@ INPUT_CONSTANT = 1
 TRANSPOSE_A = 1
 TRANSPOSE_B = 2
 REDUCE_KEEPDIMS = 1
+QUANTIZE_UE8M0 = 1
 LAUNCH_PDL = 1
 GRAPH_PDL = 1
 PREPARE_BATCH_INVARIANT = 1
@@ -220,6 +221,23 @@ class GatedFfnOptions(_Options):
     ]
 
 
+class Scaled(ctypes.Structure):
+    _fields_ = [("codes", c_int32), ("scale", c_int32)]
+
+
+class QuantizeOptions(_Options):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("granularity", c_int32),
+        ("codes", c_int32),
+        ("eps", c_double),
+        ("upper_bound", c_double),
+        ("static_scale", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
 class OutputOptions(_Options):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -284,6 +302,8 @@ STRUCTS: Dict[str, type] = {
     "sinter_linear_options": LinearOptions,
     "sinter_gemm_chain_options": GemmChainOptions,
     "sinter_gated_ffn_options": GatedFfnOptions,
+    "sinter_scaled": Scaled,
+    "sinter_quantize_options": QuantizeOptions,
     "sinter_output_options": OutputOptions,
     "sinter_tensor_info": TensorInfo,
     "sinter_prepare_options": PrepareOptions,
@@ -352,6 +372,14 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_chain_add_gemm_chain": _fallible(_handle, _value, _value, _value, POINTER(GemmChainOptions), _out_value),
     "sinter_chain_add_gated_ffn": _fallible(
         _handle, _value, _value, _value, _value, POINTER(GatedFfnOptions), _out_value
+    ),
+    "sinter_chain_add_quantize": _fallible(_handle, _value, POINTER(QuantizeOptions), POINTER(Scaled)),
+    "sinter_chain_add_scaled_matmul": _fallible(_handle, Scaled, Scaled, POINTER(LinearOptions), _out_value),
+    "sinter_chain_add_scaled_gemm_chain": _fallible(
+        _handle, Scaled, Scaled, Scaled, POINTER(QuantizeOptions), POINTER(GemmChainOptions), _out_value
+    ),
+    "sinter_chain_add_scaled_gated_ffn": _fallible(
+        _handle, Scaled, Scaled, Scaled, Scaled, POINTER(QuantizeOptions), POINTER(GatedFfnOptions), _out_value
     ),
     "sinter_chain_add_output": _fallible(_handle, _value, POINTER(OutputOptions)),
     "sinter_chain_finish": _fallible(_handle),

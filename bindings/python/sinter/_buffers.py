@@ -131,6 +131,7 @@ def torch_dtype(dtype: DType) -> Any:
         DType.S32: torch.int32,
         DType.PRED: torch.bool,
         DType.E4M3: getattr(torch, "float8_e4m3fn", None),
+        DType.S8: torch.int8,
     }[dtype]
 
 
@@ -172,6 +173,7 @@ _TYPESTR = {
     "<i4": DType.S32,
     "|b1": DType.PRED,
     "|V1": DType.E4M3,
+    "|i1": DType.S8,
 }
 
 
@@ -247,6 +249,7 @@ _DLPACK_TYPES = {
     (2, 16): DType.F16,
     (4, 16): DType.BF16,
     (0, 32): DType.S32,
+    (0, 8): DType.S8,
     (6, 8): DType.PRED,
     (10, 8): DType.E4M3,
 }

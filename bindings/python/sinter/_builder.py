@@ -391,7 +391,8 @@ class Builder(Handle):
         # The library refuses what has no product; then this shape is never seen.
         batch = max(a.shape[:-2], b.shape[:-2], key=len)
         shape = batch + a.shape[-2:-1] + b.shape[-1:]
-        return self._add("matmul", shape, DType.F32, *operands, ctypes.byref(options))
+        dtype = DType.S32 if a.dtype is DType.S8 else DType.F32
+        return self._add("matmul", shape, dtype, *operands, ctypes.byref(options))
 
     def _reduce(self, kind: str, a: Value, axes: Axes, keepdims: bool) -> Value:
         number = self._own(a)

@@ -16,7 +16,8 @@ class DType(enum.IntEnum):
     BF16 = 3
     S32 = 4
     PRED = 5  #: one byte, 0 or 1
-    E4M3 = 6  #: the OCP's 8-bit float with 4 exponent bits; can only be cast and moved
+    E4M3 = 6  #: the OCP's 8-bit float with 4 exponent bits; can only be cast, moved and multiplied
+    S8 = 7  #: can only be cast, moved and multiplied
 
     @property
     def itemsize(self) -> int:
@@ -56,6 +57,7 @@ _SIZES: Dict[DType, int] = {
     DType.S32: 4,
     DType.PRED: 1,
     DType.E4M3: 1,
+    DType.S8: 1,
 }
 
 _NAMES: Dict[str, DType] = {
@@ -67,4 +69,5 @@ _NAMES: Dict[str, DType] = {
     "int32": DType.S32,
     "bool": DType.PRED,
     "float8_e4m3fn": DType.E4M3,
+    "int8": DType.S8,
 }

@@ -86,6 +86,11 @@ def floor(x: Value) -> Value:
     return _unary(15, x)
 
 
+def ceil_pow2(x: Value) -> Value:
+    """Smallest power of two that is not less, and 2^-126 or more."""
+    return _unary(17, x)
+
+
 def relu(x: Value) -> Value:
     """max(x, 0); NaN stays NaN."""
     return _unary(10, x)

@@ -58,6 +58,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
       return OpClass::kSource;
     case OpKind::kMatmul:
       return IsFineGrained(chain, op) ? OpClass::kReduction : OpClass::kProduct;
+    case OpKind::kScaledMatmul:
     case OpKind::kConv2d:
       return OpClass::kProduct;
     case OpKind::kReduce:
@@ -103,6 +104,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
       return Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
     case OpKind::kMatmul:
       return BatchUnits(op, from.type.dims, m);
+    case OpKind::kScaledMatmul:
+      return 1;
     case OpKind::kConv2d:  // each image is a part
       return slot == 0 ? std::max<int64_t>(dims[0].At(m), 1) : 1;
     default:  // elementwise, reshape; a reduction has its operand's parts

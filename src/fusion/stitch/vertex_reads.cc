@@ -22,8 +22,8 @@ void AskOperands(const Chain& chain, const Op& op, const Need& need, int64_t buc
   for (size_t slot = 0; slot < op.operands.size(); ++slot) {
     const Op& operand = chain.op(op.operands[slot]);
     const int64_t all = ElementsOf(operand, bucket);
-    const bool takes_all =
-        op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;
+    const bool takes_all = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul ||
+                           op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kConv2d;
     Need& below = (*needs)[op.operands[slot]];
     below.elements = std::min(all, below.elements + (takes_all ? all : need.elements));
     below.units = std::gcd(below.units, std::gcd(need.units, LocalUnits(chain, op, slot, bucket)));

@@ -20,6 +20,8 @@ const char* StoredName(DType dtype) {
     case DType::kPred:
     case DType::kE4M3:
       return "unsigned char";
+    case DType::kS8:
+      return "signed char";
     default:
       return "u16";
   }

@@ -1,5 +1,7 @@
 #include "src/stitch/code/op_text.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -30,6 +32,7 @@ std::string CastText(const Chain& body, const Op& op, const std::string& x) {
   const DType to = op.type.dtype;
   if (to == DType::kPred) return absl::StrCat("to_pred(", x, ")");
   if (to == DType::kS32) return absl::StrCat("to_s32(", x, ")");
+  if (to == DType::kS8) return absl::StrCat("to_s8(", x, ")");
   const std::string wide =
       HoldsFloats(body.op(op.operands[0]).type.dtype) ? x : absl::StrCat("to_f32(", x, ")");
   if (to == DType::kF32) return wide;
@@ -38,8 +41,15 @@ std::string CastText(const Chain& body, const Op& op, const std::string& x) {
 
 }  // namespace
 
+bool NeedsCodes(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
+    return op.type.dtype == DType::kS8 ||
+           (op.kind == OpKind::kUnary && op.unary == UnaryKind::kCeilPow2);
+  });
+}
+
 const char* WordName(DType dtype) {
-  if (dtype == DType::kS32) return "int";
+  if (dtype == DType::kS32 || dtype == DType::kS8) return "int";
   return dtype == DType::kPred ? "bool" : "float";
 }
 
@@ -57,6 +67,8 @@ const char* ElementTypeName(DType dtype) {
       return "ElementPred";
     case DType::kE4M3:
       return "ElementE4M3";
+    case DType::kS8:
+      return "ElementS8";
   }
   return "";
 }
@@ -74,7 +86,7 @@ const char* JoinName(ReduceKind kind) {
 
 std::string ScalarText(const Op& scalar) {
   if (scalar.type.dtype == DType::kPred) return scalar.scalar != 0 ? "true" : "false";
-  if (scalar.type.dtype == DType::kS32) {
+  if (WordName(scalar.type.dtype) == absl::string_view("int")) {
     return absl::StrCat("(", static_cast<int64_t>(scalar.scalar), ")");
   }
   return FloatText(scalar.scalar);
@@ -91,6 +103,7 @@ std::string OpText(const Chain& body, const Op& op, const std::vector<std::strin
   const char* precision = exact ? "Exact::" : "Fast::";
   switch (op.kind) {
     case OpKind::kUnary:
+      if (op.unary == UnaryKind::kCeilPow2) return absl::StrCat("ceil_pow2", arguments);
       return absl::StrCat(precision, FunctionName(op.unary), arguments);
     case OpKind::kBinary:
       return absl::StrCat(precision, FunctionName(op.binary), arguments);

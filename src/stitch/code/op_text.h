@@ -18,6 +18,8 @@ const char* ElementTypeName(DType dtype);
 const char* JoinName(ReduceKind kind);
 std::string ScalarText(const Op& scalar);
 
+// Whether a kernel of the body needs the device library's stitch/codes.cuh.
+bool NeedsCodes(const Chain& body);
 // Whether the cast may change a value.
 bool CastRounds(const Chain& body, const Op& cast);
 // The expression of an element-wise op on the given operand texts. `exact`: an f32 result depends

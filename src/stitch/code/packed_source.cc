@@ -144,7 +144,7 @@ absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
       "extern \"C\" __global__ void __launch_bounds__($1, $2)\n$3($4) {\n"
       "  wait_for_predecessors();\n  launch_dependents();\n$5}\n\n}  // namespace sinter\n",
       code.Text(), code.schedule.block_threads, code.schedule.blocks_per_sm, kStitchEntry,
-      absl::StrJoin(parameters, ",\n    "), packer.Ranges(), kStitchHeader);
+      absl::StrJoin(parameters, ",\n    "), packer.Ranges(), StitchHeader(*code.body));
 }
 
 }  // namespace sinter

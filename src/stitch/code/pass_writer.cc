@@ -20,7 +20,7 @@ constexpr int kUnrolled = 4;  // turns, where no value is kept for each turn
 namespace {
 
 bool RoundsAsStored(const Chain& body, const Op& op) {
-  const bool narrow = op.type.dtype == DType::kF16 || op.type.dtype == DType::kBF16;
+  const bool narrow = HoldsFloats(op.type.dtype) && op.type.dtype != DType::kF32;
   return op.kind == OpKind::kCast && narrow && IsFloat(body.op(op.operands[0]).type.dtype);
 }
 

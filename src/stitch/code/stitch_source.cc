@@ -3,16 +3,21 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/stitch/code/kernel_frame.h"
+#include "src/stitch/code/op_text.h"
 #include "src/stitch/code/phase_writer.h"
 
 namespace sinter {
+
+const char* StitchHeader(const Chain& body) {
+  return NeedsCodes(body) ? "stitch/codes.cuh" : "stitch/stitch.cuh";
+}
 
 absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
   const StitchProgram& program = *code.program;
   SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(code, program).Write());
   const StitchSchedule& s = code.schedule;
   return absl::StrCat(
-      "// ", code.Text(), "\n#include \"", kStitchHeader, "\"\n\nnamespace sinter {\n\n",
+      "// ", code.Text(), "\n#include \"", StitchHeader(*code.body), "\"\n\nnamespace sinter {\n\n",
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
       "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ", s.blocks_per_sm,
       ")\n", kStitchEntry, "(", StitchParameters(code, program.phases.size() > 1), ") {\n",

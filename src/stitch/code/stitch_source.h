@@ -10,8 +10,8 @@
 namespace sinter {
 
 constexpr char kStitchEntry[] = "sinter_stitch";
-// The device library's header that the source includes.
-constexpr char kStitchHeader[] = "stitch/stitch.cuh";
+// The device library's header that the source of a kernel of `body` includes.
+const char* StitchHeader(const Chain& body);
 
 // Parameters: body inputs, body outputs, then with more than one phase the scratch and the
 // barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the

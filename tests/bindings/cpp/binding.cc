@@ -113,6 +113,13 @@ void EveryAddReachesTheLibrary() {
   sinter::GatedFfnOptions gated;
   gated.bias_gate = gated.bias_up = products.bias2;
   sum = sum + b.GatedFfn(half, w, w, w, kSilu, gated);
+  sinter::QuantizeOptions quantize;
+  quantize.granularity = sinter::Granularity::kStatic;
+  quantize.static_scale = two;
+  const sinter::Scaled rows = b.Quantize(x), weights = b.Quantize(w);
+  sum = sum + b.ScaledMatmul(rows, weights, linear);
+  sum = sum + b.ScaledGemmChain(rows, weights, weights, kSilu, quantize, products);
+  sum = sum + b.ScaledGatedFfn(rows, weights, weights, weights, kSilu, {}, gated);
   b.Output(sum);
   EXPECT_OK(b.status());
   const auto chain = b.Finish();

@@ -60,6 +60,13 @@ def test_builder_makes_the_texts_chain():
     assert kinds(chain_of(build)) == kinds(text)
 
 
+STATIC = sinter.Quantizer("static")
+
+
+def weights(b, n, k):
+    return sinter.Scaled(b.constant("e4m3", (n, k)), b.constant("f32", (n, 1)))
+
+
 OPERATIONS = {
     "add": lambda b, x, y: x + y,
     "radd": lambda b, x, y: 1 + x,
@@ -123,11 +130,19 @@ OPERATIONS = {
     "linear": lambda b, x, y: sinter.linear(x, b.constant("bf16", (16, 8)), b.constant("bf16", (16,)), activation="relu"),
     "linear_io": lambda b, x, y: sinter.linear(x, b.constant("bf16", (8, 16)), layout="io"),
     "gemm_chain": lambda b, x, y: sinter.gemm_chain(x, b.constant("bf16", (16, 8)), b.constant("bf16", (24, 16))),
+    "scaled_matmul": lambda b, x, y: sinter.scaled_matmul(sinter.quantize(x), weights(b, 16, 8), activation="relu"),
+    "scaled_gemm_chain": lambda b, x, y: sinter.scaled_gemm_chain(
+        sinter.quantize(x), weights(b, 16, 8), weights(b, 24, 16), quantizer=STATIC._replace(scale=b.scalar(2.0))
+    ),
+    "scaled_gated_ffn": lambda b, x, y: sinter.scaled_gated_ffn(
+        sinter.quantize(x), weights(b, 16, 8), weights(b, 16, 8), weights(b, 24, 16)
+    ),
+    "s8_matmul": lambda b, x, y: x.cast("s8") @ b.constant("s8", (16, 8)).T,
     "iota": lambda b, x, y: x + b.iota("f32", (M, 8), -1),
     "scalar": lambda b, x, y: x + b.scalar(math.inf, "bf16"),
     "integers": lambda b, x, y: x.cast("s32") * 3,
 }
-for name in "exp log sqrt rsqrt tanh erf sigmoid reciprocal square sin cos floor relu".split():
+for name in "exp log sqrt rsqrt tanh erf sigmoid reciprocal square sin cos floor ceil_pow2 relu".split():
     OPERATIONS[name] = lambda b, x, y, function=getattr(sinter, name): function(x)
 
 
@@ -140,6 +155,27 @@ def test_values_know_the_librarys_shapes_and_dtypes(name):
     info = chain.outputs(5)[0]
     assert tuple(5 if extent == M else extent for extent in value.shape) == info.shape
     assert value.dtype is info.dtype and info.dtype.itemsize in (1, 2, 4)
+
+
+@pytest.mark.parametrize("granularity, scale", [("tensor", ()), ("row", (3, 1)), ("group", (3, 2)), ("static", None)])
+def test_quantize_gives_codes_and_scales(granularity, scale):
+    b = sinter.Builder()
+    quantizer = sinter.Quantizer(granularity, scale=b.scalar(0.5) if granularity == "static" else None)
+    codes, scales = sinter.quantize(b.input("bf16", (M, 256)), quantizer)
+    chain = b.finish(codes, *([] if scale is None else [scales]))
+    infos = chain.outputs(3)
+    assert (infos[0].dtype, infos[0].shape) == (sinter.DType.E4M3, (3, 256))
+    if scale is not None:
+        assert infos[1].shape == scale == tuple(3 if extent == M else extent for extent in scales.shape)
+
+
+def test_quantizers_are_checked():
+    b = sinter.Builder()
+    x = b.input("bf16", (M, 256))
+    with pytest.raises(sinter.Error, match="granularity is 'block'"):
+        sinter.quantize(x, sinter.Quantizer("block"))
+    with pytest.raises(sinter.Error, match="ue8m0 is true, must be false for s8"):
+        sinter.quantize(x, sinter.Quantizer(codes="s8", ue8m0=True))
 
 
 def test_lstm_cell_gives_two_values():

@@ -74,6 +74,12 @@ std::vector<Golden> Goldens() {
       {"masked_softmax", text("masked_softmax rows=M cols=2048 scale=0.125 mask=full")},
       {"every_op", EveryOp()},
       {"quantized_rows", QuantizedRows()},
+      {"quantize",
+       text(
+           "quantize rows=M cols=256 granularity=group quantize_eps=1e-4 upper_bound=1e3 ue8m0=1")},
+      {"scaled_gated_ffn",
+       text("scaled_gated_ffn m=M n=384 k=256 l=200 act=silu scales=group quantize=group bias1=1")},
+      {"scaled_gemm_chain", text("scaled_gemm_chain m=M n=48 k=64 l=32 act=relu codes=s8")},
       {"conv",
        text("conv b=M ic=24 h=9 w=7 oc=40 k=3,1 act=relu stride=2 pad=1,0,2,1 dilation=1,2 scale=1 "
             "bias=1 residual=before weights=HWIO")},

@@ -37,7 +37,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Input({static_cast<DType>(9), {C(2)}}).status();
      },
-     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32, pred or e4m3"},
+     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32, pred, e4m3 or s8"},
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {C(2), C(-1)}}).status();
      },
@@ -80,7 +80,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Scalar(2, DType::kPred).status(); },
      "op 7 (scalar): value is 2, must be 0 or 1 for pred"},
     {[](ChainBuilder& b) { return b.Scalar(1, static_cast<DType>(0)).status(); },
-     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32, pred or e4m3"},
+     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32, pred, e4m3 or s8"},
     {[](ChainBuilder& b) {
        return b.Iota({kM, C(4)}, 2, DType::kS32).status();
      },
@@ -100,9 +100,9 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Matmul(-1, 1).status(); },
      "op 7 (matmul): a is value -1, must be in [0, 6]"},
     {[](ChainBuilder& b) { return b.Matmul(0, 2).status(); },
-     "op 7 (matmul): dtype of b is s32, must be f32, f16 or bf16"},
+     "op 7 (matmul): dtype of b is s32, must be f32, f16, bf16, e4m3 or s8"},
     {[](ChainBuilder& b) { return b.Matmul(3, 0).status(); },
-     "op 7 (matmul): dtype of a is pred, must be f32, f16 or bf16"},
+     "op 7 (matmul): dtype of a is pred, must be f32, f16, bf16, e4m3 or s8"},
     {[](ChainBuilder& b) { return b.Matmul(4, 0).status(); },
      "op 7 (matmul): rank of a is 1, must be at least 2"},
     {[](ChainBuilder& b) { return b.Matmul(0, 4).status(); },
@@ -146,7 +146,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Select(12, 0, 0).status(); },
      "op 7 (select): condition is value 12, must be in [0, 6]"},
     {[](ChainBuilder& b) { return b.Cast(0, static_cast<DType>(99)).status(); },
-     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32, pred or e4m3"},
+     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32, pred, e4m3 or s8"},
     {[](ChainBuilder& b) { return b.Broadcast(0, {C(8)}).status(); },
      "op 7 (broadcast): rank of the result is 1, must be at least that of a, 2"},
     {[](ChainBuilder& b) {
@@ -376,7 +376,7 @@ const BadCall kBadE4M3Calls[] = {
     {[](ChainBuilder& b) { return b.Reduce(ReduceKind::kMax, 7, {1}).status(); },
      "op 8 (reduce): dtype of a is e4m3, must be floating or s32"},
     {[](ChainBuilder& b) { return b.Matmul(0, 7, false, true).status(); },
-     "op 8 (matmul): dtype of b is e4m3, must be f32, f16 or bf16"},
+     "op 8 (matmul): dtype of a is f32, of b e4m3: must both be floating, both e4m3 or both s8"},
 };
 
 TEST(Builder, RefusesArithmeticOnE4M3) {

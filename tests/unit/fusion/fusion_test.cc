@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "src/chain/problem.h"
 
 namespace sinter {
 namespace {
@@ -200,6 +201,55 @@ TEST(PlanChain, RefusesAProductThatNoFamilyTakes) {
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
   EXPECT_NE(result.status().message().find("no kernel family takes this chain"),
             absl::string_view::npos);
+}
+
+TEST(PlanChain, RefusesProductsOf8BitOperandsByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"scaled_matmul m=M n=256 k=256 scales=group", "op 4 (scaled_matmul) has operands of e4m3"},
+      {"scaled_matmul m=M n=256 k=256 codes=s8", "op 4 (scaled_matmul) has operands of s8"},
+      {"scaled_gated_ffn m=M n=256 k=256 l=64 act=silu",
+       "op 4 (scaled_matmul) has operands of e4m3"},
+      {"scaled_gemm_chain m=M n=256 k=256 l=64 act=relu quantize=static",
+       "op 4 (scaled_matmul) has operands of e4m3"},
+  };
+  for (const auto& [line, message] : cases) {
+    const auto result = PlanChain(ParseProblem(line)->chain, 64, H200(), {});
+    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan)) << line;
+    EXPECT_NE(result.status().message().find(message), absl::string_view::npos) << result.status();
+    EXPECT_NE(result.status().message().find("no kernel multiplies yet"), absl::string_view::npos);
+  }
+  for (const DType dtype : {DType::kE4M3, DType::kS8}) {
+    ChainBuilder b;
+    const TensorType type{dtype, {Dim::Constant(256), Dim::Constant(256)}};
+    const ValueId x = *b.Input(type), w = *b.Input(type);
+    ASSERT_TRUE(b.Output(*b.Matmul(x, w, false, true)).ok());
+    const auto result = PlanChain(*b.Finish(), 64, H200(), {});
+    EXPECT_NE(result.status().message().find("op 2 (matmul) has operands of"),
+              absl::string_view::npos)
+        << result.status();
+  }
+}
+
+// Quantisers alone and behind a norm, in one kernel each where a scale is not of the whole tensor.
+TEST(PlanChain, StitchesQuantizers) {
+  for (const char* line :
+       {"quantize rows=M cols=4096 granularity=static", "quantize rows=M cols=4096 granularity=row",
+        "quantize rows=M cols=4096 granularity=group ue8m0=1",
+        "quantize rows=M cols=4096 granularity=row codes=s8",
+        "rmsnorm_quantize rows=M cols=4096 granularity=row",
+        "rmsnorm_quantize rows=M cols=4096 granularity=static"}) {
+    for (const int64_t bucket : {1, 64, 4096}) {
+      const auto result = PlanChain(ParseProblem(line)->chain, bucket, H200(), {});
+      ASSERT_TRUE(result.ok()) << line << ": " << result.status();
+      EXPECT_EQ(result->chosen.kernels.size(), 1u) << line << " " << bucket;
+    }
+  }
+  for (const char* line : {"quantize rows=M cols=4096 granularity=tensor",
+                           "rmsnorm_quantize rows=M cols=4096 granularity=group"}) {
+    const auto result = PlanChain(ParseProblem(line)->chain, 64, H200(), {});
+    ASSERT_TRUE(result.ok()) << line << ": " << result.status();
+    EXPECT_LE(result->chosen.kernels.size(), 3u) << line;
+  }
 }
 
 TEST(PlanChain, TakesRaggedOutputColumnsInLayoutOi) {

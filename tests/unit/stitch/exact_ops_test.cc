@@ -60,5 +60,29 @@ TEST(ExactOps, AnErrorFunctionBesideOneNeedNotBe) {
   EXPECT_TRUE(IsExact(ErfPlus(0.125), UnaryKind::kErf));
 }
 
+// x / 3, of rows of 8, as codes; `spread`: once a row.
+std::vector<bool> ExactOpsOfCodes(DType codes, bool spread) {
+  Body body;
+  const ValueId x = body.In({4, 8}),
+                by = body.In(spread ? std::vector<int64_t>{4, 1} : std::vector<int64_t>{4, 8});
+  const ValueId inverse = body.Take(body.b.Unary(UnaryKind::kReciprocal, by));
+  const ValueId wide =
+      spread ? body.Take(body.b.Broadcast(inverse, {Dim::Constant(4), Dim::Constant(8)})) : inverse;
+  const ValueId scaled = body.Take(body.b.Binary(BinaryKind::kMul, x, wide));
+  const Chain chain = body.Finish({body.Take(body.b.Cast(scaled, codes))});
+  std::vector<bool> exact = ExactOps(chain), reciprocals;
+  for (size_t id = 0; id < exact.size(); ++id) {
+    if (chain.op(static_cast<ValueId>(id)).kind == OpKind::kUnary) reciprocals.push_back(exact[id]);
+  }
+  return reciprocals;
+}
+
+TEST(ExactOps, DivisorsOfCodesAreWhereTheyAreMadeOnceARow) {
+  EXPECT_EQ(ExactOpsOfCodes(DType::kE4M3, true), std::vector<bool>{true});
+  EXPECT_EQ(ExactOpsOfCodes(DType::kS8, true), std::vector<bool>{true});
+  EXPECT_EQ(ExactOpsOfCodes(DType::kE4M3, false), std::vector<bool>{false});
+  EXPECT_EQ(ExactOpsOfCodes(DType::kBF16, true), std::vector<bool>{false});
+}
+
 }  // namespace
 }  // namespace sinter

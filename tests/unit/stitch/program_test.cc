@@ -204,6 +204,11 @@ TEST(StitchProgram, RefusesAndNamesTheOp) {
       strided.b.Input({DType::kF32, Body::Dims({0, 4})}, {false, {{1, 0}, {1, 1}}, ""}));
   const Chain columns = strided.Finish({strided.Exp(gaps)});
   EXPECT_EQ(Refusal(columns, -1), "op 0 (input): a stride depends on M");
+
+  Body turned;
+  const ValueId value = turned.Exp(turned.In({0, 4}));
+  ASSERT_TRUE(turned.b.Output(value, {{{1, 0}, {1, 1}}, -1}).ok());
+  EXPECT_EQ(Refusal(*turned.b.Finish(), -1), "op 1 (exp): its output's stride depends on M");
 }
 
 TEST(StitchProgram, RefusesARowThatOtherUnitsRead) {

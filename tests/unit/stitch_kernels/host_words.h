@@ -98,6 +98,10 @@ inline void ptx_cvt_f32_f16(float& r, uint16_t bits) { r = sinter::F16ToF32(bits
 inline void ptx_cvt_rn_satfinite_e4m3x2_f32(uint16_t& r, float high, float low) {
   r = static_cast<uint16_t>(sinter::F32ToE4M3(low) | sinter::F32ToE4M3(high) << 8);
 }
+inline void ptx_cvt_rni_sat_s8_f32(int& r, float x) {
+  r = std::isnan(x) ? 0
+                    : static_cast<int>(std::nearbyint(std::fmin(std::fmax(x, -128.0f), 127.0f)));
+}
 inline void ptx_cvt_rn_f16x2_e4m3x2(uint32_t& r, uint16_t bits) {
   const auto half = [](int code) {
     return sinter::F32ToF16(sinter::E4M3ToF32(static_cast<unsigned char>(code)));

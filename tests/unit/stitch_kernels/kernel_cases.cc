@@ -112,6 +112,26 @@ void AddComposed(Cases* cases) {
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 
+// Every rule of a scale, with codes of both types; columns that are no multiple of a vector.
+void AddQuantizers(Cases* cases) {
+  int number = 0;
+  for (const char* line :
+       {"quantize rows=M cols=384 granularity=row", "quantize rows=M cols=384 granularity=group",
+        "quantize rows=M cols=256 granularity=group ue8m0=1 upper_bound=1.5",
+        "quantize rows=M cols=130 granularity=row ue8m0=1 dtype=f32",
+        "quantize rows=M cols=256 granularity=row codes=s8 dtype=f16",
+        "quantize rows=M cols=77 granularity=static",
+        "quantize rows=M cols=64 granularity=static codes=s8",
+        "rmsnorm_quantize rows=M cols=256 granularity=row",
+        "rmsnorm_quantize rows=M cols=256 granularity=group",
+        "rmsnorm_quantize rows=M cols=264 granularity=static"}) {
+    const absl::StatusOr<Problem> problem = ParseProblem(line);
+    if (problem.ok()) {
+      cases->Add(absl::StrCat(problem->kind, " ", ++number), problem->chain, 13, 3);
+    }
+  }
+}
+
 // Parts of other units and lengths, of one text, in place.
 void AddPacked(Cases* cases) {
   cases->AddPacked("rows", testing::IndependentRows({{5, 40}, {3, 150}}, 0), 0);
@@ -185,6 +205,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     const absl::StatusOr<Problem> problem = ParseProblem(line);
     if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
   }
+  AddQuantizers(&cases);
   AddComposed(&cases);
   AddPacked(&cases);
   cases.Add("turned", TurnedSums(), 5, 4);

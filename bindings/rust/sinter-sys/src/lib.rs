@@ -55,12 +55,12 @@ constants! {
                    SINTER_ERROR_COMPILE_FAILED = 100, SINTER_ERROR_NO_LEGAL_PLAN = 101, SINTER_ERROR_DRIVER = 102,
                    SINTER_ERROR_CACHE_CORRUPT = 103, SINTER_ERROR_STREAM_CAPTURING = 104, SINTER_ERROR_CACHE_MISS = 105;
     sinter_dtype: SINTER_DTYPE_F32 = 1, SINTER_DTYPE_F16 = 2, SINTER_DTYPE_BF16 = 3, SINTER_DTYPE_S32 = 4,
-                  SINTER_DTYPE_PRED = 5, SINTER_DTYPE_E4M3 = 6;
+                  SINTER_DTYPE_PRED = 5, SINTER_DTYPE_E4M3 = 6, SINTER_DTYPE_S8 = 7;
     sinter_unary: SINTER_UNARY_NEG = 1, SINTER_UNARY_ABS = 2, SINTER_UNARY_EXP = 3, SINTER_UNARY_LOG = 4,
                   SINTER_UNARY_SQRT = 5, SINTER_UNARY_RSQRT = 6, SINTER_UNARY_TANH = 7, SINTER_UNARY_ERF = 8,
                   SINTER_UNARY_SIGMOID = 9, SINTER_UNARY_RELU = 10, SINTER_UNARY_RECIPROCAL = 11,
                   SINTER_UNARY_SQUARE = 12, SINTER_UNARY_SIN = 13, SINTER_UNARY_COS = 14, SINTER_UNARY_FLOOR = 15,
-                  SINTER_UNARY_NOT = 16;
+                  SINTER_UNARY_NOT = 16, SINTER_UNARY_CEIL_POW2 = 17;
     sinter_binary: SINTER_BINARY_ADD = 1, SINTER_BINARY_SUB = 2, SINTER_BINARY_MUL = 3, SINTER_BINARY_DIV = 4,
                    SINTER_BINARY_MAX = 5, SINTER_BINARY_MIN = 6, SINTER_BINARY_POW = 7, SINTER_BINARY_AND = 8,
                    SINTER_BINARY_OR = 9;
@@ -77,6 +77,8 @@ constants! {
     u32: SINTER_INPUT_CONSTANT = 1;
     u32: SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
+    i32: SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW = 2, SINTER_SCALE_GROUP = 3, SINTER_SCALE_STATIC = 4;
+    u32: SINTER_QUANTIZE_UE8M0 = 1;
     sinter_choice: SINTER_CHOICE_BEST = 0, SINTER_CHOICE_FUSED = 1, SINTER_CHOICE_UNFUSED = 2;
     u32: SINTER_PREPARE_BATCH_INVARIANT = 1, SINTER_PREPARE_MUST_HIT = 2, SINTER_PREPARE_VERIFY = 4,
          SINTER_PREPARE_NO_BUILD = 8;
@@ -84,6 +86,13 @@ constants! {
     u32: SINTER_LAUNCH_PDL = 1;
     u32: SINTER_SLOT_MANUAL = 1;
     u32: SINTER_GRAPH_PDL = 1;
+}
+/// Passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct sinter_scaled {
+    pub codes: sinter_value,
+    pub scale: sinter_value,
 }
 structs! {
     sinter_context_options {
@@ -139,6 +148,10 @@ structs! {
     sinter_gated_ffn_options {
         struct_size: u32, flags: u32, layout: sinter_layout, activation: sinter_activation, bias_gate: sinter_value,
         bias_up: sinter_value, bias2: sinter_value, reserved: i32,
+    }
+    sinter_quantize_options {
+        struct_size: u32, flags: u32, granularity: i32, codes: sinter_dtype, eps: f64, upper_bound: f64,
+        static_scale: sinter_value, reserved: i32,
     }
     sinter_output_options {
         struct_size: u32, flags: u32, strides: *const i64, stride_m_powers: *const i32, alias: sinter_value,
@@ -246,6 +259,20 @@ functions! {
     sinter_chain_add_gated_ffn(chain: *mut sinter_chain, a: sinter_value, w_gate: sinter_value, w_up: sinter_value,
                                w_down: sinter_value, options: *const sinter_gated_ffn_options,
                                out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_quantize(chain: *mut sinter_chain, x: sinter_value, options: *const sinter_quantize_options,
+                              out_scaled: *mut sinter_scaled, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_scaled_matmul(chain: *mut sinter_chain, a: sinter_scaled, w: sinter_scaled,
+                                   options: *const sinter_linear_options, out_value: *mut sinter_value,
+                                   error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_scaled_gemm_chain(chain: *mut sinter_chain, a: sinter_scaled, w1: sinter_scaled, w2: sinter_scaled,
+                                       quantize: *const sinter_quantize_options,
+                                       options: *const sinter_gemm_chain_options, out_value: *mut sinter_value,
+                                       error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_scaled_gated_ffn(chain: *mut sinter_chain, a: sinter_scaled, w_gate: sinter_scaled,
+                                      w_up: sinter_scaled, w_down: sinter_scaled,
+                                      quantize: *const sinter_quantize_options,
+                                      options: *const sinter_gated_ffn_options, out_value: *mut sinter_value,
+                                      error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_output(chain: *mut sinter_chain, value: sinter_value, options: *const sinter_output_options,
                             error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_finish(chain: *mut sinter_chain, error: *mut *mut sinter_error) -> sinter_status;

@@ -1,6 +1,8 @@
 //! Descriptions of chains.
 use crate::error::{c_string, call};
-use crate::{sys, Activation, Binary, Chain, Compare, DType, Error, Filter, Layout, Reduce, Result, Status, Unary};
+use crate::{
+    sys, Activation, Binary, Chain, Compare, DType, Error, Filter, Granularity, Layout, Reduce, Result, Status, Unary,
+};
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::ptr::{null, null_mut};
@@ -127,6 +129,50 @@ pub struct GatedFfnOptions<'b> {
     pub bias_gate: Option<Value<'b>>,
     pub bias_up: Option<Value<'b>>,
     pub bias2: Option<Value<'b>>,
+}
+
+/// Codes of 8 bits and the f32 scale that turns them back.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Scaled<'b> {
+    pub codes: Value<'b>,
+    pub scale: Value<'b>,
+}
+
+/// Options of [`Value::quantize`].
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizeOptions<'b> {
+    /// A row by default.
+    pub granularity: Granularity,
+    /// E4M3 by default, or S8.
+    pub codes: DType,
+    /// 0: 1e-10.
+    pub eps: f64,
+    /// 0: none.
+    pub upper_bound: f64,
+    /// The scale is the next power of two.
+    pub ue8m0: bool,
+    /// Of [`Granularity::STATIC`].
+    pub static_scale: Option<Value<'b>>,
+}
+impl Default for QuantizeOptions<'_> {
+    fn default() -> Self {
+        let (granularity, codes) = (Granularity::default(), DType::E4M3);
+        Self { granularity, codes, eps: 0.0, upper_bound: 0.0, ue8m0: false, static_scale: None }
+    }
+}
+impl QuantizeOptions<'_> {
+    fn raw(&self) -> sys::sinter_quantize_options {
+        sys::sinter_quantize_options {
+            flags: if self.ue8m0 { sys::SINTER_QUANTIZE_UE8M0 } else { 0 },
+            granularity: self.granularity.0,
+            codes: self.codes.0,
+            eps: self.eps,
+            upper_bound: self.upper_bound,
+            static_scale: id(self.static_scale),
+            ..Default::default()
+        }
+    }
 }
 
 fn id(value: Option<Value<'_>>) -> sys::sinter_value {
@@ -523,6 +569,89 @@ impl<'b> Value<'b> {
         let operands = [Some(w_gate), Some(w_up), Some(w_down), biases[0], biases[1], biases[2]];
         self.with(&operands, |chain, out, error| unsafe {
             sys::sinter_chain_add_gated_ffn(chain, self.id, w_gate.id, w_up.id, w_down.id, &raw, out, error)
+        })
+    }
+}
+
+impl<'b> Value<'b> {
+    /// self / scale as codes, with scale = max(min(amax, upper bound), eps) / F.
+    pub fn quantize(self, options: &QuantizeOptions<'b>) -> Scaled<'b> {
+        let (raw, mut scaled) = (options.raw(), sys::sinter_scaled::default());
+        let codes = self.with(&[options.static_scale], |chain, out, error| unsafe {
+            let status = sys::sinter_chain_add_quantize(chain, self.id, &raw, &mut scaled, error);
+            *out = scaled.codes;
+            status
+        });
+        Scaled { codes, scale: Value { builder: self.builder, id: scaled.scale } }
+    }
+}
+
+impl<'b> Scaled<'b> {
+    fn raw(self) -> sys::sinter_scaled {
+        sys::sinter_scaled { codes: self.codes.id, scale: self.scale.id }
+    }
+
+    /// activation(self W + bias), not rounded.
+    pub fn matmul(self, w: Scaled<'b>, options: &LinearOptions<'b>) -> Value<'b> {
+        let raw = sys::sinter_linear_options {
+            layout: options.layout.0,
+            activation: options.activation.0,
+            bias: id(options.bias),
+            ..Default::default()
+        };
+        let operands = [Some(self.scale), Some(w.codes), Some(w.scale), options.bias];
+        self.codes.with(&operands, |chain, out, error| unsafe {
+            sys::sinter_chain_add_scaled_matmul(chain, self.raw(), w.raw(), &raw, out, error)
+        })
+    }
+
+    /// C W2 + bias2 of the quantised C = activation(self W1 + bias1), not rounded.
+    pub fn gemm_chain(
+        self,
+        w1: Scaled<'b>,
+        w2: Scaled<'b>,
+        activation: Activation,
+        quantize: &QuantizeOptions<'b>,
+        options: &GemmChainOptions<'b>,
+    ) -> Value<'b> {
+        let raw = sys::sinter_gemm_chain_options {
+            layout: options.layout.0,
+            activation: activation.0,
+            bias1: id(options.bias1),
+            bias2: id(options.bias2),
+            ..Default::default()
+        };
+        let quantizer = quantize.raw();
+        let weights = [w1.codes, w1.scale, w2.codes, w2.scale].map(Some);
+        let others = [Some(self.scale), quantize.static_scale, options.bias1, options.bias2];
+        self.codes.with(&[weights, others].concat(), |chain, out, error| unsafe {
+            let (a, w1, w2) = (self.raw(), w1.raw(), w2.raw());
+            sys::sinter_chain_add_scaled_gemm_chain(chain, a, w1, w2, &quantizer, &raw, out, error)
+        })
+    }
+
+    /// C Wd + bias2 of the quantised C = activation(self Wg + bias_gate) * (self Wu + bias_up), not rounded.
+    pub fn gated_ffn(
+        self,
+        weights: [Scaled<'b>; 3],
+        activation: Activation,
+        quantize: &QuantizeOptions<'b>,
+        options: &GatedFfnOptions<'b>,
+    ) -> Value<'b> {
+        let raw = sys::sinter_gated_ffn_options {
+            layout: options.layout.0,
+            activation: activation.0,
+            bias_gate: id(options.bias_gate),
+            bias_up: id(options.bias_up),
+            bias2: id(options.bias2),
+            ..Default::default()
+        };
+        let quantizer = quantize.raw();
+        let mut operands = vec![Some(self.scale), quantize.static_scale, options.bias_gate, options.bias_up, options.bias2];
+        operands.extend(weights.iter().flat_map(|w| [Some(w.codes), Some(w.scale)]));
+        let [gate, up, down] = weights.map(Scaled::raw);
+        self.codes.with(&operands, |chain, out, error| unsafe {
+            sys::sinter_chain_add_scaled_gated_ffn(chain, self.raw(), gate, up, down, &quantizer, &raw, out, error)
         })
     }
 }

@@ -20,7 +20,7 @@ mod words;
 
 pub use builder::{
     ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, InputOptions, LinearOptions, NormOptions,
-    OutputOptions, SoftmaxOptions, Value, M,
+    OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, M,
 };
 pub use chain::{Chain, TensorInfo};
 pub use context::Context;
@@ -31,7 +31,7 @@ pub use plan::{Binding, DevicePtr, Graph, GraphExec, GraphNode, GraphNodes, Laun
 pub use sinter_sys::sinter_stats as Stats;
 pub use slot::Slot;
 pub use tuning::TuningSet;
-pub use words::{Activation, Binary, Choice, Compare, DType, Filter, Layout, LogLevel, Reduce, Status, Unary};
+pub use words::{Activation, Binary, Choice, Compare, DType, Filter, Granularity, Layout, LogLevel, Reduce, Status, Unary};
 
 /// A SHA-256.
 pub type Digest = [u8; 32];

@@ -44,7 +44,8 @@ word! {
     /// Element types. f32 accumulation everywhere; only a cast rounds.
     DType: F32 = SINTER_DTYPE_F32, F16 = SINTER_DTYPE_F16, BF16 = SINTER_DTYPE_BF16, S32 = SINTER_DTYPE_S32,
     PRED = SINTER_DTYPE_PRED: "One byte, 0 or 1.",
-    E4M3 = SINTER_DTYPE_E4M3: "8-bit float of the OCP; can only be cast and moved.",
+    E4M3 = SINTER_DTYPE_E4M3: "8-bit float of the OCP; can only be cast, moved and multiplied.",
+    S8 = SINTER_DTYPE_S8: "Can only be cast, moved and multiplied.",
 }
 word! {
     /// Functions of one operand.
@@ -52,7 +53,7 @@ word! {
     SQRT = SINTER_UNARY_SQRT, RSQRT = SINTER_UNARY_RSQRT, TANH = SINTER_UNARY_TANH, ERF = SINTER_UNARY_ERF,
     SIGMOID = SINTER_UNARY_SIGMOID, RELU = SINTER_UNARY_RELU, RECIPROCAL = SINTER_UNARY_RECIPROCAL,
     SQUARE = SINTER_UNARY_SQUARE, SIN = SINTER_UNARY_SIN, COS = SINTER_UNARY_COS, FLOOR = SINTER_UNARY_FLOOR,
-    NOT = SINTER_UNARY_NOT,
+    NOT = SINTER_UNARY_NOT, CEIL_POW2 = SINTER_UNARY_CEIL_POW2: "The next power of two.",
 }
 word! {
     /// Functions of two operands.
@@ -84,6 +85,11 @@ word! {
     HWIO = SINTER_FILTER_HWIO: "[height, width, in, out].",
 }
 word! {
+    /// What shares one value of a scale.
+    Granularity: TENSOR = SINTER_SCALE_TENSOR, ROW = SINTER_SCALE_ROW, GROUP = SINTER_SCALE_GROUP: "128 of a row.",
+    STATIC = SINTER_SCALE_STATIC: "The tensor, by a scale that is given.",
+}
+word! {
     /// Which plan a prepare chooses.
     Choice: BEST = SINTER_CHOICE_BEST, FUSED = SINTER_CHOICE_FUSED: "For measuring.",
     UNFUSED = SINTER_CHOICE_UNFUSED: "For measuring: one kernel per product.",
@@ -102,6 +108,11 @@ impl Default for Activation {
 impl Default for Layout {
     fn default() -> Self {
         Self::OI
+    }
+}
+impl Default for Granularity {
+    fn default() -> Self {
+        Self::ROW
     }
 }
 impl Default for Filter {

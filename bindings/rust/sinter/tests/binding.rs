@@ -49,6 +49,8 @@ fn every_add_reaches_the_library() {
     let products = GemmChainOptions { bias2: Some(bias), ..Default::default() };
     let gated = GatedFfnOptions { bias_gate: Some(bias), bias_up: Some(bias), ..Default::default() };
     let norm = NormOptions { gamma: Some(vector), ..Default::default() };
+    let fixed = QuantizeOptions { granularity: Granularity::STATIC, static_scale: Some(two), ..Default::default() };
+    let (codes, weights) = (x.quantize(&QuantizeOptions::default()), w.quantize(&QuantizeOptions::default()));
     let filter = b.constant(DType::BF16, &[1, 2, 2, 2]);
     let padded = Conv2dOptions { filter: Filter::HWIO, pads: [0, 0, 1, 1], ..Default::default() };
     let parts = [
@@ -73,6 +75,9 @@ fn every_add_reaches_the_library() {
         half.linear(w, &LinearOptions { bias: Some(bias), ..Default::default() }),
         half.gemm_chain(w, w, Activation::RELU, &products),
         half.gated_ffn(w, w, w, Activation::SILU, &gated),
+        codes.matmul(weights, &LinearOptions::default()),
+        codes.gemm_chain(weights, weights, Activation::RELU, &fixed, &products),
+        codes.gated_ffn([weights; 3], Activation::SILU, &QuantizeOptions::default(), &gated),
     ];
     let sum = parts[1..].iter().fold(parts[0], |sum, part| sum + *part);
     b.output_with(sum, &OutputOptions { strides: Some(vec![16, 1]), ..Default::default() });

@@ -128,7 +128,10 @@ std::vector<NamedChain> ChainsOfEveryKind() {
         "conv_chain b=64 ic=64 h=4 w=5 oc1=64 oc2=64 k1=1 k2=3 act=relu bias1=1",
         "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu scale=1 bias=1 residual=before",
         "layernorm rows=M cols=96", "residual_rmsnorm rows=M cols=64", "lstm_cell rows=M hidden=24",
-        "masked_softmax rows=M cols=64 mask=row"}) {
+        "masked_softmax rows=M cols=64 mask=row",
+        "quantize rows=M cols=256 granularity=group ue8m0=1", "quantize rows=M cols=96 codes=s8",
+        "quantize rows=M cols=64 granularity=tensor",
+        "rmsnorm_quantize rows=M cols=128 granularity=group"}) {
     AddLine(line, &list);
   }
   for (uint64_t seed = 1; seed <= 12; ++seed) {

@@ -1,0 +1,132 @@
+"""Quantisation, and products of what is quantised."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple, Optional
+
+from . import _abi
+from ._builder import Builder, Value, activation_number, builder_of
+from ._dtype import DType, DTypeLike
+from ._error import invalid
+from ._library import call
+from ._operators import _number, _out_shape
+
+
+class Scaled(NamedTuple):
+    """Codes of 8 bits and the f32 scale that turns them back: codes * scale."""
+
+    codes: Value
+    scale: Value
+
+
+_GRANULARITIES = {"tensor": 1, "row": 2, "group": 3, "static": 4}
+
+
+class Quantizer(NamedTuple):
+    """scale = max(min(amax, upper_bound), eps) / F, F 448 of e4m3 and 127 of s8; the codes are x / scale, cast.
+
+    Attributes:
+        granularity: what shares a scale: "tensor", "row", "group" (128 of a row), or "static": ``scale``.
+        codes: "e4m3" or "s8".
+        eps: the least amax; 0 means 1e-10.
+        upper_bound: the most; 0: none.
+        ue8m0: the scale is the next power of two.
+        scale: f32 of rank 0, of "static".
+    """
+
+    granularity: str = "row"
+    codes: DTypeLike = DType.E4M3
+    eps: float = 0.0
+    upper_bound: float = 0.0
+    ue8m0: bool = False
+    scale: Optional[Value] = None
+
+    def _options(self, b: Builder) -> _abi.QuantizeOptions:
+        number = _GRANULARITIES.get(self.granularity)
+        if number is None:
+            raise invalid(f"granularity is {self.granularity!r}; there are {' '.join(_GRANULARITIES)}")
+        return _abi.QuantizeOptions(
+            flags=_abi.QUANTIZE_UE8M0 if self.ue8m0 else 0,
+            granularity=number,
+            codes=int(DType.of(self.codes)),
+            eps=_number(self.eps, "eps"),
+            upper_bound=_number(self.upper_bound, "upper_bound"),
+            static_scale=b._optional(self.scale),
+        )
+
+
+def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
+    """x as codes with their scale: [] (tensor), [.., 1] (row), [.., k / 128] (group), or the one given (static)."""
+    b = builder_of(x)
+    out = _abi.Scaled()
+    options = quantizer._options(b)
+    call("sinter_chain_add_quantize", b._get(), b._own(x), ctypes.byref(options), ctypes.byref(out))
+    codes = Value(b, out.codes, x.shape, DType.of(quantizer.codes))
+    if quantizer.scale is not None:
+        return Scaled(codes, quantizer.scale)
+    last = {"row": (1,), "group": (x.shape[-1] // 128,) if x.rank else ()}.get(quantizer.granularity)
+    return Scaled(codes, Value(b, out.scale, () if last is None else x.shape[:-1] + last, DType.F32))
+
+
+def _scaled(b: Builder, value: Scaled) -> _abi.Scaled:
+    return _abi.Scaled(b._own(value.codes), b._own(value.scale))
+
+
+def scaled_matmul(a: Scaled, w: Scaled, bias: Optional[Value] = None, *, activation: str = "identity") -> Value:
+    """activation(a W + bias) of codes and scales, not rounded. a [m, k]; w [n, k]; e4m3 or s8.
+
+    The scales' shapes say what shares a value: [], [rows, 1], [rows, k / 128], of w also [ceil(n / 128), k / 128].
+    """
+    b = builder_of(a.codes)
+    options = _abi.LinearOptions(activation=activation_number(activation), bias=b._optional(bias))
+    operands = (_scaled(b, a), _scaled(b, w))
+    shape = _out_shape(a.codes, w.codes, "oi")
+    return b._add("scaled_matmul", shape, DType.F32, *operands, ctypes.byref(options))
+
+
+def scaled_gemm_chain(
+    a: Scaled,
+    w1: Scaled,
+    w2: Scaled,
+    *,
+    quantizer: Quantizer = Quantizer(),
+    bias1: Optional[Value] = None,
+    bias2: Optional[Value] = None,
+    activation: str = "identity",
+) -> Value:
+    """C W2 + bias2 of the quantised C = activation(a W1 + bias1), not rounded."""
+    b = builder_of(a.codes)
+    options = _abi.GemmChainOptions(
+        activation=activation_number(activation), bias1=b._optional(bias1), bias2=b._optional(bias2)
+    )
+    quantize_options = quantizer._options(b)
+    operands = (_scaled(b, a), _scaled(b, w1), _scaled(b, w2), ctypes.byref(quantize_options))
+    shape = _out_shape(a.codes, w2.codes, "oi")
+    return b._add("scaled_gemm_chain", shape, DType.F32, *operands, ctypes.byref(options))
+
+
+def scaled_gated_ffn(
+    a: Scaled,
+    gate: Scaled,
+    up: Scaled,
+    down: Scaled,
+    *,
+    quantizer: Quantizer = Quantizer(),
+    bias_gate: Optional[Value] = None,
+    bias_up: Optional[Value] = None,
+    bias2: Optional[Value] = None,
+    activation: str = "silu",
+) -> Value:
+    """C Wd + bias2 of the quantised C = activation(a Wg + bias_gate) * (a Wu + bias_up), not rounded."""
+    b = builder_of(a.codes)
+    options = _abi.GatedFfnOptions(
+        activation=activation_number(activation),
+        bias_gate=b._optional(bias_gate),
+        bias_up=b._optional(bias_up),
+        bias2=b._optional(bias2),
+    )
+    quantize_options = quantizer._options(b)
+    operands = (_scaled(b, a), _scaled(b, gate), _scaled(b, up), _scaled(b, down), ctypes.byref(quantize_options))
+    shape = _out_shape(a.codes, down.codes, "oi")
+    return b._add("scaled_gated_ffn", shape, DType.F32, *operands, ctypes.byref(options))

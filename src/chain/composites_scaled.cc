@@ -1,0 +1,203 @@
+// Quantisation, and products of what is quantised.
+#include <array>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/chain/composites.h"
+#include "src/chain/expander.h"
+#include "src/chain/scaled_matmul.h"
+
+namespace sinter {
+namespace {
+
+constexpr std::array<absl::string_view, 4> kNames = {"tensor", "row", "group", "static"};
+constexpr double kLeastEps = 1e-30;  // its quotients are normal numbers of f32
+
+double LargestCode(DType codes) { return codes == DType::kS8 ? 127 : 448; }
+
+void CheckX(Expander& e, ValueId x, Granularity granularity) {
+  if (!e.Check("x", x)) return;
+  const TensorType& type = e.Type(x);
+  if (!IsFloat(type.dtype)) {
+    return e.Fail(absl::StrCat("dtype of x is ", NameOf(type.dtype), ", must be f32, f16 or bf16"));
+  }
+  if (granularity == Granularity::kTensor || granularity == Granularity::kStatic) return;
+  const int64_t parts = granularity == Granularity::kGroup ? kScaleBlock : 1;
+  const bool fits =
+      type.rank() > 0 && !type.dims.back().symbolic && type.dims.back().value % parts == 0;
+  if (fits) return;
+  e.Fail(absl::StrCat("x is ", ToString(type), ", its last dimension must be a constant",
+                      parts > 1 ? " multiple of 128" : ""));
+}
+
+void CheckNumbers(Expander& e, const QuantizeSpec& spec) {
+  if (!(spec.eps >= kLeastEps && spec.eps <= 1)) {
+    return e.Fail(absl::StrCat("eps is ", spec.eps, ", must be in [1e-30, 1]"));
+  }
+  const double largest = std::numeric_limits<float>::max();
+  if (spec.upper_bound != 0 && !(spec.upper_bound >= spec.eps && spec.upper_bound <= largest)) {
+    e.Fail(absl::StrCat("upper_bound is ", spec.upper_bound, ", must be 0 or in [eps, ", largest,
+                        "], eps is ", spec.eps));
+  }
+}
+
+void CheckStatic(Expander& e, const QuantizeSpec& spec) {
+  if (spec.granularity != Granularity::kStatic) {
+    if (spec.scale == kNoValue) return;
+    return e.Fail(absl::StrCat("scale is value ", spec.scale, ", must be none for granularity ",
+                               NameOf(spec.granularity)));
+  }
+  if (spec.ue8m0) return e.Fail("ue8m0 is true, must be false for granularity static");
+  if (spec.upper_bound != 0) {
+    return e.Fail(
+        absl::StrCat("upper_bound is ", spec.upper_bound, ", must be 0 for granularity static"));
+  }
+  if (!e.Check("scale", spec.scale)) return;
+  const TensorType& type = e.Type(spec.scale);
+  if (type.dtype == DType::kF32 && type.rank() == 0) return;
+  e.Fail(absl::StrCat("scale is ", ToString(type), ", must be f32[]"));
+}
+
+void CheckSpec(Expander& e, const QuantizeSpec& spec) {
+  if (!IsValid(spec.granularity)) {
+    return e.Fail(absl::StrCat("granularity is ", static_cast<int32_t>(spec.granularity),
+                               ", which does not exist"));
+  }
+  if (!IsCode(spec.codes)) {
+    return e.Fail(absl::StrCat("codes are ", NameOf(spec.codes), ", must be e4m3 or s8"));
+  }
+  if (spec.codes == DType::kS8 && spec.granularity == Granularity::kGroup) {
+    return e.Fail("granularity is group, must be tensor, row or static for s8");
+  }
+  if (spec.codes == DType::kS8 && spec.ue8m0) {
+    return e.Fail("ue8m0 is true, must be false for s8");
+  }
+  CheckNumbers(e, spec);
+  CheckStatic(e, spec);
+}
+
+// The last axis of `x` cut into groups.
+ValueId InGroups(Expander& e, ValueId x) {
+  if (!e.ok()) return kNoValue;
+  std::vector<Dim> dims = e.Type(x).dims;
+  dims.back() = Dim::Constant(dims.back().value / kScaleBlock);
+  dims.push_back(Dim::Constant(kScaleBlock));
+  return e.Take(e.builder().Reshape(x, dims));
+}
+
+ValueId Reshaped(Expander& e, ValueId x, const std::vector<Dim>& dims) {
+  return e.ok() ? e.Take(e.builder().Reshape(x, dims)) : kNoValue;
+}
+
+// The largest magnitudes. Of a whole tensor first over the rows: kernels join columns over M.
+ValueId LargestMagnitude(Expander& e, ValueId x, Granularity granularity) {
+  const ValueId magnitude = e.Unary(UnaryKind::kAbs, x);
+  const int rank = e.ok() ? e.Type(x).rank() : 0;
+  if (rank == 0) return magnitude;
+  if (granularity != Granularity::kTensor) {
+    return e.Statistic(ReduceKind::kMax, magnitude, rank - 1);
+  }
+  ValueId columns = magnitude;
+  if (rank > 1) {
+    std::vector<int32_t> leading(static_cast<size_t>(rank) - 1);
+    std::iota(leading.begin(), leading.end(), 0);
+    columns = e.Take(e.builder().Reduce(ReduceKind::kMax, magnitude, leading));
+  }
+  return e.ok() ? e.Take(e.builder().Reduce(ReduceKind::kMax, columns, {0})) : kNoValue;
+}
+
+// What x is multiplied by, and the scale.
+struct Factor {
+  ValueId inverse = kNoValue, scale = kNoValue;
+};
+
+Factor FactorOf(Expander& e, ValueId x, const QuantizeSpec& spec) {
+  if (spec.granularity == Granularity::kStatic) {
+    return {e.Unary(UnaryKind::kReciprocal, spec.scale), spec.scale};
+  }
+  ValueId largest = LargestMagnitude(e, x, spec.granularity);
+  if (spec.upper_bound != 0) {
+    largest = e.Binary(BinaryKind::kMin, largest, e.Scalar(spec.upper_bound));
+  }
+  largest = e.Binary(BinaryKind::kMax, largest, e.Scalar(spec.eps));
+  const ValueId most = e.Scalar(LargestCode(spec.codes));
+  const ValueId scale = e.Binary(BinaryKind::kDiv, largest, most);
+  if (!spec.ue8m0) return {e.Binary(BinaryKind::kDiv, most, largest), scale};
+  const ValueId power = e.Unary(UnaryKind::kCeilPow2, scale);
+  return {e.Unary(UnaryKind::kReciprocal, power), power};
+}
+
+Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
+  const ValueId wide = e.Widen(x);
+  const bool groups = spec.granularity == Granularity::kGroup;
+  const ValueId parts = groups ? InGroups(e, wide) : wide;
+  const Factor factor = FactorOf(e, parts, spec);
+  const bool spreads = e.ok() && e.Type(factor.inverse).rank() > 0;
+  const ValueId inverse = spreads ? e.Spread(factor.inverse, parts) : factor.inverse;
+  const ValueId scaled = e.Mul(parts, inverse);
+  if (!groups || !e.ok()) return {e.Cast(scaled, spec.codes), factor.scale};
+  std::vector<Dim> dims = e.Type(factor.scale).dims;
+  dims.pop_back();
+  // The cast is last, so that what stores the codes rounds them.
+  return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
+}
+
+ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act) {
+  if (!e.ok()) return kNoValue;
+  ValueId y = e.Take(e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale));
+  if (bias != kNoValue && e.Check("bias", bias)) y = e.Add(y, e.Spread(bias, y));
+  return e.ok() ? e.Take(AddActivation(e.builder(), act, y)) : kNoValue;
+}
+
+}  // namespace
+
+absl::string_view NameOf(Granularity granularity) {
+  return IsValid(granularity) ? kNames[static_cast<size_t>(granularity) - 1] : "unknown";
+}
+
+absl::StatusOr<Granularity> ParseGranularity(absl::string_view name) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<Granularity>(i + 1);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("granularity is ", name, ", must be one of tensor row group static"));
+}
+
+bool IsValid(Granularity granularity) {
+  const auto number = static_cast<int32_t>(granularity);
+  return number >= 1 && number <= static_cast<int32_t>(kNames.size());
+}
+
+absl::StatusOr<Scaled> AddQuantize(ChainBuilder& b, ValueId x, const QuantizeSpec& spec) {
+  Expander e(b, "quantize");
+  CheckSpec(e, spec);
+  if (e.ok()) CheckX(e, x, spec.granularity);
+  Scaled result;
+  if (e.ok()) result = Quantize(e, x, spec);
+  SINTER_RETURN_IF_ERROR(e.Finish());
+  return result;
+}
+
+absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w, ValueId bias,
+                                        Activation act) {
+  Expander e(b, "scaled_matmul");
+  return e.Finish(Linear(e, a, w, bias, act));
+}
+
+absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
+                                     const QuantizeSpec& quantize, Activation act) {
+  Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
+  ValueId c = Linear(e, in.a, in.w1, in.b1, act);
+  if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.b_up, Activation::kIdentity));
+  Scaled quantized;
+  if (e.ok()) {
+    absl::StatusOr<Scaled> codes = AddQuantize(b, c, quantize);
+    e.Take(codes.ok() ? absl::StatusOr<ValueId>(codes->codes) : codes.status());
+    if (codes.ok()) quantized = *codes;
+  }
+  return e.Finish(Linear(e, quantized, in.w2, in.b2, Activation::kIdentity));
+}
+
+}  // namespace sinter

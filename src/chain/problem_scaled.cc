@@ -1,0 +1,222 @@
+#include "src/chain/problem_scaled.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/base/status.h"
+#include "src/chain/composites.h"
+#include "src/chain/defaults.h"
+#include "src/chain/problem_words.h"
+#include "src/chain/scaled_matmul.h"
+
+namespace sinter {
+namespace {
+
+// Choices were checked: the fallbacks below are never used.
+DType DTypeOf(const FieldValues& v, const char* key) {
+  return ParseDType(v.Name(key)).value_or(DType::kBF16);
+}
+Granularity GranularityOf(const FieldValues& v, const char* key) {
+  return ParseGranularity(v.Name(key)).value_or(Granularity::kRow);
+}
+
+// A chain of codes and scales; inputs are added in the documented order.
+class ScaledChain {
+ public:
+  explicit ScaledChain(const FieldValues& v) : v_(v) {}
+  ChainBuilder& b() { return b_; }
+
+  absl::StatusOr<ValueId> Rows(const char* name, int64_t columns) {
+    return b_.Input({DTypeOf(v_, "dtype"), {Dim::M(), Dim::Constant(columns)}}, {false, {}, name});
+  }
+  // The static scale of a quantiser; none where it is not static.
+  absl::Status TakeScale(QuantizeSpec* spec) {
+    if (spec->granularity != Granularity::kStatic) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(spec->scale, b_.Input({DType::kF32, {}}, {true, {}, "scale"}));
+    return absl::OkStatus();
+  }
+  // Codes [rows, columns] and their scale.
+  absl::StatusOr<Scaled> Codes(const std::string& name, Dim rows, int64_t columns) {
+    if (GranularityOf(v_, "scales") == Granularity::kGroup && columns % kScaleBlock != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("columns of ", name, " are ", columns,
+                                                     ", must be a multiple of ", kScaleBlock,
+                                                     " for scales=group"));
+    }
+    const bool weights = !rows.symbolic;
+    SINTER_ASSIGN_OR_RETURN(
+        const ValueId codes,
+        b_.Input({DTypeOf(v_, "codes"), {rows, Dim::Constant(columns)}}, {weights, {}, name}));
+    SINTER_ASSIGN_OR_RETURN(const ValueId scale, b_.Input({DType::kF32, ScaleDims(rows, columns)},
+                                                          {weights, {}, "scale_" + name}));
+    return Scaled{codes, scale};
+  }
+  absl::StatusOr<ValueId> Bias(const char* name, int64_t columns, bool wanted) {
+    if (!wanted) return kNoValue;
+    return b_.Input({DTypeOf(v_, "dtype"), {Dim::Constant(columns)}}, {true, {}, name});
+  }
+  absl::StatusOr<Chain> Finish(const absl::StatusOr<ValueId>& value) {
+    if (!value.ok()) return value.status();
+    SINTER_ASSIGN_OR_RETURN(const ValueId rounded, b_.Cast(*value, DTypeOf(v_, "dtype")));
+    SINTER_RETURN_IF_ERROR(b_.Output(rounded));
+    return b_.Finish();
+  }
+  // The codes, and the scale unless it was given.
+  absl::StatusOr<Chain> FinishQuantized(ValueId x, const QuantizeSpec& spec) {
+    SINTER_ASSIGN_OR_RETURN(const Scaled result, AddQuantize(b_, x, spec));
+    SINTER_RETURN_IF_ERROR(b_.Output(result.codes));
+    if (spec.scale == kNoValue) SINTER_RETURN_IF_ERROR(b_.Output(result.scale));
+    return b_.Finish();
+  }
+
+ private:
+  std::vector<Dim> ScaleDims(Dim rows, int64_t columns) const {
+    const Granularity scales = GranularityOf(v_, "scales");
+    if (scales == Granularity::kTensor) return {};
+    if (scales == Granularity::kRow) return {rows, Dim::Constant(1)};
+    const Dim blocks = rows.symbolic ? rows : Dim::Constant(CeilDiv(rows.value, kScaleBlock));
+    return {blocks, Dim::Constant(columns / kScaleBlock)};
+  }
+
+  const FieldValues& v_;
+  ChainBuilder b_;
+};
+
+QuantizeSpec QuantizeOf(const FieldValues& v, const char* granularity) {
+  QuantizeSpec spec;
+  spec.granularity = GranularityOf(v, granularity);
+  spec.codes = DTypeOf(v, "codes");
+  spec.eps = v.Number("quantize_eps");
+  spec.upper_bound = v.Number("upper_bound");
+  spec.ue8m0 = v.Flag("ue8m0");
+  return spec;
+}
+
+absl::StatusOr<Chain> MakeQuantize(const FieldValues& v) {
+  ScaledChain c(v);
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, c.Rows("x", v.Extent("cols")));
+  QuantizeSpec spec = QuantizeOf(v, "granularity");
+  SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
+  return c.FinishQuantized(x, spec);
+}
+
+absl::StatusOr<Chain> MakeRmsNormQuantize(const FieldValues& v) {
+  ScaledChain c(v);
+  const int64_t cols = v.Extent("cols");
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, c.Rows("x", cols));
+  SINTER_ASSIGN_OR_RETURN(const ValueId gamma, c.Bias("gamma", cols, true));
+  QuantizeSpec spec = QuantizeOf(v, "granularity");
+  SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
+  SINTER_ASSIGN_OR_RETURN(const ValueId normed, AddRmsNorm(c.b(), x, v.Number("eps"), gamma));
+  return c.FinishQuantized(normed, spec);
+}
+
+absl::StatusOr<Chain> MakeScaledMatmul(const FieldValues& v) {
+  ScaledChain c(v);
+  const int64_t n = v.Extent("n"), k = v.Extent("k");
+  SINTER_ASSIGN_OR_RETURN(const Scaled a, c.Codes("a", Dim::M(), k));
+  SINTER_ASSIGN_OR_RETURN(const Scaled w, c.Codes("w", Dim::Constant(n), k));
+  SINTER_ASSIGN_OR_RETURN(const ValueId bias, c.Bias("b1", n, v.Flag("bias1")));
+  const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  return c.Finish(AddScaledLinear(c.b(), a, w, bias, act));
+}
+
+template <bool kGated>
+absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
+  ScaledChain c(v);
+  const int64_t n = v.Extent("n"), k = v.Extent("k"), l = v.Extent("l");
+  const bool bias1 = v.Flag("bias1");
+  ScaledFfnOperands in;
+  SINTER_ASSIGN_OR_RETURN(in.a, c.Codes("a", Dim::M(), k));
+  SINTER_ASSIGN_OR_RETURN(in.w1, c.Codes(kGated ? "w_gate" : "w1", Dim::Constant(n), k));
+  if (kGated) {
+    SINTER_ASSIGN_OR_RETURN(in.w_up, c.Codes("w_up", Dim::Constant(n), k));
+  }
+  SINTER_ASSIGN_OR_RETURN(in.b1, c.Bias(kGated ? "b_gate" : "b1", n, bias1));
+  SINTER_ASSIGN_OR_RETURN(in.b_up, c.Bias("b_up", n, kGated && bias1));
+  QuantizeSpec spec = QuantizeOf(v, "quantize");
+  SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
+  SINTER_ASSIGN_OR_RETURN(in.w2, c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n));
+  SINTER_ASSIGN_OR_RETURN(in.b2, c.Bias("b2", l, v.Flag("bias2")));
+  const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act));
+}
+
+constexpr char kCodesWords[] = "e4m3 s8";
+constexpr char kGranularityWords[] = "tensor row group static";
+
+const FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
+const FieldSpec kRows{"rows", FieldType::kRows, nullptr, "rows of x"};
+const FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"};
+const FieldSpec kN{"n", FieldType::kExtent, nullptr, "columns of the first product"};
+const FieldSpec kK{"k", FieldType::kExtent, nullptr, "columns of a"};
+const FieldSpec kL{"l", FieldType::kExtent, nullptr, "columns of the second product"};
+const FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActivationWords};
+const FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text, "activation",
+                             kActivationWords};
+const FieldSpec kScales{"scales", FieldType::kName, kDefaultGranularity.text,
+                        "of a and weights: one; of a row and a channel; 1 x 128 and 128 x 128",
+                        "tensor row group"};
+const FieldSpec kGranularity{"granularity", FieldType::kName, kDefaultGranularity.text,
+                             "what shares a scale; static: scale is an input", kGranularityWords};
+const FieldSpec kQuantize{"quantize", FieldType::kName, kDefaultGranularity.text,
+                          "what shares a scale of C; static: it is an input", kGranularityWords};
+const FieldSpec kCodes{"codes", FieldType::kName, "e4m3", "8-bit type", kCodesWords};
+const FieldSpec kRmsEps{"eps", FieldType::kNumber, kDefaultRmsNormEps.text,
+                        "added to the mean square"};
+const FieldSpec kQuantizeEps{"quantize_eps", FieldType::kNumber, kDefaultQuantizeEps.text,
+                             "the least of the largest magnitude"};
+const FieldSpec kUpperBound{"upper_bound", FieldType::kNumber, "0",
+                            "the most of the largest magnitude; 0: none"};
+const FieldSpec kUe8m0{"ue8m0", FieldType::kFlag, "0", "whether scales are powers of two"};
+const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of what is not quantised", kDTypeWords};
+const FieldSpec kBias1{"bias1", FieldType::kFlag, "0", "whether the first product has one"};
+const FieldSpec kBias2{"bias2", FieldType::kFlag, "0", "whether the second product has one"};
+
+std::vector<FieldSpec> FfnFields() {
+  return {kM,     kN,           kK,          kL,     kAct,   kScales, kQuantize,
+          kCodes, kQuantizeEps, kUpperBound, kUe8m0, kDType, kBias1,  kBias2};
+}
+
+}  // namespace
+
+KindSpec QuantizeKind() {
+  return {"quantize",
+          {kRows, kCols, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kDType},
+          MakeQuantize,
+          "x / scale as 8-bit codes, and the scale",
+          "x[rows,cols], with granularity=static scale*"};
+}
+
+KindSpec RmsNormQuantizeKind() {
+  return {"rmsnorm_quantize",
+          {kRows, kCols, kRmsEps, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kDType},
+          MakeRmsNormQuantize,
+          "RMS(x) / scale as 8-bit codes, and the scale",
+          "x[rows,cols] gamma*[cols], with granularity=static scale*"};
+}
+
+KindSpec ScaledMatmulKind() {
+  return {"scaled_matmul",
+          {kM, kN, kK, kOptionalAct, kScales, kCodes, kDType, kBias1},
+          MakeScaledMatmul,
+          "act(a W + b1) of 8-bit codes and scales",
+          "a[m,k] scale_a w*[n,k] scale_w*, with bias1 b1*[n]"};
+}
+
+KindSpec ScaledGemmChainKind() {
+  return {"scaled_gemm_chain", FfnFields(), MakeScaledFfn<false>,
+          "quantised C times W2 + b2 with C = act(a W1 + b1), of 8-bit codes and scales",
+          "a[m,k] scale_a w1*[n,k] scale_w1*, with bias1 b1*[n], with quantize=static scale*, "
+          "w2*[l,n] scale_w2*, with bias2 b2*[l]"};
+}
+
+KindSpec ScaledGatedFfnKind() {
+  return {"scaled_gated_ffn", FfnFields(), MakeScaledFfn<true>,
+          "quantised C times Wd + b2 with C = act(a Wg + bg) * (a Wu + bu), of 8-bit codes and "
+          "scales",
+          "a[m,k] scale_a w_gate*[n,k] scale_w_gate* w_up*[n,k] scale_w_up*, with bias1 b_gate*[n] "
+          "b_up*[n], with quantize=static scale*, w_down*[l,n] scale_w_down*, with bias2 b2*[l]"};
+}
+
+}  // namespace sinter

@@ -1,0 +1,90 @@
+#include "src/chain/scaled_matmul.h"
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/base/status.h"
+#include "src/chain/infer.h"
+
+namespace sinter {
+namespace {
+
+template <typename... Args>
+absl::Status Bad(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+absl::Status CheckMatrix(absl::string_view name, absl::string_view axes, const TensorType& type) {
+  if (!IsCode(type.dtype)) {
+    return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be e4m3 or s8");
+  }
+  if (type.rank() != 2) return Bad("rank of ", name, " is ", type.rank(), ", must be 2 ", axes);
+  if (!type.dims[1].symbolic) return absl::OkStatus();
+  return Bad("dimension 1 of ", name, " is M, must be constant");
+}
+
+// What the dims of a scale may be, for messages.
+std::string AllowedDims(Dim rows, int64_t groups, bool blocks) {
+  const std::string each = ToString(rows), many = absl::StrCat(groups);
+  std::string text = absl::StrCat("[], [1, 1], [", each, ", 1]");
+  if (groups == 0) return text;
+  absl::StrAppend(&text, ", [1, ", many, "], [", each, ", ", many, "]");
+  if (!blocks) return text;
+  return absl::StrCat(text, ", [", CeilDiv(rows.value, kScaleBlock), ", ", many, "]");
+}
+
+}  // namespace
+
+absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& operand,
+                                   const TensorType& scale, bool weights) {
+  if (scale.dtype != DType::kF32) {
+    return Bad("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
+  }
+  if (scale.rank() == 0) return ScaleGrain();
+  const Dim one = Dim::Constant(1), rows = operand.dims[0];
+  const int64_t k = operand.dims[1].value;
+  const bool grouped = operand.dtype == DType::kE4M3 && k % kScaleBlock == 0;
+  const Dim groups = Dim::Constant(grouped ? k / kScaleBlock : 1);
+  const Dim blocks = Dim::Constant(weights ? CeilDiv(rows.value, kScaleBlock) : 1);
+  const auto rows_of = [&](Dim extent) {
+    if (extent == one) return int64_t{0};
+    return extent == rows ? int64_t{1} : extent == blocks ? kScaleBlock : int64_t{-1};
+  };
+  if (scale.rank() == 2) {
+    const int64_t shared = rows_of(scale.dims[0]);
+    if (shared >= 0 && grouped && scale.dims[1] == groups) return ScaleGrain{shared, kScaleBlock};
+    if (shared >= 0 && shared < kScaleBlock && scale.dims[1] == one) return ScaleGrain{shared, 0};
+  }
+  const char* why = operand.dtype == DType::kS8 ? ": s8 has no groups of k"
+                    : grouped                   ? ""
+                                                : ": groups need k in multiples of 128";
+  return Bad("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
+             ", must be one of ", AllowedDims(rows, grouped ? groups.value : 0, weights), " for ",
+             ToString(operand), why);
+}
+
+absl::Status CheckSumsOf(DType dtype, Dim k) {
+  if (dtype != DType::kS8 || (!k.symbolic && k.value <= kMostS8Sums)) return absl::OkStatus();
+  return Bad("k is ", ToString(k), ", must be at most ", kMostS8Sums,
+             " for s8: sums are exact in s32");
+}
+
+absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorType& w,
+                                             const TensorType& scale_a, const TensorType& scale_w) {
+  SINTER_RETURN_IF_ERROR(CheckMatrix("a", "[m, k]", a));
+  SINTER_RETURN_IF_ERROR(CheckMatrix("w", "[n, k]", w));
+  if (a.dtype != w.dtype) {
+    return Bad("dtype of a is ", NameOf(a.dtype), ", of w ", NameOf(w.dtype), ": must be equal");
+  }
+  if (w.dims[0].symbolic) return Bad("dimension 0 of w is M, must be constant");
+  if (a.dims[1] != w.dims[1]) {
+    return Bad("k of a is ", ToString(a.dims[1]), ", k of w is ", ToString(w.dims[1]));
+  }
+  SINTER_RETURN_IF_ERROR(CheckSumsOf(a.dtype, a.dims[1]));
+  SINTER_RETURN_IF_ERROR(GrainOf("scale_a", a, scale_a, false).status());
+  SINTER_RETURN_IF_ERROR(GrainOf("scale_w", w, scale_w, true).status());
+  TensorType result{DType::kF32, {a.dims[0], w.dims[0]}};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+}  // namespace sinter
