@@ -15,6 +15,7 @@ using u64 = unsigned long long;
 
 struct TensorMap {
   const hardware::Matrix* matrix;
+  const hardware::Images* images = nullptr;  // of an im2col map
 };
 
 struct ThreadIndex {
