@@ -32,5 +32,13 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   }
 }
 
+TEST(CodegenGolden, Windows) {
+  const ProductSequence chain = SampleC6();
+  for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {
+    ExpectGoldenKernel(absl::StrCat("c6-", NameOf(dataflow)),
+                       SampleSpec(SampleProblem(chain, dataflow), SampleC6Schedule(dataflow)));
+  }
+}
+
 }  // namespace
 }  // namespace sinter
