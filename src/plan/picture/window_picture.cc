@@ -24,8 +24,8 @@ std::string StepsText(const WindowPicture& p) {
 }  // namespace
 
 std::string WindowPicture::StepsOf(int64_t tap) const {
-  const int64_t first = tap * window.channels / step_columns;
-  const int64_t last = ((tap + 1) * window.channels - 1) / step_columns;
+  const int64_t first = tap * window.StagedTap() / step_columns;
+  const int64_t last = ((tap + 1) * window.StagedTap() - 1) / step_columns;
   return first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last);
 }
 

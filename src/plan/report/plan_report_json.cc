@@ -48,7 +48,7 @@ Json WindowJson(const WindowPicture& p) {
           {"dilations", w.conv.dilations},
           {"pads", w.conv.pads},
           {"windows", {w.Pixels(0), w.Pixels(1)}},
-          {"tap_columns", w.channels},
+          {"tap_columns", w.StagedTap()},
           {"step_columns", p.step_columns},
           {"image_bytes", p.image_bytes},
           {"matrix_bytes", p.matrix_bytes}};

@@ -39,10 +39,17 @@ void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad*
   load->intake_bytes += static_cast<double>(load->turns) * static_cast<double>(share);
 }
 
+// Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines.
+int64_t PixelPitch(const PixelWindow& window) {
+  return kSubtileChannels % window.channels == 0 ? kSubtileChannels : window.channels;
+}
+
 ProductDims DimsOf(const MatrixProduct& p) {
   ProductDims d;
   d.n = p.n;
-  d.k = p.k;
+  d.k = p.StagedK();
+  d.filled = static_cast<double>(p.k) / static_cast<double>(d.k);
+  if (p.rows.source == Source::kWindow) d.pitch = PixelPitch(p.rows.window);
   d.width = p.Width();
   d.row_bytes = p.rows.bytes();
   d.weight_bytes = p.weights.bytes();
@@ -117,17 +124,18 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   const auto turns = static_cast<double>(load.turns);
   load.weight_bytes = turns * weight_bytes;
   load.block_bytes = turns * (row_bytes + weight_bytes);
-  const double a_bytes = static_cast<double>(p.rows() * d.k * d.row_bytes);
-  const double w_bytes = static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
+  const double a_bytes = d.filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
+  const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
+  const int64_t pitch = d.pitch > 0 ? d.pitch : d.k;
   // Units run M fastest: first the blocks that read the same weights, then those that read the same
   // rows.
   const int64_t at_once = std::min(units, load.groups);
   load.weights = {static_cast<double>(m_units) * w_bytes,
                   static_cast<double>(std::min(m_units, at_once)),
-                  Straddling((p.layout() == Layout::kIO ? d.n : d.k) * d.weight_bytes, model)};
+                  Straddling((p.layout() == Layout::kIO ? d.n : pitch) * d.weight_bytes, model)};
   load.rows = {d.rows_in_ring ? static_cast<double>(column_units) * a_bytes : 0,
                static_cast<double>(std::clamp<int64_t>(at_once / m_units, 1, column_units)),
-               Straddling(d.k * d.row_bytes, model)};
+               Straddling(pitch * d.row_bytes, model)};
   load.total_bytes = load.weights.bytes + load.rows.bytes;
   load.intake_bytes =
       turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +

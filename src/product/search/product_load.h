@@ -11,8 +11,10 @@
 namespace sinter {
 
 struct ProductDims {
-  int64_t n = 0, k = 0;
-  int width = 1;                                              // weight matrices side by side
+  int64_t n = 0, k = 0;  // k: as stages hold it
+  double filled = 1;     // share of k that memory has; the rest are zeros behind a tap's channels
+  int64_t pitch = 0;     // elements between what boxes begin at along K; 0: k
+  int width = 1;         // weight matrices side by side
   int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // bytes of an element
   int64_t residual_bytes = 0;  // bytes of an element of the residual; 0: none
   bool rows_in_ring =

@@ -38,6 +38,8 @@ TEST(CodegenGolden, Windows) {
     ExpectGoldenKernel(absl::StrCat("c6-", NameOf(dataflow)),
                        SampleSpec(SampleProblem(chain, dataflow), SampleC6Schedule(dataflow)));
   }
+  ExpectGoldenKernel("c6-of-40-channels-product",
+                     SampleSpec(FirstOf(SampleC6(40)), SampleC6Schedule(Dataflow::kProduct)));
 }
 
 }  // namespace

@@ -26,23 +26,24 @@ constexpr int result_pixels(int pixels, int pad, int taps, int dilation, int str
   return (pixels + pad - dilation * (taps - 1) - 1) / stride + 1;
 }
 
-template <int kImages_, class Size, int kChannels, class Taps, class PadsY = Two<0, 0>,
+template <int kImages_, class Size, int kChannels, class Extent, class PadsY = Two<0, 0>,
           class PadsX = Two<0, 0>, class Strides = Two<1, 1>, class Dilations = Two<1, 1>>
 struct Filter {
   static constexpr int kImages = kImages_;
-  static constexpr int kPixelsY = result_pixels(Size::kY, PadsY::kBefore + PadsY::kBehind, Taps::kY,
-                                                Dilations::kY, Strides::kY);
-  static constexpr int kPixelsX = result_pixels(Size::kX, PadsX::kBefore + PadsX::kBehind, Taps::kX,
-                                                Dilations::kX, Strides::kX);
+  static constexpr int kPixelsY = result_pixels(Size::kY, PadsY::kBefore + PadsY::kBehind,
+                                                Extent::kY, Dilations::kY, Strides::kY);
+  static constexpr int kPixelsX = result_pixels(Size::kX, PadsX::kBefore + PadsX::kBehind,
+                                                Extent::kX, Dilations::kX, Strides::kX);
   static constexpr int kRows = kImages * kPixelsY * kPixelsX;
-  static constexpr int kColumns = Taps::kY * Taps::kX * kChannels;
-  using Rows = Window<kChannels, kPixelsY, kPixelsX, Taps::kY, Taps::kX, Strides::kY, Strides::kX,
-                      Dilations::kY, Dilations::kX, PadsY::kBefore, PadsX::kBefore>;
+  static constexpr int kColumns = Extent::kY * Extent::kX * kChannels;
+  static constexpr int kTap = round_up(kChannels, 64), kStaged = Extent::kY * Extent::kX * kTap;
+  using Rows = Window<kChannels, kPixelsY, kPixelsX, Extent::kY, Extent::kX, Strides::kY,
+                      Strides::kX, Dilations::kY, Dilations::kX, PadsY::kBefore, PadsX::kBefore>;
 
   static PixelWindow window() {
     PixelWindow w;
     w.height = Size::kY, w.width = Size::kX, w.channels = kChannels;
-    w.taps = {Taps::kY, Taps::kX};
+    w.taps = {Extent::kY, Extent::kX};
     w.conv.strides = {Strides::kY, Strides::kX};
     w.conv.dilations = {Dilations::kY, Dilations::kX};
     w.conv.pads = {PadsY::kBefore, PadsY::kBehind, PadsX::kBefore, PadsX::kBehind};
@@ -124,18 +125,47 @@ inline hardware::Images ImagesUnder(const TensorMapTemplate& map, int count, uin
   return images;
 }
 
-// What a convolution multiplies: for each result pixel the pixels under its taps, side by side.
+// Filters under the recipe's map.
+inline Taps TapsUnder(const TensorMapTemplate& map, uint32_t seed) {
+  Taps taps;
+  for (int i = 0; i < 3; ++i) {
+    taps.extents[i] = static_cast<int>(map.dims[static_cast<size_t>(i)].value);
+    taps.box[i] = static_cast<int>(map.box[static_cast<size_t>(i)]);
+  }
+  EXPECT_EQ(map.stride_bytes[0], 2 * map.dims[0].value);
+  EXPECT_EQ(map.stride_bytes[1], 2 * map.dims[0].value * map.dims[1].value);
+  taps.data = TestMatrix(taps.extents[2] * taps.extents[1], taps.extents[0], seed).data;
+  return taps;
+}
+
+// What they are to the product: zeros behind each tap's channels.
+template <class Config, class F>
+hardware::Matrix StagedFilters(const Taps& taps) {
+  constexpr int kN = Config::First::kN;
+  hardware::Matrix m;
+  const bool io = Config::kWeightsTransposed;
+  m.rows = io ? F::kStaged : kN, m.columns = io ? kN : F::kStaged;
+  for (int i = 0; i < m.rows * m.columns; ++i) {
+    const int k = io ? i / kN : i % F::kStaged, n = io ? i % kN : i / F::kStaged;
+    const int tap = k / F::kTap, channel = k % F::kTap;
+    m.data.push_back(io ? taps.At(n, channel, tap) : taps.At(channel, tap, n));
+  }
+  return m;
+}
+
+// What a convolution multiplies: for each result pixel the pixels under its taps, side by side,
+// with zeros behind each tap's channels.
 template <class F>
 hardware::Matrix RowsOf(const hardware::Images& images) {
   using W = typename F::Rows;
   hardware::Matrix rows;
-  rows.rows = F::kRows, rows.columns = F::kColumns;
+  rows.rows = F::kRows, rows.columns = F::kStaged;
   for (int n = 0; n < F::kImages; ++n)
     for (int p = 0; p < F::kPixelsY; ++p)
       for (int q = 0; q < F::kPixelsX; ++q)
         for (int r = 0; r < W::kTapsY; ++r)
           for (int s = 0; s < W::kTapsX; ++s)
-            for (int c = 0; c < W::kChannels; ++c)
+            for (int c = 0; c < F::kTap; ++c)
               rows.data.push_back(images.At(n, p * W::kStrideY + r * W::kDilationY - W::kPadTop,
                                             q * W::kStrideX + s * W::kDilationX - W::kPadLeft, c));
   return rows;
@@ -147,7 +177,13 @@ Operands<Config, typename Config::First> OperandsOf(uint32_t seed) {
   const LaunchRecipe recipe = RecipeOf<Config, F>();
   hardware::Images images = ImagesUnder(recipe.tensor_maps[0], F::kImages, seed);
   hardware::Matrix rows = RowsOf<F>(images);
-  return {std::move(rows), std::move(images), seed + 1};
+  if constexpr (F::kTap == F::Rows::kChannels) {
+    return {std::move(rows), std::move(images), seed + 1};
+  } else {
+    Taps taps = TapsUnder(recipe.tensor_maps[1], seed + 1);
+    hardware::Matrix filters = StagedFilters<Config, F>(taps);
+    return {std::move(rows), std::move(images), std::move(filters), std::move(taps)};
+  }
 }
 
 }  // namespace sinter

@@ -27,6 +27,19 @@ struct Matrix {
   }
 };
 
+// A row-major array of 16-bit elements in global memory, and the box that its map takes. Pairs and
+// triples begin with the contiguous dimension. A box has 64 elements along it.
+struct Taps {
+  int extents[3] = {0, 0, 0}, box[3] = {kBoxColumns, 1, 1};
+  std::vector<uint16_t> data;
+  uint16_t At(int x, int y, int z) const {
+    const int at[3] = {x, y, z};
+    for (int i = 0; i < 3; ++i)
+      if (at[i] < 0 || at[i] >= extents[i]) return 0;
+    return data[static_cast<size_t>((z * extents[1] + y) * extents[0] + x)];
+  }
+};
+
 // Images of 16-bit elements in global memory, [image][y][x][channel], and the im2col map that takes
 // `box_pixels` of them at a load. Pairs are width, height, as the encoder takes them.
 struct Images {
@@ -100,6 +113,16 @@ class Machine {
         Store<uint16_t>(TmaAddress(destination, r, c), matrix.At(y + r, x + c));
     }
     Arrive(barrier, int64_t{2} * kBoxColumns * matrix.box_rows);
+  }
+
+  void LoadTaps(uint32_t destination, const Taps& taps, int x, int y, int z, uint32_t barrier) {
+    if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);
+    for (int r = 0; r < taps.box[1] * taps.box[2]; ++r) {
+      for (int c = 0; c < kBoxColumns; ++c)
+        Store<uint16_t>(TmaAddress(destination, r, c),
+                        taps.At(x + c, y + r % taps.box[1], z + r / taps.box[1]));
+    }
+    Arrive(barrier, int64_t{2} * kBoxColumns * taps.box[1] * taps.box[2]);
   }
 
   // A load in im2col mode, as docs/lab/im2col.md saw it on the device: of pixels that lie `tap`

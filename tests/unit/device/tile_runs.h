@@ -14,6 +14,7 @@ namespace sinter {
 using hardware::Images;
 using hardware::machine;
 using hardware::Matrix;
+using hardware::Taps;
 
 constexpr u32 kBase = 1024;
 constexpr u32 kBarriers = hardware::kWindow - 1024;
@@ -48,6 +49,7 @@ template <class Config, class P>
 struct Operands {
   Matrix rows, weights, up;
   Images images;  // in whose place `rows` stand; of a convolution
+  Taps taps;      // in whose place `weights` stand; of one whose taps are padded
   TensorMap rows_map, weights_map, up_map;
   Operands(Matrix a, uint32_t seed)
       : rows(std::move(a)),
@@ -61,6 +63,12 @@ struct Operands {
   Operands(Matrix a, Images pixels, uint32_t seed) : Operands(std::move(a), seed) {
     images = std::move(pixels);
     rows_map = {nullptr, &images};
+  }
+  Operands(Matrix a, Images pixels, Matrix filters, Taps padded)
+      : Operands(std::move(a), std::move(pixels), 0) {
+    weights = std::move(filters);
+    taps = std::move(padded);
+    weights_map = {nullptr, nullptr, &taps};
   }
   Operands(const Operands&) = delete;
   ProductMaps maps() const { return {&rows_map, &weights_map, P::kWidth == 2 ? &up_map : nullptr}; }

@@ -18,7 +18,7 @@ template <class F, int kBlockM, int kBlockK, int kCluster, int kWarpgroupsM, int
           bool kTransposed, int kN, int kBlockN, int kSplit, int kWeightsShare = 1,
           int kRowsShare = 1, bool kSwapped = false>
 struct Convolution : TestConfig<kBlockM, kBlockK, 3, kCluster, kWarpgroupsM, kWarpgroupsN,
-                                kTransposed, 1, kN, F::kColumns, kBlockN, kSplit, kN, kBlockN, 1,
+                                kTransposed, 1, kN, F::kStaged, kBlockN, kSplit, kN, kBlockN, 1,
                                 kWeightsShare, kRowsShare, kSwapped, Integer16, typename F::Rows> {
   using Shown = F;
 };
@@ -34,6 +34,14 @@ using Halved = Filter<2, Two<8, 7>, 128, Two<1, 1>, Two<0, 0>, Two<0, 0>, Two<2,
 using OnePixel = Filter<3, Two<1, 1>, 64, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
 using Whole = Filter<3, Two<4, 3>, 64, Two<4, 3>>;
 
+// Channels that end inside a subtile.
+using Eight = Filter<2, Two<7, 6>, 8, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Stem = Filter<2, Two<9, 11>, 8, Two<7, 7>, Two<3, 3>, Two<3, 3>, Two<2, 2>>;
+using TwentyFour = Filter<2, Two<6, 7>, 24, Two<3, 2>, Two<1, 1>, Two<0, 1>, Two<1, 2>>;
+using Forty = Filter<3, Two<5, 7>, 40, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<1, 1>, Two<2, 1>>;
+using SeventyTwo = Filter<2, Two<6, 5>, 72, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Long = Filter<2, Two<5, 6>, 136, Two<2, 3>, Two<0, 1>, Two<1, 1>>;
+
 template <class Config>
 class Convolutions : public Products<Config> {};
 using ConvolutionConfigs =
@@ -48,7 +56,16 @@ using ConvolutionConfigs =
                      Convolution<OnePixel, 8, 64, 1, 1, 1, false, 16, 16, 1>,
                      Convolution<Whole, 8, 64, 8, 1, 1, false, 16, 16, 8>,
                      Convolution<Same3, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
-                     Convolution<Uneven, 24, 64, 1, 1, 2, true, 136, 128, 1, 1, 1, true>>;
+                     Convolution<Uneven, 24, 64, 1, 1, 2, true, 136, 128, 1, 1, 1, true>,
+                     Convolution<Eight, 64, 64, 1, 1, 1, false, 40, 40, 1>,
+                     Convolution<Eight, 24, 128, 2, 1, 1, true, 64, 64, 2>,
+                     Convolution<Stem, 16, 64, 4, 1, 1, false, 24, 24, 4>,
+                     Convolution<TwentyFour, 64, 128, 1, 1, 1, false, 72, 40, 1>,
+                     Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 136, 64, 1>,
+                     Convolution<Forty, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
+                     Convolution<SeventyTwo, 32, 128, 1, 1, 1, false, 48, 48, 1>,
+                     Convolution<Long, 24, 64, 2, 1, 1, true, 72, 64, 2>,
+                     Convolution<Long, 16, 128, 4, 1, 1, false, 64, 64, 4, 1, 1, true>>;
 TYPED_TEST_SUITE(Convolutions, ConvolutionConfigs);
 
 TYPED_TEST(Convolutions, AreExactFromPixelsToTheStoredElement) {
@@ -70,6 +87,37 @@ TEST(Windows, LoadZerosBehindTheLastTap) {
   }
 }
 
+// Filters behind a tap's channels are zero in the ring too, in either layout.
+template <class Config>
+class PaddedTaps : public ::testing::Test {};
+using PaddedConfigs = ::testing::Types<Convolution<Eight, 16, 128, 1, 1, 1, false, 40, 40, 1>,
+                                       Convolution<Forty, 16, 64, 1, 1, 1, false, 24, 24, 1>,
+                                       Convolution<SeventyTwo, 16, 128, 1, 1, 1, true, 64, 64, 1>,
+                                       Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 64, 64, 1>,
+                                       Convolution<Long, 16, 64, 1, 1, 1, false, 24, 24, 1>>;
+TYPED_TEST_SUITE(PaddedTaps, PaddedConfigs);
+
+TYPED_TEST(PaddedTaps, AreZeroBehindTheirChannels) {
+  using P = typename TypeParam::First;
+  const auto operands = OperandsOf<TypeParam, typename TypeParam::Shown>(5);
+  machine.Reset(1);
+  RunTile<TypeParam, P, true>(operands, 0, 0, 0, 0, P::kKBlocks);
+  constexpr bool kTransposed = TypeParam::kWeightsTransposed;
+  for (int k = 0; k < P::kKBlocks * TypeParam::kBlockK; ++k) {
+    const int block = k / TypeParam::kBlockK, in = k % TypeParam::kBlockK;
+    const u32 stage = kBase + static_cast<u32>(block * (P::kRowsBytes + P::kWeightBytes)) +
+                      static_cast<u32>(P::kRowsBytes);
+    for (int n = 0; n < P::kN; ++n) {
+      const u32 at = kTransposed ? hardware::TmaAddress(stage, in, n)
+                                 : hardware::TmaAddress(
+                                       stage + static_cast<u32>(in / 64 * P::kN * 128), n, in % 64);
+      ASSERT_EQ(static_cast<int16_t>(machine.Load<u16>(at)),
+                WeightAt<TypeParam>(operands.weights, k, n))
+          << k << ", " << n;
+    }
+  }
+}
+
 // Halves of a tile's pixels, or of its weights, by the two blocks of a pair.
 template <class Config>
 class SharedWindows : public ::testing::Test {};
@@ -78,7 +126,11 @@ using SharedWindowConfigs =
                      Convolution<Strided7, 16, 128, 2, 1, 1, false, 40, 24, 1, 1, 2>,
                      Convolution<Dilated, 48, 64, 2, 1, 2, true, 136, 128, 1, 2, 1>,
                      Convolution<Dilated, 64, 128, 4, 1, 1, false, 48, 48, 2, 2, 1>,
-                     Convolution<Same3, 48, 64, 4, 1, 1, false, 136, 64, 2, 1, 2, true>>;
+                     Convolution<Same3, 48, 64, 4, 1, 1, false, 136, 64, 2, 1, 2, true>,
+                     Convolution<Forty, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
+                     Convolution<Forty, 16, 128, 2, 1, 1, false, 48, 48, 1, 2, 1>,
+                     Convolution<TwentyFour, 16, 64, 2, 1, 1, true, 136, 64, 1, 2, 1>,
+                     Convolution<SeventyTwo, 16, 128, 2, 1, 1, true, 136, 64, 1, 2, 1>>;
 TYPED_TEST_SUITE(SharedWindows, SharedWindowConfigs);
 
 TYPED_TEST(SharedWindows, GiveEachBlockOfAPairItsTile) {
@@ -90,9 +142,9 @@ TYPED_TEST(SharedWindows, GiveEachBlockOfAPairItsTile) {
 // split_k of both, l.
 template <class F, int kBlockM, int kBlockK, int kCluster, int kWarpgroupsN, int kN, int kBlockN1,
           int kSplit1, int kL, int kBlockN2, int kSplit2>
-struct ConvChain : TestConfig<kBlockM, kBlockK, 3, kCluster, 1, kWarpgroupsN, false, 1, kN,
-                              F::kColumns, kBlockN1, kSplit1, kL, kBlockN2, kSplit2, 1, 1, false,
-                              Integer16, typename F::Rows> {
+struct ConvChain
+    : TestConfig<kBlockM, kBlockK, 3, kCluster, 1, kWarpgroupsN, false, 1, kN, F::kStaged, kBlockN1,
+                 kSplit1, kL, kBlockN2, kSplit2, 1, 1, false, Integer16, typename F::Rows> {
   using Shown = F;
 };
 
@@ -193,7 +245,8 @@ class ConvChains : public Products<Config> {
 
 using ConvChainConfigs = ::testing::Types<ConvChain<Same3, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>,
                                           ConvChain<Dilated, 16, 64, 4, 1, 200, 56, 1, 48, 16, 2>,
-                                          ConvChain<Uneven, 64, 64, 2, 2, 96, 48, 1, 64, 32, 1>>;
+                                          ConvChain<Uneven, 64, 64, 2, 2, 96, 48, 1, 64, 32, 1>,
+                                          ConvChain<Forty, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>>;
 TYPED_TEST_SUITE(ConvChains, ConvChainConfigs);
 
 TYPED_TEST(ConvChains, ExchangeCInTheCluster) {

@@ -21,11 +21,12 @@ inline ProductSequence SampleG7() {
   return MakeSequence(128, MakeProduct(768, 768, Activation::kRelu), 768);
 }
 
-// C6 of FlashFuser's convolutions for one image: 3 x 3 taps over 28 x 28 pixels, then 1 x 1.
-inline ProductSequence SampleC6() {
+// C6 of FlashFuser's convolutions for one image: 3 x 3 taps over 28 x 28 pixels, then 1 x 1. Or
+// with other channels.
+inline ProductSequence SampleC6(int64_t channels = 128) {
   PixelWindow window;
   window.height = window.width = 28;
-  window.channels = 128;
+  window.channels = channels;
   window.taps = {3, 3};
   window.conv.pads = {1, 1, 1, 1};
   ProductSequence p = MakeSequence(1, MakeProduct(128, window.Columns(), Activation::kRelu), 512);

@@ -10,6 +10,7 @@
 #include "src/product/search/level_times.h"
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"
+#include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
@@ -200,6 +201,20 @@ TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
     ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", rows);
     ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", weights);
   }
+}
+
+// Zeros behind a tap's channels cost stages and tensor cores what channels cost, and memory
+// nothing.
+TEST(CostModel, PaddedTapsTakeWholeSubtiles) {
+  const Schedule s = SampleC6Schedule(Dataflow::kProduct);
+  const auto predicted = [&](int64_t channels) {
+    return Predict(FirstOf(SampleC6(channels)), s, *BuiltinModel("h200"));
+  };
+  const Prediction few = predicted(40), whole = predicted(64);
+  EXPECT_EQ(few.tensor_us, whole.tensor_us);
+  EXPECT_EQ(few.shared_us, whole.shared_us);
+  EXPECT_LT(few.hbm_bytes, whole.hbm_bytes);
+  EXPECT_LT(predicted(64).tensor_us, predicted(72).tensor_us);
 }
 
 TEST(CostModel, QuantisesByTheBusiestBlock) {

@@ -16,6 +16,20 @@ inline void tma_load_shared(u32 destination, const TensorMap* map, int x, int y,
   }
 }
 
+struct TapPlace {
+  int x, y, z;
+};
+inline void tma_load(u32 destination, const TensorMap* map, TapPlace at, u32 barrier) {
+  hardware::machine.LoadTaps(destination, *map->taps, at.x, at.y, at.z, barrier);
+}
+inline void tma_load_shared(u32 destination, const TensorMap* map, TapPlace at, u32 barrier,
+                            u16 blocks) {
+  for (u32 rank = 0; rank < 16; ++rank) {
+    if ((blocks >> rank & 1) == 0) continue;
+    tma_load(map_to_rank(destination, rank), map, at, map_to_rank(barrier, rank));
+  }
+}
+
 struct WindowStart {
   int x, y, image;
 };
