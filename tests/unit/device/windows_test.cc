@@ -129,7 +129,7 @@ using SharedWindowConfigs =
                      Convolution<Same3, 48, 64, 4, 1, 1, false, 136, 64, 2, 1, 2, true>,
                      Convolution<Forty, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
                      Convolution<Forty, 16, 128, 2, 1, 1, false, 48, 48, 1, 2, 1>,
-                     Convolution<TwentyFour, 16, 64, 2, 1, 1, true, 136, 64, 1, 2, 1>,
+                     Convolution<Forty, 16, 64, 2, 1, 1, true, 136, 64, 1, 2, 1>,
                      Convolution<SeventyTwo, 16, 128, 2, 1, 1, true, 136, 64, 1, 2, 1>>;
 TYPED_TEST_SUITE(SharedWindows, SharedWindowConfigs);
 
