@@ -51,10 +51,12 @@ struct DeviceModel {
   // The same of the rows of a product, which are in L2 from their first reader on.
   double l2_rows_bytes_per_us = 0;
   double l2_rows_reader_gain = 0;
+  double l2_window_bytes_per_us = 0;  // the same of rows that im2col loads take, with one reader
   double l2_straddle_loss = 0;  // what a 128-byte row of a box costs more that lies in two lines
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
   std::array<double, 5> dsm_bytes_per_us{};  // whole chip, by cluster size
+  double own_exchange_bytes_per_us = 0;      // stores of C to each block's own memory, whole chip
   std::array<int, 5> resident_clusters{};    // of one-block-per-SM clusters, conservative
   double reduce_bytes_per_us = 0;            // f32 reduction into an L2-resident buffer
   double launch_us = 0;                      // empty kernel in a graph, plain edge

@@ -75,10 +75,12 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("l2_reader_gain", model.l2_reader_gain, 0, 10);
   visit("l2_rows_bytes_per_us", model.l2_rows_bytes_per_us, 1, 1e12);
   visit("l2_rows_reader_gain", model.l2_rows_reader_gain, 0, 10);
+  visit("l2_window_bytes_per_us", model.l2_window_bytes_per_us, 1, 1e12);
   visit("l2_straddle_loss", model.l2_straddle_loss, 0, 10);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);
   visit("dsm_bytes_per_us", model.dsm_bytes_per_us, 1, 1e12);
+  visit("own_exchange_bytes_per_us", model.own_exchange_bytes_per_us, 1, 1e12);
   visit("resident_clusters", model.resident_clusters, 0, 4096);
   visit("reduce_bytes_per_us", model.reduce_bytes_per_us, 1, 1e12);
   visit("launch_us", model.launch_us, 0, kLongest);

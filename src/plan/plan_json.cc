@@ -22,6 +22,12 @@ void AddScaling(const MatrixProduct& p, int number, Json* json) {
   }
 }
 
+Json WindowJson(const PixelWindow& w) {
+  return {{"height", w.height}, {"width", w.width},          {"channels", w.channels},
+          {"taps", w.taps},     {"strides", w.conv.strides}, {"dilations", w.conv.dilations},
+          {"pads", w.conv.pads}};
+}
+
 Json SequenceJson(const ProductSequence& s) {
   const bool two = s.size() == 2;
   const EpilogueList &first = s.front().epilogue, &last = s.back().epilogue;
@@ -37,6 +43,9 @@ Json SequenceJson(const ProductSequence& s) {
                {"l", two ? s.back().n : 0},
                {"bucket", s.m}};
   for (int i = 0; i < s.size(); ++i) AddScaling(s[i], i + 1, &json);
+  const Operand& rows = s.front().rows;
+  if (s.rows_per_m != 1) json["rows_per_m"] = s.rows_per_m;
+  if (rows.source == Source::kWindow) json["window"] = WindowJson(rows.window);
   if (last.has_residual()) {
     json["residual"] = last.Has(EpilogueOp::kRound) ? "added to the rounded result" : "added";
   }

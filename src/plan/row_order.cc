@@ -21,13 +21,13 @@ std::string RangesText(int64_t k, int block_k, int ranges) {
 std::string ProductLine(const ProductSequence& product, const Schedule& s,
                         const std::string& ranges) {
   return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
-                      RoundUp(product.front().k, s.block_k) / 16, " ranges ", ranges,
+                      RoundUp(product.front().StagedK(), s.block_k) / 16, " ranges ", ranges,
                       s.swapped ? " swapped" : "", "\n");
 }
 
 // Ranges of the first product's K. Ranks with gate and up apart add each other's parts.
 std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
-  return absl::StrCat(RangesText(p.front().k, s.block_k, s.first.split_k),
+  return absl::StrCat(RangesText(p.front().StagedK(), s.block_k, s.first.split_k),
                       GateRanks(s) > 1 ? " apart" : "");
 }
 

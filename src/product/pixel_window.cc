@@ -7,7 +7,7 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 24;  // of an axis
-constexpr int64_t kSubtileChannels = 64;           // 128-byte rows of a stage
+constexpr int64_t kChannelStep = 8;                // 16-byte pixels of tensor maps
 constexpr int64_t kMostCorner = 128;               // of im2col maps of rank 4
 constexpr int64_t kMostOffset = 255;               // of im2col loads of rank 4
 constexpr int64_t kMostStride = 8;                 // of elements of tensor maps
@@ -40,10 +40,10 @@ absl::Status CheckAxis(const PixelWindow& w, int axis) {
 }  // namespace
 
 absl::Status CheckWindow(const PixelWindow& window) {
-  if (window.channels < 1 || window.channels % kSubtileChannels != 0) {
+  if (window.channels < 1 || window.channels % kChannelStep != 0) {
     return absl::InvalidArgumentError(absl::StrCat("channels ", window.channels,
-                                                   " are not a multiple of ", kSubtileChannels,
-                                                   " (pixels of a stage's rows)"));
+                                                   " are not a multiple of ", kChannelStep,
+                                                   " (16-byte pixels of tensor maps)"));
   }
   SINTER_RETURN_IF_ERROR(CheckRange("channels", window.channels, 1, kMostPixels, ""));
   SINTER_RETURN_IF_ERROR(CheckAxis(window, 0));

@@ -7,10 +7,13 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "src/base/ceil_div.h"
 #include "src/base/codec.h"
 #include "src/chain/conv2d.h"
 
 namespace sinter {
+
+constexpr int64_t kSubtileChannels = 64;  // of 16 bits: 128-byte rows of a stage
 
 struct PixelWindow {
   int64_t height = 0, width = 0, channels = 0;  // of an image
@@ -22,6 +25,9 @@ struct PixelWindow {
   }
   int64_t RowsPerM() const { return Pixels(0) * Pixels(1); }
   int64_t Columns() const { return taps[0] * taps[1] * channels; }
+  // Stages have whole 128-byte rows of one tap: its channels, then zeros.
+  int64_t StagedTap() const { return RoundUp(channels, kSubtileChannels); }
+  int64_t StagedColumns() const { return taps[0] * taps[1] * StagedTap(); }
   // Corners of the box that the first taps of results lie in: height, width.
   int64_t LowerCorner(int axis) const { return -conv.pads[2 * axis]; }
   int64_t UpperCorner(int axis) const {
@@ -33,8 +39,7 @@ struct PixelWindow {
   }
 };
 
-// Checks the bounds of im2col maps and loads, and that a tap fills whole rows of a stage. The error
-// names the field, the value and the bound.
+// Checks the bounds of im2col maps and loads. The error names the field, the value and the bound.
 absl::Status CheckWindow(const PixelWindow& window);
 
 void WriteWindow(const PixelWindow& window, ByteWriter& w);

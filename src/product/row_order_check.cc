@@ -30,7 +30,7 @@ absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
     return RefuseOrder("dataflow", static_cast<int64_t>(s.dataflow),
                        absl::StrCat("(", row.name, ") adds parts in an order of its own"));
   }
-  const absl::Status first = CheckSteps(p.front().k, s, "k");
+  const absl::Status first = CheckSteps(p.front().StagedK(), s, "k");
   if (!first.ok() || p.size() == 1) return first;
   if (s.second.split_k != 1) return RefuseOrder("second.split_k", s.second.split_k, "is not 1");
   return CheckSteps(p.back().k, s, "n");

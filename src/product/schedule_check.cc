@@ -192,7 +192,7 @@ absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
   SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
   SINTER_RETURN_IF_ERROR(CheckRing(p, s));
-  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].k));
+  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].StagedK()));
   if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   const ScheduleSizes z = SizesOf(p, s);

@@ -29,7 +29,11 @@ struct MatrixProduct {
   EpilogueList epilogue;        // with kGate for a pair
   DType result = DType::kBF16;  // element of the result, in memory or on chip
 
-  int Width() const { return pair ? 2 : 1; }                       // weight matrices
+  int Width() const { return pair ? 2 : 1; }  // weight matrices
+  // K as stages hold it: that of a window has zeros behind each tap's channels.
+  int64_t StagedK() const {
+    return rows.source == Source::kWindow ? rows.window.StagedColumns() : k;
+  }
   int64_t ResultBytes() const { return ElementOf(result).bytes; }  // of an element
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
   bool operator==(const MatrixProduct& o) const;

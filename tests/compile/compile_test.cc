@@ -194,6 +194,10 @@ TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
              "scaled products");
 }
 
+TEST_F(CompileTest, WindowsWhoseTapsArePadded) {
+  CompileAll(WindowKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "padded taps");
+}
+
 TEST_F(CompileTest, RandomSchedulesOfTheShippingSpace) {
   CompileAll(RandomKernels(model_, kSeed, SweepCount(kShortSweep)), "random schedules");
 }

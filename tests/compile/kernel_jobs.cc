@@ -287,6 +287,23 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
   return KernelsOfEachKind(list, model, count);
 }
 
+std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const int channels : {8, 24, 40, 72, 136}) {
+    for (const char* weights : {"OHWI", "HWIO"}) {
+      const auto problem = ParseProblem(absl::StrCat(
+          "conv_chain b=8 h=20 w=14 k1=3 k2=1 oc1=136 oc2=72 act=relu stride=1,2 bias1=1 ic=",
+          channels, " weights=", weights));
+      const auto matched = MatchProducts(problem->chain, 8);
+      if (!matched.ok()) continue;
+      for (const ProductSequence& p : {matched->sequence, FirstOf(matched->sequence)}) {
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+      }
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count) {
   Random random(seed);
   JobList jobs(model);

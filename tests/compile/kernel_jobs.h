@@ -41,6 +41,10 @@ std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
 // without.
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 
+// Convolutions of 3 x 3 taps whose channels end inside a subtile, alone and with one of 1 x 1
+// behind, in both layouts: of every kind as above, at most `count`, evenly of all.
+std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
+
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
 // activation, bias, scaling and residual, ragged sizes, buckets from 1 to 512. A function of `seed`
 // alone.

@@ -214,6 +214,25 @@ TEST_F(Convolutions, Windows) {
     }
   }
 }
+// A tap's channels end inside a stage's rows: zeros follow, and not the next tap.
+TEST_F(Convolutions, WindowsOfFewOrOddChannels) {
+  for (const int channels : {8, 16, 24, 40, 72, 136}) {
+    for (const char* window : {"h=9 w=7 k=3", "h=11 w=13 k=7 stride=2 pad=3",
+                               "h=8 w=9 k=2,3 dilation=1,2 pad=0,1,1,0"}) {
+      for (const char* weights : {"OHWI", "HWIO dtype=f16"}) {
+        Expect(absl::StrCat("conv b=M ", window, " ic=", channels, " oc=", channels + 32,
+                            " act=relu bias=1 weights=", weights),
+               {1, 3, 8});
+      }
+    }
+  }
+}
+TEST_F(Convolutions, ChainsOfFewOrOddChannels) {
+  Expect("conv_chain b=M ic=40 h=14 w=14 oc1=72 oc2=136 k1=3 k2=1 act=relu", OneToNine());
+  Expect("conv_chain b=M ic=8 h=28 w=28 oc1=64 oc2=64 k1=3 k2=1 act=relu bias1=1", {1, 2, 8});
+  Expect("conv_chain b=M ic=136 h=7 w=9 oc1=136 oc2=40 k1=3 k2=1 act=silu weights=HWIO", {1, 5});
+}
+
 TEST_F(Convolutions, EveryBatchOfAWindow) {
   Expect("conv b=M ic=128 h=7 w=9 oc=72 k=3 act=relu bias=1 residual=behind", OneToNine());
   Expect("conv b=M ic=64 h=5 w=6 oc=64 k=3 act=relu scale=1 bias=1 residual=before", OneToNine());

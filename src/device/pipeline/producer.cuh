@@ -34,6 +34,58 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y,
     tma_load_shared(destination, map, x, y, full, pair.blocks);
 }
 
+// Which channels of which tap subtile `subtile` along K has. Taps have whole subtiles.
+template <class Config, class P>
+struct TapChannels {
+  static constexpr int kSpan = Config::Element::kSwizzleSpan;
+  static constexpr int kTiles = ceil_div(P::Rows::kChannels, kSpan);
+  int tap, channel;
+  SINTER_DEVICE explicit TapChannels(int subtile)
+      : tap(subtile / kTiles), channel(subtile % kTiles * kSpan) {}
+};
+
+// Loads a box of weights whose taps are padded, into this block or both blocks of a pair: channels
+// from `channel` + `skip` on of columns from `column` on. Behind the last channel, and behind the
+// last tap, are zeros.
+template <class Config, class P>
+SINTER_DEVICE void load_tap(u32 destination, const TensorMap* map, TapChannels<Config, P> at,
+                            int skip, int column, u32 full, PairLoads pair) {
+  const TapPlace place = Config::kWeightsTransposed ? TapPlace{column, at.channel + skip, at.tap}
+                                                    : TapPlace{at.channel + skip, at.tap, column};
+  if constexpr (P::kWeightsShare == 1)
+    tma_load(destination, map, place, full);
+  else
+    tma_load_shared(destination, map, place, full, pair.blocks);
+}
+
+// load_weights() where taps are padded. A box has channels of one tap.
+template <class Config, class P>
+SINTER_DEVICE void load_tap_weights(const TensorMap* map, u32 address, u32 full, int k_block,
+                                    int column, u32 row, PairLoads pair) {
+  constexpr int kShare = P::kWeightsShare, kSpan = Config::Element::kSwizzleSpan;
+  constexpr int kPart = Config::kBlockK / kShare;      // rows along K of a block
+  constexpr int kBox = kPart < kSpan ? kPart : kSpan;  // of a box
+  const int part = kShare == 1 ? 0 : pair.half;
+  if constexpr (Config::kWeightsTransposed) {
+#pragma unroll
+    for (int y = 0; y < kPart; y += kBox) {
+      const int k = part * kPart + y;
+      const TapChannels<Config, P> at(k_block * P::kSubtiles + k / kSpan);
+#pragma unroll
+      for (int s = 0; s < P::kHalf / kSpan; ++s)
+        load_tap(address + ((row / kSpan + s) * Config::kBlockK + k) * kRowBytes, map, at,
+                 k % kSpan, column + s * kSpan, full, pair);
+    }
+  } else {
+#pragma unroll
+    for (int s = 0; s < P::kSubtiles; ++s) {
+      const int y = part * (P::kHalf / kShare);
+      load_tap(address + (s * P::kColumns + row + y) * kRowBytes, map,
+               TapChannels<Config, P>(k_block * P::kSubtiles + s), 0, column + y, full, pair);
+    }
+  }
+}
+
 // Loads the weights of K block `k_block` for the tile whose columns begin at `column`. Order in the
 // stage: K-major, [subtile of K][warpgroup][matrix][column]; N-major, [warpgroup][matrix][subtile
 // of columns][K]. Where a pair shares weights, a block loads its half of each box, along the
@@ -51,7 +103,9 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
       const TensorMap* map = w == 0 ? maps.weights : maps.up;
       const int x = column + g * P::kHalf;
       const u32 row = g * P::kWarpN + w * P::kHalf;
-      if (Config::kWeightsTransposed) {
+      if constexpr (P::kPadsTaps) {
+        load_tap_weights<Config, P>(map, address, full, k_block, x, row, pair);
+      } else if (Config::kWeightsTransposed) {
 #pragma unroll
         for (int s = 0; s < P::kHalf / kSpan; ++s) {
           const int y = part * (Config::kBlockK / kShare);
@@ -94,15 +148,14 @@ SINTER_DEVICE WindowStart window_start(int row) {
   return {x * Window::kStrideX - Window::kPadLeft, y * Window::kStrideY - Window::kPadTop, image};
 }
 
-// Loads subtile `subtile` along K of the rows under a window. K is [tap][channel]. Behind the last
-// tap it loads channels behind the last one, which are zeros.
+// Loads subtile `subtile` along K of the rows under a window. Behind the last tap it loads channels
+// behind the last one, which are zeros.
 template <class Config, class P>
 SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStart at, int subtile,
                                u32 full, PairLoads pair) {
   using W = typename P::Rows;
-  constexpr int kSpan = Config::Element::kSwizzleSpan, kTiles = W::kChannels / kSpan;
-  static_assert(W::kChannels % kSpan == 0, "a subtile has one tap");
-  int tap = subtile / kTiles, channel = subtile % kTiles * kSpan;
+  const TapChannels<Config, P> of(subtile);
+  int tap = of.tap, channel = of.channel;
   if (tap >= W::kTapsY * W::kTapsX) tap = 0, channel = W::kChannels;
   const u16 x = static_cast<u16>(tap % W::kTapsX * W::kDilationX);
   const u16 y = static_cast<u16>(tap / W::kTapsX * W::kDilationY);

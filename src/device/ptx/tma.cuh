@@ -1,4 +1,4 @@
-// TMA loads of 2-D boxes into this block's shared memory.
+// TMA loads of boxes into this block's shared memory.
 #pragma once
 #include "ptx/types.cuh"
 
@@ -22,6 +22,26 @@ SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x,
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
       "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
+// The same of a box of 3-D weights, whose coordinates are contiguous dimension first.
+struct TapPlace {
+  int x, y, z;
+};
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, TapPlace at, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %4}], [%5];" ::"r"(destination),
+      "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(barrier)
+      : "memory");
+}
+SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, TapPlace at, u32 barrier,
+                                   u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(destination),
+      "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(barrier), "h"(blocks)
       : "memory");
 }
 

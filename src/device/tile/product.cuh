@@ -23,6 +23,16 @@ struct Window {
   static constexpr int kPadTop = kPadTop_, kPadLeft = kPadLeft_;
 };
 
+// Whether a tap's channels end inside a subtile along K. Each tap then has whole subtiles of K,
+// with zeros behind its channels, and weights come from maps that count taps.
+template <class Rows, int kSpan>
+constexpr bool pads_taps() {
+  if constexpr (Rows::kIsWindow)
+    return Rows::kChannels % kSpan != 0;
+  else
+    return false;
+}
+
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
 // ranks of a cluster share a tile's K range. Where kWeightsShare or kRowsShare is 2, two blocks
@@ -49,7 +59,8 @@ struct Product {
   static constexpr int kKBlocks = ceil_div(kK, Config::kBlockK);
   static constexpr int kColumnTiles = ceil_div(kN, kBlockN);
   static constexpr int kSubtiles = Config::kBlockK / Element::kSwizzleSpan;  // along K
-  static constexpr int kSteps = Config::kBlockK / Element::kWgmmaK;          // wgmmas along K
+  static constexpr bool kPadsTaps = pads_taps<Rows, Element::kSwizzleSpan>();
+  static constexpr int kSteps = Config::kBlockK / Element::kWgmmaK;  // wgmmas along K
   static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * Element::kBytes;
   static constexpr int kWeightBytes = kColumns * Config::kBlockK * Element::kBytes;
   // Rows that a rank sums and stores; an even number where accumulators are pairs of rows.

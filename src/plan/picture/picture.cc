@@ -189,6 +189,7 @@ KernelPicture PictureOf(const KernelSpec& spec) {
   KernelPicture picture;
   picture.row = &RowOf(s);
   picture.products.push_back(FirstProduct(spec, *picture.row));
+  picture.window = WindowPictureOf(spec);
   if (spec.sequence.size() == 2) {
     picture.hand_overs.push_back(HandOverOf(spec, *picture.row));
     picture.products.push_back(SecondProduct(spec, *picture.row));

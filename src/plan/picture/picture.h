@@ -6,10 +6,12 @@
 #define SINTER_SRC_PLAN_PICTURE_PICTURE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "src/plan/picture/window_picture.h"
 #include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
 
@@ -51,8 +53,9 @@ struct SharedPart {
 struct KernelPicture {
   const DataflowRow* row = nullptr;
   std::vector<ProductPicture> products;
-  std::vector<HandOver> hand_overs;  // one between consecutive products
-  std::string result_to;             // "HBM", or "L2" when another kernel of the plan reads it
+  std::optional<WindowPicture> window;  // of the first product's rows
+  std::vector<HandOver> hand_overs;     // one between consecutive products
+  std::string result_to;                // "HBM", or "L2" when another kernel of the plan reads it
   int64_t blocks = 0, cluster = 1;
   int64_t clusters_n = 1;  // clusters that share an M tile, by ranges of N
   int warpgroups_m = 1, warpgroups_n = 1;

@@ -15,6 +15,8 @@ absl::string_view StyleOf(Medium medium);
 
 // The products' operands, their tiles coloured by cluster, and the hand-over between them.
 double DrawProducts(const KernelPicture& picture, Point at, Svg* svg);
+// Of a convolution: the image with its windows, and which steps of K load which tap.
+double DrawWindows(const KernelPicture& picture, Point at, Svg* svg);
 // One cluster: its blocks with their shared memory to scale, and the exchanges between them.
 double DrawCluster(const KernelPicture& picture, Point at, Svg* svg);
 // All blocks of the launch, clusters framed.

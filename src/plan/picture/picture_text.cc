@@ -139,8 +139,14 @@ std::string DrawText(const KernelPicture& picture) {
     column += kBox;
   }
   canvas.Put(kTop + 2, column, absl::StrCat(" --> ", picture.result_to));
-  return absl::StrCat("  ", picture.row->title, "\n  ", FormulaText(picture), "\n\n", canvas.Take(),
-                      "  ", LaunchText(picture), "\n  ", SharedText(picture), "\n");
+  std::string windows;
+  if (picture.window.has_value()) {
+    for (const std::string& line : WindowLines(*picture.window)) {
+      absl::StrAppend(&windows, "  ", line, "\n");
+    }
+  }
+  return absl::StrCat("  ", picture.row->title, "\n  ", FormulaText(picture), "\n", windows, "\n",
+                      canvas.Take(), "  ", LaunchText(picture), "\n  ", SharedText(picture), "\n");
 }
 
 }  // namespace sinter

@@ -55,6 +55,7 @@ double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg)
   }
   const KernelPicture picture = PictureOf(kernel.spec);
   y += DrawProducts(picture, {at.x, y}, svg);
+  y += DrawWindows(picture, {at.x, y}, svg);
   y += DrawCluster(picture, {at.x, y}, svg);
   y += DrawLaunch(picture, {at.x, y}, svg);
   return y + DrawLevels(kernel, FusionTimes(), {at.x, y}, svg) - at.y;

@@ -38,6 +38,22 @@ Json LevelJson(const LevelCost& level) {
           {"constants", Str(level.constant)}, {"bound", level.bound}};
 }
 
+// Which steps of K load tap t: those of columns [t * tap_columns, (t + 1) * tap_columns).
+Json WindowJson(const WindowPicture& p) {
+  const PixelWindow& w = p.window;
+  return {{"images", p.images},
+          {"image", {w.height, w.width, w.channels}},
+          {"taps", w.taps},
+          {"strides", w.conv.strides},
+          {"dilations", w.conv.dilations},
+          {"pads", w.conv.pads},
+          {"windows", {w.Pixels(0), w.Pixels(1)}},
+          {"tap_columns", w.StagedTap()},
+          {"step_columns", p.step_columns},
+          {"image_bytes", p.image_bytes},
+          {"matrix_bytes", p.matrix_bytes}};
+}
+
 void AddPicture(const KernelPicture& picture, Json* out) {
   Json products = Json::array(), hand_overs = Json::array(), shared = Json::array();
   for (const ProductPicture& p : picture.products) products.push_back(ProductJson(p));
@@ -51,6 +67,7 @@ void AddPicture(const KernelPicture& picture, Json* out) {
   (*out)["blocks"] = picture.blocks;
   (*out)["cluster"] = picture.cluster;
   (*out)["products"] = products;
+  if (picture.window.has_value()) (*out)["window"] = WindowJson(*picture.window);
   (*out)["hand_overs"] = hand_overs;
   (*out)["shared"] = shared;
 }

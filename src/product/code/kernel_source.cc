@@ -65,7 +65,7 @@ std::string ProductText(const char* name, int width, const MatrixProduct& p,
                            : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
   if (window) shares += WindowArgument(p.rows);
   return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, p.n,
-                          p.k, tile.block_n, tile.split_k, shares);
+                          p.StagedK(), tile.block_n, tile.split_k, shares);
 }
 
 std::string ConfigText(const ProductCode& code, const ElementRow& element) {

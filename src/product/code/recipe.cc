@@ -1,5 +1,7 @@
 #include "src/product/code/recipe.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/product/code/kernel_source.h"
@@ -51,6 +53,25 @@ void WalkPixels(const PixelWindow& window, const ProductBinding& binding, Tensor
   map->walk = walk;
 }
 
+// Makes a map of filters one that counts taps, so that no box has channels of two.
+void CountTaps(const PixelWindow& window, Layout layout, TensorMapTemplate* map) {
+  const Dim channels = Dim::Constant(window.channels);
+  const Dim taps = Dim::Constant(window.taps[0] * window.taps[1]);
+  const auto element = static_cast<uint64_t>(SizeOf(map->dtype));
+  const auto depth = static_cast<uint64_t>(window.channels);
+  const Dim columns = layout == Layout::kIO ? map->dims[0] : map->dims[1];
+  const uint64_t stride = map->stride_bytes[0];
+  if (layout == Layout::kIO) {
+    map->dims = {columns, channels, taps};
+    map->stride_bytes = {stride, stride * depth};
+    map->box = {map->box[0], std::min<uint32_t>(map->box[1], kSubtileChannels), 1};
+  } else {
+    map->dims = {channels, taps, columns};
+    map->stride_bytes = {element * depth, stride};
+    map->box = {map->box[0], 1, map->box[1]};
+  }
+}
+
 absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBinding& binding,
                                         Role role) {
   const OperandBinding* operand = FindOperand(binding.operands, role);
@@ -73,7 +94,10 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   map.box = {static_cast<uint32_t>(ElementOf(shape.element).swizzle_span), BoxRows(code, role)};
   map.swizzle = Swizzle::k128B;
   const Operand& rows = code.sequence.front().rows;
-  if (role == Role::kA && rows.source == Source::kWindow) WalkPixels(rows.window, binding, &map);
+  if (rows.source != Source::kWindow) return map;
+  if (role == Role::kA) WalkPixels(rows.window, binding, &map);
+  const bool padded = rows.window.StagedTap() != rows.window.channels;
+  if (role == Role::kW1 && padded) CountTaps(rows.window, code.sequence.layout(), &map);
   return map;
 }
 

@@ -12,10 +12,11 @@ double DsmBytes(const ProductDims& d, const Schedule& s, double columns) {
 }
 
 // dsm_shuffle: each block sends its columns of C, the result of `d`, to every peer, then one
-// barrier.
+// barrier. A block alone stores them in its own memory.
 double ShuffleUs(const ProductDims& d, const Schedule& s, double columns,
                  const DeviceModel& model) {
-  if (s.cluster == 1) return 0;
+  if (s.cluster == 1)
+    return DsmBytes(d, s, columns) * model.sm_count / model.own_exchange_bytes_per_us;
   // Column groups go four at a time as 16-byte stores. The rest of a warpgroup's columns go as
   // 4-byte stores, each of which costs as much.
   const int groups = s.first.block_n / s.warpgroups_n / 8;

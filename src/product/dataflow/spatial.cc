@@ -12,9 +12,10 @@ constexpr int kId = static_cast<int>(Dataflow::kSpatialGate);
 absl::Status CheckSpatialGate(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (!p[0].pair) return RefuseSchedule("dataflow", kId, "(spatial-gate) needs a gate");
   if (s.cluster == 1) return RefuseSchedule("cluster", 1, "is not above 1 in spatial-gate");
-  if (p[0].k <= s.block_k) {
-    return RefuseSchedule("block_k", s.block_k,
-                          absl::StrCat("takes k ", p[0].k, " in one step, in spatial-gate"));
+  if (p[0].StagedK() <= s.block_k) {
+    return RefuseSchedule(
+        "block_k", s.block_k,
+        absl::StrCat("takes k ", p[0].StagedK(), " in one step, in spatial-gate"));
   }
   return CheckCluster(p, s, z);
 }

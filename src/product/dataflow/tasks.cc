@@ -36,7 +36,7 @@ absl::Status CheckListed(const Schedule& s, const char* name, const ProductTile&
 }
 
 absl::Status CheckTasks(const ProductSequence& p, const Schedule& s, const ScheduleSizes&) {
-  SINTER_RETURN_IF_ERROR(CheckListed(s, "first", s.first, s.share, p[0].k));
+  SINTER_RETURN_IF_ERROR(CheckListed(s, "first", s.first, s.share, p[0].StagedK()));
   return CheckListed(s, "second", s.second, s.second_share, p[0].n);
 }
 

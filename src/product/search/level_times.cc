@@ -24,7 +24,8 @@ double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel&
 double L2Us(const ProductLoad& load, const DeviceModel& model) {
   const double rate = model.l2_bytes_per_us, gain = model.l2_reader_gain;
   return L2Us(load.weights, rate, gain, model) +
-         L2Us(load.rows, model.l2_rows_bytes_per_us, model.l2_rows_reader_gain, model) +
+         L2Us(load.rows, load.windows ? model.l2_window_bytes_per_us : model.l2_rows_bytes_per_us,
+              model.l2_rows_reader_gain, model) +
          L2Us(load.residual, rate, gain, model) + L2Us(load.result, rate, gain, model);
 }
 

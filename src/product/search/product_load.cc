@@ -23,9 +23,18 @@ double KeptBytes(const DeviceModel& model) {
   return model.l2_kept_share * static_cast<double>(model.l2_bytes);
 }
 
-// A matrix that L2 cannot keep is read again on every turn.
-double ReadsFromHbm(double bytes, int64_t turns, const DeviceModel& model) {
-  return bytes <= KeptBytes(model) ? bytes : bytes * static_cast<double>(turns);
+// Bytes of rows that come from HBM, `bytes` in all: once where L2 keeps what other columns read
+// again, else for each of the column units that do not run at once. Read again is a band of M
+// units, or all of them where the walk has no bands. A cluster reads rows for all columns at once.
+double RowsFromHbm(double bytes, const ProductDims& d, const Schedule& s, int64_t m_units,
+                   int64_t column_units, int64_t at_once, const DeviceModel& model) {
+  const DataflowRow& row = RowOf(s);
+  const bool bands = row.unit_products > d.product;
+  const int64_t again = bands ? std::min(m_units, kBandUnits) : m_units;
+  const double kept = bytes * static_cast<double>(again) / static_cast<double>(m_units);
+  if (row.cluster_owns_rows || kept <= KeptBytes(model)) return bytes;
+  const int64_t columns = std::clamp<int64_t>(at_once / again, 1, column_units);
+  return bytes * static_cast<double>(CeilDiv(column_units, columns));
 }
 
 // Whoever stores an element loads its residual once, besides the product's operands. `share`: bytes
@@ -39,10 +48,17 @@ void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad*
   load->intake_bytes += static_cast<double>(load->turns) * static_cast<double>(share);
 }
 
+// Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines.
+int64_t PixelPitch(const PixelWindow& window) {
+  return kSubtileChannels % window.channels == 0 ? kSubtileChannels : window.channels;
+}
+
 ProductDims DimsOf(const MatrixProduct& p) {
   ProductDims d;
   d.n = p.n;
-  d.k = p.k;
+  d.k = p.StagedK();
+  d.filled = static_cast<double>(p.k) / static_cast<double>(d.k);
+  if (p.rows.source == Source::kWindow) d.pitch = PixelPitch(p.rows.window);
   d.width = p.Width();
   d.row_bytes = p.rows.bytes();
   d.weight_bytes = p.weights.bytes();
@@ -70,6 +86,7 @@ ProductDims FirstDims(const ProductSequence& p, const Schedule& s) {
 
 ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.back());
+  d.product = 1;
   const DataflowRow& row = RowOf(s);
   if (row.cluster_owns_rows && row.writes_c) d.k = KeptColumns(p, s);
   d.rows_in_ring = !row.cluster_owns_rows;
@@ -81,6 +98,7 @@ ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
 
 ProductDims SpilledDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.back());
+  d.product = 1;
   d.k -= KeptColumns(p, s);
   d.rows_from_hbm = false;
   d.residual_bytes = 0;
@@ -117,25 +135,27 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   const auto turns = static_cast<double>(load.turns);
   load.weight_bytes = turns * weight_bytes;
   load.block_bytes = turns * (row_bytes + weight_bytes);
-  const double a_bytes = static_cast<double>(p.rows() * d.k * d.row_bytes);
-  const double w_bytes = static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
+  const double a_bytes = d.filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
+  const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
+  const int64_t pitch = d.pitch > 0 ? d.pitch : d.k;
   // Units run M fastest: first the blocks that read the same weights, then those that read the same
   // rows.
   const int64_t at_once = std::min(units, load.groups);
   load.weights = {static_cast<double>(m_units) * w_bytes,
                   static_cast<double>(std::min(m_units, at_once)),
-                  Straddling((p.layout() == Layout::kIO ? d.n : d.k) * d.weight_bytes, model)};
+                  Straddling((p.layout() == Layout::kIO ? d.n : pitch) * d.weight_bytes, model)};
+  load.windows = d.pitch > 0;
   load.rows = {d.rows_in_ring ? static_cast<double>(column_units) * a_bytes : 0,
                static_cast<double>(std::clamp<int64_t>(at_once / m_units, 1, column_units)),
-               Straddling(d.k * d.row_bytes, model)};
+               Straddling(pitch * d.row_bytes, model)};
   load.total_bytes = load.weights.bytes + load.rows.bytes;
   load.intake_bytes =
       turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
                weight_bytes * (1 + model.l2_straddle_loss * load.weights.straddling));
   load.hbm_bytes = w_bytes;
   const double stored = d.rows_bytes > 0 ? static_cast<double>(d.rows_bytes) : a_bytes;
-  if (d.rows_from_hbm || stored > KeptBytes(model)) {
-    load.hbm_bytes += ReadsFromHbm(stored, load.turns, model);
+  if (d.rows_in_ring && (d.rows_from_hbm || stored > KeptBytes(model))) {
+    load.hbm_bytes += RowsFromHbm(stored, d, s, m_units, column_units, at_once, model);
   }
   if (d.to_memory) load.result = {static_cast<double>(p.rows() * d.n * d.result_bytes), 1, 0};
   AddResidual(d, p.rows(), rows * columns * d.residual_bytes / k_parts, &load);

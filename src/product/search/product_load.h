@@ -10,9 +10,15 @@
 
 namespace sinter {
 
+// M units of a band of the walk over units: UnitWalk::kBand of src/device/kernels.
+constexpr int64_t kBandUnits = 16;
+
 struct ProductDims {
-  int64_t n = 0, k = 0;
-  int width = 1;                                              // weight matrices side by side
+  int product = 0;       // of the kernel's: 0 or 1
+  int64_t n = 0, k = 0;  // k: as stages hold it
+  double filled = 1;     // share of k that memory has; the rest are zeros behind a tap's channels
+  int64_t pitch = 0;     // elements between what boxes begin at along K; 0: k
+  int width = 1;         // weight matrices side by side
   int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // bytes of an element
   int64_t residual_bytes = 0;  // bytes of an element of the residual; 0: none
   bool rows_in_ring =
@@ -47,8 +53,9 @@ struct ProductLoad {
   double weight_bytes = 0;  // the weights' part of block_bytes
   double intake_bytes = 0;  // block_bytes, and the extra cost of rows in two cache lines
   double total_bytes = 0;   // L2 traffic: once for both blocks of a pair where they share
+  bool windows = false;     // rows come by im2col loads
   L2Stream weights, rows, residual, result;  // total_bytes by operand; and the stored result
-  double hbm_bytes = 0;     // HBM traffic: weights once, A once a turn where L2 cannot keep it
+  double hbm_bytes = 0;     // HBM traffic: weights once, A again where L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
   double flop = 0;          // busiest block, padded to 64 rows a warpgroup and whole tiles
 };

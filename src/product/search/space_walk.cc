@@ -14,7 +14,7 @@ void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
   const int64_t free = model.shared_bytes_per_block - z.shared_bytes;
   const int64_t fit = free > 0 && z.stage_bytes > 0 ? free / z.stage_bytes : 0;
   const int64_t steps =
-      CeilDiv(p[0].k, s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
+      CeilDiv(p[0].StagedK(), s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
   const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps));
   s->stages = static_cast<int>(std::min(fit, want));
 }

@@ -32,5 +32,15 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   }
 }
 
+TEST(CodegenGolden, Windows) {
+  const ProductSequence chain = SampleC6();
+  for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {
+    ExpectGoldenKernel(absl::StrCat("c6-", NameOf(dataflow)),
+                       SampleSpec(SampleProblem(chain, dataflow), SampleC6Schedule(dataflow)));
+  }
+  ExpectGoldenKernel("c6-of-40-channels-product",
+                     SampleSpec(FirstOf(SampleC6(40)), SampleC6Schedule(Dataflow::kProduct)));
+}
+
 }  // namespace
 }  // namespace sinter

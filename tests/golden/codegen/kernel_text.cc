@@ -1,5 +1,7 @@
 #include "tests/golden/codegen/kernel_text.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
@@ -27,12 +29,19 @@ std::string SlotText(const ArgSlot& arg) {
   return "";
 }
 
+std::string WalkText(const std::optional<PixelWalk>& walk) {
+  if (!walk.has_value()) return "";
+  return absl::StrCat(", pixels from ", absl::StrJoin(walk->lower, " "), " to ",
+                      absl::StrJoin(walk->upper, " "), " by ", absl::StrJoin(walk->strides, " "));
+}
+
 std::string MapText(const TensorMapTemplate& map) {
   std::string dims;
   for (Dim dim : map.dims) absl::StrAppend(&dims, dims.empty() ? "" : " x ", ToString(dim));
   return absl::StrCat("buffer ", map.buffer, " + ", map.offset_bytes, ", ", NameOf(map.dtype), " ",
                       dims, ", strides ", absl::StrJoin(map.stride_bytes, " "), ", box ",
-                      absl::StrJoin(map.box, " x "), ", swizzle ", static_cast<int>(map.swizzle));
+                      absl::StrJoin(map.box, " x "), ", swizzle ", static_cast<int>(map.swizzle),
+                      WalkText(map.walk));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace sinter {
 namespace {
 
-// A kernel of S8 and the name of its files.
+// A kernel and the name of its files.
 struct Drawn {
   std::string name;
   KernelSpec spec;
@@ -26,6 +26,10 @@ std::vector<Drawn> DrawnKernels() {
   std::vector<Drawn> list;
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     list.push_back({std::string(NameOf(dataflow)), SampleSpec(SampleS8(), dataflow)});
+  }
+  for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {
+    list.push_back({absl::StrCat("c6-", NameOf(dataflow)),
+                    SampleSpec(SampleProblem(SampleC6(), dataflow), SampleC6Schedule(dataflow))});
   }
   return list;
 }

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "src/product/schedule.h"
+#include "src/product/search/product_load.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/device/kernel_configs.h"
 
@@ -229,6 +230,7 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
   gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
   for (int block = 0; block < clusters * Config::kCluster; ++block) {
     blockIdx.x = static_cast<unsigned>(block);
+    static_assert(GemmWalk<Config>::kBand == kBandUnits, "the cost model knows the bands");
     const GemmWalk<Config> walk(block % Config::kCluster, m), leader(0, m);
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {

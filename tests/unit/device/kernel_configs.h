@@ -21,7 +21,8 @@ struct Fold {
 template <int kBlockM_, int kBlockK_, int kStages_, int kCluster_, int kWarpgroupsM_,
           int kWarpgroupsN_, bool kTransposed_, int kWidth_, int kN_, int kK_, int kBlockN1_,
           int kSplit1_, int kL_, int kBlockN2_, int kSplit2_, int kWeightsShare_ = 1,
-          int kRowsShare_ = 1, bool kSwapped_ = false, class Element_ = Integer16>
+          int kRowsShare_ = 1, bool kSwapped_ = false, class Element_ = Integer16,
+          class Rows_ = PlainRows>
 struct TestConfig {
   using Element = Element_;
   using Activation = Fold;
@@ -30,8 +31,8 @@ struct TestConfig {
   static constexpr int kWarpgroupsM = kWarpgroupsM_, kWarpgroupsN = kWarpgroupsN_;
   static constexpr int kSharers = kWeightsShare_ * kRowsShare_;
   static constexpr bool kWeightsTransposed = kTransposed_, kSwapped = kSwapped_;
-  using First =
-      Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_, kWeightsShare_, kRowsShare_>;
+  using First = Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_, kWeightsShare_,
+                        kRowsShare_, Rows_>;
   using Second = Product<TestConfig, 1, kL_, kN_, kBlockN2_, kSplit2_>;
 };
 

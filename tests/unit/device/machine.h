@@ -27,6 +27,36 @@ struct Matrix {
   }
 };
 
+// A row-major array of 16-bit elements in global memory, and the box that its map takes. Pairs and
+// triples begin with the contiguous dimension. A box has 64 elements along it.
+struct Taps {
+  int extents[3] = {0, 0, 0}, box[3] = {kBoxColumns, 1, 1};
+  std::vector<uint16_t> data;
+  uint16_t At(int x, int y, int z) const {
+    const int at[3] = {x, y, z};
+    for (int i = 0; i < 3; ++i)
+      if (at[i] < 0 || at[i] >= extents[i]) return 0;
+    return data[static_cast<size_t>((z * extents[1] + y) * extents[0] + x)];
+  }
+};
+
+// Images of 16-bit elements in global memory, [image][y][x][channel], and the im2col map that takes
+// `box_pixels` of them at a load. Pairs are width, height, as the encoder takes them.
+struct Images {
+  int count = 0, height = 0, width = 0, channels = 0;
+  int lower[2] = {0, 0}, upper[2] = {0, 0}, strides[2] = {1, 1};
+  int box_pixels = 0;
+  std::vector<uint16_t> data;
+  int First(int axis) const { return lower[axis]; }  // first and last place of a first tap
+  int Last(int axis) const { return (axis == 0 ? width : height) - 1 + upper[axis]; }
+  uint16_t At(int image, int y, int x, int channel) const {
+    const bool outside = image < 0 || image >= count || y < 0 || y >= height || x < 0 ||
+                         x >= width || channel < 0 || channel >= channels;
+    if (outside) return 0;
+    return data[static_cast<size_t>(((image * height + y) * width + x) * channels + channel)];
+  }
+};
+
 struct Bytes {
   int64_t expected = 0, arrived = 0;
 };
@@ -83,6 +113,36 @@ class Machine {
         Store<uint16_t>(TmaAddress(destination, r, c), matrix.At(y + r, x + c));
     }
     Arrive(barrier, int64_t{2} * kBoxColumns * matrix.box_rows);
+  }
+
+  void LoadTaps(uint32_t destination, const Taps& taps, int x, int y, int z, uint32_t barrier) {
+    if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);
+    for (int r = 0; r < taps.box[1] * taps.box[2]; ++r) {
+      for (int c = 0; c < kBoxColumns; ++c)
+        Store<uint16_t>(TmaAddress(destination, r, c),
+                        taps.At(x + c, y + r % taps.box[1], z + r / taps.box[1]));
+    }
+    Arrive(barrier, int64_t{2} * kBoxColumns * taps.box[1] * taps.box[2]);
+  }
+
+  // A load in im2col mode, as docs/lab/im2col.md saw it on the device: of pixels that lie `tap`
+  // behind those of a walk over first taps, along x, then y, then images.
+  void LoadPixels(uint32_t destination, const Images& map, int channel, int x, int y, int image,
+                  const int (&tap)[2], uint32_t barrier) {
+    if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);
+    if (x < map.First(0) || x > map.Last(0) || y < map.First(1) || y > map.Last(1))
+      Fail("illegal instruction: the first pixel lies outside the box", destination);
+    if (tap[0] > kMostTap || tap[1] > kMostTap) Fail("offsets have 8 bits", destination);
+    for (int r = 0; r < map.box_pixels; ++r) {
+      for (int c = 0; c < kBoxColumns; ++c)
+        Store<uint16_t>(TmaAddress(destination, r, c),
+                        map.At(image, y + tap[1], x + tap[0], channel + c));
+      if ((x += map.strides[0]) <= map.Last(0)) continue;
+      x = map.First(0);
+      if ((y += map.strides[1]) <= map.Last(1)) continue;
+      y = map.First(1), ++image;
+    }
+    Arrive(barrier, int64_t{2} * kBoxColumns * map.box_pixels);
   }
 
   // Thread `thread`'s part of d (+)= A B.

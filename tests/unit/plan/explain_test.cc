@@ -268,5 +268,22 @@ TEST(ReportJson, HoldsPicturesLevelsLosersAndConstants) {
   EXPECT_GE(json["model"]["constants"].size(), 20u);
 }
 
+TEST(ReportJson, HoldsTheWindowOfAConvolution) {
+  PlannedKernel kernel;
+  kernel.spec = SampleSpec(SampleC6(), SampleC6Schedule(Dataflow::kClusterExchange));
+  Plan plan;
+  plan.kernels.push_back(kernel);
+  const auto window = nlohmann::json::parse(ReportJson(plan, H200()))["kernels"][0]["window"];
+  EXPECT_EQ(window["image"], nlohmann::json({28, 28, 128}));
+  EXPECT_EQ(window["taps"], nlohmann::json({3, 3}));
+  EXPECT_EQ(window["pads"], nlohmann::json({1, 1, 1, 1}));
+  EXPECT_EQ(window["windows"], nlohmann::json({28, 28}));
+  EXPECT_EQ(window["tap_columns"], 128);
+  EXPECT_EQ(window["image_bytes"], 28 * 28 * 128 * 2);
+  const auto problem = nlohmann::json::parse(plan.ToJson())["kernels"][0]["problem"];
+  EXPECT_EQ(problem["rows_per_m"], 784);
+  EXPECT_EQ(problem["window"]["taps"], nlohmann::json({3, 3}));
+}
+
 }  // namespace
 }  // namespace sinter

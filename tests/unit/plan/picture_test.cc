@@ -12,6 +12,7 @@
 namespace sinter {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -100,6 +101,30 @@ TEST(Picture, WeightsAreDrawnAsTheyLieInMemory) {
   SetLayout(&p, Layout::kIO);
   EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
               HasSubstr("W1 Wup 1024x3072"));
+}
+
+TEST(Picture, AConvolutionShowsItsWindows) {
+  KernelSpec spec = SampleSpec(SampleC6(), SampleC6Schedule(Dataflow::kClusterExchange));
+  const WindowPicture shown = *PictureOf(spec).window;
+  EXPECT_EQ(shown.image_bytes, 28 * 28 * 128 * 2);
+  EXPECT_EQ(shown.matrix_bytes, 9 * shown.image_bytes);
+  EXPECT_THAT(WindowLines(shown), ElementsAre(HasSubstr("3x3 taps on images of 28x28x128, stride "
+                                                        "1x1, dilation 1x1, padding 1,1,1,1"),
+                                              HasSubstr("28x28 windows an image, 1 images of 196"),
+                                              "K steps by tap: 0 1 2 | 3 4 5 | 6 7 8"));
+  EXPECT_FALSE(PictureOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange)).window.has_value());
+}
+
+TEST(Picture, StepsOfATapMayBeSeveralOrSharedWithTheNext) {
+  WindowPicture shown;
+  shown.window.taps = {3, 3};
+  shown.window.channels = 64;
+  shown.step_columns = 128;
+  EXPECT_EQ(WindowLines(shown)[2], "K steps by tap: 0 0 1 | 1 2 2 | 3 3 4");
+  shown.window.channels = 256;
+  EXPECT_EQ(shown.StepsOf(2), "4-5");
+  shown.window.taps = {7, 7};
+  EXPECT_LE(WindowLines(shown)[2].size(), 90u);
 }
 
 TEST(Picture, SplitAndTurnsAreSaid) {

@@ -159,6 +159,31 @@ TEST(Recipe, LoadsLayoutIoInBlocksOfK) {
   ExpectMap(r.tensor_maps[4], 3, Dim::Constant(1024), Dim::Constant(3072), 2048, 128);
 }
 
+// Maps of filters count taps where a tap's channels end inside a subtile, and nowhere else.
+TEST(Recipe, CountsTapsWhoseChannelsAreOdd) {
+  const Schedule schedule = SampleC6Schedule(Dataflow::kProduct);
+  const auto weights = [&](int64_t channels, Layout layout, Share share) {
+    ProductSequence p = FirstOf(SampleC6(channels));
+    SetLayout(&p, layout);
+    Schedule s = schedule;
+    if (layout == Layout::kIO) s.first.block_n = 64;
+    s.share = share;
+    if (share != Share::kNone) s.first.split_k = 2;
+    return RecipeFor(SampleSpec(p, s)).tensor_maps[1];
+  };
+  const auto constant = [](int64_t n) { return Dim::Constant(n); };
+  EXPECT_EQ(weights(128, Layout::kOI, Share::kNone).dims.size(), 2u);
+  const TensorMapTemplate oi = weights(40, Layout::kOI, Share::kNone);
+  EXPECT_THAT(oi.dims, ElementsAre(constant(40), constant(9), constant(128)));
+  EXPECT_THAT(oi.stride_bytes, ElementsAre(80, 720));
+  EXPECT_THAT(oi.box, ElementsAre(64, 1, 32));
+  EXPECT_THAT(weights(40, Layout::kOI, Share::kWeights).box, ElementsAre(64, 1, 16));
+  const TensorMapTemplate io = weights(40, Layout::kIO, Share::kNone);
+  EXPECT_THAT(io.dims, ElementsAre(constant(128), constant(40), constant(9)));
+  EXPECT_THAT(io.stride_bytes, ElementsAre(256, 10240));
+  EXPECT_THAT(io.box, ElementsAre(64, 64, 1));
+}
+
 TEST(Recipe, KeepsStridesAndOffsetsOfOperands) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   spec.operands[0].row_stride = 1040;

@@ -21,6 +21,26 @@ inline ProductSequence SampleG7() {
   return MakeSequence(128, MakeProduct(768, 768, Activation::kRelu), 768);
 }
 
+// C6 of FlashFuser's convolutions for one image: 3 x 3 taps over 28 x 28 pixels, then 1 x 1. Or
+// with other channels.
+inline ProductSequence SampleC6(int64_t channels = 128) {
+  PixelWindow window;
+  window.height = window.width = 28;
+  window.channels = channels;
+  window.taps = {3, 3};
+  window.conv.pads = {1, 1, 1, 1};
+  ProductSequence p = MakeSequence(1, MakeProduct(128, window.Columns(), Activation::kRelu), 512);
+  p.rows_per_m = window.RowsPerM();
+  p[0].rows.source = Source::kWindow;
+  p[0].rows.window = window;
+  return p;
+}
+
+// What lies between neighbouring rows of the first product's rows, or pixels under its windows.
+inline int64_t RowStride(const Operand& rows, int64_t k) {
+  return rows.source == Source::kWindow ? rows.window.channels : k;
+}
+
 // Operands of a spec numbered 0, 1, .. in role order, the output last, C behind the flags of the
 // workspace. Rows are contiguous.
 inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
@@ -32,7 +52,7 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   const auto bind = [&spec](Role role, int64_t row_stride) {
     spec.operands.push_back({role, static_cast<int>(spec.operands.size()), 0, row_stride});
   };
-  bind(Role::kA, p[0].k);
+  bind(Role::kA, RowStride(p[0].rows, p[0].k));
   bind(Role::kW1, io ? p[0].n : p[0].k);
   if (p[0].pair) bind(Role::kWUp, io ? p[0].n : p[0].k);
   if (p[0].epilogue.has_bias()) bind(Role::kB1, 0);
@@ -64,6 +84,25 @@ inline Schedule SampleCluster(const ProductSequence& p) {
   s.grid = 8 * s.cluster;
   s.first = {static_cast<int>(p[0].n) / s.cluster, 1};
   s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
+  return s;
+}
+
+// A schedule of C6: of its first product alone, or of both in a cluster exchange.
+inline Schedule SampleC6Schedule(Dataflow dataflow) {
+  Schedule s;
+  s.dataflow = dataflow;
+  s.block_m = 32;
+  s.warpgroups_m = 1;
+  s.block_k = 128;
+  s.stages = 6;
+  s.cluster = 4;
+  s.grid = 100;
+  s.first = {32, 1};
+  if (dataflow == Dataflow::kProduct) {
+    s.first.split_k = 4;
+    return s;
+  }
+  s.second = {128, 1};
   return s;
 }
 

@@ -10,6 +10,7 @@
 #include "src/product/search/level_times.h"
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"
+#include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
@@ -200,6 +201,76 @@ TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
     ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", rows);
     ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", weights);
   }
+}
+
+// Zeros behind a tap's channels cost stages and tensor cores what channels cost, and memory
+// nothing.
+TEST(CostModel, PaddedTapsTakeWholeSubtiles) {
+  const Schedule s = SampleC6Schedule(Dataflow::kProduct);
+  const auto predicted = [&](int64_t channels) {
+    return Predict(FirstOf(SampleC6(channels)), s, *BuiltinModel("h200"));
+  };
+  const Prediction few = predicted(40), whole = predicted(64);
+  EXPECT_EQ(few.tensor_us, whole.tensor_us);
+  EXPECT_EQ(few.shared_us, whole.shared_us);
+  EXPECT_LT(few.hbm_bytes, whole.hbm_bytes);
+  EXPECT_LT(predicted(64).tensor_us, predicted(72).tensor_us);
+}
+
+// 100352 rows of 512 bytes, more than L2 keeps: as many turns as there are, one column of tiles
+// reads them once. Two columns of pairs that run in a band of the walk share them in L2.
+TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
+  const DeviceModel model = *BuiltinModel("h200");
+  ProductSequence p = MakeSequence(32, MakeProduct(64, 256));
+  p.rows_per_m = 3136;
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 128;
+  s.warpgroups_m = 2;
+  s.block_k = 64;
+  s.stages = 4;
+  s.grid = 132;
+  s.first = {64, 1};
+  const double weights = 2.0 * 64 * 256, rows = 2.0 * 100352 * 256;
+  EXPECT_EQ(Predict(p, s, model).hbm_bytes, weights + rows);
+  p[0].n = 128;
+  EXPECT_EQ(Predict(p, s, model).hbm_bytes, 2 * weights + rows);
+}
+
+// C of 51 MB stays in the clusters.
+TEST(CostModel, RowsThatAClusterKeepsDoNotComeFromHbm) {
+  ProductSequence p = MakeSequence(32, MakeProduct(256, 64), 64);
+  p.rows_per_m = 3136;
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 128;
+  s.warpgroups_m = 2;
+  s.block_k = 64;
+  s.stages = 3;
+  s.grid = 784;
+  s.first = {256, 1};
+  s.second = {64, 1};
+  EXPECT_EQ(Predict(p, s, *BuiltinModel("h200")).hbm_bytes, 2.0 * (100352 + 2 * 256) * 64);
+}
+
+// A block alone stores C in its own memory: each KB takes time.
+TEST(CostModel, AClusterOfOneBlockPaysForItsExchange) {
+  DeviceModel model = *BuiltinModel("h200");
+  const ProductSequence p = MakeSequence(128, MakeProduct(512, 64), 64);
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 32;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_k = 64;
+  s.stages = 2;
+  s.grid = 4;
+  s.first = {512, 1};
+  s.second = {64, 1};
+  const double before = Predict(p, s, model).total_us;
+  const double us = 2.0 * 32 * 512 * model.sm_count / model.own_exchange_bytes_per_us;
+  model.own_exchange_bytes_per_us /= 2;
+  EXPECT_GT(Predict(p, s, model).total_us, before + us / 2);
 }
 
 TEST(CostModel, QuantisesByTheBusiestBlock) {

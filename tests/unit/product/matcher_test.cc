@@ -166,8 +166,8 @@ TEST(MatchProducts, RefusesWindowsOfAResult) {
 
 TEST(MatchProducts, WindowsThatNoLoadTakesAreRefusedByName) {
   const std::pair<const char*, const char*> rows[] = {
-      {"conv b=M ic=72 h=9 w=7 oc=8 k=3",
-       "channels 72 are not a multiple of 64 (pixels of a stage's rows)"},
+      {"conv b=M ic=68 h=9 w=7 oc=8 k=3",
+       "channels 68 are not a multiple of 8 (16-byte pixels of tensor maps)"},
       {"conv b=M ic=64 h=300 w=7 oc=8 k=3 pad=130",
        "padding 130 is not in [0, 128] (corners of im2col maps)"},
       {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=150,1 pad=0",

@@ -1,6 +1,4 @@
 #pragma once
-#include <cstdlib>
-
 #include "ptx/sync.cuh"
 #include "ptx/types.cuh"
 
@@ -18,15 +16,35 @@ inline void tma_load_shared(u32 destination, const TensorMap* map, int x, int y,
   }
 }
 
-// The host has no im2col loads: conv_gpu_test has them on the device.
+struct TapPlace {
+  int x, y, z;
+};
+inline void tma_load(u32 destination, const TensorMap* map, TapPlace at, u32 barrier) {
+  hardware::machine.LoadTaps(destination, *map->taps, at.x, at.y, at.z, barrier);
+}
+inline void tma_load_shared(u32 destination, const TensorMap* map, TapPlace at, u32 barrier,
+                            u16 blocks) {
+  for (u32 rank = 0; rank < 16; ++rank) {
+    if ((blocks >> rank & 1) == 0) continue;
+    tma_load(map_to_rank(destination, rank), map, at, map_to_rank(barrier, rank));
+  }
+}
+
 struct WindowStart {
   int x, y, image;
 };
-inline void tma_load_window(u32, const TensorMap*, int, WindowStart, u16, u16, u32) {
-  std::abort();
+inline void tma_load_window(u32 destination, const TensorMap* map, int channel, WindowStart at,
+                            u16 tap_x, u16 tap_y, u32 barrier) {
+  hardware::machine.LoadPixels(destination, *map->images, channel, at.x, at.y, at.image,
+                               {tap_x, tap_y}, barrier);
 }
-inline void tma_load_window_shared(u32, const TensorMap*, int, WindowStart, u16, u16, u32, u16) {
-  std::abort();
+inline void tma_load_window_shared(u32 destination, const TensorMap* map, int channel,
+                                   WindowStart at, u16 tap_x, u16 tap_y, u32 barrier, u16 blocks) {
+  for (u32 rank = 0; rank < 16; ++rank) {
+    if ((blocks >> rank & 1) == 0) continue;
+    tma_load_window(map_to_rank(destination, rank), map, channel, at, tap_x, tap_y,
+                    map_to_rank(barrier, rank));
+  }
 }
 
 }  // namespace sinter

@@ -15,6 +15,8 @@ using u64 = unsigned long long;
 
 struct TensorMap {
   const hardware::Matrix* matrix;
+  const hardware::Images* images = nullptr;  // of an im2col map
+  const hardware::Taps* taps = nullptr;      // of a map of three dimensions
 };
 
 struct ThreadIndex {

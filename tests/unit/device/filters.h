@@ -1,0 +1,191 @@
+// Filters over images, as the plan, the device library and the definition of a convolution have
+// them.
+#ifndef SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
+#define SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/code/recipe.h"
+#include "tests/support/sequences.h"
+#include "tests/unit/device/tile_runs.h"
+
+namespace sinter {
+
+// A pair of numbers of an axis each, or of the sides of one: pads before and behind.
+template <int kFirst, int kSecond>
+struct Two {
+  static constexpr int kY = kFirst, kX = kSecond;
+  static constexpr int kBefore = kFirst, kBehind = kSecond;
+};
+
+constexpr int result_pixels(int pixels, int pad, int taps, int dilation, int stride) {
+  return (pixels + pad - dilation * (taps - 1) - 1) / stride + 1;
+}
+
+template <int kImages_, class Size, int kChannels, class Extent, class PadsY = Two<0, 0>,
+          class PadsX = Two<0, 0>, class Strides = Two<1, 1>, class Dilations = Two<1, 1>>
+struct Filter {
+  static constexpr int kImages = kImages_;
+  static constexpr int kPixelsY = result_pixels(Size::kY, PadsY::kBefore + PadsY::kBehind,
+                                                Extent::kY, Dilations::kY, Strides::kY);
+  static constexpr int kPixelsX = result_pixels(Size::kX, PadsX::kBefore + PadsX::kBehind,
+                                                Extent::kX, Dilations::kX, Strides::kX);
+  static constexpr int kRows = kImages * kPixelsY * kPixelsX;
+  static constexpr int kColumns = Extent::kY * Extent::kX * kChannels;
+  static constexpr int kTap = round_up(kChannels, 64), kStaged = Extent::kY * Extent::kX * kTap;
+  using Rows = Window<kChannels, kPixelsY, kPixelsX, Extent::kY, Extent::kX, Strides::kY,
+                      Strides::kX, Dilations::kY, Dilations::kX, PadsY::kBefore, PadsX::kBefore>;
+
+  static PixelWindow window() {
+    PixelWindow w;
+    w.height = Size::kY, w.width = Size::kX, w.channels = kChannels;
+    w.taps = {Extent::kY, Extent::kX};
+    w.conv.strides = {Strides::kY, Strides::kX};
+    w.conv.dilations = {Dilations::kY, Dilations::kX};
+    w.conv.pads = {PadsY::kBefore, PadsY::kBehind, PadsX::kBefore, PadsX::kBehind};
+    return w;
+  }
+};
+
+// As generated source spells the window.
+template <class W>
+std::string WindowText() {
+  const std::vector<int> arguments = {W::kChannels,  W::kPixelsY, W::kPixelsX, W::kTapsY,
+                                      W::kTapsX,     W::kStrideY, W::kStrideX, W::kDilationY,
+                                      W::kDilationX, W::kPadTop,  W::kPadLeft};
+  return absl::StrCat("Window<", absl::StrJoin(arguments, ", "), ">");
+}
+
+// The code of a product of First over the filter's windows.
+template <class Config, class F>
+ProductCode CodeOf() {
+  using First = typename Config::First;
+  ProductCode code;
+  code.sequence = MakeSequence(F::kImages, MakeProduct(First::kN, F::kColumns));
+  code.sequence.rows_per_m = F::kPixelsY * F::kPixelsX;
+  Operand& rows = code.sequence[0].rows;
+  rows.source = Source::kWindow;
+  rows.window = F::window();
+  SetLayout(&code.sequence, Config::kWeightsTransposed ? Layout::kIO : Layout::kOI);
+  Schedule& s = code.schedule;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = Config::kBlockM;
+  s.block_k = Config::kBlockK;
+  s.stages = Config::kStages;
+  s.warpgroups_m = Config::kWarpgroupsM;
+  s.warpgroups_n = Config::kWarpgroupsN;
+  s.cluster = Config::kCluster;
+  s.swapped = Config::kSwapped;
+  s.share = First::kRowsShare == 2      ? Share::kRows
+            : First::kWeightsShare == 2 ? Share::kWeights
+                                        : Share::kNone;
+  s.first = {First::kBlockN, First::kSplitK};
+  return code;
+}
+
+// The launch recipe of that product, of as many images as the filter has.
+template <class Config, class F>
+LaunchRecipe RecipeOf() {
+  const ProductCode code = CodeOf<Config, F>();
+  const auto source = KernelSource(code);
+  EXPECT_TRUE(source.ok() && source->find(WindowText<typename F::Rows>()) != std::string::npos)
+      << WindowText<typename F::Rows>() << " is not in\n"
+      << source.value_or("");
+  ProductBinding binding;
+  const PixelWindow w = F::window();
+  binding.operands = {
+      {Role::kA, 0, 0, w.channels},
+      {Role::kW1, 1, 0, code.sequence.layout() == Layout::kIO ? code.sequence[0].n : F::kColumns},
+      {Role::kOut, 2, 0, code.sequence[0].n}};
+  binding.rows = F::kRows;
+  binding.rows_per_m = code.sequence.rows_per_m;
+  const auto recipe = ProductRecipe(code, binding);
+  EXPECT_TRUE(recipe.ok()) << recipe.status();
+  return recipe.value_or(LaunchRecipe());
+}
+
+// Images under the recipe's map.
+inline hardware::Images ImagesUnder(const TensorMapTemplate& map, int count, uint32_t seed) {
+  hardware::Images images;
+  images.count = count;
+  images.channels = static_cast<int>(map.dims[0].value);
+  images.width = static_cast<int>(map.dims[1].value);
+  images.height = static_cast<int>(map.dims[2].value);
+  images.box_pixels = static_cast<int>(map.box[1]);
+  for (int i = 0; i < 2; ++i) {
+    images.lower[i] = map.walk->lower[i];
+    images.upper[i] = map.walk->upper[i];
+    images.strides[i] = static_cast<int>(map.walk->strides[i]);
+  }
+  images.data = TestMatrix(count * images.height * images.width, images.channels, seed).data;
+  return images;
+}
+
+// Filters under the recipe's map.
+inline Taps TapsUnder(const TensorMapTemplate& map, uint32_t seed) {
+  Taps taps;
+  for (int i = 0; i < 3; ++i) {
+    taps.extents[i] = static_cast<int>(map.dims[static_cast<size_t>(i)].value);
+    taps.box[i] = static_cast<int>(map.box[static_cast<size_t>(i)]);
+  }
+  EXPECT_EQ(map.stride_bytes[0], 2 * map.dims[0].value);
+  EXPECT_EQ(map.stride_bytes[1], 2 * map.dims[0].value * map.dims[1].value);
+  taps.data = TestMatrix(taps.extents[2] * taps.extents[1], taps.extents[0], seed).data;
+  return taps;
+}
+
+// What they are to the product: zeros behind each tap's channels.
+template <class Config, class F>
+hardware::Matrix StagedFilters(const Taps& taps) {
+  constexpr int kN = Config::First::kN;
+  hardware::Matrix m;
+  const bool io = Config::kWeightsTransposed;
+  m.rows = io ? F::kStaged : kN, m.columns = io ? kN : F::kStaged;
+  for (int i = 0; i < m.rows * m.columns; ++i) {
+    const int k = io ? i / kN : i % F::kStaged, n = io ? i % kN : i / F::kStaged;
+    const int tap = k / F::kTap, channel = k % F::kTap;
+    m.data.push_back(io ? taps.At(n, channel, tap) : taps.At(channel, tap, n));
+  }
+  return m;
+}
+
+// What a convolution multiplies: for each result pixel the pixels under its taps, side by side,
+// with zeros behind each tap's channels.
+template <class F>
+hardware::Matrix RowsOf(const hardware::Images& images) {
+  using W = typename F::Rows;
+  hardware::Matrix rows;
+  rows.rows = F::kRows, rows.columns = F::kStaged;
+  for (int n = 0; n < F::kImages; ++n)
+    for (int p = 0; p < F::kPixelsY; ++p)
+      for (int q = 0; q < F::kPixelsX; ++q)
+        for (int r = 0; r < W::kTapsY; ++r)
+          for (int s = 0; s < W::kTapsX; ++s)
+            for (int c = 0; c < F::kTap; ++c)
+              rows.data.push_back(images.At(n, p * W::kStrideY + r * W::kDilationY - W::kPadTop,
+                                            q * W::kStrideX + s * W::kDilationX - W::kPadLeft, c));
+  return rows;
+}
+
+// The operands of First over the filter's images.
+template <class Config, class F>
+Operands<Config, typename Config::First> OperandsOf(uint32_t seed) {
+  const LaunchRecipe recipe = RecipeOf<Config, F>();
+  hardware::Images images = ImagesUnder(recipe.tensor_maps[0], F::kImages, seed);
+  hardware::Matrix rows = RowsOf<F>(images);
+  if constexpr (F::kTap == F::Rows::kChannels) {
+    return {std::move(rows), std::move(images), seed + 1};
+  } else {
+    Taps taps = TapsUnder(recipe.tensor_maps[1], seed + 1);
+    hardware::Matrix filters = StagedFilters<Config, F>(taps);
+    return {std::move(rows), std::move(images), std::move(filters), std::move(taps)};
+  }
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_DEVICE_FILTERS_H_

@@ -1,0 +1,233 @@
+// One tile on the host's machine, in any form of product: what producers place, consumers multiply
+// and writers store, compared with the exact product.
+#ifndef SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_
+#define SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_
+
+#include <array>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/device/kernel_configs.h"
+
+namespace sinter {
+
+using hardware::Images;
+using hardware::machine;
+using hardware::Matrix;
+using hardware::Taps;
+
+constexpr u32 kBase = 1024;
+constexpr u32 kBarriers = hardware::kWindow - 1024;
+constexpr u32 kOwnBarriers = hardware::kWindow - 512;
+constexpr u16 kPoison = 0x7FC1;
+
+template <class Config>
+constexpr int kConsumers = 128 * Config::kWarpgroupsM* Config::kWarpgroupsN;
+
+template <class Config>
+WarpgroupPlace PlaceOf(int thread) {
+  const int warpgroup = thread / 128;
+  return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, thread % 128};
+}
+
+// All consumer threads' accumulators of one tile on one rank.
+template <class P>
+using Accumulators = std::vector<std::array<float, P::kAccumulators>>;
+
+// accumulate() takes an array; this is the same storage.
+template <size_t kSize>
+float (&AsArray(std::array<float, kSize>& a))[kSize] {
+  return *reinterpret_cast<float(*)[kSize]>(a.data());
+}
+template <size_t kSize>
+const float (&AsArray(const std::array<float, kSize>& a))[kSize] {
+  return *reinterpret_cast<const float(*)[kSize]>(a.data());
+}
+
+// What a product multiplies, and the maps that its producers load from.
+template <class Config, class P>
+struct Operands {
+  Matrix rows, weights, up;
+  Images images;  // in whose place `rows` stand; of a convolution
+  Taps taps;      // in whose place `weights` stand; of one whose taps are padded
+  TensorMap rows_map, weights_map, up_map;
+  Operands(Matrix a, uint32_t seed)
+      : rows(std::move(a)),
+        weights(TestWeights<Config, P>(seed)),
+        up(TestWeights<Config, P>(seed + 1)),
+        rows_map{&rows},
+        weights_map{&weights},
+        up_map{&up} {
+    rows.box_rows = Config::kBlockM / P::kRowsShare;
+  }
+  Operands(Matrix a, Images pixels, uint32_t seed) : Operands(std::move(a), seed) {
+    images = std::move(pixels);
+    rows_map = {nullptr, &images};
+  }
+  Operands(Matrix a, Images pixels, Matrix filters, Taps padded)
+      : Operands(std::move(a), std::move(pixels), 0) {
+    weights = std::move(filters);
+    taps = std::move(padded);
+    weights_map = {nullptr, nullptr, &taps};
+  }
+  Operands(const Operands&) = delete;
+  ProductMaps maps() const { return {&rows_map, &weights_map, P::kWidth == 2 ? &up_map : nullptr}; }
+};
+
+// The stage bytes that arrived are the bytes that were expected.
+inline void ExpectBarriersComplete() {
+  for (const auto& [barrier, bytes] : machine.barriers())
+    EXPECT_EQ(bytes.expected, bytes.arrived) << "barrier " << barrier;
+}
+
+// Runs a tile's K blocks [begin, end) through a ring that holds them all.
+template <class Config, class P, bool kRowsInRing>
+Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int row, int column,
+                        int begin, int end) {
+  constexpr int kStageBytes = (kRowsInRing ? P::kRowsBytes : 0) + P::kWeightBytes;
+  const Ring<P::kKBlocks, kStageBytes> ring{kBase, kBarriers};
+  Cursor<P::kKBlocks> weights, rows;
+  produce_weights<Config, P, kRowsInRing>(ring, weights, operands.maps(), column, begin, end);
+  if (kRowsInRing) produce_rows<Config, P>(ring, rows, operands.maps(), row, begin, end);
+  ExpectBarriersComplete();
+  Accumulators<P> accumulators(kConsumers<Config>);
+  for (int t = 0; t < kConsumers<Config>; ++t) {
+    threadIdx.x = 128 + static_cast<unsigned>(t);
+    Cursor<P::kKBlocks> cursor;
+    accumulate<Config, P, kRowsInRing>(AsArray(accumulators[static_cast<size_t>(t)]), ring, cursor,
+                                       rows_at, end - begin, PlaceOf<Config>(t));
+  }
+  return accumulators;
+}
+
+// Which element of the tile a thread's register is of.
+struct TilePlace {
+  int row, column;  // of one weight matrix
+  bool is_up;
+};
+template <class Config, class P>
+TilePlace PlaceInTile(WarpgroupPlace place, int i) {
+  if (!Config::kSwapped) {
+    const auto at = hardware::AccumulatorPlace(place.thread, i);
+    return {place.m * 64 + at.row, place.n * P::kHalf + at.column % P::kHalf,
+            at.column >= P::kHalf};
+  }
+  const auto at = hardware::AccumulatorPlace(place.thread, i % (P::kMmaN / 2));
+  const int column = i / (P::kMmaN / 2) * 64 + at.row;
+  return {at.column, place.n * P::kHalf + column % P::kHalf, column >= P::kHalf};
+}
+
+// Every accumulator that belongs to a row of the tile equals the product over K elements of the
+// blocks.
+template <class Config, class P>
+void ExpectProduct(const Accumulators<P>& accumulators, const Operands<Config, P>& o, int row,
+                   int column, int begin, int end) {
+  for (int t = 0; t < kConsumers<Config>; ++t) {
+    const WarpgroupPlace place = PlaceOf<Config>(t);
+    for (int i = 0; i < P::kAccumulators; ++i) {
+      const TilePlace at = PlaceInTile<Config, P>(place, i);
+      if (at.row >= Config::kBlockM) continue;
+      const Matrix& weights = at.is_up ? o.up : o.weights;
+      const int n = column + at.column;
+      ASSERT_EQ(accumulators[static_cast<size_t>(t)][static_cast<size_t>(i)],
+                Dot<Config>(o.rows, weights, row + at.row, n, begin * Config::kBlockK,
+                            end * Config::kBlockK))
+          << "thread " << t << " register " << i;
+    }
+  }
+}
+
+// What the epilogue makes of element (row, column), whose row is multiplied by `scale`.
+template <class Config, class P>
+float Finished(const Operands<Config, P>& o, const std::vector<u16>& bias, int row, int column,
+               float scale = 1) {
+  float x = scale * Dot<Config>(o.rows, o.weights, row, column, 0, P::kK) +
+            Integer16::unpack(bias[static_cast<size_t>(column)]);
+  if (P::kWidth == 1) return Fold::apply(x);
+  const float up = scale * Dot<Config>(o.rows, o.up, row, column, 0, P::kK) +
+                   Integer16::unpack(bias[static_cast<size_t>(column)]);
+  return Fold::apply(x) * static_cast<float>(static_cast<int>(up) % 7);
+}
+
+// Up to the gate's factor, which must fit 16 bits with it: the test's epilogue is the library's
+// with the up half reduced first. Scales are powers of two.
+template <class P, class Scaling = NoScaling>
+struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
+  using Library = Epilogue<P, Integer16, Fold, true, Scaling>;
+  float apply(float x, float up, int column, float scale) const {
+    if (P::kWidth == 1 || column >= P::kN) return Library::apply(x, up, column, scale);
+    const float bias = Integer16::unpack(Library::bias_up[column]);
+    const float reduced = static_cast<float>(static_cast<int>(up * scale + bias) % 7);
+    return Library::apply(x, (reduced - bias) / scale, column, scale);
+  }
+};
+
+inline std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
+
+template <class Config, class P, class Scaling, class Writer, class Added = NoResidual>
+void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P, Scaling>& epilogue,
+               const Writer& writer, int row, int column, const Added& added = {}) {
+  for (int warp = 0; warp < kConsumers<Config> / 32; ++warp) {
+    machine.RunWarp([&](int lane) {
+      const int t = warp * 32 + lane;
+      threadIdx.x = 128 + static_cast<unsigned>(t);
+      const auto& d = AsArray(accumulators[static_cast<size_t>(t)]);
+      const WarpgroupPlace place = PlaceOf<Config>(t);
+      if constexpr (Config::kSwapped) {
+        const SwappedWriter<Config, P, TestEpilogue<P, Scaling>, Writer, Added> swapped(
+            epilogue, writer, added, row, column, place);
+        swapped.fetch();
+        swapped.write(d);
+        return;
+      }
+      const HeldScaling<Scaling> scaling(epilogue.scaling, row, place);
+      if constexpr (Added::kPresent) {
+        HeldResidual<Config, P, Added> held(added, row, column, place);
+        write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place, held);
+      } else {
+        write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place);
+      }
+    });
+  }
+}
+
+// Sums the ranks' accumulators through their shared memory and writes every rank's rows.
+template <class Config, class P, class Scaling, class Writer, class Added = NoResidual>
+void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P, Scaling>& epilogue,
+                const Writer& writer, int row, int column, const Added& added = {}) {
+  const auto reduce_of = [&](int rank) {
+    return DsmReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
+  };
+  for (int rank = 0; rank < P::kSplitK; ++rank) {
+    machine.rank = rank;
+    machine.Expect(kOwnBarriers, reduce_of(rank).expected_bytes());
+    for (int t = 0; t < kConsumers<Config>; ++t) {
+      const auto& d = AsArray(ranks[static_cast<size_t>(rank)][static_cast<size_t>(t)]);
+      if constexpr (Config::kSwapped)
+        SwappedParts<Config, P>::send(reduce_of(rank), d, PlaceOf<Config>(t));
+      else
+        reduce_of(rank).send(d, PlaceOf<Config>(t));
+    }
+  }
+  ExpectBarriersComplete();
+  for (int rank = 0; rank < P::kSplitK; ++rank) {
+    machine.rank = rank;
+    for (int t = 0; t < kConsumers<Config>; ++t) {
+      threadIdx.x = 128 + static_cast<unsigned>(t);
+      const auto reduce = reduce_of(rank);
+      if constexpr (Config::kSwapped) {
+        using Parts = SwappedParts<Config, P>;
+        const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+        Parts::sum(reduce, epilogue, writer, row, column, added, ahead);
+        continue;
+      }
+      if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+      reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row), writer, row, column,
+                 added, reduce.added_to(reduce.first_unit(), added, row, column));
+    }
+  }
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_

@@ -1,0 +1,357 @@
+// Convolutions on the host's machine: the rows of a first product come from images by im2col loads,
+// under the maps that recipes describe. Every form of a product, and the dataflows that hand C
+// over.
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/device/filters.h"
+#include "tests/unit/device/product_fixtures.h"
+
+namespace sinter {
+namespace {
+
+// A product over a filter's windows: block_m, block_k, stages, cluster, warpgroups m and n, layout
+// io, n, block_n, split_k, shares of weights and rows, swapped.
+template <class F, int kBlockM, int kBlockK, int kCluster, int kWarpgroupsM, int kWarpgroupsN,
+          bool kTransposed, int kN, int kBlockN, int kSplit, int kWeightsShare = 1,
+          int kRowsShare = 1, bool kSwapped = false>
+struct Convolution : TestConfig<kBlockM, kBlockK, 3, kCluster, kWarpgroupsM, kWarpgroupsN,
+                                kTransposed, 1, kN, F::kStaged, kBlockN, kSplit, kN, kBlockN, 1,
+                                kWeightsShare, kRowsShare, kSwapped, Integer16, typename F::Rows> {
+  using Shown = F;
+};
+
+using Same3 = Filter<3, Two<7, 5>, 64, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Bare3 = Filter<2, Two<6, 9>, 64, Two<3, 3>>;
+using Strided7 = Filter<2, Two<11, 13>, 64, Two<7, 7>, Two<3, 3>, Two<3, 3>, Two<2, 2>>;
+using Dilated = Filter<2, Two<12, 9>, 64, Two<3, 3>, Two<1, 1>, Two<3, 3>, Two<2, 1>, Two<1, 3>>;
+using Uneven = Filter<3, Two<6, 5>, 128, Two<2, 3>, Two<0, 1>, Two<2, 0>, Two<1, 3>>;
+using Column = Filter<2, Two<9, 4>, 64, Two<1, 3>, Two<0, 0>, Two<1, 1>>;
+using Outside = Filter<2, Two<3, 4>, 64, Two<2, 2>, Two<3, 0>, Two<0, 3>>;
+using Halved = Filter<2, Two<8, 7>, 128, Two<1, 1>, Two<0, 0>, Two<0, 0>, Two<2, 2>>;
+using OnePixel = Filter<3, Two<1, 1>, 64, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Whole = Filter<3, Two<4, 3>, 64, Two<4, 3>>;
+
+// Channels that end inside a subtile.
+using Eight = Filter<2, Two<7, 6>, 8, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Stem = Filter<2, Two<9, 11>, 8, Two<7, 7>, Two<3, 3>, Two<3, 3>, Two<2, 2>>;
+using TwentyFour = Filter<2, Two<6, 7>, 24, Two<3, 2>, Two<1, 1>, Two<0, 1>, Two<1, 2>>;
+using Forty = Filter<3, Two<5, 7>, 40, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<1, 1>, Two<2, 1>>;
+using SeventyTwo = Filter<2, Two<6, 5>, 72, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Long = Filter<2, Two<5, 6>, 136, Two<2, 3>, Two<0, 1>, Two<1, 1>>;
+
+template <class Config>
+class Convolutions : public Products<Config> {};
+using ConvolutionConfigs =
+    ::testing::Types<Convolution<Same3, 64, 64, 1, 1, 1, false, 40, 40, 1>,
+                     Convolution<Bare3, 32, 128, 1, 1, 1, false, 24, 24, 1>,
+                     Convolution<Strided7, 24, 128, 4, 1, 1, false, 16, 16, 4>,
+                     Convolution<Dilated, 128, 64, 2, 2, 1, false, 72, 40, 2>,
+                     Convolution<Uneven, 16, 128, 1, 1, 2, true, 136, 128, 1>,
+                     Convolution<Column, 16, 64, 1, 1, 1, true, 64, 64, 1>,
+                     Convolution<Outside, 48, 64, 1, 1, 1, false, 8, 8, 1>,
+                     Convolution<Halved, 64, 128, 1, 1, 1, false, 24, 24, 1>,
+                     Convolution<OnePixel, 8, 64, 1, 1, 1, false, 16, 16, 1>,
+                     Convolution<Whole, 8, 64, 8, 1, 1, false, 16, 16, 8>,
+                     Convolution<Same3, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
+                     Convolution<Uneven, 24, 64, 1, 1, 2, true, 136, 128, 1, 1, 1, true>,
+                     Convolution<Eight, 64, 64, 1, 1, 1, false, 40, 40, 1>,
+                     Convolution<Eight, 24, 128, 2, 1, 1, true, 64, 64, 2>,
+                     Convolution<Stem, 16, 64, 4, 1, 1, false, 24, 24, 4>,
+                     Convolution<TwentyFour, 64, 128, 1, 1, 1, false, 72, 40, 1>,
+                     Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 136, 64, 1>,
+                     Convolution<Forty, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
+                     Convolution<SeventyTwo, 32, 128, 1, 1, 1, false, 48, 48, 1>,
+                     Convolution<Long, 24, 64, 2, 1, 1, true, 72, 64, 2>,
+                     Convolution<Long, 16, 128, 4, 1, 1, false, 64, 64, 4, 1, 1, true>>;
+TYPED_TEST_SUITE(Convolutions, ConvolutionConfigs);
+
+TYPED_TEST(Convolutions, AreExactFromPixelsToTheStoredElement) {
+  using F = typename TypeParam::Shown;
+  this->template ExpectAllTiles<typename TypeParam::First>(OperandsOf<TypeParam, F>(5), F::kRows);
+}
+
+// Weights behind K are zero, and zero times a NaN is a NaN.
+TEST(Windows, LoadZerosBehindTheLastTap) {
+  using Config = Convolution<Bare3, 32, 128, 1, 1, 1, false, 24, 24, 1>;
+  using P = Config::First;
+  const auto operands = OperandsOf<Config, Bare3>(5);
+  machine.Reset(1);
+  RunTile<Config, P, true>(operands, 0, 0, 0, 0, P::kKBlocks);
+  static_assert(P::kKBlocks * P::kSubtiles == 10, "nine taps of a subtile each, and one behind");
+  const u32 stage = kBase + (P::kKBlocks - 1) * (P::kRowsBytes + P::kWeightBytes);
+  for (u32 at = 0; at < 32 * 128; at += 4) {
+    ASSERT_EQ(machine.Load<u32>(stage + 32 * 128 + at), 0u) << at;
+  }
+}
+
+// Filters behind a tap's channels are zero in the ring too, in either layout.
+template <class Config>
+class PaddedTaps : public ::testing::Test {};
+using PaddedConfigs = ::testing::Types<Convolution<Eight, 16, 128, 1, 1, 1, false, 40, 40, 1>,
+                                       Convolution<Forty, 16, 64, 1, 1, 1, false, 24, 24, 1>,
+                                       Convolution<SeventyTwo, 16, 128, 1, 1, 1, true, 64, 64, 1>,
+                                       Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 64, 64, 1>,
+                                       Convolution<Long, 16, 64, 1, 1, 1, false, 24, 24, 1>>;
+TYPED_TEST_SUITE(PaddedTaps, PaddedConfigs);
+
+TYPED_TEST(PaddedTaps, AreZeroBehindTheirChannels) {
+  using P = typename TypeParam::First;
+  const auto operands = OperandsOf<TypeParam, typename TypeParam::Shown>(5);
+  machine.Reset(1);
+  RunTile<TypeParam, P, true>(operands, 0, 0, 0, 0, P::kKBlocks);
+  constexpr bool kTransposed = TypeParam::kWeightsTransposed;
+  for (int k = 0; k < P::kKBlocks * TypeParam::kBlockK; ++k) {
+    const int block = k / TypeParam::kBlockK, in = k % TypeParam::kBlockK;
+    const u32 stage = kBase + static_cast<u32>(block * (P::kRowsBytes + P::kWeightBytes)) +
+                      static_cast<u32>(P::kRowsBytes);
+    for (int n = 0; n < P::kN; ++n) {
+      const u32 at = kTransposed ? hardware::TmaAddress(stage, in, n)
+                                 : hardware::TmaAddress(
+                                       stage + static_cast<u32>(in / 64 * P::kN * 128), n, in % 64);
+      ASSERT_EQ(static_cast<int16_t>(machine.Load<u16>(at)),
+                WeightAt<TypeParam>(operands.weights, k, n))
+          << k << ", " << n;
+    }
+  }
+}
+
+// Halves of a tile's pixels, or of its weights, by the two blocks of a pair.
+template <class Config>
+class SharedWindows : public ::testing::Test {};
+using SharedWindowConfigs =
+    ::testing::Types<Convolution<Same3, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
+                     Convolution<Strided7, 16, 128, 2, 1, 1, false, 40, 24, 1, 1, 2>,
+                     Convolution<Dilated, 48, 64, 2, 1, 2, true, 136, 128, 1, 2, 1>,
+                     Convolution<Dilated, 64, 128, 4, 1, 1, false, 48, 48, 2, 2, 1>,
+                     Convolution<Same3, 48, 64, 4, 1, 1, false, 136, 64, 2, 1, 2, true>,
+                     Convolution<Forty, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
+                     Convolution<Forty, 16, 128, 2, 1, 1, false, 48, 48, 1, 2, 1>,
+                     Convolution<Forty, 16, 64, 2, 1, 1, true, 136, 64, 1, 2, 1>,
+                     Convolution<SeventyTwo, 16, 128, 2, 1, 1, true, 136, 64, 1, 2, 1>>;
+TYPED_TEST_SUITE(SharedWindows, SharedWindowConfigs);
+
+TYPED_TEST(SharedWindows, GiveEachBlockOfAPairItsTile) {
+  using F = typename TypeParam::Shown;
+  ExpectPairsHaveTheirTiles<TypeParam>(OperandsOf<TypeParam, F>(21), F::kRows);
+}
+
+// A convolution and a 1 x 1 one behind it: block_m, block_k, cluster, warpgroups n, n, block_n and
+// split_k of both, l.
+template <class F, int kBlockM, int kBlockK, int kCluster, int kWarpgroupsN, int kN, int kBlockN1,
+          int kSplit1, int kL, int kBlockN2, int kSplit2>
+struct ConvChain
+    : TestConfig<kBlockM, kBlockK, 3, kCluster, 1, kWarpgroupsN, false, 1, kN, F::kStaged, kBlockN1,
+                 kSplit1, kL, kBlockN2, kSplit2, 1, 1, false, Integer16, typename F::Rows> {
+  using Shown = F;
+};
+
+template <class Config>
+class ConvChains : public Products<Config> {
+ protected:
+  using First = typename Config::First;
+  using Second = typename Config::Second;
+  using F = typename Config::Shown;
+  static constexpr u32 kExchange = 128 * 1024;
+  const Operands<Config, First> first_ = OperandsOf<Config, F>(5);
+  const std::vector<u16> no_bias_ = std::vector<u16>(First::kN);
+  const TestEpilogue<First> epilogue_{{no_bias_.data(), no_bias_.data()}};
+  const Matrix c_ = C();
+
+  Matrix C() const {
+    Matrix c;
+    c.rows = F::kRows, c.columns = First::kN;
+    for (int i = 0; i < c.rows * c.columns; ++i) {
+      const float x = Finished<Config, First>(first_, no_bias_, i / c.columns, i % c.columns);
+      c.data.push_back(static_cast<u16>(static_cast<int>(x)));
+    }
+    return c;
+  }
+
+  // A cluster of the machine computes the columns of C from `column` on for the M tile at `row`.
+  // `writer_of` says where a rank writes them, `expected` how many bytes each block awaits.
+  template <class WriterOf>
+  void WriteC(int row, int column, int64_t expected, const WriterOf& writer_of) {
+    machine.Reset(Config::kCluster);
+    std::vector<Accumulators<First>> ranks;
+    for (int rank = 0; rank < Config::kCluster; ++rank) {
+      machine.rank = rank;
+      ranks.push_back(RunTile<Config, First, true>(first_, 0, row, column + rank * First::kBlockN,
+                                                   0, First::kKBlocks));
+    }
+    machine.Reset(Config::kCluster);
+    for (int rank = 0; rank < Config::kCluster; ++rank) {
+      machine.rank = rank;
+      machine.Expect(kOwnBarriers, expected);
+      blockDim.x = 128;
+      for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x)
+        clear_exchange_tail<Config>(kExchange);
+    }
+    for (int rank = 0; rank < Config::kCluster; ++rank) {
+      machine.rank = rank;
+      WriteTile<Config, First>(ranks[static_cast<size_t>(rank)], epilogue_, writer_of(rank), 0,
+                               column + rank * First::kBlockN);
+    }
+    ExpectBarriersComplete();
+  }
+
+  // Every block has columns [begin, end) of C's rows from `row`, where the second product looks.
+  void ExpectExchanged(int row, int begin, int end) {
+    for (int rank = 0; rank < Config::kCluster; ++rank) {
+      machine.rank = rank;
+      for (int r = 0; r < Config::kBlockM; ++r) {
+        for (int column = begin; column < end; ++column) {
+          const int at = swizzled_offset<Integer16>(Config::kBlockM, r, column - begin);
+          ASSERT_EQ(machine.Load<u16>(kExchange + static_cast<u32>(at)), c_.At(row + r, column))
+              << "rank " << rank << ": " << row + r << ", " << column;
+        }
+      }
+    }
+  }
+
+  // A tile of C as one rank of those that share its K computes it.
+  struct Taken {
+    int row, column, rank, begin, end;
+  };
+
+  // C of all `taken`, through global memory, and E of it.
+  void ExpectThroughMemory(const std::vector<Taken>& taken) {
+    std::vector<u16> out(static_cast<size_t>((F::kRows + 1) * First::kN), kPoison);
+    const GlobalWriter<Integer16, First::kN, First::kN % 8 == 0> writer{out.data(), First::kN,
+                                                                        F::kRows};
+    std::map<std::pair<int, int>, std::vector<Accumulators<First>>> tiles;
+    for (const Taken& t : taken) {
+      machine.Reset(1);
+      auto& ranks = tiles[{t.row, t.column}];
+      ranks.resize(First::kSplitK);
+      ASSERT_TRUE(ranks[static_cast<size_t>(t.rank)].empty()) << "taken twice";
+      ranks[static_cast<size_t>(t.rank)] =
+          RunTile<Config, First, true>(first_, 0, t.row, t.column, t.begin, t.end);
+    }
+    for (const auto& [at, ranks] : tiles) {
+      machine.Reset(First::kSplitK);
+      if constexpr (First::kSplitK > 1)
+        ReduceTile<Config, First>(ranks, epilogue_, writer, at.first, at.second);
+      else
+        WriteTile<Config, First>(ranks[0], epilogue_, writer, at.first, at.second);
+    }
+    for (size_t i = 0; i < out.size(); ++i)
+      ASSERT_EQ(out[i], i < c_.data.size() ? c_.data[i] : kPoison) << i;
+    this->template ExpectAllTiles<Second>(Operands<Config, Second>(c_, 12), F::kRows);
+  }
+};
+
+using ConvChainConfigs = ::testing::Types<ConvChain<Same3, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>,
+                                          ConvChain<Dilated, 16, 64, 4, 1, 200, 56, 1, 48, 16, 2>,
+                                          ConvChain<Uneven, 64, 64, 2, 2, 96, 48, 1, 64, 32, 1>,
+                                          ConvChain<Forty, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>>;
+TYPED_TEST_SUITE(ConvChains, ConvChainConfigs);
+
+TYPED_TEST(ConvChains, ExchangeCInTheCluster) {
+  using First = typename TypeParam::First;
+  using Second = typename TypeParam::Second;
+  const Operands<TypeParam, Second> second(this->c_, 12);
+  using Writer = DsmShuffle<TypeParam, First::kN>;
+  for (int row = 0; row < TypeParam::Shown::kRows; row += TypeParam::kBlockM) {
+    this->WriteC(row, 0, Writer::kBytes, [&](int) {
+      return Writer{this->kExchange, kOwnBarriers};
+    });
+    this->ExpectExchanged(row, 0, First::kN);
+    for (int rank = 0; rank < TypeParam::kCluster; ++rank) {
+      machine.rank = rank;
+      const int column = rank * Second::kBlockN;
+      const auto e = RunTile<TypeParam, Second, false>(second, this->kExchange, 0, column, 0,
+                                                       Second::kKBlocks);
+      ExpectProduct<TypeParam, Second>(e, second, row, column, 0, Second::kKBlocks);
+    }
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+template <class Config>
+struct WithSlab : Config {
+  static constexpr int kSlabColumns = 64;
+};
+
+TYPED_TEST(ConvChains, KeepTheFirstColumnsInASlab) {
+  using First = typename TypeParam::First;
+  using Slab = WithSlab<TypeParam>;
+  std::vector<u16> rest(static_cast<size_t>((TypeParam::Shown::kRows + 1) * First::kN), kPoison);
+  for (int row = 0; row < TypeParam::Shown::kRows; row += TypeParam::kBlockM) {
+    const int rows = TypeParam::Shown::kRows - row;
+    using Shuffle = DsmShuffle<Slab, 64>;
+    const SpillWriter<Slab> writer{{this->kExchange, kOwnBarriers},
+                                   {rest.data() + row * First::kN, First::kN, rows}};
+    this->WriteC(row, 0, Shuffle::kBytes, [&](int) { return writer; });
+    this->ExpectExchanged(row, 0, 64);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  for (int i = 0; i < static_cast<int>(rest.size()); ++i) {
+    const bool behind = i % First::kN >= 64 && i < TypeParam::Shown::kRows * First::kN;
+    ASSERT_EQ(rest[static_cast<size_t>(i)],
+              behind ? this->c_.data[static_cast<size_t>(i)] : kPoison);
+  }
+}
+
+// Clusters that share an M tile by ranges of N, of whole K blocks of the second product.
+template <class Config>
+class ConvRanges : public ConvChains<Config> {};
+using ConvRangesConfigs = ::testing::Types<ConvChain<Same3, 16, 64, 2, 1, 200, 32, 1, 48, 24, 1>,
+                                           ConvChain<Uneven, 64, 128, 4, 2, 328, 32, 1, 64, 16, 1>>;
+TYPED_TEST_SUITE(ConvRanges, ConvRangesConfigs);
+
+TYPED_TEST(ConvRanges, HaveTheirColumnsOfC) {
+  using T = ChainClustersTypes<TypeParam>;
+  using Slab = DsmShuffle<TypeParam, T::kColumns>;
+  const int m_tiles = ceil_div(TypeParam::Shown::kRows, TypeParam::kBlockM);
+  for (int cluster = 0; cluster < m_tiles * T::kClusters; ++cluster) {
+    blockIdx.x = static_cast<unsigned>(cluster * TypeParam::kCluster);
+    const ClusterPlace<TypeParam> at(0);
+    const int first = at.first_column();
+    this->WriteC(at.row, first, Slab::kBytes, [&](int) {
+      return RangeWriter<TypeParam>{{this->kExchange, kOwnBarriers}, first};
+    });
+    this->ExpectExchanged(at.row, first, first + T::kColumns);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TYPED_TEST(ConvChains, WalkTheGrid) {
+  using First = typename TypeParam::First;
+  const int m_tiles = ceil_div(TypeParam::Shown::kRows, TypeParam::kBlockM);
+  std::vector<typename TestFixture::Taken> taken;
+  gridDim.x = 3 * TypeParam::kCluster;
+  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+    const TileWalk<First> walk(static_cast<int>(blockIdx.x) % TypeParam::kCluster, m_tiles);
+    for (int tile = walk.group; tile < walk.tiles(); tile += walk.groups)
+      taken.push_back({walk.m_tile(tile) * TypeParam::kBlockM,
+                       walk.column_tile(tile) * First::kBlockN, walk.rank, walk.begin(),
+                       walk.end()});
+  }
+  this->ExpectThroughMemory(taken);
+}
+
+// Clusters of the list are the ranks that share K.
+template <class Config>
+struct WithoutSharers : Config {
+  static constexpr int kCluster = Config::First::kSplitK;
+};
+
+TYPED_TEST(ConvChains, WalkAListOfTasks) {
+  std::vector<typename TestFixture::Taken> taken;
+  using PlainTasks = WithoutSharers<TypeParam>;
+  gridDim.x = 3 * PlainTasks::kCluster;
+  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+    const int rank = static_cast<int>(blockIdx.x) % PlainTasks::kCluster;
+    const TaskWalk<PlainTasks> walk(rank, TypeParam::Shown::kRows);
+    for (int unit = walk.one.first; unit < walk.one.units(); unit += walk.one.step)
+      taken.push_back({walk.one.row(unit), walk.one.column(unit), walk.one.k_rank, walk.one.begin(),
+                       walk.one.end()});
+  }
+  this->ExpectThroughMemory(taken);
+}
+
+}  // namespace
+}  // namespace sinter
