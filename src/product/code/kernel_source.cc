@@ -104,13 +104,13 @@ const char* ParameterName(Role role) {
       return "weights";
     case Role::kWUp:
       return "weights_up";
-    case Role::kB1:
+    case Role::kBias1:
       return "bias";
-    case Role::kBUp:
+    case Role::kBiasUp:
       return "bias_up";
     case Role::kW2:
       return "weights2";
-    case Role::kB2:
+    case Role::kBias2:
       return "bias2";
     case Role::kOut:
       return "out";
@@ -122,7 +122,7 @@ const char* ParameterName(Role role) {
       return "factor";
     case Role::kFactor2:
       return "factor2";
-    case Role::kParts:
+    case Role::kPartialOut:
       return "parts";
     case Role::kCount:
       break;
@@ -160,7 +160,7 @@ std::string FunctionArguments(const ProductCode& code) {
 }
 
 std::string PointerType(const ProductCode& code, Role role) {
-  if (role == Role::kParts) return "float* ";
+  if (role == Role::kPartialOut) return "float* ";
   const DType element = ShapeOf(code.sequence, role).element;
   const char* stored = element == DType::kF32 ? "float" : ElementOf(element).stored_type;
   const bool written = role == Role::kOut || role == Role::kC;
@@ -218,15 +218,15 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (p.front().pair) list.maps.push_back(Role::kWUp);
   if (writes_c) list.maps.push_back(Role::kC);
   if (two) list.maps.push_back(Role::kW2);
-  if (first.has_bias()) list.pointers.push_back(Role::kB1);
-  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBUp);
-  if (IsBiased2(p)) list.pointers.push_back(Role::kB2);
+  if (first.has_bias()) list.pointers.push_back(Role::kBias1);
+  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
+  if (IsBiased2(p)) list.pointers.push_back(Role::kBias2);
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
   if (first.has_factor()) list.pointers.push_back(Role::kFactor1);
   if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (writes_c) list.pointers.push_back(Role::kC);
-  if (ClustersN(code.schedule) > 1) list.pointers.push_back(Role::kParts);
+  if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);
   list.workspace = IsCooperative(code.schedule);
   return list;
 }

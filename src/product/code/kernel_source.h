@@ -12,7 +12,7 @@
 namespace sinter {
 
 // The kernel's name: "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange",
-// "sinter_clusters_exchange" (several clusters share an M tile), "sinter_spilled_exchange" (the
+// "sinter_clusters_exchange" (several clusters share a row tile), "sinter_spilled_exchange" (the
 // cluster keeps only a slab of C), "sinter_spatial_exchange" (spatial gate), "sinter_task_list".
 const char* EntryName(const Schedule& schedule);
 

@@ -29,7 +29,7 @@ double ShuffleUs(const ProductDims& d, const Schedule& s, double columns,
 int64_t KeepsAll(const ProductSequence& p, const Schedule&) { return p[0].n; }
 
 absl::Status CheckCluster(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
-  const int ranges = ClustersN(s), ranks = GateRanks(s);
+  const int ranges = RangesOf(s), ranks = GateRanks(s);
   if (s.first.split_k != 1) return RefuseSchedule("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return RefuseSchedule("second.split_k", s.second.split_k, "is not 1");
   if (int64_t{s.first.block_n} * s.cluster / ranks * ranges < p[0].n) {
@@ -48,7 +48,7 @@ absl::Status CheckCluster(const ProductSequence& p, const Schedule& s, const Sch
   if (s.grid == want) return absl::OkStatus();
   return RefuseSchedule(
       "grid", s.grid,
-      absl::StrCat("is not M tiles * cluster ",
+      absl::StrCat("is not row tiles * cluster ",
                    ranges > 1 ? absl::StrCat("* ", RowOf(s).cut, " ") : "", "= ", want));
 }
 

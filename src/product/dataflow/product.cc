@@ -76,7 +76,7 @@ void SwappedSplits(const SpaceWalk& w, Schedule s) {
   }
 }
 
-// Tries the fewest M tiles that cover the rows and a few more, all of equal height.
+// Tries the fewest row tiles that cover the rows and a few more, all of equal height.
 void SwappedHeights(const SpaceWalk& w, Schedule s) {
   const int64_t fewest = CeilDiv(w.p.rows(), 256);
   for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {

@@ -75,7 +75,7 @@ ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
   d.rows_in_ring = !row.cluster_owns_rows;
   d.rows_from_hbm = false;
   d.share = s.second_share;
-  d.clusters = ClustersN(s);
+  d.clusters = RangesOf(s);
   return d;
 }
 

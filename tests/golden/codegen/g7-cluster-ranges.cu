@@ -1,5 +1,5 @@
 // gemm_chain n=768 k=768 l=768 act=relu layout=oi dtype=bf16
-// cluster-exchange bm64 wg1x1 bk64 st3 cl4 n4 first 48/1 second 192/1
+// cluster-ranges bm64 wg1x1 bk64 st3 cl4 ranges4 first 48/1 second 192/1
 #include "kernels/chain_clusters.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // gemm_chain n=768 k=768 l=768 act=relu layout=oi dtype=bf16
-// cluster-exchange bm16 wg1x1 bk64 st3 cl8 slab384 first 96/1 second 96/1
+// cluster-slab bm16 wg1x1 bk64 st3 cl8 slab384 first 96/1 second 96/1
 #include "kernels/chain_spill.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // gemm_chain n=768 k=768 l=768 act=relu residual=rounded layout=oi dtype=bf16
-// task-list bm128 wg2x1 bk128 st3 cl2 share-rows first 24/1 second 32/2
+// task-list bm128 wg2x1 bk128 st3 cl2 first 24/1 share-rows second 32/2
 #include "kernels/chain_tasks.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// cluster-exchange bm64 wg1x1 bk64 st3 cl8 n7 first 56/1 second 128/1
+// cluster-ranges bm64 wg1x1 bk64 st3 cl8 ranges7 first 56/1 second 128/1
 #include "kernels/chain_clusters.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
-// cluster-exchange bm16 wg1x2 bk64 st3 cl16 slab1536 first 192/1 second 64/1
+// cluster-slab bm16 wg1x2 bk64 st3 cl16 slab1536 first 192/1 second 64/1
 #include "kernels/chain_spill.cuh"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// cluster-exchange bm8 wg1x2 bk64 st2 cl16 spatial first 384/1 second 64/1
+// spatial-gate bm8 wg1x2 bk64 st2 cl16 first 384/1 second 64/1
 #include "kernels/chain_spatial.cuh"
 
 namespace sinter {

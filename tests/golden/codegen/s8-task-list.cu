@@ -1,5 +1,5 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// task-list bm128 wg2x1 bk128 st3 cl2 share-rows first 48/1 second 32/2
+// task-list bm128 wg2x1 bk128 st3 cl2 first 48/1 share-rows second 32/2
 #include "kernels/chain_tasks.cuh"
 
 namespace sinter {

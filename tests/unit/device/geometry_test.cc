@@ -49,7 +49,7 @@ void ExpectLayout(const ScheduleSizes& z) {
   using Block = typename Types::BlockType;
   EXPECT_EQ(Layout::kStageBytes, z.stage_bytes);
   EXPECT_EQ(Layout::kExchange, z.stage_bytes * Config::kStages);
-  EXPECT_GE(Layout::kParts, Layout::kExchange + z.exchange_bytes);
+  EXPECT_GE(Layout::kParts, Layout::kExchange + z.kept_bytes);
   EXPECT_EQ(Layout::kBarriers, Layout::kParts + z.reduce_bytes);
   EXPECT_EQ(Layout::kBytes, z.shared_bytes);
   // Own barriers 0..7, then the launch's tag.
@@ -59,7 +59,7 @@ void ExpectLayout(const ScheduleSizes& z) {
   EXPECT_EQ(Layout::kParts % 16, 0);
   EXPECT_EQ(Layout::kBarriers % 8, 0);
   // The last subtile of the last stage, or of the exchange buffer, read as 64 rows a warpgroup.
-  const int last_rows = Layout::kExchange + static_cast<int>(z.exchange_bytes);
+  const int last_rows = Layout::kExchange + static_cast<int>(z.kept_bytes);
   const int behind = (64 * Config::kWarpgroupsM - Config::kBlockM) * 128;
   if (Config::kSwapped) return;  // reads no row that is not there
   EXPECT_LE(last_rows + behind, Layout::kBytes - 1024);
@@ -136,7 +136,7 @@ TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
   const ScheduleSizes z =
       SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kClusterExchange));
   using Types = ChainClusterTypes<TypeParam>;
-  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  EXPECT_EQ(Types::kExchangeBytes, z.kept_bytes);
   // This dataflow does not split; its layout has no parts.
   ScheduleSizes unsplit = z;
   unsplit.shared_bytes -= z.reduce_bytes;
@@ -169,7 +169,7 @@ TEST(SlabGeometry, AgreesWithThePlan) {
   Schedule s = ScheduleOf<Config>(Dataflow::kClusterSlab);
   s.cut = Config::kSlabColumns;
   const ScheduleSizes z = SizesOf(ProblemOf<Config>(2), s);
-  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  EXPECT_EQ(Types::kExchangeBytes, z.kept_bytes);
   ExpectLayout<Types, Config>(z);
 }
 

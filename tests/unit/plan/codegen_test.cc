@@ -61,8 +61,6 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
        "a stitch kernel has no body"},
       {"products", grid, [](KernelSpec* s) { s->sequence.products.push_back(s->sequence[1]); },
        "products: 3 are not 1 to 2"},
-      {"family for products", grid, [](KernelSpec* s) { s->family = KernelFamily::kGemm; },
-       "family gemm does not take 2 products"},
       {"short rows", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 8; },
        "operand out: row stride 8 is below its"},
       {"gaps in C", grid, [](KernelSpec* s) { OperandOf(s, Role::kC)->row_stride += 8; },
@@ -110,9 +108,9 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
       {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW1); }, "no operand w1"},
       {"no up", grid, [](KernelSpec* s) { Drop(s, Role::kWUp); }, "no operand w_up"},
       {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role::kW2); }, "no operand w2"},
-      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kB1); }, "no operand b1"},
-      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBUp); }, "no operand b_up"},
-      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kB2); }, "no operand b2"},
+      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kBias1); }, "no operand bias1"},
+      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBiasUp); }, "no operand bias_up"},
+      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kBias2); }, "no operand bias2"},
       {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
       {"row stride", grid, [](KernelSpec* s) { OperandOf(s, Role::kA)->row_stride = 1025; },
        "operand a: row stride of 2050 bytes"},
@@ -268,8 +266,8 @@ TEST(KernelSource, ChangesWithTheSpec) {
       {"bias1",
        [](KernelSpec* s) {
          SetBias(&s->sequence, 0);
-         s->operands.push_back({Role::kB1, 7, 0, 0});
-         s->operands.push_back({Role::kBUp, 8, 0, 0});
+         s->operands.push_back({Role::kBias1, 7, 0, 0});
+         s->operands.push_back({Role::kBiasUp, 8, 0, 0});
        }},
       {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},
       {"tile", [](KernelSpec* s) { s->schedule.first.block_n = 24; }},

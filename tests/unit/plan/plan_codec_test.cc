@@ -150,13 +150,11 @@ TEST(PlanCodec, RefusesWhatDoesNotAddUp) {
          KernelSpec& spec = p.kernels[0].spec;
          spec.sequence = SampleRangesProblem();
          spec.schedule = SampleRanges();
-         spec.operands = {{Role::kParts, kWorkspaceBuffer, kWorkspaceFlagBytes, 0}};
+         spec.operands = {{Role::kPartialOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 0}};
          p.workspace_bytes = kWorkspaceFlagBytes + 48 * 64 * 256 * 4 - 1;
        }},
       {"ready flags lie outside",
        [](Plan& p) { p.kernels[0].spec.workspace_flags_offset = p.workspace_bytes; }},
-      {"family gemm with 2 products",
-       [](Plan& p) { p.kernels[0].spec.family = KernelFamily::kGemm; }},
       {"schedule: stages 0", [](Plan& p) { p.kernels[0].spec.schedule.stages = 0; }},
       {"product 1: k 0", [](Plan& p) { p.kernels[0].spec.sequence[0].k = 0; }},
       {"text of 5000 bytes", [](Plan& p) { p.note.assign(5000, 'x'); }},

@@ -145,7 +145,7 @@ TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
     int ranges = 0, most = 0;
     const ProductSequence p = Ffn(false, 3072, 768, 768);
     EnumerateSpace(p, model, options, [&](const Schedule& s) {
-      if (ClustersN(s) == 1) return;
+      if (RangesOf(s) == 1) return;
       ++ranges;
       most = std::max(most, s.cut);
       EXPECT_TRUE(IsCooperative(s));
