@@ -103,7 +103,7 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   return kernel;
 }
 
-const char* DeviceHeaderOf(const KernelSpec& spec) {
+std::string DeviceHeaderOf(const KernelSpec& spec) {
   return spec.family == KernelFamily::kStitch ? kStitchHeader : KernelHeader(spec.schedule);
 }
 

@@ -116,8 +116,8 @@ struct ScheduleSizes {
       0;  // f32 partial sums that peers send to a block (0 where no ranks share a tile)
   int64_t shared_bytes = 0;  // dynamic shared memory of the launch, alignment slack included
   int64_t accumulators = 0;  // most f32 accumulators a consumer thread holds
-  int64_t m_tiles = 0, first_tiles = 0,
-          second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
+  int64_t row_tiles = 0, first_tiles = 0,
+          second_tiles = 0;  // tiles of C and E over the bucket (column tiles x row_tiles)
   int64_t units = 0;  // what clusters take one after another, a tile or a pair of tiles, over all
                       // products that are taken in units; 0: none
   int64_t flag_bytes = 0;         // header and ready flags in the workspace (cooperative schedules)

@@ -11,10 +11,10 @@ namespace {
 constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/consumer.cuh",
                kReduce[] = "handover/dsm_reduce_scatter.cuh",
                kShuffle[] = "handover/dsm_shuffle.cuh", kBlock[] = "kernels/block.cuh",
-               kGemm[] = "kernels/gemm.cuh", kGrid[] = "kernels/chain_grid.cuh",
-               kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/chain_cluster.cuh",
-               kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/chain_tasks.cuh",
-               kSpill[] = "kernels/chain_spill.cuh";
+               kProduct[] = "kernels/product.cuh", kGrid[] = "kernels/grid_exchange.cuh",
+               kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
+               kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/task_list.cuh",
+               kSlab[] = "kernels/cluster_slab.cuh";
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -66,10 +66,10 @@ std::vector<Mutation> ExchangeMutations() {
 std::vector<Mutation> GridMutations() {
   constexpr Dataflow kFlow = Dataflow::kGridExchange;
   return {
-      {"C is read before it is ready", kGrid, "    if (waited != m_tile) ready.wait(",
+      {"C is read before it is ready", kGrid, "    if (waited != row_tile) ready.wait(",
        "    if (false) ready.wait(", kFlow},
       {"a tile of C is never flagged", kL2,
-       "    if (threadIdx.x == 128) raise(column_tile, m_tile, rank, tag);\n", "", kFlow},
+       "    if (threadIdx.x == 128) raise(column_tile, row_tile, rank, tag);\n", "", kFlow},
       {"a tile of C is flagged before all threads have stored", kL2,
        "    named_barrier(1, threads);\n", "", kFlow},
       {"stores to C are not ordered before the loads of others", kL2,
@@ -107,14 +107,15 @@ std::vector<Mutation> TaskMutations() {
 std::vector<Mutation> SlabMutations() {
   constexpr Dataflow kFlow = Dataflow::kClusterExchange;
   return {
-      {"nothing, a slab for some of C", kSpill, "", "", kFlow, Needs::kSlab},
-      {"C is loaded behind the slab before it is there", kSpill,
-       "      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);\n", "", kFlow, Needs::kEarlyC},
-      {"nobody tells of C behind the slab", kSpill, "    mbarrier_arrive_remote(map_to_rank(",
+      {"nothing, a slab for some of C", kSlab, "", "", kFlow, Needs::kSlab},
+      {"C is loaded behind the slab before it is there", kSlab,
+       "      mbarrier_wait_cluster(block.own_barrier(kRestIsThere), 0);\n", "", kFlow,
+       Needs::kEarlyC},
+      {"nobody tells of C behind the slab", kSlab, "    mbarrier_arrive_remote(map_to_rank(",
        "    (void)(map_to_rank(", kFlow, Needs::kSlab},
-      {"C behind the slab is told of before all threads have stored", kSpill,
+      {"C behind the slab is told of before all threads have stored", kSlab,
        "  named_barrier(1, 128 * BlockType::kConsumers);\n", "", kFlow, Needs::kSlab, false},
-      {"the second part of C overwrites the first one's sums", kSpill,
+      {"the second part of C overwrites the first one's sums", kSlab,
        "    accumulate<Config, Second, true, true>(",
        "    accumulate<Config, Second, true, false>(", kFlow, Needs::kSlab},
   };
@@ -122,7 +123,7 @@ std::vector<Mutation> SlabMutations() {
 
 std::vector<Mutation> LaunchMutations() {
   return {
-      {"a product does not wait for its predecessor", kGemm,
+      {"a product does not wait for its predecessor", kProduct,
        "    wait_for_predecessors();\n    if (threadIdx.x == 32 * kRowsWarp)",
        "    if (threadIdx.x == 32 * kRowsWarp)", Dataflow::kProduct},
       // May live: on driver 580 a cooperative launch starts only when its predecessors have ended.
@@ -170,7 +171,7 @@ bool FindIgnoringSpace(const std::string& text, const std::string& wanted, size_
 
 std::vector<Mutation> AllMutations() {
   std::vector<Mutation> all = {
-      {"nothing, product", kGemm, "", "", Dataflow::kProduct},
+      {"nothing, product", kProduct, "", "", Dataflow::kProduct},
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
       {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
       {"nothing, task list", kTasks, "", "", Dataflow::kTaskList}};

@@ -31,7 +31,7 @@ void AddLoads(const ProductSequence& p, const Schedule& s, const DataflowRow& ro
   const ProductDims second = SecondDims(p, s);
   AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
   if (row.cluster_owns_rows && row.writes_c) {
-    AddLoad(LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model), f);
+    AddLoad(LoadOf(RestDims(p, s), p, s, s.second, concurrent, model), f);
   }
   if (row.writes_c) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
 }

@@ -44,7 +44,7 @@ absl::Status CheckCluster(const ProductSequence& p, const Schedule& s, const Sch
     return RefuseSchedule("second.block_n", s.second.block_n,
                           absl::StrCat("times the cluster of ", s.cluster, " is below l ", p[1].n));
   }
-  const int64_t want = z.m_tiles * ranges * s.cluster;
+  const int64_t want = z.row_tiles * ranges * s.cluster;
   if (s.grid == want) return absl::OkStatus();
   return RefuseSchedule(
       "grid", s.grid,
@@ -63,7 +63,7 @@ void ForEachCluster(const SpaceWalk& w, Dataflow dataflow,
       if (first > WidestTile(first, FirstWidth(w.p, s), step, r)) continue;
       if (second > WidestTile(second, 1, step, r)) continue;
       s.cluster = cluster;
-      s.grid = static_cast<int>(w.MTiles(r) * cluster);
+      s.grid = static_cast<int>(w.RowTiles(r) * cluster);
       s.first = {static_cast<int>(first), 1};
       s.second = {static_cast<int>(second), 1};
       visit(s);

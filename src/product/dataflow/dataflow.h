@@ -26,14 +26,12 @@ inline int64_t KeepsNothing(const ProductSequence&, const Schedule&) { return 0;
 
 struct DataflowRow {
   Dataflow dataflow = Dataflow::kNone;
-  const char* name = "invalid";  // in texts, JSON and errors
+  // In texts, JSON and errors; with underscores the kernel's function, file and entry.
+  const char* name = "invalid";
   // The dataflow whose byte this one is written with, told apart by `version`; kNone: its own.
   Dataflow form_of = Dataflow::kNone;
   uint8_t version = 2;   // of a schedule's bytes
   const char* cut = "";  // the name of Schedule::cut: "ranges", "slab"; "": the dataflow has no cut
-
-  // The kernel in generated source.
-  const char *header = "", *function = "", *types = "", *entry = "";
   const char* cut_constant = "";  // the constant of Config that holds `cut`; "": none
 
   // For the picture: who owns what, how C travels (one step a line), and through which memory.

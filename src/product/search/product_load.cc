@@ -79,7 +79,7 @@ ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
   return d;
 }
 
-ProductDims SpilledDims(const ProductSequence& p, const Schedule& s) {
+ProductDims RestDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.back());
   d.k -= KeptColumns(p, s);
   d.rows_from_hbm = false;

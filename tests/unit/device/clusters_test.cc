@@ -19,7 +19,7 @@ constexpr u16 kPoison = 0x7FC1;
 template <class Config>
 class Clusters : public ::testing::Test {
  protected:
-  using T = ChainClustersTypes<Config>;
+  using T = ClusterRangesTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   using Parts = typename T::Parts;

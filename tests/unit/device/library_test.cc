@@ -459,12 +459,12 @@ TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
   constexpr int kRanks = TypeParam::kCluster;
   gridDim.x = kRanks;
   blockIdx.x = 0;
-  const int units = GemmWalk<TypeParam>(0, kRows).units();
+  const int units = ProductUnits<TypeParam>(0, kRows).units();
   for (int unit = 0; unit < units; ++unit) {
     machine.Reset(kRanks);
     for (int rank = 0; rank < kRanks; ++rank) {
       machine.rank = rank;
-      const GemmWalk<TypeParam> walk(rank, kRows);
+      const ProductUnits<TypeParam> walk(rank, kRows);
       Cursor<P::kKBlocks> weights, rows;
       produce_weights<TypeParam, P, true>(ring, weights, operands.maps(), walk.column(unit),
                                           walk.begin(), walk.end(), walk.loads());
@@ -474,7 +474,7 @@ TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
     ExpectBarriersComplete();
     for (int rank = 0; rank < kRanks; ++rank) {
       machine.rank = rank;
-      const GemmWalk<TypeParam> walk(rank, kRows);
+      const ProductUnits<TypeParam> walk(rank, kRows);
       Accumulators<P> accumulators(kConsumers<TypeParam>);
       for (int t = 0; t < kConsumers<TypeParam>; ++t) {
         threadIdx.x = 128 + static_cast<unsigned>(t);

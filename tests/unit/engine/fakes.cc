@@ -93,11 +93,11 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   Plan plan;
   plan.bucket = bucket;
   plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
-  const int64_t m_tiles = (bucket + 63) / 64;
-  Schedule first = BaseSchedule(Dataflow::kProduct, 1, m_tiles * 8);
+  const int64_t row_tiles = (bucket + 63) / 64;
+  Schedule first = BaseSchedule(Dataflow::kProduct, 1, row_tiles * 8);
   first.first = {64, 1};
   first.stages = stages.first;
-  Schedule second = BaseSchedule(Dataflow::kProduct, split, m_tiles * split);
+  Schedule second = BaseSchedule(Dataflow::kProduct, split, row_tiles * split);
   second.first = {64, split};
   second.stages = stages.second;
   const ProductSequence chain = ProblemFor(bucket);

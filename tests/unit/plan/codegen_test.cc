@@ -313,7 +313,7 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   }
   ProductSequence one = WithResidual(FirstOf(SampleS8()));  // gated
   EXPECT_THAT(SourceOf(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct))),
-              HasSubstr("gemm<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
+              HasSubstr("product<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
   SetLayout(&one, Layout::kIO);
   Schedule io = SampleSchedule(one, Dataflow::kProduct);
   io.first.block_n = 64;
@@ -326,8 +326,8 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
 TEST(KernelSource, ScalesTheProductThatIsScaled) {
   const std::string both = SourceOf(SampleSpec(Scaled(SampleS8()), Dataflow::kGridExchange));
   EXPECT_THAT(both, HasSubstr("const float* factor,\n    const u16* factor2,\n    u16* out"));
-  EXPECT_THAT(both, HasSubstr("  args.scale = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
-  EXPECT_THAT(both, HasSubstr("chain_grid<Config, NoResidual, RowFactors<Float32>, "
+  EXPECT_THAT(both, HasSubstr("  args.scale1 = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
+  EXPECT_THAT(both, HasSubstr("grid_exchange<Config, NoResidual, RowFactors<Float32>, "
                               "RowFactors<Config::Element>>(args)"));
   ProductSequence second = WithResidual(SampleG7());
   SetScale(&second, 1, 3);
@@ -337,7 +337,7 @@ TEST(KernelSource, ScalesTheProductThatIsScaled) {
   SetFactor(&first, 0, RowFactor::kElement);
   const std::string one =
       SourceOf(SampleSpec(first, SampleSchedule(SampleS8(), Dataflow::kProduct)));
-  EXPECT_THAT(one, HasSubstr("gemm<Config, NoResidual, RowFactors<Config::Element>>(args)"));
+  EXPECT_THAT(one, HasSubstr("product<Config, NoResidual, RowFactors<Config::Element>>(args)"));
   EXPECT_THAT(one, Not(HasSubstr("factor2")));
   EXPECT_THAT(SourceOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)), Not(HasSubstr("scale")));
 }

@@ -205,7 +205,7 @@ TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
   EXPECT_EQ(z.kept_bytes, 3072 * 16 * 2);
 }
 
-TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {
+TEST(SizesOf, ClustersThatShareARowTileKeepTheirRangeAndLeaveParts) {
   const Schedule s = SampleRanges();
   const ScheduleSizes z = SizesOf(SampleRangesProblem(), s);
   EXPECT_EQ(z.kept_bytes, 64 * 128 * 2);  // 4 blocks of 32 columns
@@ -230,7 +230,7 @@ TEST(SizesOf, SurvivesEmptyFields) {
   Schedule s;
   s.block_m = s.block_k = s.warpgroups_n = s.stages = 0;
   const ScheduleSizes z = SizesOf(ProductSequence{}, s);
-  EXPECT_EQ(z.m_tiles, 0);
+  EXPECT_EQ(z.row_tiles, 0);
   EXPECT_EQ(z.first_tiles, 0);
 }
 

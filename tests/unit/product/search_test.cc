@@ -134,7 +134,7 @@ TEST(Space, WidthsShareColumnsEvenly) {
   EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
 }
 
-TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
+TEST(Space, ClustersShareRowTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
   const DeviceModel model = H200();
   for (const auto& [asked, cooperative] :
        {std::make_pair(true, true), {true, false}, {false, true}}) {

@@ -156,9 +156,9 @@ class Launch {
   void AddHeader(const ArgSlot& slot) {
     const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const Wide m_tiles = (Wide{p.rows()} + s.block_m - 1) / s.block_m;
+    const Wide row_tiles = (Wide{p.rows()} + s.block_m - 1) / s.block_m;
     const Wide columns = (Wide{p[0].n} + s.first.block_n - 1) / s.first.block_n;
-    const Wide flags = RangesOf(s) > 1 ? Wide{s.grid} : m_tiles * columns * s.first.split_k;
+    const Wide flags = RangesOf(s) > 1 ? Wide{s.grid} : row_tiles * columns * s.first.split_k;
     Add("header", slot, 4 * (256 + flags), true);
     touches_.back().header = true;
   }

@@ -15,10 +15,6 @@ constexpr DataflowRow kClusterExchangeRow = [] {
   DataflowRow row = ClusterRow();
   row.dataflow = Dataflow::kClusterExchange;
   row.name = "cluster-exchange";
-  row.header = "kernels/chain_cluster.cuh";
-  row.function = "chain_cluster";
-  row.types = "ChainClusterTypes";
-  row.entry = "sinter_cluster_exchange";
   row.title = "a cluster owns a row tile and all of n: c stays inside the cluster";
   row.enumerate = EnumerateClusters;
   return row;

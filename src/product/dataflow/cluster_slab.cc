@@ -43,7 +43,7 @@ Prediction PredictSlab(const ProductSequence& p, const Schedule& s, const Device
   const double most = std::min(s.first.block_n, s.cut), mean = 1.0 * s.cut / s.cluster;
   ClusterLine c = ClusterLineOf(p, s, {most, mean}, model);
   const ProductLoad load =
-      LoadOf(SpilledDims(p, s), p, s, s.second, model.ResidentBlocks(s.cluster), model);
+      LoadOf(RestDims(p, s), p, s, s.second, model.ResidentBlocks(s.cluster), model);
   const double there = model.drain_us + model.cluster_barrier_us + model.fill_us;
   const double store = StoreUs(FirstDims(p, s), p.rows(), s, s.first, model);
   c.line.Fixed(EachTurn(store + std::max(0.0, there - c.stream2_us), load));
@@ -61,10 +61,6 @@ constexpr DataflowRow kClusterSlabRow = [] {
   row.form_of = Dataflow::kClusterExchange;
   row.version = 5;
   row.cut = "slab";
-  row.header = "kernels/chain_spill.cuh";
-  row.function = "chain_spill";
-  row.types = "ChainSpillTypes";
-  row.entry = "sinter_spilled_exchange";
   row.cut_constant = "kSlabColumns";
   row.title =
       "a cluster owns a row tile and all of n: some of c stays inside, the rest goes through L2";

@@ -66,7 +66,7 @@ void VisitRanges(const SpaceWalk& w, const RowShape& r, Schedule s) {
   if (second > WidestTile(second, 1, step, r)) return;
   // The columns of a block are a multiple of this, so that a cluster's are whole stages.
   const int64_t whole = std::lcm<int64_t>(step, s.block_k / std::gcd(s.block_k, s.cluster));
-  const int64_t resident = w.model.ResidentBlocks(s.cluster) / s.cluster / w.MTiles(r);
+  const int64_t resident = w.model.ResidentBlocks(s.cluster) / s.cluster / w.RowTiles(r);
   int64_t last = 0;
   for (int64_t clusters = 2; clusters <= std::min(resident, kMostRanges); clusters++) {
     const int64_t first = RoundUp(CeilDiv(w.p[0].n, clusters * s.cluster), whole);
@@ -74,7 +74,7 @@ void VisitRanges(const SpaceWalk& w, const RowShape& r, Schedule s) {
     last = first;
     s.cut = static_cast<int>(CeilDiv(w.p[0].n, first * s.cluster));
     if (s.cut < 2) continue;
-    s.grid = static_cast<int>(w.MTiles(r) * s.cut * s.cluster);
+    s.grid = static_cast<int>(w.RowTiles(r) * s.cut * s.cluster);
     s.first = {static_cast<int>(first), 1};
     s.second = {static_cast<int>(second), 1};
     w.Visit(s);
@@ -117,10 +117,6 @@ constexpr DataflowRow kClusterRangesRow = [] {
   row.form_of = Dataflow::kClusterExchange;
   row.version = 3;
   row.cut = "ranges";
-  row.header = "kernels/chain_clusters.cuh";
-  row.function = "chain_clusters";
-  row.types = "ChainClustersTypes";
-  row.entry = "sinter_clusters_exchange";
   row.title =
       "clusters own ranges of n of a row tile: c stays inside, partial sums of out are added "
       "through L2";
