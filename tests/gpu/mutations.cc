@@ -24,8 +24,10 @@ std::vector<Mutation> PipelineMutations() {
        "    mbarrier_arrive_expect(",
        "    mbarrier_arrive_expect(", kFlow},
       {"rows overwrite a stage in use", kProducer,
-       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll",
-       "#pragma unroll", kFlow},
+       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
+       "      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
+       "#pragma unroll\n      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
+       kFlow},
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
       {"a short ring's stage is never given back", kConsumer,
@@ -42,7 +44,8 @@ std::vector<Mutation> PipelineMutations() {
 std::vector<Mutation> ExchangeMutations() {
   constexpr Dataflow kFlow = Dataflow::kGridExchange;
   return {
-      {"parts are summed before they arrive", kReduce, "    mbarrier_wait(full, parity);\n", "",
+      {"parts are summed before they arrive", kReduce,
+       "      mbarrier_wait(full, parity);\n      sum(epilogue,", "      sum(epilogue,",
        Dataflow::kProduct, Needs::kSplit},
       {"parts are sent before the owner is done with the last ones", kReduce,
        "    mbarrier_wait(empty, primed ? parity ^ 1 : parity);\n", "", kFlow, Needs::kManyTiles},
@@ -56,7 +59,8 @@ std::vector<Mutation> ExchangeMutations() {
       {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",
        Dataflow::kClusterExchange},
       {"C is not ordered before the products that read it", kShuffle,
-       "  fence_proxy_async_shared();\n", "", Dataflow::kClusterExchange, Needs::kAny, false},
+       "    mbarrier_wait(full, 0);\n    fence_proxy_async_shared();\n",
+       "    mbarrier_wait(full, 0);\n", Dataflow::kClusterExchange, Needs::kAny, false},
       {"nobody expects the exchange", kCluster,
        "    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, First::kN>::kBytes);\n", "",
        Dataflow::kClusterExchange},
@@ -188,6 +192,11 @@ absl::Status Apply(const Mutation& mutation, CompileRequest* request) {
     if (name != mutation.header) continue;
     size_t begin = 0, end = 0;
     if (!FindIgnoringSpace(text, mutation.find, &begin, &end)) break;
+    size_t again = 0, behind = 0;
+    if (end > 0 && FindIgnoringSpace(text.substr(end), mutation.find, &again, &behind)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("'", mutation.name, "': ", mutation.header, " has the text twice"));
+    }
     text.replace(begin, end - begin, mutation.replace);
     return absl::OkStatus();
   }

@@ -70,7 +70,7 @@ std::string Instead(const std::string& what, const std::string& other, const std
 // The operands among rows, C and weights that are read more often; "" for none.
 std::string MoreReads(const KernelFacts& other, const KernelFacts& chosen) {
   const std::pair<const char*, int64_t KernelFacts::*> kinds[] = {
-      {"a", &KernelFacts::row_reads},
+      {"rows", &KernelFacts::row_reads},
       {"c", &KernelFacts::c_reads},
       {"weights", &KernelFacts::weight_reads}};
   double most = 1;

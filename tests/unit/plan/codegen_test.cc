@@ -325,7 +325,7 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
 
 TEST(KernelSource, ScalesTheProductThatIsScaled) {
   const std::string both = SourceOf(SampleSpec(Scaled(SampleS8()), Dataflow::kGridExchange));
-  EXPECT_THAT(both, HasSubstr("const float* factor,\n    const u16* factor2,\n    u16* out"));
+  EXPECT_THAT(both, HasSubstr("const float* factor1,\n    const u16* factor2,\n    u16* out"));
   EXPECT_THAT(both, HasSubstr("  args.scale1 = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
   EXPECT_THAT(both, HasSubstr("grid_exchange<Config, NoResidual, RowFactors<Float32>, "
                               "RowFactors<Config::Element>>(args)"));

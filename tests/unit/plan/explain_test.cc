@@ -62,7 +62,7 @@ TEST(WhyNotChosen, NamesTheLevelThatGrewAndWhatMadeItGrow) {
   const std::string why =
       WhyNotChosen(PlanOf(narrow, Times(12, 2.5)), PlanOf(Grid(), Times(11, 1)), H200());
   EXPECT_THAT(why, StartsWith("predicted 1.00 us slower: intake +1.50 us ("));
-  EXPECT_THAT(why, HasSubstr("A read 192 times, chosen 96"));
+  EXPECT_THAT(why, HasSubstr("rows read 192 times, chosen 96"));
 }
 
 TEST(WhyNotChosen, NamesAtMostTwoLevelsMostFirst) {
@@ -86,7 +86,7 @@ TEST(WhyNotChosen, SaysHowKIsSplit) {
   Prediction times = Times(12, 7, 2);
   times.dsm_bytes = 3e6;
   EXPECT_THAT(WhyNotChosen(PlanOf(split, times), PlanOf(Grid(), Times(11, 7)), H200()),
-              HasSubstr("dsm +1.00 us (3 MB, chosen 1 MB: K in 4 and 4 parts, chosen 1 and 4)"));
+              HasSubstr("dsm +1.00 us (3 MB, chosen 1 MB: K over 4 and 4 blocks, chosen 1 and 4)"));
 }
 
 TEST(WhyNotChosen, CountsLaunches) {
@@ -100,7 +100,7 @@ TEST(WhyNotChosen, ATieAndABalanceAreSaidAsSuch) {
   const Plan chosen = PlanOf(Grid(), Times(11, 7));
   EXPECT_EQ(WhyNotChosen(chosen, chosen, H200()), "predicted equal, later in order");
   EXPECT_EQ(WhyNotChosen(PlanOf(Grid(), Times(11.5, 7)), chosen, H200()),
-            "predicted 0.50 us slower: less is loaded while C is handed over");
+            "predicted 0.50 us slower: less is loaded while c is handed over");
 }
 
 TEST(WhyNotChosen, NamesLevelsKernelsAndBytesOfStitchedPlans) {
