@@ -16,15 +16,18 @@ T LoadLittleEndian(absl::string_view bytes) {
   return value;
 }
 
+template <typename T>
+void AppendLittleEndian(T value, std::string* out) {
+  char bytes[sizeof(T)];
+  for (size_t i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  out->append(bytes, sizeof(T));
+}
+
 }  // namespace
 
-void ByteWriter::U32(uint32_t v) {
-  for (int i = 0; i < 4; ++i) U8(static_cast<uint8_t>(v >> (8 * i)));
-}
+void ByteWriter::U32(uint32_t v) { AppendLittleEndian(v, &out_); }
 
-void ByteWriter::U64(uint64_t v) {
-  for (int i = 0; i < 8; ++i) U8(static_cast<uint8_t>(v >> (8 * i)));
-}
+void ByteWriter::U64(uint64_t v) { AppendLittleEndian(v, &out_); }
 
 void ByteWriter::F64(double v) {
   uint64_t bits;

@@ -96,7 +96,8 @@ struct PlanAssembler::Walk {
   const AssembleOptions& options;
   const BuildControl& control;
   std::shared_ptr<const Chain> chain;
-  std::shared_ptr<LoadedPlan> result;  // set by the variant that runs
+  std::shared_ptr<LoadedPlan> result;  // of the variant that runs
+  const PlanVariant* runs = nullptr;   // that variant
   std::vector<PassedOver> failed;      // in order of trial
   bool not_resident = false;
   bool other_toolchain = false;  // a kernel was built under another key than its record names
@@ -237,6 +238,7 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVaria
   const LoadedPlanPtr loaded = MakeLoaded(walk.chain, variant.plan, std::move(built));
   SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
   walk.result = std::make_shared<LoadedPlan>(*loaded);
+  walk.runs = &variant;
   return absl::OkStatus();
 }
 
@@ -285,15 +287,16 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
                                                       const AssembleOptions& options,
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
-  const Digest chosen = found.record->variants.front().plan.PlanDigest();
   const std::shared_ptr<const PlanRecord> first = found.record;
-  Walk walk{options, control, std::make_shared<const Chain>(*request.chain), nullptr, {}};
+  Walk walk{options, control, std::make_shared<const Chain>(*request.chain), nullptr, nullptr, {}};
   absl::Status status = TryVariants(*found.record, walk);
   if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
   SINTER_RETURN_IF_ERROR(status);
   if (walk.other_toolchain && first == found.record) plans_->Renew(request, *found.record);
   LoadedPlan& loaded = *walk.result;
-  loaded.chosen_digest = chosen;
+  const Digest own = loaded.chosen_digest;  // as NewLoadedPlan leaves it
+  const PlanVariant& chosen = first->variants.front();
+  if (walk.runs != &chosen) loaded.chosen_digest = chosen.plan.PlanDigest();
   loaded.from_cache = found.from_cache;
   loaded.saved_ns_per_pass = SavedNs(*found.record, loaded.plan);
   loaded.considered = found.record->considered;
@@ -307,10 +310,11 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
   }
   loaded.passed_over = std::move(walk.failed);
   const bool tuned = found.record->tuned && options.choice == Choice::kBest;
-  std::set<Digest> told = {loaded.plan.PlanDigest()};
+  std::set<Digest> told = {own};
   for (const PassedOver& failed : loaded.passed_over) told.insert(failed.plan);
   for (const PlanVariant& variant : found.record->variants) {
     const Plan& plan = variant.plan;
+    if (&variant == walk.runs) continue;
     const Digest digest = plan.PlanDigest();
     if (!told.insert(digest).second) continue;
     loaded.passed_over.push_back(

@@ -47,6 +47,7 @@ struct EngineCore {
         config(std::move(c)),
         log(std::move(l)),
         hooks(std::move(h)),
+        model_digest(ports.model.ModelDigest()),
         tuning_digest(ports.tuning == nullptr ? Digest() : ports.tuning->SetDigest()),
         trace(config.trace.empty() ? nullptr : std::make_unique<Trace>(config.trace)),
         modules(config.module_cache_bytes == 0 ? kDefaultModuleCacheBytes
@@ -78,9 +79,11 @@ struct EngineCore {
   PlanJudge JudgeOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                     const FitRequest& request) const {
     if (hooks.fit) return hooks.fit(chain, bucket, model, request);
-    return
-        [](const Plan&) { return absl::FailedPreconditionError("plans cannot be checked here"); };
+    return [](const Plan&, const std::vector<KernelCode>&) {
+      return absl::FailedPreconditionError("plans cannot be checked here");
+    };
   }
+  const Digest model_digest;   // of ports.model
   const Digest tuning_digest;  // of ports.tuning; all zero without a set
   Counters counters;
   const std::unique_ptr<Trace> trace;  // null: none is asked for

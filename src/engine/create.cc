@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "src/engine/core.h"
+#include "src/fusion/explain/explain_fusion.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/stitch/explain_fusion.h"
 #include "src/plan/codegen.h"
 
 namespace sinter {

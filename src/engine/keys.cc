@@ -72,7 +72,7 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   key.format_version = PlanFormat(core.hooks.format);
   key.chain = request.chain->CanonicalBytes();
   key.bucket = request.bucket;
-  key.device_model = core.ports.model.ModelDigest();
+  key.device_model = core.model_digest;
   key.library_version = LibraryVersionOf(request, core);
   key.search_version = kSearchVersion;
   key.flags = FlagsOf(request);
@@ -101,11 +101,10 @@ std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
   return EncodeKey(key);
 }
 
-absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec,
+absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec, const KernelCode& code,
                             absl::string_view toolchain_id, absl::string_view arch,
                             const EngineCore& core) {
   SINTER_ASSIGN_OR_RETURN(const KernelKey key, DecodeKernelKey(bytes));
-  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
   const auto differs = [](absl::string_view field) {
     return absl::DataLossError(absl::StrCat("kernel key: its ", field, " is another kernel's"));
   };

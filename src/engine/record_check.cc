@@ -9,7 +9,7 @@ namespace {
 
 // The model of a plan key: the engine's own, or one that every library has.
 absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core) {
-  if (core.ports.model.ModelDigest() == digest) return core.ports.model;
+  if (core.model_digest == digest) return core.ports.model;
   for (const std::string& name : BuiltinModelNames()) {
     absl::StatusOr<DeviceModel> model = BuiltinModel(name);
     if (model.ok() && model->ModelDigest() == digest) return model;
@@ -44,11 +44,12 @@ absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& reques
   const PlanJudge fits = core.JudgeOf(*request.chain, request.bucket, model,
                                       {request.batch_invariant, request.allow_cooperative});
   for (const PlanVariant& variant : record.variants) {
+    SINTER_ASSIGN_OR_RETURN(const std::vector<KernelCode> codes, CodesOf(variant.plan));
     for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
       SINTER_RETURN_IF_ERROR(CheckKernelKey(variant.kernel_keys[i], variant.plan.kernels[i].spec,
-                                            record.toolchain_id, model.arch, core));
+                                            codes[i], record.toolchain_id, model.arch, core));
     }
-    const absl::Status status = fits(variant.plan);
+    const absl::Status status = fits(variant.plan, codes);
     if (!status.ok()) return Annotate(status, absl::StrCat("plan '", variant.plan.name(), "'"));
   }
   return absl::OkStatus();

@@ -128,7 +128,8 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
       core_->JudgeOf(*session.chain, session.request.bucket, core_->ports.model,
                      {session.request.batch_invariant, session.request.allow_cooperative});
   for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
-    if (!fits(swap).ok()) continue;
+    const absl::StatusOr<std::vector<KernelCode>> codes = CodesOf(swap);
+    if (!codes.ok() || !fits(swap, *codes).ok()) continue;
     const bool tried = std::any_of(
         session.trials.begin(), session.trials.begin() + static_cast<ptrdiff_t>(begin),
         [&](const Trial& trial) { return trial.plan.PlanDigest() == swap.PlanDigest(); });

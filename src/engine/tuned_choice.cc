@@ -155,8 +155,10 @@ absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& re
   if (FindPlan(planned, [&](const Plan& p) { return SameWork(p, *plan); }) == nullptr) {
     return Unusable("its kernels are not this chain's");
   }
-  SINTER_RETURN_IF_ERROR(core.JudgeOf(*request.chain, request.bucket, core.ports.model,
-                                      {request.batch_invariant, request.allow_cooperative})(*plan));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<KernelCode> codes, CodesOf(*plan));
+  SINTER_RETURN_IF_ERROR(
+      core.JudgeOf(*request.chain, request.bucket, core.ports.model,
+                   {request.batch_invariant, request.allow_cooperative})(*plan, codes));
   SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, request, core));
   const Digest digest = plan->PlanDigest();
   const Plan* same = FindPlan(planned, [&](const Plan& p) { return p.PlanDigest() == digest; });

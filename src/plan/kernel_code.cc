@@ -92,6 +92,16 @@ absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) {
   return code;
 }
 
+absl::StatusOr<std::vector<KernelCode>> CodesOf(const Plan& plan) {
+  std::vector<KernelCode> codes;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    absl::StatusOr<KernelCode> code = CodeOf(plan.kernels[i].spec);
+    if (!code.ok()) return Annotate(code.status(), absl::StrCat("kernel ", i));
+    codes.push_back(*std::move(code));
+  }
+  return codes;
+}
+
 KernelBinding BindingOf(const KernelSpec& spec) {
   KernelBinding binding;
   if (spec.stitch != nullptr) {

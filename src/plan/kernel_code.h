@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -41,6 +42,8 @@ struct KernelBinding {
 // its schedule cannot compute. Does not copy the body.
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec);
 KernelBinding BindingOf(const KernelSpec& spec);
+// Of each kernel of a plan. An error names the kernel.
+absl::StatusOr<std::vector<KernelCode>> CodesOf(const Plan& plan);
 
 // Decodes Bytes and ScheduleBytes, for people to read; no source is made from the result. DATA_LOSS
 // on damage. Trusts nothing.

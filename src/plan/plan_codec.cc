@@ -1,6 +1,7 @@
 // Plan records: Encode and Decode. The format is described in the README.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
@@ -61,9 +62,10 @@ absl::StatusOr<bool> ReadFused(ByteReader& r) {
   return Lost("it is neither fused nor unfused");
 }
 
-absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r, StitchBudget* budget) {
+absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r, StitchBudget* budget,
+                                         uint64_t* scratch_bytes) {
   PlannedKernel kernel;
-  SINTER_ASSIGN_OR_RETURN(kernel.spec, ReadSpec(r, budget));
+  SINTER_ASSIGN_OR_RETURN(kernel.spec, ReadSpec(r, budget, scratch_bytes));
   absl::Status status;
   ForEachFigure(kernel.prediction, [&](double& v) {
     absl::StatusOr<double> figure = ReadFigure(r);
@@ -77,16 +79,19 @@ absl::StatusOr<PlannedKernel> ReadKernel(ByteReader& r, StitchBudget* budget) {
   return kernel;
 }
 
-absl::Status ReadKernels(ByteReader& r, Plan& plan) {
+// `scratch_bytes`: of each kernel, 0 of a product.
+absl::Status ReadKernels(ByteReader& r, Plan& plan, std::vector<uint64_t>* scratch_bytes) {
   const uint32_t count = r.U32();
   if (count < 1 || count > kMaxKernels) return Lost(absl::StrCat(count, " kernels"));
   StitchBudget budget;
   for (uint32_t i = 0; i < count; i++) {
-    SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r, &budget));
+    uint64_t scratch = 0;
+    SINTER_ASSIGN_OR_RETURN(PlannedKernel kernel, ReadKernel(r, &budget, &scratch));
     const bool rows_of_launch = kernel.spec.stitch == nullptr && !kernel.spec.constant_rows;
     if (rows_of_launch && kernel.spec.sequence.m != plan.bucket)
       return Lost("a kernel of another bucket");
     plan.kernels.push_back(std::move(kernel));
+    scratch_bytes->push_back(scratch);
   }
   return absl::OkStatus();
 }
@@ -116,7 +121,8 @@ absl::StatusOr<int64_t> OperandBytes(const StitchSpec& stitch, int i, int64_t bu
                      stitch.body.outputs()[static_cast<size_t>(i - inputs)].strides, bucket);
 }
 
-absl::Status CheckStitchWorkspace(const Plan& plan, const StitchSpec& stitch) {
+absl::Status CheckStitchWorkspace(const Plan& plan, const StitchSpec& stitch,
+                                  uint64_t scratch_bytes) {
   for (size_t i = 0; i < stitch.operands.size(); ++i) {
     if (stitch.operands[i].buffer != kWorkspaceBuffer) continue;
     const absl::StatusOr<int64_t> bytes = OperandBytes(stitch, static_cast<int>(i), plan.bucket);
@@ -125,10 +131,7 @@ absl::Status CheckStitchWorkspace(const Plan& plan, const StitchSpec& stitch) {
       return Lost(absl::StrCat("stitch operand ", i, " lies outside the workspace"));
     }
   }
-  if (!stitch.parts.empty()) return absl::OkStatus();
-  const absl::StatusOr<uint64_t> scratch = StitchScratchBytes(stitch.body, stitch.schedule);
-  if (!scratch.ok()) return Lost(scratch.status().message());
-  if (*scratch > 0 && stitch.scratch_offset + *scratch > plan.workspace_bytes) {
+  if (scratch_bytes > 0 && stitch.scratch_offset + scratch_bytes > plan.workspace_bytes) {
     return Lost("stitch scratch lies outside the workspace");
   }
   return absl::OkStatus();
@@ -140,11 +143,11 @@ absl::Status CheckInside(const Plan& plan, const OperandBinding& b, uint64_t byt
 }
 
 // C, parts and flags must lie inside the plan's workspace.
-absl::Status CheckWorkspace(const Plan& plan) {
-  for (const PlannedKernel& kernel : plan.kernels) {
-    const KernelSpec& spec = kernel.spec;
+absl::Status CheckWorkspace(const Plan& plan, const std::vector<uint64_t>& scratch_bytes) {
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const KernelSpec& spec = plan.kernels[i].spec;
     if (spec.stitch != nullptr) {
-      SINTER_RETURN_IF_ERROR(CheckStitchWorkspace(plan, *spec.stitch));
+      SINTER_RETURN_IF_ERROR(CheckStitchWorkspace(plan, *spec.stitch, scratch_bytes[i]));
       continue;
     }
     const ScheduleSizes z = SizesOf(spec.sequence, spec.schedule);
@@ -207,10 +210,11 @@ absl::StatusOr<Plan> Plan::Decode(absl::string_view bytes) {
   if (order != kFixedOrder || plan.workspace_bytes > kMaxOffset) {
     return Lost("header out of bounds");
   }
-  SINTER_RETURN_IF_ERROR(ReadKernels(r, plan));
+  std::vector<uint64_t> scratch_bytes;
+  SINTER_RETURN_IF_ERROR(ReadKernels(r, plan, &scratch_bytes));
   SINTER_RETURN_IF_ERROR(ReadRunnersUp(r, plan));
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
-  SINTER_RETURN_IF_ERROR(CheckWorkspace(plan));
+  SINTER_RETURN_IF_ERROR(CheckWorkspace(plan, scratch_bytes));
   return plan;
 }
 

@@ -96,10 +96,11 @@ absl::Status ReadBindings(ByteReader& r, KernelSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget) {
+absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget,
+                                          uint64_t* scratch_bytes) {
   KernelSpec spec;
   spec.family = KernelFamily::kStitch;
-  SINTER_ASSIGN_OR_RETURN(StitchSpec stitch, ReadStitch(r, budget));
+  SINTER_ASSIGN_OR_RETURN(StitchSpec stitch, ReadStitch(r, budget, scratch_bytes));
   spec.stitch = std::make_shared<const StitchSpec>(std::move(stitch));
   spec.workspace_flags_offset = r.U64();
   if (!r.ok()) return Lost("truncated");
@@ -227,13 +228,13 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
   WriteFlags(spec, w);
 }
 
-absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget) {
+absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget, uint64_t* scratch_bytes) {
   KernelSpec spec;
   bool batch_invariant = false;
   SINTER_ASSIGN_OR_RETURN(const int products,
                           ReadFamilyWord(r.U32(), &spec.family, &batch_invariant));
   if (spec.family == KernelFamily::kStitch) {
-    SINTER_ASSIGN_OR_RETURN(spec, ReadStitchSpec(r, budget));
+    SINTER_ASSIGN_OR_RETURN(spec, ReadStitchSpec(r, budget, scratch_bytes));
     spec.batch_invariant = batch_invariant;
     return spec;
   }

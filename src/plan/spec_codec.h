@@ -25,8 +25,9 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& writer);
 // Trusts nothing: checks enums, sizes and bindings, and that products and schedule fit each other
 // (CheckScheduleFields), so that SizesOf and codegen see only values within bounds. DATA_LOSS
 // otherwise, also where a stitched kernel would take more work to follow than `budget` (may be
-// null) has left.
-absl::StatusOr<KernelSpec> ReadSpec(ByteReader& reader, StitchBudget* budget = nullptr);
+// null) has left. `scratch_bytes` (may be null) is set for a stitched kernel (ReadStitch).
+absl::StatusOr<KernelSpec> ReadSpec(ByteReader& reader, StitchBudget* budget = nullptr,
+                                    uint64_t* scratch_bytes = nullptr);
 
 }  // namespace sinter
 

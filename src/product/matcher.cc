@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -32,6 +33,30 @@ absl::StatusOr<Chain> StepPattern(bool gated, Activation act) {
   return b.Finish();
 }
 
+struct StepForm {
+  bool gated = false;
+  Activation act = Activation::kIdentity;
+  Chain pattern;
+};
+
+absl::StatusOr<std::vector<StepForm>> MakeStepForms() {
+  std::vector<StepForm> forms;
+  for (bool gated : {false, true}) {
+    for (Activation act : kActivations) {
+      SINTER_ASSIGN_OR_RETURN(Chain pattern, StepPattern(gated, act));
+      forms.push_back({gated, act, std::move(pattern)});
+    }
+  }
+  return forms;
+}
+
+// In the order in which they are tried. Made once, and never destroyed: threads of the library may
+// outlive static destructors.
+const absl::StatusOr<std::vector<StepForm>>& StepForms() {
+  static const auto* const forms = new absl::StatusOr<std::vector<StepForm>>(MakeStepForms());
+  return *forms;
+}
+
 // A matrix input that is added to a result.
 struct FoundResidual {
   int input = -1;
@@ -47,18 +72,16 @@ struct FoundStep {
 
 absl::StatusOr<FoundStep> FindStep(const Subgraph& graph, const LinearFinder& finder,
                                    ValueId value) {
-  for (bool gated : {false, true}) {
-    for (Activation act : kActivations) {
-      SINTER_ASSIGN_OR_RETURN(const Chain pattern, StepPattern(gated, act));
-      FoundStep step{gated, act, {}, {}};
-      const auto accept = [&](const std::vector<ValueId>& values) {
-        if (!finder.LinearAt(values[0], &step.main)) return false;
-        if (!gated) return true;
-        return finder.LinearAt(values[1], &step.up) &&
-               finder.SkipWidening(step.up.x) == finder.SkipWidening(step.main.x);
-      };
-      if (MatchPattern(graph, value, pattern, accept)) return step;
-    }
+  SINTER_RETURN_IF_ERROR(StepForms().status());
+  for (const StepForm& form : *StepForms()) {
+    FoundStep step{form.gated, form.act, {}, {}};
+    const auto accept = [&](const std::vector<ValueId>& values) {
+      if (!finder.LinearAt(values[0], &step.main)) return false;
+      if (!form.gated) return true;
+      return finder.LinearAt(values[1], &step.up) &&
+             finder.SkipWidening(step.up.x) == finder.SkipWidening(step.main.x);
+    };
+    if (MatchPattern(graph, value, form.pattern, accept)) return step;
   }
   return Refuse("op ", value, " (", NameOf(graph.op(value)),
                 ") is no activation of a product with a weight, nor a gated pair");

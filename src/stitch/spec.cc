@@ -18,6 +18,13 @@ absl::Status Lost(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("stitch spec: ", what));
 }
 
+absl::StatusOr<uint64_t> ScratchBytes(const Chain& body, const StitchSchedule& schedule,
+                                      StitchBudget* budget) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed, budget));
+  return LayOutColumns(body, program, schedule).scratch_bytes;
+}
+
 absl::StatusOr<StitchOperand> ReadOperand(ByteReader& r) {
   const int64_t buffer = r.I64();
   const uint64_t offset = r.U64();
@@ -28,14 +35,16 @@ absl::StatusOr<StitchOperand> ReadOperand(ByteReader& r) {
   return StitchOperand{static_cast<int>(buffer), offset};
 }
 
-absl::Status CheckOwner(const StitchSpec& spec, StitchBudget* budget) {
+// Checks that the body can be computed as the schedule says, and returns the scratch bytes.
+absl::StatusOr<uint64_t> CheckBody(const StitchSpec& spec, StitchBudget* budget) {
   if (!spec.parts.empty()) {
     const absl::Status packed = CheckParts(spec.body, spec.schedule, spec.parts, budget);
-    return packed.ok() ? packed : Lost(packed.message());
+    if (!packed.ok()) return Lost(packed.message());
+    return 0;
   }
-  const absl::StatusOr<StitchProgram> program =
-      MakeStitchProgram(spec.body, spec.schedule.owner, spec.schedule.handed, budget);
-  return program.ok() ? absl::OkStatus() : Lost(program.status().message());
+  const absl::StatusOr<uint64_t> scratch = ScratchBytes(spec.body, spec.schedule, budget);
+  if (!scratch.ok()) return Lost(scratch.status().message());
+  return scratch;
 }
 
 }  // namespace
@@ -60,9 +69,7 @@ std::string StitchSpec::ScheduleCanonical() const {
 }
 
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule) {
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                          MakeStitchProgram(body, schedule.owner, schedule.handed));
-  return LayOutColumns(body, program, schedule).scratch_bytes;
+  return ScratchBytes(body, schedule, nullptr);
 }
 
 void WriteStitch(const StitchSpec& spec, ByteWriter& w) {
@@ -77,7 +84,8 @@ void WriteStitch(const StitchSpec& spec, ByteWriter& w) {
   if (!spec.parts.empty()) WriteParts(spec.parts, w);
 }
 
-absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r, StitchBudget* budget) {
+absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r, StitchBudget* budget,
+                                      uint64_t* scratch_bytes) {
   StitchSpec spec;
   absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
   if (!body.ok()) return Lost(body.status().message());
@@ -95,7 +103,8 @@ absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r, StitchBudget* budget) {
   if (word != operands) {
     SINTER_ASSIGN_OR_RETURN(spec.parts, ReadParts(r));
   }
-  SINTER_RETURN_IF_ERROR(CheckOwner(spec, budget));
+  SINTER_ASSIGN_OR_RETURN(const uint64_t scratch, CheckBody(spec, budget));
+  if (scratch_bytes != nullptr) *scratch_bytes = scratch;
   return spec;
 }
 

@@ -44,7 +44,9 @@ absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSched
 void WriteStitch(const StitchSpec& spec, ByteWriter& writer);
 // Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage, or where the body needs
 // more work than a kernel may (body_work.h) or than `budget` (may be null) has left.
-absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader, StitchBudget* budget = nullptr);
+// `scratch_bytes` (may be null) becomes its StitchScratchBytes, 0 when it is packed.
+absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader, StitchBudget* budget = nullptr,
+                                      uint64_t* scratch_bytes = nullptr);
 
 }  // namespace sinter
 

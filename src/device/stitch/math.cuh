@@ -1,5 +1,5 @@
-// Arithmetic of the primitives. `Fast` is for values that end in 16 bits or fewer, `Exact` for
-// those that an f32 result is made of: within a few units in the last place.
+// Arithmetic of the primitives. `Fast` is for results that are stored in 16 bits or fewer. `Exact`
+// is for f32 results, and is within a few units in the last place.
 #pragma once
 #include "ptx/approx.cuh"
 
@@ -94,8 +94,8 @@ SINTER_DEVICE bool to_pred(float x) { return x != 0.0f; }
 SINTER_DEVICE bool to_pred(int x) { return x != 0; }
 SINTER_DEVICE bool to_pred(bool x) { return x; }
 
-// Reductions: how two partial results join, and what an empty one is; the argument only names the
-// type.
+// Reductions: join() of two partial results, and empty(), the result of no elements. The argument
+// of empty() only selects the type.
 struct Sum {
   template <class Word>
   static SINTER_DEVICE Word join(Word a, Word b) {
@@ -121,7 +121,7 @@ struct Smallest {
   static SINTER_DEVICE int empty(int) { return 2147483647; }
 };
 
-// All elements of a vector joined, as a tree.
+// Joins all elements of a vector, as a tree. kCount is a power of two.
 template <class Join, class Word, int kCount>
 SINTER_DEVICE Word fold(Word (&words)[kCount]) {
 #pragma unroll

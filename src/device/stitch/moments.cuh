@@ -1,6 +1,5 @@
-// Mean and second moment about the mean of the same elements, in one pass: Welford's update, and
-// the join of two of them by Chan, Golub and LeVeque. Neither squares what is large beside the
-// deviations.
+// Mean and sum of squared deviations in one pass: Welford's update, and the join of two parts by
+// Chan, Golub and LeVeque. Both square deviations only, so that a large mean cancels nothing.
 #pragma once
 #include "stitch/math.cuh"
 
@@ -10,7 +9,7 @@ namespace sinter {
 struct alignas(16) Moments {
   float mean, squares, count, unused;
 
-  // The element that makes them 1 / `share` elements.
+  // Adds the n-th element; `share` is 1 / n. The caller sets `count`.
   SINTER_DEVICE void take(float x, float share) {
     const float deviation = x - mean;
     mean += deviation * share;
@@ -28,7 +27,8 @@ struct JoinMoments {
             count, 0.0f};
   }
 
-  // Many at once: sums about one of their means, which wait for each other less than joins do.
+  // Joins many at once, as sums about the first mean: fewer operations wait for each other than in
+  // joins two by two.
   template <int kCount>
   static SINTER_DEVICE Moments join(const Moments (&parts)[kCount]) {
     const float pivot = parts[0].mean;

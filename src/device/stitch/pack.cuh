@@ -1,5 +1,5 @@
-// Elements of tensors: loads and stores of one or several at once, each to and from the word that
-// arithmetic is done in: f32 for floating types, s32 for s32, bool for pred.
+// Loads and stores of one or several elements of a tensor. Arithmetic is done in words: f32 for
+// floating types, s32 for s32, bool for pred.
 #pragma once
 #include "ptx/element.cuh"
 
@@ -8,7 +8,7 @@ namespace sinter {
 struct ElementF32 {
   using Stored = Float32::Stored;
   using Word = float;
-  using Pair = void;  // what two of them are converted as
+  using Pair = void;  // the type in which two are converted at once; void: one by one
   static SINTER_DEVICE float word(float stored) { return stored; }
   static SINTER_DEVICE float stored(float word) { return word; }
 };
@@ -82,7 +82,8 @@ SINTER_DEVICE Pack<Element, kCount> load_pack(const typename Element::Stored* p)
   return pack;
 }
 
-// `places` of packs in a block's shared memory; only the thread that has left one takes it again.
+// hold_pack stores a pack as number `place` of an array in shared memory. take_pack loads it, in
+// the same thread: nothing synchronises.
 template <class Element, int kCount>
 SINTER_DEVICE void hold_pack(unsigned char* places, int place, const Pack<Element, kCount>& pack) {
   constexpr int kBytes = sizeof(pack);
@@ -101,13 +102,13 @@ SINTER_DEVICE Pack<Element, kCount> take_pack(const unsigned char* places, int p
       places + place * static_cast<int>(sizeof(Pack<Element, kCount>))));
 }
 
-// Where a unit's threads hand a value over to one another, in their share of shared memory.
+// The part of shared memory through which the threads of a unit hand a value over.
 template <class Element>
 SINTER_DEVICE typename Element::Stored* handed_at(unsigned char* place) {
   return reinterpret_cast<typename Element::Stored*>(place);
 }
 
-// Words as they lie in memory.
+// Converts words to a pack.
 template <class Element, int kCount>
 SINTER_DEVICE Pack<Element, kCount> packed(const typename Element::Word (&words)[kCount]) {
   Pack<Element, kCount> pack;
@@ -123,15 +124,16 @@ SINTER_DEVICE Pack<Element, kCount> packed(const typename Element::Word (&words)
   return pack;
 }
 
-// To shared memory.
+// Stores words to shared memory.
 template <class Element, int kCount>
 SINTER_DEVICE void leave_pack(typename Element::Stored* p,
                               const typename Element::Word (&words)[kCount]) {
   hold_pack(reinterpret_cast<unsigned char*>(p), 0, packed<Element, kCount>(words));
 }
 
-// To global memory, in words of at most 16 bytes. Words that are put together pair by pair the
-// compiler stores apart in some kernels, a pair at a time: bert_attn_softmax took 10.3 us for 7.9.
+// Stores words to global memory, 16 bytes at a time. The stores are inline PTX, because the
+// compiler stores elements that were converted in pairs a pair at a time in some kernels:
+// bert_attn_softmax took 10.3 us instead of 7.9.
 template <class Element, int kCount>
 SINTER_DEVICE void store_pack(typename Element::Stored* p,
                               const typename Element::Word (&words)[kCount]) {
@@ -153,7 +155,7 @@ SINTER_DEVICE void store_pack(typename Element::Stored* p,
   }
 }
 
-// A word as the given type would store it.
+// Rounds a word to what `Element` can store.
 template <class Element>
 SINTER_DEVICE typename Element::Word rounded(typename Element::Word word) {
   return Element::word(Element::stored(word));

@@ -82,9 +82,9 @@ struct ProgramLaunch {
 };
 
 // Checks a body, or one part of a packed kernel.
-absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchSchedule& s) {
+absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgram& program,
+                                           const StitchSchedule& s) {
   SINTER_RETURN_IF_ERROR(CheckStitchFields(s));
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program, MakeStitchProgram(body, s.owner, s.handed));
   ProgramLaunch launch;
   launch.cooperative = program.phases.size() > 1;
   SINTER_RETURN_IF_ERROR(CheckFieldsTogether(s, launch.cooperative));
@@ -105,7 +105,10 @@ absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const D
   int64_t shared = 0;
   for (const StitchPart& part : stitch.parts) {
     SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(stitch.body, part.outputs));
-    SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch, CheckProgram(own.body, part.schedule));
+    SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                            MakeStitchProgram(own.body, part.schedule.owner, part.schedule.handed));
+    SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch,
+                            CheckProgram(own.body, program, part.schedule));
     shared = std::max(shared, launch.shared_bytes);
   }
   SINTER_RETURN_IF_ERROR(CheckStitchGrid(stitch.schedule, shared, false, model));
@@ -114,14 +117,16 @@ absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const D
 
 }  // namespace
 
-absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const DeviceModel& model) {
+absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const KernelCode& code,
+                                         const DeviceModel& model) {
   if (spec.stitch == nullptr) {
     SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
     return KernelLaunch{IsCooperative(spec.schedule), 0};
   }
   const StitchSpec& stitch = *spec.stitch;
   if (!stitch.parts.empty()) return CheckPackedLaunch(stitch, model);
-  SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch, CheckProgram(stitch.body, stitch.schedule));
+  SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch,
+                          CheckProgram(stitch.body, *code.stitch->program, stitch.schedule));
   SINTER_RETURN_IF_ERROR(
       CheckStitchGrid(stitch.schedule, launch.shared_bytes, launch.cooperative, model));
   return KernelLaunch{launch.cooperative, launch.scratch_bytes};

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
-#include "src/plan/plan.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
@@ -18,7 +18,9 @@ struct KernelLaunch {
 // FAILED_PRECONDITION or INVALID_ARGUMENT naming the field, its value and the bound: a bound of the
 // chip (shared memory, threads, clusters, resident blocks), or of code generation for these
 // products or this body. Every schedule of the search passes.
-absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const DeviceModel& model);
+// `code` is that of `spec`.
+absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const KernelCode& code,
+                                         const DeviceModel& model);
 
 }  // namespace sinter
 

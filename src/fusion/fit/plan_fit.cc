@@ -66,7 +66,7 @@ absl::Status PlanFit::CheckHead(const Plan& plan) const {
   return absl::OkStatus();
 }
 
-absl::Status PlanFit::Check(const Plan& plan) const {
+absl::Status PlanFit::Check(const Plan& plan, const std::vector<KernelCode>& codes) const {
   SINTER_RETURN_IF_ERROR(CheckHead(plan));
   SINTER_RETURN_IF_ERROR(order_->Check(plan));
   const LaunchRows rows = RowsOf(*meaning_, bucket_);
@@ -75,7 +75,7 @@ absl::Status PlanFit::Check(const Plan& plan) const {
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const KernelSpec& spec = plan.kernels[i].spec;
     const absl::Status status = [&]() -> absl::Status {
-      SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch, CheckLaunch(spec, model_));
+      SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch, CheckLaunch(spec, codes[i], model_));
       if (launch.cooperative && !request_.allow_cooperative) {
         return RefuseFit("it waits across blocks");
       }
@@ -90,10 +90,17 @@ absl::Status PlanFit::Check(const Plan& plan) const {
   return places.Finish();
 }
 
+absl::Status PlanFit::Check(const Plan& plan) const {
+  SINTER_ASSIGN_OR_RETURN(const std::vector<KernelCode> codes, CodesOf(plan));
+  return Check(plan, codes);
+}
+
 PlanJudge MakePlanJudge(const Chain& chain, int64_t bucket, const DeviceModel& model,
                         const FitRequest& request) {
   const auto fit = std::make_shared<const PlanFit>(chain, bucket, model, request);
-  return [fit](const Plan& plan) { return fit->Check(plan); };
+  return [fit](const Plan& plan, const std::vector<KernelCode>& codes) {
+    return fit->Check(plan, codes);
+  };
 }
 
 absl::Status CheckPlanFits(const Plan& plan, const Chain& chain, int64_t bucket,

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
-#include "src/plan/plan.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
@@ -35,8 +36,9 @@ class PlanFit {
   // OK, or FAILED_PRECONDITION that names the kernel, the operand, the value and the bound. A plan
   // that is OK computes the chain and touches only the chain's buffers and its workspace, for any
   // rows of a launch: README.md beside this file lists the rules and their tests. Precondition:
-  // `plan` comes from Plan::Decode or from planning.
-  absl::Status Check(const Plan& plan) const;
+  // `plan` comes from Plan::Decode or from planning, and `codes` are CodesOf it.
+  absl::Status Check(const Plan& plan, const std::vector<KernelCode>& codes) const;
+  absl::Status Check(const Plan& plan) const;  // makes the codes
 
  private:
   absl::Status CheckHead(const Plan& plan) const;
@@ -50,11 +52,11 @@ class PlanFit {
 };
 
 // PlanFit::Check as a function.
-using PlanJudge = std::function<absl::Status(const Plan&)>;
+using PlanJudge = std::function<absl::Status(const Plan&, const std::vector<KernelCode>& codes)>;
 PlanJudge MakePlanJudge(const Chain& chain, int64_t bucket, const DeviceModel& model,
                         const FitRequest& request);
 
-// PlanFit::Check for one plan.
+// PlanFit::Check for one plan, whose codes it makes.
 absl::Status CheckPlanFits(const Plan& plan, const Chain& chain, int64_t bucket,
                            const DeviceModel& model, const FitRequest& request = {});
 

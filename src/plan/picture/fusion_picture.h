@@ -1,6 +1,6 @@
 // FusionPicture: what a plan's kernels fuse, as data to draw: each stitch kernel's ops and how
 // results reach them, the tensors at its border, the bytes saved, and why kernels with a hand-over
-// between them are not one. Made by src/fusion/stitch/explain_fusion.h; drawn as text, JSON and
+// between them are not one. Made by src/fusion/explain/explain_fusion.h; drawn as text, JSON and
 // SVG.
 #ifndef SINTER_SRC_PLAN_PICTURE_FUSION_PICTURE_H_
 #define SINTER_SRC_PLAN_PICTURE_FUSION_PICTURE_H_

@@ -71,7 +71,7 @@ Chain LayersBesideANorm(int layers) {
   return *b.Finish();
 }
 
-std::set<std::string> CodesOf(const Plan& plan) {
+std::set<std::string> DistinctCodesOf(const Plan& plan) {
   std::set<std::string> codes;
   for (const PlannedKernel& kernel : plan.kernels) {
     const KernelCode code = *CodeOf(kernel.spec);
@@ -88,7 +88,7 @@ int CompilesOf(const Chain& chain, PrepareOptions::Choice choice) {
   const auto plan = world.MakeEngine()->Prepare(chain, 128, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (plan.ok()) {
-    EXPECT_EQ(world.compiles, static_cast<int>(CodesOf((*plan)->plan()).size()));
+    EXPECT_EQ(world.compiles, static_cast<int>(DistinctCodesOf((*plan)->plan()).size()));
   }
   return world.compiles;
 }
@@ -143,7 +143,7 @@ TEST(SharedCode, BucketsOfEqualSchedulesShareTheirKernels) {
   for (const int64_t m : {1024, 1536, 2048, 3072, 4096}) {
     const auto plan = engine->Prepare(chain, m, {}).value();
     kernels += plan->plan().kernels.size();
-    for (const std::string& code : CodesOf(plan->plan())) codes.insert(code);
+    for (const std::string& code : DistinctCodesOf(plan->plan())) codes.insert(code);
     EXPECT_EQ(world.compiles, static_cast<int>(codes.size())) << m;
   }
   EXPECT_LT(codes.size(), kernels)
@@ -155,12 +155,13 @@ TEST(SharedCode, ContextsOfOtherBuffersShareAll) {
   const auto first = one.MakeEngine()->Prepare(LayersAlone(2), 128, {}).value();
   other.disk = one.disk;
   const auto second = other.MakeEngine()->Prepare(LayersBesideANorm(2), 128, {}).value();
-  const std::set<std::string> known = CodesOf(first->plan());
+  const std::set<std::string> known = DistinctCodesOf(first->plan());
   std::set<std::string> fresh;
-  for (const std::string& code : CodesOf(second->plan())) {
+  for (const std::string& code : DistinctCodesOf(second->plan())) {
     if (known.count(code) == 0) fresh.insert(code);
   }
-  EXPECT_EQ(CodesOf(second->plan()).size(), known.size() + fresh.size()) << "all of them again";
+  EXPECT_EQ(DistinctCodesOf(second->plan()).size(), known.size() + fresh.size())
+      << "all of them again";
   EXPECT_EQ(fresh.size(), 1u) << "the norm alone";
   EXPECT_EQ(other.compiles, 1);
 }

@@ -13,8 +13,8 @@
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 #include "src/draw/svg.h"
+#include "src/fusion/explain/explain_fusion.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/stitch/explain_fusion.h"
 #include "src/plan/picture/plan_svg.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/explain_fusion.h"
+#include "src/fusion/explain/explain_fusion.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/fusion/explain/joined_body.h"
+#include "src/fusion/explain/kernel_story.h"
+#include "src/fusion/explain/plan_tensors.h"
 #include "src/fusion/stitch/body_length.h"
 #include "src/fusion/stitch/delta_evaluator.h"
-#include "src/fusion/stitch/joined_body.h"
-#include "src/fusion/stitch/kernel_story.h"
-#include "src/fusion/stitch/plan_tensors.h"
 #include "src/fusion/stitch/search_costs.h"
 #include "src/stitch/search/stitch_cost_model.h"
 

@@ -1,6 +1,6 @@
 // JoinedBody: the body of one kernel in place of two.
-#ifndef SINTER_SRC_FUSION_STITCH_JOINED_BODY_H_
-#define SINTER_SRC_FUSION_STITCH_JOINED_BODY_H_
+#ifndef SINTER_SRC_FUSION_EXPLAIN_JOINED_BODY_H_
+#define SINTER_SRC_FUSION_EXPLAIN_JOINED_BODY_H_
 
 #include <set>
 #include <vector>
@@ -25,4 +25,4 @@ absl::StatusOr<Chain> JoinBodies(const NamedBody& first, const NamedBody& second
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_JOINED_BODY_H_
+#endif  // SINTER_SRC_FUSION_EXPLAIN_JOINED_BODY_H_

@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/joined_body.h"
+#include "src/fusion/explain/joined_body.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/kernel_story.h"
+#include "src/fusion/explain/kernel_story.h"
 
 #include <algorithm>
 #include <functional>

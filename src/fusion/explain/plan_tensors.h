@@ -1,7 +1,7 @@
 // PlanTensors: the tensors that each kernel of a plan reads and writes. A place in the workspace
 // holds several tensors, one after another.
-#ifndef SINTER_SRC_FUSION_STITCH_PLAN_TENSORS_H_
-#define SINTER_SRC_FUSION_STITCH_PLAN_TENSORS_H_
+#ifndef SINTER_SRC_FUSION_EXPLAIN_PLAN_TENSORS_H_
+#define SINTER_SRC_FUSION_EXPLAIN_PLAN_TENSORS_H_
 
 #include <cstdint>
 #include <set>
@@ -36,4 +36,4 @@ PlanTensors TensorsOf(const Plan& plan);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_PLAN_TENSORS_H_
+#endif  // SINTER_SRC_FUSION_EXPLAIN_PLAN_TENSORS_H_

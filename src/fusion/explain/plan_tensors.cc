@@ -1,4 +1,4 @@
-#include "src/fusion/stitch/plan_tensors.h"
+#include "src/fusion/explain/plan_tensors.h"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // ExplainFusion: what the kernels of a plan fuse, the bytes saved, and why there are not fewer
 // kernels.
-#ifndef SINTER_SRC_FUSION_STITCH_EXPLAIN_FUSION_H_
-#define SINTER_SRC_FUSION_STITCH_EXPLAIN_FUSION_H_
+#ifndef SINTER_SRC_FUSION_EXPLAIN_EXPLAIN_FUSION_H_
+#define SINTER_SRC_FUSION_EXPLAIN_EXPLAIN_FUSION_H_
 
 #include "src/base/device_model.h"
 #include "src/plan/picture/fusion_picture.h"
@@ -18,4 +18,4 @@ constexpr int kMostJoined = 64;
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_EXPLAIN_FUSION_H_
+#endif  // SINTER_SRC_FUSION_EXPLAIN_EXPLAIN_FUSION_H_

@@ -1,5 +1,5 @@
 // What is told of a plan: bytes saved, compositions, why kernels are apart; as text, JSON and SVG.
-#include "src/fusion/stitch/explain_fusion.h"
+#include "src/fusion/explain/explain_fusion.h"
 
 #include <algorithm>
 #include <memory>
@@ -13,9 +13,9 @@
 #include "nlohmann/json.hpp"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
+#include "src/fusion/explain/joined_body.h"
+#include "src/fusion/explain/plan_tensors.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/stitch/joined_body.h"
-#include "src/fusion/stitch/plan_tensors.h"
 #include "src/plan/picture/plan_svg.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

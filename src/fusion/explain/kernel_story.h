@@ -1,8 +1,8 @@
 // KernelStory: describes one kernel of a plan as a KernelFusion.
-#ifndef SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
-#define SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
+#ifndef SINTER_SRC_FUSION_EXPLAIN_KERNEL_STORY_H_
+#define SINTER_SRC_FUSION_EXPLAIN_KERNEL_STORY_H_
 
-#include "src/fusion/stitch/plan_tensors.h"
+#include "src/fusion/explain/plan_tensors.h"
 #include "src/plan/picture/fusion_picture.h"
 
 namespace sinter {
@@ -13,4 +13,4 @@ KernelFusion StoryOf(const Plan& plan, int kernel, const PlanTensors& tensors);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_FUSION_STITCH_KERNEL_STORY_H_
+#endif  // SINTER_SRC_FUSION_EXPLAIN_KERNEL_STORY_H_
