@@ -608,9 +608,9 @@ typedef struct sinter_gemm_chain_options {
   sinter_value bias1; /* [n]; SINTER_NO_VALUE: none */
   sinter_value bias2; /* [l]; SINTER_NO_VALUE: none */
 } sinter_gemm_chain_options;
-/* C = activation(a W1 + bias1), unrounded; the result is C W2 + bias2, cast to a's dtype. a [m, k];
- * W1 [n, k] and W2 [l, n] (oi) or [k, n] and [n, l] (io); result [m, l]. FlashFuser's chain of two
- * products. */
+/* c = activation(a w1 + bias1), unrounded; the result is c w2 + bias2, cast to a's dtype. a [m, k];
+ * w1 [n, k] and w2 [l, n] (oi) or [k, n] and [n, l] (io); result [m, l]. FlashFuser's chain of two
+ * products. Plans call c and the result "c" and "out". */
 SINTER_API sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a,
                                                      sinter_value w1, sinter_value w2,
                                                      const sinter_gemm_chain_options* options,
@@ -626,9 +626,10 @@ typedef struct sinter_gated_ffn_options {
   sinter_value bias2;     /* [l]; SINTER_NO_VALUE: none */
   int32_t reserved;       /* 0 */
 } sinter_gated_ffn_options;
-/* C = activation(a Wg + bias_gate) * (a Wu + bias_up), unrounded; the result is C Wd + bias2, cast
- * to a's dtype. Shapes as sinter_chain_add_gemm_chain. A merged gate-up weight is two pointers into
- * it. FlashFuser's gated FFN. */
+/* c = activation(a w_gate + bias_gate) * (a w_up + bias_up), unrounded; the result is
+ * c w_down + bias2, cast to a's dtype. Shapes as sinter_chain_add_gemm_chain. A merged gate-up
+ * weight is two pointers into it. Plans call w_gate and bias_gate "w1" and "bias1", and w_down
+ * "w2". FlashFuser's gated FFN. */
 SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a,
                                                     sinter_value w_gate, sinter_value w_up,
                                                     sinter_value w_down,

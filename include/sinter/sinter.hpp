@@ -2,8 +2,8 @@
 // sinter.h and the standard library; throws nothing of its own and needs neither exceptions nor
 // RTTI.
 //
-//   sinter::ChainBuilder b;                                        // y = (silu(x Wg) * (x Wu)) Wd
-//   auto x = b.Input(sinter::DType::kBf16, {sinter::kM, k});
+//   sinter::ChainBuilder b;                                        // (silu(x w_gate) * (x w_up))
+//   w_down auto x = b.Input(sinter::DType::kBf16, {sinter::kM, k});
 //   ...
 //   auto chain = b.Finish();                                       // Result<Chain>
 //   if (!chain.ok()) return Report(chain.status().message());
@@ -595,7 +595,7 @@ class ChainBuilder {
       return sinter_chain_add_linear(chain(), x.id(), w.id(), &given, out, error);
     });
   }
-  // activation(a W1 + bias1) W2 + bias2.
+  // activation(a w1 + bias1) w2 + bias2.
   Value GemmChain(Value a, Value w1, Value w2, Activation activation,
                   const GemmChainOptions& options = {}) {
     Zeroed<sinter_gemm_chain_options> given;
@@ -608,7 +608,7 @@ class ChainBuilder {
           return sinter_chain_add_gemm_chain(chain(), a.id(), w1.id(), w2.id(), &given, out, error);
         });
   }
-  // (activation(a Wg + bias_gate) * (a Wu + bias_up)) Wd + bias2.
+  // (activation(a w_gate + bias_gate) * (a w_up + bias_up)) w_down + bias2.
   Value GatedFfn(Value a, Value w_gate, Value w_up, Value w_down, Activation activation,
                  const GatedFfnOptions& options = {}) {
     Zeroed<sinter_gated_ffn_options> given;

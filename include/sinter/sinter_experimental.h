@@ -327,13 +327,13 @@ SINTER_API sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x
  * Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out_text,
                                                sinter_error** error);
-/* What sinter_plan_explain says beyond _to_json: {"schema": 1, "kernels": [{"products",
+/* What sinter_plan_explain says beyond _to_json: {"schema": 2, "kernels": [{"products",
  * "hand_overs", "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}],
  * ..}], "runners_up", "model": {"constants": [{"key", "value", "provenance", "source"}]}}.
- * Thread-safe. */
+ * docs/plan-formats.md says what the words mean. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_explain_json(const sinter_plan* plan,
                                                     sinter_x_text** out_json, sinter_error** error);
-/* The plan drawn as a self-contained SVG document: products, tiles, exchanges, the time of each
+/* The plan drawn as a self-contained SVG document: products, tiles, hand-overs, the time of each
  * level. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_text** out_svg,
                                            sinter_error** error);

@@ -142,8 +142,8 @@ sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a, s
     in.a = add.Operand("a", a);
     in.w1 = add.Operand("w1", w1);
     in.w2 = add.Operand("w2", w2);
-    in.b1 = add.OptionalOperand("bias1", given.bias1);
-    in.b2 = add.OptionalOperand("bias2", given.bias2);
+    in.bias1 = add.OptionalOperand("bias1", given.bias1);
+    in.bias2 = add.OptionalOperand("bias2", given.bias2);
     const auto layout = LayoutOf(add, given.layout);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
@@ -163,9 +163,9 @@ sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a, si
     in.w_gate = add.Operand("w_gate", w_gate);
     in.w_up = add.Operand("w_up", w_up);
     in.w_down = add.Operand("w_down", w_down);
-    in.b_gate = add.OptionalOperand("bias_gate", given.bias_gate);
-    in.b_up = add.OptionalOperand("bias_up", given.bias_up);
-    in.b2 = add.OptionalOperand("bias2", given.bias2);
+    in.bias_gate = add.OptionalOperand("bias_gate", given.bias_gate);
+    in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
+    in.bias2 = add.OptionalOperand("bias2", given.bias2);
     const auto layout = LayoutOf(add, given.layout);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());

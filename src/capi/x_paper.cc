@@ -1,4 +1,4 @@
-// sinter_x_paper_search: the search of the paper that the chain family comes from.
+// sinter_x_paper_search: the search of the paper that kernels of two products come from.
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/text.h"

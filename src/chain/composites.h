@@ -55,16 +55,17 @@ absl::StatusOr<ValueId> AddGruCell(ChainBuilder& b, ValueId xg, ValueId hg, Valu
 // rounded.
 absl::StatusOr<ValueId> AddLinear(ChainBuilder& b, ValueId x, ValueId w, ValueId bias,
                                   Layout layout, Activation act = Activation::kIdentity);
-// C = act(a W1 + b1) unrounded, E = C W2 + b2; the result is E cast to a's dtype.
+// c = act(a w1 + bias1) unrounded; the result is c w2 + bias2, cast to a's dtype.
 struct GemmChainOperands {
-  ValueId a = kNoValue, w1 = kNoValue, b1 = kNoValue, w2 = kNoValue, b2 = kNoValue;
+  ValueId a = kNoValue, w1 = kNoValue, bias1 = kNoValue, w2 = kNoValue, bias2 = kNoValue;
 };
 absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& in, Activation act,
                                      Layout layout);
-// C = act(a Wg + bg) * (a Wu + bu) unrounded, E = C Wd + b2; the result is E cast to a's dtype.
+// c = act(a w_gate + bias_gate) * (a w_up + bias_up) unrounded; the result is c w_down + bias2,
+// cast to a's dtype.
 struct GatedFfnOperands {
-  ValueId a = kNoValue, w_gate = kNoValue, w_up = kNoValue, b_gate = kNoValue, b_up = kNoValue,
-          w_down = kNoValue, b2 = kNoValue;
+  ValueId a = kNoValue, w_gate = kNoValue, w_up = kNoValue, bias_gate = kNoValue,
+          bias_up = kNoValue, w_down = kNoValue, bias2 = kNoValue;
 };
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout);
@@ -103,28 +104,29 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
 // Whole chains with their own inputs, in the order of docs/chains.md. One output.
 struct FfnSpec {
   bool gated = false;
-  int products = 2;  // 1: act(A W1 + b1), or the gate-up pair when gated
+  int products = 2;  // 1: act(a w1 + bias1), or the gate-up pair when gated
   Dim m = Dim::M();
   int64_t n = 0, k = 0, l = 0;  // l unused when products is 1
   Activation act = Activation::kIdentity;
   Layout layout = Layout::kOI;
   DType dtype = DType::kBF16;
   bool bias1 = false, bias2 = false;
-  bool residual = false;    // the result is E + residual, cast to dtype
-  bool rounds_sum = false;  // E is cast to dtype before the addition too
-  // Of each product X W: scale * factor * (X W) stands in its place, a constant and a number of
+  bool residual = false;    // the result is c w2 + residual, cast to dtype
+  bool rounds_sum = false;  // c w2 is cast to dtype before the addition too
+  // Of each product X w: scale * factor * (X w) stands in its place, a constant and a number of
   // each row.
   double scale1 = 1, scale2 = 1;
   bool factor1 = false, factor2 = false;
   DType factor_dtype = DType::kF32;  // f32 or dtype
 };
-// Inputs: a[m,k], w1 (or w_gate, w_up), (b1[n] or b_gate[n], b_up[n]), (factor1[m,1]), then for two
-// products w2, (b2[l]), (factor2[m,1]), then (residual[m,l], or [m,n] of one product). Weights and
-// biases constant.
+// Inputs: a[m,k], w1 (or w_gate, w_up), (bias1[n] or bias_gate[n], bias_up[n]), (factor1[m,1]),
+// then for two products w2, (bias2[l]), (factor2[m,1]), then (residual[m,l], or [m,n] of one
+// product). Weights and biases constant.
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec);
 
-// A sequence of products: X1 from a, X2 from X1, .. X' = act(X W + b), or gated
-// act(X Wg + bg) * (X Wu + bu). None is rounded but the last, which is the output.
+// A sequence of products: X1 from a, X2 from X1, .. X' = act(X w + bias), or gated
+// act(X w_gate + bias_gate) * (X w_up + bias_up). None is rounded but the last, which is the
+// output.
 struct ProductSpec {
   bool gated = false;
   Activation act = Activation::kIdentity;

@@ -71,7 +71,7 @@ class ConvBuilder {
       SINTER_ASSIGN_OR_RETURN(y, PerChannel(BinaryKind::kMul, "s", layer.out, y));
     }
     if (layer.bias) {
-      SINTER_ASSIGN_OR_RETURN(y, PerChannel(BinaryKind::kAdd, "b", layer.out, y));
+      SINTER_ASSIGN_OR_RETURN(y, PerChannel(BinaryKind::kAdd, "bias", layer.out, y));
     }
     if (layer.residual == ConvResidual::kBeforeActivation) {
       SINTER_ASSIGN_OR_RETURN(y, AddResidual(y));

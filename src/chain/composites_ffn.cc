@@ -92,9 +92,9 @@ absl::StatusOr<ValueId> ScaledLinear(ChainBuilder& b, const Scaling& scaling, Va
 absl::StatusOr<ValueId> PlainFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs) {
   SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
   SINTER_ASSIGN_OR_RETURN(const ValueId w1, inputs.Weight("w1", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId b1, inputs.Bias("b1", s.n, s.bias1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId bias1, inputs.Bias("bias1", s.n, s.bias1));
   SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
-  return ScaledLinear(b, {s.scale1, factor}, a, w1, b1, s.layout, s.act);
+  return ScaledLinear(b, {s.scale1, factor}, a, w1, bias1, s.layout, s.act);
 }
 
 // C of a gated one.
@@ -102,22 +102,22 @@ absl::StatusOr<ValueId> GatedFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs&
   SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
   SINTER_ASSIGN_OR_RETURN(const ValueId w_gate, inputs.Weight("w_gate", s.k, s.n));
   SINTER_ASSIGN_OR_RETURN(const ValueId w_up, inputs.Weight("w_up", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId b_gate, inputs.Bias("b_gate", s.n, s.bias1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId b_up, inputs.Bias("b_up", s.n, s.bias1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId bias_gate, inputs.Bias("bias_gate", s.n, s.bias1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId bias_up, inputs.Bias("bias_up", s.n, s.bias1));
   SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
   const Scaling scaling{s.scale1, factor};
   SINTER_ASSIGN_OR_RETURN(const ValueId gate,
-                          ScaledLinear(b, scaling, a, w_gate, b_gate, s.layout, s.act));
-  SINTER_ASSIGN_OR_RETURN(const ValueId up,
-                          ScaledLinear(b, scaling, a, w_up, b_up, s.layout, Activation::kIdentity));
+                          ScaledLinear(b, scaling, a, w_gate, bias_gate, s.layout, s.act));
+  SINTER_ASSIGN_OR_RETURN(const ValueId up, ScaledLinear(b, scaling, a, w_up, bias_up, s.layout,
+                                                         Activation::kIdentity));
   return b.Binary(BinaryKind::kMul, gate, up);
 }
 
 absl::StatusOr<ValueId> SecondOf(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs, ValueId c) {
   SINTER_ASSIGN_OR_RETURN(const ValueId w2, inputs.Weight(s.gated ? "w_down" : "w2", s.n, s.l));
-  SINTER_ASSIGN_OR_RETURN(const ValueId b2, inputs.Bias("b2", s.l, s.bias2));
+  SINTER_ASSIGN_OR_RETURN(const ValueId bias2, inputs.Bias("bias2", s.l, s.bias2));
   SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor2", s.factor2));
-  return ScaledLinear(b, {s.scale2, factor}, c, w2, b2, s.layout, Activation::kIdentity);
+  return ScaledLinear(b, {s.scale2, factor}, c, w2, bias2, s.layout, Activation::kIdentity);
 }
 
 absl::StatusOr<ValueId> WithResidual(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs,
@@ -145,9 +145,9 @@ absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& i
                                      Layout layout) {
   Expander e(b, "gemm_chain");
   if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
-  CheckOperands(e, in.a, {{"w1", in.w1}, {"b1", in.b1}, {"w2", in.w2}, {"b2", in.b2}});
-  const ValueId c = Activate(e, act, Linear(e, in.a, in.w1, in.b1, layout));
-  const ValueId result = Linear(e, c, in.w2, in.b2, layout);
+  CheckOperands(e, in.a, {{"w1", in.w1}, {"bias1", in.bias1}, {"w2", in.w2}, {"bias2", in.bias2}});
+  const ValueId c = Activate(e, act, Linear(e, in.a, in.w1, in.bias1, layout));
+  const ValueId result = Linear(e, c, in.w2, in.bias2, layout);
   return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
 }
 
@@ -158,13 +158,13 @@ absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in,
   CheckOperands(e, in.a,
                 {{"w_gate", in.w_gate},
                  {"w_up", in.w_up},
-                 {"b_gate", in.b_gate},
-                 {"b_up", in.b_up},
+                 {"bias_gate", in.bias_gate},
+                 {"bias_up", in.bias_up},
                  {"w_down", in.w_down},
-                 {"b2", in.b2}});
-  const ValueId gate = Activate(e, act, Linear(e, in.a, in.w_gate, in.b_gate, layout));
-  const ValueId up = Linear(e, in.a, in.w_up, in.b_up, layout);
-  const ValueId result = Linear(e, e.Mul(gate, up), in.w_down, in.b2, layout);
+                 {"bias2", in.bias2}});
+  const ValueId gate = Activate(e, act, Linear(e, in.a, in.w_gate, in.bias_gate, layout));
+  const ValueId up = Linear(e, in.a, in.w_up, in.bias_up, layout);
+  const ValueId result = Linear(e, e.Mul(gate, up), in.w_down, in.bias2, layout);
   return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
 }
 

@@ -41,16 +41,16 @@ class ProductsBuilder {
   absl::StatusOr<ValueId> Add(const ProductSpec& p, ValueId x) {
     if (!p.gated) {
       SINTER_ASSIGN_OR_RETURN(const ValueId w, Weight("w", p.n));
-      SINTER_ASSIGN_OR_RETURN(const ValueId bias, Bias("b", p));
+      SINTER_ASSIGN_OR_RETURN(const ValueId bias, Bias("bias", p));
       return AddLinear(b_, x, w, bias, spec_.layout, p.act);
     }
     SINTER_ASSIGN_OR_RETURN(const ValueId w_gate, Weight("w_gate", p.n));
     SINTER_ASSIGN_OR_RETURN(const ValueId w_up, Weight("w_up", p.n));
-    SINTER_ASSIGN_OR_RETURN(const ValueId b_gate, Bias("b_gate", p));
-    SINTER_ASSIGN_OR_RETURN(const ValueId b_up, Bias("b_up", p));
+    SINTER_ASSIGN_OR_RETURN(const ValueId bias_gate, Bias("bias_gate", p));
+    SINTER_ASSIGN_OR_RETURN(const ValueId bias_up, Bias("bias_up", p));
     SINTER_ASSIGN_OR_RETURN(const ValueId gate,
-                            AddLinear(b_, x, w_gate, b_gate, spec_.layout, p.act));
-    SINTER_ASSIGN_OR_RETURN(const ValueId up, AddLinear(b_, x, w_up, b_up, spec_.layout));
+                            AddLinear(b_, x, w_gate, bias_gate, spec_.layout, p.act));
+    SINTER_ASSIGN_OR_RETURN(const ValueId up, AddLinear(b_, x, w_up, bias_up, spec_.layout));
     return b_.Binary(BinaryKind::kMul, gate, up);
   }
 

@@ -130,8 +130,8 @@ KindSpec ConvChainKind() {
           {kBatch, kIn, kHeight, kWidth, kOut1, kOut2, kTaps1, kTaps2, kAct, kStride, kPad,
            kDilation, kWeights, kFormat, kGroups, kDType, kBias1, kBias2},
           MakeConvPair,
-          "conv(C, w2) + b2 with C = act(conv(x, w1) + b1); the second of stride 1, pad same",
-          "x[b,h,w,ic] w1*, with bias1 b1*[oc1], w2*, with bias2 b2*[oc2]"};
+          "conv(c, w2) + bias2 with c = act(conv(x, w1) + bias1); the second of stride 1, pad same",
+          "x[b,h,w,ic] w1*, with bias1=1 bias1*[oc1], w2*, with bias2=1 bias2*[oc2]"};
 }
 
 }  // namespace sinter

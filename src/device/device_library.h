@@ -11,7 +11,7 @@
 namespace sinter {
 
 struct DeviceHeader {
-  const char* name;   // "kernels/gemm.cuh"
+  const char* name;   // "kernels/product.cuh"
   const char* bytes;  // NUL-terminated text
   size_t size;
 };

@@ -20,8 +20,8 @@ text{font-family:Inter,Helvetica,Arial,sans-serif;font-size:12px;fill:#1f2933}
 .rows{fill:#bcd8f5;stroke:#2b6cb0}.weights{fill:#d5dde5;stroke:#627d98}
 .c0{fill:#74b3ce}.c1{fill:#f2b880}.c2{fill:#9dc08b}.c3{fill:#d3a4c7}.c4{fill:#e8d07a}.c5{fill:#a3a8d8}
 .tile{stroke:#ffffff;stroke-width:.6}.later{opacity:.55}
-.ring{fill:#90cdf4;stroke:#ffffff}.exchange{fill:#f6ad55;stroke:#ffffff}
-.reduce{fill:#fbd38d;stroke:#ffffff}.other{fill:#e2e8f0;stroke:#ffffff}
+.ring{fill:#90cdf4;stroke:#ffffff}.c{fill:#f6ad55;stroke:#ffffff}
+.partial{fill:#fbd38d;stroke:#ffffff}.other{fill:#e2e8f0;stroke:#ffffff}
 .warpgroup{fill:#c6f6d5;stroke:#2f855a}
 .hbm{stroke:#627d98;fill:#627d98}.l2{stroke:#6b46c1;fill:#6b46c1}.dsm{stroke:#dd6b20;fill:#dd6b20}
 .onchip{stroke:#2f855a;fill:#2f855a}.l2bar{fill:#e9d8fd;stroke:#6b46c1}

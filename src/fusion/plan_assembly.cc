@@ -116,7 +116,6 @@ class Assembler {
       const Segment& segment = step.segments[i];
       PlannedKernel kernel;
       KernelSpec& spec = kernel.spec;
-      spec.family = FamilyOf(segment);
       spec.sequence = run.matched.sequence.Part(segment.begin, segment.count);
       spec.schedule = step.ranked[i].schedule;
       spec.constant_weights = run.matched.weights_constant;

@@ -191,7 +191,7 @@ class Planner {
     for (const auto& [op, reason] : products_.refused) {
       if (told++ == kMostRefusedProducts) break;
       absl::StrAppend(&text, "; op ", op, " (", NameOf(chain_.op(op)),
-                      ") is no product of the gemm family: ", reason);
+                      ") is no product that a kernel takes: ", reason);
     }
     return absl::Status(why.code(), text);
   }

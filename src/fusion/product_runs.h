@@ -1,5 +1,5 @@
 // ProductRuns: the products of a chain with the ops that their kernels absorb, and sequences of
-// products that the chain family may take in pairs.
+// products that one kernel may take in pairs.
 #ifndef SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 #define SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 

@@ -48,19 +48,19 @@ class Lister {
     }
     Read(Role::kW1, first.weights, first.weights_stride);
     Read(Role::kWUp, first.weights_up, first.weights_up_stride);
-    Read(Role::kB1, first.bias, 0);
-    Read(Role::kBUp, first.bias_up, 0);
+    Read(Role::kBias1, first.bias, 0);
+    Read(Role::kBiasUp, first.bias_up, 0);
     Read(Role::kFactor1, first.factor, 1);
     const ProductInputs& last = matched_.InputsOf(segment.end() - 1);
     if (segment.count == 2) {
       Read(Role::kW2, last.weights, last.weights_stride);
-      Read(Role::kB2, last.bias, 0);
+      Read(Role::kBias2, last.bias, 0);
       Read(Role::kFactor2, last.factor, 1);
     }
     Read(Role::kResidual, last.residual, last.residual_stride);
     Result(Role::kOut, segment.end() - 1);
     if (WritesC(schedule)) Result(Role::kC, segment.begin);
-    if (ClustersN(schedule) > 1) Parts(segment, schedule);
+    if (RangesOf(schedule) > 1) Parts(segment, schedule);
     return std::move(list_);
   }
 
@@ -83,8 +83,8 @@ class Lister {
     WorkspaceRegion region;
     for (int r = 0; r < kRegions; ++r) region.offset += RegionBytes(matched_.sequence, r);
     const ProductSequence part = matched_.sequence.Part(segment.begin, segment.count);
-    region.bytes = static_cast<uint64_t>(SizesOf(part, schedule).parts_bytes);
-    list_.push_back({Role::kParts, RunOperand::Kind::kWorkspace, -1, region, 0});
+    region.bytes = static_cast<uint64_t>(SizesOf(part, schedule).partial_out_bytes);
+    list_.push_back({Role::kPartialOut, RunOperand::Kind::kWorkspace, -1, region, 0});
   }
 
   const MatchedSequence& matched_;
@@ -101,10 +101,10 @@ absl::Status CheckStrides(const MatchedSequence& matched) {
   for (int i = 0; i < sequence.size(); ++i) {
     const ProductInputs& in = matched.InputsOf(i);
     const int elements = vector(sequence[i].weights);
-    SINTER_RETURN_IF_ERROR(CheckStride(absl::StrCat(sequence[i].pair ? "w_gate" : "w", i + 1),
-                                       in.weights, in.weights_stride, elements));
     SINTER_RETURN_IF_ERROR(
-        CheckStride(absl::StrCat("w_up", i + 1), in.weights_up, in.weights_up_stride, elements));
+        CheckStride(absl::StrCat("w", i + 1), in.weights, in.weights_stride, elements));
+    SINTER_RETURN_IF_ERROR(CheckStride(i == 0 ? "w_up" : absl::StrCat("w_up", i + 1), in.weights_up,
+                                       in.weights_up_stride, elements));
   }
   return absl::OkStatus();
 }
@@ -118,10 +118,6 @@ WorkspaceRegion RegionOf(const ProductSequence& sequence, int product) {
 std::vector<RunOperand> OperandsOf(const MatchedSequence& matched, const Segment& segment,
                                    const Schedule& schedule) {
   return Lister(matched).Run(segment, schedule);
-}
-
-KernelFamily FamilyOf(const Segment& segment) {
-  return segment.count == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
 }
 
 }  // namespace sinter

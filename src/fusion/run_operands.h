@@ -41,8 +41,6 @@ struct RunOperand {
 std::vector<RunOperand> OperandsOf(const MatchedSequence& matched, const Segment& segment,
                                    const Schedule& schedule);
 
-KernelFamily FamilyOf(const Segment& segment);
-
 }  // namespace sinter
 
 #endif  // SINTER_SRC_FUSION_RUN_OPERANDS_H_

@@ -41,11 +41,6 @@ absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding&
 }
 
 absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
-  const bool chain = spec.family == KernelFamily::kChain;
-  if (chain != (spec.sequence.size() == 2)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "family ", NameOf(spec.family), " does not take ", spec.sequence.size(), " products"));
-  }
   if (spec.workspace_flags_offset % 4 != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
@@ -108,7 +103,7 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   return kernel;
 }
 
-const char* DeviceHeaderOf(const KernelSpec& spec) {
+std::string DeviceHeaderOf(const KernelSpec& spec) {
   return spec.family == KernelFamily::kStitch ? StitchHeader(spec.stitch->body)
                                               : KernelHeader(spec.schedule);
 }

@@ -35,8 +35,8 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding);
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 
-// The device library's header that the source of `spec` includes: "kernels/gemm.cuh".
-const char* DeviceHeaderOf(const KernelSpec& spec);
+// The device library's header that the source of `spec` includes: "kernels/product.cuh".
+std::string DeviceHeaderOf(const KernelSpec& spec);
 
 // The embedded device library. Points into static storage.
 HeaderMap DeviceHeaderMap();

@@ -117,7 +117,7 @@ KernelBinding BindingOf(const KernelSpec& spec) {
 std::string KernelCode::Bytes() const {
   ByteWriter w;
   w.U32(kCodeVersion);
-  w.U32(FamilyWord(family, batch_invariant));
+  w.U32(FamilyWord(family, product.sequence.size(), batch_invariant));
   if (stitch != nullptr) {
     w.Bytes(stitch->body->CanonicalBytes());
     w.U8(!stitch->parts.empty());
@@ -147,11 +147,13 @@ absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view s
   const uint32_t version = r.U32(), word = r.U32();
   if (version != kCodeVersion) return LostCode(absl::StrCat("version ", version));
   KernelCode code;
-  SINTER_RETURN_IF_ERROR(ReadFamilyWord(word, &code.family, &code.batch_invariant));
+  SINTER_ASSIGN_OR_RETURN(const int products,
+                          ReadFamilyWord(word, &code.family, &code.batch_invariant));
   SINTER_RETURN_IF_ERROR(code.family == KernelFamily::kStitch
                              ? ReadStitchCode(r, schedule, &code)
                              : ReadProductCode(r, schedule, &code.product));
   SINTER_RETURN_IF_ERROR(r.Finish("kernel code"));
+  if (products != code.product.sequence.size()) return LostCode("number of products");
   return code;
 }
 

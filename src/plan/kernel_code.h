@@ -18,9 +18,9 @@ namespace sinter {
 
 // The source is a function of this alone. Immutable once made; any thread may read it.
 struct KernelCode {
-  KernelFamily family = KernelFamily::kGemm;
+  KernelFamily family = KernelFamily::kProduct;
   bool batch_invariant = false;              // a compiler option; the source does not depend on it
-  ProductCode product;                       // of families kChain and kGemm
+  ProductCode product;                       // of family kProduct
   std::shared_ptr<const StitchCode> stitch;  // of family kStitch
 
   // Versioned bytes without the schedule. Equal Bytes and equal ScheduleBytes mean equal source.
@@ -34,7 +34,7 @@ struct KernelCode {
 
 // What a kernel's launch needs besides its code.
 struct KernelBinding {
-  ProductBinding product;  // of families kChain and kGemm
+  ProductBinding product;  // of family kProduct
   StitchBinding stitch;    // of family kStitch
 };
 

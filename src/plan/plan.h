@@ -19,12 +19,12 @@
 
 namespace sinter {
 
-enum class KernelFamily : uint8_t { kChain = 1, kStitch = 2, kGemm = 3 };
+enum class KernelFamily : uint8_t { kProduct, kStitch };
 absl::string_view NameOf(KernelFamily family);
 
 // One kernel of a plan as planning makes it: code and binding (kernel_code.h) together.
 struct KernelSpec {
-  KernelFamily family = KernelFamily::kGemm;
+  KernelFamily family = KernelFamily::kProduct;
   ProductSequence sequence;  // one or two products
   Schedule schedule;
   std::vector<OperandBinding> operands;

@@ -31,7 +31,8 @@ Json WindowJson(const PixelWindow& w) {
 Json SequenceJson(const ProductSequence& s) {
   const bool two = s.size() == 2;
   const EpilogueList &first = s.front().epilogue, &last = s.back().epilogue;
-  Json json = {{"products", s.size()},
+  Json json = {{"kind", s.Kind()},
+               {"products", s.size()},
                {"gated", s.front().pair},
                {"activation", Str(NameOf(first.activation()))},
                {"bias1", first.has_bias()},
@@ -47,7 +48,7 @@ Json SequenceJson(const ProductSequence& s) {
   if (s.rows_per_m != 1) json["rows_per_m"] = s.rows_per_m;
   if (rows.source == Source::kWindow) json["window"] = WindowJson(rows.window);
   if (last.has_residual()) {
-    json["residual"] = last.Has(EpilogueOp::kRound) ? "added to the rounded result" : "added";
+    json["residual"] = ResidualName(last);
   }
   return json;
 }
@@ -98,11 +99,14 @@ Json StitchJson(const PlannedKernel& kernel) {
             {"cluster", s.cluster},
             {"vector", s.vector},
             {"chunks", s.chunks},
+            {"column_cluster", s.column_cluster},
+            {"join_all", s.join_all},
             {"split", s.split},
             {"keep_inputs", s.keep_inputs},
             {"keep_values", s.keep_values},
             {"keep_alike", s.keep_alike},
             {"hold_bytes", s.hold_bytes},
+            {"handed", s.handed},
             {"blocks_per_sm", s.blocks_per_sm},
             {"grid", s.grid}}},
           {"operands", operands},
@@ -124,7 +128,7 @@ Json KernelJson(const PlannedKernel& kernel) {
                         {"row_stride", b.row_stride}});
   }
   return {{"family", Str(NameOf(kernel.spec.family))},
-          {"problem", SequenceJson(kernel.spec.sequence)},
+          {"sequence", SequenceJson(kernel.spec.sequence)},
           {"schedule", ScheduleJson(kernel.spec.schedule)},
           {"shared_bytes", z.shared_bytes},
           {"operands", operands},
@@ -144,7 +148,7 @@ std::string Plan::ToJson() const {
   for (const Candidate& c : runners_up) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
-  const Json plan = {{"schema", 1},
+  const Json plan = {{"schema", 2},
                      {"name", std::string(name())},
                      {"digest", PlanDigest().Hex()},
                      {"bucket", bucket},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/base/launch_recipe.h"
+#include "src/draw/units.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -26,11 +27,15 @@ std::string BindingText(const OperandBinding& b) {
 }
 
 std::string LaunchText(const KernelSpec& spec) {
-  const ScheduleSizes z = SizesOf(spec.sequence, spec.schedule);
+  const Schedule& s = spec.schedule;
+  const ScheduleSizes z = SizesOf(spec.sequence, s);
+  const std::string clusters =
+      s.cluster > 1 ? absl::StrFormat(" in %d clusters of %d", s.grid / s.cluster, s.cluster) : "";
   return absl::StrFormat(
-      "  launch     %d blocks, shared memory %d B (stages of %d B), accumulators %d\n"
+      "  launch     %d blocks%s, shared memory %s (%d stages of %s), accumulators %d\n"
       "  operands   %s\n",
-      spec.schedule.grid, z.shared_bytes, z.stage_bytes, z.accumulators,
+      s.grid, clusters, SizeText(static_cast<double>(z.shared_bytes)), s.stages,
+      SizeText(static_cast<double>(z.stage_bytes)), z.accumulators,
       absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
         absl::StrAppend(s, BindingText(b));
       }));
@@ -129,10 +134,10 @@ std::string Plan::ToText() const {
   const size_t shown = std::min(runners_up.size(), kShownRunnersUp);
   for (size_t i = 0; i < shown; i++) {
     const Candidate& c = runners_up[i];
-    absl::StrAppendFormat(&out, "not chosen %.2f us  %s: %s\n", c.predicted_us, c.name, c.why_not);
+    absl::StrAppendFormat(&out, "runner-up  %.2f us  %s: %s\n", c.predicted_us, c.name, c.why_not);
   }
   if (shown < runners_up.size()) {
-    absl::StrAppendFormat(&out, "not chosen %d more\n", runners_up.size() - shown);
+    absl::StrAppendFormat(&out, "runners-up %d more\n", runners_up.size() - shown);
   }
   return out;
 }

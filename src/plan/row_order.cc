@@ -33,9 +33,9 @@ std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
 
 // Ranges of the second product: of K for its ranks, or of N for the clusters.
 std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
-  if (ClustersN(s) == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
+  if (RangesOf(s) == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
   std::string text = "clusters";
-  for (int i = 0; i < ClustersN(s); ++i) {
+  for (int i = 0; i < RangesOf(s); ++i) {
     absl::StrAppend(&text, " ", int64_t{s.cluster} * s.first.block_n * i);
   }
   return text;

@@ -7,7 +7,7 @@
 //   - as one sequence of wgmma steps of 16 along K, from 0, into one accumulator. Tile extents,
 //     stages, block_k and pairs of blocks move loads, not steps; steps beyond K multiply zeros;
 //   - with split_k > 1 as one such sequence for each range of K, added in the order of the ranges;
-//     with clusters_n > 1 the second product likewise by ranges of N;
+//     with ranges > 1 the second product likewise by ranges of N;
 //   - through one epilogue in f32, and one rounding where it is stored: for the next product of the
 //     kernel, for the next kernel, or as the result.
 // The PTX ISA defines an element of wgmma by its row of A, its column of B and its accumulator, not

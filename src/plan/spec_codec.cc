@@ -193,22 +193,23 @@ constexpr uint32_t kBatchInvariant = 256;
 
 }  // namespace
 
-uint32_t FamilyWord(KernelFamily family, bool batch_invariant) {
-  return static_cast<uint32_t>(family) | (batch_invariant ? kBatchInvariant : 0);
+uint32_t FamilyWord(KernelFamily family, int products, bool batch_invariant) {
+  const uint32_t number = family == KernelFamily::kStitch ? 2 : products == 2 ? 1 : 3;
+  return number | (batch_invariant ? kBatchInvariant : 0);
 }
 
-absl::Status ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant) {
+absl::StatusOr<int> ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant) {
   const uint32_t number = word & ~kBatchInvariant;
   if (number < 1 || number > 3) {
     return Lost(absl::StrCat("family ", number, " is not 1 to 3"));
   }
-  *family = static_cast<KernelFamily>(number);
+  *family = number == 2 ? KernelFamily::kStitch : KernelFamily::kProduct;
   *batch_invariant = number != word;
-  return absl::OkStatus();
+  return number == 1 ? 2 : number == 3 ? 1 : 0;
 }
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
-  w.U32(FamilyWord(spec.family, spec.batch_invariant));
+  w.U32(FamilyWord(spec.family, spec.sequence.size(), spec.batch_invariant));
   if (spec.family == KernelFamily::kStitch) {
     WriteStitch(*spec.stitch, w);
     w.U64(spec.workspace_flags_offset);
@@ -230,7 +231,8 @@ void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
 absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget, uint64_t* scratch_bytes) {
   KernelSpec spec;
   bool batch_invariant = false;
-  SINTER_RETURN_IF_ERROR(ReadFamilyWord(r.U32(), &spec.family, &batch_invariant));
+  SINTER_ASSIGN_OR_RETURN(const int products,
+                          ReadFamilyWord(r.U32(), &spec.family, &batch_invariant));
   if (spec.family == KernelFamily::kStitch) {
     SINTER_ASSIGN_OR_RETURN(spec, ReadStitchSpec(r, budget, scratch_bytes));
     spec.batch_invariant = batch_invariant;
@@ -246,9 +248,8 @@ absl::StatusOr<KernelSpec> ReadSpec(ByteReader& r, StitchBudget* budget, uint64_
   if (spec.workspace_flags_offset > kMaxOffset) return Lost("flags offset");
   const absl::Status fits = CheckScheduleFields(spec.sequence, spec.schedule);
   if (!fits.ok()) return Lost(fits.message());
-  if ((spec.family == KernelFamily::kGemm) != (spec.sequence.size() == 1)) {
-    return Lost(
-        absl::StrCat("family ", NameOf(spec.family), " with ", spec.sequence.size(), " products"));
+  if (products != spec.sequence.size()) {
+    return Lost(absl::StrCat(spec.sequence.size(), " products in a kernel of ", products));
   }
   return spec;
 }

@@ -14,10 +14,11 @@ namespace sinter {
 constexpr int kMaxPlanBuffers = 1024;  // buffers a plan may name
 constexpr uint64_t kMaxOffset = uint64_t{1} << 48;
 
-// One word of specs and kernel codes: the kernel's family and whether it is batch-invariant.
-uint32_t FamilyWord(KernelFamily family, bool batch_invariant);
-// DATA_LOSS for any other word.
-absl::Status ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant);
+// One word of specs and kernel codes: 1 for two products, 2 for a stitched kernel, 3 for a product
+// alone, and whether the kernel is batch-invariant.
+uint32_t FamilyWord(KernelFamily family, int products, bool batch_invariant);
+// The number of products; DATA_LOSS for any other word.
+absl::StatusOr<int> ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant);
 
 void WriteSpec(const KernelSpec& spec, ByteWriter& writer);
 

@@ -75,6 +75,11 @@ struct EpilogueList {
   bool operator==(const EpilogueList& o) const { return steps == o.steps; }
 };
 
+// How a residual is added: "added", or "rounded" where the result is rounded first.
+inline const char* ResidualName(const EpilogueList& epilogue) {
+  return epilogue.Has(EpilogueOp::kRound) ? "rounded" : "added";
+}
+
 // OK, or the first step that no kernel can apply. `element`: of the product's operands and result;
 // `pair`: whether the product is a gate-up pair.
 absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair);

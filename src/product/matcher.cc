@@ -90,7 +90,7 @@ absl::StatusOr<FoundStep> FindStep(const Subgraph& graph, const LinearFinder& fi
 absl::Status CheckHalves(const FoundStep& found) {
   const Linear &gate = found.main, &up = found.up;
   if (gate.conv >= 0 || up.conv >= 0) return Refuse("a gated pair of convolutions");
-  if (up.layout != gate.layout) return Refuse("w_gate and w_up differ in layout");
+  if (up.layout != gate.layout) return Refuse("gate and up differ in layout");
   if ((up.bias >= 0) != (gate.bias >= 0)) return Refuse("one of gate and up has a bias");
   if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
   if (up.scale == gate.scale) return absl::OkStatus();
@@ -311,14 +311,14 @@ class Describer {
 
   absl::Status OperandsOf(const std::string& number, int product) {
     ProductInputs* in = &out_.inputs[static_cast<size_t>(product)];
-    const absl::string_view main = out_.sequence[product].pair ? "_gate" : "";
-    const std::string weights = absl::StrCat("w", main, number);
+    const std::string weights = absl::StrCat("w", number);
+    const std::string of_up = absl::StrCat("_up", product == 0 ? "" : number);
     SINTER_RETURN_IF_ERROR(IsOhwi(product) ? Filter(in->weights, weights, &in->weights_stride)
                                            : Matrix(in->weights, weights, &in->weights_stride));
     SINTER_RETURN_IF_ERROR(
-        Matrix(in->weights_up, absl::StrCat("w_up", number), &in->weights_up_stride));
-    SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("b", main, number)));
-    SINTER_RETURN_IF_ERROR(Vector(in->bias_up, absl::StrCat("b_up", number)));
+        Matrix(in->weights_up, absl::StrCat("w", of_up), &in->weights_up_stride));
+    SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("bias", number)));
+    SINTER_RETURN_IF_ERROR(Vector(in->bias_up, absl::StrCat("bias", of_up)));
     SINTER_RETURN_IF_ERROR(
         Matrix(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));

@@ -1,4 +1,5 @@
-// Role: what a kernel argument is. OperandBinding: where it lies.
+// Role: what a kernel argument is, and its one name in texts, JSON, drawings and source.
+// OperandBinding: where it lies.
 #ifndef SINTER_SRC_PRODUCT_ROLE_H_
 #define SINTER_SRC_PRODUCT_ROLE_H_
 
@@ -14,22 +15,22 @@ enum class Role : uint8_t {
   kA = 0,
   kW1 = 1,
   kWUp = 2,
-  kB1 = 3,
-  kBUp = 4,
+  kBias1 = 3,
+  kBiasUp = 4,
   kW2 = 5,
-  kB2 = 6,
+  kBias2 = 6,
   kOut = 7,
   kC = 8,
   kResidual = 9,
   kFactor1 = 10,
   kFactor2 = 11,
-  kParts = 12,  // f32 parts of E, where several clusters share an M tile
+  kPartialOut = 12,  // f32 partial sums of out, where several clusters share a row tile
   kCount
 };
 absl::string_view NameOf(Role role);
 
 // Where a kernel finds an argument: a plan buffer (inputs then outputs in canonical order,
-// kWorkspaceBuffer for C and parts) and an offset.
+// kWorkspaceBuffer for c and partial_out) and an offset.
 struct OperandBinding {
   Role role = Role::kA;
   int buffer = 0;

@@ -47,12 +47,12 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
       return WeightShape(first);
     case Role::kW2:
       return WeightShape(last);
-    case Role::kB1:
-    case Role::kBUp:
+    case Role::kBias1:
+    case Role::kBiasUp:
       return {0, first.n, false, ElementAt(first, EpilogueOp::kBias)};
-    case Role::kB2:
+    case Role::kBias2:
       return {0, last.n, false, ElementAt(last, EpilogueOp::kBias)};
-    case Role::kParts:
+    case Role::kPartialOut:
     case Role::kCount:
       break;
   }

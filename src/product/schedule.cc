@@ -32,6 +32,12 @@ const DataflowRow* RowOfBytes(uint8_t dataflow, uint8_t version) {
 bool HasCut(const DataflowRow& row) { return row.cut[0] != 0; }
 bool IsShare(uint8_t v) { return v <= 2; }
 
+// "72/4 share-rows"
+std::string TileText(const ProductTile& tile, Share share) {
+  return absl::StrCat(tile.block_n, "/", tile.split_k,
+                      share == Share::kNone ? "" : absl::StrCat(" share-", NameOf(share)));
+}
+
 }  // namespace
 
 absl::string_view NameOf(Share share) {
@@ -98,18 +104,13 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
 
 std::string Schedule::ToString() const {
   const DataflowRow& row = RowOf(*this);
-  std::string text = absl::StrCat(NameOf(WrittenAs(row)), " bm", block_m, " wg", warpgroups_m, "x",
-                                  warpgroups_n, " bk", block_k, " st", stages, " cl", cluster);
+  std::string text = absl::StrCat(row.name, " bm", block_m, " wg", warpgroups_m, "x", warpgroups_n,
+                                  " bk", block_k, " st", stages, " cl", cluster);
   if (swapped) absl::StrAppend(&text, " swapped");
-  if (row.token[0] != 0) absl::StrAppend(&text, " ", row.token);
-  if (HasCut(row)) absl::StrAppend(&text, cut);
-  if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
+  if (HasCut(row)) absl::StrAppend(&text, " ", row.cut, cut);
   if (grid > 0) absl::StrAppend(&text, " grid", grid);
-  absl::StrAppend(&text, " first ", first.block_n, "/", first.split_k);
-  if (row.products > 1) {
-    absl::StrAppend(&text, " second ", second.block_n, "/", second.split_k);
-  }
-  if (second_share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(second_share));
+  absl::StrAppend(&text, " first ", TileText(first, share));
+  if (row.products > 1) absl::StrAppend(&text, " second ", TileText(second, second_share));
   return text;
 }
 

@@ -29,7 +29,7 @@ absl::string_view NameOf(Dataflow dataflow);  // "grid-exchange"; "invalid" for 
 // split_k blocks for each of the two tiles.
 enum class Share : uint8_t {
   kNone = 0,
-  kWeights = 1,  // the blocks take neighbouring M tiles of the same columns
+  kWeights = 1,  // the blocks take neighbouring row tiles of the same columns
   kRows = 2,     // the blocks take neighbouring column tiles of the same rows
 };
 
@@ -40,7 +40,7 @@ absl::string_view NameOf(Share share);  // "none", "weights", "rows"
 // in the first product and cls_reduce in the second.
 struct ProductTile {
   int block_n = 0;  // output columns of one tile; a multiple of 8 (layout oi) or of 64 (layout io)
-  int split_k = 1;  // 1, 2, 4, 8 or 16; 1 where a cluster owns an M tile
+  int split_k = 1;  // 1, 2, 4, 8 or 16; 1 where a cluster owns a row tile
   bool operator==(const ProductTile& o) const {
     return block_n == o.block_n && split_k == o.split_k;
   }
@@ -48,7 +48,7 @@ struct ProductTile {
 
 struct Schedule {
   Dataflow dataflow = Dataflow::kProduct;
-  int block_m = 128;  // rows of an M tile: a multiple of 8, at most 64 * warpgroups_m; at most 256
+  int block_m = 128;  // rows of a row tile: a multiple of 8, at most 64 * warpgroups_m; at most 256
                       // with swapped operands
   int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2; 3 for kProduct; 1
                          // with swapped operands
@@ -60,18 +60,19 @@ struct Schedule {
   int block_k = 128;     // K elements of one ring stage: 64 or 128
   int stages = 3;        // ring stages
   int cluster = 1;       // blocks a cluster: 1, 2, 4, 8, 16
-  int cut = 0;           // how the dataflow cuts C. kClusterRanges: clusters that share an M tile;
-                         // kClusterSlab: columns that a cluster keeps; others: 0
+  int cut = 0;           // how the dataflow cuts C. kClusterRanges: clusters that share a row
+                         // tile; kClusterSlab: columns that a cluster keeps; others: 0
   Share share = Share::kNone;         // the operand that blocks of two tiles load together
   Share second_share = Share::kNone;  // the same for the second product; kTaskList
   int grid = 0;                       // blocks of the launch, a multiple of cluster
-  ProductTile first;   // where a cluster owns an M tile, block_n = columns of C per block
+  ProductTile first;   // where a cluster owns a row tile, block_n = columns of C per block
   ProductTile second;  // the same for E; unused when the sequence has one product
 
   bool operator==(const Schedule& o) const;
   std::string Canonical() const;  // versioned bytes
-  std::string ToString() const;   // one line, without the grid where it is 0: "grid-exchange bm128
-                                  // bk128 st3 cl4 grid116 first 72/1 second 72/4"
+  // One line, without the grid where it is 0: "grid-exchange bm128 wg2x1 bk128 st3 cl4 grid116
+  // first 72/1 second 72/4". docs/plan-formats.md says what each word means.
+  std::string ToString() const;
   static absl::StatusOr<Schedule> FromCanonical(absl::string_view bytes);
 };
 
@@ -84,8 +85,8 @@ constexpr int TilesOf(Share share) { return TilesM(share) * TilesN(share); }
 // Ranks that compute a tile of C together, one matrix each; and the matrices that one rank has.
 int GateRanks(const Schedule& schedule);
 int FirstWidth(const ProductSequence& sequence, const Schedule& schedule);
-// Clusters that share an M tile by ranges of N and add their parts of E through L2.
-int ClustersN(const Schedule& schedule);
+// Clusters that share a row tile by ranges of N and add their partial sums of E through L2.
+int RangesOf(const Schedule& schedule);
 // Columns of C that a cluster keeps in shared memory.
 int64_t KeptColumns(const ProductSequence& sequence, const Schedule& schedule);
 // Whether C, or a part of its columns, is written to the workspace.
@@ -109,18 +110,19 @@ constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int
 // Sizes that follow from a sequence and a schedule. The device library computes the same sizes;
 // generated source asserts that they agree.
 struct ScheduleSizes {
-  int64_t stage_bytes = 0;     // one ring stage: A part, then weights
-  int64_t exchange_bytes = 0;  // columns of C that a cluster keeps, in every block
-  int64_t reduce_bytes = 0;  // f32 parts that peers send to a block (0 where no ranks share a tile)
+  int64_t stage_bytes = 0;  // one ring stage: A part, then weights
+  int64_t kept_bytes = 0;   // columns of C that a cluster keeps, in every block
+  int64_t reduce_bytes =
+      0;  // f32 partial sums that peers send to a block (0 where no ranks share a tile)
   int64_t shared_bytes = 0;  // dynamic shared memory of the launch, alignment slack included
   int64_t accumulators = 0;  // most f32 accumulators a consumer thread holds
-  int64_t m_tiles = 0, first_tiles = 0,
-          second_tiles = 0;  // tiles of C and E over the bucket (column tiles x m_tiles)
+  int64_t row_tiles = 0, first_tiles = 0,
+          second_tiles = 0;  // tiles of C and E over the bucket (column tiles x row_tiles)
   int64_t units = 0;  // what clusters take one after another, a tile or a pair of tiles, over all
                       // products that are taken in units; 0: none
-  int64_t flag_bytes = 0;   // header and ready flags in the workspace (cooperative schedules)
-  int64_t c_bytes = 0;      // C in the workspace (WritesC)
-  int64_t parts_bytes = 0;  // parts of E in the workspace (ClustersN > 1)
+  int64_t flag_bytes = 0;         // header and ready flags in the workspace (cooperative schedules)
+  int64_t c_bytes = 0;            // C in the workspace (WritesC)
+  int64_t partial_out_bytes = 0;  // partial sums of out in the workspace (RangesOf > 1)
 };
 
 ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& schedule);

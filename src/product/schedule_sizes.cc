@@ -16,8 +16,8 @@ int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int w
   return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
 }
 
-int64_t Units(int64_t m_tiles, int64_t columns, const ProductTile& tile, Share share) {
-  return CeilDiv(m_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
+int64_t Units(int64_t row_tiles, int64_t columns, const ProductTile& tile, Share share) {
+  return CeilDiv(row_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   ScheduleSizes z;
   // C in the workspace is loaded through the ring.
   z.stage_bytes = std::max(a + w1, row.writes_c ? c + w2 : w2);
-  z.exchange_bytes = RoundUp(KeptColumns(sequence, s), s.block_k) * s.block_m * first.ResultBytes();
+  z.kept_bytes = RoundUp(KeptColumns(sequence, s), s.block_k) * s.block_m * first.ResultBytes();
   z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
   z.accumulators = AccumulatorsOf(s, s.first, width);
   if (two) {
@@ -44,18 +44,18 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
     z.accumulators = std::max(z.accumulators, AccumulatorsOf(s, s.second, 1));
   }
   const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
-  z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.exchange_bytes + z.reduce_bytes +
-                   pad + kBarrierBytes;
-  z.m_tiles = CeilDiv(sequence.rows(), s.block_m);
-  z.first_tiles = z.m_tiles * CeilDiv(first.n, s.first.block_n);
-  z.second_tiles = two ? z.m_tiles * CeilDiv(last.n, s.second.block_n) : 0;
-  if (row.unit_products > 0) z.units = Units(z.m_tiles, first.n, s.first, s.share);
-  if (row.unit_products > 1) z.units += Units(z.m_tiles, last.n, s.second, s.second_share);
+  z.shared_bytes =
+      kAlignSlack + s.stages * z.stage_bytes + z.kept_bytes + z.reduce_bytes + pad + kBarrierBytes;
+  z.row_tiles = CeilDiv(sequence.rows(), s.block_m);
+  z.first_tiles = z.row_tiles * CeilDiv(first.n, s.first.block_n);
+  z.second_tiles = two ? z.row_tiles * CeilDiv(last.n, s.second.block_n) : 0;
+  if (row.unit_products > 0) z.units = Units(z.row_tiles, first.n, s.first, s.share);
+  if (row.unit_products > 1) z.units += Units(z.row_tiles, last.n, s.second, s.second_share);
   // One flag for each block's parts of E, or for each rank's part of a tile of C.
   const int64_t flags = row.ranges ? s.grid : z.first_tiles * s.first.split_k;
   if (row.cooperative) z.flag_bytes = 4 * (kFlagHeaderWords + flags);
   if (row.writes_c) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();
-  if (row.ranges) z.parts_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
+  if (row.ranges) z.partial_out_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
   return z;
 }
 

@@ -36,17 +36,14 @@ std::string WindowText(const Operand& rows) {
 
 std::string ResidualText(const MatrixProduct& last) {
   if (!last.epilogue.has_residual()) return "";
-  return absl::StrCat(" residual=", last.epilogue.Has(EpilogueOp::kRound) ? "rounded" : "1");
+  return absl::StrCat(" residual=", ResidualName(last.epilogue));
 }
 
 // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n and act are
 // lists.
 std::string HeadText(const ProductSequence& s) {
   const MatrixProduct& first = s.front();
-  const char* kind = s.size() > 2    ? "products"
-                     : s.size() == 2 ? (first.pair ? "gated_ffn" : "gemm_chain")
-                                     : (first.pair ? "gated_product" : "product");
-  std::string text(kind);
+  std::string text(s.Kind());
   if (s.m > 0) absl::StrAppend(&text, " m<=", s.m);
   if (s.rows_per_m != 1) absl::StrAppend(&text, " rows_per_m=", s.rows_per_m);
   text += " n=";
@@ -65,6 +62,12 @@ std::string HeadText(const ProductSequence& s) {
 }
 
 }  // namespace
+
+const char* ProductSequence::Kind() const {
+  if (size() > 2) return "products";
+  if (size() == 2) return front().pair ? "gated_ffn" : "gemm_chain";
+  return front().pair ? "gated_product" : "product";
+}
 
 std::string ToString(const Scales& scales) {
   switch (scales.kind) {

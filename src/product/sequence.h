@@ -1,6 +1,6 @@
 // ProductSequence: products of which each reads the result of the one before. The one type for
 // them, from the matcher to code generation; a kernel takes one product or two consecutive ones.
-//   C = epilogue(A W), or of a gate-up pair act(A Wg) * (A Wu); E = epilogue(C W2); ..
+//   c = epilogue(a w1), or of a gate-up pair act(a w1) * (a w_up); out = epilogue(c w2); ..
 #ifndef SINTER_SRC_PRODUCT_SEQUENCE_H_
 #define SINTER_SRC_PRODUCT_SEQUENCE_H_
 
@@ -50,6 +50,7 @@ struct ProductSequence {
   const MatrixProduct& front() const { return products.front(); }
   const MatrixProduct& back() const { return products.back(); }
 
+  const char* Kind() const;  // of problem that asks for it: "product", "gated_ffn", ..
   int64_t rows() const { return m * rows_per_m; }
   Layout layout() const { return front().weights.layout; }  // of all weights
   DType element() const { return front().rows.element; }    // of all operands and results

@@ -80,14 +80,14 @@ std::string StitchSchedule::WorkText() const {
   if (cluster > 1) absl::StrAppend(&text, "cluster ", cluster, " ");
   absl::StrAppend(&text, "vec ", vector);
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
-  if (column_cluster > 1) absl::StrAppend(&text, " gather ", column_cluster);
+  if (column_cluster > 1) absl::StrAppend(&text, " column-cluster ", column_cluster);
   if (join_all) absl::StrAppend(&text, " join all");
   if (split > 1) absl::StrAppend(&text, " split ", split);
   if (keep_inputs) absl::StrAppend(&text, " keep");
   if (keep_values) absl::StrAppend(&text, "+values");
   if (keep_alike) absl::StrAppend(&text, "+alike");
   if (hold_bytes > 0) absl::StrAppend(&text, " hold ", hold_bytes);
-  if (!handed.empty()) absl::StrAppend(&text, " hand ", absl::StrJoin(handed, ","));
+  if (!handed.empty()) absl::StrAppend(&text, " handed ", absl::StrJoin(handed, ","));
   return text;
 }
 

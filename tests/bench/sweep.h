@@ -25,8 +25,8 @@ struct SweepOptions {
                                // are or swapped, what pairs of blocks share
 };
 
-// The chain family's ranking (kind "chain") and those of both products ("first", "second"), cold,
-// plain edges. Each row is checked with the whole chain that it is part of.
+// The ranking of kernels of two products (kind "chain") and those of both products ("first",
+// "second"), cold, plain edges. Each row is checked with the whole chain that it is part of.
 absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& c,
                                                 const SweepOptions& options,
                                                 gpu_testing::Watchdog* watchdog);

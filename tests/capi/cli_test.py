@@ -237,15 +237,15 @@ class Cli(unittest.TestCase):
     def test_plan_shows_drawing_levels_losers_and_constants(self):
         lines = self.sinter("plan", "--target", "h200", CHAIN).stdout.splitlines()
         text = "\n".join(lines)
-        for part in ("C = relu(A W1)", "E = C W2", "+---v---", "shared memory ", "ring ", "<- bound",
+        for part in ("c = relu(a w1)", "out = c w2", "+---v---", "shared memory", "ring ", "<- bound",
                      "(sinter tune measures it)", "bound by", "searched", "hbm_bytes_per_us",
                      "cp.async.bulk read stream"):
             self.assertIn(part, text)
         self.assertNotIn("not taken", text)
         losers = [line for line in lines if line.startswith("  ") and " us  " in line and line.strip()[0].isdigit()]
         self.assertEqual(len(losers), 10, text)
-        self.assertEqual(text.count("\nnot chosen:"), 1)
-        self.assertLess(lines.index("not chosen:"), 64, "the plan itself is more than a screen")
+        self.assertEqual(text.count("\nrunners-up:"), 1)
+        self.assertLess(lines.index("runners-up:"), 64, "the plan itself is more than a screen")
 
     # Of a stitched kernel: what overlaps and what does not add up to the prediction.
     def test_plan_of_a_stitched_kernel_adds_up(self):
@@ -277,7 +277,7 @@ class Cli(unittest.TestCase):
 
     def test_plan_json_carries_the_explanation(self):
         plan = json.loads(self.sinter("plan", "--target", "h200", "--json", CHAIN).stdout)["explanation"]
-        self.assertEqual(plan["schema"], 1)
+        self.assertEqual(plan["schema"], 2)
         for kernel in plan["kernels"]:
             self.assertEqual([level["level"] for level in kernel["levels"]],
                              ["hbm", "l2", "intake", "shared", "tensor", "dsm", "fixed"])
@@ -303,7 +303,7 @@ class Cli(unittest.TestCase):
             root = xml.etree.ElementTree.parse(path).getroot()
             self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
             words = " ".join(root.itertext())
-            for part in (choice + " plan", "E = C W2", "consumer warpgroups", "the bound", "ring stage"):
+            for part in (choice + " plan", "out = ", "consumer warpgroups", ", bound", "ring stage"):
                 self.assertIn(part, words)
         self.fails("cannot write", "plan", "--target", "h200", "--svg", "/dev/null/plan.svg", CHAIN, expect=FAILED)
 
@@ -321,7 +321,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(records[0]["what"], "gemm_chain n=256 k=64 l=64 act=relu layout=oi dtype=bf16")
         self.assertEqual((records[0]["m"], records[0]["device"]), (32, "h200"))
         self.assertTrue(all(record["kind"] == "kernel" and record["device"] == "sm_90a" for record in records[1:]))
-        self.assertTrue(all(re.match(r"(chain|gemm): \w+ n=.*\[.*\]$", record["what"]) for record in records[1:]), records)
+        self.assertTrue(all(re.match(r"product: \w+ n=.*\[.*\]$", record["what"]) for record in records[1:]), records)
         lines = self.sinter("cache", "ls").stdout.splitlines()
         self.assertEqual(len(lines), len(records))
         self.assertRegex(lines[0], r"^plan   [0-9a-f]{16}  m<=32 +h200 +\d+ s +[0-9.]+ \w+  gemm_chain n=256")

@@ -181,7 +181,7 @@ TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {
   CompileAll(jobs, "sequences of products");
 }
 
-TEST_F(CompileTest, ClustersThatShareMTiles) {
+TEST_F(CompileTest, ClustersThatShareRowTiles) {
   CompileAll(RangesKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "ranges of N");
 }
 

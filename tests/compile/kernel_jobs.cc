@@ -253,7 +253,7 @@ std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
       int64_t most = 0;
       Schedule best, largest;
       EnumerateSpace(p, model, options, [&](const Schedule& s) {
-        if (ClustersN(s) == 1 || !CheckSchedule(p, s, model).ok()) return;
+        if (RangesOf(s) == 1 || !CheckSchedule(p, s, model).ok()) return;
         const double us = Predict(p, s, model).total_us;
         const int64_t part = int64_t{s.block_m} * s.second.block_n;
         if (best_us == 0 || us < best_us) best_us = us, best = s;

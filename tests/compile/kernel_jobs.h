@@ -23,8 +23,8 @@ struct KernelJob {
 // one without a cooperative launch, and the two products of the unfused plan. No duplicates.
 std::vector<KernelJob> BestKernels(const DeviceModel& model);
 
-// Clusters that share M tiles by ranges of N, for the same problems in layout oi: the best schedule
-// of each and the one whose parts of E are the largest.
+// Clusters that share row tiles by ranges of N, for the same problems in layout oi: the best
+// schedule of each and the one whose parts of E are the largest.
 std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count);
 
 // products.txt in layout oi and io: every kernel of the best fused and of the unfused plan, as

@@ -1,4 +1,4 @@
-// Clusters that share M tiles by ranges of N, and those whose slab does not hold all of C, which
+// Clusters that share row tiles by ranges of N, and those whose slab does not hold all of C, which
 // then lies in shared memory, at peers and in L2 at once, and those with gate and up in ranks of
 // their own: schedules over the whole space, rows that
 // end anywhere, launches one behind another on one workspace, with and without pauses; spins trap.

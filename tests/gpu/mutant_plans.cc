@@ -87,7 +87,7 @@ std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceM
 
 }  // namespace
 
-// A task list has two M tiles at least.
+// A task list has two row tiles at least.
 int64_t MutantRows(const Mutation& mutation) {
   return mutation.dataflow == Dataflow::kTaskList ? 256 : 128;
 }

@@ -11,10 +11,10 @@ namespace {
 constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/consumer.cuh",
                kReduce[] = "handover/dsm_reduce_scatter.cuh",
                kShuffle[] = "handover/dsm_shuffle.cuh", kBlock[] = "kernels/block.cuh",
-               kGemm[] = "kernels/gemm.cuh", kGrid[] = "kernels/chain_grid.cuh",
-               kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/chain_cluster.cuh",
-               kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/chain_tasks.cuh",
-               kSpill[] = "kernels/chain_spill.cuh";
+               kProduct[] = "kernels/product.cuh", kGrid[] = "kernels/grid_exchange.cuh",
+               kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
+               kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/task_list.cuh",
+               kSlab[] = "kernels/cluster_slab.cuh";
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -24,8 +24,10 @@ std::vector<Mutation> PipelineMutations() {
        "    mbarrier_arrive_expect(",
        "    mbarrier_arrive_expect(", kFlow},
       {"rows overwrite a stage in use", kProducer,
-       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll",
-       "#pragma unroll", kFlow},
+       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
+       "      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
+       "#pragma unroll\n      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
+       kFlow},
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
       {"a short ring's stage is never given back", kConsumer,
@@ -42,7 +44,8 @@ std::vector<Mutation> PipelineMutations() {
 std::vector<Mutation> ExchangeMutations() {
   constexpr Dataflow kFlow = Dataflow::kGridExchange;
   return {
-      {"parts are summed before they arrive", kReduce, "    mbarrier_wait(full, parity);\n", "",
+      {"parts are summed before they arrive", kReduce,
+       "      mbarrier_wait(full, parity);\n      sum(epilogue,", "      sum(epilogue,",
        Dataflow::kProduct, Needs::kSplit},
       {"parts are sent before the owner is done with the last ones", kReduce,
        "    mbarrier_wait(empty, primed ? parity ^ 1 : parity);\n", "", kFlow, Needs::kManyTiles},
@@ -56,7 +59,8 @@ std::vector<Mutation> ExchangeMutations() {
       {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",
        Dataflow::kClusterExchange},
       {"C is not ordered before the products that read it", kShuffle,
-       "  fence_proxy_async_shared();\n", "", Dataflow::kClusterExchange, Needs::kAny, false},
+       "    mbarrier_wait(full, 0);\n    fence_proxy_async_shared();\n",
+       "    mbarrier_wait(full, 0);\n", Dataflow::kClusterExchange, Needs::kAny, false},
       {"nobody expects the exchange", kCluster,
        "    mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, First::kN>::kBytes);\n", "",
        Dataflow::kClusterExchange},
@@ -66,10 +70,10 @@ std::vector<Mutation> ExchangeMutations() {
 std::vector<Mutation> GridMutations() {
   constexpr Dataflow kFlow = Dataflow::kGridExchange;
   return {
-      {"C is read before it is ready", kGrid, "    if (waited != m_tile) ready.wait(",
+      {"C is read before it is ready", kGrid, "    if (waited != row_tile) ready.wait(",
        "    if (false) ready.wait(", kFlow},
       {"a tile of C is never flagged", kL2,
-       "    if (threadIdx.x == 128) raise(column_tile, m_tile, rank, tag);\n", "", kFlow},
+       "    if (threadIdx.x == 128) raise(column_tile, row_tile, rank, tag);\n", "", kFlow},
       {"a tile of C is flagged before all threads have stored", kL2,
        "    named_barrier(1, threads);\n", "", kFlow},
       {"stores to C are not ordered before the loads of others", kL2,
@@ -107,14 +111,15 @@ std::vector<Mutation> TaskMutations() {
 std::vector<Mutation> SlabMutations() {
   constexpr Dataflow kFlow = Dataflow::kClusterExchange;
   return {
-      {"nothing, a slab for some of C", kSpill, "", "", kFlow, Needs::kSlab},
-      {"C is loaded behind the slab before it is there", kSpill,
-       "      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);\n", "", kFlow, Needs::kEarlyC},
-      {"nobody tells of C behind the slab", kSpill, "    mbarrier_arrive_remote(map_to_rank(",
+      {"nothing, a slab for some of C", kSlab, "", "", kFlow, Needs::kSlab},
+      {"C is loaded behind the slab before it is there", kSlab,
+       "      mbarrier_wait_cluster(block.own_barrier(kRestIsThere), 0);\n", "", kFlow,
+       Needs::kEarlyC},
+      {"nobody tells of C behind the slab", kSlab, "    mbarrier_arrive_remote(map_to_rank(",
        "    (void)(map_to_rank(", kFlow, Needs::kSlab},
-      {"C behind the slab is told of before all threads have stored", kSpill,
+      {"C behind the slab is told of before all threads have stored", kSlab,
        "  named_barrier(1, 128 * BlockType::kConsumers);\n", "", kFlow, Needs::kSlab, false},
-      {"the second part of C overwrites the first one's sums", kSpill,
+      {"the second part of C overwrites the first one's sums", kSlab,
        "    accumulate<Config, Second, true, true>(",
        "    accumulate<Config, Second, true, false>(", kFlow, Needs::kSlab},
   };
@@ -122,7 +127,7 @@ std::vector<Mutation> SlabMutations() {
 
 std::vector<Mutation> LaunchMutations() {
   return {
-      {"a product does not wait for its predecessor", kGemm,
+      {"a product does not wait for its predecessor", kProduct,
        "    wait_for_predecessors();\n    if (threadIdx.x == 32 * kRowsWarp)",
        "    if (threadIdx.x == 32 * kRowsWarp)", Dataflow::kProduct},
       // May live: on driver 580 a cooperative launch starts only when its predecessors have ended.
@@ -170,7 +175,7 @@ bool FindIgnoringSpace(const std::string& text, const std::string& wanted, size_
 
 std::vector<Mutation> AllMutations() {
   std::vector<Mutation> all = {
-      {"nothing, product", kGemm, "", "", Dataflow::kProduct},
+      {"nothing, product", kProduct, "", "", Dataflow::kProduct},
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
       {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
       {"nothing, task list", kTasks, "", "", Dataflow::kTaskList}};
@@ -187,6 +192,11 @@ absl::Status Apply(const Mutation& mutation, CompileRequest* request) {
     if (name != mutation.header) continue;
     size_t begin = 0, end = 0;
     if (!FindIgnoringSpace(text, mutation.find, &begin, &end)) break;
+    size_t again = 0, behind = 0;
+    if (end > 0 && FindIgnoringSpace(text.substr(end), mutation.find, &again, &behind)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("'", mutation.name, "': ", mutation.header, " has the text twice"));
+    }
     text.replace(begin, end - begin, mutation.replace);
     return absl::OkStatus();
   }

@@ -27,7 +27,7 @@ enum class Needs {
 struct Mutation {
   const char* name;
   const char* header;  // as generated source includes it
-  const char* find;    // replaced at its first occurrence; white space does not count
+  const char* find;    // replaced where it stands once; white space does not count
   const char* replace;
   Dataflow dataflow;  // that it is tried on
   Needs needs = Needs::kAny;
@@ -37,7 +37,7 @@ struct Mutation {
 // Those that replace nothing, a kernel each, must survive.
 std::vector<Mutation> AllMutations();
 
-// NOT_FOUND when the header no longer has the text: the table must follow the device library.
+// An error unless the header has the text in one place: the table must follow the device library.
 absl::Status Apply(const Mutation& mutation, CompileRequest* request);
 
 }  // namespace sinter::gpu_testing

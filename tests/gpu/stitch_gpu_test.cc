@@ -430,8 +430,7 @@ TEST_F(Stitch, NormFfnResidual) {
     std::printf("rmsnorm, gated FFN, residual at m %lld: %zu kernels\n",
                 static_cast<long long>(cases[i].m), kernels);
     const KernelSpec& last = (*plans[2 * i + 1])->plan().kernels.back().spec;
-    EXPECT_EQ(kernels, last.family == KernelFamily::kChain ? 2u : 3u)
-        << (*plans[2 * i + 1])->plan().ToText();
+    EXPECT_EQ(kernels, last.sequence.size() == 2 ? 2u : 3u) << (*plans[2 * i + 1])->plan().ToText();
     EXPECT_EQ(ResidualOf(last.sequence), Residual::kAddedRounded);
   }
 }
@@ -495,8 +494,7 @@ TEST_F(Stitch, StatisticBehindProducts) {
     CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
     if (!plans[2 * i + 1].ok()) continue;
     const Plan& chosen = (*plans[2 * i + 1])->plan();
-    EXPECT_EQ(chosen.kernels.size(),
-              chosen.kernels.back().spec.family == KernelFamily::kChain ? 2u : 3u)
+    EXPECT_EQ(chosen.kernels.size(), chosen.kernels.back().spec.sequence.size() == 2 ? 2u : 3u)
         << chosen.ToText();
     EXPECT_EQ(FactorOf(chosen.kernels[1].spec.sequence[0]), RowFactor::kF32) << chosen.ToText();
   }

@@ -18,7 +18,7 @@ void ChooseFused(FusionResult* result) {
   }
 }
 
-// The default hooks, but every kernel of the chain family gets another activation.
+// The default hooks, but every kernel of two products gets another activation.
 PlanningHooks WrongChainKernels() {
   PlanningHooks hooks;
   hooks.plan = [](const Chain& chain, int64_t bucket, const DeviceModel& model,
@@ -30,7 +30,7 @@ PlanningHooks WrongChainKernels() {
   hooks.generate = [](const KernelSpec& spec,
                       const DeviceModel& model) -> absl::StatusOr<GeneratedKernel> {
     absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
-    if (!kernel.ok() || spec.family != KernelFamily::kChain) return kernel;
+    if (!kernel.ok() || spec.sequence.size() != 2) return kernel;
     const std::string right = "using Activation = Relu;";
     const size_t at = kernel->request.source.find(right);
     if (at == std::string::npos) return absl::InternalError("the source names no Relu");

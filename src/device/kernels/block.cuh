@@ -9,20 +9,20 @@
 
 namespace sinter {
 
-// Arguments of a kernel; codegen fills what the kernel has. What has no type here is of the chain's
-// element, and a factor of that or f32.
+// Arguments of a kernel, with the names of plans; codegen fills what the kernel has. What has no
+// type here is of the chain's element, and a factor of that or f32.
 struct Arguments {
-  const TensorMap *rows, *weights, *weights_up, *exchange_rows, *weights2;
-  const void *bias, *bias_up, *bias2;
-  const void *factor, *factor2;  // a number for each row, of each product
-  float scale, scale2;           // and one for all rows
-  const void* residual;          // [m, n] or [m, l]; may be `out`
-  long long residual_stride;     // elements between rows
-  void* out;                     // [m, n] or [m, l]
-  long long out_stride;          // elements between rows
-  void* exchange;                // C in the workspace
-  float* parts;                  // parts of E in the workspace, [block][block_m][block_n]
-  u32* workspace;                // header of the workspace: launch epoch, greetings, ready flags
+  const TensorMap *a, *w1, *w_up, *c_map, *w2;
+  const void *bias1, *bias_up, *bias2;
+  const void *factor1, *factor2;  // a number for each row, of each product
+  float scale1, scale2;           // and one for all rows
+  const void* residual;           // [m, n] or [m, l]; may be `out`
+  long long residual_stride;      // elements between rows
+  void* out;                      // [m, n] or [m, l]
+  long long out_stride;           // elements between rows
+  void* c;                        // in the workspace
+  float* partial_out;             // in the workspace, [block][block_m][block_n]
+  u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
 };
 

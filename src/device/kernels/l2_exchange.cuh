@@ -23,31 +23,33 @@ struct L2ExchangeTypes {
 template <class First>
 struct ReadyFlags {
   u32* flags;
-  int m_tiles;
+  int row_tiles;
 
-  SINTER_DEVICE ReadyFlags(u32* header, int m_tiles) : flags(header + kFlags), m_tiles(m_tiles) {}
-  SINTER_DEVICE u32* word(int column_tile, int m_tile, int rank) const {
-    return flags + (column_tile * m_tiles + m_tile) * First::kSplitK + rank;
+  SINTER_DEVICE ReadyFlags(u32* header, int row_tiles)
+      : flags(header + kFlags), row_tiles(row_tiles) {}
+  SINTER_DEVICE u32* word(int column_tile, int row_tile, int rank) const {
+    return flags + (column_tile * row_tiles + row_tile) * First::kSplitK + rank;
   }
   // Called by one thread that knows that all consumers have stored their part of the tile.
-  SINTER_DEVICE void raise(int column_tile, int m_tile, int rank, u32 tag) const {
+  SINTER_DEVICE void raise(int column_tile, int row_tile, int rank, u32 tag) const {
     jitter();
-    store_release_gpu(word(column_tile, m_tile, rank), tag);
+    store_release_gpu(word(column_tile, row_tile, rank), tag);
   }
   // Called by all consumer threads after their stores to C. They meet at a barrier, and one thread
   // releases the stores of all.
-  SINTER_DEVICE void publish(int column_tile, int m_tile, int rank, int threads, u32 tag) const {
+  SINTER_DEVICE void publish(int column_tile, int row_tile, int rank, int threads, u32 tag) const {
     fence_proxy_async_global();
     named_barrier(1, threads);
-    if (threadIdx.x == 128) raise(column_tile, m_tile, rank, tag);
+    if (threadIdx.x == 128) raise(column_tile, row_tile, rank, tag);
   }
   // Called by one whole warp. Waits until columns [begin, end) of C are there; TMA may then read
   // them.
-  SINTER_DEVICE void wait(int m_tile, int begin, int end, u32 tag) const {
+  SINTER_DEVICE void wait(int row_tile, int begin, int end, u32 tag) const {
     const int first = begin / First::kBlockN,
               last = ceil_div(end < First::kN ? end : First::kN, First::kBlockN);
-    await_all((last - first) * First::kSplitK, tag,
-              [&](int i) { return word(first + i / First::kSplitK, m_tile, i % First::kSplitK); });
+    await_all((last - first) * First::kSplitK, tag, [&](int i) {
+      return word(first + i / First::kSplitK, row_tile, i % First::kSplitK);
+    });
     fence_proxy_async_global();
     __syncwarp();
   }

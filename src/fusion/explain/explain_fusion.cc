@@ -92,7 +92,7 @@ class Judge {
 
   std::string WhyProducts(int from, int to) const {
     if (IsProduct(from) && IsProduct(to)) {
-      return "two products that the chain family does not make faster together";
+      return "two products that one kernel does not make faster";
     }
     if (IsProduct(from)) {
       return "a product's kernel takes a bias, an activation, a gate, a residual, a cast and "

@@ -45,7 +45,7 @@ std::vector<Access> AccessesOf(const StitchSpec& spec, int64_t bucket) {
 std::vector<Access> AccessesOf(const KernelSpec& spec) {
   std::vector<Access> list;
   for (const OperandBinding& operand : spec.operands) {
-    if (operand.role == Role::kC || operand.role == Role::kParts) continue;
+    if (operand.role == Role::kC || operand.role == Role::kPartialOut) continue;
     const RoleShape shape = ShapeOf(spec.sequence, operand.role);
     std::vector<Dim> dims = {Dim::Constant(shape.columns)};
     if (shape.rows > 0) {

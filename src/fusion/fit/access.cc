@@ -62,7 +62,7 @@ class ProductLowering {
   }
 
   static AccessKind KindOf(Role role) {
-    if (role == Role::kC || role == Role::kParts) return AccessKind::kOwn;
+    if (role == Role::kC || role == Role::kPartialOut) return AccessKind::kOwn;
     return role == Role::kOut ? AccessKind::kWrite : AccessKind::kRead;
   }
 
@@ -73,8 +73,8 @@ class ProductLowering {
                         operand.offset_bytes,
                         {0, 0, 0},
                         kMapAlignment};
-    if (operand.role == Role::kParts) {
-      for (uint64_t& bytes : access.bytes) bytes = static_cast<uint64_t>(sizes_.parts_bytes);
+    if (operand.role == Role::kPartialOut) {
+      for (uint64_t& bytes : access.bytes) bytes = static_cast<uint64_t>(sizes_.partial_out_bytes);
       result_.list.push_back(std::move(access));
       return absl::OkStatus();
     }

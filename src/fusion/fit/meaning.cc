@@ -116,7 +116,6 @@ absl::Status Meaning::CheckPart(const KernelSpec& spec, const Part& part) const 
 absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) const {
   const MatchedSequence& matched = part.run->matched;
   const std::vector<RunOperand> wants = OperandsOf(matched, part.segment, spec.schedule);
-  if (spec.family != FamilyOf(part.segment)) return RefuseFit("family ", NameOf(spec.family));
   if (spec.operands.size() != wants.size()) {
     return RefuseFit(spec.operands.size(), " operands, must be ", wants.size());
   }
@@ -130,7 +129,7 @@ absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) co
       return RefuseFit(NameOf(has.role), ": row stride ", has.row_stride, ", must be ",
                        want.row_stride);
     }
-    if (want.role == Role::kC || want.role == Role::kParts) {
+    if (want.role == Role::kC || want.role == Role::kPartialOut) {
       if (has.buffer == kWorkspaceBuffer) continue;
       return RefuseFit(NameOf(has.role), " lies in buffer ", has.buffer, ", not in the workspace");
     }

@@ -97,7 +97,7 @@ void DrawParts(const std::vector<Box>& blocks, size_t split, Svg* svg) {
 void DrawThroughL2(const HandOver& h, const std::vector<Box>& blocks, Point at, Svg* svg) {
   const Box bar{at.x, at.y, blocks.back().Right() - at.x, 20};
   svg->Rectangle(bar, "l2bar", 4);
-  std::string text = absl::StrCat("L2: ", h.name);
+  std::string text = "L2: c";
   for (const std::string& line : h.lines) absl::StrAppend(&text, ", ", line);
   svg->Text({bar.x + 8, bar.y + 14}, text, "small");
   for (const Box& block : blocks) {
@@ -133,11 +133,14 @@ std::string ClusterText(const KernelPicture& k) {
                   k.stages, " stages of ", SizeText(AsDouble(k.stage_bytes)), ", shared memory ",
                   SizeText(AsDouble(k.shared_bytes)), " to scale");
   for (const ProductPicture& p : k.products) {
-    if (p.clusters > 1)
-      absl::StrAppend(&text, "; parts of ", p.result.name, " from ", p.clusters,
-                      " clusters are added over L2");
+    const absl::string_view name = NameOf(p.result.role);
+    if (p.clusters > 1) {
+      absl::StrAppend(&text, "; partial sums of ", name, " from ", p.clusters,
+                      " clusters are added through L2");
+    }
     if (p.split_k < 2) continue;
-    absl::StrAppend(&text, "; parts of ", p.result.name, " from ", p.split_k, " blocks are added");
+    absl::StrAppend(&text, "; partial sums of ", name, " from ", p.split_k,
+                    " blocks are added through DSM");
   }
   return text;
 }

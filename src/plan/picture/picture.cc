@@ -13,14 +13,14 @@ namespace sinter {
 namespace {
 
 // `bytes`: of one element.
-MatrixPicture Matrix(absl::string_view name, int64_t rows, int64_t columns, int64_t bytes) {
-  return {std::string(name.data(), name.size()), rows, columns, rows * columns * bytes};
+MatrixPicture Matrix(Role role, int64_t rows, int64_t columns, int64_t bytes) {
+  return {role, rows, columns, rows * columns * bytes};
 }
 
 // Weights as stored in memory.
-MatrixPicture Weights(absl::string_view name, const MatrixProduct& p) {
+MatrixPicture Weights(Role role, const MatrixProduct& p) {
   const bool oi = p.weights.layout == Layout::kOI;
-  return Matrix(name, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
+  return Matrix(role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
 }
 
 bool InWorkspace(const KernelSpec& spec, Role role) {
@@ -30,21 +30,14 @@ bool InWorkspace(const KernelSpec& spec, Role role) {
   return false;
 }
 
-// Names of a product's matrices: it may be the first or the second of its kernel's chain.
-struct Names {
-  std::string rows = "A", weights = "W1", result = "C";
-};
-
-Names FirstNames(const KernelSpec& spec) {
-  Names names;
-  if (spec.sequence.size() == 2) return names;
-  if (InWorkspace(spec, Role::kA)) return {"C", "W2", "E"};
-  if (!InWorkspace(spec, Role::kOut)) names.result = "E";
-  return names;
-}
-
-std::string Term(const std::string& product, absl::string_view bias) {
-  return absl::StrCat(product, bias.empty() ? "" : " + ", bias);
+// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias.
+std::string Term(const EpilogueList& e, Role rows, Role weights, Role factor, Role bias) {
+  std::string text = absl::StrCat(NameOf(rows), " ", NameOf(weights));
+  if (e.scaled()) text = absl::StrCat("(", text, ")");
+  if (e.has_factor()) text = absl::StrCat(NameOf(factor), " ", text);
+  if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
+  if (e.has_bias()) absl::StrAppend(&text, " + ", NameOf(bias));
+  return text;
 }
 
 std::string Activated(Activation activation, const std::string& term) {
@@ -52,31 +45,22 @@ std::string Activated(Activation activation, const std::string& term) {
   return absl::StrCat(NameOf(activation), "(", term, ")");
 }
 
-// "0.125 r1 (A W1)": a product's term in a formula.
-std::string Scaled(const EpilogueList& e, int product, const std::string& term) {
-  if (!e.scaled()) return term;
-  std::string text;
-  if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, e.scale(), " ");
-  if (e.has_factor()) absl::StrAppend(&text, "r", product, " ");
-  return absl::StrCat(text, "(", term, ")");
+// "out = round(..) + residual"
+std::string Formula(Role result, const EpilogueList& e, std::string text) {
+  if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
+  if (e.has_residual()) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
+  return absl::StrCat(NameOf(result), " = ", text);
 }
 
-// The end of the last product's formula.
-absl::string_view ResidualTerm(const MatrixProduct& p) {
-  return p.epilogue.has_residual() ? " + R" : "";
-}
-
-std::string FirstFormula(const MatrixProduct& p, const Names& names) {
+std::string FirstFormula(const MatrixProduct& p, Role result) {
   const EpilogueList& e = p.epilogue;
-  const auto product = [&](absl::string_view weights) {
-    return Scaled(e, 1, absl::StrCat(names.rows, " ", weights));
-  };
-  const std::string gate =
-      Activated(e.activation(), Term(product(names.weights), e.has_bias() ? "b1" : ""));
-  const absl::string_view residual = ResidualTerm(p);
-  if (!p.pair) return absl::StrCat(names.result, " = ", gate, residual);
-  return absl::StrCat(names.result, " = ", gate, " * (",
-                      Term(product("Wup"), e.has_bias() ? "bup" : ""), ")", residual);
+  std::string text =
+      Activated(e.activation(), Term(e, Role::kA, Role::kW1, Role::kFactor1, Role::kBias1));
+  if (p.pair) {
+    absl::StrAppend(&text, " * (", Term(e, Role::kA, Role::kWUp, Role::kFactor1, Role::kBiasUp),
+                    ")");
+  }
+  return Formula(result, e, text);
 }
 
 // Fills in the tiles of a product with `columns` columns, and the clusters that take them.
@@ -105,14 +89,14 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
 ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   const MatrixProduct& p = spec.sequence.front();
   const int64_t rows = spec.sequence.rows();
-  const Names names = FirstNames(spec);
+  const Role result = spec.sequence.size() == 2 ? Role::kC : Role::kOut;
   ProductPicture product;
-  product.formula = FirstFormula(p, names);
-  product.result = Matrix(names.result, rows, p.n, p.ResultBytes());
-  product.operands = {Matrix(names.rows, rows, p.k, p.rows.bytes()), Weights(names.weights, p)};
+  product.formula = FirstFormula(p, result);
+  product.result = Matrix(result, rows, p.n, p.ResultBytes());
+  product.operands = {Matrix(Role::kA, rows, p.k, p.rows.bytes()), Weights(Role::kW1, p)};
   const RoleShape stored = ShapeOf(spec.sequence, Role::kA);  // of a window: its pixels, once
   product.operands[0].bytes = stored.rows * stored.RowBytes();
-  if (p.pair) product.operands.push_back(Weights("Wup", p));
+  if (p.pair) product.operands.push_back(Weights(Role::kWUp, p));
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
   product.width = p.Width();
@@ -124,14 +108,13 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
 ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   const MatrixProduct& p = spec.sequence.back();
   ProductPicture product;
-  product.formula =
-      absl::StrCat("E = ", Term(Scaled(p.epilogue, 2, "C W2"), p.epilogue.has_bias() ? "b2" : ""),
-                   ResidualTerm(p));
-  product.result = Matrix("E", spec.sequence.rows(), p.n, p.ResultBytes());
-  product.operands = {Weights("W2", p)};
-  product.operands_from = "HBM, before C is there";
+  product.formula = Formula(Role::kOut, p.epilogue,
+                            Term(p.epilogue, Role::kC, Role::kW2, Role::kFactor2, Role::kBias2));
+  product.result = Matrix(Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
+  product.operands = {Weights(Role::kW2, p)};
+  product.operands_from = "HBM, before c is there";
   product.k = p.k;
-  product.clusters = ClustersN(spec.schedule);
+  product.clusters = RangesOf(spec.schedule);
   FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.n, &product);
   return product;
 }
@@ -144,7 +127,6 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
   const double tile = static_cast<double>(share * p.ResultBytes());
   HandOver out;
   out.medium = row.medium;
-  out.name = "C";
   switch (row.medium) {
     case Medium::kDsm:
       out.lines.push_back(absl::StrCat(SizeText(tile), " to ", s.cluster - 1, " peers"));
@@ -165,7 +147,7 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
   }
   if (row.cluster_owns_rows && row.writes_c) {
     const int64_t behind = rows * (p.n - KeptColumns(spec.sequence, s)) * p.ResultBytes();
-    out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " over L2"));
+    out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " through L2"));
   }
   return out;
 }
@@ -175,14 +157,20 @@ void FillShared(const Schedule& s, const ScheduleSizes& z, KernelPicture* out) {
   out->stages = s.stages;
   out->stage_bytes = z.stage_bytes;
   out->shared.push_back({"ring", z.stage_bytes, s.stages});
-  if (z.exchange_bytes > 0) out->shared.push_back({"exchange", z.exchange_bytes, 1});
-  if (z.reduce_bytes > 0) out->shared.push_back({"reduce", z.reduce_bytes, 1});
+  if (z.kept_bytes > 0) out->shared.push_back({"c", z.kept_bytes, 1});
+  if (z.reduce_bytes > 0) out->shared.push_back({"partial sums", z.reduce_bytes, 1});
   int64_t rest = z.shared_bytes;
   for (const SharedPart& part : out->shared) rest -= part.bytes * part.count;
   if (rest > 0) out->shared.push_back({"other", rest, 1});
 }
 
 }  // namespace
+
+std::string SplitText(const ProductPicture& p) {
+  if (p.split_k > 1) return absl::StrCat("K ", p.k, " over ", p.split_k, " blocks (DSM)");
+  if (p.clusters > 1) return absl::StrCat("K ", p.k, " over ", p.clusters, " clusters (L2)");
+  return absl::StrCat("K ", p.k);
+}
 
 KernelPicture PictureOf(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
@@ -197,7 +185,7 @@ KernelPicture PictureOf(const KernelSpec& spec) {
   picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
   picture.blocks = s.grid;
   picture.cluster = std::max(1, s.cluster);
-  picture.clusters_n = ClustersN(s);
+  picture.ranges = RangesOf(s);
   picture.warpgroups_m = s.warpgroups_m;
   picture.warpgroups_n = s.warpgroups_n;
   FillShared(s, SizesOf(spec.sequence, s), &picture);

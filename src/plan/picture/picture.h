@@ -18,12 +18,12 @@
 namespace sinter {
 
 struct MatrixPicture {
-  std::string name;  // "A", "W1", "Wup", "W2", "C", "E"
+  Role role = Role::kA;
   int64_t rows = 0, columns = 0, bytes = 0;
 };
 
 struct ProductPicture {
-  std::string formula;  // "C = silu(A W1) * (A Wup)"
+  std::string formula;  // "c = silu(a w1) * (a w_up)"
   MatrixPicture result;
   std::vector<MatrixPicture> operands;  // loaded by the product: rows (unless they are handed over
                                         // inside the cluster), then weights
@@ -31,21 +31,23 @@ struct ProductPicture {
   int64_t tile_rows = 0, tile_columns = 0, k = 0;
   int width = 1;               // weight matrices side by side
   bool apart = false;          // with two matrices: gate in one block, up in its neighbour
-  int split_k = 1;             // blocks that share a tile's K and add their parts through DSM
-  int clusters = 1;            // clusters that share a tile's K and add their parts through L2
+  int split_k = 1;             // blocks that share a tile's K and add their sums through DSM
+  int clusters = 1;            // clusters that share a tile's K and add their sums through L2
   Share share = Share::kNone;  // the operand that two blocks with neighbouring tiles load together
   int64_t row_tiles = 0, column_tiles = 0;
   int64_t turns = 1;  // tiles that a group of blocks takes one after another
 };
 
+// "K 3072", "K 3072 over 4 blocks (DSM)".
+std::string SplitText(const ProductPicture& product);
+
 struct HandOver {
-  Medium medium = Medium::kNone;
-  std::string name;                // "C"
+  Medium medium = Medium::kNone;   // through which c goes
   std::vector<std::string> lines;  // "24 KiB to each of 15", "dsm_shuffle"
 };
 
 struct SharedPart {
-  absl::string_view name;  // "ring", "exchange", "reduce", "other"
+  absl::string_view name;  // "ring", "c", "partial sums", "other"
   int64_t bytes = 0;       // of one block
   int64_t count = 1;
 };
@@ -57,7 +59,7 @@ struct KernelPicture {
   std::vector<HandOver> hand_overs;     // one between consecutive products
   std::string result_to;                // "HBM", or "L2" when another kernel of the plan reads it
   int64_t blocks = 0, cluster = 1;
-  int64_t clusters_n = 1;  // clusters that share an M tile, by ranges of N
+  int64_t ranges = 1;  // clusters that share a row tile, by ranges of N
   int warpgroups_m = 1, warpgroups_n = 1;
   int stages = 0;
   int64_t stage_bytes = 0;

@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kIndent = 2, kBox = 31, kArrow = 19;
+constexpr size_t kIndent = 2, kBox = 33, kArrow = 19;
 
 // Lines of text that grow as text is put.
 class Canvas {
@@ -36,14 +36,14 @@ class Canvas {
   std::vector<std::string> lines_;
 };
 
-// "A 128x1024, W1 Wup 3072x1024": neighbours of one shape are listed together.
+// "a 128 x 1024, w1 w_up 3072 x 1024": neighbours of one shape are listed together.
 std::string OperandsText(const std::vector<MatrixPicture>& operands) {
   std::string text;
   for (size_t i = 0; i < operands.size(); i++) {
     const MatrixPicture& m = operands[i];
     const bool same = i + 1 < operands.size() && operands[i + 1].rows == m.rows &&
                       operands[i + 1].columns == m.columns && i > 0;
-    absl::StrAppend(&text, m.name, same ? " " : absl::StrCat(" ", m.rows, "x", m.columns),
+    absl::StrAppend(&text, NameOf(m.role), same ? " " : absl::StrCat(" ", m.rows, " x ", m.columns),
                     same || i + 1 == operands.size() ? "" : ", ");
   }
   return text;
@@ -58,14 +58,13 @@ std::string LoadText(const ProductPicture& product) {
 std::vector<std::string> BoxLines(const ProductPicture& p) {
   const bool split = p.split_k > 1;
   std::vector<std::string> lines = {
-      absl::StrCat(p.result.name, "  ", p.result.rows, " x ", p.result.columns),
+      absl::StrCat(NameOf(p.result.role), "  ", p.result.rows, " x ", p.result.columns),
       absl::StrCat("tile ", p.tile_rows, " x ", p.tile_columns,
                    p.apart        ? ", gate or up"
                    : p.width == 2 ? ", gate and up"
                                   : ""),
-      absl::StrCat("K ", p.k, split ? absl::StrCat(" in ", p.split_k, " parts over DSM") : "",
-                   p.clusters > 1 ? absl::StrCat(" in ", p.clusters, " parts over L2") : ""),
-      absl::StrCat(p.row_tiles, "x", p.column_tiles, " tiles",
+      SplitText(p),
+      absl::StrCat(p.row_tiles, " x ", p.column_tiles, " tiles",
                    split ? absl::StrCat(", ", p.split_k, " blocks each") : "")};
   if (p.turns > 1) {
     lines.push_back(absl::StrCat("up to ", p.turns, " tiles a ", split ? "group" : "block"));
@@ -96,21 +95,15 @@ void DrawProduct(const ProductPicture& product, size_t height, size_t column, Ca
 
 void DrawHandOver(const HandOver& hand_over, size_t column, Canvas* canvas) {
   canvas->PutCentred(kTop + 1, column, kArrow,
-                     absl::StrCat(hand_over.name, " by ", NameOf(hand_over.medium)));
+                     absl::StrCat("c through ", NameOf(hand_over.medium)));
   canvas->Put(kTop + 2, column + 1, absl::StrCat(std::string(kArrow - 4, '='), ">"));
   size_t row = kTop + 3;
   for (const std::string& line : hand_over.lines) canvas->PutCentred(row++, column, kArrow, line);
 }
 
-std::string LaunchText(const KernelPicture& k) {
-  const std::string clusters =
-      k.cluster > 1 ? absl::StrCat(" in ", k.Clusters(), " clusters of ", k.cluster) : "";
-  return absl::StrCat(k.blocks, " blocks", clusters, ", ", k.warpgroups_m, "x", k.warpgroups_n,
-                      " consumer warpgroups each");
-}
-
-std::string SharedText(const KernelPicture& k) {
-  return absl::StrCat("shared memory ", SizeText(static_cast<double>(k.shared_bytes)), ": ",
+std::string BlockText(const KernelPicture& k) {
+  return absl::StrCat(k.warpgroups_m, " x ", k.warpgroups_n,
+                      " consumer warpgroups a block\n  shared memory of a block: ",
                       absl::StrJoin(k.shared, " + ", [](std::string* out, const SharedPart& part) {
                         absl::StrAppend(
                             out, part.name, " ",
@@ -146,7 +139,7 @@ std::string DrawText(const KernelPicture& picture) {
     }
   }
   return absl::StrCat("  ", picture.row->title, "\n  ", FormulaText(picture), "\n", windows, "\n",
-                      canvas.Take(), "  ", LaunchText(picture), "\n  ", SharedText(picture), "\n");
+                      canvas.Take(), "  ", BlockText(picture), "\n");
 }
 
 }  // namespace sinter

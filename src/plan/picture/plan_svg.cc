@@ -44,7 +44,7 @@ void DrawLevel(const Level& level, double longest, bool bound, Point at, Svg* sv
   svg->Rectangle({at.x + 58, at.y + 2, std::max(1.0, kLevelWidth * part), kLevelHeight - 5},
                  bound ? "bound" : "level", 2);
   svg->Text({at.x + 64 + kLevelWidth * part, at.y + 11},
-            absl::StrFormat("%.2f us%s", level.us, bound ? ", the bound" : ""), "small");
+            absl::StrFormat("%.2f us%s", level.us, bound ? ", bound" : ""), "small");
 }
 
 double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg) {
@@ -62,18 +62,19 @@ double DrawKernel(size_t index, const PlannedKernel& kernel, Point at, Svg* svg)
 }
 
 double DrawLegend(Point at, Svg* svg) {
-  constexpr std::pair<const char*, const char*> kItems[] = {{"rows", "rows"},
-                                                            {"weights", "weights"},
-                                                            {"c0", "a colour a cluster"},
-                                                            {"c0 later", "a later turn"},
-                                                            {"ring", "ring stage"},
-                                                            {"exchange", "exchanged C"},
-                                                            {"reduce", "parts to add"},
-                                                            {"warpgroup", "consumer warpgroup"},
-                                                            {"hbm", "HBM"},
-                                                            {"l2", "L2"},
-                                                            {"dsm", "DSM"},
-                                                            {"bound", "what bounds"}};
+  constexpr std::pair<const char*, const char*> kItems[] = {
+      {"rows", "rows"},
+      {"weights", "weights"},
+      {"c0", "a colour a cluster"},
+      {"c0 later", "a later turn"},
+      {"ring", "ring stage"},
+      {"c", "c kept in the cluster"},
+      {"partial", "partial sums"},
+      {"warpgroup", "consumer warpgroup"},
+      {"hbm", "HBM"},
+      {"l2", "L2"},
+      {"dsm", "DSM: distributed shared memory"},
+      {"bound", "bound"}};
   double x = at.x;
   for (const auto& [style, name] : kItems) {
     svg->Rectangle({x, at.y + 2, 12, 10}, style, 2);
@@ -128,10 +129,7 @@ double DrawLevels(const PlannedKernel& kernel, const FusionTimes& times, Point a
           kernel.measured_us > 0 ? absl::StrFormat(", measured %.2f us", kernel.measured_us) : ""),
       "h3");
   for (const Level& level : levels) {
-    // A product bound by latency is bound by its fixed time.
-    const bool fixed = kernel.spec.stitch == nullptr && p.bound == "latency";
-    const bool bound = level.name == (fixed ? "fixed" : p.bound);
-    DrawLevel(level, longest, bound, {at.x, y}, svg);
+    DrawLevel(level, longest, level.name == p.bound, {at.x, y}, svg);
     y += kLevelHeight;
   }
   return y - at.y + 4;

@@ -21,7 +21,7 @@ struct Owner {
 };
 
 Owner OwnerOf(const KernelPicture& k, const ProductPicture& p, int64_t r, int64_t c) {
-  if (k.row->cluster_owns_rows) return {r * k.clusters_n + c / k.cluster, 0};
+  if (k.row->cluster_owns_rows) return {r * k.ranges + c / k.cluster, 0};
   const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesOf(p.share);
   const int64_t groups = std::max<int64_t>(1, k.blocks / blocks);
   const int64_t columns = (p.column_tiles + TilesN(p.share) - 1) / TilesN(p.share);
@@ -37,10 +37,10 @@ double EdgeOf(int64_t extent) {
 
 std::string SizesText(const MatrixPicture& m) { return absl::StrCat(m.rows, " x ", m.columns); }
 
-void DrawOperand(const MatrixPicture& m, bool weights, Point at, double most, Svg* svg) {
+void DrawOperand(const MatrixPicture& m, Point at, double most, Svg* svg) {
   const Box box{at.x, at.y, EdgeOf(m.columns) * 0.6, std::min(most, EdgeOf(m.rows) * 0.5)};
-  svg->Rectangle(box, weights ? "weights" : "rows", 2);
-  svg->Text({at.x + 58, at.y + 10}, m.name, "strong");
+  svg->Rectangle(box, m.role == Role::kA ? "rows" : "weights", 2);
+  svg->Text({at.x + 58, at.y + 10}, NameOf(m.role), "strong");
   svg->Text({at.x + 58, at.y + 22}, SizesText(m), "tiny");
   svg->Text({at.x + 58, at.y + 32}, SizeText(static_cast<double>(m.bytes)), "tiny");
 }
@@ -49,7 +49,7 @@ void DrawOperands(const ProductPicture& p, Point at, Svg* svg) {
   const double step = kTilesHeight / static_cast<double>(std::max<size_t>(3, p.operands.size()));
   double y = at.y;
   for (const MatrixPicture& m : p.operands) {
-    DrawOperand(m, m.name[0] == 'W', {at.x, y}, step - 8, svg);
+    DrawOperand(m, {at.x, y}, step - 8, svg);
     y += step;
   }
   double below = at.y + kTilesHeight + 16;
@@ -82,9 +82,7 @@ std::string TileText(const ProductPicture& p) {
 }
 
 std::string WorkText(const ProductPicture& p) {
-  std::string text = absl::StrCat("K ", p.k);
-  if (p.split_k > 1) absl::StrAppend(&text, " in ", p.split_k, " parts, added over DSM");
-  if (p.clusters > 1) absl::StrAppend(&text, " in ", p.clusters, " parts, added over L2");
+  std::string text = SplitText(p);
   if (p.share != Share::kNone) absl::StrAppend(&text, "; 2 blocks share the ", NameOf(p.share));
   if (p.turns > 1)
     absl::StrAppend(&text, "; up to ", p.turns, " tiles a ", p.split_k > 1 ? "group" : "block");
@@ -98,9 +96,10 @@ void DrawProduct(const KernelPicture& k, const ProductPicture& p, Point at, Svg*
   svg->Arrow({tiles.x - kGap + 4, tiles.MiddleY()}, {tiles.x - 4, tiles.MiddleY()}, "hbm");
   DrawTiles(k, p, tiles, svg);
   const bool cut = p.row_tiles > kMostRows || p.column_tiles > kMostColumns;
-  svg->Text({tiles.x, tiles.Bottom() + 16},
-            absl::StrCat(p.result.name, "  ", SizesText(p.result), cut ? " (first tiles)" : ""),
-            "strong");
+  svg->Text(
+      {tiles.x, tiles.Bottom() + 16},
+      absl::StrCat(NameOf(p.result.role), "  ", SizesText(p.result), cut ? " (first tiles)" : ""),
+      "strong");
   svg->Text({tiles.x, tiles.Bottom() + 31}, TileText(p), "small");
   svg->Text({tiles.x, tiles.Bottom() + 45}, WorkText(p), "small");
 }
@@ -110,7 +109,7 @@ void DrawHandOver(const HandOver& h, Point at, Svg* svg) {
   const absl::string_view style = StyleOf(h.medium);
   svg->Line({at.x + 12, y}, {at.x + kHandOver - 22, y}, absl::StrCat("thick ", style));
   svg->Arrow({at.x + kHandOver - 24, y}, {at.x + kHandOver - 12, y}, style);
-  svg->Text({middle, y - 12}, absl::StrCat(h.name, " by ", NameOf(h.medium)), "strong",
+  svg->Text({middle, y - 12}, absl::StrCat("c through ", NameOf(h.medium)), "strong",
             Anchor::kMiddle);
   double below = y + 20;
   for (const std::string& line : h.lines) {

@@ -168,7 +168,7 @@ class StitchDrawing {
     double height = 0;
     for (size_t i = 0; i < std::min(plan_.runners_up.size(), kShownRunnersUp); ++i) {
       const Candidate& c = plan_.runners_up[i];
-      height += DrawLines(absl::StrCat("not chosen: ", c.name, ": ", c.why_not),
+      height += DrawLines(absl::StrCat("runner-up: ", c.name, ": ", c.why_not),
                           {kMargin, y + height}, "small", &svg_, prose_width_);
     }
     runners_height_ = height + 8;
@@ -182,7 +182,7 @@ class StitchDrawing {
     x += 124;
     constexpr const char* kMeanings[] = {
         "thread: registers", "warp: shuffles", "block: shared memory",
-        "cluster: distributed shared memory", "grid: L2, behind a barrier"};
+        "cluster: DSM (distributed shared memory)", "grid: L2, behind a barrier"};
     for (int i = 0; i < kCompositions; ++i) {
       const absl::string_view meaning = kMeanings[i];
       svg_.Line({x, y + 7}, {x + 18, y + 7}, absl::StrCat("via via-", NameOf(Composition(i))));

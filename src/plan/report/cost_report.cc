@@ -31,7 +31,7 @@ void AddLoads(const ProductSequence& p, const Schedule& s, const DataflowRow& ro
   const ProductDims second = SecondDims(p, s);
   AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
   if (row.cluster_owns_rows && row.writes_c) {
-    AddLoad(LoadOf(SpilledDims(p, s), p, s, s.second, concurrent, model), f);
+    AddLoad(LoadOf(RestDims(p, s), p, s, s.second, concurrent, model), f);
   }
   if (row.writes_c) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
 }
@@ -95,7 +95,7 @@ LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
 }
 
 LevelCost FixedCost(const Prediction& p, const Schedule& s) {
-  const char* waits = ClustersN(s) > 1 ? "parts of E, " : WritesC(s) ? "hand-over, " : "";
+  const char* waits = RangesOf(s) > 1 ? "partial sums of out, " : WritesC(s) ? "hand-over, " : "";
   return {"fixed", p.fixed_us, absl::StrCat("launch, fill, ", waits, "stores, drain"), "",
           IsCooperative(s) ? "launch_us fill_us grid_barrier_us drain_us"
                            : "launch_us fill_us drain_us"};
@@ -134,7 +134,7 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   const DataflowRow& row = RowOf(s);
   AddLoads(p, s, row, model, &f);
   f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
-  f.row_reads = row.cluster_owns_rows ? s.cluster * ClustersN(s)
+  f.row_reads = row.cluster_owns_rows ? s.cluster * RangesOf(s)
                                       : CeilDiv(CeilDiv(p[0].n, s.first.block_n), TilesN(s.share));
   f.weight_reads = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(s.share));
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;
@@ -151,7 +151,7 @@ std::vector<LevelCost> LevelsOf(const PlannedKernel& kernel, const DeviceModel& 
                                    TensorCost(p, f, model), DsmCost(p, s.cluster, model),
                                    FixedCost(p, s)};
   for (LevelCost& level : levels) {
-    level.bound = level.level == p.bound || (p.bound == "latency" && level.level == "fixed");
+    level.bound = level.level == p.bound;
   }
   return levels;
 }

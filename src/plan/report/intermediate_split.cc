@@ -35,8 +35,8 @@ std::string IntermediateText(const ProductSequence& p, const Schedule& s) {
     }
   }
   if (parts.empty()) return "";
-  return absl::StrCat("C of ", ClustersN(s) > 1 ? "a range of " : "",
-                      "an M tile: ", absl::StrJoin(parts, " + "));
+  return absl::StrCat("c of ", RangesOf(s) > 1 ? "a range of " : "",
+                      "a row tile: ", absl::StrJoin(parts, " + "));
 }
 
 absl::string_view NameOf(MemoryLevel level) {

@@ -10,12 +10,12 @@
 
 namespace sinter {
 
-// Bytes of the C that the second product of one M tile (or of one range of N, where clusters share
-// an M tile) reads, by the level that the cluster's first block reads them from: its own shared
-// memory, distributed shared memory (sent by peers), L2. All zero for one product.
+// Bytes of the C that the second product of one row tile (or of one range of N, where clusters
+// share a row tile) reads, by the level that the cluster's first block reads them from: its own
+// shared memory, distributed shared memory (sent by peers), L2. All zero for one product.
 LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
-// "C of an M tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2"; "" for one product.
+// "c of a row tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2"; "" for one product.
 std::string IntermediateText(const ProductSequence& sequence, const Schedule& schedule);
 
 // "registers", "shared memory", "DSM", "L2", "global memory".

@@ -23,7 +23,7 @@ struct PlanFacts {
   KernelFacts kernel;  // sums; reads and warpgroups are the first kernel's
   size_t kernels = 0;
   bool through_l2 = false;  // C of a fused kernel goes through L2
-  int clusters_n = 1;
+  int ranges = 1;
   int cluster = 1, first_split = 1, second_split = 1, blocks = 0;
 };
 
@@ -52,7 +52,7 @@ PlanFacts FactsOf(const Plan& plan, const DeviceModel& model) {
   const Schedule& first = plan.kernels.front().spec.schedule;
   const Schedule& last = plan.kernels.back().spec.schedule;
   facts.through_l2 = RowOf(first).medium == Medium::kL2;
-  facts.clusters_n = ClustersN(first);
+  facts.ranges = RangesOf(first);
   facts.cluster = std::max(first.cluster, last.cluster);
   facts.blocks = std::min(first.grid, last.grid);
   facts.first_split = first.first.split_k;
@@ -70,8 +70,8 @@ std::string Instead(const std::string& what, const std::string& other, const std
 // The operands among rows, C and weights that are read more often; "" for none.
 std::string MoreReads(const KernelFacts& other, const KernelFacts& chosen) {
   const std::pair<const char*, int64_t KernelFacts::*> kinds[] = {
-      {"A", &KernelFacts::row_reads},
-      {"C", &KernelFacts::c_reads},
+      {"rows", &KernelFacts::row_reads},
+      {"c", &KernelFacts::c_reads},
       {"weights", &KernelFacts::weight_reads}};
   double most = 1;
   std::string text;
@@ -143,7 +143,7 @@ std::string DsmReason(const PlanFacts& other, const PlanFacts& chosen) {
   };
   const std::string bytes = Bytes(other.sum.dsm_bytes, chosen.sum.dsm_bytes);
   if (splits(other) != splits(chosen)) {
-    return absl::StrCat(bytes, Instead(": K in ", splits(other) + " parts", splits(chosen)));
+    return absl::StrCat(bytes, Instead(": K over ", splits(other) + " blocks", splits(chosen)));
   }
   if (other.cluster != chosen.cluster) {
     return absl::StrCat(bytes, Instead(": clusters of ", absl::StrCat(other.cluster),
@@ -158,10 +158,10 @@ std::string FixedReason(const PlanFacts& other, const PlanFacts& chosen) {
   if (other.kernels > chosen.kernels) {
     return Instead("", absl::StrCat(other.kernels, " launches"), absl::StrCat(chosen.kernels));
   }
-  if (other.through_l2 && !chosen.through_l2) return "C is handed over through L2";
-  if (other.clusters_n > chosen.clusters_n) {
-    return Instead("parts of E of ", absl::StrCat(other.clusters_n, " clusters are added"),
-                   absl::StrCat(chosen.clusters_n));
+  if (other.through_l2 && !chosen.through_l2) return "c is handed over through L2";
+  if (other.ranges > chosen.ranges) {
+    return Instead("partial sums of ", absl::StrCat(other.ranges, " clusters are added"),
+                   absl::StrCat(chosen.ranges));
   }
   if (other.kernel.turns > chosen.kernel.turns) {
     return Instead("", absl::StrCat(other.kernel.turns, " tiles a block"),
@@ -275,7 +275,7 @@ std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceMode
   const PlanFacts a = FactsOf(other, model), b = FactsOf(chosen, model);
   std::string text = FormatText("predicted %.2f us slower", behind);
   const std::vector<Growth> grown = Growths(a, b);
-  if (grown.empty()) return absl::StrCat(text, ": less is loaded while C is handed over");
+  if (grown.empty()) return absl::StrCat(text, ": less is loaded while c is handed over");
   for (size_t i = 0; i < grown.size(); i++) {
     absl::StrAppend(&text, i == 0 ? ": " : ", ", grown[i].level,
                     FormatText(" +%.2f us (", grown[i].us), Reason(grown[i].level, a, b), ")");

@@ -88,7 +88,7 @@ std::string KernelReport(size_t index, const PlannedKernel& kernel, const Device
 
 std::string RunnersUpReport(const std::vector<Candidate>& runners_up) {
   if (runners_up.empty()) return "";
-  std::string text = "not chosen:\n";
+  std::string text = "runners-up:\n";
   for (size_t i = 0; i < runners_up.size(); i++) {
     const Candidate& c = runners_up[i];
     absl::StrAppend(&text, absl::StrFormat("%4d %8.2f us  ", i + 1, c.predicted_us),

@@ -28,8 +28,8 @@ std::string RunnersUpReport(const std::vector<Candidate>& runners_up);
 // The device model's constants, each with where it comes from.
 std::string ConstantsReport(const DeviceModel& model);
 
-// {"schema": 1, "kernels": [{"title", "formulas", "launch", "shared", "products", "window" (of
-// a convolution), "hand_overs", "intermediate_bytes" (C's bytes by level), "levels" (for a stitch
+// {"schema": 2, "kernels": [{"title", "formulas", "launch", "shared", "products", "window" (of
+// a convolution), "hand_overs", "intermediate_bytes" (c's bytes by level), "levels" (for a stitch
 // kernel those of StitchLevelsOf)}], "runners_up", "fusion" (FusionJson, for plans with stitch
 // kernels), "model":
 // {"name", "measured", "constants"}}.

@@ -16,14 +16,15 @@ using Json = nlohmann::ordered_json;
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 Json MatrixJson(const MatrixPicture& m) {
-  return {{"name", m.name}, {"rows", m.rows}, {"columns", m.columns}, {"bytes", m.bytes}};
+  return {
+      {"role", Str(NameOf(m.role))}, {"rows", m.rows}, {"columns", m.columns}, {"bytes", m.bytes}};
 }
 
 Json ProductJson(const ProductPicture& p) {
-  Json operands = Json::array();
-  for (const MatrixPicture& m : p.operands) operands.push_back(MatrixJson(m));
+  Json matrices = Json::array();
+  for (const MatrixPicture& m : p.operands) matrices.push_back(MatrixJson(m));
   return {{"formula", p.formula},
-          {"operands", operands},
+          {"matrices", matrices},
           {"result", MatrixJson(p.result)},
           {"tile", {p.tile_rows, p.tile_columns}},
           {"tiles", {p.row_tiles, p.column_tiles}},
@@ -58,7 +59,7 @@ void AddPicture(const KernelPicture& picture, Json* out) {
   Json products = Json::array(), hand_overs = Json::array(), shared = Json::array();
   for (const ProductPicture& p : picture.products) products.push_back(ProductJson(p));
   for (const HandOver& h : picture.hand_overs) {
-    hand_overs.push_back({{"name", h.name}, {"medium", Str(NameOf(h.medium))}, {"lines", h.lines}});
+    hand_overs.push_back({{"medium", Str(NameOf(h.medium))}, {"lines", h.lines}});
   }
   for (const SharedPart& part : picture.shared) {
     shared.push_back({{"part", Str(part.name)}, {"bytes", part.bytes}, {"count", part.count}});
@@ -123,7 +124,7 @@ std::string ReportJson(const Plan& plan, const DeviceModel& model, const FusionP
   for (const Candidate& c : plan.runners_up) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
-  Json report = {{"schema", 1},
+  Json report = {{"schema", 2},
                  {"predicted_us", plan.PredictedUs()},
                  {"measured_us", MeasuredUs(plan)},
                  {"kernels", kernels},

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/substitute.h"
 #include "src/base/float_text.h"
 #include "src/product/code/wgmma_source.h"
@@ -31,6 +34,21 @@ const char* ActivationName(Activation activation) {
 }
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
+
+// "grid_exchange", of grid-exchange: the kernel's function in the device library.
+std::string FunctionName(const Schedule& s) {
+  return absl::StrReplaceAll(RowOf(s).name, {{"-", "_"}});
+}
+
+// "GridExchangeTypes"
+std::string TypesName(const Schedule& s) {
+  std::string text;
+  for (absl::string_view word : absl::StrSplit(RowOf(s).name, '-')) {
+    text.push_back(absl::ascii_toupper(static_cast<unsigned char>(word[0])));
+    absl::StrAppend(&text, word.substr(1));
+  }
+  return text + "Types";
+}
 
 bool IsBiased2(const ProductSequence& p) { return p.size() == 2 && p.back().epilogue.has_bias(); }
 
@@ -96,41 +114,8 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   return absl::StrCat(text, "};\n");
 }
 
-const char* ParameterName(Role role) {
-  switch (role) {
-    case Role::kA:
-      return "rows";
-    case Role::kW1:
-      return "weights";
-    case Role::kWUp:
-      return "weights_up";
-    case Role::kB1:
-      return "bias";
-    case Role::kBUp:
-      return "bias_up";
-    case Role::kW2:
-      return "weights2";
-    case Role::kB2:
-      return "bias2";
-    case Role::kOut:
-      return "out";
-    case Role::kC:
-      return "exchange";
-    case Role::kResidual:
-      return "residual";
-    case Role::kFactor1:
-      return "factor";
-    case Role::kFactor2:
-      return "factor2";
-    case Role::kParts:
-      return "parts";
-    case Role::kCount:
-      break;
-  }
-  return "";
-}
-
-std::string MapName(Role role) { return role == Role::kC ? "exchange_rows" : ParameterName(role); }
+// Of a tensor map. C has a pointer too.
+absl::string_view MapName(Role role) { return role == Role::kC ? "c_map" : NameOf(role); }
 
 std::string ResidualType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
@@ -160,7 +145,7 @@ std::string FunctionArguments(const ProductCode& code) {
 }
 
 std::string PointerType(const ProductCode& code, Role role) {
-  if (role == Role::kParts) return "float* ";
+  if (role == Role::kPartialOut) return "float* ";
   const DType element = ShapeOf(code.sequence, role).element;
   const char* stored = element == DType::kF32 ? "float" : ElementOf(element).stored_type;
   const bool written = role == Role::kOut || role == Role::kC;
@@ -176,8 +161,8 @@ std::string EntryText(const ProductCode& code) {
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
-    list.push_back(absl::StrCat(PointerType(code, role), ParameterName(role)));
-    fill.push_back(absl::StrCat("  args.", ParameterName(role), " = ", ParameterName(role), ";\n"));
+    list.push_back(absl::StrCat(PointerType(code, role), NameOf(role)));
+    fill.push_back(absl::StrCat("  args.", NameOf(role), " = ", NameOf(role), ";\n"));
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");
@@ -189,22 +174,23 @@ std::string EntryText(const ProductCode& code) {
   for (int i = 0; i < code.sequence.size(); ++i) {
     const EpilogueList& epilogue = code.sequence[i].epilogue;
     if (!epilogue.scaled()) continue;
-    fill.push_back(
-        absl::StrCat("  args.scale", i == 0 ? "" : "2", " = ", FloatText(epilogue.scale()), ";\n"));
+    fill.push_back(absl::StrCat("  args.scale", i + 1, " = ", FloatText(epilogue.scale()), ";\n"));
   }
   list.push_back("int m");
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
       ThreadsOf(s), EntryName(s), absl::StrJoin(list, ",\n    "), absl::StrJoin(fill, ""),
-      code.out.stride, RowOf(s).function, FunctionArguments(code));
+      code.out.stride, FunctionName(s), FunctionArguments(code));
 }
 
 }  // namespace
 
-const char* EntryName(const Schedule& schedule) { return RowOf(schedule).entry; }
+std::string EntryName(const Schedule& s) { return absl::StrCat("sinter_", FunctionName(s)); }
 
-const char* KernelHeader(const Schedule& schedule) { return RowOf(schedule).header; }
+std::string KernelHeader(const Schedule& s) {
+  return absl::StrCat("kernels/", FunctionName(s), ".cuh");
+}
 
 int ThreadsOf(const Schedule& s) { return 128 * (1 + s.warpgroups_m * s.warpgroups_n); }
 
@@ -218,15 +204,15 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (p.front().pair) list.maps.push_back(Role::kWUp);
   if (writes_c) list.maps.push_back(Role::kC);
   if (two) list.maps.push_back(Role::kW2);
-  if (first.has_bias()) list.pointers.push_back(Role::kB1);
-  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBUp);
-  if (IsBiased2(p)) list.pointers.push_back(Role::kB2);
+  if (first.has_bias()) list.pointers.push_back(Role::kBias1);
+  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
+  if (IsBiased2(p)) list.pointers.push_back(Role::kBias2);
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
   if (first.has_factor()) list.pointers.push_back(Role::kFactor1);
   if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
   list.pointers.push_back(Role::kOut);
   if (writes_c) list.pointers.push_back(Role::kC);
-  if (ClustersN(code.schedule) > 1) list.pointers.push_back(Role::kParts);
+  if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);
   list.workspace = IsCooperative(code.schedule);
   return list;
 }
@@ -239,8 +225,8 @@ absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
   }
   return absl::StrCat(
       "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
-      RowOf(code.schedule).header, "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
-      ConfigText(code, *element), "static_assert(", RowOf(code.schedule).types,
+      KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
+      ConfigText(code, *element), "static_assert(", TypesName(code.schedule),
       "<Config>::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
       ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),
       "\n}  // namespace sinter\n");

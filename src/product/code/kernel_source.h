@@ -11,23 +11,19 @@
 
 namespace sinter {
 
-// The kernel's name: "sinter_product", "sinter_grid_exchange", "sinter_cluster_exchange",
-// "sinter_clusters_exchange" (several clusters share an M tile), "sinter_spilled_exchange" (the
-// cluster keeps only a slab of C), "sinter_spatial_exchange" (spatial gate), "sinter_task_list".
-const char* EntryName(const Schedule& schedule);
-
-// The device library's header of the dataflow: "kernels/gemm.cuh".
-const char* KernelHeader(const Schedule& schedule);
+// The names of the dataflow's kernel: "sinter_grid_exchange", and the device library's header,
+// "kernels/grid_exchange.cuh".
+std::string EntryName(const Schedule& schedule);
+std::string KernelHeader(const Schedule& schedule);
 
 // Threads of a block: the producer warpgroup and the consumers.
 int ThreadsOf(const Schedule& schedule);
 
 // The kernel's parameters, in order. The recipe fills the same list.
 struct KernelParameters {
-  std::vector<Role> maps;  // tensor maps
-  std::vector<Role>
-      pointers;  // device pointers; kC and kParts lie in the workspace, written by plain stores
-  bool workspace = false;  // the workspace header follows the pointers
+  std::vector<Role> maps;      // tensor maps
+  std::vector<Role> pointers;  // kC and kPartialOut lie in the workspace, written by plain stores
+  bool workspace = false;      // the workspace header follows the pointers
 };
 KernelParameters ParametersOf(const ProductCode& code);
 

@@ -30,7 +30,7 @@ double ShuffleUs(const ProductDims& d, const Schedule& s, double columns,
 int64_t KeepsAll(const ProductSequence& p, const Schedule&) { return p[0].n; }
 
 absl::Status CheckCluster(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
-  const int ranges = ClustersN(s), ranks = GateRanks(s);
+  const int ranges = RangesOf(s), ranks = GateRanks(s);
   if (s.first.split_k != 1) return RefuseSchedule("first.split_k", s.first.split_k, "is not 1");
   if (s.second.split_k != 1) return RefuseSchedule("second.split_k", s.second.split_k, "is not 1");
   if (int64_t{s.first.block_n} * s.cluster / ranks * ranges < p[0].n) {
@@ -45,11 +45,11 @@ absl::Status CheckCluster(const ProductSequence& p, const Schedule& s, const Sch
     return RefuseSchedule("second.block_n", s.second.block_n,
                           absl::StrCat("times the cluster of ", s.cluster, " is below l ", p[1].n));
   }
-  const int64_t want = z.m_tiles * ranges * s.cluster;
+  const int64_t want = z.row_tiles * ranges * s.cluster;
   if (s.grid == want) return absl::OkStatus();
   return RefuseSchedule(
       "grid", s.grid,
-      absl::StrCat("is not M tiles * cluster ",
+      absl::StrCat("is not row tiles * cluster ",
                    ranges > 1 ? absl::StrCat("* ", RowOf(s).cut, " ") : "", "= ", want));
 }
 
@@ -64,7 +64,7 @@ void ForEachCluster(const SpaceWalk& w, Dataflow dataflow,
       if (first > WidestTile(first, FirstWidth(w.p, s), step, r)) continue;
       if (second > WidestTile(second, 1, step, r)) continue;
       s.cluster = cluster;
-      s.grid = static_cast<int>(w.MTiles(r) * cluster);
+      s.grid = static_cast<int>(w.RowTiles(r) * cluster);
       s.first = {static_cast<int>(first), 1};
       s.second = {static_cast<int>(second), 1};
       visit(s);

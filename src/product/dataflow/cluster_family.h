@@ -1,4 +1,4 @@
-// Shared by the dataflows in which a cluster owns an M tile: C, or a range of it, stays in the
+// Shared by the dataflows in which a cluster owns a row tile: C, or a range of it, stays in the
 // cluster; each block has its own columns of C and of E.
 #ifndef SINTER_SRC_PRODUCT_DATAFLOW_CLUSTER_FAMILY_H_
 #define SINTER_SRC_PRODUCT_DATAFLOW_CLUSTER_FAMILY_H_
@@ -11,7 +11,7 @@ namespace sinter {
 
 int64_t KeepsAll(const ProductSequence& sequence, const Schedule& schedule);
 
-// The cluster's columns must cover N and L, and the grid must be one cluster for each M tile, or
+// The cluster's columns must cover N and L, and the grid must be one cluster for each row tile, or
 // for each range of one.
 absl::Status CheckCluster(const ProductSequence& sequence, const Schedule& schedule,
                           const ScheduleSizes& sizes);

@@ -26,16 +26,12 @@ inline int64_t KeepsNothing(const ProductSequence&, const Schedule&) { return 0;
 
 struct DataflowRow {
   Dataflow dataflow = Dataflow::kNone;
-  const char* name = "invalid";  // in JSON and messages
-  // The dataflow whose byte and name this one is written with, told apart by `version` and `token`;
-  // kNone: its own.
+  // In texts, JSON and errors; with underscores the kernel's function, file and entry.
+  const char* name = "invalid";
+  // The dataflow whose byte this one is written with, told apart by `version`; kNone: its own.
   Dataflow form_of = Dataflow::kNone;
-  uint8_t version = 2;     // of a schedule's bytes
-  const char* token = "";  // follows the knobs in a schedule's text, before `cut`: "n", "slab"
-  const char* cut = "";    // the name of Schedule::cut; "": the dataflow has no cut
-
-  // The kernel in generated source.
-  const char *header = "", *function = "", *types = "", *entry = "";
+  uint8_t version = 2;   // of a schedule's bytes
+  const char* cut = "";  // the name of Schedule::cut: "ranges", "slab"; "": the dataflow has no cut
   const char* cut_constant = "";  // the constant of Config that holds `cut`; "": none
 
   // For the picture: who owns what, how C travels (one step a line), and through which memory.
@@ -46,10 +42,10 @@ struct DataflowRow {
   Offered offered = Offered::kPlanning;
   bool cooperative = false;  // blocks wait for blocks of other clusters: all must be resident
   bool writes_c = false;     // C, where no cluster keeps it, goes through the workspace
-  // A cluster computes one M tile, whose columns its blocks share, and then exits. Otherwise
+  // A cluster computes one row tile, whose columns its blocks share, and then exits. Otherwise
   // clusters are persistent and walk over tiles.
   bool cluster_owns_rows = false;
-  // `cut` clusters share an M tile by ranges of N, and their parts of E are added.
+  // `cut` clusters share a row tile by ranges of N, and their parts of E are added.
   bool ranges = false;
   int gate_ranks = 1;  // ranks that compute a tile of C together, one weight matrix each
   // How many products, from the first, clusters take in units. A unit is one tile, or two whose
@@ -80,7 +76,7 @@ const DataflowRow& RowOf(Dataflow dataflow);
 inline const DataflowRow& RowOf(const Schedule& schedule) { return RowOf(schedule.dataflow); }
 // The dataflow that is written with this byte and version; null: none.
 const DataflowRow* FindDataflow(uint8_t byte, uint8_t version);
-// The dataflow whose byte and name a schedule of `row` is written with.
+// The dataflow whose byte a schedule of `row` is written with.
 Dataflow WrittenAs(const DataflowRow& row);
 
 }  // namespace sinter

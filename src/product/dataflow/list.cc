@@ -41,7 +41,7 @@ absl::string_view NameOf(Medium medium) {
 
 int GateRanks(const Schedule& s) { return RowOf(s).gate_ranks; }
 int FirstWidth(const ProductSequence& p, const Schedule& s) { return p[0].Width() / GateRanks(s); }
-int ClustersN(const Schedule& s) { return RowOf(s).ranges ? s.cut : 1; }
+int RangesOf(const Schedule& s) { return RowOf(s).ranges ? s.cut : 1; }
 int64_t KeptColumns(const ProductSequence& p, const Schedule& s) {
   return RowOf(s).kept_columns(p, s);
 }

@@ -39,9 +39,9 @@ void VisitProducts(const SpaceWalk& w, Schedule s, const std::vector<ProductTile
 std::vector<ProductTile> SharedTiles(const SpaceWalk& w, const RowShape& r, const Schedule& s,
                                      int split) {
   const bool weights = s.share == Share::kWeights;
-  if (weights && w.MTiles(r) < 2) return {};
+  if (weights && w.RowTiles(r) < 2) return {};
   const int step = ColumnStep(w.p, r) * (weights && w.p.layout() == Layout::kOI ? 2 : 1);
-  const int64_t m_units = CeilDiv(w.MTiles(r), TilesM(s.share));
+  const int64_t m_units = CeilDiv(w.RowTiles(r), TilesM(s.share));
   const int64_t columns = CeilDiv(w.p[0].n, TilesN(s.share));  // of one block of each pair
   std::vector<ProductTile> tiles;
   for (int block_n : ColumnWidths(columns, m_units, w.model.ResidentBlocks(s.cluster) / s.cluster,
@@ -76,7 +76,7 @@ void SwappedSplits(const SpaceWalk& w, Schedule s) {
   }
 }
 
-// Tries the fewest M tiles that cover the rows and a few more, all of equal height.
+// Tries the fewest row tiles that cover the rows and a few more, all of equal height.
 void SwappedHeights(const SpaceWalk& w, Schedule s) {
   const int64_t fewest = CeilDiv(w.p.rows(), 256);
   for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
@@ -136,10 +136,6 @@ constexpr DataflowRow kProductRow = [] {
   DataflowRow row;
   row.dataflow = Dataflow::kProduct;
   row.name = "product";
-  row.header = "kernels/gemm.cuh";
-  row.function = "gemm";
-  row.types = "GemmTypes";
-  row.entry = "sinter_product";
   row.title = "one product: persistent blocks, or groups of blocks that share K or loads";
   row.products = 1;
   row.unit_products = 1;

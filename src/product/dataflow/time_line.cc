@@ -41,7 +41,7 @@ Prediction TimeLine::Finish() {
 std::string BoundOf(const Prediction& p) {
   const std::pair<double, const char*> levels[] = {
       {p.hbm_us, "hbm"}, {p.l2_us, "l2"},         {p.intake_us, "intake"}, {p.shared_us, "shared"},
-      {p.dsm_us, "dsm"}, {p.tensor_us, "tensor"}, {p.fixed_us, "latency"},
+      {p.dsm_us, "dsm"}, {p.tensor_us, "tensor"}, {p.fixed_us, "fixed"},
   };
   const auto* best = &levels[0];
   for (const auto& level : levels) {

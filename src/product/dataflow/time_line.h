@@ -21,7 +21,7 @@ struct TimeLine {
   Prediction Finish();
 };
 
-// The level that takes longest; "latency" where the fixed times are longest.
+// The level that takes longest; "fixed" where the fixed times are longest.
 std::string BoundOf(const Prediction& prediction);
 
 // A cost that a block pays once a tile, such as the tile's end: the consumers do nothing else

@@ -92,11 +92,11 @@ ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
   d.rows_in_ring = !row.cluster_owns_rows;
   d.rows_from_hbm = false;
   d.share = s.second_share;
-  d.clusters = ClustersN(s);
+  d.clusters = RangesOf(s);
   return d;
 }
 
-ProductDims SpilledDims(const ProductSequence& p, const Schedule& s) {
+ProductDims RestDims(const ProductSequence& p, const Schedule& s) {
   ProductDims d = DimsOf(p.back());
   d.product = 1;
   d.k -= KeptColumns(p, s);

@@ -34,7 +34,7 @@ ProductDims FirstDims(const ProductSequence& sequence, const Schedule& schedule)
 // Over all of C, or over the part that stays in the cluster.
 ProductDims SecondDims(const ProductSequence& sequence, const Schedule& schedule);
 // Over the part of C that goes through L2 where the cluster keeps the rest.
-ProductDims SpilledDims(const ProductSequence& sequence, const Schedule& schedule);
+ProductDims RestDims(const ProductSequence& sequence, const Schedule& schedule);
 
 // L2 traffic of one operand.
 struct L2Stream {

@@ -37,7 +37,7 @@ std::vector<ProductTile> SpaceWalk::Tiles(const RowShape& r, const Schedule& s, 
   const int64_t groups = model.ResidentBlocks(s.cluster) / split;
   std::vector<ProductTile> tiles;
   for (int block_n :
-       ColumnWidths(columns, MTiles(r), groups, step, WidestTile(columns, width, step, r))) {
+       ColumnWidths(columns, RowTiles(r), groups, step, WidestTile(columns, width, step, r))) {
     tiles.push_back({block_n, split});
   }
   return tiles;

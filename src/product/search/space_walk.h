@@ -36,7 +36,7 @@ class SpaceWalk {
     const int span = ElementOf(p.element()).swizzle_span;
     return {span, 2 * span};
   }
-  int64_t MTiles(const RowShape& r) const { return CeilDiv(p.rows(), r.block_m); }
+  int64_t RowTiles(const RowShape& r) const { return CeilDiv(p.rows(), r.block_m); }
   // Tiles of `columns` columns of `width` matrices; `split` blocks share K.
   std::vector<ProductTile> Tiles(const RowShape& r, const Schedule& s, int64_t columns, int width,
                                  int split) const;

@@ -45,7 +45,7 @@ int WidestTile(int64_t columns, int width, int step, const RowShape& r) {
   return static_cast<int>(std::min<int64_t>(most, RoundUp(columns, step)));
 }
 
-std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, int step,
+std::vector<int> ColumnWidths(int64_t columns, int64_t row_tiles, int64_t groups, int step,
                               int widest) {
   std::vector<int> widths;
   if (widest < step || groups < 1) return widths;
@@ -53,7 +53,7 @@ std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, 
   // row tile.
   int found = 0;
   for (int64_t turns = 1; turns <= 64 && found < kTurns; turns++) {
-    const int64_t ranges = turns * groups / m_tiles;
+    const int64_t ranges = turns * groups / row_tiles;
     if (ranges < 1) continue;
     const int64_t width = RoundUp(CeilDiv(columns, ranges), step);
     if (width > widest) continue;

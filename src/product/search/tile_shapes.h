@@ -25,10 +25,10 @@ int ColumnStep(const ProductSequence& sequence, const RowShape& rows);
 // `columns`. `width`: matrices side by side.
 int WidestTile(int64_t columns, int width, int step, const RowShape& rows);
 
-// Widths that let `groups` groups share `columns` columns of `m_tiles` row tiles evenly: for 1, 2,
-// 3 .. tiles a group the narrowest width that needs no more tiles; then the widest tile and half of
-// it. Multiples of `step` up to `widest`, ascending.
-std::vector<int> ColumnWidths(int64_t columns, int64_t m_tiles, int64_t groups, int step,
+// Widths that let `groups` groups share `columns` columns of `row_tiles` row tiles evenly: for 1,
+// 2, 3 .. tiles a group the narrowest width that needs no more tiles; then the widest tile and half
+// of it. Multiples of `step` up to `widest`, ascending.
+std::vector<int> ColumnWidths(int64_t columns, int64_t row_tiles, int64_t groups, int step,
                               int widest);
 
 }  // namespace sinter

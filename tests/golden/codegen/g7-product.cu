@@ -1,6 +1,6 @@
 // product n=768 k=768 act=relu layout=oi dtype=bf16
 // product bm128 wg2x1 bk128 st3 cl2 first 24/2
-#include "kernels/gemm.cuh"
+#include "kernels/product.cuh"
 
 namespace sinter {
 
@@ -25,20 +25,20 @@ struct Config {
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 1, 768, 768, 24, 2>;
 };
-static_assert(GemmTypes<Config>::Layout::kBytes == 131072, "the plan and the device library agree on shared memory");
+static_assert(ProductTypes<Config>::Layout::kBytes == 131072, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_product(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
+sinter_product(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
+  args.a = &a;
+  args.w1 = &w1;
   args.out = out;
   args.out_stride = 768;
   args.m = m;
-  gemm<Config>(args);
+  product<Config>(args);
 }
 
 }  // namespace sinter

@@ -1,6 +1,6 @@
 // gemm_chain n=768 k=768 l=768 act=relu residual=rounded layout=oi dtype=bf16
 // cluster-exchange bm16 wg1x1 bk64 st4 cl8 first 96/1 second 96/1
-#include "kernels/chain_cluster.cuh"
+#include "kernels/cluster_exchange.cuh"
 
 namespace sinter {
 
@@ -26,25 +26,25 @@ struct Config {
   using First = Product<Config, 1, 768, 768, 96, 1>;
   using Second = Product<Config, 1, 768, 768, 96, 1>;
 };
-static_assert(ChainClusterTypes<Config>::Layout::kBytes == 92160, "the plan and the device library agree on shared memory");
+static_assert(ClusterExchangeTypes<Config>::Layout::kBytes == 92160, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-sinter_cluster_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights2,
+sinter_cluster_exchange(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w2,
     const u16* residual,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w2 = &w2;
   args.residual = residual;
   args.out = out;
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  chain_cluster<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  cluster_exchange<Config, ResidualRows<Config::Element, 768, true, true>>(args);
 }
 
 }  // namespace sinter

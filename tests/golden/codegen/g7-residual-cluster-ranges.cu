@@ -1,6 +1,6 @@
 // gemm_chain n=768 k=768 l=768 act=relu residual=rounded layout=oi dtype=bf16
-// cluster-exchange bm64 wg1x1 bk64 st3 cl4 n4 first 48/1 second 192/1
-#include "kernels/chain_clusters.cuh"
+// cluster-ranges bm64 wg1x1 bk64 st3 cl4 ranges4 first 48/1 second 192/1
+#include "kernels/cluster_ranges.cuh"
 
 namespace sinter {
 
@@ -37,29 +37,29 @@ struct Config {
   using First = Product<Config, 1, 768, 768, 48, 1>;
   using Second = Product<Config, 1, 768, 768, 192, 1>;
 };
-static_assert(ChainClustersTypes<Config>::Layout::kBytes == 100352, "the plan and the device library agree on shared memory");
+static_assert(ClusterRangesTypes<Config>::Layout::kBytes == 100352, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-sinter_clusters_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights2,
+sinter_cluster_ranges(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w2,
     const u16* residual,
     u16* out,
-    float* parts,
+    float* partial_out,
     u32* workspace,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w2 = &w2;
   args.residual = residual;
   args.out = out;
-  args.parts = parts;
+  args.partial_out = partial_out;
   args.workspace = workspace;
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  chain_clusters<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  cluster_ranges<Config, ResidualRows<Config::Element, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -1,6 +1,6 @@
 // gemm_chain n=768 k=768 l=768 act=relu residual=rounded layout=oi dtype=bf16
-// cluster-exchange bm16 wg1x1 bk64 st3 cl8 slab384 first 96/1 second 96/1
-#include "kernels/chain_spill.cuh"
+// cluster-slab bm16 wg1x1 bk64 st3 cl8 slab384 first 96/1 second 96/1
+#include "kernels/cluster_slab.cuh"
 
 namespace sinter {
 
@@ -27,29 +27,29 @@ struct Config {
   using First = Product<Config, 1, 768, 768, 96, 1>;
   using Second = Product<Config, 1, 768, 768, 96, 1>;
 };
-static_assert(ChainSpillTypes<Config>::Layout::kBytes == 65536, "the plan and the device library agree on shared memory");
+static_assert(ClusterSlabTypes<Config>::Layout::kBytes == 65536, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-sinter_spilled_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap exchange_rows,
-    const __grid_constant__ TensorMap weights2,
+sinter_cluster_slab(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap c_map,
+    const __grid_constant__ TensorMap w2,
     const u16* residual,
     u16* out,
-    u16* exchange,
+    u16* c,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.exchange_rows = &exchange_rows;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.c_map = &c_map;
+  args.w2 = &w2;
   args.residual = residual;
   args.out = out;
-  args.exchange = exchange;
+  args.c = c;
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  chain_spill<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  cluster_slab<Config, ResidualRows<Config::Element, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -1,6 +1,6 @@
 // gemm_chain n=768 k=768 l=768 act=relu residual=rounded layout=oi dtype=bf16
 // grid-exchange bm128 wg2x1 bk128 st3 cl4 first 8/1 second 32/4
-#include "kernels/chain_grid.cuh"
+#include "kernels/grid_exchange.cuh"
 
 namespace sinter {
 
@@ -37,31 +37,31 @@ struct Config {
   using First = Product<Config, 1, 768, 768, 8, 1>;
   using Second = Product<Config, 1, 768, 768, 32, 4>;
 };
-static_assert(ChainGridTypes<Config>::Layout::kBytes == 141312, "the plan and the device library agree on shared memory");
+static_assert(GridExchangeTypes<Config>::Layout::kBytes == 141312, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_grid_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap exchange_rows,
-    const __grid_constant__ TensorMap weights2,
+sinter_grid_exchange(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap c_map,
+    const __grid_constant__ TensorMap w2,
     const u16* residual,
     u16* out,
-    u16* exchange,
+    u16* c,
     u32* workspace,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.exchange_rows = &exchange_rows;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.c_map = &c_map;
+  args.w2 = &w2;
   args.residual = residual;
   args.out = out;
-  args.exchange = exchange;
+  args.c = c;
   args.workspace = workspace;
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  chain_grid<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  grid_exchange<Config, ResidualRows<Config::Element, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -1,6 +1,6 @@
 // gemm_chain n=768 k=768 l=768 act=relu residual=rounded layout=oi dtype=bf16
-// task-list bm128 wg2x1 bk128 st3 cl2 share-rows first 24/1 second 32/2
-#include "kernels/chain_tasks.cuh"
+// task-list bm128 wg2x1 bk128 st3 cl2 first 24/1 share-rows second 32/2
+#include "kernels/task_list.cuh"
 
 namespace sinter {
 
@@ -37,31 +37,31 @@ struct Config {
   using First = Product<Config, 1, 768, 768, 24, 1, 1, 2>;
   using Second = Product<Config, 1, 768, 768, 32, 2>;
 };
-static_assert(ChainTasksTypes<Config>::Layout::kBytes == 141312, "the plan and the device library agree on shared memory");
+static_assert(TaskListTypes<Config>::Layout::kBytes == 141312, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_task_list(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap exchange_rows,
-    const __grid_constant__ TensorMap weights2,
+sinter_task_list(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap c_map,
+    const __grid_constant__ TensorMap w2,
     const u16* residual,
     u16* out,
-    u16* exchange,
+    u16* c,
     u32* workspace,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.exchange_rows = &exchange_rows;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.c_map = &c_map;
+  args.w2 = &w2;
   args.residual = residual;
   args.out = out;
-  args.exchange = exchange;
+  args.c = c;
   args.workspace = workspace;
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  chain_tasks<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  task_list<Config, ResidualRows<Config::Element, 768, true, true>>(args);
 }
 
 }  // namespace sinter

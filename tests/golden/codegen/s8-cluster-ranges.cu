@@ -1,6 +1,6 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// cluster-exchange bm64 wg1x1 bk64 st3 cl8 n7 first 56/1 second 128/1
-#include "kernels/chain_clusters.cuh"
+// cluster-ranges bm64 wg1x1 bk64 st3 cl8 ranges7 first 56/1 second 128/1
+#include "kernels/cluster_ranges.cuh"
 
 namespace sinter {
 
@@ -37,28 +37,28 @@ struct Config {
   using First = Product<Config, 2, 3072, 1024, 56, 1>;
   using Second = Product<Config, 1, 1024, 3072, 128, 1>;
 };
-static_assert(ChainClustersTypes<Config>::Layout::kBytes == 126976, "the plan and the device library agree on shared memory");
+static_assert(ClusterRangesTypes<Config>::Layout::kBytes == 126976, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-sinter_clusters_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
-    const __grid_constant__ TensorMap weights2,
+sinter_cluster_ranges(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
+    const __grid_constant__ TensorMap w2,
     u16* out,
-    float* parts,
+    float* partial_out,
     u32* workspace,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
+  args.w2 = &w2;
   args.out = out;
-  args.parts = parts;
+  args.partial_out = partial_out;
   args.workspace = workspace;
   args.out_stride = 1024;
   args.m = m;
-  chain_clusters<Config>(args);
+  cluster_ranges<Config>(args);
 }
 
 }  // namespace sinter

@@ -1,6 +1,6 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// cluster-exchange bm16 wg1x2 bk64 st3 cl16 slab1536 first 192/1 second 64/1
-#include "kernels/chain_spill.cuh"
+// cluster-slab bm16 wg1x2 bk64 st3 cl16 slab1536 first 192/1 second 64/1
+#include "kernels/cluster_slab.cuh"
 
 namespace sinter {
 
@@ -38,28 +38,28 @@ struct Config {
   using First = Product<Config, 2, 3072, 1024, 192, 1>;
   using Second = Product<Config, 1, 1024, 3072, 64, 1>;
 };
-static_assert(ChainSpillTypes<Config>::Layout::kBytes == 212992, "the plan and the device library agree on shared memory");
+static_assert(ClusterSlabTypes<Config>::Layout::kBytes == 212992, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_spilled_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
-    const __grid_constant__ TensorMap exchange_rows,
-    const __grid_constant__ TensorMap weights2,
+sinter_cluster_slab(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
+    const __grid_constant__ TensorMap c_map,
+    const __grid_constant__ TensorMap w2,
     u16* out,
-    u16* exchange,
+    u16* c,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
-  args.exchange_rows = &exchange_rows;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
+  args.c_map = &c_map;
+  args.w2 = &w2;
   args.out = out;
-  args.exchange = exchange;
+  args.c = c;
   args.out_stride = 1024;
   args.m = m;
-  chain_spill<Config>(args);
+  cluster_slab<Config>(args);
 }
 
 }  // namespace sinter

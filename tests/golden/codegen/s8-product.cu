@@ -1,6 +1,6 @@
 // gated_product n=3072 k=1024 act=silu layout=oi dtype=bf16
 // product bm128 wg2x1 bk128 st3 cl2 first 48/2
-#include "kernels/gemm.cuh"
+#include "kernels/product.cuh"
 
 namespace sinter {
 
@@ -25,22 +25,22 @@ struct Config {
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 2, 3072, 1024, 48, 2>;
 };
-static_assert(GemmTypes<Config>::Layout::kBytes == 223232, "the plan and the device library agree on shared memory");
+static_assert(ProductTypes<Config>::Layout::kBytes == 223232, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_product(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
+sinter_product(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
   args.out = out;
   args.out_stride = 3072;
   args.m = m;
-  gemm<Config>(args);
+  product<Config>(args);
 }
 
 }  // namespace sinter

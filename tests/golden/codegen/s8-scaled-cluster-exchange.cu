@@ -1,6 +1,6 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
 // cluster-exchange bm16 wg1x2 bk64 st2 cl16 first 192/1 second 64/1
-#include "kernels/chain_cluster.cuh"
+#include "kernels/cluster_exchange.cuh"
 
 namespace sinter {
 
@@ -37,30 +37,30 @@ struct Config {
   using First = Product<Config, 2, 3072, 1024, 192, 1>;
   using Second = Product<Config, 1, 1024, 3072, 64, 1>;
 };
-static_assert(ChainClusterTypes<Config>::Layout::kBytes == 210944, "the plan and the device library agree on shared memory");
+static_assert(ClusterExchangeTypes<Config>::Layout::kBytes == 210944, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_cluster_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
-    const __grid_constant__ TensorMap weights2,
-    const float* factor,
+sinter_cluster_exchange(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
+    const __grid_constant__ TensorMap w2,
+    const float* factor1,
     const u16* factor2,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
-  args.weights2 = &weights2;
-  args.factor = factor;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
+  args.w2 = &w2;
+  args.factor1 = factor1;
   args.factor2 = factor2;
   args.out = out;
-  args.scale = 0x1p-3f;
+  args.scale1 = 0x1p-3f;
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  chain_cluster<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
+  cluster_exchange<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
 }
 
 }  // namespace sinter

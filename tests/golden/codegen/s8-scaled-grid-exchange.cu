@@ -1,6 +1,6 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu scale1=0.125 factor1=f32 factor2=bf16 layout=oi dtype=bf16
 // grid-exchange bm128 wg2x1 bk128 st3 cl4 first 32/1 second 32/4
-#include "kernels/chain_grid.cuh"
+#include "kernels/grid_exchange.cuh"
 
 namespace sinter {
 
@@ -37,36 +37,36 @@ struct Config {
   using First = Product<Config, 2, 3072, 1024, 32, 1>;
   using Second = Product<Config, 1, 1024, 3072, 32, 4>;
 };
-static_assert(ChainGridTypes<Config>::Layout::kBytes == 165888, "the plan and the device library agree on shared memory");
+static_assert(GridExchangeTypes<Config>::Layout::kBytes == 165888, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_grid_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
-    const __grid_constant__ TensorMap exchange_rows,
-    const __grid_constant__ TensorMap weights2,
-    const float* factor,
+sinter_grid_exchange(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
+    const __grid_constant__ TensorMap c_map,
+    const __grid_constant__ TensorMap w2,
+    const float* factor1,
     const u16* factor2,
     u16* out,
-    u16* exchange,
+    u16* c,
     u32* workspace,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
-  args.exchange_rows = &exchange_rows;
-  args.weights2 = &weights2;
-  args.factor = factor;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
+  args.c_map = &c_map;
+  args.w2 = &w2;
+  args.factor1 = factor1;
   args.factor2 = factor2;
   args.out = out;
-  args.exchange = exchange;
+  args.c = c;
   args.workspace = workspace;
-  args.scale = 0x1p-3f;
+  args.scale1 = 0x1p-3f;
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  chain_grid<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
+  grid_exchange<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
 }
 
 }  // namespace sinter

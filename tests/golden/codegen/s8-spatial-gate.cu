@@ -1,6 +1,6 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// cluster-exchange bm8 wg1x2 bk64 st2 cl16 spatial first 384/1 second 64/1
-#include "kernels/chain_spatial.cuh"
+// spatial-gate bm8 wg1x2 bk64 st2 cl16 first 384/1 second 64/1
+#include "kernels/spatial_gate.cuh"
 
 namespace sinter {
 
@@ -37,24 +37,24 @@ struct Config {
   using First = Product<Config, 1, 3072, 1024, 384, 2>;
   using Second = Product<Config, 1, 1024, 3072, 64, 1>;
 };
-static_assert(ChainSpatialTypes<Config>::Layout::kBytes == 172032, "the plan and the device library agree on shared memory");
+static_assert(SpatialGateTypes<Config>::Layout::kBytes == 172032, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_spatial_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
-    const __grid_constant__ TensorMap weights2,
+sinter_spatial_gate(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
+    const __grid_constant__ TensorMap w2,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
+  args.w2 = &w2;
   args.out = out;
   args.out_stride = 1024;
   args.m = m;
-  chain_spatial<Config>(args);
+  spatial_gate<Config>(args);
 }
 
 }  // namespace sinter

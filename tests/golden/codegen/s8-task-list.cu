@@ -1,6 +1,6 @@
 // gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16
-// task-list bm128 wg2x1 bk128 st3 cl2 share-rows first 48/1 second 32/2
-#include "kernels/chain_tasks.cuh"
+// task-list bm128 wg2x1 bk128 st3 cl2 first 48/1 share-rows second 32/2
+#include "kernels/task_list.cuh"
 
 namespace sinter {
 
@@ -37,30 +37,30 @@ struct Config {
   using First = Product<Config, 2, 3072, 1024, 48, 1, 1, 2>;
   using Second = Product<Config, 1, 1024, 3072, 32, 2>;
 };
-static_assert(ChainTasksTypes<Config>::Layout::kBytes == 190464, "the plan and the device library agree on shared memory");
+static_assert(TaskListTypes<Config>::Layout::kBytes == 190464, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-sinter_task_list(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_up,
-    const __grid_constant__ TensorMap exchange_rows,
-    const __grid_constant__ TensorMap weights2,
+sinter_task_list(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w_up,
+    const __grid_constant__ TensorMap c_map,
+    const __grid_constant__ TensorMap w2,
     u16* out,
-    u16* exchange,
+    u16* c,
     u32* workspace,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights_up = &weights_up;
-  args.exchange_rows = &exchange_rows;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w_up = &w_up;
+  args.c_map = &c_map;
+  args.w2 = &w2;
   args.out = out;
-  args.exchange = exchange;
+  args.c = c;
   args.workspace = workspace;
   args.out_stride = 1024;
   args.m = m;
-  chain_tasks<Config>(args);
+  task_list<Config>(args);
 }
 
 }  // namespace sinter

@@ -336,7 +336,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return AddGemmChain(b, {1, 1, 4, 1, -1}, Activation::kRelu, Layout::kOI).status();
      },
-     "op 7 (gemm_chain): b1 is f32[8], must be of a's dtype bf16 and rank 1"},
+     "op 7 (gemm_chain): bias1 is f32[8], must be of a's dtype bf16 and rank 1"},
     {[](ChainBuilder& b) {
        return AddGemmChain(b, {1, 1, -1, 1, -1}, Activation::kRelu, Layout::kOI).status();
      },

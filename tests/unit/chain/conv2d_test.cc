@@ -199,7 +199,7 @@ TEST(ConvText, HasScaleBiasAndResidualOnEitherSideOfTheActivation) {
     const Chain& chain = problem->chain;
     ASSERT_EQ(chain.num_inputs(), 5);
     const std::vector<int32_t> order = chain.CallerOrder();
-    const char* names[] = {"x", "w1", "s1", "b1", "r"};
+    const char* names[] = {"x", "w1", "s1", "bias1", "r"};
     for (int i = 0; i < 5; ++i) {
       EXPECT_EQ(chain.InputName(i), names[i]);
       EXPECT_EQ(chain.input_op(order[static_cast<size_t>(i)]).constant, i >= 1 && i <= 3);

@@ -143,12 +143,12 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
     const char* line;
     std::vector<std::string> names;
   } cases[] = {
-      {"gemm_chain m=1 n=8 k=8 l=8 act=relu bias1=1 bias2=1", {"a", "w1", "b1", "w2", "b2"}},
+      {"gemm_chain m=1 n=8 k=8 l=8 act=relu bias1=1 bias2=1", {"a", "w1", "bias1", "w2", "bias2"}},
       {"gated_ffn m=1 n=8 k=8 l=8 act=relu bias1=1 bias2=1",
-       {"a", "w_gate", "w_up", "b_gate", "b_up", "w_down", "b2"}},
+       {"a", "w_gate", "w_up", "bias_gate", "bias_up", "w_down", "bias2"}},
       {"gate_up m=1 n=8 k=8 act=relu", {"a", "w_gate", "w_up"}},
       {"products m=1 k=8 n=8,8,8 gated=0,1,0 bias=1,1,0",
-       {"a", "w1", "b1", "w_gate2", "w_up2", "b_gate2", "b_up2", "w3"}},
+       {"a", "w1", "bias1", "w_gate2", "w_up2", "bias_gate2", "bias_up2", "w3"}},
       {"layernorm rows=1 cols=8", {"x", "gamma", "beta"}},
       {"bias_gelu_residual_layernorm rows=1 cols=8", {"x", "b", "r", "gamma", "beta"}},
       {"residual_rmsnorm rows=1 cols=8", {"x", "r", "gamma"}},

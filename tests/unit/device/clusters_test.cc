@@ -1,4 +1,4 @@
-// Clusters that share an M tile by ranges of N: the slab that each holds, and the way of its part
+// Clusters that share a row tile by ranges of N: the slab that each holds, and the way of its part
 // of E through L2 into the stored result, against the exact product.
 #include <vector>
 
@@ -19,7 +19,7 @@ constexpr u16 kPoison = 0x7FC1;
 template <class Config>
 class Clusters : public ::testing::Test {
  protected:
-  using T = ChainClustersTypes<Config>;
+  using T = ClusterRangesTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   using Parts = typename T::Parts;
@@ -32,7 +32,7 @@ class Clusters : public ::testing::Test {
     return {warpgroup % Config::kWarpgroupsM, warpgroup / Config::kWarpgroupsM, thread % 128};
   }
 
-  // `block` of the launch, of the M tile at `tile`.
+  // `block` of the launch, of the row tile at `tile`.
   static ClusterPlace<Config> PlaceOfBlock(int block, int tile = 0) {
     machine.rank = block % Config::kCluster;
     blockIdx.x = static_cast<unsigned>(tile * kBlocks + block);
@@ -226,9 +226,9 @@ TYPED_TEST(Clusters, SizesAgreeWithThePlan) {
   EXPECT_TRUE(legal.ok()) << legal;
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(T::Layout::kStageBytes, z.stage_bytes);
-  EXPECT_EQ(T::kExchangeBytes, z.exchange_bytes);
+  EXPECT_EQ(T::kExchangeBytes, z.kept_bytes);
   EXPECT_EQ(T::Layout::kBytes, z.shared_bytes);
-  EXPECT_EQ(z.parts_bytes, int64_t{4} * s.grid * TestFixture::Parts::kTileFloats);
+  EXPECT_EQ(z.partial_out_bytes, int64_t{4} * s.grid * TestFixture::Parts::kTileFloats);
   EXPECT_EQ(z.flag_bytes, 4 * (kFlags + s.grid));
 }
 

@@ -50,7 +50,7 @@ void ExpectLayout(const ScheduleSizes& z) {
   using Block = typename Types::BlockType;
   EXPECT_EQ(Layout::kStageBytes, z.stage_bytes);
   EXPECT_EQ(Layout::kExchange, z.stage_bytes * Config::kStages);
-  EXPECT_GE(Layout::kParts, Layout::kExchange + z.exchange_bytes);
+  EXPECT_GE(Layout::kParts, Layout::kExchange + z.kept_bytes);
   EXPECT_EQ(Layout::kBarriers, Layout::kParts + z.reduce_bytes);
   EXPECT_EQ(Layout::kBytes, z.shared_bytes);
   // Own barriers 0..7, then the launch's tag.
@@ -60,7 +60,7 @@ void ExpectLayout(const ScheduleSizes& z) {
   EXPECT_EQ(Layout::kParts % 16, 0);
   EXPECT_EQ(Layout::kBarriers % 8, 0);
   // The last subtile of the last stage, or of the exchange buffer, read as 64 rows a warpgroup.
-  const int last_rows = Layout::kExchange + static_cast<int>(z.exchange_bytes);
+  const int last_rows = Layout::kExchange + static_cast<int>(z.kept_bytes);
   const int behind = (64 * Config::kWarpgroupsM - Config::kBlockM) * 128;
   if (Config::kSwapped) return;  // reads no row that is not there
   EXPECT_LE(last_rows + behind, Layout::kBytes - 1024);
@@ -111,21 +111,21 @@ TEST(ByteGeometry, TakesTwiceTheKInTheSameBytes) {
 }
 
 TYPED_TEST(Geometry, ProductAgreesWithThePlan) {
-  ExpectLayout<GemmTypes<TypeParam>, TypeParam>(
+  ExpectLayout<ProductTypes<TypeParam>, TypeParam>(
       SizesOf(ProblemOf<TypeParam>(1), ScheduleOf<TypeParam>(Dataflow::kProduct)));
 }
 
 TEST(SwappedGeometry, AgreesWithThePlan) {
   using Config =
       TestConfig<72, 64, 4, 4, 1, 2, false, 2, 3072, 1024, 128, 4, 1024, 128, 4, 1, 1, true>;
-  ExpectLayout<GemmTypes<Config>, Config>(
+  ExpectLayout<ProductTypes<Config>, Config>(
       SizesOf(ProblemOf<Config>(1), ScheduleOf<Config>(Dataflow::kProduct)));
 }
 
 TYPED_TEST(Geometry, GridExchangeAgreesWithThePlan) {
   const ScheduleSizes z =
       SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kGridExchange));
-  ExpectLayout<ChainGridTypes<TypeParam>, TypeParam>(z);
+  ExpectLayout<GridExchangeTypes<TypeParam>, TypeParam>(z);
   // The plan counts the header (epoch, greetings) with the flags; both fit what workspaces begin
   // with.
   constexpr int kWords = kFlags + TypeParam::First::kColumnTiles * TypeParam::First::kSplitK;
@@ -136,8 +136,8 @@ TYPED_TEST(Geometry, GridExchangeAgreesWithThePlan) {
 TYPED_TEST(Geometry, ClusterExchangeAgreesWithThePlan) {
   const ScheduleSizes z =
       SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kClusterExchange));
-  using Types = ChainClusterTypes<TypeParam>;
-  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  using Types = ClusterExchangeTypes<TypeParam>;
+  EXPECT_EQ(Types::kExchangeBytes, z.kept_bytes);
   // This dataflow does not split; its layout has no parts.
   ScheduleSizes unsplit = z;
   unsplit.shared_bytes -= z.reduce_bytes;
@@ -154,7 +154,7 @@ TEST(SpatialGeometry, AgreesWithThePlan) {
   s.first.split_k = 1;
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(Config::First::kPartBytes, z.reduce_bytes);
-  ExpectLayout<ChainSpatialTypes<Config>, Config>(z);
+  ExpectLayout<SpatialGateTypes<Config>, Config>(z);
 }
 
 // The base's dataflow (b) with a slab for `kSlab_` columns of C.
@@ -166,11 +166,11 @@ using SlabBase = TestConfig<16, 64, 4, 8, 1, 1, false, 1, 1000, 512, 128, 1, 250
 
 TEST(SlabGeometry, AgreesWithThePlan) {
   using Config = SlabConfig<SlabBase, 448>;
-  using Types = ChainSpillTypes<Config>;
+  using Types = ClusterSlabTypes<Config>;
   Schedule s = ScheduleOf<Config>(Dataflow::kClusterSlab);
   s.cut = Config::kSlabColumns;
   const ScheduleSizes z = SizesOf(ProblemOf<Config>(2), s);
-  EXPECT_EQ(Types::kExchangeBytes, z.exchange_bytes);
+  EXPECT_EQ(Types::kExchangeBytes, z.kept_bytes);
   ExpectLayout<Types, Config>(z);
 }
 
@@ -184,10 +184,10 @@ TEST(SlabGeometry, CountsTheRanksThatHaveColumnsBehindTheSlab) {
     }
     return count;
   };
-  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 64>>::kSpillers), tellers(64));
-  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 448>>::kSpillers), tellers(448));
-  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 512>>::kSpillers), tellers(512));
-  EXPECT_EQ((ChainSpillTypes<SlabConfig<SlabBase, 960>>::kSpillers), tellers(960));
+  EXPECT_EQ((ClusterSlabTypes<SlabConfig<SlabBase, 64>>::kTellers), tellers(64));
+  EXPECT_EQ((ClusterSlabTypes<SlabConfig<SlabBase, 448>>::kTellers), tellers(448));
+  EXPECT_EQ((ClusterSlabTypes<SlabConfig<SlabBase, 512>>::kTellers), tellers(512));
+  EXPECT_EQ((ClusterSlabTypes<SlabConfig<SlabBase, 960>>::kTellers), tellers(960));
 }
 
 TYPED_TEST(Geometry, RanksShareTheKBlocksWithoutGapOrOverlap) {
@@ -200,21 +200,21 @@ TYPED_TEST(Geometry, RanksShareTheKBlocksWithoutGapOrOverlap) {
 
 // Every block of the grid walks; each tile is visited once by each rank of one group.
 template <class P>
-void ExpectWalkCoversTiles(int cluster, int grid, int m_tiles) {
+void ExpectWalkCoversTiles(int cluster, int grid, int row_tiles) {
   std::multiset<std::array<int, 3>> visits;
   gridDim.x = static_cast<unsigned>(grid);
   for (int block = 0; block < grid; ++block) {
     blockIdx.x = static_cast<unsigned>(block);
-    const TileWalk<P> walk(block % cluster, m_tiles);
+    const TileWalk<P> walk(block % cluster, row_tiles);
     EXPECT_LE(walk.first + P::kSplitK, cluster) << "a group leaves its cluster";
     for (int tile = walk.group; tile < walk.tiles(); tile += walk.groups)
-      visits.insert({walk.column_tile(tile), walk.m_tile(tile), walk.rank});
+      visits.insert({walk.column_tile(tile), walk.row_tile(tile), walk.rank});
   }
-  EXPECT_EQ(visits.size(), static_cast<size_t>(P::kColumnTiles * m_tiles * P::kSplitK));
+  EXPECT_EQ(visits.size(), static_cast<size_t>(P::kColumnTiles * row_tiles * P::kSplitK));
   const std::set<std::array<int, 3>> unique(visits.begin(), visits.end());
   EXPECT_EQ(unique.size(), visits.size());
   for (const auto& [column, row, rank] : unique) {
-    EXPECT_TRUE(column >= 0 && column < P::kColumnTiles && row >= 0 && row < m_tiles);
+    EXPECT_TRUE(column >= 0 && column < P::kColumnTiles && row >= 0 && row < row_tiles);
     EXPECT_TRUE(rank >= 0 && rank < P::kSplitK);
   }
 }
@@ -225,23 +225,23 @@ void ExpectWalkCoversTiles(int cluster, int grid, int m_tiles) {
 template <class Config>
 void ExpectProductWalkCoversTiles(int clusters, int m) {
   using P = typename Config::First;
-  const int m_tiles = ceil_div(m, Config::kBlockM);
+  const int row_tiles = ceil_div(m, Config::kBlockM);
   std::multiset<std::array<int, 3>> visits;
   gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
   for (int block = 0; block < clusters * Config::kCluster; ++block) {
     blockIdx.x = static_cast<unsigned>(block);
-    static_assert(GemmWalk<Config>::kBand == kBandUnits, "the cost model knows the bands");
-    const GemmWalk<Config> walk(block % Config::kCluster, m), leader(0, m);
+    static_assert(ProductUnits<Config>::kBand == kBandUnits, "the cost model knows the bands");
+    const ProductUnits<Config> walk(block % Config::kCluster, m), leader(0, m);
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
       const int row = walk.row(unit) / Config::kBlockM, column = walk.column(unit) / P::kBlockN;
       EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (P::kWeightsShare - 1) * walk.pair);
       EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (P::kRowsShare - 1) * walk.pair);
-      if (row < m_tiles && column < P::kColumnTiles) visits.insert({column, row, walk.k_rank});
+      if (row < row_tiles && column < P::kColumnTiles) visits.insert({column, row, walk.k_rank});
     }
     EXPECT_EQ(taken, walk.own());
   }
-  EXPECT_EQ(visits.size(), static_cast<size_t>(P::kColumnTiles * m_tiles * P::kSplitK));
+  EXPECT_EQ(visits.size(), static_cast<size_t>(P::kColumnTiles * row_tiles * P::kSplitK));
   const std::set<std::array<int, 3>> unique(visits.begin(), visits.end());
   EXPECT_EQ(unique.size(), visits.size());
 }
@@ -300,9 +300,9 @@ TYPED_TEST(Geometry, TaskListAgreesWithThePlan) {
 TYPED_TEST(Geometry, GridWalksEveryTileOnce) {
   constexpr int kCluster = TypeParam::kCluster;
   for (int clusters : {1, 3, 7}) {
-    for (int m_tiles : {0, 1, 2, 5}) {
-      ExpectWalkCoversTiles<typename TypeParam::First>(kCluster, clusters * kCluster, m_tiles);
-      ExpectWalkCoversTiles<typename TypeParam::Second>(kCluster, clusters * kCluster, m_tiles);
+    for (int row_tiles : {0, 1, 2, 5}) {
+      ExpectWalkCoversTiles<typename TypeParam::First>(kCluster, clusters * kCluster, row_tiles);
+      ExpectWalkCoversTiles<typename TypeParam::Second>(kCluster, clusters * kCluster, row_tiles);
     }
   }
 }

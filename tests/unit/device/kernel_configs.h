@@ -2,13 +2,13 @@
 #ifndef SINTER_TESTS_UNIT_DEVICE_KERNEL_CONFIGS_H_
 #define SINTER_TESTS_UNIT_DEVICE_KERNEL_CONFIGS_H_
 
-#include "kernels/chain_cluster.cuh"
-#include "kernels/chain_clusters.cuh"
-#include "kernels/chain_grid.cuh"
-#include "kernels/chain_spatial.cuh"
-#include "kernels/chain_spill.cuh"
-#include "kernels/chain_tasks.cuh"
-#include "kernels/gemm.cuh"
+#include "kernels/cluster_exchange.cuh"
+#include "kernels/cluster_ranges.cuh"
+#include "kernels/cluster_slab.cuh"
+#include "kernels/grid_exchange.cuh"
+#include "kernels/product.cuh"
+#include "kernels/spatial_gate.cuh"
+#include "kernels/task_list.cuh"
 
 namespace sinter {
 

@@ -194,12 +194,12 @@ void ExpectPairsHaveTheirTiles(const Operands<Config, typename Config::First>& o
   constexpr int kRanks = Config::kCluster;
   gridDim.x = kRanks;
   blockIdx.x = 0;
-  const int units = GemmWalk<Config>(0, rows).units();
+  const int units = ProductUnits<Config>(0, rows).units();
   for (int unit = 0; unit < units; ++unit) {
     machine.Reset(kRanks);
     for (int rank = 0; rank < kRanks; ++rank) {
       machine.rank = rank;
-      const GemmWalk<Config> walk(rank, rows);
+      const ProductUnits<Config> walk(rank, rows);
       Cursor<P::kKBlocks> of_weights, of_rows;
       produce_weights<Config, P, true>(ring, of_weights, operands.maps(), walk.column(unit),
                                        walk.begin(), walk.end(), walk.loads());
@@ -209,7 +209,7 @@ void ExpectPairsHaveTheirTiles(const Operands<Config, typename Config::First>& o
     ExpectBarriersComplete();
     for (int rank = 0; rank < kRanks; ++rank) {
       machine.rank = rank;
-      const GemmWalk<Config> walk(rank, rows);
+      const ProductUnits<Config> walk(rank, rows);
       Accumulators<P> accumulators(kConsumers<Config>);
       for (int t = 0; t < kConsumers<Config>; ++t) {
         threadIdx.x = 128 + static_cast<unsigned>(t);

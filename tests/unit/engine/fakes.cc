@@ -35,10 +35,8 @@ Schedule BaseSchedule(Dataflow dataflow, int cluster, int64_t grid) {
   return s;
 }
 
-PlannedKernel Kernel(KernelFamily family, const ProductSequence& problem, const Schedule& schedule,
-                     double us) {
+PlannedKernel Kernel(const ProductSequence& problem, const Schedule& schedule, double us) {
   PlannedKernel kernel;
-  kernel.spec.family = family;
   kernel.spec.sequence = problem;
   kernel.spec.schedule = schedule;
   kernel.prediction.total_us = us;
@@ -55,7 +53,7 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   Plan plan;
   plan.fused = true;
   plan.bucket = bucket;
-  PlannedKernel kernel = Kernel(KernelFamily::kChain, ProblemFor(bucket), schedule, us);
+  PlannedKernel kernel = Kernel(ProblemFor(bucket), schedule, us);
   Bind(kernel, Role::kA, 0, kK);
   Bind(kernel, Role::kW1, 1, kK);
   Bind(kernel, Role::kW2, 2, kN);
@@ -95,19 +93,19 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   Plan plan;
   plan.bucket = bucket;
   plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
-  const int64_t m_tiles = (bucket + 63) / 64;
-  Schedule first = BaseSchedule(Dataflow::kProduct, 1, m_tiles * 8);
+  const int64_t row_tiles = (bucket + 63) / 64;
+  Schedule first = BaseSchedule(Dataflow::kProduct, 1, row_tiles * 8);
   first.first = {64, 1};
   first.stages = stages.first;
-  Schedule second = BaseSchedule(Dataflow::kProduct, split, m_tiles * split);
+  Schedule second = BaseSchedule(Dataflow::kProduct, split, row_tiles * split);
   second.first = {64, split};
   second.stages = stages.second;
   const ProductSequence chain = ProblemFor(bucket);
-  PlannedKernel one = Kernel(KernelFamily::kGemm, FirstOf(chain), first, us / 2);
+  PlannedKernel one = Kernel(FirstOf(chain), first, us / 2);
   Bind(one, Role::kA, 0, kK);
   Bind(one, Role::kW1, 1, kK);
   Bind(one, Role::kOut, kWorkspaceBuffer, kN);
-  PlannedKernel two = Kernel(KernelFamily::kGemm, SecondOf(chain), second, us / 2);
+  PlannedKernel two = Kernel(SecondOf(chain), second, us / 2);
   Bind(two, Role::kA, kWorkspaceBuffer, kN);
   Bind(two, Role::kW1, 2, kN);
   Bind(two, Role::kOut, 3, kL);

@@ -16,7 +16,6 @@ Plan TwoKernels(int first_stages, int second_stages) {
   plan.workspace_bytes = 1024;
   for (const int stages : {first_stages, second_stages}) {
     PlannedKernel kernel;
-    kernel.spec.family = KernelFamily::kGemm;
     const auto columns = 64 * static_cast<int64_t>(plan.kernels.size() + 1);
     kernel.spec.sequence = MakeSequence(16, MakeProduct(columns, 64));
     kernel.spec.schedule.stages = stages;
@@ -54,7 +53,7 @@ TEST(KernelSwapsTest, PlansOfOtherCutsGiveNothing) {
   Plan fewer = TwoKernels(4, 5), other_problem = fewer, other_operands = fewer, other_rows = fewer;
   fewer.kernels.pop_back();
   SetColumns(&other_problem.kernels[1].spec.sequence, 0, 8);
-  other_operands.kernels[1].spec.operands.push_back({Role::kB1, 4, 0, 0});
+  other_operands.kernels[1].spec.operands.push_back({Role::kBias1, 4, 0, 0});
   other_rows.bucket = 32;
   EXPECT_TRUE(KernelSwaps(plan, 0, {fewer, other_problem, other_operands, other_rows}, 11).empty());
 }

@@ -60,7 +60,7 @@ class SpecRun {
     const OperandBinding* kept = Find(Role::kC);
     const int64_t n = p_.front().n, k = p_.front().k, l = p_.back().n;
     std::vector<uint16_t> c(static_cast<size_t>(m_ * n));
-    Multiply(At(Role::kA), StrideOf(Role::kA), k, n, Role::kW1, Role::kB1, c.data(), n);
+    Multiply(At(Role::kA), StrideOf(Role::kA), k, n, Role::kW1, Role::kBias1, c.data(), n);
     if (p_.size() == 1) return Store(c.data(), n);
     const uint16_t* rows = c.data();
     if (kept != nullptr) {
@@ -68,7 +68,7 @@ class SpecRun {
       rows = At(Role::kC);
     }
     std::vector<uint16_t> e(static_cast<size_t>(m_ * l));
-    Multiply(rows, n, n, l, Role::kW2, Role::kB2, e.data(), l);
+    Multiply(rows, n, n, l, Role::kW2, Role::kBias2, e.data(), l);
     Store(e.data(), l);
   }
 
@@ -121,7 +121,7 @@ class SpecRun {
         double x = Sum(rows + r * stride, k, weight, bias, column, scale);
         if (first) x = Activate(p_.front().epilogue.activation(), x);
         if (first && p_.front().pair) {
-          x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBUp, column, scale);
+          x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBiasUp, column, scale);
         }
         out[r * out_stride + column] = Round(p_.element(), x);
       }

@@ -10,7 +10,6 @@ Plan PlanOf(bool fused, int kernels, Dataflow dataflow, double us) {
   plan.fused = fused;
   plan.kernels.resize(static_cast<size_t>(kernels));
   for (PlannedKernel& kernel : plan.kernels) {
-    kernel.spec.family = kernels == 1 ? KernelFamily::kChain : KernelFamily::kGemm;
     kernel.spec.schedule.dataflow = dataflow;
     kernel.prediction.total_us = us / kernels;
   }

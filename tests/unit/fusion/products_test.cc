@@ -62,8 +62,8 @@ struct Range {
 // Bytes of the workspace that an operand of `spec` covers.
 Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
   const ProductSequence& p = spec.sequence;
-  if (b.role == Role::kParts) {
-    const int64_t parts = SizesOf(p, spec.schedule).parts_bytes;
+  if (b.role == Role::kPartialOut) {
+    const int64_t parts = SizesOf(p, spec.schedule).partial_out_bytes;
     return {b.offset_bytes, b.offset_bytes + static_cast<uint64_t>(parts)};
   }
   const int64_t columns =
@@ -102,7 +102,7 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
       const ProductSequence p = matched.sequence.Part(segment.begin, segment.count);
       RankedSchedule found;
       EnumerateSpace(p, H200(), options, [&](const Schedule& s) {
-        if ((ClustersN(s) > 1) == (segment.count == 2) && CheckSchedule(p, s, H200()).ok())
+        if ((RangesOf(s) > 1) == (segment.count == 2) && CheckSchedule(p, s, H200()).ok())
           found.schedule = s;
       });
       ranked.push_back(found);
@@ -111,10 +111,10 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
     int with_parts = 0;
     for (const PlannedKernel& kernel : plan.kernels) {
       ExpectApart(plan, kernel.spec);
-      with_parts += Find(kernel.spec, Role::kParts) != nullptr;
+      with_parts += Find(kernel.spec, Role::kPartialOut) != nullptr;
     }
     EXPECT_EQ(with_parts, 1);
-    EXPECT_EQ(Find(plan.kernels[cut[0].count == 2 ? 0 : 1].spec, Role::kParts)->offset_bytes,
+    EXPECT_EQ(Find(plan.kernels[cut[0].count == 2 ? 0 : 1].spec, Role::kPartialOut)->offset_bytes,
               kWorkspaceFlagBytes + RegionOf(matched.sequence, 2).end());
   }
 }

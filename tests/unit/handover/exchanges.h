@@ -225,7 +225,7 @@ struct ShuffleRun {
 };
 
 // inter_cluster_reduce: blocks of kParts clusters have parts of kCluster tiles. One thread beside
-// the consumers takes, as the rows warp of kernels/chain_clusters.cuh does.
+// the consumers takes, as the rows warp of kernels/cluster_ranges.cuh does.
 template <class Config, int kParts>
 struct InterClusterRun {
   using P = Product<Config, 1, Config::kColumns, 64, Config::kColumns, 1>;

@@ -61,8 +61,6 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
        "a stitch kernel has no body"},
       {"products", grid, [](KernelSpec* s) { s->sequence.products.push_back(s->sequence[1]); },
        "products: 3 are not 1 to 2"},
-      {"family for products", grid, [](KernelSpec* s) { s->family = KernelFamily::kGemm; },
-       "family gemm does not take 2 products"},
       {"short rows", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 8; },
        "operand out: row stride 8 is below its"},
       {"gaps in C", grid, [](KernelSpec* s) { OperandOf(s, Role::kC)->row_stride += 8; },
@@ -110,9 +108,9 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
       {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW1); }, "no operand w1"},
       {"no up", grid, [](KernelSpec* s) { Drop(s, Role::kWUp); }, "no operand w_up"},
       {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role::kW2); }, "no operand w2"},
-      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kB1); }, "no operand b1"},
-      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBUp); }, "no operand b_up"},
-      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kB2); }, "no operand b2"},
+      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kBias1); }, "no operand bias1"},
+      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBiasUp); }, "no operand bias_up"},
+      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kBias2); }, "no operand bias2"},
       {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
       {"row stride", grid, [](KernelSpec* s) { OperandOf(s, Role::kA)->row_stride = 1025; },
        "operand a: row stride of 2050 bytes"},
@@ -268,8 +266,8 @@ TEST(KernelSource, ChangesWithTheSpec) {
       {"bias1",
        [](KernelSpec* s) {
          SetBias(&s->sequence, 0);
-         s->operands.push_back({Role::kB1, 7, 0, 0});
-         s->operands.push_back({Role::kBUp, 8, 0, 0});
+         s->operands.push_back({Role::kBias1, 7, 0, 0});
+         s->operands.push_back({Role::kBiasUp, 8, 0, 0});
        }},
       {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},
       {"tile", [](KernelSpec* s) { s->schedule.first.block_n = 24; }},
@@ -315,7 +313,7 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   }
   ProductSequence one = WithResidual(FirstOf(SampleS8()));  // gated
   EXPECT_THAT(SourceOf(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct))),
-              HasSubstr("gemm<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
+              HasSubstr("product<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
   SetLayout(&one, Layout::kIO);
   Schedule io = SampleSchedule(one, Dataflow::kProduct);
   io.first.block_n = 64;
@@ -327,9 +325,9 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
 
 TEST(KernelSource, ScalesTheProductThatIsScaled) {
   const std::string both = SourceOf(SampleSpec(Scaled(SampleS8()), Dataflow::kGridExchange));
-  EXPECT_THAT(both, HasSubstr("const float* factor,\n    const u16* factor2,\n    u16* out"));
-  EXPECT_THAT(both, HasSubstr("  args.scale = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
-  EXPECT_THAT(both, HasSubstr("chain_grid<Config, NoResidual, RowFactors<Float32>, "
+  EXPECT_THAT(both, HasSubstr("const float* factor1,\n    const u16* factor2,\n    u16* out"));
+  EXPECT_THAT(both, HasSubstr("  args.scale1 = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
+  EXPECT_THAT(both, HasSubstr("grid_exchange<Config, NoResidual, RowFactors<Float32>, "
                               "RowFactors<Config::Element>>(args)"));
   ProductSequence second = WithResidual(SampleG7());
   SetScale(&second, 1, 3);
@@ -339,7 +337,7 @@ TEST(KernelSource, ScalesTheProductThatIsScaled) {
   SetFactor(&first, 0, RowFactor::kElement);
   const std::string one =
       SourceOf(SampleSpec(first, SampleSchedule(SampleS8(), Dataflow::kProduct)));
-  EXPECT_THAT(one, HasSubstr("gemm<Config, NoResidual, RowFactors<Config::Element>>(args)"));
+  EXPECT_THAT(one, HasSubstr("product<Config, NoResidual, RowFactors<Config::Element>>(args)"));
   EXPECT_THAT(one, Not(HasSubstr("factor2")));
   EXPECT_THAT(SourceOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)), Not(HasSubstr("scale")));
 }

@@ -62,7 +62,7 @@ TEST(WhyNotChosen, NamesTheLevelThatGrewAndWhatMadeItGrow) {
   const std::string why =
       WhyNotChosen(PlanOf(narrow, Times(12, 2.5)), PlanOf(Grid(), Times(11, 1)), H200());
   EXPECT_THAT(why, StartsWith("predicted 1.00 us slower: intake +1.50 us ("));
-  EXPECT_THAT(why, HasSubstr("A read 192 times, chosen 96"));
+  EXPECT_THAT(why, HasSubstr("rows read 192 times, chosen 96"));
 }
 
 TEST(WhyNotChosen, NamesAtMostTwoLevelsMostFirst) {
@@ -86,7 +86,7 @@ TEST(WhyNotChosen, SaysHowKIsSplit) {
   Prediction times = Times(12, 7, 2);
   times.dsm_bytes = 3e6;
   EXPECT_THAT(WhyNotChosen(PlanOf(split, times), PlanOf(Grid(), Times(11, 7)), H200()),
-              HasSubstr("dsm +1.00 us (3 MB, chosen 1 MB: K in 4 and 4 parts, chosen 1 and 4)"));
+              HasSubstr("dsm +1.00 us (3 MB, chosen 1 MB: K over 4 and 4 blocks, chosen 1 and 4)"));
 }
 
 TEST(WhyNotChosen, CountsLaunches) {
@@ -100,7 +100,7 @@ TEST(WhyNotChosen, ATieAndABalanceAreSaidAsSuch) {
   const Plan chosen = PlanOf(Grid(), Times(11, 7));
   EXPECT_EQ(WhyNotChosen(chosen, chosen, H200()), "predicted equal, later in order");
   EXPECT_EQ(WhyNotChosen(PlanOf(Grid(), Times(11.5, 7)), chosen, H200()),
-            "predicted 0.50 us slower: less is loaded while C is handed over");
+            "predicted 0.50 us slower: less is loaded while c is handed over");
 }
 
 TEST(WhyNotChosen, NamesLevelsKernelsAndBytesOfStitchedPlans) {
@@ -239,8 +239,8 @@ TEST(KernelReport, ShowsDrawingLevelsAndBound) {
   kernel.spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   kernel.prediction = Times(11, 7);
   const std::string text = KernelReport(0, kernel, H200());
-  EXPECT_THAT(text, HasSubstr("C by L2"));
-  EXPECT_THAT(text, HasSubstr("  C of an M tile: 768 KiB L2\n"));
+  EXPECT_THAT(text, HasSubstr("c through L2"));
+  EXPECT_THAT(text, HasSubstr("  c of a row tile: 768 KiB L2\n"));
   EXPECT_THAT(text, HasSubstr("  hbm         4.00 |###########         | 19 MB"));
   EXPECT_THAT(text, HasSubstr("<- bound"));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 32);
@@ -250,7 +250,7 @@ TEST(RunnersUpReport, WrapsAndNumbers) {
   const std::string text =
       RunnersUpReport({{"fused [a]", 12.5, "predicted 1 us slower"}, {"unfused", 13, "slow"}});
   EXPECT_EQ(text,
-            "not chosen:\n"
+            "runners-up:\n"
             "   1    12.50 us  fused [a]\n                 predicted 1 us slower\n"
             "   2    13.00 us  unfused\n                 slow\n");
   EXPECT_EQ(RunnersUpReport({}), "");
@@ -260,7 +260,7 @@ TEST(ReportJson, HoldsPicturesLevelsLosersAndConstants) {
   Plan plan = PlanOf(Grid(), Times(11, 7));
   plan.runners_up = {{"unfused", 13, "slow \xff"}};
   const auto json = nlohmann::json::parse(ReportJson(plan, H200()));
-  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["schema"], 2);
   EXPECT_EQ(json["kernels"][0]["levels"].size(), 7u);
   EXPECT_EQ(json["kernels"][0]["hand_overs"][0]["medium"], "L2");
   EXPECT_EQ(json["kernels"][0]["intermediate_bytes"]["L2"], 128 * 3072 * 2);

@@ -19,7 +19,7 @@ TEST(IntermediateSplit, ASlabThatDoesNotHoldAllOfCLiesOnThreeLevels) {
   EXPECT_EQ(At(split, MemoryLevel::kShared), 16 * 96 * 2);
   EXPECT_EQ(At(split, MemoryLevel::kDsm), 16 * 288 * 2);
   EXPECT_EQ(At(split, MemoryLevel::kL2), 16 * 384 * 2);
-  EXPECT_EQ(IntermediateText(p, s), "C of an M tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2");
+  EXPECT_EQ(IntermediateText(p, s), "c of a row tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2");
 }
 
 TEST(IntermediateSplit, HoldsAllOfCWhateverTheDataflow) {

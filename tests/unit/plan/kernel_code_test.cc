@@ -158,7 +158,7 @@ TEST(KernelCode, NoTextNamesRowsOrBlocks) {
   }
   EXPECT_THAT(SourceText(Softmax()), Not(HasSubstr(" grid ")));
   EXPECT_EQ(CodeOf(Full(Dataflow::kProduct))->ProblemText(),
-            "product n=768 k=768 act=relu bias1=1 residual=1 layout=oi dtype=bf16");
+            "product n=768 k=768 act=relu bias1=1 residual=added layout=oi dtype=bf16");
   EXPECT_EQ(CodeOf(Softmax())->ScheduleText(), "block 128 unit 32 vec 8 keep x4");
 }
 

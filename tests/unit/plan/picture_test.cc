@@ -54,11 +54,11 @@ TEST(Picture, AResidualIsAddedToTheLastProduct) {
   ProductSequence p = SampleG7();
   SetResidual(&p, Residual::kAddedRounded);
   const KernelPicture chain = PictureOf(SampleSpec(p, Dataflow::kClusterExchange));
-  EXPECT_EQ(chain.products[0].formula, "C = relu(A W1)");
-  EXPECT_EQ(chain.products[1].formula, "E = C W2 + R");
+  EXPECT_EQ(chain.products[0].formula, "c = relu(a w1)");
+  EXPECT_EQ(chain.products[1].formula, "out = round(c w2) + residual");
   const ProductSequence one = SecondOf(p);
   const KernelSpec spec = SampleSpec(one, SampleSchedule(one, Dataflow::kProduct));
-  EXPECT_EQ(PictureOf(spec).products[0].formula, "E = A W1 + R");
+  EXPECT_EQ(PictureOf(spec).products[0].formula, "out = round(a w1) + residual");
 }
 
 TEST(Picture, ScalingsStandBeforeTheirProducts) {
@@ -68,20 +68,19 @@ TEST(Picture, ScalingsStandBeforeTheirProducts) {
   SetFactor(&p, 1, RowFactor::kElement);
   SetBias(&p, 0);
   const KernelPicture chain = PictureOf(SampleSpec(p, Dataflow::kClusterExchange));
-  EXPECT_EQ(chain.products[0].formula, "C = relu(0.125 r1 (A W1) + b1)");
-  EXPECT_EQ(chain.products[1].formula, "E = r2 (C W2)");
+  EXPECT_EQ(chain.products[0].formula, "c = relu(0.125 factor1 (a w1) + bias1)");
+  EXPECT_EQ(chain.products[1].formula, "out = factor2 (c w2)");
 }
 
-TEST(Picture, AProductOfAChainIsNamedByItsBuffers) {
+TEST(Picture, AProductOfAChainHasTheNamesOfItsOperands) {
   KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
-  EXPECT_EQ(PictureOf(first).products[0].formula, "E = relu(A W1)");
   first.operands.back().buffer = kWorkspaceBuffer;  // its output
-  EXPECT_EQ(PictureOf(first).products[0].formula, "C = relu(A W1)");
+  EXPECT_EQ(PictureOf(first).products[0].formula, "out = relu(a w1)");
   EXPECT_EQ(PictureOf(first).result_to, "L2");
   KernelSpec second =
       SampleSpec(SecondOf(SampleG7()), SampleSchedule(SampleG7(), Dataflow::kProduct));
   second.operands.front().buffer = kWorkspaceBuffer;  // its rows
-  EXPECT_EQ(PictureOf(second).products[0].formula, "E = C W2");
+  EXPECT_EQ(PictureOf(second).products[0].formula, "out = a w1");
   EXPECT_EQ(PictureOf(second).products[0].operands_from, "L2 and HBM");
 }
 
@@ -90,17 +89,17 @@ TEST(Picture, FormulasNameGateActivationAndBias) {
   SetBias(&p, 0);
   SetBias(&p, 1);
   const KernelPicture k = PictureOf(SampleSpec(p, Dataflow::kGridExchange));
-  EXPECT_EQ(k.products[0].formula, "C = silu(A W1 + b1) * (A Wup + bup)");
-  EXPECT_EQ(k.products[1].formula, "E = C W2 + b2");
+  EXPECT_EQ(k.products[0].formula, "c = silu(a w1 + bias1) * (a w_up + bias_up)");
+  EXPECT_EQ(k.products[1].formula, "out = c w2 + bias2");
 }
 
 TEST(Picture, WeightsAreDrawnAsTheyLieInMemory) {
   ProductSequence p = SampleS8();
   EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
-              HasSubstr("W1 Wup 3072x1024"));
+              HasSubstr("w1 w_up 3072 x 1024"));
   SetLayout(&p, Layout::kIO);
   EXPECT_THAT(DrawText(PictureOf(SampleSpec(p, Dataflow::kGridExchange))),
-              HasSubstr("W1 Wup 1024x3072"));
+              HasSubstr("w1 w_up 1024 x 3072"));
 }
 
 TEST(Picture, AConvolutionShowsItsWindows) {
@@ -129,7 +128,7 @@ TEST(Picture, StepsOfATapMayBeSeveralOrSharedWithTheNext) {
 
 TEST(Picture, SplitAndTurnsAreSaid) {
   const std::string text = DrawText(PictureOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)));
-  EXPECT_THAT(text, HasSubstr("K 3072 in 4 parts over DSM"));
+  EXPECT_THAT(text, HasSubstr("K 3072 over 4 blocks (DSM)"));
   EXPECT_THAT(text, HasSubstr("up to 2 tiles a group"));
   EXPECT_THAT(DrawText(PictureOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange))),
               Not(HasSubstr("up to")));

@@ -121,9 +121,9 @@ TEST(Recipe, OfAGatedClusterExchange) {
 }
 
 // Blocks of several clusters wait for one another; their parts lie in the workspace.
-TEST(Recipe, OfClustersThatShareAnMTile) {
+TEST(Recipe, OfClustersThatShareARowTile) {
   const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), Dataflow::kClusterRanges));
-  EXPECT_EQ(r.entry, "sinter_clusters_exchange");
+  EXPECT_EQ(r.entry, "sinter_cluster_ranges");
   EXPECT_THAT(r.grid, ElementsAre(112, 1, 1));
   EXPECT_THAT(r.cluster, ElementsAre(8, 1, 1));
   EXPECT_TRUE(r.cooperative);

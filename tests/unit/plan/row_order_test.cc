@@ -37,7 +37,6 @@ Schedule Cluster() {
 
 KernelSpec SpecOf(const ProductSequence& sequence, const Schedule& schedule) {
   KernelSpec spec;
-  spec.family = sequence.size() == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
   spec.sequence = sequence;
   spec.schedule = schedule;
   return spec;

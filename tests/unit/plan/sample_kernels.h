@@ -45,7 +45,6 @@ inline int64_t RowStride(const Operand& rows, int64_t k) {
 // workspace. Rows are contiguous.
 inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   KernelSpec spec;
-  spec.family = p.size() == 2 ? KernelFamily::kChain : KernelFamily::kGemm;
   spec.sequence = p;
   spec.schedule = s;
   const bool io = p.layout() == Layout::kIO, two = p.size() == 2;
@@ -55,10 +54,10 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   bind(Role::kA, RowStride(p[0].rows, p[0].k));
   bind(Role::kW1, io ? p[0].n : p[0].k);
   if (p[0].pair) bind(Role::kWUp, io ? p[0].n : p[0].k);
-  if (p[0].epilogue.has_bias()) bind(Role::kB1, 0);
-  if (p[0].epilogue.has_bias() && p[0].pair) bind(Role::kBUp, 0);
+  if (p[0].epilogue.has_bias()) bind(Role::kBias1, 0);
+  if (p[0].epilogue.has_bias() && p[0].pair) bind(Role::kBiasUp, 0);
   if (two) bind(Role::kW2, io ? p[1].n : p[0].n);
-  if (two && p[1].epilogue.has_bias()) bind(Role::kB2, 0);
+  if (two && p[1].epilogue.has_bias()) bind(Role::kBias2, 0);
   if (p.back().epilogue.has_residual()) bind(Role::kResidual, p.back().n);
   if (p[0].epilogue.has_factor()) bind(Role::kFactor1, 1);
   if (two && p[1].epilogue.has_factor()) bind(Role::kFactor2, 1);
@@ -66,8 +65,8 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
   }
-  if (ClustersN(s) > 1) {
-    spec.operands.push_back({Role::kParts, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
+  if (RangesOf(s) > 1) {
+    spec.operands.push_back({Role::kPartialOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
   }
   return spec;
 }

@@ -26,7 +26,7 @@ inline Schedule SampleGridExchange() {
   return s;
 }
 
-// Six clusters an M tile, each with a range of 128 of N.
+// Six clusters a row tile, each with a range of 128 of N.
 // A gate-up pair of 96 rows with swapped operands: 3 x 5 tiles of 40 rows and 128 columns.
 inline ProductSequence SampleSwappedProblem() {
   return MakeSequence(96, MakeProduct(600, 512, Activation::kSilu, true));
@@ -91,7 +91,6 @@ inline Plan SampleFusedPlan() {
   plan.fused = true;
   plan.bucket = 128;
   PlannedKernel kernel;
-  kernel.spec.family = KernelFamily::kChain;
   kernel.spec.sequence = SampleGated();
   kernel.spec.schedule = SampleGridExchange();
   kernel.spec.operands = {

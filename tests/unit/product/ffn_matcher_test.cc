@@ -66,11 +66,11 @@ TEST(MatchFfn, RolesPointAtTheCallersInputs) {
     EXPECT_EQ(name(v.rows), "a");
     EXPECT_EQ(name(in.weights), s.gated ? "w_gate" : "w1");
     EXPECT_EQ(name(in.weights_up), s.gated ? "w_up" : "");
-    EXPECT_EQ(name(in.bias), !s.bias1 ? "" : (s.gated ? "b_gate" : "b1"));
-    EXPECT_EQ(name(in.bias_up), s.gated && s.bias1 ? "b_up" : "");
+    EXPECT_EQ(name(in.bias), !s.bias1 ? "" : (s.gated ? "bias_gate" : "bias1"));
+    EXPECT_EQ(name(in.bias_up), s.gated && s.bias1 ? "bias_up" : "");
     if (s.products == 1) continue;
     EXPECT_EQ(name(v.inputs[1].weights).substr(0, 1), "w");
-    EXPECT_EQ(name(v.inputs[1].bias), s.bias2 ? "b2" : "");
+    EXPECT_EQ(name(v.inputs[1].bias), s.bias2 ? "bias2" : "");
   }
 }
 

@@ -91,7 +91,7 @@ TEST(CheckSchedule, AProductsGridMayBeSmallerThanItsTiles) {
 
 TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
   ProductSequence p = FirstOf(SampleGated());
-  p.m = 300;  // 3 M tiles, 2 pairs
+  p.m = 300;  // 3 row tiles, 2 pairs
   Schedule s = SampleProduct(p, 48, 1);
   s.cluster = 2;
   s.share = Share::kWeights;
@@ -186,7 +186,7 @@ TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
       {{[](Schedule& s) { s.first.block_n = 56; }, "first.block_n 56 times the cluster"},
        {[](Schedule& s) { s.second.block_n = 24; }, "second.block_n 24 times the cluster"},
        {[](Schedule& s) { s.second.split_k = 2; }, "second.split_k 2 is not 1"},
-       {[](Schedule& s) { s.grid = 128; }, "grid 128 is not M tiles * cluster = 64"}});
+       {[](Schedule& s) { s.grid = 128; }, "grid 128 is not row tiles * cluster = 64"}});
 }
 
 TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
@@ -195,20 +195,20 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
       << CheckSchedule(p, SampleRanges(), *BuiltinModel("h200"));
   ExpectRefused(
       p, SampleRanges(),
-      {{[](Schedule& s) { s.cut = 1; }, "clusters_n 1 is not in 2..240"},
-       {[](Schedule& s) { s.cut = 241; }, "clusters_n 241 is not in 2..240"},
+      {{[](Schedule& s) { s.cut = 1; }, "ranges 1 is not in 2..240"},
+       {[](Schedule& s) { s.cut = 241; }, "ranges 241 is not in 2..240"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
         "cut 6 is not 0 in grid-exchange"},
        {[](Schedule& s) { s.cut = 5; },
-        "first.block_n 32 times the cluster of 4 times clusters_n 5 is below n 760"},
-       {[](Schedule& s) { s.cut = 7; }, "clusters_n 7 leaves a cluster without a column"},
+        "first.block_n 32 times the cluster of 4 times ranges 5 is below n 760"},
+       {[](Schedule& s) { s.cut = 7; }, "ranges 7 leaves a cluster without a column"},
        {[](Schedule& s) { s.first.block_n = 40; },
         "first.block_n 40 times the cluster of 4 is not a multiple of block_k 64"},
        {[](Schedule& s) { s.block_m = 8, s.second.block_n = 248; },
         "times the cluster of 4 is below"},
-       {[](Schedule& s) { s.grid = 52; }, "grid 52 is not M tiles * cluster * clusters_n = 48"}});
+       {[](Schedule& s) { s.grid = 52; }, "grid 52 is not row tiles * cluster * ranges = 48"}});
   ProductSequence wide = p;
-  wide.m = 384;  // 6 M tiles: 144 blocks, 120 are resident
+  wide.m = 384;  // 6 row tiles: 144 blocks, 120 are resident
   Schedule s = SampleRanges();
   s.grid = 144;
   EXPECT_NE(CheckSchedule(wide, s, *BuiltinModel("h200"))
@@ -230,15 +230,15 @@ TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
   ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
       << CheckSchedule(p, s, *BuiltinModel("h200"));
   EXPECT_FALSE(IsCooperative(s));
-  ExpectRefused(p, s,
-                {{[](Schedule& s) { s.cut = 96; },
-                  "slab_columns 96 is not a multiple of block_k 64 below n 760"},
-                 {[](Schedule& s) { s.cut = 768; }, "slab_columns 768 is not a multiple"},
-                 {[](Schedule& s) { s.cut = -64; }, "slab_columns -64 is not a multiple"},
-                 {[](Schedule& s) { s.cut = 0; }, "slab_columns 0 is not a multiple"},
-                 {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not above 1 in cluster-slab"},
-                 {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
-                  "cut 256 is not 0 in grid-exchange"}});
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& s) { s.cut = 96; }, "slab 96 is not a multiple of block_k 64 below n 760"},
+       {[](Schedule& s) { s.cut = 768; }, "slab 768 is not a multiple"},
+       {[](Schedule& s) { s.cut = -64; }, "slab -64 is not a multiple"},
+       {[](Schedule& s) { s.cut = 0; }, "slab 0 is not a multiple"},
+       {[](Schedule& s) { s.cluster = 1; }, "cluster 1 is not above 1 in cluster-slab"},
+       {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; },
+        "cut 256 is not 0 in grid-exchange"}});
 }
 
 TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {

@@ -22,7 +22,7 @@ TEST(Schedule, KeepsWhatPairsShare) {
   s.share = Share::kWeights;
   EXPECT_NE(s.Canonical(), alone);
   EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
-  EXPECT_EQ(s.ToString(), "product bm128 wg2x1 bk128 st3 cl2 share-weights grid64 first 48/1");
+  EXPECT_EQ(s.ToString(), "product bm128 wg2x1 bk128 st3 cl2 grid64 first 48/1 share-weights");
 }
 
 TEST(Schedule, KeepsSwappedOperands) {
@@ -34,16 +34,16 @@ TEST(Schedule, KeepsSwappedOperands) {
   EXPECT_NE(s.Canonical(), swapped);
 }
 
-// Bytes and texts of cluster exchanges are what they were before there were forms of them.
-TEST(Schedule, FormsOfClusterExchangesHaveAVersionAndATokenOfTheirOwn) {
+// Bytes of cluster exchanges are what they were before there were forms of them.
+TEST(Schedule, FormsOfClusterExchangesHaveAVersionAndANameOfTheirOwn) {
   Schedule s = SampleRanges();
   s.dataflow = Dataflow::kClusterExchange, s.cut = 0;
   const std::string plain = s.Canonical();
   const std::tuple<Dataflow, int, int, const char*> forms[] = {
       {Dataflow::kClusterExchange, 0, 2, ""},
-      {Dataflow::kClusterRanges, 6, 3, " n6"},
+      {Dataflow::kClusterRanges, 6, 3, " ranges6"},
       {Dataflow::kClusterSlab, 128, 5, " slab128"},
-      {Dataflow::kSpatialGate, 0, 7, " spatial"}};
+      {Dataflow::kSpatialGate, 0, 7, ""}};
   for (const auto& [dataflow, cut, version, token] : forms) {
     s.dataflow = dataflow, s.cut = cut;
     const std::string bytes = s.Canonical();
@@ -52,7 +52,7 @@ TEST(Schedule, FormsOfClusterExchangesHaveAVersionAndATokenOfTheirOwn) {
     EXPECT_EQ(bytes.substr(1, plain.size() - 1), plain.substr(1));
     EXPECT_EQ(bytes.size(), plain.size() + (cut == 0 ? 0 : 4));
     EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
-    EXPECT_EQ(s.ToString(), absl::StrCat("cluster-exchange bm64 wg1x1 bk64 st3 cl4", token,
+    EXPECT_EQ(s.ToString(), absl::StrCat(NameOf(dataflow), " bm64 wg1x1 bk64 st3 cl4", token,
                                          " grid48 first 32/1 second 256/1"));
   }
 }
@@ -69,7 +69,7 @@ TEST(Schedule, RefusesBytesOfNoDataflow) {
 TEST(Schedule, KeepsWhatEachProductOfAListShares) {
   Schedule s = SampleTaskList();
   EXPECT_EQ(s.ToString(),
-            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/2");
+            "task-list bm128 wg2x1 bk128 st3 cl2 grid132 first 48/1 share-weights second 64/2");
   const std::string split = s.Canonical();
   s.second = {64, 1};
   s.second_share = Share::kRows;
@@ -82,7 +82,7 @@ TEST(Schedule, KeepsWhatEachProductOfAListShares) {
     EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
   }
   EXPECT_EQ(s.ToString(),
-            "task-list bm128 wg2x1 bk128 st3 cl2 share-weights grid132 first 48/1 second 64/1 "
+            "task-list bm128 wg2x1 bk128 st3 cl2 grid132 first 48/1 share-weights second 64/1 "
             "share-rows");
 }
 
@@ -119,7 +119,7 @@ TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
   const ScheduleSizes z = SizesOf(SampleGated(), SampleGridExchange());
   EXPECT_EQ(z.stage_bytes, 128 * 128 * 2 + 2 * 32 * 128 * 2);  // gate and up: wider than 40
   EXPECT_EQ(z.reduce_bytes, 4 * 4 * 32 * 40);                  // four parts of 32 rows
-  EXPECT_EQ(z.exchange_bytes, 0);
+  EXPECT_EQ(z.kept_bytes, 0);
   EXPECT_EQ(z.accumulators, 32);
   EXPECT_EQ(z.shared_bytes, 1024 + 3 * z.stage_bytes + z.reduce_bytes + 1024);
   EXPECT_EQ(z.first_tiles, 96);
@@ -133,7 +133,8 @@ TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
   p.m = 300;
   Schedule s = SampleTaskList();
   ScheduleSizes z = SizesOf(p, s);
-  EXPECT_EQ(z.units, 2 * 64 + 3 * 16);  // two pairs of M tiles; three M tiles whose K ranks share
+  EXPECT_EQ(z.units,
+            2 * 64 + 3 * 16);  // two pairs of row tiles; three row tiles whose K ranks share
   EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 3 * 64));
   EXPECT_EQ(z.c_bytes, 300 * 3072 * 2);
   s.second = {64, 1};
@@ -165,8 +166,8 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
   s.stages = 4;
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.stage_bytes, 16 * 64 * 2 + 72 * 64 * 2);
-  EXPECT_EQ(z.exchange_bytes, 9 * 16 * 128);
-  EXPECT_EQ(z.shared_bytes, 1024 + 4 * z.stage_bytes + z.exchange_bytes + 8192 + 1024);
+  EXPECT_EQ(z.kept_bytes, 9 * 16 * 128);
+  EXPECT_EQ(z.shared_bytes, 1024 + 4 * z.stage_bytes + z.kept_bytes + 8192 + 1024);
   EXPECT_EQ(z.c_bytes, 0);
   EXPECT_EQ(z.flag_bytes, 0);
   s.second.block_n = 128;  // W2 alone is now the larger stage
@@ -180,7 +181,7 @@ TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
   s.first.block_n = 192;
   s.cut = 256;
   const ScheduleSizes z = SizesOf(p, s);
-  EXPECT_EQ(z.exchange_bytes, 64 * 256 * 2);
+  EXPECT_EQ(z.kept_bytes, 64 * 256 * 2);
   EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
   EXPECT_EQ(z.c_bytes, 128 * 760 * 2);
   EXPECT_EQ(z.flag_bytes, 0);
@@ -201,15 +202,15 @@ TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
   EXPECT_EQ(z.stage_bytes, (16 + 384) * 64 * 2);
   EXPECT_EQ(z.reduce_bytes, 2 * 8 * 384 * 4);
   EXPECT_EQ(z.accumulators, 384 / 2 / 2);
-  EXPECT_EQ(z.exchange_bytes, 3072 * 16 * 2);
+  EXPECT_EQ(z.kept_bytes, 3072 * 16 * 2);
 }
 
-TEST(SizesOf, ClustersThatShareAnMTileKeepTheirRangeAndLeaveParts) {
+TEST(SizesOf, ClustersThatShareARowTileKeepTheirRangeAndLeaveParts) {
   const Schedule s = SampleRanges();
   const ScheduleSizes z = SizesOf(SampleRangesProblem(), s);
-  EXPECT_EQ(z.exchange_bytes, 64 * 128 * 2);  // 4 blocks of 32 columns
+  EXPECT_EQ(z.kept_bytes, 64 * 128 * 2);  // 4 blocks of 32 columns
   EXPECT_EQ(z.stage_bytes, 256 * 64 * 2);
-  EXPECT_EQ(z.parts_bytes, 48 * 64 * 256 * 4);
+  EXPECT_EQ(z.partial_out_bytes, 48 * 64 * 256 * 4);
   EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 48));
   EXPECT_EQ(z.c_bytes, 0);
 }
@@ -229,7 +230,7 @@ TEST(SizesOf, SurvivesEmptyFields) {
   Schedule s;
   s.block_m = s.block_k = s.warpgroups_n = s.stages = 0;
   const ScheduleSizes z = SizesOf(ProductSequence{}, s);
-  EXPECT_EQ(z.m_tiles, 0);
+  EXPECT_EQ(z.row_tiles, 0);
   EXPECT_EQ(z.first_tiles, 0);
 }
 

@@ -134,7 +134,7 @@ TEST(Space, WidthsShareColumnsEvenly) {
   EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
 }
 
-TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
+TEST(Space, ClustersShareRowTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
   const DeviceModel model = H200();
   for (const auto& [asked, cooperative] :
        {std::make_pair(true, true), {true, false}, {false, true}}) {
@@ -145,7 +145,7 @@ TEST(Space, ClustersShareMTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
     int ranges = 0, most = 0;
     const ProductSequence p = Ffn(false, 3072, 768, 768);
     EnumerateSpace(p, model, options, [&](const Schedule& s) {
-      if (ClustersN(s) == 1) return;
+      if (RangesOf(s) == 1) return;
       ++ranges;
       most = std::max(most, s.cut);
       EXPECT_TRUE(IsCooperative(s));

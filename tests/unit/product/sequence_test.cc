@@ -59,7 +59,7 @@ TEST(Sequence, TellsResidualsAndScalings) {
   EXPECT_FALSE(s.Part(0, 1).back().epilogue.has_residual());
   EXPECT_TRUE(s.Part(1, 1).back().epilogue.has_residual());
   EXPECT_EQ(s.ToString(),
-            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu residual=1 layout=oi dtype=bf16");
+            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu residual=added layout=oi dtype=bf16");
   SetResidual(&s, Residual::kAddedRounded);
   EXPECT_NE(s.ToString().find(" residual=rounded "), std::string::npos) << s.ToString();
   s = Gated();

@@ -70,7 +70,7 @@ TEST(StitchSchedule, IsOneLineOfText) {
             "block 256 unit 64 vec 8 split 8 keep+alike hold 4096 x4 grid 1056");
   StitchSchedule handing = Sample();
   handing.handed = {4, 9};
-  EXPECT_EQ(handing.ToString(), "block 256 unit 64 vec 8 keep+alike hand 4,9 x4 grid 1056");
+  EXPECT_EQ(handing.ToString(), "block 256 unit 64 vec 8 keep+alike handed 4,9 x4 grid 1056");
   StitchSchedule flat;
   flat.vector = 4, flat.chunks = 2, flat.grid = 12;
   EXPECT_EQ(flat.ToString(), "block 256 vec 4 chunks 2 x1 grid 12");

@@ -1,4 +1,4 @@
-// block 512 unit 64 vec 4 gather 8 keep+alike hold 110592 x1
+// block 512 unit 64 vec 4 column-cluster 8 keep+alike hold 110592 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 256 unit 32 vec 8 gather 8 join all keep+alike hold 110592 x1
+// block 256 unit 32 vec 8 column-cluster 8 join all keep+alike hold 110592 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

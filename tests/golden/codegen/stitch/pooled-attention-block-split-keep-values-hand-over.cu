@@ -1,4 +1,4 @@
-// block 256 unit 256 vec 4 split 32 keep+values hand 9 x4
+// block 256 unit 256 vec 4 split 32 keep+values handed 9 x4
 #include "stitch/stitch.cuh"
 
 namespace sinter {

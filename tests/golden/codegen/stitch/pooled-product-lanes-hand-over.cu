@@ -1,4 +1,4 @@
-// block 128 unit 16 vec 4 hand 12 x9
+// block 128 unit 16 vec 4 handed 12 x9
 #include "stitch/stitch.cuh"
 
 namespace sinter {

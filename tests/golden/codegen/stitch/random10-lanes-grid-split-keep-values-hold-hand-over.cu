@@ -1,4 +1,4 @@
-// block 128 unit 4 vec 4 split 4 keep+values hold 5120 hand 8 x1
+// block 128 unit 4 vec 4 split 4 keep+values hold 5120 handed 8 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

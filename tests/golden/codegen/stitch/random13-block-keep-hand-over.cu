@@ -1,4 +1,4 @@
-// block 256 unit 256 vec 4 keep hand 2,20 x1
+// block 256 unit 256 vec 4 keep handed 2,20 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

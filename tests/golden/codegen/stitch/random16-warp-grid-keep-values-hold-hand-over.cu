@@ -1,4 +1,4 @@
-// block 256 unit 32 vec 4 keep+values hold 10240 hand 7 x1
+// block 256 unit 32 vec 4 keep+values hold 10240 handed 7 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 128 unit 2 vec 1 gather 8 keep hold 768 x1
+// block 128 unit 2 vec 1 column-cluster 8 keep hold 768 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -1,4 +1,4 @@
-// block 1024 unit 1024 vec 4 split 32 hand 14 x1
+// block 1024 unit 1024 vec 4 split 32 handed 14 x1
 #include "stitch/stitch.cuh"
 
 namespace sinter {

@@ -131,12 +131,12 @@ class Launch {
           touches_.back().own = true;
           DropMapOf(slot);
           break;
-        case Role::kParts:
+        case Role::kPartialOut:
           Add(name, slot, Wide{4} * s.grid * s.block_m * s.second.block_n, true);
           touches_.back().own = true;
           break;
         default:
-          Add(name, slot, Wide{role == Role::kB2 ? p.back().n : p.front().n} * 2, false);
+          Add(name, slot, Wide{role == Role::kBias2 ? p.back().n : p.front().n} * 2, false);
       }
     }
     if (parameters.workspace) AddHeader(recipe.args[arg]);
@@ -156,9 +156,9 @@ class Launch {
   void AddHeader(const ArgSlot& slot) {
     const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const Wide m_tiles = (Wide{p.rows()} + s.block_m - 1) / s.block_m;
+    const Wide row_tiles = (Wide{p.rows()} + s.block_m - 1) / s.block_m;
     const Wide columns = (Wide{p[0].n} + s.first.block_n - 1) / s.first.block_n;
-    const Wide flags = ClustersN(s) > 1 ? Wide{s.grid} : m_tiles * columns * s.first.split_k;
+    const Wide flags = RangesOf(s) > 1 ? Wide{s.grid} : row_tiles * columns * s.first.split_k;
     Add("header", slot, 4 * (256 + flags), true);
     touches_.back().header = true;
   }

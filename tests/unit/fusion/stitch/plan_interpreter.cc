@@ -205,8 +205,8 @@ class Machine {
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
-    for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kB1, Role::kBUp, Role::kFactor1,
-                      Role::kW2, Role::kB2, Role::kFactor2, Role::kResidual, Role::kOut}) {
+    for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kFactor1,
+                      Role::kW2, Role::kBias2, Role::kFactor2, Role::kResidual, Role::kOut}) {
       for (const OperandBinding& operand : spec.operands) {
         if (operand.role != role) continue;
         if (role == Role::kOut) {

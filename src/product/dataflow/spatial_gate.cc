@@ -33,13 +33,8 @@ constexpr DataflowRow kSpatialGateRow = [] {
   row.name = "spatial-gate";
   row.form_of = Dataflow::kClusterExchange;
   row.version = 7;
-  row.token = "spatial";
-  row.header = "kernels/chain_spatial.cuh";
-  row.function = "chain_spatial";
-  row.types = "ChainSpatialTypes";
-  row.entry = "sinter_spatial_exchange";
   row.title =
-      "a cluster owns an M tile and all of N: gate and up apart, joined in pairs of its blocks";
+      "a cluster owns a row tile and all of n: gate and up apart, joined in pairs of its blocks";
   row.how = "dsm_reduce_scatter\ndsm_shuffle";
   row.offered = Offered::kTuning;
   row.gate_ranks = 2;

@@ -1,14 +1,14 @@
-// Dataflow (b), "cluster exchange": a cluster owns one M tile and all of N and L. Each block
+// Dataflow (b), "cluster exchange": a cluster owns one row tile and all of N and L. Each block
 // computes its columns of C for the whole of K, hands them to every peer through distributed shared
 // memory, then computes its columns of E for the whole of N. No reduction, no waiting across
 // clusters; the second product's weights load while C is exchanged.
 #pragma once
-#include "kernels/chain_ends.cuh"
+#include "kernels/tile_ends.cuh"
 
 namespace sinter {
 
 template <class Config>
-struct ChainClusterTypes {
+struct ClusterExchangeTypes {
   using First = typename Config::First;
   using Second = typename Config::Second;
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
@@ -25,7 +25,7 @@ struct ChainClusterTypes {
 // NaN of uncleared memory would be a NaN.
 template <class Config>
 SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
-  using T = ChainClusterTypes<Config>;
+  using T = ClusterExchangeTypes<Config>;
   using Element = typename Config::Element;
   constexpr int kFirst = T::Second::kK / Element::kVector,
                 kChunks = T::kExchangeColumns / Element::kVector - kFirst;
@@ -38,8 +38,8 @@ SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
-SINTER_DEVICE void chain_cluster(const Arguments& args) {
-  using T = ChainClusterTypes<Config>;
+SINTER_DEVICE void cluster_exchange(const Arguments& args) {
+  using T = ClusterExchangeTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
@@ -61,8 +61,7 @@ SINTER_DEVICE void chain_cluster(const Arguments& args) {
   typename T::BlockType::CursorType cursor;
   if (block.is_producer()) {
     become_producer<Config>();
-    const ProductMaps first{args.rows, args.weights, args.weights_up},
-        second{nullptr, args.weights2, nullptr};
+    const ProductMaps first{args.a, args.w1, args.w_up}, second{nullptr, args.w2, nullptr};
     before_weights<Config>();
     if (threadIdx.x == 32 * kWeightsWarp) {
       produce_weights<Config, First, true>(block.ring, cursor, first, c_column, 0, First::kKBlocks);

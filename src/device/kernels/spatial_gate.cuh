@@ -1,19 +1,19 @@
 // Dataflow (b) of a gated chain with a spatial gate: of two neighbouring ranks, one computes a tile
 // of the gate and the other the same tile of up. Each computes act(gate) * up for half of the
 // tile's rows (dsm_reduce_scatter with FlashFuser's Mul) and hands it to every peer. In the
-// sequential form, chain_cluster.cuh, each block computes both.
+// sequential form, cluster_exchange.cuh, each block computes both.
 #pragma once
-#include "kernels/chain_cluster.cuh"
+#include "kernels/cluster_exchange.cuh"
 
 namespace sinter {
 
 // First is a tile of one of the two matrices. Its kSplitK counts the ranks whose parts are
 // combined; none of them share K.
 template <class Config>
-struct ChainSpatialTypes {
+struct SpatialGateTypes {
   using First = typename Config::First;
   using Second = typename Config::Second;
-  using Cluster = ChainClusterTypes<Config>;
+  using Cluster = ClusterExchangeTypes<Config>;
   using Layout = SharedLayout<Config, Cluster::kStage, Cluster::kExchangeBytes, First::kPartBytes>;
   using BlockType = Block<Config, Layout>;
   static_assert(First::kWidth == 1 && First::kSplitK == 2, "one rank has the gate, one up");
@@ -27,8 +27,8 @@ struct GatedColumns {
 };
 
 template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
-SINTER_DEVICE void chain_spatial_consume(const Arguments& args, const BlockType& block, int row,
-                                         u32 parts, u32 exchange, u32 exchange_full) {
+SINTER_DEVICE void spatial_gate_consume(const Arguments& args, const BlockType& block, int row,
+                                        u32 parts, u32 exchange, u32 exchange_full) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   typename BlockType::CursorType cursor;
@@ -49,8 +49,8 @@ SINTER_DEVICE void chain_spatial_consume(const Arguments& args, const BlockType&
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
-SINTER_DEVICE void chain_spatial(const Arguments& args) {
-  using T = ChainSpatialTypes<Config>;
+SINTER_DEVICE void spatial_gate(const Arguments& args) {
+  using T = SpatialGateTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
@@ -73,9 +73,8 @@ SINTER_DEVICE void chain_spatial(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config>();
     typename T::BlockType::CursorType cursor;
-    const ProductMaps first{args.rows, block.rank % 2 == 0 ? args.weights : args.weights_up,
-                            nullptr},
-        second{nullptr, args.weights2, nullptr};
+    const ProductMaps first{args.a, block.rank % 2 == 0 ? args.w1 : args.w_up, nullptr},
+        second{nullptr, args.w2, nullptr};
     before_weights<Config>();
     if (threadIdx.x == 32 * kWeightsWarp) {
       produce_weights<Config, First, true>(block.ring, cursor, first,
@@ -91,7 +90,7 @@ SINTER_DEVICE void chain_spatial(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    chain_spatial_consume<Config, Added, Scaling1, Scaling2>(
+    spatial_gate_consume<Config, Added, Scaling1, Scaling2>(
         args, block, row, block.base + T::Layout::kParts, exchange, exchange_full);
   }
 }

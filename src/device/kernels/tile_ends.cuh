@@ -11,8 +11,8 @@ SINTER_DEVICE auto first_epilogue(const Arguments& args, int row = 0) {
   using Element = typename Config::Element;
   using Stored = typename Element::Stored;
   return Epilogue<P, Element, typename Config::Activation, Config::kBias1, Scaling>{
-      static_cast<const Stored*>(args.bias), static_cast<const Stored*>(args.bias_up),
-      Scaling::of(args.factor, args.scale, args.m, row)};
+      static_cast<const Stored*>(args.bias1), static_cast<const Stored*>(args.bias_up),
+      Scaling::of(args.factor1, args.scale1, args.m, row)};
 }
 
 template <class Config, class Scaling>
@@ -30,7 +30,7 @@ using CWriter = GlobalWriter<typename Config::Element, Config::First::kN,
 // All of C in the workspace.
 template <class Config>
 SINTER_DEVICE CWriter<Config> c_writer(const Arguments& args) {
-  return {static_cast<typename Config::Element::Stored*>(args.exchange), Config::First::kN, args.m};
+  return {static_cast<typename Config::Element::Stored*>(args.c), Config::First::kN, args.m};
 }
 
 // The output of the last product, `P`.

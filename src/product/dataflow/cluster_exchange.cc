@@ -1,4 +1,4 @@
-// Cluster exchange, dataflow (b): a cluster owns an M tile and all of N. Each block sends its
+// Cluster exchange, dataflow (b): a cluster owns a row tile and all of N. Each block sends its
 // columns of C to every peer through distributed shared memory.
 #include "src/product/dataflow/cluster_family.h"
 
@@ -15,11 +15,7 @@ constexpr DataflowRow kClusterExchangeRow = [] {
   DataflowRow row = ClusterRow();
   row.dataflow = Dataflow::kClusterExchange;
   row.name = "cluster-exchange";
-  row.header = "kernels/chain_cluster.cuh";
-  row.function = "chain_cluster";
-  row.types = "ChainClusterTypes";
-  row.entry = "sinter_cluster_exchange";
-  row.title = "a cluster owns an M tile and all of N: C stays inside the cluster";
+  row.title = "a cluster owns a row tile and all of n: c stays inside the cluster";
   row.enumerate = EnumerateClusters;
   return row;
 }();

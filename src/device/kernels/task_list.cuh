@@ -1,11 +1,11 @@
 // Dataflow (e), "task list": one persistent cooperative launch whose clusters walk one list of
-// units, all of C's and then all of E's. Each product is walked as in gemm.cuh: blocks share loads
-// by multicast, or share K. A cluster without a further unit of C begins with E while others still
-// compute the last of C, so only the end of the list leaves SMs idle. C stays in L2. Its rows are
-// awaited a few columns at a time, in the order in which the list computes them.
+// units, all of C's and then all of E's. Each product is walked as in product.cuh: blocks share
+// loads by multicast, or share K. A cluster without a further unit of C begins with E while others
+// still compute the last of C, so only the end of the list leaves SMs idle. C stays in L2. Its rows
+// are awaited a few columns at a time, in the order in which the list computes them.
 #pragma once
-#include "kernels/chain_ends.cuh"
 #include "kernels/l2_exchange.cuh"
+#include "kernels/tile_ends.cuh"
 #include "kernels/unit_walk.cuh"
 
 namespace sinter {
@@ -15,7 +15,7 @@ constexpr int kStored = 5;         // own barrier: a tile of C has been stored
 constexpr int kAwaitedBlocks = 8;  // K blocks of C that the rows warp asks for at once
 
 template <class Config>
-struct ChainTasksTypes : L2ExchangeTypes<Config> {
+struct TaskListTypes : L2ExchangeTypes<Config> {
   using First = typename Config::First;
   using Second = typename Config::Second;
   static_assert(Config::kSharers == 1 || (First::kKBlocks % First::kSplitK == 0 &&
@@ -34,11 +34,10 @@ struct TaskWalk {
 
 // The weights warp's lane 0: both products' weights, as far ahead as the ring goes.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_tasks_weights(const Arguments& args, const BlockType& block,
-                                       const TaskWalk<Config>& walk) {
+SINTER_DEVICE void task_list_weights(const Arguments& args, const BlockType& block,
+                                     const TaskWalk<Config>& walk) {
   typename BlockType::CursorType cursor;
-  const ProductMaps first{nullptr, args.weights, args.weights_up},
-      second{nullptr, args.weights2, nullptr};
+  const ProductMaps first{nullptr, args.w1, args.w_up}, second{nullptr, args.w2, nullptr};
   const auto& one = walk.one;
   const auto& two = walk.two;
   for (int unit = one.first; unit < one.units(); unit += one.step)
@@ -51,8 +50,8 @@ SINTER_DEVICE void chain_tasks_weights(const Arguments& args, const BlockType& b
 
 // The rows warp loads A, then the columns of C as they become ready.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_tasks_rows(const Arguments& args, const BlockType& block,
-                                    const TaskWalk<Config>& walk) {
+SINTER_DEVICE void task_list_rows(const Arguments& args, const BlockType& block,
+                                  const TaskWalk<Config>& walk) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   typename BlockType::CursorType cursor;
@@ -61,25 +60,24 @@ SINTER_DEVICE void chain_tasks_rows(const Arguments& args, const BlockType& bloc
   const auto& two = walk.two;
   if (lead)
     for (int unit = one.first; unit < one.units(); unit += one.step)
-      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr},
+      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.a, nullptr, nullptr},
                                   one.row(unit), one.begin(), one.end(), one.loads());
   __syncwarp();
   const u32 tag = launch_tag(block.tag_at(), block.own_barrier(kTagReady));
   const ReadyFlags<First> ready(args.workspace, ceil_div(args.m, Config::kBlockM));
-  int awaited = -1;  // M tile that is known to be complete, as far as this rank reads it
+  int awaited = -1;  // row tile that is known to be complete, as far as this rank reads it
   for (int unit = two.first; unit < two.units(); unit += two.step) {
-    const int row = two.row(unit), m_tile = row / Config::kBlockM;
-    const bool known = m_tile == awaited || row >= args.m;
+    const int row = two.row(unit), row_tile = row / Config::kBlockM;
+    const bool known = row_tile == awaited || row >= args.m;
     for (int k = two.begin(); k < two.end(); k += kAwaitedBlocks) {
       const int end = k + kAwaitedBlocks < two.end() ? k + kAwaitedBlocks : two.end();
-      if (!known) ready.wait(m_tile, k * Config::kBlockK, end * Config::kBlockK, tag);
+      if (!known) ready.wait(row_tile, k * Config::kBlockK, end * Config::kBlockK, tag);
       if (lead)
-        produce_rows<Config, Second>(block.ring, cursor,
-                                     ProductMaps{args.exchange_rows, nullptr, nullptr}, row, k, end,
-                                     two.loads());
+        produce_rows<Config, Second>(block.ring, cursor, ProductMaps{args.c_map, nullptr, nullptr},
+                                     row, k, end, two.loads());
       __syncwarp();
     }
-    awaited = m_tile;
+    awaited = row_tile;
   }
 }
 
@@ -112,8 +110,8 @@ struct StoredTiles {
 
 // The flag warp's lane 0.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_tasks_flags(const Arguments& args, const BlockType& block,
-                                     const TaskWalk<Config>& walk) {
+SINTER_DEVICE void task_list_flags(const Arguments& args, const BlockType& block,
+                                   const TaskWalk<Config>& walk) {
   using First = typename Config::First;
   const auto& one = walk.one;
   StoredTiles<BlockType::kConsumers> tiles{block.own_barrier(kStored)};
@@ -130,8 +128,8 @@ SINTER_DEVICE void chain_tasks_flags(const Arguments& args, const BlockType& blo
 }
 
 template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
-SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                       const TaskWalk<Config>& walk) {
+SINTER_DEVICE void task_list_consume(const Arguments& args, const BlockType& block, u32 parts,
+                                     const TaskWalk<Config>& walk) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   const auto& one = walk.one;
@@ -172,8 +170,8 @@ SINTER_DEVICE void chain_tasks_consume(const Arguments& args, const BlockType& b
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
-SINTER_DEVICE void chain_tasks(const Arguments& args) {
-  using T = ChainTasksTypes<Config>;
+SINTER_DEVICE void task_list(const Arguments& args) {
+  using T = TaskListTypes<Config>;
   typename T::BlockType block;
   const TaskWalk<Config> walk(block.rank, args.m);
   if (threadIdx.x == 0) {
@@ -191,19 +189,19 @@ SINTER_DEVICE void chain_tasks(const Arguments& args) {
     become_producer<Config>();
     before_weights<Config>();
     if (Config::kSharers > 1) block.join();  // what it loads goes to its peer too
-    if (threadIdx.x == 32 * kWeightsWarp) chain_tasks_weights<Config>(args, block, walk);
+    if (threadIdx.x == 32 * kWeightsWarp) task_list_weights<Config>(args, block, walk);
     wait_for_predecessors();
-    if (threadIdx.x / 32 == kRowsWarp) chain_tasks_rows<Config>(args, block, walk);
+    if (threadIdx.x / 32 == kRowsWarp) task_list_rows<Config>(args, block, walk);
     if (threadIdx.x / 32 == kEpochWarp)
       keep_epoch(args.workspace, block.tag_at(), block.own_barrier(kTagReady));
-    if (threadIdx.x == 32 * kFlagWarp) chain_tasks_flags<Config>(args, block, walk);
+    if (threadIdx.x == 32 * kFlagWarp) task_list_flags<Config>(args, block, walk);
     if (Config::kSharers == 1) block.join();
   } else {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    chain_tasks_consume<Config, Added, Scaling1, Scaling2>(args, block,
-                                                           block.base + T::Layout::kParts, walk);
+    task_list_consume<Config, Added, Scaling1, Scaling2>(args, block,
+                                                         block.base + T::Layout::kParts, walk);
   }
 }
 

@@ -1,4 +1,4 @@
-// Cluster slab: a cluster exchange in which the first `cut` (slab_columns) columns of C stay in the
+// Cluster slab: a cluster exchange in which the first `cut` columns of C stay in the
 // cluster and the rest go through L2.
 #include <algorithm>
 
@@ -16,7 +16,7 @@ int64_t KeepsSlab(const ProductSequence&, const Schedule& s) { return s.cut; }
 absl::Status CheckSlab(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.cut < 1 || s.cut >= p[0].n || s.cut % s.block_k != 0) {
     return RefuseSchedule(
-        "slab_columns", s.cut,
+        "slab", s.cut,
         absl::StrCat("is not a multiple of block_k ", s.block_k, " below n ", p[0].n));
   }
   if (s.cluster == 1) return RefuseSchedule("cluster", 1, "is not above 1 in cluster-slab");
@@ -43,7 +43,7 @@ Prediction PredictSlab(const ProductSequence& p, const Schedule& s, const Device
   const double most = std::min(s.first.block_n, s.cut), mean = 1.0 * s.cut / s.cluster;
   ClusterLine c = ClusterLineOf(p, s, {most, mean}, model);
   const ProductLoad load =
-      LoadOf(SpilledDims(p, s), p, s, s.second, model.ResidentBlocks(s.cluster), model);
+      LoadOf(RestDims(p, s), p, s, s.second, model.ResidentBlocks(s.cluster), model);
   const double there = model.drain_us + model.cluster_barrier_us + model.fill_us;
   const double store = StoreUs(FirstDims(p, s), p.rows(), s, s.first, model);
   c.line.Fixed(EachTurn(store + std::max(0.0, there - c.stream2_us), load));
@@ -60,15 +60,10 @@ constexpr DataflowRow kClusterSlabRow = [] {
   row.name = "cluster-slab";
   row.form_of = Dataflow::kClusterExchange;
   row.version = 5;
-  row.token = "slab";
-  row.cut = "slab_columns";
-  row.header = "kernels/chain_spill.cuh";
-  row.function = "chain_spill";
-  row.types = "ChainSpillTypes";
-  row.entry = "sinter_spilled_exchange";
+  row.cut = "slab";
   row.cut_constant = "kSlabColumns";
   row.title =
-      "a cluster owns an M tile and all of N: some of C stays inside, the rest goes through L2";
+      "a cluster owns a row tile and all of n: some of c stays inside, the rest goes through L2";
   row.offered = Offered::kTuning;
   row.writes_c = true;
   row.kept_columns = KeepsSlab;

@@ -2,46 +2,46 @@
 // walk units, and the producers run ahead into the next unit. So only a block's first tile waits
 // for its first bytes, and only the epilogue of its last is not overlapped.
 #pragma once
-#include "kernels/chain_ends.cuh"
+#include "kernels/tile_ends.cuh"
 #include "kernels/unit_walk.cuh"
 
 namespace sinter {
 
-constexpr int kGemmProducerRegisters = 40;
+constexpr int kProductProducerRegisters = 40;
 
 template <class Config>
-struct GemmTypes {
+struct ProductTypes {
   using P = typename Config::First;
   using Layout = SharedLayout<Config, P::kRowsBytes + P::kWeightBytes, 0, P::kPartBytes>;
   using BlockType = Block<Config, Layout>;
 };
 
 template <class Config>
-using GemmWalk = UnitWalk<Config, typename Config::First>;
+using ProductUnits = UnitWalk<Config, typename Config::First>;
 
 template <class Config, class BlockType>
-SINTER_DEVICE void gemm_weights(const Arguments& args, const BlockType& block,
-                                const GemmWalk<Config>& walk) {
+SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block,
+                                   const ProductUnits<Config>& walk) {
   typename BlockType::CursorType cursor;
-  const ProductMaps maps{nullptr, args.weights, args.weights_up};
+  const ProductMaps maps{nullptr, args.w1, args.w_up};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     produce_weights<Config, typename Config::First, true>(
         block.ring, cursor, maps, walk.column(unit), walk.begin(), walk.end(), walk.loads());
 }
 
 template <class Config, class BlockType>
-SINTER_DEVICE void gemm_rows(const Arguments& args, const BlockType& block,
-                             const GemmWalk<Config>& walk) {
+SINTER_DEVICE void product_rows(const Arguments& args, const BlockType& block,
+                                const ProductUnits<Config>& walk) {
   typename BlockType::CursorType cursor;
-  const ProductMaps maps{args.rows, nullptr, nullptr};
+  const ProductMaps maps{args.a, nullptr, nullptr};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     produce_rows<Config, typename Config::First>(block.ring, cursor, maps, walk.row(unit),
                                                  walk.begin(), walk.end(), walk.loads());
 }
 
 template <class Config, class Added, class Scaling, class BlockType>
-SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                const GemmWalk<Config>& walk) {
+SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
+                                   const ProductUnits<Config>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
   cursor.pair_first = walk.k_rank;
@@ -59,11 +59,11 @@ SINTER_DEVICE void gemm_consume(const Arguments& args, const BlockType& block, u
 }
 
 template <class Config, class Added = NoResidual, class Scaling = NoScaling>
-SINTER_DEVICE void gemm(const Arguments& args) {
-  using T = GemmTypes<Config>;
+SINTER_DEVICE void product(const Arguments& args) {
+  using T = ProductTypes<Config>;
   using P = typename T::P;
   typename T::BlockType block;
-  const GemmWalk<Config> walk(block.rank, args.m);
+  const ProductUnits<Config> walk(block.rank, args.m);
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();
@@ -76,18 +76,18 @@ SINTER_DEVICE void gemm(const Arguments& args) {
   }
   block.ready();
   if (block.is_producer()) {
-    become_producer<Config, kGemmProducerRegisters>();
+    become_producer<Config, kProductProducerRegisters>();
     before_weights<Config>();
     if (Config::kSharers > 1) block.join();  // what it loads goes to its peer too
-    if (threadIdx.x == 32 * kWeightsWarp) gemm_weights<Config>(args, block, walk);
+    if (threadIdx.x == 32 * kWeightsWarp) product_weights<Config>(args, block, walk);
     wait_for_predecessors();
-    if (threadIdx.x == 32 * kRowsWarp) gemm_rows<Config>(args, block, walk);
+    if (threadIdx.x == 32 * kRowsWarp) product_rows<Config>(args, block, walk);
     if (Config::kSharers == 1) block.join();
   } else {
-    become_consumer<Config, kGemmProducerRegisters>();
+    become_consumer<Config, kProductProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    gemm_consume<Config, Added, Scaling>(args, block, block.base + T::Layout::kParts, walk);
+    product_consume<Config, Added, Scaling>(args, block, block.base + T::Layout::kParts, walk);
   }
 }
 

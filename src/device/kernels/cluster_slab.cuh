@@ -1,16 +1,16 @@
 // Dataflow (b) where shared memory cannot hold all of C. The slab takes the first columns, which
-// blocks hand to every peer through distributed shared memory as in chain_cluster.cuh. Columns
+// blocks hand to every peer through distributed shared memory as in cluster_exchange.cuh. Columns
 // behind the slab go to L2, and the second product loads them through the ring as dataflow (d)
 // does. Blocks wait for peers of their cluster only.
 #pragma once
-#include "kernels/chain_cluster.cuh"
+#include "kernels/cluster_exchange.cuh"
 
 namespace sinter {
 
-constexpr int kSpilled = 1;  // own barrier: the columns of C behind the slab are in L2
+constexpr int kRestIsThere = 1;  // own barrier: the columns of C behind the slab are in L2
 
 template <class Config>
-struct ChainSpillTypes {
+struct ClusterSlabTypes {
   using First = typename Config::First;
   using Second = typename Config::Second;
   static constexpr int kSlab = Config::kSlabColumns;
@@ -20,7 +20,7 @@ struct ChainSpillTypes {
   static constexpr int kStage = kFirstStage > kSecondStage ? kFirstStage : kSecondStage;
   static constexpr int kExchangeBytes = kSlab * Config::kBlockM * Config::Element::kBytes;
   // Ranks with columns behind the slab.
-  static constexpr int kSpillers = First::kColumnTiles - kSlab / First::kBlockN;
+  static constexpr int kTellers = First::kColumnTiles - kSlab / First::kBlockN;
   using Layout = SharedLayout<Config, kStage, kExchangeBytes, 0>;
   using BlockType = Block<Config, Layout>;
   static_assert(Config::kCluster > 1, "a slab has peers");
@@ -31,7 +31,7 @@ struct ChainSpillTypes {
 // Writes columns of C into the slabs of the cluster, and those behind the slab into the workspace.
 // Rows are counted from the tile's first.
 template <class Config>
-struct SpillWriter {
+struct SlabWriter {
   static constexpr int kSlab = Config::kSlabColumns;
   DsmShuffle<Config, kSlab> slab;
   CWriter<Config> rest;
@@ -57,25 +57,24 @@ struct SpillWriter {
 // Called by all consumer threads of a block with columns behind the slab, after their stores. Tells
 // every block of the cluster that these columns are in L2.
 template <class Config, class BlockType>
-SINTER_DEVICE void tell_spilled(const BlockType& block) {
+SINTER_DEVICE void tell_of_rest(const BlockType& block) {
   fence_proxy_async_global();
   named_barrier(1, 128 * BlockType::kConsumers);
   const int peer = static_cast<int>(threadIdx.x) - 128;
   if (peer < Config::kCluster)
-    mbarrier_arrive_remote(map_to_rank(block.own_barrier(kSpilled), peer));
+    mbarrier_arrive_remote(map_to_rank(block.own_barrier(kRestIsThere), peer));
 }
 
 // One thread of the weights warp loads both products' weights, and the rows of C that lie in L2. A
 // thread that loaded those rows only would skip the stages whose rows come from the slab. It could
 // fall two phases behind, and a parity cannot tell such phases apart.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_spill_weights(const Arguments& args, const BlockType& block, int row) {
-  using T = ChainSpillTypes<Config>;
+SINTER_DEVICE void cluster_slab_weights(const Arguments& args, const BlockType& block, int row) {
+  using T = ClusterSlabTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   typename BlockType::CursorType cursor;
-  const ProductMaps first{nullptr, args.weights, args.weights_up},
-      second{args.exchange_rows, args.weights2, nullptr};
+  const ProductMaps first{nullptr, args.w1, args.w_up}, second{args.c_map, args.w2, nullptr};
   const int e_column = block.rank * Second::kBlockN;
   produce_weights<Config, First, true>(block.ring, cursor, first, block.rank * First::kBlockN, 0,
                                        First::kKBlocks);
@@ -85,7 +84,7 @@ SINTER_DEVICE void chain_spill_weights(const Arguments& args, const BlockType& b
     typename BlockType::CursorType of_rows = cursor;
     produce_weights<Config, Second, true>(block.ring, cursor, second, e_column, k, k + 1);
     if (k == T::kKept) {
-      mbarrier_wait_cluster(block.own_barrier(kSpilled), 0);
+      mbarrier_wait_cluster(block.own_barrier(kRestIsThere), 0);
       fence_proxy_async_global();
     }
     produce_rows<Config, Second>(block.ring, of_rows, second, row, k, k + 1);
@@ -93,23 +92,23 @@ SINTER_DEVICE void chain_spill_weights(const Arguments& args, const BlockType& b
 }
 
 template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
-SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& block, int row,
-                                       u32 exchange, u32 exchange_full) {
-  using T = ChainSpillTypes<Config>;
+SINTER_DEVICE void cluster_slab_consume(const Arguments& args, const BlockType& block, int row,
+                                        u32 exchange, u32 exchange_full) {
+  using T = ClusterSlabTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
   const int c_column = block.rank * First::kBlockN, e_column = block.rank * Second::kBlockN;
   int no_reduction = 0;
-  auto* const spilled = static_cast<typename Config::Element::Stored*>(args.exchange);
-  const SpillWriter<Config> c{
+  auto* const rest = static_cast<typename Config::Element::Stored*>(args.c);
+  const SlabWriter<Config> c{
       {exchange, exchange_full},
-      {spilled + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
+      {rest + static_cast<long long>(row) * First::kN, First::kN, args.m - row}};
   consume_tile<Config, First, true>(block, cursor, 0, First::kKBlocks, place, no_reduction,
                                     first_epilogue<Config, Scaling1>(args, row), c, 0, c_column,
                                     false);
-  if (c_column < First::kN && c_column + First::kBlockN > T::kSlab) tell_spilled<Config>(block);
+  if (c_column < First::kN && c_column + First::kBlockN > T::kSlab) tell_of_rest<Config>(block);
   dsm_shuffle_wait<Config>(exchange_full);
   const auto multiply = [&](float(&e)[Second::kAccumulators]) {
     accumulate<Config, Second, false>(e, block.ring, cursor, exchange, T::kKept, place);
@@ -121,8 +120,8 @@ SINTER_DEVICE void chain_spill_consume(const Arguments& args, const BlockType& b
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
-SINTER_DEVICE void chain_spill(const Arguments& args) {
-  using T = ChainSpillTypes<Config>;
+SINTER_DEVICE void cluster_slab(const Arguments& args) {
+  using T = ClusterSlabTypes<Config>;
   using First = typename T::First;
   const int row = blockIdx.x / Config::kCluster * Config::kBlockM;
   launch_dependents();
@@ -135,27 +134,27 @@ SINTER_DEVICE void chain_spill(const Arguments& args) {
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
     mbarrier_init(exchange_full, 1);
-    mbarrier_init(block.own_barrier(kSpilled), T::kSpillers);
+    mbarrier_init(block.own_barrier(kRestIsThere), T::kTellers);
     mbarrier_arrive_expect(exchange_full, DsmShuffle<Config, T::kSlab>::kBytes);
   }
   block.ready();
   if (block.is_producer()) {
     become_producer<Config>();
     before_weights<Config>();
-    if (threadIdx.x == 32 * kWeightsWarp) chain_spill_weights<Config>(args, block, row);
+    if (threadIdx.x == 32 * kWeightsWarp) cluster_slab_weights<Config>(args, block, row);
     wait_for_predecessors();
     if (threadIdx.x == 32 * kRowsWarp) {
       typename T::BlockType::CursorType cursor;
-      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr}, row,
-                                  0, First::kKBlocks);
+      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.a, nullptr, nullptr}, row, 0,
+                                  First::kKBlocks);
     }
     block.join();
   } else {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    chain_spill_consume<Config, Added, Scaling1, Scaling2>(args, block, row, exchange,
-                                                           exchange_full);
+    cluster_slab_consume<Config, Added, Scaling1, Scaling2>(args, block, row, exchange,
+                                                            exchange_full);
   }
 }
 

@@ -1,21 +1,21 @@
-// Dataflow (ab): several clusters share an M tile, and each owns a range of N. A cluster computes C
-// there and exchanges it among its blocks as dataflow (b) does (chain_cluster.cuh). Each of its
-// blocks then computes its columns of E over that range, in registers. Parts of E are summed
+// Dataflow (ab): several clusters share a row tile, and each owns a range of N. A cluster computes
+// C there and exchanges it among its blocks as dataflow (b) does (cluster_exchange.cuh). Each of
+// its blocks then computes its columns of E over that range, in registers. Parts of E are summed
 // through L2: a block writes its own, waits for those of the other clusters, and sums and stores a
 // share. The launch is cooperative.
 #pragma once
 #include "handover/inter_cluster_reduce.cuh"
-#include "kernels/chain_ends.cuh"
 #include "kernels/epoch.cuh"
+#include "kernels/tile_ends.cuh"
 
 namespace sinter {
 
 template <class Config>
-struct ChainClustersTypes {
+struct ClusterRangesTypes {
   using First = typename Config::First;
   using Second = typename Config::Second;
   static constexpr int kColumns = Config::kCluster * First::kBlockN;  // of C, a cluster
-  static constexpr int kClusters = ceil_div(First::kN, kColumns);     // of an M tile
+  static constexpr int kClusters = ceil_div(First::kN, kColumns);     // of a row tile
   static constexpr int kKBlocks = kColumns / Config::kBlockK;  // of the second product, a cluster
   static constexpr int kFirstStage = First::kRowsBytes + First::kWeightBytes;
   static constexpr int kStage =
@@ -30,10 +30,11 @@ struct ChainClustersTypes {
                 "ranges of N are whole stages of the second product");
 };
 
-// Which M tile and which range of N a block's cluster owns. Clusters of one M tile are neighbours.
+// Which row tile and which range of N a block's cluster owns. Clusters of one row tile are
+// neighbours.
 template <class Config>
 struct ClusterPlace {
-  using T = ChainClustersTypes<Config>;
+  using T = ClusterRangesTypes<Config>;
   int row, part, rank;
 
   SINTER_DEVICE explicit ClusterPlace(int rank) : rank(rank) {
@@ -50,7 +51,7 @@ struct ClusterPlace {
     const int end = begin() + T::kKBlocks;
     return end < T::Second::kKBlocks ? end : T::Second::kKBlocks;
   }
-  // The block with the same columns of E in the M tile's first cluster.
+  // The block with the same columns of E in the row tile's first cluster.
   SINTER_DEVICE int first_block() const {
     return static_cast<int>(blockIdx.x) - part * Config::kCluster;
   }
@@ -60,7 +61,7 @@ struct ClusterPlace {
 // N are zero: the weights there are zero, and zero times a NaN would be a NaN.
 template <class Config>
 struct RangeWriter {
-  using T = ChainClustersTypes<Config>;
+  using T = ClusterRangesTypes<Config>;
   DsmShuffle<Config, T::kColumns> slab;
   int first;
 
@@ -76,11 +77,11 @@ constexpr int kGiven = 1;  // own barrier: this block's part is in L2 and its fl
 constexpr int kTaken = 2;  // own barrier: this block's share of all parts is in shared memory
 
 template <class Config>
-SINTER_DEVICE typename ChainClustersTypes<Config>::Parts parts_of(const Arguments& args,
+SINTER_DEVICE typename ClusterRangesTypes<Config>::Parts parts_of(const Arguments& args,
                                                                   const ClusterPlace<Config>& at,
                                                                   u32 taken) {
-  using Parts = typename ChainClustersTypes<Config>::Parts;
-  return {args.parts + at.first_block() * Parts::kTileFloats, at.part, taken};
+  using Parts = typename ClusterRangesTypes<Config>::Parts;
+  return {args.partial_out + at.first_block() * Parts::kTileFloats, at.part, taken};
 }
 
 // Called by all consumer threads after their stores. Tells other clusters that this block's part is
@@ -96,11 +97,11 @@ SINTER_DEVICE void tell_part(const BlockType& block, u32* workspace) {
 }
 
 // Called by the rows warp after its loads. Takes this block's share of the parts of all clusters of
-// its M tile into the memory of ring and slab, which have been read.
+// its row tile into the memory of ring and slab, which have been read.
 template <class Config, class BlockType>
 SINTER_DEVICE void take_parts(const Arguments& args, const BlockType& block,
                               const ClusterPlace<Config>& at) {
-  constexpr int kParts = ChainClustersTypes<Config>::kClusters;
+  constexpr int kParts = ClusterRangesTypes<Config>::kClusters;
   const auto parts = parts_of(args, at, block.base);
   const u32 tag = launch_tag(block.tag_at(), block.own_barrier(kTagReady));
   const u32* const flags = args.workspace + kFlags + at.first_block();
@@ -113,10 +114,10 @@ SINTER_DEVICE void take_parts(const Arguments& args, const BlockType& block,
 }
 
 template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
-SINTER_DEVICE void chain_clusters_consume(const Arguments& args, const BlockType& block,
+SINTER_DEVICE void cluster_ranges_consume(const Arguments& args, const BlockType& block,
                                           const ClusterPlace<Config>& at, u32 exchange,
                                           u32 exchange_full) {
-  using T = ChainClustersTypes<Config>;
+  using T = ClusterRangesTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   typename BlockType::CursorType cursor;
@@ -141,13 +142,13 @@ SINTER_DEVICE void chain_clusters_consume(const Arguments& args, const BlockType
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
-SINTER_DEVICE void chain_clusters(const Arguments& args) {
-  using T = ChainClustersTypes<Config>;
+SINTER_DEVICE void cluster_ranges(const Arguments& args) {
+  using T = ClusterRangesTypes<Config>;
   using First = typename T::First;
   using Second = typename T::Second;
   typename T::BlockType block;
   const ClusterPlace<Config> at(block.rank);
-  const bool works = at.row < args.m;  // the same for all clusters of an M tile
+  const bool works = at.row < args.m;  // the same for all clusters of a row tile
   const u32 exchange = block.base + T::Layout::kExchange, exchange_full = block.own_barrier(0);
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
@@ -164,8 +165,7 @@ SINTER_DEVICE void chain_clusters(const Arguments& args) {
   if (block.is_producer()) {
     become_producer<Config>();
     typename T::BlockType::CursorType cursor;
-    const ProductMaps first{args.rows, args.weights, args.weights_up},
-        second{nullptr, args.weights2, nullptr};
+    const ProductMaps first{args.a, args.w1, args.w_up}, second{nullptr, args.w2, nullptr};
     before_weights<Config>();
     if (works && threadIdx.x == 32 * kWeightsWarp) {
       produce_weights<Config, First, true>(block.ring, cursor, first, at.c_column(), 0,
@@ -186,7 +186,7 @@ SINTER_DEVICE void chain_clusters(const Arguments& args) {
     wait_for_predecessors();
     block.join();
     if (works)
-      chain_clusters_consume<Config, Added, Scaling1, Scaling2>(args, block, at, exchange,
+      cluster_ranges_consume<Config, Added, Scaling1, Scaling2>(args, block, at, exchange,
                                                                 exchange_full);
   }
 }

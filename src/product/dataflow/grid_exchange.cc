@@ -24,8 +24,8 @@ void VisitGrids(const SpaceWalk& w, Schedule s, const RowShape& r, int split1, i
   const auto second = w.Tiles(r, s, l, 1, split2);
   for (const ProductTile& one : w.Tiles(r, s, n, w.p[0].Width(), split1)) {
     for (const ProductTile& two : second) {
-      const int64_t busy = w.MTiles(r) * std::max(CeilDiv(n, one.block_n) * split1,
-                                                  CeilDiv(l, two.block_n) * split2);
+      const int64_t busy = w.RowTiles(r) * std::max(CeilDiv(n, one.block_n) * split1,
+                                                    CeilDiv(l, two.block_n) * split2);
       s.first = one;
       s.second = two;
       s.grid = static_cast<int>(std::min(RoundUp(busy, s.cluster), resident));
@@ -77,11 +77,7 @@ constexpr DataflowRow kGridExchangeRow = [] {
   DataflowRow row;
   row.dataflow = Dataflow::kGridExchange;
   row.name = "grid-exchange";
-  row.header = "kernels/chain_grid.cuh";
-  row.function = "chain_grid";
-  row.types = "ChainGridTypes";
-  row.entry = "sinter_grid_exchange";
-  row.title = "persistent blocks: C goes through L2, W2 loads while C is under way";
+  row.title = "persistent blocks: c goes through L2, w2 loads while c is under way";
   row.how = "ready flags";
   row.medium = Medium::kL2;
   row.cooperative = true;

@@ -1,4 +1,4 @@
-// Cluster ranges, dataflow (ab): `cut` (clusters_n) clusters own ranges of N of one M tile, each as
+// Cluster ranges, dataflow (ab): `cut` clusters own ranges of N of one row tile, each as
 // in a cluster exchange. Their parts of E, held in registers, are added through L2
 // (inter_cluster_reduce, cooperative launch).
 #include <algorithm>
@@ -26,21 +26,21 @@ int64_t KeepsRange(const ProductSequence&, const Schedule& s) {
 absl::Status CheckParts(const Schedule& s, const ScheduleSizes& z) {
   const int64_t units = int64_t{s.block_m} * s.second.block_n / 4;
   if (s.cut > units) {
-    return RefuseSchedule("clusters_n", s.cut,
-                          absl::StrCat("is above the ", units, " shares of a tile of E"));
+    return RefuseSchedule("ranges", s.cut,
+                          absl::StrCat("is above the ", units, " shares of a tile of out"));
   }
   const int64_t taken = CeilDiv(units, s.cut) * 16 * s.cut;
-  const int64_t room = s.stages * z.stage_bytes + z.exchange_bytes;
+  const int64_t room = s.stages * z.stage_bytes + z.kept_bytes;
   if (taken <= room) return absl::OkStatus();
   return RefuseSchedule(
-      "parts of E", taken,
-      absl::StrCat("are above the ", room, " bytes of ring and slab that take them"));
+      "partial_out", taken,
+      absl::StrCat("bytes are above the ", room, " of ring and slab that take them"));
 }
 
 // Ranges are whole stages of the second product; none is empty.
 absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (s.cut < 2 || s.cut > kMostFlaggedBlocks) {
-    return RefuseSchedule("clusters_n", s.cut, absl::StrCat("is not in 2..", kMostFlaggedBlocks));
+    return RefuseSchedule("ranges", s.cut, absl::StrCat("is not in 2..", kMostFlaggedBlocks));
   }
   const int64_t range = KeepsRange(p, s);
   if (range % s.block_k != 0) {
@@ -49,7 +49,7 @@ absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const Sche
                                        " is not a multiple of block_k ", s.block_k));
   }
   if (range * (s.cut - 1) >= p[0].n) {
-    return RefuseSchedule("clusters_n", s.cut,
+    return RefuseSchedule("ranges", s.cut,
                           absl::StrCat("leaves a cluster without a column of n ", p[0].n));
   }
   SINTER_RETURN_IF_ERROR(CheckParts(s, z));
@@ -66,7 +66,7 @@ void VisitRanges(const SpaceWalk& w, const RowShape& r, Schedule s) {
   if (second > WidestTile(second, 1, step, r)) return;
   // The columns of a block are a multiple of this, so that a cluster's are whole stages.
   const int64_t whole = std::lcm<int64_t>(step, s.block_k / std::gcd(s.block_k, s.cluster));
-  const int64_t resident = w.model.ResidentBlocks(s.cluster) / s.cluster / w.MTiles(r);
+  const int64_t resident = w.model.ResidentBlocks(s.cluster) / s.cluster / w.RowTiles(r);
   int64_t last = 0;
   for (int64_t clusters = 2; clusters <= std::min(resident, kMostRanges); clusters++) {
     const int64_t first = RoundUp(CeilDiv(w.p[0].n, clusters * s.cluster), whole);
@@ -74,7 +74,7 @@ void VisitRanges(const SpaceWalk& w, const RowShape& r, Schedule s) {
     last = first;
     s.cut = static_cast<int>(CeilDiv(w.p[0].n, first * s.cluster));
     if (s.cut < 2) continue;
-    s.grid = static_cast<int>(w.MTiles(r) * s.cut * s.cluster);
+    s.grid = static_cast<int>(w.RowTiles(r) * s.cut * s.cluster);
     s.first = {static_cast<int>(first), 1};
     s.second = {static_cast<int>(second), 1};
     w.Visit(s);
@@ -102,7 +102,7 @@ double PartsUs(const Schedule& s, double moved, const DeviceModel& model) {
 
 Prediction PredictRanges(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   ClusterLine c = ClusterLineOf(p, s, model);
-  const auto moved = static_cast<double>(2 * SizesOf(p, s).parts_bytes);
+  const auto moved = static_cast<double>(2 * SizesOf(p, s).partial_out_bytes);
   c.line.Fixed(EachTurn(c.end_us / s.cut, c.first) + PartsUs(s, moved, model) + model.drain_us);
   c.line.p.l2_bytes += moved;
   return c.line.Finish();
@@ -116,14 +116,10 @@ constexpr DataflowRow kClusterRangesRow = [] {
   row.name = "cluster-ranges";
   row.form_of = Dataflow::kClusterExchange;
   row.version = 3;
-  row.token = "n";
-  row.cut = "clusters_n";
-  row.header = "kernels/chain_clusters.cuh";
-  row.function = "chain_clusters";
-  row.types = "ChainClustersTypes";
-  row.entry = "sinter_clusters_exchange";
+  row.cut = "ranges";
   row.title =
-      "clusters own ranges of N of an M tile: C stays inside, parts of E are added through L2";
+      "clusters own ranges of n of a row tile: c stays inside, partial sums of out are added "
+      "through L2";
   row.offered = Offered::kTuning;
   row.cooperative = true;
   row.ranges = true;

@@ -3,105 +3,106 @@
 // the tiles of C that they read. The second product's weights are already in flight during that
 // wait.
 #pragma once
-#include "kernels/chain_ends.cuh"
 #include "kernels/l2_exchange.cuh"
+#include "kernels/tile_ends.cuh"
 
 namespace sinter {
 
 template <class Config>
-using ChainGridTypes = L2ExchangeTypes<Config>;
+using GridExchangeTypes = L2ExchangeTypes<Config>;
 
-// The group of kSplitK ranks that this block belongs to, and the walk over tiles: M tiles of one
+// The group of kSplitK ranks that this block belongs to, and the walk over tiles: row tiles of one
 // column tile are adjacent, so that their weights are read together.
 template <class P>
 struct TileWalk {
-  int group, groups, rank, first, m_tiles;
-  SINTER_DEVICE TileWalk(int cluster_rank, int m_tiles)
+  int group, groups, rank, first, row_tiles;
+  SINTER_DEVICE TileWalk(int cluster_rank, int row_tiles)
       : group(blockIdx.x / P::kSplitK),
         groups(gridDim.x / P::kSplitK),
         rank(cluster_rank % P::kSplitK),
         first(cluster_rank - cluster_rank % P::kSplitK),
-        m_tiles(m_tiles) {}
-  SINTER_DEVICE int tiles() const { return P::kColumnTiles * m_tiles; }
-  SINTER_DEVICE int column_tile(int tile) const { return tile / m_tiles; }
-  SINTER_DEVICE int m_tile(int tile) const { return tile % m_tiles; }
+        row_tiles(row_tiles) {}
+  SINTER_DEVICE int tiles() const { return P::kColumnTiles * row_tiles; }
+  SINTER_DEVICE int column_tile(int tile) const { return tile / row_tiles; }
+  SINTER_DEVICE int row_tile(int tile) const { return tile % row_tiles; }
   SINTER_DEVICE int begin() const { return P::first_block(rank); }
   SINTER_DEVICE int end() const { return P::first_block(rank + 1); }
 };
 
 // The weights warp's lane 0: both products' weights, as far ahead as the ring goes.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_grid_weights(const Arguments& args, const BlockType& block, int m_tiles) {
+SINTER_DEVICE void grid_exchange_weights(const Arguments& args, const BlockType& block,
+                                         int row_tiles) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   typename BlockType::CursorType cursor;
-  const TileWalk<First> one(block.rank, m_tiles);
+  const TileWalk<First> one(block.rank, row_tiles);
   for (int tile = one.group; tile < one.tiles(); tile += one.groups)
     produce_weights<Config, First, true>(
-        block.ring, cursor, ProductMaps{nullptr, args.weights, args.weights_up},
+        block.ring, cursor, ProductMaps{nullptr, args.w1, args.w_up},
         one.column_tile(tile) * First::kBlockN, one.begin(), one.end());
-  const TileWalk<Second> two(block.rank, m_tiles);
+  const TileWalk<Second> two(block.rank, row_tiles);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
     produce_weights<Config, Second, true>(
-        block.ring, cursor, ProductMaps{nullptr, args.weights2, nullptr},
+        block.ring, cursor, ProductMaps{nullptr, args.w2, nullptr},
         two.column_tile(tile) * Second::kBlockN, two.begin(), two.end());
 }
 
 // The rows warp: A, then the tiles of C that the second product reads, each once it is ready.
 template <class Config, class BlockType>
-SINTER_DEVICE void chain_grid_rows(const Arguments& args, const BlockType& block, int m_tiles) {
+SINTER_DEVICE void grid_exchange_rows(const Arguments& args, const BlockType& block,
+                                      int row_tiles) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   typename BlockType::CursorType cursor;
   const bool lead = threadIdx.x % 32 == 0;
-  const TileWalk<First> one(block.rank, m_tiles);
+  const TileWalk<First> one(block.rank, row_tiles);
   if (lead)
     for (int tile = one.group; tile < one.tiles(); tile += one.groups)
-      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.rows, nullptr, nullptr},
-                                  one.m_tile(tile) * Config::kBlockM, one.begin(), one.end());
+      produce_rows<Config, First>(block.ring, cursor, ProductMaps{args.a, nullptr, nullptr},
+                                  one.row_tile(tile) * Config::kBlockM, one.begin(), one.end());
   __syncwarp();
   const u32 tag = launch_tag(block.tag_at(), block.own_barrier(kTagReady));
-  const TileWalk<Second> two(block.rank, m_tiles);
-  const ReadyFlags<First> ready(args.workspace, m_tiles);
+  const TileWalk<Second> two(block.rank, row_tiles);
+  const ReadyFlags<First> ready(args.workspace, row_tiles);
   int waited = -1;
   for (int tile = two.group; tile < two.tiles(); tile += two.groups) {
-    const int m_tile = two.m_tile(tile);
-    if (waited != m_tile)
-      ready.wait(m_tile, two.begin() * Config::kBlockK, two.end() * Config::kBlockK, tag);
-    waited = m_tile;
+    const int row_tile = two.row_tile(tile);
+    if (waited != row_tile)
+      ready.wait(row_tile, two.begin() * Config::kBlockK, two.end() * Config::kBlockK, tag);
+    waited = row_tile;
     if (lead)
-      produce_rows<Config, Second>(block.ring, cursor,
-                                   ProductMaps{args.exchange_rows, nullptr, nullptr},
-                                   m_tile * Config::kBlockM, two.begin(), two.end());
+      produce_rows<Config, Second>(block.ring, cursor, ProductMaps{args.c_map, nullptr, nullptr},
+                                   row_tile * Config::kBlockM, two.begin(), two.end());
     __syncwarp();
   }
 }
 
 template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
-SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                      int m_tiles) {
+SINTER_DEVICE void grid_exchange_consume(const Arguments& args, const BlockType& block, u32 parts,
+                                         int row_tiles) {
   using First = typename Config::First;
   using Second = typename Config::Second;
   constexpr int kThreads = 128 * BlockType::kConsumers;
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
-  const ReadyFlags<First> ready(args.workspace, m_tiles);
+  const ReadyFlags<First> ready(args.workspace, row_tiles);
 
-  const TileWalk<First> one(block.rank, m_tiles);
+  const TileWalk<First> one(block.rank, row_tiles);
   DsmReduceScatter<Config, First> reduce1{
       parts, block.own_barrier(0), block.own_barrier(1), one.first, one.rank, true};
   const auto epilogue1 = first_epilogue<Config, Scaling1>(args);
   const auto c = c_writer<Config>(args);
   for (int tile = one.group; tile < one.tiles(); tile += one.groups) {
-    const int m_tile = one.m_tile(tile), column_tile = one.column_tile(tile);
+    const int row_tile = one.row_tile(tile), column_tile = one.column_tile(tile);
     consume_tile<Config, First, true>(
         block, cursor, 0, one.end() - one.begin(), place, reduce1, epilogue1, c,
-        m_tile * Config::kBlockM, column_tile * First::kBlockN, tile + one.groups < one.tiles());
-    ready.publish(column_tile, m_tile, one.rank, kThreads,
+        row_tile * Config::kBlockM, column_tile * First::kBlockN, tile + one.groups < one.tiles());
+    ready.publish(column_tile, row_tile, one.rank, kThreads,
                   launch_tag(block.tag_at(), block.own_barrier(kTagReady)));
   }
 
-  const TileWalk<Second> two(block.rank, m_tiles);
+  const TileWalk<Second> two(block.rank, row_tiles);
   DsmReduceScatter<Config, Second> reduce2{
       parts, block.own_barrier(2), block.own_barrier(3), two.first, two.rank, First::kSplitK == 1};
   // Peers may still read their parts of the first product, so each releases them. A group without a
@@ -113,15 +114,15 @@ SINTER_DEVICE void chain_grid_consume(const Arguments& args, const BlockType& bl
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,
-                                       epilogue2, out, two.m_tile(tile) * Config::kBlockM,
+                                       epilogue2, out, two.row_tile(tile) * Config::kBlockM,
                                        two.column_tile(tile) * Second::kBlockN,
                                        tile + two.groups < two.tiles(), added);
 }
 
 template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
-SINTER_DEVICE void chain_grid(const Arguments& args) {
-  using T = ChainGridTypes<Config>;
+SINTER_DEVICE void grid_exchange(const Arguments& args) {
+  using T = GridExchangeTypes<Config>;
   typename T::BlockType block;
   if (threadIdx.x == 0) {
     block.ring.init(T::BlockType::kConsumers);
@@ -133,13 +134,13 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
   }
   launch_dependents();
   block.ready();
-  const int m_tiles = ceil_div(args.m, Config::kBlockM);
+  const int row_tiles = ceil_div(args.m, Config::kBlockM);
   if (block.is_producer()) {
     become_producer<Config>();
     before_weights<Config>();
-    if (threadIdx.x == 32 * kWeightsWarp) chain_grid_weights<Config>(args, block, m_tiles);
+    if (threadIdx.x == 32 * kWeightsWarp) grid_exchange_weights<Config>(args, block, row_tiles);
     wait_for_predecessors();
-    if (threadIdx.x / 32 == kRowsWarp) chain_grid_rows<Config>(args, block, m_tiles);
+    if (threadIdx.x / 32 == kRowsWarp) grid_exchange_rows<Config>(args, block, row_tiles);
     if (threadIdx.x / 32 == kEpochWarp)
       keep_epoch(args.workspace, block.tag_at(), block.own_barrier(kTagReady));
     block.join();
@@ -147,8 +148,8 @@ SINTER_DEVICE void chain_grid(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    chain_grid_consume<Config, Added, Scaling1, Scaling2>(args, block,
-                                                          block.base + T::Layout::kParts, m_tiles);
+    grid_exchange_consume<Config, Added, Scaling1, Scaling2>(
+        args, block, block.base + T::Layout::kParts, row_tiles);
   }
 }
 

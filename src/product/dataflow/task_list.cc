@@ -1,5 +1,7 @@
 // Task list, dataflow (e): persistent clusters walk one list of tiles: all of C, then all of E. C
 // goes through L2 and is read a few columns at a time as they are ready.
+#include "src/product/search/task_list.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +12,6 @@
 #include "src/product/dataflow/time_line.h"
 #include "src/product/schedule_refusal.h"
 #include "src/product/search/space_walk.h"
-#include "src/product/search/task_list.h"
 
 namespace sinter {
 namespace {
@@ -167,11 +168,7 @@ constexpr DataflowRow kTaskListRow = [] {
   DataflowRow row;
   row.dataflow = Dataflow::kTaskList;
   row.name = "task-list";
-  row.header = "kernels/chain_tasks.cuh";
-  row.function = "chain_tasks";
-  row.types = "ChainTasksTypes";
-  row.entry = "sinter_task_list";
-  row.title = "persistent clusters walk one list of tiles: all of C, then all of E";
+  row.title = "persistent clusters walk one list of tiles: all of c, then all of out";
   row.how = "as columns come";
   row.medium = Medium::kL2;
   row.offered = Offered::kTuning;
