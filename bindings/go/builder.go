@@ -436,7 +436,7 @@ func (b *Builder) Linear(x, w Value, given LinearOptions) Value {
 	}, x, w, given.Bias)
 }
 
-// GemmChain is activation(x W1 + bias1) W2 + bias2.
+// GemmChain is activation(x w1 + bias1) w2 + bias2.
 func (b *Builder) GemmChain(x, w1, w2 Value, activation Activation, given GemmChainOptions) Value {
 	var options C.sinter_gemm_chain_options
 	options.struct_size = C.sizeof_sinter_gemm_chain_options
@@ -449,7 +449,7 @@ func (b *Builder) GemmChain(x, w1, w2 Value, activation Activation, given GemmCh
 	}, x, w1, w2, given.Bias1, given.Bias2)
 }
 
-// GatedFFN is (activation(x Wg + bias_gate) * (x Wu + bias_up)) Wd + bias2.
+// GatedFFN is (activation(x w_gate + bias_gate) * (x w_up + bias_up)) w_down + bias2.
 func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given GatedFFNOptions) Value {
 	var options C.sinter_gated_ffn_options
 	options.struct_size = C.sizeof_sinter_gated_ffn_options
@@ -501,7 +501,7 @@ func (b *Builder) ScaledMatmul(a, w Scaled, given LinearOptions) Value {
 	}, a.Codes, a.Scale, w.Codes, w.Scale, given.Bias)
 }
 
-// ScaledGemmChain is C W2 + bias2 of the quantised C = activation(a W1 + bias1), not rounded.
+// ScaledGemmChain is c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded.
 func (b *Builder) ScaledGemmChain(a, w1, w2 Scaled, activation Activation, quantize QuantizeOptions,
 	given GemmChainOptions) Value {
 	quantizer := quantizeOptions(quantize)
@@ -516,7 +516,7 @@ func (b *Builder) ScaledGemmChain(a, w1, w2 Scaled, activation Activation, quant
 	}, a.Codes, a.Scale, w1.Codes, w1.Scale, w2.Codes, w2.Scale, quantize.StaticScale, given.Bias1, given.Bias2)
 }
 
-// ScaledGatedFFN is C Wd + bias2 of the quantised C = activation(a Wg + bias_gate) * (a Wu + bias_up), not rounded.
+// ScaledGatedFFN is c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up), not rounded.
 func (b *Builder) ScaledGatedFFN(a, gate, up, down Scaled, activation Activation, quantize QuantizeOptions,
 	given GatedFFNOptions) Value {
 	quantizer := quantizeOptions(quantize)

@@ -648,7 +648,7 @@ class ChainBuilder {
       return sinter_chain_add_scaled_matmul(chain(), Given(a), Given(w), &given, out, error);
     });
   }
-  // C W2 + bias2 of the quantised C = activation(a W1 + bias1), not rounded.
+  // c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded.
   Value ScaledGemmChain(Scaled a, Scaled w1, Scaled w2, Activation activation,
                         const QuantizeOptions& quantize = {},
                         const GemmChainOptions& options = {}) {
@@ -665,7 +665,8 @@ class ChainBuilder {
                                                            &quantizer, &given, out, error);
                });
   }
-  // C Wd + bias2 of the quantised C = activation(a Wg + bias_gate) * (a Wu + bias_up), not rounded.
+  // c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up),
+  // not rounded.
   Value ScaledGatedFfn(Scaled a, Scaled w_gate, Scaled w_up, Scaled w_down, Activation activation,
                        const QuantizeOptions& quantize = {}, const GatedFfnOptions& options = {}) {
     const auto quantizer = Given(quantize);

@@ -86,8 +86,8 @@ sinter_status sinter_chain_add_scaled_gemm_chain(sinter_chain* chain, sinter_sca
                           in.a = ScaledOf(add, "a", a);
                           in.w1 = ScaledOf(add, "w1", w1);
                           in.w2 = ScaledOf(add, "w2", w2);
-                          in.b1 = add.OptionalOperand("bias1", given.bias1);
-                          in.b2 = add.OptionalOperand("bias2", given.bias2);
+                          in.bias1 = add.OptionalOperand("bias1", given.bias1);
+                          in.bias2 = add.OptionalOperand("bias2", given.bias2);
                           const auto act = capi::ActivationOf(add, given.activation);
                           SINTER_RETURN_IF_ERROR(add.status());
                           return sinter::AddScaledFfn(add.builder(), in, false, spec, act);
@@ -112,9 +112,9 @@ sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scal
                           in.w1 = ScaledOf(add, "w_gate", w_gate);
                           in.w_up = ScaledOf(add, "w_up", w_up);
                           in.w2 = ScaledOf(add, "w_down", w_down);
-                          in.b1 = add.OptionalOperand("bias_gate", given.bias_gate);
-                          in.b_up = add.OptionalOperand("bias_up", given.bias_up);
-                          in.b2 = add.OptionalOperand("bias2", given.bias2);
+                          in.bias1 = add.OptionalOperand("bias_gate", given.bias_gate);
+                          in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
+                          in.bias2 = add.OptionalOperand("bias2", given.bias2);
                           const auto act = capi::ActivationOf(add, given.activation);
                           SINTER_RETURN_IF_ERROR(add.status());
                           return sinter::AddScaledFfn(add.builder(), in, true, spec, act);

@@ -88,15 +88,15 @@ struct QuantizeSpec {
 // (groups of 128). A NaN makes its scale NaN.
 absl::StatusOr<Scaled> AddQuantize(ChainBuilder& b, ValueId x, const QuantizeSpec& spec = {});
 
-// act(a W + bias): a [m, k] and w [n, k] with their scales. f32, not rounded.
+// act(a w + bias): a [m, k] and w [n, k] with their scales. f32, not rounded.
 absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w,
                                         ValueId bias = kNoValue,
                                         Activation act = Activation::kIdentity);
-// C = act(a W1 + b1), or with `w_up` act(a W1 + b1) * (a Wu + bu); C is quantised; the result is
-// C W2 + b2, not rounded.
+// c = act(a w1 + bias1), or with `w_up` act(a w1 + bias1) * (a w_up + bias_up); c is quantised; the
+// result is c w2 + bias2, not rounded.
 struct ScaledFfnOperands {
   Scaled a, w1, w_up, w2;
-  ValueId b1 = kNoValue, b_up = kNoValue, b2 = kNoValue;
+  ValueId bias1 = kNoValue, bias_up = kNoValue, bias2 = kNoValue;
 };
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
                                      const QuantizeSpec& quantize, Activation act);

@@ -189,15 +189,15 @@ absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w, Val
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
                                      const QuantizeSpec& quantize, Activation act) {
   Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
-  ValueId c = Linear(e, in.a, in.w1, in.b1, act);
-  if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.b_up, Activation::kIdentity));
+  ValueId c = Linear(e, in.a, in.w1, in.bias1, act);
+  if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity));
   Scaled quantized;
   if (e.ok()) {
     absl::StatusOr<Scaled> codes = AddQuantize(b, c, quantize);
     e.Take(codes.ok() ? absl::StatusOr<ValueId>(codes->codes) : codes.status());
     if (codes.ok()) quantized = *codes;
   }
-  return e.Finish(Linear(e, quantized, in.w2, in.b2, Activation::kIdentity));
+  return e.Finish(Linear(e, quantized, in.w2, in.bias2, Activation::kIdentity));
 }
 
 }  // namespace sinter

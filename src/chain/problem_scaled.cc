@@ -116,7 +116,7 @@ absl::StatusOr<Chain> MakeScaledMatmul(const FieldValues& v) {
   const int64_t n = v.Extent("n"), k = v.Extent("k");
   SINTER_ASSIGN_OR_RETURN(const Scaled a, c.Codes("a", Dim::M(), k));
   SINTER_ASSIGN_OR_RETURN(const Scaled w, c.Codes("w", Dim::Constant(n), k));
-  SINTER_ASSIGN_OR_RETURN(const ValueId bias, c.Bias("b1", n, v.Flag("bias1")));
+  SINTER_ASSIGN_OR_RETURN(const ValueId bias, c.Bias("bias1", n, v.Flag("bias1")));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
   return c.Finish(AddScaledLinear(c.b(), a, w, bias, act));
 }
@@ -132,12 +132,12 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
   if (kGated) {
     SINTER_ASSIGN_OR_RETURN(in.w_up, c.Codes("w_up", Dim::Constant(n), k));
   }
-  SINTER_ASSIGN_OR_RETURN(in.b1, c.Bias(kGated ? "b_gate" : "b1", n, bias1));
-  SINTER_ASSIGN_OR_RETURN(in.b_up, c.Bias("b_up", n, kGated && bias1));
+  SINTER_ASSIGN_OR_RETURN(in.bias1, c.Bias(kGated ? "bias_gate" : "bias1", n, bias1));
+  SINTER_ASSIGN_OR_RETURN(in.bias_up, c.Bias("bias_up", n, kGated && bias1));
   QuantizeSpec spec = QuantizeOf(v, "quantize");
   SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
   SINTER_ASSIGN_OR_RETURN(in.w2, c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n));
-  SINTER_ASSIGN_OR_RETURN(in.b2, c.Bias("b2", l, v.Flag("bias2")));
+  SINTER_ASSIGN_OR_RETURN(in.bias2, c.Bias("bias2", l, v.Flag("bias2")));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
   return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act));
 }
@@ -160,7 +160,7 @@ const FieldSpec kScales{"scales", FieldType::kName, kDefaultGranularity.text,
 const FieldSpec kGranularity{"granularity", FieldType::kName, kDefaultGranularity.text,
                              "what shares a scale; static: scale is an input", kGranularityWords};
 const FieldSpec kQuantize{"quantize", FieldType::kName, kDefaultGranularity.text,
-                          "what shares a scale of C; static: it is an input", kGranularityWords};
+                          "what shares a scale of c; static: it is an input", kGranularityWords};
 const FieldSpec kCodes{"codes", FieldType::kName, "e4m3", "8-bit type", kCodesWords};
 const FieldSpec kRmsEps{"eps", FieldType::kNumber, kDefaultRmsNormEps.text,
                         "added to the mean square"};
@@ -200,23 +200,26 @@ KindSpec ScaledMatmulKind() {
   return {"scaled_matmul",
           {kM, kN, kK, kOptionalAct, kScales, kCodes, kDType, kBias1},
           MakeScaledMatmul,
-          "act(a W + b1) of 8-bit codes and scales",
-          "a[m,k] scale_a w*[n,k] scale_w*, with bias1 b1*[n]"};
+          "act(a w + bias1) of 8-bit codes and scales",
+          "a[m,k] scale_a w*[n,k] scale_w*, with bias1=1 bias1*[n]"};
 }
 
 KindSpec ScaledGemmChainKind() {
   return {"scaled_gemm_chain", FfnFields(), MakeScaledFfn<false>,
-          "quantised C times W2 + b2 with C = act(a W1 + b1), of 8-bit codes and scales",
-          "a[m,k] scale_a w1*[n,k] scale_w1*, with bias1 b1*[n], with quantize=static scale*, "
-          "w2*[l,n] scale_w2*, with bias2 b2*[l]"};
+          "quantised c times w2 + bias2 with c = act(a w1 + bias1), of 8-bit codes and scales",
+          "a[m,k] scale_a w1*[n,k] scale_w1*, with bias1=1 bias1*[n], with quantize=static scale*, "
+          "w2*[l,n] scale_w2*, with bias2=1 bias2*[l]"};
 }
 
 KindSpec ScaledGatedFfnKind() {
   return {"scaled_gated_ffn", FfnFields(), MakeScaledFfn<true>,
-          "quantised C times Wd + b2 with C = act(a Wg + bg) * (a Wu + bu), of 8-bit codes and "
-          "scales",
-          "a[m,k] scale_a w_gate*[n,k] scale_w_gate* w_up*[n,k] scale_w_up*, with bias1 b_gate*[n] "
-          "b_up*[n], with quantize=static scale*, w_down*[l,n] scale_w_down*, with bias2 b2*[l]"};
+          "quantised c times w_down + bias2 with c = act(a w_gate + bias_gate) * (a w_up + "
+          "bias_up), of "
+          "8-bit codes and scales",
+          "a[m,k] scale_a w_gate*[n,k] scale_w_gate* w_up*[n,k] scale_w_up*, with bias1=1 "
+          "bias_gate*[n] "
+          "bias_up*[n], with quantize=static scale*, w_down*[l,n] scale_w_down*, with bias2=1 "
+          "bias2*[l]"};
 }
 
 }  // namespace sinter

@@ -261,7 +261,7 @@ def gemm_chain(
     activation: str = "identity",
     layout: str = "oi",
 ) -> Value:
-    """activation(a W1 + bias1) W2 + bias2, cast to a's dtype. a [m, k]; W1 [n, k], W2 [l, n] ("oi")."""
+    """activation(a w1 + bias1) w2 + bias2, cast to a's dtype. a [m, k]; w1 [n, k], w2 [l, n] ("oi")."""
     b = builder_of(a)
     options = _abi.GemmChainOptions(
         layout=layout_number(layout),
@@ -285,7 +285,7 @@ def gated_ffn(
     activation: str = "silu",
     layout: str = "oi",
 ) -> Value:
-    """(activation(a Wg + bias_gate) * (a Wu + bias_up)) Wd + bias2, cast to a's dtype.
+    """(activation(a w_gate + bias_gate) * (a w_up + bias_up)) w_down + bias2, cast to a's dtype.
 
     a [m, k]; gate and up [n, k], down [l, n] ("oi").
     """

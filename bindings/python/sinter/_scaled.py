@@ -95,7 +95,7 @@ def scaled_gemm_chain(
     bias2: Optional[Value] = None,
     activation: str = "identity",
 ) -> Value:
-    """C W2 + bias2 of the quantised C = activation(a W1 + bias1), not rounded."""
+    """c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded."""
     b = builder_of(a.codes)
     options = _abi.GemmChainOptions(
         activation=activation_number(activation), bias1=b._optional(bias1), bias2=b._optional(bias2)
@@ -118,7 +118,7 @@ def scaled_gated_ffn(
     bias2: Optional[Value] = None,
     activation: str = "silu",
 ) -> Value:
-    """C Wd + bias2 of the quantised C = activation(a Wg + bias_gate) * (a Wu + bias_up), not rounded."""
+    """c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up), not rounded."""
     b = builder_of(a.codes)
     options = _abi.GatedFfnOptions(
         activation=activation_number(activation),

@@ -170,7 +170,7 @@ class ConvChains : public Products<Config> {
     return c;
   }
 
-  // A cluster of the machine computes the columns of C from `column` on for the M tile at `row`.
+  // A cluster of the machine computes the columns of C from `column` on for the row tile at `row`.
   // `writer_of` says where a rank writes them, `expected` how many bytes each block awaits.
   template <class WriterOf>
   void WriteC(int row, int column, int64_t expected, const WriterOf& writer_of) {
@@ -282,8 +282,8 @@ TYPED_TEST(ConvChains, KeepTheFirstColumnsInASlab) {
   for (int row = 0; row < TypeParam::Shown::kRows; row += TypeParam::kBlockM) {
     const int rows = TypeParam::Shown::kRows - row;
     using Shuffle = DsmShuffle<Slab, 64>;
-    const SpillWriter<Slab> writer{{this->kExchange, kOwnBarriers},
-                                   {rest.data() + row * First::kN, First::kN, rows}};
+    const SlabWriter<Slab> writer{{this->kExchange, kOwnBarriers},
+                                  {rest.data() + row * First::kN, First::kN, rows}};
     this->WriteC(row, 0, Shuffle::kBytes, [&](int) { return writer; });
     this->ExpectExchanged(row, 0, 64);
     if (::testing::Test::HasFatalFailure()) return;
@@ -295,7 +295,7 @@ TYPED_TEST(ConvChains, KeepTheFirstColumnsInASlab) {
   }
 }
 
-// Clusters that share an M tile by ranges of N, of whole K blocks of the second product.
+// Clusters that share a row tile by ranges of N, of whole K blocks of the second product.
 template <class Config>
 class ConvRanges : public ConvChains<Config> {};
 using ConvRangesConfigs = ::testing::Types<ConvChain<Same3, 16, 64, 2, 1, 200, 32, 1, 48, 24, 1>,
@@ -303,10 +303,10 @@ using ConvRangesConfigs = ::testing::Types<ConvChain<Same3, 16, 64, 2, 1, 200, 3
 TYPED_TEST_SUITE(ConvRanges, ConvRangesConfigs);
 
 TYPED_TEST(ConvRanges, HaveTheirColumnsOfC) {
-  using T = ChainClustersTypes<TypeParam>;
+  using T = ClusterRangesTypes<TypeParam>;
   using Slab = DsmShuffle<TypeParam, T::kColumns>;
-  const int m_tiles = ceil_div(TypeParam::Shown::kRows, TypeParam::kBlockM);
-  for (int cluster = 0; cluster < m_tiles * T::kClusters; ++cluster) {
+  const int row_tiles = ceil_div(TypeParam::Shown::kRows, TypeParam::kBlockM);
+  for (int cluster = 0; cluster < row_tiles * T::kClusters; ++cluster) {
     blockIdx.x = static_cast<unsigned>(cluster * TypeParam::kCluster);
     const ClusterPlace<TypeParam> at(0);
     const int first = at.first_column();
@@ -320,11 +320,11 @@ TYPED_TEST(ConvRanges, HaveTheirColumnsOfC) {
 
 TYPED_TEST(ConvChains, WalkTheGrid) {
   using First = typename TypeParam::First;
-  const int m_tiles = ceil_div(TypeParam::Shown::kRows, TypeParam::kBlockM);
+  const int row_tiles = ceil_div(TypeParam::Shown::kRows, TypeParam::kBlockM);
   std::vector<typename TestFixture::Taken> taken;
   gridDim.x = 3 * TypeParam::kCluster;
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
-    const TileWalk<First> walk(static_cast<int>(blockIdx.x) % TypeParam::kCluster, m_tiles);
+    const TileWalk<First> walk(static_cast<int>(blockIdx.x) % TypeParam::kCluster, row_tiles);
     for (int tile = walk.group; tile < walk.tiles(); tile += walk.groups)
       taken.push_back({walk.m_tile(tile) * TypeParam::kBlockM,
                        walk.column_tile(tile) * First::kBlockN, walk.rank, walk.begin(),

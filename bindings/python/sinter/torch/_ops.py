@@ -250,7 +250,7 @@ _register()
 
 
 def gated_mlp(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = "silu") -> torch.Tensor:
-    """(act(x Wg^T) * (x Wu^T)) Wd^T: ``torch.ops.sinter.gated_mlp``.
+    """(act(x w_gate^T) * (x w_up^T)) w_down^T: ``torch.ops.sinter.gated_mlp``.
 
     Args:
         x: [.., k], bf16 or f16.

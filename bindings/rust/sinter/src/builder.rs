@@ -528,7 +528,7 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// activation(self W1 + bias1) W2 + bias2.
+    /// activation(self w1 + bias1) w2 + bias2.
     pub fn gemm_chain(
         self,
         w1: Value<'b>,
@@ -548,7 +548,7 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// (activation(self Wg + bias_gate) * (self Wu + bias_up)) Wd + bias2.
+    /// (activation(self w_gate + bias_gate) * (self w_up + bias_up)) w_down + bias2.
     pub fn gated_ffn(
         self,
         w_gate: Value<'b>,
@@ -605,7 +605,7 @@ impl<'b> Scaled<'b> {
         })
     }
 
-    /// C W2 + bias2 of the quantised C = activation(self W1 + bias1), not rounded.
+    /// c w2 + bias2 of the quantised c = activation(self w1 + bias1), not rounded.
     pub fn gemm_chain(
         self,
         w1: Scaled<'b>,
@@ -630,7 +630,7 @@ impl<'b> Scaled<'b> {
         })
     }
 
-    /// C Wd + bias2 of the quantised C = activation(self Wg + bias_gate) * (self Wu + bias_up), not rounded.
+    /// c w_down + bias2 of the quantised c = activation(self w_gate + bias_gate) * (self w_up + bias_up), not rounded.
     pub fn gated_ffn(
         self,
         weights: [Scaled<'b>; 3],
