@@ -12,7 +12,7 @@ namespace sinter::capi {
 namespace {
 
 // Texts repeat what files and servers say: they are made printable, as those of the log are.
-void Deliver(sinter_x_event_callback callback, uintptr_t user_data, const Event& from) {
+void Deliver(sinter_x_event_callback callback, uintptr_t user_data, const EngineEvent& from) {
   const std::string subject = Printable(from.subject), reason = Printable(from.reason);
   sinter_x_event event = SINTER_INIT(sinter_x_event);
   event.kind = static_cast<sinter_x_event_kind>(from.kind);
@@ -36,7 +36,7 @@ extern "C" sinter_status sinter_x_context_on_event(sinter_context* context,
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
     if (callback == nullptr) return absl::InvalidArgumentError("callback is null");
-    return context->engine->TellEvents([callback, user_data](const sinter::Event& event) {
+    return context->engine->TellEvents([callback, user_data](const sinter::EngineEvent& event) {
       capi::Deliver(callback, user_data, event);
     });
   });

@@ -310,7 +310,7 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
   }
   if (control.Tells() && !loaded.fallback.empty()) {
-    Event event;
+    EngineEvent event;
     event.kind = EventKind::kFallback;
     event.subject = "plan";
     event.plan = loaded.plan.PlanDigest();

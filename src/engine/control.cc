@@ -29,7 +29,7 @@ BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
   }
 }
 
-void BuildControl::Tell(Event event) const {
+void BuildControl::Tell(EngineEvent event) const {
   if (events_ == nullptr) return;
   event.chain = chain_;
   event.bucket = bucket_;

@@ -49,7 +49,7 @@ class BuildControl : public KeepGoing {
   }
   bool Tells() const { return events_ != nullptr; }
   // With the call's chain and bucket filled in.
-  void Tell(Event event) const;
+  void Tell(EngineEvent event) const;
 
   // For work inside a stage: "deadline passed before it was done".
   absl::Status Check() const override;

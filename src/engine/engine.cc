@@ -93,7 +93,7 @@ class EngineImpl : public Engine {
     const EventClock clock;
     absl::StatusOr<TuneResult> tuned = tuner_.Tune(request, options);
     if (core_->events.Wanted()) {
-      Event event;
+      EngineEvent event;
       event.kind = EventKind::kTune;
       event.subject = "plan";
       event.chain = chain.CanonicalDigest();
@@ -139,7 +139,7 @@ class EngineImpl : public Engine {
     return stats;
   }
 
-  absl::Status TellEvents(std::function<void(const Event&)> callback) override {
+  absl::Status TellEvents(std::function<void(const EngineEvent&)> callback) override {
     return core_->events.Set(std::move(callback));
   }
 
@@ -149,7 +149,7 @@ class EngineImpl : public Engine {
                                               &c.slot_failures, &c.slot_upgrades};
     counted[static_cast<int>(step)]->fetch_add(1, std::memory_order_relaxed);
     if (step == SlotStep::kUpgraded && core_->events.Wanted()) {
-      Event event;
+      EngineEvent event;
       event.kind = EventKind::kUpgrade;
       event.subject = "plan";
       event.plan = plan->ChosenDigest();

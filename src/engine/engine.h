@@ -175,7 +175,7 @@ class Engine {
   // `plan` is the slot's once there is one, else null.
   virtual void NoteSlot(SlotStep step, const PreparedPlan* plan, absl::string_view why) = 0;
   // Every event from now on, on the threads of what happens; once. ALREADY_EXISTS.
-  virtual absl::Status TellEvents(std::function<void(const Event&)> callback) = 0;
+  virtual absl::Status TellEvents(std::function<void(const EngineEvent&)> callback) = 0;
   // From now on kernels of these toolchains are misses, and such a compiler compiles nothing; plans
   // that are held live on. INVALID_ARGUMENT as ToolchainDenyList::Add.
   virtual absl::Status DenyToolchains(absl::string_view entries) = 0;

@@ -27,7 +27,7 @@ enum class EventKind : int32_t {
 };
 
 // What is not known, or does not apply, is left as it is here.
-struct Event {
+struct EngineEvent {
   EventKind kind = EventKind::kLookUp;
   std::string subject;  // "plan", or the kernel
   Digest chain, plan;
@@ -41,7 +41,7 @@ struct Event {
 // Hands events to one callback, which is set once and then stays. Thread-safe; takes no lock.
 class EventSink {
  public:
-  using Callback = std::function<void(const Event&)>;
+  using Callback = std::function<void(const EngineEvent&)>;
 
   EventSink() = default;
   ~EventSink() { delete callback_.load(); }
@@ -59,7 +59,7 @@ class EventSink {
     return absl::OkStatus();
   }
   bool Wanted() const { return callback_.load(std::memory_order_acquire) != nullptr; }
-  void Tell(const Event& event) const {
+  void Tell(const EngineEvent& event) const {
     const Callback* const callback = callback_.load(std::memory_order_acquire);
     if (callback != nullptr) (*callback)(event);
   }

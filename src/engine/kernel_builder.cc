@@ -168,7 +168,7 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
   core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
   core_->counters.kernels_compiled.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
-    Event event;
+    EngineEvent event;
     event.kind = EventKind::kCompile;
     event.subject = generated.request.name;
     event.us = static_cast<double>(ns) / 1e3;
@@ -252,7 +252,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
     const EventClock clock;
     SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, recipe));
     if (control.Tells()) {
-      Event event;
+      EngineEvent event;
       event.kind = EventKind::kLoad;
       event.subject = ShortName(key);
       event.us = clock.us();

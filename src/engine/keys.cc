@@ -137,7 +137,7 @@ absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_
 }
 
 void TellLookUp(const BuildControl& control, std::string subject, const Lookup& found, double us) {
-  Event event;
+  EngineEvent event;
   event.kind = EventKind::kLookUp;
   event.subject = std::move(subject);
   event.us = us;

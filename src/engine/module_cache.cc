@@ -12,7 +12,7 @@ ModuleCache::Doomed::~Doomed() {
   if (events == nullptr || !events->Wanted()) return;
   try {
     for (const Entry& entry : modules) {
-      Event event;
+      EngineEvent event;
       event.kind = EventKind::kUnload;
       event.subject = ShortName(entry.key);
       event.bytes = entry.bytes;

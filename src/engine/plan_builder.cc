@@ -69,7 +69,7 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
   core_->counters.search_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
   core_->counters.searched.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
-    Event event;
+    EngineEvent event;
     event.kind = EventKind::kSearch;
     event.subject = "plan";
     event.us = static_cast<double>(ns) / 1e3;

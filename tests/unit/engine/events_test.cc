@@ -20,15 +20,15 @@ using ::testing::HasSubstr;
 // Kinds in order; the rest of each by its place.
 struct Heard {
   std::mutex mutex;  // kernels are built in parallel
-  std::vector<Event> events;
+  std::vector<EngineEvent> events;
   std::vector<EventKind> kinds() const {
     std::vector<EventKind> kinds;
-    for (const Event& event : events) kinds.push_back(event.kind);
+    for (const EngineEvent& event : events) kinds.push_back(event.kind);
     return kinds;
   }
   void Listen(const std::shared_ptr<Engine>& engine) {
     ASSERT_TRUE(engine
-                    ->TellEvents([this](const Event& event) {
+                    ->TellEvents([this](const EngineEvent& event) {
                       const std::lock_guard<std::mutex> lock(mutex);
                       events.push_back(event);
                     })
@@ -46,7 +46,7 @@ TEST(EventsTest, AColdPrepareTellsWhatItDid) {
   EXPECT_THAT(heard.kinds(), ElementsAre(EventKind::kLookUp, EventKind::kLookUp, EventKind::kSearch,
                                          EventKind::kLookUp, EventKind::kLookUp,
                                          EventKind::kCompile, EventKind::kLoad));
-  for (const Event& event : heard.events) {
+  for (const EngineEvent& event : heard.events) {
     EXPECT_EQ(event.chain, world.chain.CanonicalDigest());
     EXPECT_EQ(event.bucket, 16);
     EXPECT_GE(event.us, 0);
@@ -82,7 +82,7 @@ TEST(EventsTest, AFallbackAndAFailedCompileSayWhy) {
   heard.Listen(engine);
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   int failures = 0;
-  for (const Event& event : heard.events) {
+  for (const EngineEvent& event : heard.events) {
     if (event.kind == EventKind::kCompile && !event.reason.empty()) ++failures;
   }
   EXPECT_EQ(failures, 1);
@@ -112,7 +112,7 @@ TEST(EventsTest, ThereIsOneCallback) {
   Heard heard;
   const auto engine = world.MakeEngine();
   heard.Listen(engine);
-  EXPECT_TRUE(absl::IsAlreadyExists(engine->TellEvents([](const Event&) {})));
+  EXPECT_TRUE(absl::IsAlreadyExists(engine->TellEvents([](const EngineEvent&) {})));
 }
 
 }  // namespace
