@@ -28,12 +28,12 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 30; ++j) {
       const int i = (j * 256 + t) * 2;
       {
-      const auto p41 = load_pack<ElementBF16, 2>(in0 + (i));
-      float v42[2];
-      SINTER_EACH(2) v42[e] = Fast::sigmoid(p41[e]);
-      float w43[2];
-      SINTER_EACH(2) w43[e] = v42[e];
-      leave_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 0) + (i), w43);
+      const auto p40 = load_pack<ElementBF16, 2>(in0 + (i));
+      float v41[2];
+      SINTER_EACH(2) v41[e] = Fast::sigmoid(p40[e]);
+      float w42[2];
+      SINTER_EACH(2) w42[e] = v41[e];
+      leave_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 0) + (i), w42);
       }
     }
     group.share();
@@ -42,27 +42,27 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 256 + t) * 2;
       if (i < 12) {
-      float v49[2];
-      SINTER_EACH(2) v49[e] = Largest::empty(float{});
+      float v48[2];
+      SINTER_EACH(2) v48[e] = Largest::empty(float{});
       #pragma unroll 16
-      for (int k44 = 0; k44 < 2560; ++k44) {
-        float v47[2];
-        if ((((k44) / 160)) < 8) {
-          float v45[2];
-          SINTER_EACH(2) v45[e] = ElementBF16::word(in0[((i + e) * 10 + ((k44) / 10) * 120 + ((k44) % 10))]);
-          SINTER_EACH(2) v47[e] = v45[e];
+      for (int k43 = 0; k43 < 2560; ++k43) {
+        float v46[2];
+        if ((((k43) / 160)) < 8) {
+          float v44[2];
+          SINTER_EACH(2) v44[e] = ElementBF16::word(in0[((i + e) * 10 + ((k43) / 10) * 120 + ((k43) % 10))]);
+          SINTER_EACH(2) v46[e] = v44[e];
         } else {
-          float v46[2];
-          SINTER_EACH(2) v46[e] = ElementF32::word(handed_at<ElementF32>(handed + 0)[((i + e) * 10 + ((k44) / 10) * 120 + ((k44) % 10) + -15360)]);
-          SINTER_EACH(2) v47[e] = v46[e];
+          float v45[2];
+          SINTER_EACH(2) v45[e] = ElementF32::word(handed_at<ElementF32>(handed + 0)[((i + e) * 10 + ((k43) / 10) * 120 + ((k43) % 10) + -15360)]);
+          SINTER_EACH(2) v46[e] = v45[e];
         }
-        float v48[2];
-        SINTER_EACH(2) v48[e] = Fast::cos(v47[e]);
-        SINTER_EACH(2) v49[e] = Largest::join<float>(v49[e], v48[e]);
+        float v47[2];
+        SINTER_EACH(2) v47[e] = Fast::cos(v46[e]);
+        SINTER_EACH(2) v48[e] = Largest::join<float>(v48[e], v47[e]);
       }
-      float w50[2];
-      SINTER_EACH(2) w50[e] = v49[e];
-      row6 = Sum::join<float>(row6, fold<Sum>(w50));
+      float w49[2];
+      SINTER_EACH(2) w49[e] = v48[e];
+      row6 = Sum::join<float>(row6, fold<Sum>(w49));
       }
     }
     group.reduce(Partial<Sum, float>{row6});
@@ -71,72 +71,71 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 4; ++j) {
       const int i = (j * 256 + t) * 2;
       if (i < 1920) {
-      float v55[2];
-      SINTER_EACH(2) v55[e] = Sum::empty(float{});
+      float v54[2];
+      SINTER_EACH(2) v54[e] = Sum::empty(float{});
       #pragma unroll 16
-      for (int k51 = 0; k51 < 16; ++k51) {
-        float v54[2];
-        if ((k51) < 8) {
-          const auto p52 = load_pack<ElementBF16, 2>(in0 + (i + k51 * 1920));
-          SINTER_EACH(2) v54[e] = p52[e];
+      for (int k50 = 0; k50 < 16; ++k50) {
+        float v53[2];
+        if ((k50) < 8) {
+          const auto p51 = load_pack<ElementBF16, 2>(in0 + (i + k50 * 1920));
+          SINTER_EACH(2) v53[e] = p51[e];
         } else {
-          const auto p53 = load_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 0) + (i + k51 * 1920 + -15360));
-          SINTER_EACH(2) v54[e] = p53[e];
+          const auto p52 = load_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 0) + (i + k50 * 1920 + -15360));
+          SINTER_EACH(2) v53[e] = p52[e];
         }
-        SINTER_EACH(2) v55[e] = Sum::join<float>(v55[e], v54[e]);
+        SINTER_EACH(2) v54[e] = Sum::join<float>(v54[e], v53[e]);
       }
-      float v56[2];
-      SINTER_EACH(2) v56[e] = Fast::mul(v55[e], 0x1p-1f);
-      float w57[2];
-      SINTER_EACH(2) w57[e] = v56[e];
-      if (live) store_pack<ElementBF16, 2>(out1 + (i), w57);
+      float v55[2];
+      SINTER_EACH(2) v55[e] = Fast::mul(v54[e], 0x1p-1f);
+      float w56[2];
+      SINTER_EACH(2) w56[e] = v55[e];
+      if (live) store_pack<ElementBF16, 2>(out1 + (i), w56);
       }
     }
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 256 + t) * 1;
       if (i < 1) {
-      float v59;
-      v59 = Sum::empty(float{});
+      float v58;
+      v58 = Sum::empty(float{});
       #pragma unroll 1
-      for (int k58 = 0; k58 < 1; ++k58) {
-        v59 = Sum::join<float>(v59, row6);
+      for (int k57 = 0; k57 < 1; ++k57) {
+        v58 = Sum::join<float>(v58, row6);
       }
-      const float s60 = rounded<ElementE4M3>(v59);
-      float w61[1];
-      SINTER_EACH(1) w61[e] = s60;
-      if (live) SINTER_EACH(1) out0[0] = ElementE4M3::stored(w61[e]);
+      float w59[1];
+      SINTER_EACH(1) w59[e] = v58;
+      if (live) SINTER_EACH(1) out0[0] = ElementE4M3::stored(w59[e]);
       }
     }
     #pragma unroll
     for (int j = 0; j < 3; ++j) {
       const int i = (j * 256 + t) * 2;
       {
-      float v69[2];
-      SINTER_EACH(2) v69[e] = Largest::empty(float{});
+      float v67[2];
+      SINTER_EACH(2) v67[e] = Largest::empty(float{});
       #pragma unroll 15
-      for (int k62 = 0; k62 < 20; ++k62) {
-        float v65[2];
-        if ((k62) < 10) {
-          float v63[2];
-          SINTER_EACH(2) v63[e] = ElementF32::word(handed_at<ElementF32>(handed + 0)[((i + e) * 10 + k62)]);
-          SINTER_EACH(2) v65[e] = v63[e];
+      for (int k60 = 0; k60 < 20; ++k60) {
+        float v63[2];
+        if ((k60) < 10) {
+          float v61[2];
+          SINTER_EACH(2) v61[e] = ElementF32::word(handed_at<ElementF32>(handed + 0)[((i + e) * 10 + k60)]);
+          SINTER_EACH(2) v63[e] = v61[e];
         } else {
-          float v64[2];
-          SINTER_EACH(2) v64[e] = ElementBF16::word(in0[((i + e) * 10 + k62 + -10)]);
-          SINTER_EACH(2) v65[e] = v64[e];
+          float v62[2];
+          SINTER_EACH(2) v62[e] = ElementBF16::word(in0[((i + e) * 10 + k60 + -10)]);
+          SINTER_EACH(2) v63[e] = v62[e];
         }
+        float v64[2];
+        SINTER_EACH(2) v64[e] = Fast::add(v63[e], row6);
+        float v65[2];
+        SINTER_EACH(2) v65[e] = Fast::add(v64[e], 0x1p-1f);
         float v66[2];
-        SINTER_EACH(2) v66[e] = Fast::add(v65[e], row6);
-        float v67[2];
-        SINTER_EACH(2) v67[e] = Fast::add(v66[e], 0x1p-1f);
-        float v68[2];
-        SINTER_EACH(2) v68[e] = Fast::relu(v67[e]);
-        SINTER_EACH(2) v69[e] = Largest::join<float>(v69[e], v68[e]);
+        SINTER_EACH(2) v66[e] = Fast::relu(v65[e]);
+        SINTER_EACH(2) v67[e] = Largest::join<float>(v67[e], v66[e]);
       }
-      float w70[2];
-      SINTER_EACH(2) w70[e] = v69[e];
-      leave_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 61440) + (i), w70);
+      float w68[2];
+      SINTER_EACH(2) w68[e] = v67[e];
+      leave_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 61440) + (i), w68);
       }
     }
     group.share();
@@ -144,32 +143,32 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 6; ++j) {
       const int i = (j * 256 + t) * 2;
       {
-      float v73[2];
+      float v71[2];
       if ((((i) % 24)) < 12) {
-        const auto p71 = load_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 61440) + (((i) / 24) * 12 + ((i) % 24)));
-        SINTER_EACH(2) v73[e] = p71[e];
+        const auto p69 = load_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 61440) + (((i) / 24) * 12 + ((i) % 24)));
+        SINTER_EACH(2) v71[e] = p69[e];
       } else {
-        const auto p72 = load_pack<ElementBF16, 2>(in1 + (((i) / 24) * 12 + ((i) % 24) + -12));
-        SINTER_EACH(2) v73[e] = p72[e];
+        const auto p70 = load_pack<ElementBF16, 2>(in1 + (((i) / 24) * 12 + ((i) % 24) + -12));
+        SINTER_EACH(2) v71[e] = p70[e];
       }
+      float v72[2];
+      SINTER_EACH(2) v72[e] = Fast::mul(v71[e], 0x1.99999ap-2f);
+      float v73[2];
+      SINTER_EACH(2) v73[e] = Fast::abs(v72[e]);
       float v74[2];
-      SINTER_EACH(2) v74[e] = Fast::mul(v73[e], 0x1.99999ap-2f);
-      float v75[2];
-      SINTER_EACH(2) v75[e] = Fast::abs(v74[e]);
-      float v76[2];
-      SINTER_EACH(2) v76[e] = Fast::add(v75[e], 0x1p-1f);
-      float v78;
-      v78 = Sum::empty(float{});
+      SINTER_EACH(2) v74[e] = Fast::add(v73[e], 0x1p-1f);
+      float v76;
+      v76 = Sum::empty(float{});
       #pragma unroll 1
-      for (int k77 = 0; k77 < 1; ++k77) {
-        v78 = Sum::join<float>(v78, row6);
+      for (int k75 = 0; k75 < 1; ++k75) {
+        v76 = Sum::join<float>(v76, row6);
       }
-      const float s79 = Fast::mul(v78, 0x1p+0f);
-      float v80[2];
-      SINTER_EACH(2) v80[e] = Fast::pow(v76[e], s79);
-      float w81[2];
-      SINTER_EACH(2) w81[e] = v80[e];
-      if (live) store_pack<ElementF16, 2>(out2 + (i), w81);
+      const float s77 = Fast::mul(v76, 0x1p+0f);
+      float v78[2];
+      SINTER_EACH(2) v78[e] = Fast::pow(v74[e], s77);
+      float w79[2];
+      SINTER_EACH(2) w79[e] = v78[e];
+      if (live) store_pack<ElementF16, 2>(out2 + (i), w79);
       }
     }
   }
