@@ -186,6 +186,26 @@ Operands<Config, typename Config::First> OperandsOf(uint32_t seed) {
   }
 }
 
+// Filters that the tests share.
+using Same3 = Filter<3, Two<7, 5>, 64, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Bare3 = Filter<2, Two<6, 9>, 64, Two<3, 3>>;
+using Strided7 = Filter<2, Two<11, 13>, 64, Two<7, 7>, Two<3, 3>, Two<3, 3>, Two<2, 2>>;
+using Dilated = Filter<2, Two<12, 9>, 64, Two<3, 3>, Two<1, 1>, Two<3, 3>, Two<2, 1>, Two<1, 3>>;
+using Uneven = Filter<3, Two<6, 5>, 128, Two<2, 3>, Two<0, 1>, Two<2, 0>, Two<1, 3>>;
+using Column = Filter<2, Two<9, 4>, 64, Two<1, 3>, Two<0, 0>, Two<1, 1>>;
+using Outside = Filter<2, Two<3, 4>, 64, Two<2, 2>, Two<3, 0>, Two<0, 3>>;
+using Halved = Filter<2, Two<8, 7>, 128, Two<1, 1>, Two<0, 0>, Two<0, 0>, Two<2, 2>>;
+using OnePixel = Filter<3, Two<1, 1>, 64, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Whole = Filter<3, Two<4, 3>, 64, Two<4, 3>>;
+
+// Channels that end inside a subtile.
+using Eight = Filter<2, Two<7, 6>, 8, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Stem = Filter<2, Two<9, 11>, 8, Two<7, 7>, Two<3, 3>, Two<3, 3>, Two<2, 2>>;
+using TwentyFour = Filter<2, Two<6, 7>, 24, Two<3, 2>, Two<1, 1>, Two<0, 1>, Two<1, 2>>;
+using Forty = Filter<3, Two<5, 7>, 40, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<1, 1>, Two<2, 1>>;
+using SeventyTwo = Filter<2, Two<6, 5>, 72, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
+using Long = Filter<2, Two<5, 6>, 136, Two<2, 3>, Two<0, 1>, Two<1, 1>>;
+
 }  // namespace sinter
 
 #endif  // SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
