@@ -156,7 +156,7 @@ TYPED_TEST(ConvChains, KeepTheFirstColumnsInASlab) {
     const int rows = TypeParam::Shown::kRows - row;
     using Shuffle = DsmShuffle<Slab, 64>;
     const SlabWriter<Slab> writer{{this->kExchange, kOwnBarriers},
-                                   {rest.data() + row * First::kN, First::kN, rows}};
+                                  {rest.data() + row * First::kN, First::kN, rows}};
     this->WriteC(row, 0, Shuffle::kBytes, [&](int) { return writer; });
     this->ExpectExchanged(row, 0, 64);
     if (::testing::Test::HasFatalFailure()) return;
