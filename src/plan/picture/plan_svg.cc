@@ -75,13 +75,15 @@ double DrawLegend(Point at, Svg* svg) {
       {"l2", "L2"},
       {"dsm", "DSM: distributed shared memory"},
       {"bound", "bound"}};
-  double x = at.x;
+  double x = at.x, y = at.y;
   for (const auto& [style, name] : kItems) {
-    svg->Rectangle({x, at.y + 2, 12, 10}, style, 2);
-    svg->Text({x + 16, at.y + 11}, name, "small");
-    x += 30 + 6.6 * static_cast<double>(absl::string_view(name).size());
+    const double width = 30 + 6.6 * static_cast<double>(absl::string_view(name).size());
+    if (x + width > at.x + kDrawingWidth) x = at.x, y += 18;
+    svg->Rectangle({x, y + 2, 12, 10}, style, 2);
+    svg->Text({x + 16, y + 11}, name, "small");
+    x += width;
   }
-  return 24;
+  return y + 24 - at.y;
 }
 
 }  // namespace
