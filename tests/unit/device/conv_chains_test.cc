@@ -199,7 +199,7 @@ TYPED_TEST(ConvChains, WalkTheGrid) {
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
     const TileWalk<First> walk(static_cast<int>(blockIdx.x) % TypeParam::kCluster, row_tiles);
     for (int tile = walk.group; tile < walk.tiles(); tile += walk.groups)
-      taken.push_back({walk.m_tile(tile) * TypeParam::kBlockM,
+      taken.push_back({walk.row_tile(tile) * TypeParam::kBlockM,
                        walk.column_tile(tile) * First::kBlockN, walk.rank, walk.begin(),
                        walk.end()});
   }
