@@ -1,6 +1,6 @@
 // gemm_chain rows_per_m=784 n=128 k=1152 l=512 act=relu window=28x28x128 taps=3x3 stride=1x1 dilation=1x1 pad=1,1,1,1 layout=oi dtype=bf16
 // cluster-exchange bm32 wg1x1 bk128 st6 cl4 first 32/1 second 128/1
-#include "kernels/chain_cluster.cuh"
+#include "kernels/cluster_exchange.cuh"
 
 namespace sinter {
 
@@ -37,22 +37,22 @@ struct Config {
   using First = Product<Config, 1, 128, 1152, 32, 1, 1, 1, Window<128, 28, 28, 3, 3, 1, 1, 1, 1, 1, 1>>;
   using Second = Product<Config, 1, 512, 128, 128, 1>;
 };
-static_assert(ChainClusterTypes<Config>::Layout::kBytes == 215040, "the plan and the device library agree on shared memory");
+static_assert(ClusterExchangeTypes<Config>::Layout::kBytes == 215040, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-sinter_cluster_exchange(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights2,
+sinter_cluster_exchange(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
+    const __grid_constant__ TensorMap w2,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
-  args.weights2 = &weights2;
+  args.a = &a;
+  args.w1 = &w1;
+  args.w2 = &w2;
   args.out = out;
   args.out_stride = 512;
   args.m = m;
-  chain_cluster<Config>(args);
+  cluster_exchange<Config>(args);
 }
 
 }  // namespace sinter

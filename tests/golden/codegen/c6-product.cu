@@ -1,6 +1,6 @@
 // product rows_per_m=784 n=128 k=1152 act=relu window=28x28x128 taps=3x3 stride=1x1 dilation=1x1 pad=1,1,1,1 layout=oi dtype=bf16
 // product bm32 wg1x1 bk128 st6 cl4 first 32/4
-#include "kernels/gemm.cuh"
+#include "kernels/product.cuh"
 
 namespace sinter {
 
@@ -25,20 +25,20 @@ struct Config {
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
   using First = Product<Config, 1, 128, 1152, 32, 4, 1, 1, Window<128, 28, 28, 3, 3, 1, 1, 1, 1, 1, 1>>;
 };
-static_assert(GemmTypes<Config>::Layout::kBytes == 112640, "the plan and the device library agree on shared memory");
+static_assert(ProductTypes<Config>::Layout::kBytes == 112640, "the plan and the device library agree on shared memory");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-sinter_product(const __grid_constant__ TensorMap rows,
-    const __grid_constant__ TensorMap weights,
+sinter_product(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap w1,
     u16* out,
     int m) {
   Arguments args = {};
-  args.rows = &rows;
-  args.weights = &weights;
+  args.a = &a;
+  args.w1 = &w1;
   args.out = out;
   args.out_stride = 128;
   args.m = m;
-  gemm<Config>(args);
+  product<Config>(args);
 }
 
 }  // namespace sinter
