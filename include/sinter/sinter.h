@@ -222,8 +222,7 @@ typedef int32_t sinter_value;
 #define SINTER_NO_VALUE 0 /* an operand that is absent */
 
 #define SINTER_MAX_RANK 6
-/* As an extent: the symbol M (tokens, rows), known at launch. As a slice's limit on that axis: all
- * of it. */
+/* As an extent: the symbol M (tokens, rows), known at launch. As a slice's limit: all of it. */
 #define SINTER_DIM_M (-1)
 
 /* `message` is borrowed for the call and NUL-terminated, one line. */

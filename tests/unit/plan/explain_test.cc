@@ -280,9 +280,9 @@ TEST(ReportJson, HoldsTheWindowOfAConvolution) {
   EXPECT_EQ(window["windows"], nlohmann::json({28, 28}));
   EXPECT_EQ(window["tap_columns"], 128);
   EXPECT_EQ(window["image_bytes"], 28 * 28 * 128 * 2);
-  const auto problem = nlohmann::json::parse(plan.ToJson())["kernels"][0]["problem"];
-  EXPECT_EQ(problem["rows_per_m"], 784);
-  EXPECT_EQ(problem["window"]["taps"], nlohmann::json({3, 3}));
+  const auto sequence = nlohmann::json::parse(plan.ToJson())["kernels"][0]["sequence"];
+  EXPECT_EQ(sequence["rows_per_m"], 784);
+  EXPECT_EQ(sequence["window"]["taps"], nlohmann::json({3, 3}));
 }
 
 }  // namespace

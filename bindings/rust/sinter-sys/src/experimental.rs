@@ -3,6 +3,8 @@ use super::*;
 use std::os::raw::c_void;
 
 opaque!(sinter_x_text);
+pub type sinter_x_event_kind = i32;
+pub type sinter_x_event_callback = Option<unsafe extern "C" fn(user_data: usize, event: *const sinter_x_event)>;
 pub type sinter_x_give = Option<unsafe extern "C" fn(to: usize, bytes: *const c_void, size: u64)>;
 
 constants! {
@@ -11,6 +13,9 @@ constants! {
     u32: SINTER_X_EXPORT_USED = 1;
     u32: SINTER_X_PACK_READ_ALL = 1;
     u32: SINTER_X_CONVERT_KEEP = 1;
+    sinter_x_event_kind: SINTER_X_EVENT_LOOK_UP = 1, SINTER_X_EVENT_SEARCH = 2, SINTER_X_EVENT_COMPILE = 3,
+                         SINTER_X_EVENT_LOAD = 4, SINTER_X_EVENT_UNLOAD = 5, SINTER_X_EVENT_TUNE = 6,
+                         SINTER_X_EVENT_FALLBACK = 7, SINTER_X_EVENT_UPGRADE = 8;
 }
 structs! {
     sinter_x_check {
@@ -39,6 +44,10 @@ structs! {
         members: Option<unsafe extern "C" fn(
             user_data: usize, set: *const c_char, deadline_us: i64, give: sinter_x_give, to: usize) -> sinter_status>,
         destroy: Option<unsafe extern "C" fn(user_data: usize)>,
+    }
+    sinter_x_event {
+        struct_size: u32, kind: sinter_x_event_kind, bucket: i64, us: f64, bytes: u64, chain_digest: [u8; 32],
+        plan_digest: [u8; 32], subject: *const c_char, tier: *const c_char, reason: *const c_char,
     }
     sinter_x_export_options {
         struct_size: u32, flags: u32, signing_key: *const c_char,
@@ -95,6 +104,8 @@ functions! {
                   symbols: *const i64, options: *const sinter_x_time_options, out_us: *mut f64,
                   error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_describe(context: *const sinter_context, out_json: *mut *mut sinter_x_text,
+                              error: *mut *mut sinter_error) -> sinter_status;
+    sinter_x_context_on_event(context: *mut sinter_context, callback: sinter_x_event_callback, user_data: usize,
                               error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_get_model(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
                                error: *mut *mut sinter_error) -> sinter_status;

@@ -46,6 +46,10 @@ double Get(DType dtype, const uint8_t* at) {
       return i;
     case DType::kPred:
       return *at;
+    case DType::kE4M3:
+      return E4M3ToF32(*at);
+    case DType::kS8:
+      return static_cast<int8_t>(*at);
     default:
       std::memcpy(&bits, at, 2);
       return dtype == DType::kBF16 ? BF16ToF32(bits) : F16ToF32(bits);
