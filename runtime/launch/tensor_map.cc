@@ -34,13 +34,10 @@ bool TypeOf(DType dtype, CUtensorMapDataType* out) {
     case DType::kS32:
       *out = CU_TENSOR_MAP_DATA_TYPE_INT32;
       return true;
-    case DType::kPred:
-    case DType::kE4M3:
-    case DType::kS8:
+    default:
       *out = CU_TENSOR_MAP_DATA_TYPE_UINT8;
-      return true;
+      return SizeOf(dtype) == 1;
   }
-  return false;
 }
 
 // Bytes of the inner box row that the swizzle pattern spans, 0 when there is no bound.

@@ -1,6 +1,8 @@
 #include "src/base/dtype.h"
 
 #include <cstring>
+#include <iterator>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 
@@ -69,8 +71,8 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
   for (const DTypeRow& row : kDTypes) {
     if (name == row.name) return row.dtype;
   }
-  return absl::InvalidArgumentError(absl::StrCat("dtype \"", name.substr(0, 32),
-                                                 "\" is not one of f32 f16 bf16 s32 pred e4m3 s8"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype \"", name.substr(0, 32), "\" is not ", DTypeNames()));
 }
 
 bool IsValid(DType dtype) { return Find(dtype) != nullptr; }
@@ -83,6 +85,15 @@ bool IsFloat(DType dtype) {
 bool HoldsFloats(DType dtype) { return IsFloat(dtype) || dtype == DType::kE4M3; }
 
 bool IsCode(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kS8; }
+
+std::string DTypeNames() {
+  std::string names;
+  constexpr size_t kCount = std::size(kDTypes);
+  for (size_t i = 0; i < kCount; ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : i + 1 == kCount ? " or " : ", ", kDTypes[i].name);
+  }
+  return names;
+}
 
 std::string ToString(Dim dim) { return dim.symbolic ? "M" : absl::StrCat(dim.value); }
 
@@ -164,6 +175,17 @@ uint8_t F32ToE4M3(float value) {
   }
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   return static_cast<uint8_t>(sign | ShiftRoundEven(mantissa, 141 - exponent));
+}
+
+float RoundToFloatType(float value, DType dtype) {
+  if (dtype == DType::kF16) return F16ToF32(F32ToF16(value));
+  if (dtype == DType::kBF16) return BF16ToF32(F32ToBF16(value));
+  if (dtype == DType::kE4M3) return E4M3ToF32(F32ToE4M3(value));
+  return value;
+}
+
+double LargestOf(DType dtype) {
+  return dtype == DType::kE4M3 ? 448 : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace sinter

@@ -29,6 +29,7 @@ bool IsValid(DType dtype);
 bool IsFloat(DType dtype);      // f32, f16 or bf16: what floating arithmetic takes
 bool HoldsFloats(DType dtype);  // those and e4m3
 bool IsCode(DType dtype);       // e4m3 or s8: what is cast, moved and multiplied, nothing else
+std::string DTypeNames();       // all of them: "f32, f16, bf16, s32, pred, e4m3 or s8"
 
 // One dimension: a constant extent, or the symbol M (rows, known at launch).
 struct Dim {
@@ -62,6 +63,10 @@ uint16_t F32ToBF16(float value);
 // f32 and e4m3: round to nearest even, saturating to +-448 (infinities too); every NaN gives 0x7f.
 float E4M3ToF32(uint8_t bits);
 uint8_t F32ToE4M3(float value);
+
+// The value of a type that HoldsFloats next to `value`, as these conversions round.
+float RoundToFloatType(float value, DType dtype);
+double LargestOf(DType dtype);  // 448 of e4m3; infinite for types that have infinity
 
 }  // namespace sinter
 

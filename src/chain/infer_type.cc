@@ -59,20 +59,11 @@ absl::Status CheckNoOverlap(absl::Span<const Dim> dims, const std::vector<Stride
   return absl::OkStatus();
 }
 
-double RoundToFloatType(double value, DType dtype) {
-  const float f = static_cast<float>(value);
-  if (dtype == DType::kF16) return F16ToF32(F32ToF16(f));
-  if (dtype == DType::kBF16) return BF16ToF32(F32ToBF16(f));
-  if (dtype == DType::kE4M3) return E4M3ToF32(F32ToE4M3(f));
-  return f;
-}
-
 }  // namespace
 
 absl::Status CheckType(const TensorType& type) {
   if (!IsValid(type.dtype)) {
-    return Bad("dtype is ", static_cast<int>(type.dtype),
-               ", must be f32, f16, bf16, s32, pred, e4m3 or s8");
+    return Bad("dtype is ", static_cast<int>(type.dtype), ", must be ", DTypeNames());
   }
   if (type.rank() > kMaxRank) {
     return Bad("rank is ", type.rank(), ", must be at most ", kMaxRank);
@@ -136,10 +127,10 @@ absl::StatusOr<double> RoundScalar(double value, DType dtype) {
     }
     return value + 0.0;
   }
-  const bool small = dtype == DType::kE4M3;  // has no infinity
-  const double largest = small ? 448.0 : std::numeric_limits<float>::max();
-  const bool fits = (std::isinf(value) && !small) || std::fabs(value) <= largest;
-  const double rounded = fits ? RoundToFloatType(value, dtype) : value;
+  const double size = std::fabs(value);
+  const bool fits =
+      size <= LargestOf(dtype) && (std::isinf(size) || size <= std::numeric_limits<float>::max());
+  const double rounded = fits ? RoundToFloatType(static_cast<float>(value), dtype) : value;
   if (!fits || std::isinf(rounded) != std::isinf(value)) {
     return Bad("value is ", value, ", too large for ", NameOf(dtype));
   }

@@ -138,8 +138,7 @@ class JsonObject {
     absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(At(key), ": is ", PrintableJson(name),
-                       ", must be f32, f16, bf16, s32, pred, e4m3 or s8"));
+          absl::StrCat(At(key), ": is ", PrintableJson(name), ", must be ", DTypeNames()));
     }
     return dtype;
   }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/reference/parallel.h"
+#include "src/reference/tensor.h"
 
 namespace sinter {
 namespace {
@@ -30,34 +30,16 @@ class Random {
   uint64_t state_;
 };
 
-template <typename T>
-void Append(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 // Floats are uniform in [offset - scale, offset + scale].
 struct Range {
   float offset = 0, scale = 1;
 };
 
-void AppendValue(DType dtype, Range range, Random& random, std::string& out) {
-  const float scale = range.scale;
-  switch (dtype) {
-    case DType::kF32:
-      return Append(out, range.offset + random.Symmetric() * scale);
-    case DType::kF16:
-      return Append(out, F32ToF16(random.Symmetric() * scale));
-    case DType::kBF16:
-      return Append(out, F32ToBF16(random.Symmetric() * scale));
-    case DType::kS32:
-      return Append(out, static_cast<int32_t>(random.Next() & 15));
-    case DType::kPred:
-      return Append(out, static_cast<uint8_t>(random.Next() & 1));
-    case DType::kE4M3:
-      return Append(out, F32ToE4M3(random.Symmetric() * scale));
-    case DType::kS8:
-      return Append(out, static_cast<int8_t>(random.Symmetric() * kLargestS8));
-  }
+double DrawValue(DType dtype, Range range, Random& random) {
+  if (dtype == DType::kS32) return static_cast<double>(random.Next() & 15);
+  if (dtype == DType::kPred) return static_cast<double>(random.Next() & 1);
+  if (dtype == DType::kS8) return random.Symmetric() * kLargestS8;
+  return range.offset + random.Symmetric() * range.scale;
 }
 
 // A sum of k products of uniform numbers has the scale of one factor when the other's variance is
@@ -81,43 +63,18 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
 
 std::string Fill(DType dtype, Range range, int64_t bytes, Random& random) {
   const int64_t elements = bytes / SizeOf(dtype);
+  std::vector<double> values(static_cast<size_t>(std::min(elements, kPeriod)));
+  for (double& value : values) value = DrawValue(dtype, range, random);
   std::string out;
   out.reserve(static_cast<size_t>(bytes));
-  const int64_t fresh = std::min(elements, kPeriod);
-  for (int64_t i = 0; i < fresh; ++i) AppendValue(dtype, range, random, out);
+  out.resize(values.size() * static_cast<size_t>(SizeOf(dtype)));
+  reference::StoreRun(values.data(), static_cast<int64_t>(values.size()), out.data(),
+                      reference::StorageOf(dtype), 0, 1);
   const size_t period = out.size();
   while (static_cast<int64_t>(out.size()) < bytes) {
     out.append(out, 0, std::min(period, static_cast<size_t>(bytes) - out.size()));
   }
   return out;
-}
-
-double ValueAt(const char* from, DType dtype) {
-  switch (dtype) {
-    case DType::kF32: {
-      float v;
-      std::memcpy(&v, from, sizeof v);
-      return v;
-    }
-    case DType::kF16:
-    case DType::kBF16: {
-      uint16_t v;
-      std::memcpy(&v, from, sizeof v);
-      return dtype == DType::kF16 ? F16ToF32(v) : BF16ToF32(v);
-    }
-    case DType::kS32: {
-      int32_t v;
-      std::memcpy(&v, from, sizeof v);
-      return v;
-    }
-    case DType::kPred:
-      return *from != 0 ? 1 : 0;
-    case DType::kE4M3:
-      return E4M3ToF32(static_cast<uint8_t>(*from));
-    case DType::kS8:
-      return static_cast<int8_t>(*from);
-  }
-  return 0;
 }
 
 constexpr int64_t kPiece = int64_t{1} << 18;  // elements that one thread reads at a time
@@ -138,8 +95,9 @@ struct OutputWalk {
       offset += index[axis] * strides[axis].At(m);
       rest /= extent;
     }
+    const reference::View view{bytes, reference::StorageOf(type.dtype), {}, {}};
     for (int64_t i = begin; i < end; ++i) {
-      values[i] = ValueAt(bytes + offset * SizeOf(type.dtype), type.dtype);
+      reference::ReadRun(view, offset, 0, 1, &values[i]);
       for (int axis = type.rank() - 1; axis >= 0; --axis) {
         const int64_t stride = strides[axis].At(m);
         offset += stride;

@@ -14,9 +14,11 @@ namespace {
 
 // Position of a value among those of an 8-bit type, in steps from zero.
 int StepOf(DType dtype, double value) {
-  if (dtype == DType::kS8) return static_cast<int>(value);
-  const int bits = F32ToE4M3(static_cast<float>(value));
-  return (bits & 0x80) != 0 ? -(bits & 0x7f) : bits;
+  char stored[sizeof(double)] = {};  // of which a code takes one byte
+  reference::StoreRun(&value, 1, stored, reference::StorageOf(dtype), 0, 1);
+  const auto code = static_cast<int8_t>(stored[0]);
+  if (!HoldsFloats(dtype) || code >= 0) return code;
+  return -(code & 0x7f);  // floats have a sign bit
 }
 
 // From a value to its neighbour, at most, over the value.
@@ -119,21 +121,11 @@ ErrorMeasure MeasureInPieces(size_t count, DType dtype, Add&& add) {
 }  // namespace
 
 Bounds BoundsFor(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return {5e-3, 0.05};
-    case DType::kF16:
-      return {1e-3, 0.008};
-    case DType::kF32:
-      return {1e-5, 1e-4};
-    case DType::kS32:
-    case DType::kPred:
-      return {0, 0};
-    case DType::kE4M3:
-    case DType::kS8:
-      return {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
-              2e-2};
-  }
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  if (IsCode(dtype)) return {kNone, kNone, 2e-2};
+  if (dtype == DType::kBF16) return {5e-3, 0.05};
+  if (dtype == DType::kF16) return {1e-3, 0.008};
+  if (dtype == DType::kF32) return {1e-5, 1e-4};
   return {0, 0};
 }
 

@@ -62,42 +62,8 @@ double ToS8(double value) {
 
 }  // namespace
 
-Storage StorageOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return Storage::kF32;
-    case DType::kF16:
-      return Storage::kF16;
-    case DType::kBF16:
-      return Storage::kBF16;
-    case DType::kS32:
-      return Storage::kS32;
-    case DType::kPred:
-      return Storage::kPred;
-    case DType::kE4M3:
-      return Storage::kE4M3;
-    case DType::kS8:
-      return Storage::kS8;
-  }
-  return Storage::kF64;
-}
-
 int64_t BytesOf(Storage storage) {
-  switch (storage) {
-    case Storage::kF32:
-    case Storage::kS32:
-      return 4;
-    case Storage::kF16:
-    case Storage::kBF16:
-      return 2;
-    case Storage::kPred:
-    case Storage::kE4M3:
-    case Storage::kS8:
-      return 1;
-    case Storage::kF64:
-      return 8;
-  }
-  return 0;
+  return storage == Storage::kF64 ? 8 : SizeOf(static_cast<DType>(storage));
 }
 
 int64_t View::Count() const {
@@ -141,24 +107,25 @@ Tensor MakeTensor(const std::vector<int64_t>& dims) {
 }
 
 void ReadRun(const View& view, int64_t offset, int64_t stride, int64_t count, double* out) {
-  switch (view.storage) {
-    case Storage::kF64:
-      return ReadAs<double>(view.data, offset, stride, count, out, [](double v) { return v; });
-    case Storage::kF32:
+  if (view.storage == Storage::kF64) {
+    return ReadAs<double>(view.data, offset, stride, count, out, [](double v) { return v; });
+  }
+  switch (static_cast<DType>(view.storage)) {
+    case DType::kF32:
       return ReadAs<float>(view.data, offset, stride, count, out, [](float v) { return v; });
-    case Storage::kF16:
+    case DType::kF16:
       return ReadAs<uint16_t>(view.data, offset, stride, count, out, &F16ToF32);
-    case Storage::kBF16:
+    case DType::kBF16:
       return ReadAs<uint16_t>(view.data, offset, stride, count, out,
                               [](uint16_t v) { return WidenBF16(v); });
-    case Storage::kS32:
+    case DType::kS32:
       return ReadAs<int32_t>(view.data, offset, stride, count, out, [](int32_t v) { return v; });
-    case Storage::kPred:
+    case DType::kPred:
       return ReadAs<uint8_t>(view.data, offset, stride, count, out,
                              [](uint8_t v) { return v != 0 ? 1.0 : 0.0; });
-    case Storage::kE4M3:
+    case DType::kE4M3:
       return ReadAs<uint8_t>(view.data, offset, stride, count, out, &E4M3ToF32);
-    case Storage::kS8:
+    case DType::kS8:
       return ReadAs<int8_t>(view.data, offset, stride, count, out, [](int8_t v) { return v; });
   }
 }
@@ -185,28 +152,29 @@ double RoundTo(DType dtype, double value) {
 
 void StoreRun(const double* in, int64_t count, void* data, Storage storage, int64_t offset,
               int64_t stride) {
-  switch (storage) {
-    case Storage::kF64:
-      return StoreAs<double>(in, count, data, offset, stride, [](double v) { return v; });
-    case Storage::kF32:
+  if (storage == Storage::kF64) {
+    return StoreAs<double>(in, count, data, offset, stride, [](double v) { return v; });
+  }
+  switch (static_cast<DType>(storage)) {
+    case DType::kF32:
       return StoreAs<float>(in, count, data, offset, stride,
                             [](double v) { return static_cast<float>(v); });
-    case Storage::kF16:
+    case DType::kF16:
       return StoreAs<uint16_t>(in, count, data, offset, stride,
                                [](double v) { return F32ToF16(RoundToOdd(v)); });
-    case Storage::kBF16:
+    case DType::kBF16:
       return StoreAs<uint16_t>(in, count, data, offset, stride,
                                [](double v) { return F32ToBF16(RoundToOdd(v)); });
-    case Storage::kS32:
+    case DType::kS32:
       return StoreAs<int32_t>(in, count, data, offset, stride,
                               [](double v) { return static_cast<int32_t>(ToS32(v)); });
-    case Storage::kPred:
+    case DType::kPred:
       return StoreAs<uint8_t>(in, count, data, offset, stride,
                               [](double v) { return static_cast<uint8_t>(v != 0); });
-    case Storage::kE4M3:
+    case DType::kE4M3:
       return StoreAs<uint8_t>(in, count, data, offset, stride,
                               [](double v) { return F32ToE4M3(RoundToOdd(v)); });
-    case Storage::kS8:
+    case DType::kS8:
       return StoreAs<int8_t>(in, count, data, offset, stride,
                              [](double v) { return static_cast<int8_t>(ToS8(v)); });
   }

@@ -10,8 +10,9 @@
 
 namespace sinter::reference {
 
-enum class Storage : uint8_t { kF32, kF16, kBF16, kS32, kPred, kE4M3, kS8, kF64 };
-Storage StorageOf(DType dtype);
+// How values lie in memory: as float64, or as the DType of this number.
+enum class Storage : int32_t { kF64 = 0 };
+constexpr Storage StorageOf(DType dtype) { return static_cast<Storage>(dtype); }
 int64_t BytesOf(Storage storage);
 
 // Strides in elements, 0 allowed. Does not own its data.

@@ -6,28 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
+#include "src/stitch/code/op_text.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {
-namespace {
-
-const char* StoredName(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "float";
-    case DType::kS32:
-      return "int";
-    case DType::kPred:
-    case DType::kE4M3:
-      return "unsigned char";
-    case DType::kS8:
-      return "signed char";
-    default:
-      return "u16";
-  }
-}
-
-}  // namespace
 
 std::string FrameNames::Count(int64_t count, bool times_m) const {
   std::string text = absl::StrCat(count, "ll");

@@ -1,6 +1,7 @@
 #include "src/stitch/code/op_text.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,6 +22,27 @@ const char* FunctionName(BinaryKind kind) {
     default:
       return NameOf(kind).data();
   }
+}
+
+// Types of generated source (src/device/stitch/pack.cuh): what describes an element, what memory
+// holds, what arithmetic is done in.
+struct ElementText {
+  DType dtype;
+  const char *element, *stored, *word;
+};
+constexpr ElementText kElements[] = {
+    {DType::kF32, "ElementF32", "float", "float"},
+    {DType::kF16, "ElementF16", "u16", "float"},
+    {DType::kBF16, "ElementBF16", "u16", "float"},
+    {DType::kS32, "ElementS32", "int", "int"},
+    {DType::kPred, "ElementPred", "unsigned char", "bool"},
+    {DType::kE4M3, "ElementE4M3", "unsigned char", "float"},
+    {DType::kS8, "ElementS8", "signed char", "int"},
+};
+
+const ElementText& TextOf(DType dtype) {
+  return *std::find_if(std::begin(kElements), std::end(kElements) - 1,
+                       [&](const ElementText& row) { return row.dtype == dtype; });
 }
 
 const char* SignOf(CompareKind kind) {
@@ -48,30 +70,9 @@ bool NeedsCodes(const Chain& body) {
   });
 }
 
-const char* WordName(DType dtype) {
-  if (dtype == DType::kS32 || dtype == DType::kS8) return "int";
-  return dtype == DType::kPred ? "bool" : "float";
-}
-
-const char* ElementTypeName(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "ElementF32";
-    case DType::kF16:
-      return "ElementF16";
-    case DType::kBF16:
-      return "ElementBF16";
-    case DType::kS32:
-      return "ElementS32";
-    case DType::kPred:
-      return "ElementPred";
-    case DType::kE4M3:
-      return "ElementE4M3";
-    case DType::kS8:
-      return "ElementS8";
-  }
-  return "";
-}
+const char* WordName(DType dtype) { return TextOf(dtype).word; }
+const char* StoredName(DType dtype) { return TextOf(dtype).stored; }
+const char* ElementTypeName(DType dtype) { return TextOf(dtype).element; }
 
 const char* JoinName(ReduceKind kind) {
   switch (kind) {

@@ -12,7 +12,9 @@ namespace sinter {
 
 // The C++ type of arithmetic on `dtype`: "float", "int" or "bool".
 const char* WordName(DType dtype);
-// The type's form in memory: "ElementBF16" (device library, stitch/pack.cuh).
+// The C++ type of an element in memory: "u16".
+const char* StoredName(DType dtype);
+// The struct that describes an element: "ElementBF16" (device library, stitch/pack.cuh).
 const char* ElementTypeName(DType dtype);
 // "Sum", "Largest", "Smallest"; "Sum" for a mean (device library, stitch/math.cuh).
 const char* JoinName(ReduceKind kind);

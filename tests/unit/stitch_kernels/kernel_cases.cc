@@ -198,7 +198,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   Cases cases;
   for (const char* line :
        {"softmax rows=M cols=200 scale=0.125", "layernorm rows=M cols=1000",
-        "layernorm rows=M cols=4096", "softmax rows=M cols=3000", "residual_rmsnorm rows=M cols=64",
+        "layernorm rows=M cols=2048", "softmax rows=M cols=3000", "residual_rmsnorm rows=M cols=64",
         "masked_softmax rows=M cols=74 mask=row", "bias_gelu_residual_layernorm rows=M cols=256",
         "swiglu rows=M cols=40 dtype=f16", "rope rows=M heads=2 dim=16",
         "lstm_cell rows=M hidden=24", "gru_cell rows=M hidden=37"}) {
