@@ -169,9 +169,8 @@ class CompileTest : public ::testing::Test {
 };
 
 TEST_F(CompileTest, BestKernelsOfTheProblemListsInBothLayouts) {
-  const std::vector<KernelJob> jobs = BestKernels(model_);
-  EXPECT_GE(jobs.size(),
-            18u * 2 * 2);  // a fused kernel and two products of each, but for duplicates
+  const std::vector<KernelJob> jobs = BestKernels(model_, SweepCount(kShortSweep) > kShortSweep);
+  EXPECT_GE(jobs.size(), 18u * 2 * 2);  // a fused kernel and two products of each
   CompileAll(jobs, "best kernels");
 }
 
@@ -208,6 +207,7 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
        {CodegenOptions{true, false}, CodegenOptions{false, true}, CodegenOptions{true, true}}) {
     for (Dataflow dataflow : DataflowsOf(SampleG7())) {
       for (int stages : {3, 6}) {  // products of a stage awaited at once, and left in flight
+        if (stages == 6 && !(options.trap_spins && options.jitter)) continue;
         KernelSpec spec = SampleSpec(SampleG7(), dataflow);
         spec.schedule.block_k = 64;
         spec.schedule.stages = stages;

@@ -205,11 +205,14 @@ std::string KernelJob::Name() const {
                       options.jitter ? " | jitter" : "");
 }
 
-std::vector<KernelJob> BestKernels(const DeviceModel& model) {
+std::vector<KernelJob> BestKernels(const DeviceModel& model, bool all) {
   JobList jobs(model);
+  bool other = false;
   for (const char* file : {"gated_ffn.txt", "gemm_chains.txt", "conv_chains.txt"}) {
     for (ProductSequence p : ProblemsOf(file)) {
+      other = !other;
       for (Layout layout : {Layout::kOI, Layout::kIO}) {
+        if (layout == Layout::kIO && !all && other) continue;
         SetLayout(&p, layout);
         jobs.AddBest(p, true);
         jobs.AddBest(p, false);

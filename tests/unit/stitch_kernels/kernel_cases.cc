@@ -33,6 +33,11 @@ StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
   return spec;
 }
 
+// Left out: each takes 5 to 10 s on the host, where most take a tenth of a second.
+bool IsLong(const std::string& name) {
+  return name == "random4 flat" || name == "random13 flat" || name == "random46 flat";
+}
+
 class Cases {
  public:
   // The best schedules of `count` kinds, those that come next in turn among what the body has.
@@ -47,7 +52,8 @@ class Cases {
         const StitchSchedule& s = one.schedule;
         if (s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
         if (KindsOf(body, s).count(kind) == 0) continue;
-        cases_.push_back({absl::StrCat(name, " ", kind), SpecOf(body, s), m});
+        const std::string full = absl::StrCat(name, " ", kind);
+        if (!IsLong(full)) cases_.push_back({full, SpecOf(body, s), m});
         --count;
         break;
       }
