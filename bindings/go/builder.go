@@ -424,13 +424,36 @@ func (b *Builder) GRUCell(xg, hg, h Value) Value {
 	}, xg, hg, h)
 }
 
-// Linear is activation(x W + bias).
-func (b *Builder) Linear(x, w Value, given LinearOptions) Value {
-	var options C.sinter_linear_options
+func (given LinearOptions) raw() (options C.sinter_linear_options) {
 	options.struct_size = C.sizeof_sinter_linear_options
 	options.layout = C.sinter_layout(given.Layout)
 	options.activation = C.sinter_activation(given.Activation)
 	options.bias = given.Bias.id
+	return options
+}
+
+func (given GemmChainOptions) raw(activation Activation) (options C.sinter_gemm_chain_options) {
+	options.struct_size = C.sizeof_sinter_gemm_chain_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	options.bias1 = given.Bias1.id
+	options.bias2 = given.Bias2.id
+	return options
+}
+
+func (given GatedFFNOptions) raw(activation Activation) (options C.sinter_gated_ffn_options) {
+	options.struct_size = C.sizeof_sinter_gated_ffn_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	options.bias_gate = given.BiasGate.id
+	options.bias_up = given.BiasUp.id
+	options.bias2 = given.Bias2.id
+	return options
+}
+
+// Linear is activation(x W + bias).
+func (b *Builder) Linear(x, w Value, given LinearOptions) Value {
+	options := given.raw()
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_linear(p, x.id, w.id, &options, out, failed)
 	}, x, w, given.Bias)
@@ -438,12 +461,7 @@ func (b *Builder) Linear(x, w Value, given LinearOptions) Value {
 
 // GemmChain is activation(x w1 + bias1) w2 + bias2.
 func (b *Builder) GemmChain(x, w1, w2 Value, activation Activation, given GemmChainOptions) Value {
-	var options C.sinter_gemm_chain_options
-	options.struct_size = C.sizeof_sinter_gemm_chain_options
-	options.layout = C.sinter_layout(given.Layout)
-	options.activation = C.sinter_activation(activation)
-	options.bias1 = given.Bias1.id
-	options.bias2 = given.Bias2.id
+	options := given.raw(activation)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_gemm_chain(p, x.id, w1.id, w2.id, &options, out, failed)
 	}, x, w1, w2, given.Bias1, given.Bias2)
@@ -451,13 +469,7 @@ func (b *Builder) GemmChain(x, w1, w2 Value, activation Activation, given GemmCh
 
 // GatedFFN is (activation(x w_gate + bias_gate) * (x w_up + bias_up)) w_down + bias2.
 func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given GatedFFNOptions) Value {
-	var options C.sinter_gated_ffn_options
-	options.struct_size = C.sizeof_sinter_gated_ffn_options
-	options.layout = C.sinter_layout(given.Layout)
-	options.activation = C.sinter_activation(activation)
-	options.bias_gate = given.BiasGate.id
-	options.bias_up = given.BiasUp.id
-	options.bias2 = given.Bias2.id
+	options := given.raw(activation)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_gated_ffn(p, x.id, gate.id, up.id, down.id, &options, out, failed)
 	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
@@ -491,11 +503,7 @@ func (b *Builder) Quantize(x Value, given QuantizeOptions) Scaled {
 
 // ScaledMatmul is activation(a W + bias) of codes and scales, not rounded.
 func (b *Builder) ScaledMatmul(a, w Scaled, given LinearOptions) Value {
-	var options C.sinter_linear_options
-	options.struct_size = C.sizeof_sinter_linear_options
-	options.layout = C.sinter_layout(given.Layout)
-	options.activation = C.sinter_activation(given.Activation)
-	options.bias = given.Bias.id
+	options := given.raw()
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_scaled_matmul(p, a.raw(), w.raw(), &options, out, failed)
 	}, a.Codes, a.Scale, w.Codes, w.Scale, given.Bias)
@@ -505,12 +513,7 @@ func (b *Builder) ScaledMatmul(a, w Scaled, given LinearOptions) Value {
 func (b *Builder) ScaledGemmChain(a, w1, w2 Scaled, activation Activation, quantize QuantizeOptions,
 	given GemmChainOptions) Value {
 	quantizer := quantizeOptions(quantize)
-	var options C.sinter_gemm_chain_options
-	options.struct_size = C.sizeof_sinter_gemm_chain_options
-	options.layout = C.sinter_layout(given.Layout)
-	options.activation = C.sinter_activation(activation)
-	options.bias1 = given.Bias1.id
-	options.bias2 = given.Bias2.id
+	options := given.raw(activation)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_scaled_gemm_chain(p, a.raw(), w1.raw(), w2.raw(), &quantizer, &options, out, failed)
 	}, a.Codes, a.Scale, w1.Codes, w1.Scale, w2.Codes, w2.Scale, quantize.StaticScale, given.Bias1, given.Bias2)
@@ -520,13 +523,7 @@ func (b *Builder) ScaledGemmChain(a, w1, w2 Scaled, activation Activation, quant
 func (b *Builder) ScaledGatedFFN(a, gate, up, down Scaled, activation Activation, quantize QuantizeOptions,
 	given GatedFFNOptions) Value {
 	quantizer := quantizeOptions(quantize)
-	var options C.sinter_gated_ffn_options
-	options.struct_size = C.sizeof_sinter_gated_ffn_options
-	options.layout = C.sinter_layout(given.Layout)
-	options.activation = C.sinter_activation(activation)
-	options.bias_gate = given.BiasGate.id
-	options.bias_up = given.BiasUp.id
-	options.bias2 = given.Bias2.id
+	options := given.raw(activation)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_scaled_gated_ffn(p, a.raw(), gate.raw(), up.raw(), down.raw(), &quantizer, &options, out,
 			failed)

@@ -587,10 +587,7 @@ class ChainBuilder {
     });
   }
   Value Linear(Value x, Value w, const LinearOptions& options = {}) {
-    Zeroed<sinter_linear_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(options.activation);
-    given.bias = options.bias.id();
+    const auto given = Given(options);
     return Add({x, w, options.bias}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_linear(chain(), x.id(), w.id(), &given, out, error);
     });
@@ -598,11 +595,7 @@ class ChainBuilder {
   // activation(a w1 + bias1) w2 + bias2.
   Value GemmChain(Value a, Value w1, Value w2, Activation activation,
                   const GemmChainOptions& options = {}) {
-    Zeroed<sinter_gemm_chain_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(activation);
-    given.bias1 = options.bias1.id();
-    given.bias2 = options.bias2.id();
+    const auto given = Given(activation, options);
     return Add(
         {a, w1, w2, options.bias1, options.bias2}, [&](sinter_value* out, sinter_error** error) {
           return sinter_chain_add_gemm_chain(chain(), a.id(), w1.id(), w2.id(), &given, out, error);
@@ -611,12 +604,7 @@ class ChainBuilder {
   // (activation(a w_gate + bias_gate) * (a w_up + bias_up)) w_down + bias2.
   Value GatedFfn(Value a, Value w_gate, Value w_up, Value w_down, Activation activation,
                  const GatedFfnOptions& options = {}) {
-    Zeroed<sinter_gated_ffn_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(activation);
-    given.bias_gate = options.bias_gate.id();
-    given.bias_up = options.bias_up.id();
-    given.bias2 = options.bias2.id();
+    const auto given = Given(activation, options);
     return Add({a, w_gate, w_up, w_down, options.bias_gate, options.bias_up, options.bias2},
                [&](sinter_value* out, sinter_error** error) {
                  return sinter_chain_add_gated_ffn(chain(), a.id(), w_gate.id(), w_up.id(),
@@ -639,10 +627,7 @@ class ChainBuilder {
   }
   // activation(a W + bias), of codes and scales, not rounded.
   Value ScaledMatmul(Scaled a, Scaled w, const LinearOptions& options = {}) {
-    Zeroed<sinter_linear_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(options.activation);
-    given.bias = options.bias.id();
+    const auto given = Given(options);
     return Add({a.codes, a.scale, w.codes, w.scale, options.bias}, [&](sinter_value* out,
                                                                        sinter_error** error) {
       return sinter_chain_add_scaled_matmul(chain(), Given(a), Given(w), &given, out, error);
@@ -653,11 +638,7 @@ class ChainBuilder {
                         const QuantizeOptions& quantize = {},
                         const GemmChainOptions& options = {}) {
     const auto quantizer = Given(quantize);
-    Zeroed<sinter_gemm_chain_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(activation);
-    given.bias1 = options.bias1.id();
-    given.bias2 = options.bias2.id();
+    const auto given = Given(activation, options);
     return Add({a.codes, a.scale, w1.codes, w1.scale, w2.codes, w2.scale, quantize.static_scale,
                 options.bias1, options.bias2},
                [&](sinter_value* out, sinter_error** error) {
@@ -670,12 +651,7 @@ class ChainBuilder {
   Value ScaledGatedFfn(Scaled a, Scaled w_gate, Scaled w_up, Scaled w_down, Activation activation,
                        const QuantizeOptions& quantize = {}, const GatedFfnOptions& options = {}) {
     const auto quantizer = Given(quantize);
-    Zeroed<sinter_gated_ffn_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(activation);
-    given.bias_gate = options.bias_gate.id();
-    given.bias_up = options.bias_up.id();
-    given.bias2 = options.bias2.id();
+    const auto given = Given(activation, options);
     return Add(
         {a.codes, a.scale, w_gate.codes, w_gate.scale, w_up.codes, w_up.scale, w_down.codes,
          w_down.scale, quantize.static_scale, options.bias_gate, options.bias_up, options.bias2},
@@ -720,6 +696,32 @@ class ChainBuilder {
   template <typename Enum>
   static constexpr int32_t Number(Enum value) {
     return static_cast<int32_t>(value);
+  }
+  static Zeroed<sinter_linear_options> Given(const LinearOptions& options) {
+    Zeroed<sinter_linear_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(options.activation);
+    given.bias = options.bias.id();
+    return given;
+  }
+  static Zeroed<sinter_gemm_chain_options> Given(Activation activation,
+                                                 const GemmChainOptions& options) {
+    Zeroed<sinter_gemm_chain_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.bias1 = options.bias1.id();
+    given.bias2 = options.bias2.id();
+    return given;
+  }
+  static Zeroed<sinter_gated_ffn_options> Given(Activation activation,
+                                                const GatedFfnOptions& options) {
+    Zeroed<sinter_gated_ffn_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.bias_gate = options.bias_gate.id();
+    given.bias_up = options.bias_up.id();
+    given.bias2 = options.bias2.id();
+    return given;
   }
   static sinter_scaled Given(Scaled scaled) { return {scaled.codes.id(), scaled.scale.id()}; }
   static Zeroed<sinter_quantize_options> Given(const QuantizeOptions& options) {

@@ -1,4 +1,4 @@
-// What the options of composites have in common.
+// Reads the fields that the options of several composites share.
 #ifndef SINTER_SRC_CAPI_COMPOSITE_OPTIONS_H_
 #define SINTER_SRC_CAPI_COMPOSITE_OPTIONS_H_
 

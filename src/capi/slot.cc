@@ -14,9 +14,9 @@ namespace sinter::capi {
 
 constexpr uint64_t kNoPlan = 0, kFinalPlan = 2;  // generations; 1 is a stand-in's
 
-// What a slot and its build share. Plans that were ever current live as long as it does, so that
-// taking one is a load and a count. Invariant: `current` is set before `built`, so that who sees a
-// generation can have its plan; `error` before `failed`.
+// A slot and its build share this state. It keeps every plan that was ever current alive, so that
+// acquire is a load and a count. Invariant: `current` is set before `built`, so that a caller who
+// sees a generation gets its plan; `error` is set before `failed`.
 struct SlotState {
   std::shared_ptr<Engine> engine;
   bool manual = false;
@@ -73,7 +73,7 @@ struct sinter_slot : sinter::capi::Handle<sinter_slot> {
 namespace sinter::capi {
 namespace {
 
-// What the build failed with, or what the slot waits for.
+// Reports why there is no plan: the build failed, or the slot waits for something.
 sinter_status ReportNoPlan(const sinter_slot& slot, sinter_error** error) {
   const SlotState& state = *slot.state;
   if (const sinter_status failed = state.failed; failed != SINTER_OK) {

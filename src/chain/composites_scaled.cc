@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<absl::string_view, 4> kNames = {"tensor", "row", "group", "static"};
 constexpr double kLeastEps = 1e-30;  // its quotients are normal numbers of f32
 
-double LargestCode(DType codes) { return codes == DType::kS8 ? 127 : 448; }
+double LargestCode(DType codes) { return codes == DType::kS8 ? 127 : LargestOf(codes); }
 
 void CheckX(Expander& e, ValueId x, Granularity granularity) {
   if (!e.Check("x", x)) return;

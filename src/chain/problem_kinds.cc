@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
 #include "src/chain/problem_conv.h"
+#include "src/chain/problem_fields.h"
 #include "src/chain/problem_scaled.h"
 #include "src/chain/problem_words.h"
 
@@ -224,23 +225,12 @@ absl::StatusOr<Chain> MakeGruCell(const FieldValues& v) {
   return c.Finish(AddGruCell(c.b(), xg, hg, h));
 }
 
-const FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
-const FieldSpec kRows{"rows", FieldType::kRows, nullptr, "rows of x"};
-const FieldSpec kN{"n", FieldType::kExtent, nullptr, "columns of the first product"};
-const FieldSpec kK{"k", FieldType::kExtent, nullptr, "columns of a"};
-const FieldSpec kL{"l", FieldType::kExtent, nullptr, "columns of the second product"};
-const FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"};
 const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr, "width of the state"};
 const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr, "heads of a row"};
 const FieldSpec kDim{"dim", FieldType::kExtent, nullptr, "width of a head, even"};
-const FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActivationWords};
-const FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text, "activation",
-                             kActivationWords};
 const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
                         "of weights: oi is [out, in] (nn.Linear), io is [in, out]", "oi io"};
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypeWords};
-const FieldSpec kBias1{"bias1", FieldType::kFlag, "0", "whether the first product has one"};
-const FieldSpec kBias2{"bias2", FieldType::kFlag, "0", "whether the second product has one"};
 const FieldSpec kWidths{"n", FieldType::kExtents, nullptr,
                         "columns of each product, one item a product"};
 const FieldSpec kActList{"act", FieldType::kNames, kDefaultActivation.text,
@@ -252,8 +242,6 @@ const FieldSpec kBiasList{"bias", FieldType::kFlags, "0",
 const FieldSpec kAffine{"affine", FieldType::kFlag, "1", "whether weights follow"};
 const FieldSpec kLayerEps{"eps", FieldType::kNumber, kDefaultLayerNormEps.text,
                           "added to the variance"};
-const FieldSpec kRmsEps{"eps", FieldType::kNumber, kDefaultRmsNormEps.text,
-                        "added to the mean square"};
 const FieldSpec kScale{"scale", FieldType::kNumber, kDefaultSoftmaxScale.text, "factor of x"};
 const FieldSpec kMask{"mask", FieldType::kName, "full", "full: [rows, cols], row: [cols]",
                       "full row"};

@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
+#include "src/chain/problem_fields.h"
 #include "src/chain/problem_words.h"
 #include "src/chain/scaled_matmul.h"
 
@@ -145,15 +146,6 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
 constexpr char kCodesWords[] = "e4m3 s8";
 constexpr char kGranularityWords[] = "tensor row group static";
 
-const FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
-const FieldSpec kRows{"rows", FieldType::kRows, nullptr, "rows of x"};
-const FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"};
-const FieldSpec kN{"n", FieldType::kExtent, nullptr, "columns of the first product"};
-const FieldSpec kK{"k", FieldType::kExtent, nullptr, "columns of a"};
-const FieldSpec kL{"l", FieldType::kExtent, nullptr, "columns of the second product"};
-const FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActivationWords};
-const FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text, "activation",
-                             kActivationWords};
 const FieldSpec kScales{"scales", FieldType::kName, kDefaultGranularity.text,
                         "of a and weights: one; of a row and a channel; 1 x 128 and 128 x 128",
                         "tensor row group"};
@@ -162,16 +154,12 @@ const FieldSpec kGranularity{"granularity", FieldType::kName, kDefaultGranularit
 const FieldSpec kQuantize{"quantize", FieldType::kName, kDefaultGranularity.text,
                           "what shares a scale of c; static: it is an input", kGranularityWords};
 const FieldSpec kCodes{"codes", FieldType::kName, "e4m3", "8-bit type", kCodesWords};
-const FieldSpec kRmsEps{"eps", FieldType::kNumber, kDefaultRmsNormEps.text,
-                        "added to the mean square"};
 const FieldSpec kQuantizeEps{"quantize_eps", FieldType::kNumber, kDefaultQuantizeEps.text,
                              "the least of the largest magnitude"};
 const FieldSpec kUpperBound{"upper_bound", FieldType::kNumber, "0",
                             "the most of the largest magnitude; 0: none"};
 const FieldSpec kUe8m0{"ue8m0", FieldType::kFlag, "0", "whether scales are powers of two"};
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of what is not quantised", kDTypeWords};
-const FieldSpec kBias1{"bias1", FieldType::kFlag, "0", "whether the first product has one"};
-const FieldSpec kBias2{"bias2", FieldType::kFlag, "0", "whether the second product has one"};
 
 std::vector<FieldSpec> FfnFields() {
   return {kM,     kN,           kK,          kL,     kAct,   kScales, kQuantize,

@@ -22,7 +22,7 @@ absl::Status CheckMatrix(absl::string_view name, absl::string_view axes, const T
   return Bad("dimension 1 of ", name, " is M, must be constant");
 }
 
-// What the dims of a scale may be, for messages.
+// Lists the dims that a scale may have, for messages.
 std::string AllowedDims(Dim rows, int64_t groups, bool blocks) {
   const std::string each = ToString(rows), many = absl::StrCat(groups);
   std::string text = absl::StrCat("[], [1, 1], [", each, ", 1]");

@@ -161,6 +161,39 @@ impl Default for QuantizeOptions<'_> {
         Self { granularity, codes, eps: 0.0, upper_bound: 0.0, ue8m0: false, static_scale: None }
     }
 }
+impl LinearOptions<'_> {
+    fn raw(&self) -> sys::sinter_linear_options {
+        sys::sinter_linear_options {
+            layout: self.layout.0,
+            activation: self.activation.0,
+            bias: id(self.bias),
+            ..Default::default()
+        }
+    }
+}
+impl GemmChainOptions<'_> {
+    fn raw(&self, activation: Activation) -> sys::sinter_gemm_chain_options {
+        sys::sinter_gemm_chain_options {
+            layout: self.layout.0,
+            activation: activation.0,
+            bias1: id(self.bias1),
+            bias2: id(self.bias2),
+            ..Default::default()
+        }
+    }
+}
+impl GatedFfnOptions<'_> {
+    fn raw(&self, activation: Activation) -> sys::sinter_gated_ffn_options {
+        sys::sinter_gated_ffn_options {
+            layout: self.layout.0,
+            activation: activation.0,
+            bias_gate: id(self.bias_gate),
+            bias_up: id(self.bias_up),
+            bias2: id(self.bias2),
+            ..Default::default()
+        }
+    }
+}
 impl QuantizeOptions<'_> {
     fn raw(&self) -> sys::sinter_quantize_options {
         sys::sinter_quantize_options {
@@ -517,12 +550,7 @@ impl<'b> Value<'b> {
 
     /// activation(self W + bias).
     pub fn linear(self, w: Value<'b>, options: &LinearOptions<'b>) -> Value<'b> {
-        let raw = sys::sinter_linear_options {
-            layout: options.layout.0,
-            activation: options.activation.0,
-            bias: id(options.bias),
-            ..Default::default()
-        };
+        let raw = options.raw();
         self.with(&[Some(w), options.bias], |chain, out, error| unsafe {
             sys::sinter_chain_add_linear(chain, self.id, w.id, &raw, out, error)
         })
@@ -536,13 +564,7 @@ impl<'b> Value<'b> {
         activation: Activation,
         options: &GemmChainOptions<'b>,
     ) -> Value<'b> {
-        let raw = sys::sinter_gemm_chain_options {
-            layout: options.layout.0,
-            activation: activation.0,
-            bias1: id(options.bias1),
-            bias2: id(options.bias2),
-            ..Default::default()
-        };
+        let raw = options.raw(activation);
         self.with(&[Some(w1), Some(w2), options.bias1, options.bias2], |chain, out, error| unsafe {
             sys::sinter_chain_add_gemm_chain(chain, self.id, w1.id, w2.id, &raw, out, error)
         })
@@ -557,14 +579,7 @@ impl<'b> Value<'b> {
         activation: Activation,
         options: &GatedFfnOptions<'b>,
     ) -> Value<'b> {
-        let raw = sys::sinter_gated_ffn_options {
-            layout: options.layout.0,
-            activation: activation.0,
-            bias_gate: id(options.bias_gate),
-            bias_up: id(options.bias_up),
-            bias2: id(options.bias2),
-            ..Default::default()
-        };
+        let raw = options.raw(activation);
         let biases = [options.bias_gate, options.bias_up, options.bias2];
         let operands = [Some(w_gate), Some(w_up), Some(w_down), biases[0], biases[1], biases[2]];
         self.with(&operands, |chain, out, error| unsafe {
@@ -593,12 +608,7 @@ impl<'b> Scaled<'b> {
 
     /// activation(self W + bias), not rounded.
     pub fn matmul(self, w: Scaled<'b>, options: &LinearOptions<'b>) -> Value<'b> {
-        let raw = sys::sinter_linear_options {
-            layout: options.layout.0,
-            activation: options.activation.0,
-            bias: id(options.bias),
-            ..Default::default()
-        };
+        let raw = options.raw();
         let operands = [Some(self.scale), Some(w.codes), Some(w.scale), options.bias];
         self.codes.with(&operands, |chain, out, error| unsafe {
             sys::sinter_chain_add_scaled_matmul(chain, self.raw(), w.raw(), &raw, out, error)
@@ -614,13 +624,7 @@ impl<'b> Scaled<'b> {
         quantize: &QuantizeOptions<'b>,
         options: &GemmChainOptions<'b>,
     ) -> Value<'b> {
-        let raw = sys::sinter_gemm_chain_options {
-            layout: options.layout.0,
-            activation: activation.0,
-            bias1: id(options.bias1),
-            bias2: id(options.bias2),
-            ..Default::default()
-        };
+        let raw = options.raw(activation);
         let quantizer = quantize.raw();
         let weights = [w1.codes, w1.scale, w2.codes, w2.scale].map(Some);
         let others = [Some(self.scale), quantize.static_scale, options.bias1, options.bias2];
@@ -638,14 +642,7 @@ impl<'b> Scaled<'b> {
         quantize: &QuantizeOptions<'b>,
         options: &GatedFfnOptions<'b>,
     ) -> Value<'b> {
-        let raw = sys::sinter_gated_ffn_options {
-            layout: options.layout.0,
-            activation: activation.0,
-            bias_gate: id(options.bias_gate),
-            bias_up: id(options.bias_up),
-            bias2: id(options.bias2),
-            ..Default::default()
-        };
+        let raw = options.raw(activation);
         let quantizer = quantize.raw();
         let mut operands = vec![Some(self.scale), quantize.static_scale, options.bias_gate, options.bias_up, options.bias2];
         operands.extend(weights.iter().flat_map(|w| [Some(w.codes), Some(w.scale)]));

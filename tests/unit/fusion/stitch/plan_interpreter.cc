@@ -9,6 +9,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/chain/composites.h"
 #include "src/reference/reference.h"
+#include "src/reference/tensor.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::testing {
@@ -34,26 +35,9 @@ void Put(DType dtype, double value, uint8_t* at) {
 }
 
 double Get(DType dtype, const uint8_t* at) {
-  float f = 0;
-  int32_t i = 0;
-  uint16_t bits = 0;
-  switch (dtype) {
-    case DType::kF32:
-      std::memcpy(&f, at, 4);
-      return f;
-    case DType::kS32:
-      std::memcpy(&i, at, 4);
-      return i;
-    case DType::kPred:
-      return *at;
-    case DType::kE4M3:
-      return E4M3ToF32(*at);
-    case DType::kS8:
-      return static_cast<int8_t>(*at);
-    default:
-      std::memcpy(&bits, at, 2);
-      return dtype == DType::kBF16 ? BF16ToF32(bits) : F16ToF32(bits);
-  }
+  double value = 0;
+  reference::ReadRun({at, reference::StorageOf(dtype), {}, {}}, 0, 0, 1, &value);
+  return value;
 }
 
 class Machine {
