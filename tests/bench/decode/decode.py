@@ -60,7 +60,8 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant; the median counts")
     parser.add_argument("--turn", type=float, default=0.02, help="seconds of a turn")
     parser.add_argument("--energy", type=float, default=0.0, help="seconds that each contestant's energy is measured for")
-    parser.add_argument("--slack", type=float, default=1.3, help="an error may be so many times that of PyTorch's operators")
+    parser.add_argument("--timeline", action="store_true", help="store some of each contestant's kernels with their times")
+    parser.add_argument("--slack", type=float, default=1.5, help="an error may be so many times that of PyTorch's operators")
     parser.add_argument("--seconds", type=float, default=600.0, help="no case begins later")
     parser.add_argument("--warm", type=int, default=0, metavar="N", help="fill the compilers' caches first, N processes at once")
     parser.add_argument("--warm-only", action="store_true", help="fill the caches for the cases, one after another, and end")
@@ -134,7 +135,7 @@ class Case:
         """Rows of the results file."""
         import torch
 
-        from measure import energy, in_turns
+        from measure import energy, in_turns, timeline
         from reference import logits
         from results import row
 
@@ -153,6 +154,8 @@ class Case:
         for name, graph in graphs.items():
             if self.options.energy:
                 about[name]["joules"] = energy(graph, self.stream, us[name], self.options.energy, meter)
+            if self.options.timeline:
+                about[name]["timeline"] = timeline(graph, self.stream)
             found.append(row(self.model, self.rows, self.positions, name, us[name], bare_us[name], **about[name]))
         return found
 

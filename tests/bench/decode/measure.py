@@ -142,5 +142,25 @@ def energy(graph, stream, us, seconds, meter):
 
 
 def pci_bus_id(device):
-    properties = torch.cuda.get_device_properties(device)
-    return f"{properties.pci_domain_id:08x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}.0"
+    """Address of a GPU, as NVML knows it; "" where the driver does not say."""
+    text = ctypes.create_string_buffer(16)
+    try:
+        found = ctypes.CDLL("libcuda.so.1").cuDeviceGetPCIBusId(text, 16, device)
+    except (OSError, AttributeError):
+        found = 1
+    return "" if found else text.value.decode()
+
+
+def timeline(graph, stream, count=28):
+    """[name, start us, duration us] of `count` kernels from the middle of a replay, by PyTorch's profiler."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    with torch.cuda.stream(stream), profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(3):
+            graph.replay()
+        stream.synchronize()
+    ran = sorted((one.time_range.start, one.time_range.end, one.name) for one in profiler.events()
+                 if one.device_type == DeviceType.CUDA)
+    middle = ran[len(ran) // 2 :][:count]
+    return [[name[:80], begin - middle[0][0], end - begin] for begin, end, name in middle]
