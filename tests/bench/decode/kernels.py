@@ -1,6 +1,7 @@
 """Kernels that contestants share, in Triton: everything of attention, and the small kernels of the serving form.
 
-TRITON_INTERPRET=1 runs them on a CPU, in f32.
+TRITON_INTERPRET=1 runs them on a CPU, in f32. With EARLY each kernel of attention lets the next one begin, and waits itself before it
+reads or writes: a kernel behind attention that is launched by a programmatic edge can load its weights meanwhile.
 """
 
 import torch
@@ -11,10 +12,19 @@ POSITIONS = 64  # of a block's turn
 
 
 @triton.jit
+def _begin(EARLY: tl.constexpr):
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+
+
+@triton.jit
 def _place_head(
-    qkv, gamma, cosine, sine, position, q_out, cache, heads, kv_heads, context, eps, HEAD: tl.constexpr, NORM: tl.constexpr
+    qkv, gamma, cosine, sine, position, q_out, cache, heads, kv_heads, context, eps, HEAD: tl.constexpr, NORM: tl.constexpr,
+    EARLY: tl.constexpr
 ):
     """One head of one row: normed, turned, written to `q_out` or to this position of the cache; values as they are."""
+    _begin(EARLY)
     row, head = tl.program_id(0), tl.program_id(1)
     HALF: tl.constexpr = HEAD // 2
     lane = tl.arange(0, HALF)
@@ -44,9 +54,10 @@ def _place_head(
 @triton.jit
 def _attend(
     q, cache, out, parts, statistics, context, scale, SPLITS: tl.constexpr, SPAN: tl.constexpr, GROUP: tl.constexpr,
-    HEAD: tl.constexpr, BLOCK: tl.constexpr
+    HEAD: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr
 ):
     """A group of query heads over SPAN positions of their key and value head."""
+    _begin(EARLY)
     row, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     rows, kv_heads = tl.num_programs(0), tl.num_programs(1)
     member, lane, place = tl.arange(0, 16), tl.arange(0, HEAD), tl.arange(0, BLOCK)
@@ -83,8 +94,9 @@ def _attend(
 
 
 @triton.jit
-def _join(parts, statistics, out, SPLITS: tl.constexpr, HEAD: tl.constexpr):
+def _join(parts, statistics, out, SPLITS: tl.constexpr, HEAD: tl.constexpr, EARLY: tl.constexpr):
     """The parts of one query head."""
+    _begin(EARLY)
     head = tl.program_id(0)
     split, lane = tl.arange(0, SPLITS), tl.arange(0, HEAD)
     most = tl.load(statistics + (head * SPLITS + split) * 2)
@@ -133,8 +145,9 @@ class Attention:
         splits: parts of the positions, joined by a kernel of its own where there are several.
     """
 
-    def __init__(self, model, rows, context, device, dtype):
+    def __init__(self, model, rows, context, device, dtype, early=False):
         self.model, self.rows, self.context = model, rows, context
+        self.options = {"EARLY": early, "launch_pdl": early}
         self.splits = splits_for(rows * model.kv_heads, context)
         span = -(-context // self.splits)
         self.span = -(-span // POSITIONS) * POSITIONS
@@ -148,16 +161,16 @@ class Attention:
         model = self.model
         _place_head[(self.rows, model.heads + 2 * model.kv_heads)](
             qkv, gamma, turns[0], turns[1], position, self.q, cache, model.heads, model.kv_heads, self.context, model.eps,
-            HEAD=model.head, NORM=model.qk_norm, num_warps=1,
+            HEAD=model.head, NORM=model.qk_norm, num_warps=1, **self.options,
         )
         _attend[(self.rows, model.kv_heads, self.splits)](
             self.q, cache, self.out, self.parts, self.statistics, self.context, model.head**-0.5 * 1.4426950408889634,
             SPLITS=self.splits, SPAN=self.span, GROUP=model.heads // model.kv_heads, HEAD=model.head, BLOCK=POSITIONS,
-            num_warps=4, num_stages=3,
+            num_warps=4, num_stages=3, **self.options,
         )
         if self.splits > 1:
             _join[(self.rows * model.heads,)](
-                self.parts, self.statistics, self.out, SPLITS=self.splits, HEAD=model.head, num_warps=2
+                self.parts, self.statistics, self.out, SPLITS=self.splits, HEAD=model.head, num_warps=2, **self.options
             )
         return self.out
 

@@ -53,7 +53,7 @@ class State:
     tokens and position, so that steps after `reset` are equal. The cache is a ring of `context` positions, all of which
     every step reads."""
 
-    def __init__(self, weights, rows, context):
+    def __init__(self, weights, rows, context, early=False):
         model, embedding = weights.model, weights.embedding
         device, dtype = embedding.device, embedding.dtype
         generator = torch.Generator(device).manual_seed(2)
@@ -72,7 +72,7 @@ class State:
             torch.arange(model.head // 2, device=device) * 2 / model.head
         )
         self.turns = angle.cos(), angle.sin()
-        self.attention = Attention(model, rows, context, device, dtype)
+        self.attention = Attention(model, rows, context, device, dtype, early)
 
     def reset(self):
         self.tokens.copy_(self.begin)
