@@ -10,11 +10,13 @@ and not at all in the parent of a fork that does not compute.
 
 from __future__ import annotations
 
+from ._layers import BetweenAttentions
 from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from ._ops import gated_mlp, gated_mlp_split, register_chain, run
 from ._store import configure, reset, use_context
 
 __all__ = [
+    "BetweenAttentions",
     "SinterMLP",
     "configure",
     "gated_mlp",
