@@ -58,6 +58,11 @@ double EndUs(const ProductDims& dims, const ProductSequence& p, int product, con
          EpilogueUs(p[product].epilogue.activation(), s, tile, model);
 }
 
+double SpareHbm(const LevelTimes& times) {
+  const double share = times.hbm / Combine(times);
+  return 1 - share * share * share * share;
+}
+
 double PrefetchedUs(const ProductLoad& load, const Schedule& s, double window_us,
                     double stream_us) {
   if (load.block_bytes <= 0 || load.steps <= 0) return 0;
