@@ -3,6 +3,7 @@
     import sinter.torch
     sinter.torch.replace_mlp(model)                                  # transformers' Llama, Qwen3
     sinter.torch.prepare_model(model, sizes=[1, 8, 32, 128])         # before a CUDA graph is captured
+    layer = sinter.torch.BetweenAttentions(..)                       # of a model loop of one's own
 
 The import registers operators and opens no driver. A context is made for each device when the first plan is needed,
 and not at all in the parent of a fork that does not compute.
