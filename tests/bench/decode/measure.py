@@ -152,7 +152,7 @@ def pci_bus_id(device):
 
 
 def timeline(graph, stream, count=28):
-    """[name, start us, duration us] of `count` kernels from the middle of a replay, by PyTorch's profiler."""
+    """[name, start us, duration us] of `count` kernels from the middle of a replay, by PyTorch's profiler; none where it sees none."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
