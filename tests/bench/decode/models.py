@@ -62,7 +62,7 @@ MODELS = {
 }
 
 # Of the tests: every part of a step, in no time.
-TINY = Model("tiny", 64, 96, 3, 4, 2, 32, 128, True, 1e-6)
+TINY = Model("tiny", 64, 96, 2, 4, 2, 32, 128, True, 1e-6)
 
 
 def limit_us(model, rows, context, attention=True):
