@@ -190,7 +190,8 @@ class ProductsRun {
     if (in.residual < 0) return value;
     if (p.epilogue.Has(EpilogueOp::kRound)) value = Round(value, element_);
     const int64_t at = row * in.residual_stride + column;
-    return value + ToDouble(At(inputs_[in.residual], at), element_);
+    return Activate(p.epilogue.sum_activation(),
+                    value + ToDouble(At(inputs_[in.residual], at), element_));
   }
   double Bias(int input, int64_t column) const {
     return input < 0 ? 0 : ToDouble(At(inputs_[input], column), element_);
