@@ -182,8 +182,7 @@ class ProductsRun {
     const int64_t image = row / w.RowsPerM(), pixel = row % w.RowsPerM();
     const int64_t at[2] = {pixel / w.Pixels(1), pixel % w.Pixels(1)};
     const auto place = [&w, &at](int axis, int64_t tap) {
-      return at[axis] * w.conv.strides[axis] + tap * w.conv.dilations[axis] +
-             w.LowerCorner(axis);
+      return at[axis] * w.conv.strides[axis] + tap * w.conv.dilations[axis] + w.LowerCorner(axis);
     };
     for (int64_t tap = 0; tap < w.taps[0] * w.taps[1]; ++tap) {
       const int64_t y = place(0, tap / w.taps[1]), x = place(1, tap % w.taps[1]);
