@@ -10,6 +10,7 @@ ROUNDS = 9
 
 def capture(torch, stream, calls):
     """A CUDA graph of `calls`, functions without arguments; `kept` are their results, whose memory stays theirs."""
+    torch.cuda.synchronize()  # what the calls read may have been made on another stream
     with torch.cuda.stream(stream):
         for call in calls[:3] * 2:
             call()
