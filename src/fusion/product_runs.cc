@@ -59,11 +59,9 @@ class Finder {
     Values members = {product};
     ValueId end = product;
     absl::StatusOr<GraphRun> best = Try(product, members, end);
-    bool behind_sum = false;  // whose activation and rounding may follow
     for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
       absl::StatusOr<GraphRun> longer = Try(product, members, end);
-      behind_sum |= IsSum(chain_.op(end));
-      if (best.ok() && !longer.ok() && !behind_sum && !IsView(end)) break;
+      if (best.ok() && !longer.ok() && !MayLeadOn(members, end)) break;
       if (longer.ok()) best = std::move(longer);
     }
     if (!best.ok()) {
@@ -74,7 +72,12 @@ class Finder {
     Append(*std::move(best));
   }
 
-  bool IsView(ValueId value) const { return ClassOf(chain_, value) == OpClass::kView; }
+  // Whether a tail that ends at `end`, which is no product step, may become one: before an addition
+  // (widening), before the rounding of a sum, or inside the activation of one with a residual.
+  bool MayLeadOn(const Values& members, ValueId end) const {
+    return ClassOf(chain_, end) == OpClass::kView || IsSum(chain_.op(end)) ||
+           ResidualOf(members) >= 0;
+  }
   static bool IsSum(const Op& op) {
     return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
   }
