@@ -111,6 +111,8 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget,
 constexpr uint32_t kScalesFollow = 256;
 constexpr uint32_t kRowsFollow = 512;
 constexpr uint32_t kWindowFollows = 1024;
+constexpr int kSumActivationBit = 11;
+constexpr uint32_t kFlagsEnd = 1u << 14;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -127,7 +129,7 @@ uint32_t ResidualBits(const MatrixProduct& last) {
 // Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
 // products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
-// product's window does.
+// product's window does; bits 11 to 13 are the activation of the sum with the residual.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -138,7 +140,8 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   w.U32(uint32_t{spec.constant_weights} | uint32_t{spec.constant_rows} << 1 |
         ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
         (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
-        (window ? kWindowFollows : 0));
+        (window ? kWindowFollows : 0) |
+        static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit);
   if (scales) {
     w.F64(first.epilogue.scale());
     w.F64(scale2);
@@ -171,8 +174,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kWindowFollows) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kWindowFollows));
+  if (flags >= kFlagsEnd) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", kFlagsEnd));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -186,6 +189,8 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (residual > 2) return Lost(absl::StrCat("residual ", residual, " is not 0 to 2"));
   if (residual > 0) last.epilogue.Set(StepOf(EpilogueOp::kResidual, last.result));
   if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
+  const auto sum = static_cast<Activation>(flags >> kSumActivationBit);
+  if (sum != Activation::kIdentity) last.epilogue.Set(Activate(sum, EpilogueOp::kActivateSum));
   return ReadRows(r, flags, spec.sequence);
 }
 
