@@ -42,6 +42,7 @@ struct DeviceModel {
   double clock_mhz = 0;
   double tensor_flop_per_us =
       0;                        // dense bf16, whole chip, of kernels too short for its power limit
+  double tensor_fp8_flop_per_us = 0;  // the same of e4m3
   double hbm_bytes_per_us = 0;  // read stream, whole chip, every SM reading
   double hbm_idle_loss = 0;     // what of it each share of idle SMs takes away
   double l2_bytes_per_us = 0;   // L2 to all SMs, each reading bytes of its own
