@@ -16,7 +16,6 @@ struct Arguments {
   const void *bias1, *bias_up, *bias2;
   const void *factor1, *factor2;  // a number for each row, of each product
   float scale1, scale2;           // and one for all rows
-  const float *scale_w1, *scale_up;  // a number for each column of the first product, or one
   const void* residual;           // [m, n] or [m, l]; may be `out`
   long long residual_stride;      // elements between rows
   void* out;                      // [m, n] or [m, l]
@@ -25,6 +24,7 @@ struct Arguments {
   float* partial_out;             // in the workspace, [block][block_m][block_n]
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
+  const float *scale_w1, *scale_up;  // a number for each column of the first product, or one
 };
 
 extern __shared__ unsigned char dynamic_shared[];
