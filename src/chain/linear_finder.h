@@ -15,7 +15,7 @@ struct Linear {
   int weight = -1, bias = -1;
   Layout layout = Layout::kOI;
   double scale = 1;
-  int factor = -1;    // a number of each row
+  int factor = -1;                 // a number of each row
   int scale_x = -1, scale_w = -1;  // of a product of codes: what dequantises x, and the weight
   ValueId conv = -1;  // a convolution with the weight as its filter, in place of the product
 };

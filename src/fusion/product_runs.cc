@@ -37,8 +37,8 @@ class Finder {
   ProductRuns Run() {
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
-      const bool product = kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul ||
-                           kind == OpKind::kConv2d;
+      const bool product =
+          kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
     return std::move(result_);

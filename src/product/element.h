@@ -19,8 +19,8 @@ struct ElementRow {
   const char* stored_type = "";  // in the device library: of elements in memory
   const char* wgmma_type = "";   // in PTX
   bool planned = false;          // whether products of it are planned; others are refused by name
-  bool promoted = false;  // 8-bit floats: sums of a row of the swizzle are added in f32, results are
-                          // wider than the operands, which have scales
+  bool promoted = false;  // 8-bit floats: sums of a row of the swizzle are added in f32, results
+                          // are wider than the operands, which have scales
 };
 
 constexpr ElementRow kElementRows[] = {

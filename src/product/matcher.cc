@@ -354,8 +354,8 @@ class Describer {
     SINTER_RETURN_IF_ERROR(
         Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
-    for (int input : {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights,
-                      in->scale_up}) {
+    for (int input :
+         {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
       if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;
     }
     return absl::OkStatus();

@@ -118,8 +118,8 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
   }
   const int64_t all = accumulators + accumulators / parts;
   const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
-                       : p.back().epilogue.has_residual()  ? kMaxPromotedResidual
-                                                           : kMaxPromoted;
+                       : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
+                                                            : kMaxPromoted;
   if (all <= most) return absl::OkStatus();
   return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
                         absl::StrCat("is above ", most, " registers a thread"));

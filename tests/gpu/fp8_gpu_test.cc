@@ -88,10 +88,9 @@ class ScaledRuns {
   absl::StatusOr<std::string> Run(const BoundRun& run, int64_t m) {
     SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(buffers_.back(), kPoison));
     if (run.workspace.bytes > kWorkspaceFlagBytes) {
-      SINTER_RETURN_IF_ERROR(
-          ports_.measurer->Fill({run.workspace.ptr + kWorkspaceFlagBytes,
-                                 run.workspace.bytes - kWorkspaceFlagBytes},
-                                kPoison));
+      SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(
+          {run.workspace.ptr + kWorkspaceFlagBytes, run.workspace.bytes - kWorkspaceFlagBytes},
+          kPoison));
     }
     SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait(
         [&](StreamHandle stream) { return run.launch(stream, m, false); }));
@@ -233,8 +232,7 @@ Chain Layer(int64_t n, int64_t k, Granularity granularity) {
                   matrix(DType::kF32, Dim::Constant(rows), 1)};
   };
   const ValueId x = matrix(DType::kBF16, Dim::M(), k);
-  const ValueId gamma =
-      b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, "gamma"}).value();
+  const ValueId gamma = b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, "gamma"}).value();
   const ValueId normed = AddRmsNorm(b, x, 1e-5, gamma).value();
   QuantizeSpec rows;
   rows.granularity = Granularity::kRow;
@@ -330,11 +328,13 @@ TEST_F(Fp8, ProductAtEveryM) {
 }
 
 TEST_F(Fp8, FfnAtEveryM) {
-  EveryM("gated, row", ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=row quantize=row "
-                               "act=silu bias1=1 bias2=1"),
+  EveryM("gated, row",
+         ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=row quantize=row "
+                 "act=silu bias1=1 bias2=1"),
          kRequantised);
-  EveryM("gated, static", ChainOf("scaled_gated_ffn m=1 n=384 k=256 l=264 scales=tensor "
-                                  "quantize=static act=silu"),
+  EveryM("gated, static",
+         ChainOf("scaled_gated_ffn m=1 n=384 k=256 l=264 scales=tensor "
+                 "quantize=static act=silu"),
          kRequantised);
   EveryM("plain, row",
          ChainOf("scaled_gemm_chain m=1 n=400 k=304 l=264 scales=row quantize=row act=gelu_erf"),
@@ -378,8 +378,8 @@ TEST_F(Fp8, SumsArePromoted) {
 // A NaN code or scale reaches its row alone: all others keep their bits.
 TEST_F(Fp8, NanStaysInItsRow) {
   constexpr int64_t kRows = 37, kColumns = 520, kK = 384, kBadCode = 5, kBadScale = 30;
-  const Chain chain = ChainOf(
-      absl::StrCat("scaled_matmul m=1 n=", kColumns, " k=", kK, " scales=row dtype=f32"));
+  const Chain chain =
+      ChainOf(absl::StrCat("scaled_matmul m=1 n=", kColumns, " k=", kK, " scales=row dtype=f32"));
   auto inputs = InputsOf(chain, kRows, false);
   ASSERT_OK(inputs);
   const auto runs = ScaledRuns::Make(ports(), chain, kRows, *std::move(inputs));

@@ -319,8 +319,7 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   io.first.block_n = 64;
   io.stages = 2;
   io.grid = 96;
-  EXPECT_THAT(SourceOf(SampleSpec(one, io)),
-              HasSubstr("ResidualRows<Config::Result, 3072, false"));
+  EXPECT_THAT(SourceOf(SampleSpec(one, io)), HasSubstr("ResidualRows<Config::Result, 3072, false"));
 }
 
 TEST(KernelSource, ScalesTheProductThatIsScaled) {
@@ -350,7 +349,8 @@ TEST(KernelSource, DequantisesWhatItMultiplies) {
   const std::string source = SourceOf(SampleSpec(p, s));
   for (const char* text :
        {"using Element = FloatE4M3;", "using Result = Float32;", "using Bias = BFloat16;",
-        "const float* scale_a,\n    const float* scale_w1,\n    const float* scale_up,\n    float* out",
+        "const float* scale_a,\n    const float* scale_w1,\n    const float* scale_up,\n    float* "
+        "out",
         "args.factor1 = scale_a;", "args.scale_w1 = scale_w1;", "args.scale_up = scale_up;",
         "<Config, NoResidual, ColumnFactors<RowFactors<Float32>, true>>(args)",
         "k32.f32.e4m3.e4m3"}) {
