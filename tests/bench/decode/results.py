@@ -6,25 +6,16 @@ Usage: results.py FILE.json ..    a table in Markdown of all files together, for
 
 import json
 import os
-import subprocess
+import re
 import sys
 
 from models import BYTES_PER_S, MODELS
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 
-
-def source_state():
-    """Commit and whether the tree was modified: from the file COMMIT of a bundle, else from git."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-    try:
-        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
-            words = file.read().split()
-        return {"commit": words[0], "dirty": words[1] != "clean"}
-    except (OSError, IndexError):
-        pass
-    git = lambda *args: subprocess.run(["git", "-C", root, *args], capture_output=True, text=True, check=False).stdout.strip()
-    return {"commit": git("rev-parse", "HEAD") or "unknown", "dirty": bool(git("status", "--porcelain"))}
+def source_state(library):
+    """Commit, and whether the tree was modified, of the library that `sinter.build_info` describes."""
+    found = re.search(r"commit ([0-9a-f]+)( dirty)?", library)
+    return {"commit": found[1] if found else "unknown", "dirty": bool(found and found[2])}
 
 
 def row(model, rows, context, contestant, us, bare_us, **more):
@@ -43,7 +34,7 @@ def row(model, rows, context, contestant, us, bare_us, **more):
 
 def write(path, machine, rows, failures):
     """Replaces the file as a whole, so that a run that is ended leaves what it has measured."""
-    content = {"machine": machine, **source_state(), "rows": rows, "failures": failures}
+    content = {"machine": machine, **source_state(machine["library"]), "rows": rows, "failures": failures}
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
