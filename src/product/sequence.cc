@@ -25,6 +25,13 @@ std::string ScalingText(const MatrixProduct& p, int number) {
   return text;
 }
 
+// What operands of 8 bits have besides: " scales=vector,tensor result=f32".
+std::string ScalesText(const MatrixProduct& p) {
+  if (p.result == p.rows.element) return "";
+  return absl::StrCat(" scales=", ToString(p.rows.scales), ",", ToString(p.weights.scales),
+                      " result=", NameOf(p.result));
+}
+
 std::string WindowText(const Operand& rows) {
   if (rows.source != Source::kWindow) return "";
   const PixelWindow& w = rows.window;
@@ -36,7 +43,10 @@ std::string WindowText(const Operand& rows) {
 
 std::string ResidualText(const MatrixProduct& last) {
   if (!last.epilogue.has_residual()) return "";
-  return absl::StrCat(" residual=", ResidualName(last.epilogue));
+  const Activation sum = last.epilogue.sum_activation();
+  return absl::StrCat(" residual=", ResidualName(last.epilogue),
+                      sum == Activation::kIdentity ? "" : " sum_act=",
+                      sum == Activation::kIdentity ? "" : NameOf(sum));
 }
 
 // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n and act are
@@ -94,7 +104,7 @@ bool ProductSequence::operator==(const ProductSequence& o) const {
 
 bool ProductSequence::scaled() const {
   return std::any_of(products.begin(), products.end(),
-                     [](const MatrixProduct& p) { return p.epilogue.scaled(); });
+                     [](const MatrixProduct& p) { return p.scaled(); });
 }
 
 int64_t ProductSequence::WeightBytes() const {
@@ -128,7 +138,8 @@ std::string ProductSequence::ToString() const {
   for (int i = 0; i < size(); ++i) text += BiasText((*this)[i], i + 1);
   for (int i = 0; i < size(); ++i) text += ScalingText((*this)[i], i + 1);
   return absl::StrCat(text, WindowText(front().rows), ResidualText(back()),
-                      " layout=", NameOf(layout()), " dtype=", NameOf(element()));
+                      " layout=", NameOf(layout()), " dtype=", NameOf(element()),
+                      ScalesText(front()));
 }
 
 bool CanPair(const ProductSequence& sequence, int first) {

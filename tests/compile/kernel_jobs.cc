@@ -134,6 +134,7 @@ std::vector<ProductSequence> ResidualProblems() {
     for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
       ProductSequence p = gated ? SampleS8() : SampleG7();
       SetResidual(&p, residual);
+      if (gated) SetSumActivation(&p, Activation::kRelu);
       SetBias(&p, 1, gated);
       SetElement(&p, gated == (residual == Residual::kAdded) ? DType::kF16 : DType::kBF16);
       if (residual == Residual::kAdded) SetLayout(&p, Layout::kIO);
@@ -288,6 +289,27 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
     list.push_back(p);
   }
   return KernelsOfEachKind(list, model, count);
+}
+
+std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  const DType results[] = {DType::kF32, DType::kBF16, DType::kF16};
+  int turn = 0;
+  for (const bool pair : {false, true}) {
+    for (const int64_t m : {1, 16, 64, 128, 512}) {
+      for (const Activation act : {Activation::kSilu, Activation::kGeluErf}) {
+        ProductSequence p = MakeSequence(m, MakeProduct(2040 + turn % 9, 4112, act, pair));
+        const DType result = results[turn % 3];
+        SetCodes(&p, result, turn % 4 == 0 ? ScaleKind::kTensor : ScaleKind::kVector,
+                 turn % 5 == 0 ? ScaleKind::kTensor : ScaleKind::kVector);
+        SetBias(&p, 0, turn % 2 == 0);
+        if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        ++turn;
+      }
+    }
+  }
+  return Evenly(jobs.Take(), count);
 }
 
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {

@@ -71,6 +71,18 @@ inline void SetElement(ProductSequence* s, DType element) {
   }
 }
 
+// A lone product of e4m3 operands with these scales, whose result and residual are `result`.
+inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind weights) {
+  SetElement(s, DType::kE4M3);
+  MatrixProduct& p = (*s)[0];
+  p.result = result;
+  p.rows.scales.kind = rows;
+  p.weights.scales.kind = weights;
+  for (EpilogueStep& step : p.epilogue.steps) {
+    if (step.element == DType::kE4M3) step.element = result;
+  }
+}
+
 inline void SetBias(ProductSequence* s, int i, bool bias = true) {
   (*s)[i].epilogue.Remove(EpilogueOp::kBias);
   if (bias) (*s)[i].epilogue.Set(StepOf(EpilogueOp::kBias, (*s)[i].result));
@@ -104,9 +116,18 @@ inline void SetResidual(ProductSequence* s, Residual residual) {
   MatrixProduct& p = s->products.back();
   p.epilogue.Remove(EpilogueOp::kRound);
   p.epilogue.Remove(EpilogueOp::kResidual);
+  p.epilogue.Remove(EpilogueOp::kActivateSum);
   if (residual == Residual::kNone) return;
   p.epilogue.Set(StepOf(EpilogueOp::kResidual, p.result));
   if (residual == Residual::kAddedRounded) p.epilogue.Set(StepOf(EpilogueOp::kRound, p.result));
+}
+
+// Of the sum with the residual, which the last product has.
+inline void SetSumActivation(ProductSequence* s, Activation activation) {
+  EpilogueList& epilogue = s->products.back().epilogue;
+  epilogue.Remove(EpilogueOp::kActivateSum);
+  if (activation == Activation::kIdentity) return;
+  epilogue.Set(Activate(activation, EpilogueOp::kActivateSum));
 }
 
 inline Residual ResidualOf(const ProductSequence& s) {

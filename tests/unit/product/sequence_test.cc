@@ -120,6 +120,11 @@ const std::pair<const char*, Change> kChanges[] = {
     {"n of the second", [](ProductSequence& s) { s[1].n += 8; }},
     {"one product", [](ProductSequence& s) { s.products.pop_back(); }},
     {"residual", [](ProductSequence& s) { SetResidual(&s, Residual::kAdded); }},
+    {"activated sum",
+     [](ProductSequence& s) {
+       SetResidual(&s, Residual::kAdded);
+       SetSumActivation(&s, Activation::kRelu);
+     }},
     {"rounded", [](ProductSequence& s) { SetResidual(&s, Residual::kAddedRounded); }},
     {"scale", [](ProductSequence& s) { SetScale(&s, 0, 0.5f); }},
     {"factor", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kF32); }},
@@ -166,11 +171,13 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
        "product 1: n 16777224 is not in 1.."},
       {[](ProductSequence& s) { s[0].k = -8; }, "product 1: k -8 is not in 1.."},
       {[](ProductSequence& s) { SetElement(&s, DType::kF32); },
-       "product 1: element 1 (f32) of rows is not bf16 or f16"},
+       "product 1: element 1 (f32) of rows is not bf16, f16 or e4m3"},
+      {[](ProductSequence& s) { SetElement(&s, DType::kS8); },
+       "product 1: element 7 (s8) of rows is not bf16, f16 or e4m3"},
       {[](ProductSequence& s) { SetElement(&s, DType::kE4M3); },
-       "product 1: element 6 (e4m3) of rows is not bf16 or f16"},
+       "product 1: element of the result is e4m3, of e4m3 operands it must be f32, f16 or bf16"},
       {[](ProductSequence& s) { s[1].weights.element = DType::kE4M3; },
-       "product 2: element 6 (e4m3) of weights is not bf16 or f16"},
+       "product 2: element of weights is e4m3, of the rows bf16"},
       {[](ProductSequence& s) { s[0].result = DType::kF16; },
        "product 1: element of the result is f16, of the rows bf16"},
       {[](ProductSequence& s) { s[0].rows.scales.kind = ScaleKind::kTensor; },
@@ -207,14 +214,22 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {steps({ScaleBy(1)}), "product 2: scale 1 is not finite, or 0, or 1"},
       {steps({ScaleBy(INFINITY)}), "product 2: scale inf is not finite"},
       {steps({ScaleBy(NAN)}), "product 2: scale nan is not finite"},
-      {steps({StepOf(static_cast<EpilogueOp>(8))}), "product 2: epilogue op 8 is not 1 to 7"},
+      {steps({StepOf(static_cast<EpilogueOp>(9))}), "product 2: epilogue op 9 is not 1 to 8"},
       {steps({StepOf(EpilogueOp::kBias), ScaleBy(2)}), "product 2: scale stands behind bias"},
       {steps({StepOf(EpilogueOp::kBias), StepOf(EpilogueOp::kBias)}),
        "product 2: bias stands behind bias"},
       {steps({StepOf(EpilogueOp::kBias, DType::kF32)}), "product 2: bias is f32, must be bf16"},
       {steps({StepOf(EpilogueOp::kFactor, DType::kS32)}),
        "product 2: factor is s32, must be f32 or bf16"},
-      {steps({StepOf(EpilogueOp::kRound)}), "product 2: round has no residual behind it"},
+      {steps({StepOf(EpilogueOp::kRound)}), "product 2: round has no residual"},
+      {steps({Activate(Activation::kRelu, EpilogueOp::kActivateSum)}),
+       "product 2: activation of the sum has no residual"},
+      {steps({StepOf(EpilogueOp::kResidual),
+              Activate(static_cast<Activation>(9), EpilogueOp::kActivateSum)}),
+       "product 2: activation of the sum 9 is not 1 to 4"},
+      {steps(
+           {Activate(Activation::kRelu, EpilogueOp::kActivateSum), StepOf(EpilogueOp::kResidual)}),
+       "product 2: residual stands behind activation of the sum"},
       {steps({typed}), "product 2: bias has a field that it does not use"},
       {[&gate](ProductSequence& s) { s[1].pair = true, s[1].epilogue.steps = {gate}; },
        "products: the first has a residual, or the second is a pair or activated"},
@@ -225,6 +240,64 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
   ASSERT_TRUE(CheckSequence(Gated()).ok()) << CheckSequence(Gated());
   for (const Case& c : cases) {
     ProductSequence s = Gated();
+    c.change(s);
+    const absl::Status status = CheckSequence(s);
+    EXPECT_FALSE(status.ok()) << c.message;
+    EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
+  }
+}
+
+ProductSequence OfCodes() {
+  ProductSequence s = Gated().Part(0, 1);
+  SetCodes(&s, DType::kF32, ScaleKind::kVector, ScaleKind::kTensor);
+  return s;
+}
+
+TEST(CheckSequence, TakesOneProductOfCodesWithWiderResults) {
+  EXPECT_TRUE(CheckSequence(OfCodes()).ok()) << CheckSequence(OfCodes());
+  ProductSequence s = OfCodes();
+  s[0].result = DType::kBF16;
+  s[0].n = 77;
+  s[0].k = 1040;
+  s[0].rows.scales.kind = s[0].weights.scales.kind = ScaleKind::kNone;
+  s[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kF32));
+  s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32));
+  s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kBF16));
+  EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+}
+
+TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
+  struct Case {
+    std::function<void(ProductSequence&)> change;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](ProductSequence& s) { s[0].k = 1032; }, "k 1032 is not a multiple of 16"},
+      {[](ProductSequence& s) { SetLayout(&s, Layout::kIO); },
+       "layout of weights is io, must be oi for e4m3: wgmma reads them along k; transpose"},
+      {[](ProductSequence& s) { s[0].result = DType::kS32; }, "element of the result is s32"},
+      {[](ProductSequence& s) { s[0].weights.element = DType::kBF16; },
+       "element of weights is bf16, of the rows e4m3"},
+      {[](ProductSequence& s) {
+         s[0].rows.scales = {ScaleKind::kVector, 1, 0};
+       },
+       "scales of rows are vector, must be none, tensor or vector"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32)); },
+       "factor is there, beside scales of the rows"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kF32)); },
+       "residual is there, the result is f32"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kS32)); },
+       "bias is s32, must be f32, f16 or bf16"},
+      {[](ProductSequence& s) {
+         s.products.push_back(s[0]);
+         s[1].rows.source = Source::kProduct;
+       },
+       "product 1: products: 2 are not 1, of e4m3 operands"},
+      {[](ProductSequence& s) { s[0].rows.source = Source::kWindow; },
+       "source of rows is a window, of e4m3 operands"},
+  };
+  for (const Case& c : cases) {
+    ProductSequence s = OfCodes();
     c.change(s);
     const absl::Status status = CheckSequence(s);
     EXPECT_FALSE(status.ok()) << c.message;
