@@ -41,10 +41,11 @@ struct DeviceModel {
   double special_lanes_per_sm = 0;  // of special functions
   double clock_mhz = 0;
   double tensor_flop_per_us =
-      0;                        // dense bf16, whole chip, of kernels too short for its power limit
-  double hbm_bytes_per_us = 0;  // read stream, whole chip, every SM reading
-  double hbm_idle_loss = 0;     // what of it each share of idle SMs takes away
-  double l2_bytes_per_us = 0;   // L2 to all SMs, each reading bytes of its own
+      0;  // dense bf16, whole chip, of kernels too short for its power limit
+  double tensor_fp8_flop_per_us = 0;  // the same of e4m3
+  double hbm_bytes_per_us = 0;        // read stream, whole chip, every SM reading
+  double hbm_idle_loss = 0;           // what of it each share of idle SMs takes away
+  double l2_bytes_per_us = 0;         // L2 to all SMs, each reading bytes of its own
   double l2_shared_bytes_per_us = 0;  // the same, all SMs reading the same bytes
   double l2_reader_gain =
       0;  // what of l2_bytes_per_us each doubling of the readers of weights adds

@@ -68,6 +68,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("special_lanes_per_sm", model.special_lanes_per_sm, 1, 1e6);
   visit("clock_mhz", model.clock_mhz, 1, 1e5);
   visit("tensor_flop_per_us", model.tensor_flop_per_us, 1, 1e15);
+  visit("tensor_fp8_flop_per_us", model.tensor_fp8_flop_per_us, 1, 1e15);
   visit("hbm_bytes_per_us", model.hbm_bytes_per_us, 1, 1e12);
   visit("hbm_idle_loss", model.hbm_idle_loss, 0, 1);
   visit("l2_bytes_per_us", model.l2_bytes_per_us, 1, 1e12);

@@ -116,6 +116,9 @@ bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   const ValueId below = SkipScales(id, found);
   if (ConvolutionAt(below, found)) return IsScale(found->scale);
   const Op& product = graph_.op(below);
+  if (product.kind == OpKind::kScaledMatmul) {
+    return ScaledProductAt(product, found) && IsScale(found->scale);
+  }
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
   if (found->factor < 0) TakeFactorOfRows(found);
   return IsScale(found->scale);
@@ -143,6 +146,21 @@ bool LinearFinder::ConvolutionAt(ValueId id, Linear* found) const {
   found->layout = op.conv.filter == FilterLayout::kOHWI ? Layout::kOI : Layout::kIO;
   found->conv = id;
   return found->weight >= 0;
+}
+
+// Number of the operand below reshapes; -1 when it is none.
+int LinearFinder::BelowReshapes(ValueId id) const {
+  while (graph_.op(id).kind == OpKind::kReshape) id = graph_.op(id).operands[0];
+  return graph_.op(id).input;
+}
+
+bool LinearFinder::ScaledProductAt(const Op& op, Linear* found) const {
+  found->x = op.operands[0];
+  found->weight = graph_.op(op.operands[1]).input;
+  found->layout = Layout::kOI;
+  found->scale_x = BelowReshapes(op.operands[2]);
+  found->scale_w = BelowReshapes(op.operands[3]);
+  return found->weight >= 0 && found->scale_x >= 0 && found->scale_w >= 0;
 }
 
 // The rows of a matrix may have several axes, as the pixels of images do, and so may a weight that

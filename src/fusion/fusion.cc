@@ -5,6 +5,7 @@
 #include "src/chain/rows_apart.h"
 #include "src/fusion/planner.h"
 #include "src/fusion/stitch/op_class.h"
+#include "src/product/element.h"
 
 namespace sinter {
 namespace {
@@ -17,15 +18,15 @@ void MarkBatchInvariant(FusionResult* result) {
   for (Plan& plan : result->alternatives) mark(plan);
 }
 
-// Products of 8-bit operands are chains already; their kernels are not written.
+// Products of s8 are chains already; their kernels are not written.
 absl::Status CheckProducts(const Chain& chain) {
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
     if (ClassOf(chain, id) != OpClass::kProduct) continue;
     const DType dtype = chain.op(chain.op(id).operands[0]).type.dtype;
-    if (!IsCode(dtype)) continue;
+    if (!IsCode(dtype) || FindElement(dtype) != nullptr) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("op ", id, " (", NameOf(chain.op(id)), ") has operands of ", NameOf(dtype),
-                     ", which no kernel multiplies yet; kernels multiply bf16 and f16"));
+                     ", which no kernel multiplies yet; kernels multiply bf16, f16 and e4m3"));
   }
   return absl::OkStatus();
 }

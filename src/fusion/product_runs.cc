@@ -37,7 +37,8 @@ class Finder {
   ProductRuns Run() {
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
-      const bool product = kind == OpKind::kMatmul || kind == OpKind::kConv2d;
+      const bool product =
+          kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
     return std::move(result_);
@@ -119,7 +120,7 @@ class Finder {
       open.pop_back();
       for (ValueId operand : chain_.op(value).operands) {
         const OpClass op_class = ClassOf(chain_, operand);
-        if (linear_.SpreadColumnAt(operand) >= 0) continue;
+        if (linear_.SpreadColumnAt(operand) >= 0 || IsScaleOf(value, operand)) continue;
         const bool candidate = IsComputed(op_class) || op_class == OpClass::kProduct;
         if (op_class == OpClass::kView && operand != a && members->count(operand) == 0) {
           if (UsedOnlyBy(operand, *members)) open.push_back(operand);
@@ -131,6 +132,13 @@ class Finder {
         }
       }
     }
+  }
+
+  // Whether `operand` dequantises what `product` multiplies: other kernels make it.
+  bool IsScaleOf(ValueId product, ValueId operand) const {
+    const Op& op = chain_.op(product);
+    return op.kind == OpKind::kScaledMatmul &&
+           (operand == op.operands[2] || operand == op.operands[3]);
   }
 
   bool UsedOnlyByThroughViews(ValueId value, const Values& members) const {

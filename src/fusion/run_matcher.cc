@@ -18,7 +18,8 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   std::vector<int> operands;
   if (matched.size() == 1) operands.push_back(matched.rows);
   for (const ProductInputs& in : matched.inputs) {
-    operands.insert(operands.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor});
+    operands.insert(operands.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor,
+                                     in.scale_rows, in.scale_weights, in.scale_up});
   }
   std::vector<ValueId> values;
   for (int operand : operands) {
@@ -41,7 +42,8 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
     const OpClass op_class = ClassOf(chain_, value);
     return op_class != OpClass::kView && op_class != OpClass::kSource;
   };
-  Subgraph graph(chain_, end, {dtype, chain_.op(end).type.dims}, StridesInMemory(chain_, end));
+  Subgraph graph(chain_, end, {ResultOf(end, dtype), chain_.op(end).type.dims},
+                 StridesInMemory(chain_, end));
   std::set<ValueId> seen;
   std::vector<ValueId> open = {end};
   while (!open.empty()) {
@@ -59,10 +61,14 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
   return graph;
 }
 
+DType RunMatcher::ResultOf(ValueId end, DType dtype) const {
+  return IsCode(dtype) ? chain_.op(end).type.dtype : dtype;
+}
+
 absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DType dtype,
                                            ValueId end) const {
   SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
-  SINTER_RETURN_IF_ERROR(CheckStored(end, dtype));
+  SINTER_RETURN_IF_ERROR(CheckStored(end, ResultOf(end, dtype)));
   GraphRun run;
   SINTER_ASSIGN_OR_RETURN(run.matched, MatchProducts(GraphOf(members, a, dtype, end)));
   SINTER_RETURN_IF_ERROR(CheckOperands(run.matched));

@@ -21,7 +21,7 @@ class RunMatcher {
 
   // The run that computes `end` from the rows `a` by the products and ops `members`, and by views
   // and constants that lead to them; all other values are operands. The result and computed rows
-  // are stored as `dtype`, the weights'.
+  // are stored as `dtype`, the weights'; of codes, the result as the chain has it.
   absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end) const;
   // Fixes for later runs the dtypes in which this run stores and reads values.
   void Note(const GraphRun& run);
@@ -30,6 +30,8 @@ class RunMatcher {
   bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
 
  private:
+  // The dtype of a result `end` of weights of `dtype`.
+  DType ResultOf(ValueId end, DType dtype) const;
   Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const;
   absl::Status CheckStored(ValueId value, DType dtype) const;
   bool RoundedAlike(ValueId value, DType dtype) const;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
+#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -51,6 +52,9 @@ class Lister {
     Read(Role::kBias1, first.bias, 0);
     Read(Role::kBiasUp, first.bias_up, 0);
     Read(Role::kFactor1, first.factor, 1);
+    Read(Role::kScaleA, first.scale_rows, RowStrideOf(Role::kScaleA));
+    Read(Role::kScaleW1, first.scale_weights, 0);
+    Read(Role::kScaleUp, first.scale_up, 0);
     const ProductInputs& last = matched_.InputsOf(segment.end() - 1);
     if (segment.count == 2) {
       Read(Role::kW2, last.weights, last.weights_stride);
@@ -67,6 +71,12 @@ class Lister {
  private:
   void Read(Role role, int number, int64_t row_stride) {
     if (number >= 0) list_.push_back({role, RunOperand::Kind::kOperand, number, {}, row_stride});
+  }
+
+  // Of scales, which are contiguous.
+  int64_t RowStrideOf(Role role) const {
+    const RoleShape shape = ShapeOf(matched_.sequence, role);
+    return shape.rows > 0 ? shape.columns : 0;
   }
 
   void Result(Role role, int product) {

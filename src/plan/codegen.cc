@@ -27,7 +27,8 @@ absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding&
     return Refuse(operand.role, "row stride", operand.row_stride,
                   absl::StrCat("is below its ", shape.columns, " columns"));
   }
-  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2;
+  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2 ||
+                      (operand.role == Role::kScaleA && matrix);
   if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
     return Refuse(operand.role, "row stride", operand.row_stride,
                   absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));

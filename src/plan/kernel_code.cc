@@ -22,7 +22,7 @@ RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
   const OperandBinding* rows = FindOperand(spec.operands, role);
   if (rows == nullptr || spec.sequence.products.empty()) return {};
   const RoleShape shape = ShapeOf(spec.sequence, role);
-  const int64_t vector = ElementOf(shape.element).vector;
+  const int64_t vector = 16 / SizeOf(shape.element);
   return {rows->row_stride, shape.columns % vector == 0 && rows->row_stride % vector == 0 &&
                                 rows->offset_bytes % 16 == 0};
 }

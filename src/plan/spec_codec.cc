@@ -112,7 +112,8 @@ constexpr uint32_t kScalesFollow = 256;
 constexpr uint32_t kRowsFollow = 512;
 constexpr uint32_t kWindowFollows = 1024;
 constexpr int kSumActivationBit = 11;
-constexpr uint32_t kFlagsEnd = 1u << 14;
+constexpr uint32_t kSumActivations = 7;
+constexpr uint32_t kOfCodes = 1u << 14;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -126,10 +127,48 @@ uint32_t ResidualBits(const MatrixProduct& last) {
   return last.epilogue.Has(EpilogueOp::kRound) ? 2 : 1;
 }
 
+void WriteScales(const Scales& scales, ByteWriter& w) {
+  w.U8(static_cast<uint8_t>(scales.kind));
+  w.I64(scales.block_rows);
+  w.I64(scales.block_columns);
+}
+
+Scales ReadScales(ByteReader& r) {
+  Scales scales;
+  scales.kind = static_cast<ScaleKind>(r.U8());
+  scales.block_rows = r.I64();
+  scales.block_columns = r.I64();
+  return scales;
+}
+
+// What a product of codes has besides.
+void WriteOfCodes(const MatrixProduct& p, ByteWriter& w) {
+  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
+  w.U32(static_cast<uint32_t>(p.result));
+  w.U32(static_cast<uint32_t>(bias == nullptr ? p.result : bias->element));
+  WriteScales(p.rows.scales, w);
+  WriteScales(p.weights.scales, w);
+}
+
+// Precondition: the steps have the element of the operands.
+absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
+  p.result = static_cast<DType>(r.U32());
+  const auto bias = static_cast<DType>(r.U32());
+  p.rows.scales = ReadScales(r);
+  p.weights.scales = ReadScales(r);
+  for (EpilogueStep& step : p.epilogue.steps) {
+    if (step.element == p.rows.element) step.element = p.result;
+    if (step.op == EpilogueOp::kBias) step.element = bias;
+  }
+  if (p.epilogue.has_bias() || bias == p.result) return absl::OkStatus();
+  return Lost("an element of a bias, of none");
+}
+
 // Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
 // products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
-// product's window does; bits 11 to 13 are the activation of the sum with the residual.
+// product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
+// that a lone product's result, bias and scales follow: it is of codes.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -140,7 +179,7 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   w.U32(uint32_t{spec.constant_weights} | uint32_t{spec.constant_rows} << 1 |
         ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
         (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
-        (window ? kWindowFollows : 0) |
+        (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0) |
         static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit);
   if (scales) {
     w.F64(first.epilogue.scale());
@@ -148,6 +187,7 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   }
   if (spec.sequence.rows_per_m != 1) w.I64(spec.sequence.rows_per_m);
   if (window) WriteWindow(first.rows.window, w);
+  if (IsCode(first.rows.element)) WriteOfCodes(first, w);
 }
 
 absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProduct& p) {
@@ -174,8 +214,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= kFlagsEnd) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", kFlagsEnd));
+  if (flags >= 2 * kOfCodes) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kOfCodes));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -189,9 +229,12 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (residual > 2) return Lost(absl::StrCat("residual ", residual, " is not 0 to 2"));
   if (residual > 0) last.epilogue.Set(StepOf(EpilogueOp::kResidual, last.result));
   if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
-  const auto sum = static_cast<Activation>(flags >> kSumActivationBit);
+  const auto sum = static_cast<Activation>(flags >> kSumActivationBit & kSumActivations);
   if (sum != Activation::kIdentity) last.epilogue.Set(Activate(sum, EpilogueOp::kActivateSum));
-  return ReadRows(r, flags, spec.sequence);
+  SINTER_RETURN_IF_ERROR(ReadRows(r, flags, spec.sequence));
+  const bool codes = IsCode(spec.sequence.element());
+  if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");
+  return codes ? ReadOfCodes(r, spec.sequence.products.front()) : absl::OkStatus();
 }
 
 constexpr uint32_t kBatchInvariant = 256;

@@ -16,7 +16,7 @@ absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
 
 bool IsOp(EpilogueOp op) { return op >= EpilogueOp::kScale && op <= EpilogueOp::kActivateSum; }
 
-absl::Status CheckStep(const EpilogueStep& step, DType element) {
+absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
   switch (step.op) {
     case EpilogueOp::kScale:
       if (std::isfinite(step.scale) && step.scale != 0 && step.scale != 1) break;
@@ -31,8 +31,14 @@ absl::Status CheckStep(const EpilogueStep& step, DType element) {
       if (step.element == element || step.element == DType::kF32) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be f32 or ", NameOf(element));
     case EpilogueOp::kBias:
+      if (step.element == element || (any_bias && IsFloat(step.element))) break;
+      return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ",
+                        any_bias ? "f32, f16 or bf16" : NameOf(element));
     case EpilogueOp::kRound:
     case EpilogueOp::kResidual:
+      if (element == DType::kF32) {
+        return RefuseStep(step.op, "is there, the result is f32: only one of 16 bits has it");
+      }
       if (step.element == element) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ", NameOf(element));
     case EpilogueOp::kGate:
@@ -94,7 +100,7 @@ void EpilogueList::Remove(EpilogueOp op) {
               steps.end());
 }
 
-absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair) {
+absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair, bool any_bias) {
   for (size_t i = 0; i < epilogue.steps.size(); ++i) {
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
@@ -104,7 +110,7 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
     }
-    SINTER_RETURN_IF_ERROR(CheckStep(step, element));
+    SINTER_RETURN_IF_ERROR(CheckStep(step, element, any_bias));
     SINTER_RETURN_IF_ERROR(CheckUnused(step));
   }
   for (EpilogueOp op : {EpilogueOp::kRound, EpilogueOp::kActivateSum}) {

@@ -82,9 +82,10 @@ inline const char* ResidualName(const EpilogueList& epilogue) {
   return epilogue.Has(EpilogueOp::kRound) ? "rounded" : "added";
 }
 
-// OK, or the first step that no kernel can apply. `element`: of the product's operands and result;
-// `pair`: whether the product is a gate-up pair.
-absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair);
+// OK, or the first step that no kernel can apply. `element`: of the product's result; `pair`:
+// whether the product is a gate-up pair; `any_bias`: whether a bias may be of another element.
+absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair,
+                           bool any_bias = false);
 
 }  // namespace sinter
 

@@ -94,6 +94,7 @@ absl::Status CheckHalves(const FoundStep& found) {
   if (up.layout != gate.layout) return Refuse("gate and up differ in layout");
   if ((up.bias >= 0) != (gate.bias >= 0)) return Refuse("one of gate and up has a bias");
   if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
+  if (up.scale_x != gate.scale_x) return Refuse("gate and up differ in the scale of their rows");
   if (up.scale == gate.scale) return absl::OkStatus();
   return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
 }
@@ -105,6 +106,9 @@ ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual, bo
   in.bias = found.main.bias;
   in.bias_up = found.up.bias;
   in.factor = found.main.factor;
+  in.scale_rows = found.main.scale_x;
+  in.scale_weights = found.main.scale_w;
+  in.scale_up = found.up.scale_w;
   in.residual = residual.input;
   in.rounds = rounds;
   return in;
@@ -253,6 +257,7 @@ class Describer {
     if (window) out_.sequence.rows_per_m = rows.window.RowsPerM();
     out_.m = a.dims[0];
     element_ = a.dtype;
+    result_ = IsCode(element_) ? graph_.result_type().dtype : element_;
     int64_t k = window ? rows.window.Columns() : a.dims.back().value;
     for (int i = 0; i < out_.size(); ++i) {
       MatrixProduct& p = out_.sequence[i];
@@ -260,8 +265,9 @@ class Describer {
       SINTER_ASSIGN_OR_RETURN(p.n, OutFeatures(i));
       k = p.n;
       FillElements(out_.InputsOf(i), &p);
+      SINTER_RETURN_IF_ERROR(FillScales(out_.InputsOf(i), &p));
     }
-    if (graph_.result_type().dtype != element_) {
+    if (graph_.result_type().dtype != element_ && !IsCode(element_)) {
       return Refuse("the output is ", NameOf(graph_.result_type().dtype), ", the inputs are ",
                     NameOf(element_));
     }
@@ -281,13 +287,39 @@ class Describer {
   }
 
   void FillElements(const ProductInputs& in, MatrixProduct* p) const {
-    p->rows.element = p->weights.element = p->result = element_;
+    p->rows.element = p->weights.element = element_;
+    p->result = result_;
     for (EpilogueStep& step : p->epilogue.steps) {
-      const bool typed = step.op == EpilogueOp::kBias || step.op == EpilogueOp::kRound ||
-                         step.op == EpilogueOp::kResidual;
-      if (typed) step.element = element_;
+      if (step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual) step.element = result_;
+      if (step.op == EpilogueOp::kBias) step.element = graph_.operand(in.bias).type.dtype;
       if (step.op == EpilogueOp::kFactor) step.element = graph_.operand(in.factor).type.dtype;
     }
+  }
+
+  absl::Status FillScales(const ProductInputs& in, MatrixProduct* p) const {
+    const int64_t none = 0;
+    SINTER_ASSIGN_OR_RETURN(p->rows.scales, ScalesAt(in.scale_rows, "scale_a", none));
+    SINTER_ASSIGN_OR_RETURN(p->weights.scales, ScalesAt(in.scale_weights, "scale_w", p->n));
+    if (!p->pair) return absl::OkStatus();
+    SINTER_ASSIGN_OR_RETURN(const Scales up, ScalesAt(in.scale_up, "scale_w_up", p->n));
+    if (up == p->weights.scales) return absl::OkStatus();
+    return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
+  }
+
+  // `columns`: of a weight; 0: the operand is the rows.
+  absl::StatusOr<Scales> ScalesAt(int input, absl::string_view name, int64_t columns) const {
+    if (input < 0) return Scales{};
+    const Op& op = graph_.operand(input);
+    const std::vector<Dim>& dims = op.type.dims;
+    const Dim one = Dim::Constant(1), rows = columns > 0 ? Dim::Constant(columns) : out_.m;
+    const bool column = dims.size() == 1 || (dims.size() == 2 && dims[1] == one);
+    if (dims.empty() || (column && dims[0] == one)) return Scales{ScaleKind::kTensor, 0, 0};
+    if (!column || dims[0] != rows) {
+      return Refuse(name, " is ", ToString(op.type), ", kernels read one of a tensor or of a row");
+    }
+    if (op.strides[0] == Stride{1, 0}) return Scales{ScaleKind::kVector, 0, 0};
+    return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
+                  ", the first must be 1");
   }
 
   absl::StatusOr<int64_t> OutFeatures(int product) const {
@@ -342,37 +374,55 @@ class Describer {
     SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("bias", number)));
     SINTER_RETURN_IF_ERROR(Vector(in->bias_up, absl::StrCat("bias", of_up)));
     SINTER_RETURN_IF_ERROR(
-        Matrix(in->residual, absl::StrCat("residual", number), &in->residual_stride));
+        Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
-    for (int input : {in->weights, in->weights_up, in->bias, in->bias_up}) {
+    for (int input :
+         {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
       if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckDType(int input, absl::string_view name) const {
+    return CheckDType(input, name, element_, "a");
+  }
+  absl::Status CheckDType(int input, absl::string_view name, DType like,
+                          absl::string_view like_name) const {
     const TensorType& type = graph_.operand(input).type;
-    if (type.dtype == element_) return absl::OkStatus();
-    return Refuse("dtype of ", name, " is ", NameOf(type.dtype), ", of a ", NameOf(element_));
+    if (type.dtype == like) return absl::OkStatus();
+    return Refuse("dtype of ", name, " is ", NameOf(type.dtype), ", of ", like_name, " ",
+                  NameOf(like));
   }
 
   absl::Status Matrix(int input, absl::string_view name, int64_t* ld) {
     if (input < 0) return absl::OkStatus();
     SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    return Rows(input, name, ld);
+  }
+
+  absl::Status Residual(int input, absl::string_view name, int64_t* ld) {
+    if (input < 0) return absl::OkStatus();
+    const bool codes = result_ != element_;
+    SINTER_RETURN_IF_ERROR(CheckDType(input, name, result_, codes ? "the result" : "a"));
+    return Rows(input, name, ld);
+  }
+
+  absl::Status Rows(int input, absl::string_view name, int64_t* ld) {
     const Op& op = graph_.operand(input);
     return RowStride(name, op.type.dims, op.strides, ld);
   }
 
+  // Beside codes a bias has any type that is added in f32.
   absl::Status Vector(int input, absl::string_view name) {
     if (input < 0) return absl::OkStatus();
-    SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    if (!IsCode(element_)) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
     return CheckStride(input, name);
   }
 
   absl::Status Factor(int input, absl::string_view name) const {
     if (input < 0) return absl::OkStatus();
     const bool f32 = graph_.operand(input).type.dtype == DType::kF32;
-    if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name, result_, "a"));
     return CheckStride(input, name);
   }
 
@@ -407,7 +457,8 @@ class Describer {
 
   const Subgraph& graph_;
   MatchedSequence& out_;
-  DType element_ = DType::kBF16;  // of all operands but factors, and of the output
+  DType element_ = DType::kBF16;  // of rows and weights
+  DType result_ = DType::kBF16;   // of residuals and of the output; the same unless they are codes
 };
 
 }  // namespace

@@ -17,8 +17,9 @@ namespace sinter {
 // `bias` are gate's.
 struct ProductInputs {
   int weights = -1, weights_up = -1, bias = -1, bias_up = -1;
-  int factor = -1;    // [m] or [m, 1], contiguous
-  int residual = -1;  // of the result's dims
+  int factor = -1;                                         // [m] or [m, 1], contiguous
+  int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of operands of 8 bits, contiguous
+  int residual = -1;                                       // of the result's dims
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;
   bool rounds = false;  // the chain rounds the result explicitly; otherwise kernels may round it
                         // once. Always true for the last product, whose result is the output
@@ -31,7 +32,7 @@ struct ProductOperand {
 };
 
 // Invariants: all weights have one layout; the output and all operands but factors have one element
-// type.
+// type, unless rows and weights have 8 bits: the output, biases and a residual then have others.
 struct MatchedSequence {
   ProductSequence sequence;                    // its m is set by the caller
   Dim m;                                       // of the chain: the first dim of the rows

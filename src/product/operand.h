@@ -22,7 +22,7 @@ enum class Source : uint8_t {
   kWindow = 2,   // pixels of images under a filter's taps: rows of a first product
 };
 
-// The factor of each element when it is read. Only kNone is planned.
+// The factor of each element when it is read, in f32. Of operands of 8 bits alone.
 enum class ScaleKind : uint8_t {
   kNone = 0,
   kTensor = 1,  // one number

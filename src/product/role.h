@@ -25,6 +25,9 @@ enum class Role : uint8_t {
   kFactor1 = 10,
   kFactor2 = 11,
   kPartialOut = 12,  // f32 partial sums of out, where several clusters share a row tile
+  kScaleA = 13,
+  kScaleW1 = 14,
+  kScaleUp = 15,
   kCount
 };
 absl::string_view NameOf(Role role);

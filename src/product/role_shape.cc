@@ -13,6 +13,16 @@ DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
   return step == nullptr ? p.result : step->element;
 }
 
+// A number of each row; one number is a vector of one column.
+RoleShape RowScaleShape(const ProductSequence& sequence) {
+  if (sequence.front().rows.scales.kind == ScaleKind::kTensor) return {0, 1, false, DType::kF32};
+  return {sequence.rows(), 1, true, DType::kF32, sequence.rows_per_m};
+}
+
+RoleShape WeightScaleShape(const MatrixProduct& p) {
+  return {0, p.weights.scales.kind == ScaleKind::kTensor ? 1 : p.n, false, DType::kF32};
+}
+
 // Pixels as they lie in memory, or rows.
 RoleShape RowsShape(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
@@ -50,6 +60,11 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kBias1:
     case Role::kBiasUp:
       return {0, first.n, false, ElementAt(first, EpilogueOp::kBias)};
+    case Role::kScaleA:
+      return RowScaleShape(sequence);
+    case Role::kScaleW1:
+    case Role::kScaleUp:
+      return WeightScaleShape(first);
     case Role::kBias2:
       return {0, last.n, false, ElementAt(last, EpilogueOp::kBias)};
     case Role::kPartialOut:

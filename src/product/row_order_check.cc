@@ -7,17 +7,16 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kLeastBlockK = 64;
-
 absl::Status RefuseOrder(absl::string_view field, int64_t value, absl::string_view bound) {
   return absl::FailedPreconditionError(
       absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
 }
 
-absl::Status CheckSteps(int64_t k, const Schedule& s, absl::string_view name) {
-  if (RoundUp(k, s.block_k) == RoundUp(k, kLeastBlockK)) return absl::OkStatus();
+absl::Status CheckSteps(const MatrixProduct& p, const Schedule& s, absl::string_view name) {
+  const int64_t least = ElementOf(p.rows.element).swizzle_span, k = p.StagedK();
+  if (RoundUp(k, s.block_k) == RoundUp(k, least)) return absl::OkStatus();
   return RefuseOrder("block_k", s.block_k,
-                     absl::StrCat("gives ", name, " of ", k, " more steps than ", kLeastBlockK));
+                     absl::StrCat("gives ", name, " of ", k, " more steps than ", least));
 }
 
 }  // namespace
@@ -30,10 +29,10 @@ absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
     return RefuseOrder("dataflow", static_cast<int64_t>(s.dataflow),
                        absl::StrCat("(", row.name, ") adds parts in an order of its own"));
   }
-  const absl::Status first = CheckSteps(p.front().StagedK(), s, "k");
+  const absl::Status first = CheckSteps(p.front(), s, "k");
   if (!first.ok() || p.size() == 1) return first;
   if (s.second.split_k != 1) return RefuseOrder("second.split_k", s.second.split_k, "is not 1");
-  return CheckSteps(p.back().k, s, "n");
+  return CheckSteps(p.back(), s, "n");
 }
 
 }  // namespace sinter

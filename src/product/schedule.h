@@ -100,6 +100,13 @@ constexpr int SwappedSets(const Schedule& s, const ProductTile& tile, int width)
   return width * tile.block_n / (64 * s.warpgroups_n);
 }
 
+// Parts of a warpgroup's sums that the tensor cores compute one after another, 1 unless sums are
+// promoted (device library, tile/product.cuh). `columns`: of all its wgmmas side by side.
+constexpr int PromotedParts(const ElementRow& element, const Schedule& s, int columns) {
+  if (!element.promoted || columns <= 128) return 1;
+  return s.swapped ? columns / s.block_m : 2;
+}
+
 // Accumulators of a consumer thread for a tile of `width` matrices; 0 without warpgroups.
 constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int width) {
   if (s.warpgroups_n < 1) return 0;

@@ -20,6 +20,7 @@ constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
 constexpr int64_t kMaxSwappedAccumulators = 160;
+constexpr int64_t kMaxPromoted = 192, kMaxPromotedResidual = 168, kMaxPromotedOfThree = 104;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -105,6 +106,26 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
   return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
 }
 
+// Promoted sums need registers for those of one part besides.
+absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::string_view name,
+                           int64_t accumulators) {
+  const ElementRow element = ElementOf(p.element());
+  const int columns = static_cast<int>(2 * accumulators);
+  const int parts = PromotedParts(element, s, columns);
+  if (!element.promoted) return absl::OkStatus();
+  if (!s.swapped && columns % (kColumnStep * parts) != 0) {
+    return RefuseSchedule(absl::StrCat(name, ".block_n"), columns,
+                          "columns of a warpgroup are no two halves of whole column groups");
+  }
+  const int64_t all = accumulators + accumulators / parts;
+  const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
+                       : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
+                                                            : kMaxPromoted;
+  if (all <= most) return absl::OkStatus();
+  return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
+                        absl::StrCat("is above ", most, " registers a thread"));
+}
+
 // Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
 absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
                        const ProductTile& tile, int width, int64_t k) {
@@ -123,6 +144,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
     return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
                           absl::StrCat("is above ", most, " registers a thread"));
   }
+  SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, name, accumulators));
   if (!IsClusterSize(tile.split_k)) {
     return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
   }

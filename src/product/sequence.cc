@@ -25,6 +25,13 @@ std::string ScalingText(const MatrixProduct& p, int number) {
   return text;
 }
 
+// What operands of 8 bits have besides: " scales=vector,tensor result=f32".
+std::string ScalesText(const MatrixProduct& p) {
+  if (p.result == p.rows.element) return "";
+  return absl::StrCat(" scales=", ToString(p.rows.scales), ",", ToString(p.weights.scales),
+                      " result=", NameOf(p.result));
+}
+
 std::string WindowText(const Operand& rows) {
   if (rows.source != Source::kWindow) return "";
   const PixelWindow& w = rows.window;
@@ -97,7 +104,7 @@ bool ProductSequence::operator==(const ProductSequence& o) const {
 
 bool ProductSequence::scaled() const {
   return std::any_of(products.begin(), products.end(),
-                     [](const MatrixProduct& p) { return p.epilogue.scaled(); });
+                     [](const MatrixProduct& p) { return p.scaled(); });
 }
 
 int64_t ProductSequence::WeightBytes() const {
@@ -131,7 +138,8 @@ std::string ProductSequence::ToString() const {
   for (int i = 0; i < size(); ++i) text += BiasText((*this)[i], i + 1);
   for (int i = 0; i < size(); ++i) text += ScalingText((*this)[i], i + 1);
   return absl::StrCat(text, WindowText(front().rows), ResidualText(back()),
-                      " layout=", NameOf(layout()), " dtype=", NameOf(element()));
+                      " layout=", NameOf(layout()), " dtype=", NameOf(element()),
+                      ScalesText(front()));
 }
 
 bool CanPair(const ProductSequence& sequence, int first) {

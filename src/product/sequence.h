@@ -30,11 +30,16 @@ struct MatrixProduct {
   DType result = DType::kBF16;  // element of the result, in memory or on chip
 
   int Width() const { return pair ? 2 : 1; }  // weight matrices
+  // Whether accumulators are multiplied before the bias: by the epilogue, or by scales of operands.
+  bool scaled() const {
+    return epilogue.scaled() || rows.scales.kind != ScaleKind::kNone ||
+           weights.scales.kind != ScaleKind::kNone;
+  }
   // K as stages hold it: that of a window has zeros behind each tap's channels.
   int64_t StagedK() const {
     return rows.source == Source::kWindow ? rows.window.StagedColumns() : k;
   }
-  int64_t ResultBytes() const { return ElementOf(result).bytes; }  // of an element
+  int64_t ResultBytes() const { return SizeOf(result); }  // of an element
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
   bool operator==(const MatrixProduct& o) const;
 };
@@ -53,8 +58,9 @@ struct ProductSequence {
   const char* Kind() const;  // of problem that asks for it: "product", "gated_ffn", ..
   int64_t rows() const { return m * rows_per_m; }
   Layout layout() const { return front().weights.layout; }  // of all weights
-  DType element() const { return front().rows.element; }    // of all operands and results
-  bool scaled() const;                                      // whether any product is
+  // Of all operands; of all results too, unless operands have 8 bits.
+  DType element() const { return front().rows.element; }
+  bool scaled() const;  // whether any product's accumulators are, by its epilogue or by scales
   int64_t WeightBytes() const;
   double Flop(int64_t m) const;
 

@@ -25,11 +25,49 @@ absl::Status CheckElement(absl::string_view name, DType element, DType of_all) {
   const ElementRow* row = FindElement(element);
   if (row == nullptr || !row->planned) {
     return RefuseSequence("element ", static_cast<int>(element), " (", NameOf(element), ") of ",
-                          name, " is not bf16 or f16");
+                          name, " is not bf16, f16 or e4m3");
   }
   if (element == of_all) return absl::OkStatus();
   return RefuseSequence("element of ", name, " is ", NameOf(element), ", of the rows ",
                         NameOf(of_all));
+}
+
+// A result of operands of 8 bits has 16 bits or 32.
+absl::Status CheckResult(DType result, DType of_all) {
+  if (!ElementOf(of_all).promoted) return CheckElement("the result", result, of_all);
+  if (IsFloat(result)) return absl::OkStatus();
+  return RefuseSequence("element of the result is ", NameOf(result), ", of ", NameOf(of_all),
+                        " operands it must be f32, f16 or bf16");
+}
+
+absl::Status CheckScales(absl::string_view name, const Operand& operand) {
+  const Scales& scales = operand.scales;
+  const bool planned = ElementOf(operand.element).promoted;
+  if (scales == Scales{}) return absl::OkStatus();
+  if (planned && scales == Scales{ScaleKind::kTensor, 0, 0}) return absl::OkStatus();
+  if (planned && scales == Scales{ScaleKind::kVector, 0, 0}) return absl::OkStatus();
+  return RefuseSequence("scales of ", name, " are ", ToString(scales), ", must be none",
+                        planned ? ", tensor or vector" : "");
+}
+
+// Of a product of operands of 8 bits.
+absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct& p) {
+  if (!ElementOf(p.rows.element).promoted) return absl::OkStatus();
+  const absl::string_view element = NameOf(p.rows.element);
+  if (sequence.size() > 1) {
+    return RefuseSequence("products: ", sequence.size(), " are not 1, of ", element, " operands");
+  }
+  if (p.rows.source == Source::kWindow) {
+    return RefuseSequence("source of rows is a window, of ", element, " operands");
+  }
+  if (p.weights.layout != Layout::kOI) {
+    return RefuseSequence("layout of weights is ", NameOf(p.weights.layout), ", must be oi for ",
+                          element, ": wgmma reads them along k; transpose the weights");
+  }
+  if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.has_factor()) {
+    return RefuseSequence("factor is there, beside scales of the rows");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout layout,
@@ -42,9 +80,7 @@ absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout
     return RefuseSequence("layout of ", name, " is ", NameOf(operand.layout), ", must be ",
                           NameOf(layout));
   }
-  if (!(operand.scales == Scales{})) {
-    return RefuseSequence("scales of ", name, " are ", ToString(operand.scales), ", must be none");
-  }
+  SINTER_RETURN_IF_ERROR(CheckScales(name, operand));
   if (operand.source == source) return absl::OkStatus();
   return RefuseSequence("source ", static_cast<int>(operand.source), " of ", name, " is not ",
                         static_cast<int>(source));
@@ -67,12 +103,13 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   const DType element = sequence.element();
   SINTER_RETURN_IF_ERROR(CheckElement("rows", p.rows.element, element));
   SINTER_RETURN_IF_ERROR(CheckElement("weights", p.weights.element, element));
-  SINTER_RETURN_IF_ERROR(CheckElement("the result", p.result, element));
+  SINTER_RETURN_IF_ERROR(CheckResult(p.result, element));
   const bool window = i == 0 && p.rows.source == Source::kWindow;
   const Source source = i > 0 ? Source::kProduct : window ? Source::kWindow : Source::kBuffer;
   SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source));
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
   SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer));
+  SINTER_RETURN_IF_ERROR(CheckPromoted(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));
   const bool io = p.weights.layout == Layout::kIO;
@@ -80,7 +117,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   if (i > 0 && p.k != sequence[i - 1].n) {
     return RefuseSequence("k ", p.k, " is not the n ", sequence[i - 1].n, " of the product before");
   }
-  return CheckEpilogue(p.epilogue, element, p.pair);
+  return CheckEpilogue(p.epilogue, p.result, p.pair, ElementOf(element).promoted);
 }
 
 }  // namespace

@@ -10,6 +10,9 @@ namespace {
 
 constexpr double kUnits = 2;           // that BoundsFor covers
 constexpr double kCodesOverBF16 = 16;  // steps: of e4m3 three bits behind the point, not seven
+// Of sums of e4m3 products: tensor cores keep 13 fraction bits of 128 terms, cut toward zero, which
+// adds up where all terms have one sign.
+constexpr Bounds kPromotedSums{1e-3, 5e-3, 0};
 
 Bounds Looser(const Bounds& a, const Bounds& b) {
   return {std::max(a.relative, b.relative), std::max(a.max, b.max),
@@ -29,6 +32,11 @@ bool Computes(const Op& op) {
          op.kind == OpKind::kConv2d;
 }
 
+bool SumsOfE4M3(const Chain& chain, const Op& op) {
+  const bool product = op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul;
+  return product && chain.op(op.operands[0]).type.dtype == DType::kE4M3;
+}
+
 // The loosest bounds of what `output` was rounded to on its way, of values that f32 does not hold
 // as float64 does; zeros where there is none.
 Bounds BoundsOfRoundings(const Chain& chain, int output) {
@@ -46,6 +54,7 @@ Bounds BoundsOfRoundings(const Chain& chain, int output) {
       way.computed |= before.computed;
       way.bounds = Looser(way.bounds, before.bounds);
     }
+    if (SumsOfE4M3(chain, op)) way.bounds = Looser(way.bounds, kPromotedSums);
     const bool narrows = HoldsFloats(op.type.dtype) || IsCode(op.type.dtype);
     if (op.kind == OpKind::kCast && way.computed && narrows) {
       way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));

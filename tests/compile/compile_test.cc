@@ -193,6 +193,11 @@ TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
              "scaled products");
 }
 
+TEST_F(CompileTest, ProductsOfCodes) {
+  CompileAll(CodesKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
+             "products of codes");
+}
+
 TEST_F(CompileTest, WindowsWhoseTapsArePadded) {
   CompileAll(WindowKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "padded taps");
 }

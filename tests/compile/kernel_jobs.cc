@@ -291,6 +291,27 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
   return KernelsOfEachKind(list, model, count);
 }
 
+std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  const DType results[] = {DType::kF32, DType::kBF16, DType::kF16};
+  int turn = 0;
+  for (const bool pair : {false, true}) {
+    for (const int64_t m : {1, 16, 64, 128, 512}) {
+      for (const Activation act : {Activation::kSilu, Activation::kGeluErf}) {
+        ProductSequence p = MakeSequence(m, MakeProduct(2040 + turn % 9, 4112, act, pair));
+        const DType result = results[turn % 3];
+        SetCodes(&p, result, turn % 4 == 0 ? ScaleKind::kTensor : ScaleKind::kVector,
+                 turn % 5 == 0 ? ScaleKind::kTensor : ScaleKind::kVector);
+        SetBias(&p, 0, turn % 2 == 0);
+        if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        ++turn;
+      }
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (const int channels : {8, 24, 40, 72, 136}) {

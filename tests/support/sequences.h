@@ -71,6 +71,18 @@ inline void SetElement(ProductSequence* s, DType element) {
   }
 }
 
+// A lone product of e4m3 operands with these scales, whose result and residual are `result`.
+inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind weights) {
+  SetElement(s, DType::kE4M3);
+  MatrixProduct& p = (*s)[0];
+  p.result = result;
+  p.rows.scales.kind = rows;
+  p.weights.scales.kind = weights;
+  for (EpilogueStep& step : p.epilogue.steps) {
+    if (step.element == DType::kE4M3) step.element = result;
+  }
+}
+
 inline void SetBias(ProductSequence* s, int i, bool bias = true) {
   (*s)[i].epilogue.Remove(EpilogueOp::kBias);
   if (bias) (*s)[i].epilogue.Set(StepOf(EpilogueOp::kBias, (*s)[i].result));

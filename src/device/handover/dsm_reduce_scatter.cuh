@@ -121,18 +121,23 @@ struct DsmReduceScatter {
       const int c = column + 8 * group;
 #pragma unroll
       for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i, scale);
-      writer.group(row + tile_row, c,
-                   Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
-                         rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
+      if constexpr (Config::Result::kBytes == 4) {
+#pragma unroll
+        for (int i = 0; i < 8; i += 2) writer.pair(row + tile_row, c + i, {x[i], x[i + 1]});
+      } else {
+        writer.group(row + tile_row, c,
+                     Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
+                           rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
+      }
     }
   }
 
   template <class Added>
-  static SINTER_DEVICE u32 rounded(float low, float high, u32 r) {
+  static SINTER_DEVICE typename Config::Result::Pair rounded(float low, float high, u32 r) {
     if constexpr (Added::kPresent)
       return Added::add(low, high, r);
     else
-      return Config::Element::pack(low, high);
+      return Config::Result::pack(low, high);
   }
 
   SINTER_DEVICE void add_group(float (&x)[8], int source, int group, int owner_row) const {

@@ -10,7 +10,7 @@
 namespace sinter {
 
 // Arguments of a kernel, with the names of plans; codegen fills what the kernel has. What has no
-// type here is of the chain's element, and a factor of that or f32.
+// type here is of Config's Element, Bias or Result; a factor is of Result or f32.
 struct Arguments {
   const TensorMap *a, *w1, *w_up, *c_map, *w2;
   const void *bias1, *bias_up, *bias2;
@@ -24,6 +24,7 @@ struct Arguments {
   float* partial_out;             // in the workspace, [block][block_m][block_n]
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
+  const float *scale_w1, *scale_up;  // a number for each column of the first product, or one
 };
 
 extern __shared__ unsigned char dynamic_shared[];
@@ -146,7 +147,10 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
                                 const EpilogueType& epilogue, const Writer& writer, int row,
                                 int column, bool again, const Added& added = {}) {
   const auto multiply = [&](float(&accumulators)[P::kAccumulators]) {
-    accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
+    if constexpr (P::Element::kPromoted)
+      accumulate_promoted<Config, P>(accumulators, block.ring, cursor, k_blocks, place);
+    else
+      accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   };
   multiply_and_write<Config, P>(multiply, place, reduce, epilogue, writer, row, column, again,
                                 added);

@@ -6,20 +6,29 @@
 namespace sinter {
 
 // `P`: the columns as the epilogue sees them. C's rows are counted from `row`.
+template <class Scaling>
+SINTER_DEVICE Scaling first_scaling(const Arguments& args, int row) {
+  if constexpr (Scaling::kColumns)
+    return {Scaling::Rows::of(args.factor1, args.scale1, args.m, row), args.scale_w1,
+            args.scale_up};
+  else
+    return Scaling::of(args.factor1, args.scale1, args.m, row);
+}
+
 template <class Config, class Scaling, class P = typename Config::First>
 SINTER_DEVICE auto first_epilogue(const Arguments& args, int row = 0) {
-  using Element = typename Config::Element;
-  using Stored = typename Element::Stored;
-  return Epilogue<P, Element, typename Config::Activation, Config::kBias1, Scaling>{
+  using Bias = typename Config::Bias;
+  using Stored = typename Bias::Stored;
+  return Epilogue<P, Bias, typename Config::Activation, Config::kBias1, Scaling>{
       static_cast<const Stored*>(args.bias1), static_cast<const Stored*>(args.bias_up),
-      Scaling::of(args.factor1, args.scale1, args.m, row)};
+      first_scaling<Scaling>(args, row)};
 }
 
 template <class Config, class Scaling>
 SINTER_DEVICE auto second_epilogue(const Arguments& args) {
-  using Element = typename Config::Element;
-  return Epilogue<typename Config::Second, Element, Identity, Config::kBias2, Scaling>{
-      static_cast<const typename Element::Stored*>(args.bias2), nullptr,
+  using Bias = typename Config::Bias;
+  return Epilogue<typename Config::Second, Bias, Identity, Config::kBias2, Scaling>{
+      static_cast<const typename Bias::Stored*>(args.bias2), nullptr,
       Scaling::of(args.factor2, args.scale2, args.m)};
 }
 
@@ -36,9 +45,9 @@ SINTER_DEVICE CWriter<Config> c_writer(const Arguments& args) {
 // The output of the last product, `P`.
 template <class Config, class P = typename Config::Second>
 SINTER_DEVICE auto output_writer(const Arguments& args) {
-  using Element = typename Config::Element;
-  return GlobalWriter<Element, P::kN, Config::kOutAligned>{
-      static_cast<typename Element::Stored*>(args.out), args.out_stride, args.m};
+  using Result = typename Config::Result;
+  return GlobalWriter<Result, P::kN, Config::kOutAligned>{
+      static_cast<typename Result::Stored*>(args.out), args.out_stride, args.m};
 }
 
 // A tile of the second product whose K one block has alone: `multiply` fills the accumulators.

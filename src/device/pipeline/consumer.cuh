@@ -73,6 +73,38 @@ struct StageProductOf<true, Config, P> {
   using Type = WeightsByRows<Config, P>;
 };
 
+// A part of a warpgroup's products over one row of the swizzle, the `row`-th of the stage: fresh =
+// rows x weights. Both are K-major. Issues the wgmmas; the caller commits them.
+template <class Config, class P>
+struct PromotedPart {
+  static constexpr int kSteps = kRowBytes / kStepBytes;
+  static constexpr int kSets = P::kSets / (Config::kSwapped ? P::kParts : 1);
+  static constexpr int kMmaN = P::kMmaN / (Config::kSwapped ? 1 : P::kParts);
+  static constexpr int kAccumulators = kSets * kMmaN / 2;
+  using Mma = Wgmma<kMmaN, typename Config::Element, false, false>;
+  using Set = float[kMmaN / 2];
+
+  static SINTER_DEVICE void issue(float (&fresh)[kAccumulators], u32 rows, u32 weights,
+                                  WarpgroupPlace place, int part, int row) {
+    const u64 as_rows =
+        descriptor(rows + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, row * kSteps),
+                   kKMajorLeading, kKMajorStride);
+    const int column = place.n * P::kWarpN + part * (P::kWarpN / P::kParts);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const u64 a = as_rows + (k_major_step(Config::kBlockM, 0, step) >> 4);
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) {
+        const u64 b = descriptor(
+            weights + k_major_step(P::kColumns, column + set * kWarpgroupRows, row * kSteps + step),
+            kKMajorLeading, kKMajorStride);
+        Set& d = reinterpret_cast<Set&>(fresh[set * (kMmaN / 2)]);
+        Config::kSwapped ? Mma::mma(d, b, a, step != 0) : Mma::mma(d, a, b, step != 0);
+      }
+    }
+  }
+};
+
 // Releases a stage to the producers that fill it: this block's, or those of both blocks of a pair,
 // which are half a cluster apart. Called by a warpgroup whose wgmmas have read the stage.
 template <class Config, class RingType, class CursorType>
@@ -86,6 +118,40 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
           ring.empty(stage), cursor.pair_first + place.thread * (Config::kCluster / 2)));
     cursor.awaited -= given ? 1 : 0;
   }
+}
+
+// accumulate() where sums are promoted, with rows in the ring: the tensor cores sum one row of the
+// swizzle and one part at a time, and their sums are added in f32. Other warpgroups use the tensor
+// cores meanwhile.
+template <class Config, class P, class RingType, class CursorType>
+SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
+                                       const RingType& ring, CursorType& cursor, int count,
+                                       WarpgroupPlace place) {
+  using Part = PromotedPart<Config, P>;
+  asm volatile("" : "+r"(count));  // as in accumulate()
+#pragma unroll
+  for (int i = 0; i < P::kAccumulators; ++i) accumulators[i] = 0;
+#pragma unroll 1
+  do {
+    const u32 address = uniform(ring.address(cursor.stage));
+    mbarrier_wait(ring.full(cursor.stage), cursor.parity);
+#pragma unroll
+    for (int row = 0; row < P::kSubtiles; ++row) {
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) {
+        float fresh[Part::kAccumulators];
+        wgmma_fence();
+        Part::issue(fresh, address, address + P::kRowsBytes, place, part, row);
+        wgmma_commit();
+        wgmma_wait<0>();
+#pragma unroll
+        for (int i = 0; i < Part::kAccumulators; ++i)
+          accumulators[part * Part::kAccumulators + i] += fresh[i];
+      }
+    }
+    release_stage<Config>(ring, cursor.stage, cursor, true, place);
+    cursor.advance();
+  } while (--count > 0);
 }
 
 // accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, the sum is added to

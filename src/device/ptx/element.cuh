@@ -6,7 +6,13 @@
 
 namespace sinter {
 
+struct alignas(8) FloatPair {
+  float low, high;
+};
+
 struct Float32 : ElementSizes<float> {
+  using Pair = FloatPair;
+  static SINTER_DEVICE Pair pack(float low, float high) { return {low, high}; }
   static SINTER_DEVICE float unpack(float x) { return x; }
 };
 
@@ -43,6 +49,7 @@ struct Float16 : ElementSizes<u16> {
 // Saturates to +-448; every NaN becomes 0x7f.
 struct FloatE4M3 : ElementSizes<unsigned char> {
   using Pair = u16;
+  static constexpr bool kPromoted = true;
   static SINTER_DEVICE Pair pack(float low, float high) {
     u16 r;
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low));

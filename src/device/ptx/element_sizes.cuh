@@ -16,6 +16,9 @@ struct ElementSizes {
   static constexpr int kSwizzleSpan = kRowBytes / kBytes;
   static constexpr int kWgmmaK = kStepBytes / kBytes;
   static constexpr int kVector = kVectorBytes / kBytes;
+  // Whether the tensor cores sum too coarsely for a long K: of 8-bit floats they keep 13 fraction
+  // bits. Every row of the swizzle is then summed apart, and added in f32.
+  static constexpr bool kPromoted = false;
 };
 
 }  // namespace sinter

@@ -12,7 +12,7 @@
 namespace sinter {
 
 // y = act(x + bias) for one weight matrix, act(gate + bias) * (up + bias_up) for two. x, gate and
-// up are accumulators times the scale of their row. Biases may be null.
+// up are accumulators times the scale of their row and their column. Biases may be null.
 template <class P, class Element, class Activation, bool kBias, class Scaling_ = NoScaling>
 struct Epilogue {
   using Scaling = Scaling_;
@@ -24,6 +24,12 @@ struct Epilogue {
     if (Scaling::kPresent) {
       x *= scale;
       if (P::kWidth == 2) up *= scale;
+    }
+    if constexpr (Scaling::kColumns) {
+      if (column < P::kN) {
+        x *= scaling.of_column(column);
+        if (P::kWidth == 2) up *= scaling.of_up(column);
+      }
     }
     if (kBias && column < P::kN) {
       x += Element::unpack(bias[column]);
@@ -69,10 +75,32 @@ struct GlobalWriter {
   }
 };
 
+// The same of f32.
+template <int kColumns, bool kAligned>
+struct GlobalWriter<Float32, kColumns, kAligned> {
+  float* data;
+  long long stride;  // elements between rows
+  int rows;          // rows that exist
+
+  SINTER_DEVICE void pair(int row, int column, FloatPair v) const {
+    if (row >= rows || column >= kColumns) return;
+    float* p = data + row * stride + column;
+    if (kAligned) {
+      *reinterpret_cast<FloatPair*>(p) = v;
+    } else {
+      p[0] = v.low;
+      if (column + 1 < kColumns) p[1] = v.high;
+    }
+  }
+  SINTER_DEVICE void element(int row, int column, float v) const {
+    if (row < rows && column < kColumns) data[row * stride + column] = v;
+  }
+};
+
 // Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
 // and writes the result to the matrix. The tile begins at `row` and `column`.
 template <class Config, class P, class EpilogueType, class Writer,
-          class Held = NothingHeld<typename Config::Element>>
+          class Held = NothingHeld<typename Config::Result>>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
                                       const EpilogueType& epilogue,
                                       const HeldScaling<typename EpilogueType::Scaling>& scaling,
@@ -81,29 +109,32 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
   jitter();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
-  constexpr int kQuads = P::kGroups / 4 * 4;
+  // Four lanes have 32 bytes of f32 side by side; of fewer bytes they exchange columns first.
+  constexpr int kQuads = Config::Result::kBytes == 2 ? P::kGroups / 4 * 4 : 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int tile_row = first_row + 8 * half;
     const bool exists = tile_row < Config::kBlockM;
     held.turn_to(half);
     const float scale = scaling.of_half(half);
-    auto word = [&](int g, u32 added) {
+    auto pair = [&](int g, u32 added) {
       const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half,
                 up = P::kWidth == 2 ? 4 * P::kGroups : 0;
       return held.round(epilogue.apply(d[i], d[i + up], c, scale),
                         epilogue.apply(d[i + 1], d[i + 1 + up], c + 1, scale), added);
     };
+    if constexpr (kQuads > 0) {
 #pragma unroll
-    for (int g = 0; g < kQuads; g += 4) {
-      const Word4 r = held.quad(g / 4);
-      const u32 w[4] = {word(g, r.x), word(g + 1, r.y), word(g + 2, r.z), word(g + 3, r.w)};
-      const Word4 v = quad_transpose(w);
-      if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+      for (int g = 0; g < kQuads; g += 4) {
+        const Word4 r = held.quad(g / 4);
+        const u32 w[4] = {pair(g, r.x), pair(g + 1, r.y), pair(g + 2, r.z), pair(g + 3, r.w)};
+        const Word4 v = quad_transpose(w);
+        if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+      }
     }
 #pragma unroll
     for (int g = kQuads; g < P::kGroups; ++g) {
-      const u32 w = word(g, held.pair(g - kQuads));
+      const auto w = pair(g, held.pair(g - kQuads));
       if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
     }
   }

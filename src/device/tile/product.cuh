@@ -33,6 +33,13 @@ constexpr bool pads_taps() {
     return false;
 }
 
+// Parts of a warpgroup's sums that the tensor cores compute one after another where sums are
+// promoted: each needs registers besides the sums. `sets` products of mma_n columns side by side.
+constexpr int promoted_parts(bool swapped, int sets, int mma_n) {
+  if (sets * mma_n <= 128) return 1;
+  return swapped ? sets : 2;
+}
+
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
 // ranks of a cluster share a tile's K range. Where kWeightsShare or kRowsShare is 2, two blocks
@@ -54,6 +61,8 @@ struct Product {
   static constexpr int kSets = Config::kSwapped ? kWarpN / kWarpgroupRows : 1;
   static constexpr int kMmaN = Config::kSwapped ? Config::kBlockM : kWarpN;  // N of the wgmma
   static constexpr int kAccumulators = kSets * kMmaN / 2;                    // of a thread
+  static constexpr int kParts =
+      Element::kPromoted ? promoted_parts(Config::kSwapped, kSets, kMmaN) : 1;
   static constexpr int kGroups = kHalf / 8;        // column groups of one matrix per warpgroup
   static constexpr int kTileGroups = kBlockN / 8;  // column groups of one matrix per tile
   static constexpr int kKBlocks = ceil_div(kK, Config::kBlockK);
@@ -75,6 +84,7 @@ struct Product {
   static_assert(!Config::kWeightsTransposed || Element::kBytes == 2,
                 "wgmma takes N-major operands of 16-bit types only");
   static_assert(kMmaN <= 256, "wgmma N is at most 256");
+  static_assert(Config::kSwapped || kMmaN % (8 * kParts) == 0, "parts are whole column groups");
   static_assert(!Config::kSwapped || (kHalf % kWarpgroupRows == 0 && Config::kWarpgroupsM == 1),
                 "swapped: each warpgroup has whole rows of wgmma, and all rows of the tile");
   static_assert(kSplitK <= kKBlocks, "every rank needs a K block");

@@ -72,7 +72,9 @@ struct NothingHeld {
   SINTER_DEVICE void turn_to(int) {}
   SINTER_DEVICE Word4 quad(int) const { return Word4{0, 0, 0, 0}; }
   SINTER_DEVICE u32 pair(int) const { return 0; }
-  static SINTER_DEVICE u32 round(float low, float high, u32) { return Element::pack(low, high); }
+  static SINTER_DEVICE typename Element::Pair round(float low, float high, u32) {
+    return Element::pack(low, high);
+  }
 };
 
 // The residual of a thread's accumulators. It is loaded before the product and arrives while that

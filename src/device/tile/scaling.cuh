@@ -1,5 +1,5 @@
-// What a product's accumulators are multiplied by before bias and activation: a constant, and a
-// number of each row from global memory, such as a norm's statistic.
+// What a product's accumulators are multiplied by before bias and activation: a constant, a number
+// of each row from global memory, such as a norm's statistic, and a number of each column.
 #pragma once
 #include "ptx/element.cuh"
 #include "tile/product.cuh"
@@ -8,14 +8,14 @@ namespace sinter {
 
 // For a product without scaling.
 struct NoScaling {
-  static constexpr bool kPresent = false;
+  static constexpr bool kPresent = false, kColumns = false;
   static SINTER_DEVICE NoScaling of(const void*, float, int, int = 0) { return {}; }
   SINTER_DEVICE float at(int) const { return 1.0f; }
 };
 
 // The same for all rows.
 struct ConstantScale {
-  static constexpr bool kPresent = true;
+  static constexpr bool kPresent = true, kColumns = false;
   float constant;
 
   static SINTER_DEVICE ConstantScale of(const void*, float constant, int, int = 0) {
@@ -28,7 +28,7 @@ struct ConstantScale {
 template <class Element>
 struct RowFactors {
   using Stored = typename Element::Stored;
-  static constexpr bool kPresent = true;
+  static constexpr bool kPresent = true, kColumns = false;
   const Stored* factors;
   float constant;
   int rows;  // rows that exist
@@ -41,6 +41,31 @@ struct RowFactors {
   SINTER_DEVICE float at(int row) const {
     return row < rows ? constant * Element::unpack(factors[row]) : 0.0f;
   }
+};
+
+// One factor in memory for all rows.
+template <class Element>
+struct OneFactor {
+  static constexpr bool kPresent = true, kColumns = false;
+  float factor;
+
+  static SINTER_DEVICE OneFactor of(const void* factors, float constant, int, int = 0) {
+    return {constant * Element::unpack(*static_cast<const typename Element::Stored*>(factors))};
+  }
+  SINTER_DEVICE float at(int) const { return factor; }
+};
+
+// The scaling `Rows`, and a factor of each column of gate and of up; with kOne, one of all columns.
+template <class Rows_, bool kOne>
+struct ColumnFactors {
+  using Rows = Rows_;
+  static constexpr bool kPresent = true, kColumns = true;
+  Rows rows;
+  const float *factors, *up_factors;
+
+  SINTER_DEVICE float at(int row) const { return rows.at(row); }
+  SINTER_DEVICE float of_column(int column) const { return factors[kOne ? 0 : column]; }
+  SINTER_DEVICE float of_up(int column) const { return up_factors[kOne ? 0 : column]; }
 };
 
 // The scales of a thread's two rows of accumulators. They are loaded before the product and arrive

@@ -52,9 +52,13 @@ class SwappedWriter {
     jitter();
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
+      if constexpr (Config::Result::kBytes == 4) {
+        write_elements(d, set);
+      } else {
 #pragma unroll
-      for (int g = 0; g + 1 < kGroups; g += 2) write_quad(d, set, g);
-      if (kGroups % 2 == 1) write_pairs(d, set, kGroups - 1);
+        for (int g = 0; g + 1 < kGroups; g += 2) write_quad(d, set, g);
+        if (kGroups % 2 == 1) write_pairs(d, set, kGroups - 1);
+      }
     }
   }
 
@@ -69,21 +73,42 @@ class SwappedWriter {
     return column_ + place_.first + kWarpgroupRows * set + 8 * (quad_ % 2);
   }
 
-  // Two results of one column, in rows 2 (lane % 4) and the next of row group g: with the residual
-  // `added`, rounded.
-  SINTER_DEVICE u32 word(const float (&d)[P::kAccumulators], int set, int g, int half,
-                         u32 added) const {
+  // Two results of one column, in rows 2 (lane % 4) and the next of row group g.
+  struct Results {
+    int row, column;
+    float low, high;
+  };
+  SINTER_DEVICE Results results(const float (&d)[P::kAccumulators], int set, int g,
+                                int half) const {
     const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;
     const int up = P::kWidth == 2 ? kUp : 0;
     const int row = row_ + 8 * g + place_.row,
               column = column_ + place_.column + kWarpgroupRows * set + 8 * half;
-    const float low = epilogue_.apply(d[i], d[i + up], column, epilogue_.scaling.at(row)),
-                high =
-                    epilogue_.apply(d[i + 1], d[i + 1 + up], column, epilogue_.scaling.at(row + 1));
+    return {row, column, epilogue_.apply(d[i], d[i + up], column, epilogue_.scaling.at(row)),
+            epilogue_.apply(d[i + 1], d[i + 1 + up], column, epilogue_.scaling.at(row + 1))};
+  }
+
+  // The same with the residual `added`, rounded.
+  SINTER_DEVICE u32 word(const float (&d)[P::kAccumulators], int set, int g, int half,
+                         u32 added) const {
+    const Results y = results(d, set, g, half);
     if constexpr (Added::kPresent)
-      return Added::add(low, high, transpose_8x8(added));
+      return Added::add(y.low, y.high, transpose_8x8(added));
     else
-      return Config::Element::pack(low, high);
+      return Config::Result::pack(y.low, y.high);
+  }
+
+  // Of f32, eight lanes have 32 bytes of a row side by side.
+  SINTER_DEVICE void write_elements(const float (&d)[P::kAccumulators], int set) const {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const Results y = results(d, set, g, half);
+        writer_.element(y.row, y.column, y.low);
+        writer_.element(y.row + 1, y.column, y.high);
+      }
+    }
   }
 
   SINTER_DEVICE void write_quad(const float (&d)[P::kAccumulators], int set, int g) const {

@@ -38,8 +38,8 @@ void ChainMeaning::NameResults(const GraphRun& run) {
     w.Raw("product");
     w.I64(i == 0 ? ClassOf(matched.OperandAt(matched.rows)) : results.back());
     w.Raw(matched.sequence.Part(i, 1).Canonical());
-    for (const int operand :
-         {in.weights, in.weights_up, in.bias, in.bias_up, in.residual, in.factor}) {
+    for (const int operand : {in.weights, in.weights_up, in.bias, in.bias_up, in.residual,
+                              in.factor, in.scale_rows, in.scale_weights, in.scale_up}) {
       w.I64(operand < 0 ? -1 : ClassOf(matched.OperandAt(operand)));
     }
     const MatrixProduct& p = matched.sequence[i];

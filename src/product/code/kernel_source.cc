@@ -52,13 +52,16 @@ std::string TypesName(const Schedule& s) {
 
 bool IsBiased2(const ProductSequence& p) { return p.size() == 2 && p.back().epilogue.has_bias(); }
 
+bool Has(const Scales& scales) { return scales.kind != ScaleKind::kNone; }
+
 bool Transposed(const ProductCode& code) { return code.sequence.layout() == Layout::kIO; }
 
 // One specialisation for each N of a warpgroup's wgmma.
 std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   const Schedule& s = code.schedule;
   if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
-  std::set<int> widths = {FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n};
+  const int columns = FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n;
+  std::set<int> widths = {columns / PromotedParts(element, s, columns)};
   if (code.sequence.size() == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
   for (int n : widths)
@@ -86,11 +89,21 @@ std::string ProductText(const char* name, int width, const MatrixProduct& p,
                           p.StagedK(), tile.block_n, tile.split_k, shares);
 }
 
+// In the device library; the table has no f32, which wgmma does not take.
+const char* DeviceType(DType element) {
+  return element == DType::kF32 ? "Float32" : ElementOf(element).device_type;
+}
+const char* StoredType(DType element) {
+  return element == DType::kF32 ? "float" : ElementOf(element).stored_type;
+}
+
 std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   const ProductSequence& p = code.sequence;
   const Schedule& s = code.schedule;
   std::string text = "struct Config {\n";
   absl::StrAppend(&text, "  using Element = ", element.device_type, ";\n");
+  absl::StrAppend(&text, "  using Result = ", DeviceType(p.back().result), ";\n");
+  absl::StrAppend(&text, "  using Bias = ", DeviceType(ShapeOf(p, Role::kBias1).element), ";\n");
   absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation()),
                   ";\n");
   absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
@@ -123,15 +136,24 @@ std::string ResidualType(const ProductCode& code) {
   const Activation sum = last.epilogue.sum_activation();
   const std::string behind =
       sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum));
-  return absl::StrCat("ResidualRows<Config::Element, ", last.n, ", ",
+  return absl::StrCat("ResidualRows<Config::Result, ", last.n, ", ",
                       Bool(last.epilogue.Has(EpilogueOp::kRound)), ", ",
                       Bool(code.residual.aligned), behind, ">");
 }
 
-const char* ScalingType(const EpilogueList& epilogue) {
-  const EpilogueStep* factor = epilogue.Find(EpilogueOp::kFactor);
-  if (factor == nullptr) return epilogue.scaled() ? "ConstantScale" : "NoScaling";
-  return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Element>";
+const char* RowScalingType(const MatrixProduct& p) {
+  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
+  if (p.rows.scales.kind == ScaleKind::kVector) return "RowFactors<Float32>";
+  if (factor == nullptr) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";
+  return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Result>";
+}
+
+std::string ScalingType(const MatrixProduct& p) {
+  const ScaleKind columns = p.weights.scales.kind;
+  if (columns == ScaleKind::kNone) return RowScalingType(p);
+  return absl::StrCat("ColumnFactors<", RowScalingType(p), ", ",
+                      Bool(columns == ScaleKind::kTensor), ">");
 }
 
 // Template arguments of the kernel's function: the Config, the residual, the scaling of each
@@ -140,19 +162,21 @@ std::string FunctionArguments(const ProductCode& code) {
   const ProductSequence& p = code.sequence;
   std::vector<std::string> list = {"Config"};
   if (p.back().epilogue.has_residual() || p.scaled()) list.push_back(ResidualType(code));
-  if (p.scaled()) list.emplace_back(ScalingType(p.front().epilogue));
-  if (p.size() == 2 && p.back().epilogue.scaled()) {
-    list.emplace_back(ScalingType(p.back().epilogue));
-  }
+  if (p.scaled()) list.emplace_back(ScalingType(p.front()));
+  if (p.size() == 2 && p.back().scaled()) list.emplace_back(ScalingType(p.back()));
   return absl::StrJoin(list, ", ");
 }
 
 std::string PointerType(const ProductCode& code, Role role) {
   if (role == Role::kPartialOut) return "float* ";
-  const DType element = ShapeOf(code.sequence, role).element;
-  const char* stored = element == DType::kF32 ? "float" : ElementOf(element).stored_type;
+  const char* stored = StoredType(ShapeOf(code.sequence, role).element);
   const bool written = role == Role::kOut || role == Role::kC;
   return absl::StrCat(written ? "" : "const ", stored, "* ");
+}
+
+// The field of Arguments that a pointer is put into: a scale of the rows is their factor.
+absl::string_view FieldOf(Role role) {
+  return NameOf(role == Role::kScaleA ? Role::kFactor1 : role);
 }
 
 std::string EntryText(const ProductCode& code) {
@@ -165,7 +189,7 @@ std::string EntryText(const ProductCode& code) {
   }
   for (Role role : parameters.pointers) {
     list.push_back(absl::StrCat(PointerType(code, role), NameOf(role)));
-    fill.push_back(absl::StrCat("  args.", NameOf(role), " = ", NameOf(role), ";\n"));
+    fill.push_back(absl::StrCat("  args.", FieldOf(role), " = ", NameOf(role), ";\n"));
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");
@@ -175,9 +199,10 @@ std::string EntryText(const ProductCode& code) {
     fill.push_back(absl::StrCat("  args.residual_stride = ", code.residual.stride, ";\n"));
   }
   for (int i = 0; i < code.sequence.size(); ++i) {
-    const EpilogueList& epilogue = code.sequence[i].epilogue;
-    if (!epilogue.scaled()) continue;
-    fill.push_back(absl::StrCat("  args.scale", i + 1, " = ", FloatText(epilogue.scale()), ";\n"));
+    const MatrixProduct& p = code.sequence[i];
+    if (!p.scaled()) continue;
+    fill.push_back(
+        absl::StrCat("  args.scale", i + 1, " = ", FloatText(p.epilogue.scale()), ";\n"));
   }
   list.push_back("int m");
   return absl::Substitute(
@@ -213,6 +238,11 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
   if (first.has_factor()) list.pointers.push_back(Role::kFactor1);
   if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
+  if (Has(p.front().rows.scales)) list.pointers.push_back(Role::kScaleA);
+  if (Has(p.front().weights.scales)) {
+    list.pointers.push_back(Role::kScaleW1);
+    if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
+  }
   list.pointers.push_back(Role::kOut);
   if (writes_c) list.pointers.push_back(Role::kC);
   if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);

@@ -61,6 +61,11 @@ double EndUs(const ProductDims& dims, const ProductSequence& p, int product, con
          EpilogueUs(epilogue.activation(), s, tile, model) + of_sum;
 }
 
+double SpareHbm(const LevelTimes& times) {
+  const double share = times.hbm / Combine(times);
+  return 1 - share * share * share * share;
+}
+
 double PrefetchedUs(const ProductLoad& load, const Schedule& s, double window_us,
                     double stream_us) {
   if (load.block_bytes <= 0 || load.steps <= 0) return 0;

@@ -39,10 +39,15 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
           (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
   t.l2 = L2Us(load, model);
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
-  t.tensor = load.flop / (model.tensor_flop_per_us / model.sm_count);
-  // Two warpgroups take turns at the tensor cores; one alone leaves them idle between stages.
+  const bool promoted = load.promoted_values > 0;
+  t.tensor = load.flop / ((promoted ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us) /
+                          model.sm_count);
+  // Two warpgroups take turns at the tensor cores; one alone leaves them idle between stages, and
+  // while it adds sums.
+  const double adding = load.promoted_values / model.clock_mhz;
   if (s.warpgroups_m * s.warpgroups_n == 1)
-    t.tensor += static_cast<double>(load.steps) * model.lone_step_us;
+    t.tensor += static_cast<double>(load.steps) * model.lone_step_us + adding;
+  t.tensor = std::max(t.tensor, adding);
   // Intake of one SM: its bandwidth, the producer's loop, or the latency of a ring of loads. One
   // stage is always with the consumers. The first turn of the ring is the fill, counted elsewhere.
   const double bandwidth = load.intake_bytes / model.sm_intake_bytes_per_us;

@@ -171,6 +171,11 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   const int64_t reads = warpgroups * (sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
   load.shared_bytes =
       static_cast<double>(load.steps) * static_cast<double>((stage + reads) * s.block_k);
+  const ElementRow element = ElementOf(p.element());
+  if (element.promoted) {
+    const int64_t spans = s.block_k / element.swizzle_span;
+    load.promoted_values = static_cast<double>(load.steps * spans * warpgroups * warp_columns / 2);
+  }
   load.flop = static_cast<double>(load.steps) * 2.0 *
               static_cast<double>(warpgroups * kWarpgroupRows * warp_columns * s.block_k);
   return load;

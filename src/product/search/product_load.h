@@ -57,7 +57,9 @@ struct ProductLoad {
   L2Stream weights, rows, residual, result;  // total_bytes by operand; and the stored result
   double hbm_bytes = 0;     // HBM traffic: weights once, A again where L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
-  double flop = 0;          // busiest block, padded to 64 rows a warpgroup and whole tiles
+  // Sums that each warp scheduler of the busiest block adds in f32, of operands of 8 bits.
+  double promoted_values = 0;
+  double flop = 0;  // busiest block, padded to 64 rows a warpgroup and whole tiles
 };
 
 // `concurrent`: blocks that run at once (the grid of a persistent kernel, else the resident

@@ -17,6 +17,8 @@ struct Wgmma<96, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 4, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;

@@ -28,6 +28,8 @@ struct Wgmma<32, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 4;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;

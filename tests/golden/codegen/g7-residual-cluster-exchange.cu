@@ -17,6 +17,8 @@ struct Wgmma<96, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 4, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
@@ -44,7 +46,7 @@ sinter_cluster_exchange(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  cluster_exchange<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  cluster_exchange<Config, ResidualRows<Config::Result, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -28,6 +28,8 @@ struct Wgmma<192, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 64, kBlockK = 64, kStages = 3, kCluster = 4;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
@@ -59,7 +61,7 @@ sinter_cluster_ranges(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  cluster_ranges<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  cluster_ranges<Config, ResidualRows<Config::Result, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -17,6 +17,8 @@ struct Wgmma<96, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 3, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
@@ -49,7 +51,7 @@ sinter_cluster_slab(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  cluster_slab<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  cluster_slab<Config, ResidualRows<Config::Result, 768, true, true>>(args);
 }
 
 }  // namespace sinter

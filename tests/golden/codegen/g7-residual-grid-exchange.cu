@@ -28,6 +28,8 @@ struct Wgmma<32, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 4;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
@@ -61,7 +63,7 @@ sinter_grid_exchange(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  grid_exchange<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  grid_exchange<Config, ResidualRows<Config::Result, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -17,6 +17,8 @@ struct Wgmma<24, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Identity;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
@@ -41,7 +43,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  product<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  product<Config, ResidualRows<Config::Result, 768, true, true>>(args);
 }
 
 }  // namespace sinter

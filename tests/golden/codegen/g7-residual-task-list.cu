@@ -28,6 +28,8 @@ struct Wgmma<32, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
@@ -61,7 +63,7 @@ sinter_task_list(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  task_list<Config, ResidualRows<Config::Element, 768, true, true>>(args);
+  task_list<Config, ResidualRows<Config::Result, 768, true, true>>(args);
 }
 
 }  // namespace sinter

@@ -28,6 +28,8 @@ struct Wgmma<192, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Silu;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 2, kCluster = 16;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 2;

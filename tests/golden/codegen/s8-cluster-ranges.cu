@@ -28,6 +28,8 @@ struct Wgmma<128, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Silu;
   static constexpr int kBlockM = 64, kBlockK = 64, kStages = 3, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;

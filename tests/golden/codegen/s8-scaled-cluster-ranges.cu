@@ -28,6 +28,8 @@ struct Wgmma<128, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Silu;
   static constexpr int kBlockM = 64, kBlockK = 64, kStages = 3, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
@@ -64,7 +66,7 @@ sinter_cluster_ranges(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  cluster_ranges<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
+  cluster_ranges<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

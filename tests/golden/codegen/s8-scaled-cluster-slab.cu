@@ -28,6 +28,8 @@ struct Wgmma<192, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Silu;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 3, kCluster = 16;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 2;
@@ -65,7 +67,7 @@ sinter_cluster_slab(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  cluster_slab<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
+  cluster_slab<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

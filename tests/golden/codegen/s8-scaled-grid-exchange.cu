@@ -28,6 +28,8 @@ struct Wgmma<64, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Silu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 4;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
@@ -66,7 +68,7 @@ sinter_grid_exchange(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  grid_exchange<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Element>>(args);
+  grid_exchange<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

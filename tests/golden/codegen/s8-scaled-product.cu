@@ -17,6 +17,8 @@ struct Wgmma<96, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Silu;
   static constexpr int kBlockM = 128, kBlockK = 128, kStages = 3, kCluster = 2;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;

@@ -25,6 +25,8 @@ template <int kBlockM_, int kBlockK_, int kStages_, int kCluster_, int kWarpgrou
           class Rows_ = PlainRows>
 struct TestConfig {
   using Element = Element_;
+  using Result = Integer16;
+  using Bias = Integer16;
   using Activation = Fold;
   static constexpr int kBlockM = kBlockM_, kBlockK = kBlockK_, kStages = kStages_,
                        kCluster = kCluster_;

@@ -16,9 +16,11 @@
 namespace sinter {
 namespace hardware {
 
-// A row-major matrix of 16-bit elements in global memory, and the box that a tensor map takes.
+// A row-major matrix in global memory, and the box that a tensor map takes. Elements have 16 bits,
+// or 8 in shared memory.
 struct Matrix {
   int rows = 0, columns = 0, box_rows = 0;
+  int bytes = 2;  // of an element
   std::vector<uint16_t> data;
   uint16_t At(int row, int column) const {
     if (row < 0 || row >= rows || column < 0 || column >= columns) return 0;  // TMA fills with zero
@@ -109,10 +111,16 @@ class Machine {
   void LoadBox(uint32_t destination, const Matrix& matrix, int x, int y, uint32_t barrier) {
     if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);
     for (int r = 0; r < matrix.box_rows; ++r) {
-      for (int c = 0; c < kBoxColumns; ++c)
-        Store<uint16_t>(TmaAddress(destination, r, c), matrix.At(y + r, x + c));
+      for (int c = 0; c < kBoxBytes / matrix.bytes; ++c) {
+        const uint32_t at = TmaAddress(destination, r, c, matrix.bytes);
+        const uint16_t element = matrix.At(y + r, x + c);
+        if (matrix.bytes == 2)
+          Store<uint16_t>(at, element);
+        else
+          Store<uint8_t>(at, static_cast<uint8_t>(element));
+      }
     }
-    Arrive(barrier, int64_t{2} * kBoxColumns * matrix.box_rows);
+    Arrive(barrier, int64_t{kBoxBytes} * matrix.box_rows);
   }
 
   void LoadTaps(uint32_t destination, const Taps& taps, int x, int y, int z, uint32_t barrier) {
@@ -145,8 +153,8 @@ class Machine {
     Arrive(barrier, int64_t{2} * kBoxColumns * map.box_pixels);
   }
 
-  // Thread `thread`'s part of d (+)= A B.
-  template <int kRegisters>
+  // Thread `thread`'s part of d (+)= A B, of elements of kBytes.
+  template <int kBytes, int kRegisters>
   void Multiply(float (&d)[kRegisters], uint64_t a_bits, uint64_t b_bits, bool a_k_major,
                 bool b_k_major, bool accumulate, int thread) {
     const Descriptor a = Decode(a_bits), b = Decode(b_bits);
@@ -154,9 +162,9 @@ class Machine {
     for (int i = 0; i < kRegisters; ++i) {
       const Place place = AccumulatorPlace(thread, i);
       float sum = accumulate ? d[i] : 0;
-      for (int k = 0; k < 16; ++k) {
-        sum += Number(FetchAddress(a, a_k_major, place.row, k)) *
-               Number(FetchAddress(b, b_k_major, place.column, k));
+      for (int k = 0; k < 32 / kBytes; ++k) {
+        sum += Number<kBytes>(FetchAddress(a, a_k_major, place.row, k, kBytes)) *
+               Number<kBytes>(FetchAddress(b, b_k_major, place.column, k, kBytes));
       }
       d[i] = sum;
     }
@@ -191,7 +199,10 @@ class Machine {
   using Words = std::vector<uint32_t>;
 
   // Elements are small integers, so that sums are exact in any order.
-  float Number(uint32_t address) { return static_cast<float>(Load<int16_t>(address)); }
+  template <int kBytes>
+  float Number(uint32_t address) {
+    return kBytes == 2 ? Load<int16_t>(address) : Load<int8_t>(address);
+  }
 
   template <class F>
   void RunLanes(F&& lane) {

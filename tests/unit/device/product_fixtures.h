@@ -213,8 +213,7 @@ void ExpectPairsHaveTheirTiles(const Operands<Config, typename Config::First>& o
       Accumulators<P> accumulators(kConsumers<Config>);
       for (int t = 0; t < kConsumers<Config>; ++t) {
         threadIdx.x = 128 + static_cast<unsigned>(t);
-        Cursor<P::kKBlocks> cursor;
-        accumulate<Config, P, true>(AsArray(accumulators[static_cast<size_t>(t)]), ring, cursor, 0,
+        Accumulate<Config, P, true>(AsArray(accumulators[static_cast<size_t>(t)]), ring, 0,
                                     walk.end() - walk.begin(), PlaceOf<Config>(t));
       }
       ExpectProduct<Config, P>(accumulators, operands, walk.row(unit), walk.column(unit),

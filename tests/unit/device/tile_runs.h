@@ -59,6 +59,7 @@ struct Operands {
         weights_map{&weights},
         up_map{&up} {
     rows.box_rows = Config::kBlockM / P::kRowsShare;
+    rows.bytes = weights.bytes = up.bytes = Config::Element::kBytes;
   }
   Operands(Matrix a, Images pixels, uint32_t seed) : Operands(std::move(a), seed) {
     images = std::move(pixels);
@@ -80,6 +81,17 @@ inline void ExpectBarriersComplete() {
     EXPECT_EQ(bytes.expected, bytes.arrived) << "barrier " << barrier;
 }
 
+// One consumer thread's sums over `count` stages, as consume_tile() takes them.
+template <class Config, class P, bool kRowsInRing, class RingType>
+void Accumulate(float (&sums)[P::kAccumulators], const RingType& ring, u32 rows, int count,
+                WarpgroupPlace place) {
+  Cursor<P::kKBlocks> cursor;
+  if constexpr (P::Element::kPromoted)
+    accumulate_promoted<Config, P>(sums, ring, cursor, count, place);
+  else
+    accumulate<Config, P, kRowsInRing>(sums, ring, cursor, rows, count, place);
+}
+
 // Runs a tile's K blocks [begin, end) through a ring that holds them all.
 template <class Config, class P, bool kRowsInRing>
 Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int row, int column,
@@ -93,9 +105,8 @@ Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int ro
   Accumulators<P> accumulators(kConsumers<Config>);
   for (int t = 0; t < kConsumers<Config>; ++t) {
     threadIdx.x = 128 + static_cast<unsigned>(t);
-    Cursor<P::kKBlocks> cursor;
-    accumulate<Config, P, kRowsInRing>(AsArray(accumulators[static_cast<size_t>(t)]), ring, cursor,
-                                       rows_at, end - begin, PlaceOf<Config>(t));
+    Accumulate<Config, P, kRowsInRing>(AsArray(accumulators[static_cast<size_t>(t)]), ring, rows_at,
+                                       end - begin, PlaceOf<Config>(t));
   }
   return accumulators;
 }
@@ -164,8 +175,8 @@ struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
 
 inline std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
 
-template <class Config, class P, class Scaling, class Writer, class Added = NoResidual>
-void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P, Scaling>& epilogue,
+template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
+void WriteTile(const Accumulators<P>& accumulators, const EpilogueType& epilogue,
                const Writer& writer, int row, int column, const Added& added = {}) {
   for (int warp = 0; warp < kConsumers<Config> / 32; ++warp) {
     machine.RunWarp([&](int lane) {
@@ -174,13 +185,13 @@ void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P, Scalin
       const auto& d = AsArray(accumulators[static_cast<size_t>(t)]);
       const WarpgroupPlace place = PlaceOf<Config>(t);
       if constexpr (Config::kSwapped) {
-        const SwappedWriter<Config, P, TestEpilogue<P, Scaling>, Writer, Added> swapped(
-            epilogue, writer, added, row, column, place);
+        const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
+                                                                            row, column, place);
         swapped.fetch();
         swapped.write(d);
         return;
       }
-      const HeldScaling<Scaling> scaling(epilogue.scaling, row, place);
+      const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
       if constexpr (Added::kPresent) {
         HeldResidual<Config, P, Added> held(added, row, column, place);
         write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place, held);
@@ -192,8 +203,8 @@ void WriteTile(const Accumulators<P>& accumulators, const TestEpilogue<P, Scalin
 }
 
 // Sums the ranks' accumulators through their shared memory and writes every rank's rows.
-template <class Config, class P, class Scaling, class Writer, class Added = NoResidual>
-void ReduceTile(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P, Scaling>& epilogue,
+template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
+void ReduceTile(const std::vector<Accumulators<P>>& ranks, const EpilogueType& epilogue,
                 const Writer& writer, int row, int column, const Added& added = {}) {
   const auto reduce_of = [&](int rank) {
     return DsmReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};

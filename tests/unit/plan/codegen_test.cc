@@ -199,7 +199,7 @@ TEST(Generate, RefusesAFactorThatIsNone) {
 // Whoever checks nothing before: the source is written for elements that the table plans, and no
 // other type is written as one of them.
 TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
-  for (DType element : {DType::kF32, DType::kS32, DType::kPred, DType::kE4M3}) {
+  for (DType element : {DType::kF32, DType::kS32, DType::kPred, DType::kS8}) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
     SetElement(&spec.sequence, element);
     EXPECT_EQ(KernelSource(CodeOf(spec)->product).status().message(),
@@ -304,7 +304,7 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
         EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual = residual;\n")));
         EXPECT_THAT(source, HasSubstr(absl::StrCat("  args.residual_stride = ", p[1].n, ";\n")));
         EXPECT_THAT(source,
-                    HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Element, ", p[1].n, ", ",
+                    HasSubstr(absl::StrCat("<Config, ResidualRows<Config::Result, ", p[1].n, ", ",
                                            residual == Residual::kAdded ? "false" : "true",
                                            ", true>>(args)")));
       }
@@ -313,14 +313,13 @@ TEST(KernelSource, AddsTheResidualToTheLastProduct) {
   }
   ProductSequence one = WithResidual(FirstOf(SampleS8()));  // gated
   EXPECT_THAT(SourceOf(SampleSpec(one, SampleSchedule(one, Dataflow::kProduct))),
-              HasSubstr("product<Config, ResidualRows<Config::Element, 3072, false, true>>(args)"));
+              HasSubstr("product<Config, ResidualRows<Config::Result, 3072, false, true>>(args)"));
   SetLayout(&one, Layout::kIO);
   Schedule io = SampleSchedule(one, Dataflow::kProduct);
   io.first.block_n = 64;
   io.stages = 2;
   io.grid = 96;
-  EXPECT_THAT(SourceOf(SampleSpec(one, io)),
-              HasSubstr("ResidualRows<Config::Element, 3072, false"));
+  EXPECT_THAT(SourceOf(SampleSpec(one, io)), HasSubstr("ResidualRows<Config::Result, 3072, false"));
 }
 
 TEST(KernelSource, ScalesTheProductThatIsScaled) {
@@ -328,7 +327,7 @@ TEST(KernelSource, ScalesTheProductThatIsScaled) {
   EXPECT_THAT(both, HasSubstr("const float* factor1,\n    const u16* factor2,\n    u16* out"));
   EXPECT_THAT(both, HasSubstr("  args.scale1 = 0x1p-3f;\n  args.scale2 = 0x1p+0f;\n"));
   EXPECT_THAT(both, HasSubstr("grid_exchange<Config, NoResidual, RowFactors<Float32>, "
-                              "RowFactors<Config::Element>>(args)"));
+                              "RowFactors<Config::Result>>(args)"));
   ProductSequence second = WithResidual(SampleG7());
   SetScale(&second, 1, 3);
   EXPECT_THAT(SourceOf(SampleSpec(second, Dataflow::kClusterExchange)),
@@ -337,9 +336,30 @@ TEST(KernelSource, ScalesTheProductThatIsScaled) {
   SetFactor(&first, 0, RowFactor::kElement);
   const std::string one =
       SourceOf(SampleSpec(first, SampleSchedule(SampleS8(), Dataflow::kProduct)));
-  EXPECT_THAT(one, HasSubstr("product<Config, NoResidual, RowFactors<Config::Element>>(args)"));
+  EXPECT_THAT(one, HasSubstr("product<Config, NoResidual, RowFactors<Config::Result>>(args)"));
   EXPECT_THAT(one, Not(HasSubstr("factor2")));
   EXPECT_THAT(SourceOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)), Not(HasSubstr("scale")));
+}
+
+TEST(KernelSource, DequantisesWhatItMultiplies) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kTensor);
+  p[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kBF16));
+  Schedule s = SampleSchedule(p, Dataflow::kProduct);
+  const std::string source = SourceOf(SampleSpec(p, s));
+  for (const char* text :
+       {"using Element = FloatE4M3;", "using Result = Float32;", "using Bias = BFloat16;",
+        "const float* scale_a,\n    const float* scale_w1,\n    const float* scale_up,\n    float* "
+        "out",
+        "args.factor1 = scale_a;", "args.scale_w1 = scale_w1;", "args.scale_up = scale_up;",
+        "<Config, NoResidual, ColumnFactors<RowFactors<Float32>, true>>(args)",
+        "k32.f32.e4m3.e4m3"}) {
+    EXPECT_THAT(source, HasSubstr(text));
+  }
+  p[0].rows.scales.kind = ScaleKind::kTensor;
+  p[0].weights.scales.kind = ScaleKind::kVector;
+  EXPECT_THAT(SourceOf(SampleSpec(p, s)),
+              HasSubstr("<Config, NoResidual, ColumnFactors<OneFactor<Float32>, false>>(args)"));
 }
 
 TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {

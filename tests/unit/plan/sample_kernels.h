@@ -5,6 +5,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
+#include "src/product/role_shape.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space_walk.h"
 #include "tests/support/sequences.h"
@@ -61,6 +62,13 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (p.back().epilogue.has_residual()) bind(Role::kResidual, p.back().n);
   if (p[0].epilogue.has_factor()) bind(Role::kFactor1, 1);
   if (two && p[1].epilogue.has_factor()) bind(Role::kFactor2, 1);
+  const auto scaled = [](const Operand& o) { return o.scales.kind != ScaleKind::kNone; };
+  if (scaled(p[0].rows)) {
+    const RoleShape shape = ShapeOf(p, Role::kScaleA);
+    bind(Role::kScaleA, shape.rows > 0 ? shape.columns : 0);
+  }
+  if (scaled(p[0].weights)) bind(Role::kScaleW1, 0);
+  if (scaled(p[0].weights) && p[0].pair) bind(Role::kScaleUp, 0);
   bind(Role::kOut, p.back().n);
   if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});

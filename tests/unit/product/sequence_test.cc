@@ -171,11 +171,13 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
        "product 1: n 16777224 is not in 1.."},
       {[](ProductSequence& s) { s[0].k = -8; }, "product 1: k -8 is not in 1.."},
       {[](ProductSequence& s) { SetElement(&s, DType::kF32); },
-       "product 1: element 1 (f32) of rows is not bf16 or f16"},
+       "product 1: element 1 (f32) of rows is not bf16, f16 or e4m3"},
+      {[](ProductSequence& s) { SetElement(&s, DType::kS8); },
+       "product 1: element 7 (s8) of rows is not bf16, f16 or e4m3"},
       {[](ProductSequence& s) { SetElement(&s, DType::kE4M3); },
-       "product 1: element 6 (e4m3) of rows is not bf16 or f16"},
+       "product 1: element of the result is e4m3, of e4m3 operands it must be f32, f16 or bf16"},
       {[](ProductSequence& s) { s[1].weights.element = DType::kE4M3; },
-       "product 2: element 6 (e4m3) of weights is not bf16 or f16"},
+       "product 2: element of weights is e4m3, of the rows bf16"},
       {[](ProductSequence& s) { s[0].result = DType::kF16; },
        "product 1: element of the result is f16, of the rows bf16"},
       {[](ProductSequence& s) { s[0].rows.scales.kind = ScaleKind::kTensor; },
@@ -238,6 +240,64 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
   ASSERT_TRUE(CheckSequence(Gated()).ok()) << CheckSequence(Gated());
   for (const Case& c : cases) {
     ProductSequence s = Gated();
+    c.change(s);
+    const absl::Status status = CheckSequence(s);
+    EXPECT_FALSE(status.ok()) << c.message;
+    EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
+  }
+}
+
+ProductSequence OfCodes() {
+  ProductSequence s = Gated().Part(0, 1);
+  SetCodes(&s, DType::kF32, ScaleKind::kVector, ScaleKind::kTensor);
+  return s;
+}
+
+TEST(CheckSequence, TakesOneProductOfCodesWithWiderResults) {
+  EXPECT_TRUE(CheckSequence(OfCodes()).ok()) << CheckSequence(OfCodes());
+  ProductSequence s = OfCodes();
+  s[0].result = DType::kBF16;
+  s[0].n = 77;
+  s[0].k = 1040;
+  s[0].rows.scales.kind = s[0].weights.scales.kind = ScaleKind::kNone;
+  s[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kF32));
+  s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32));
+  s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kBF16));
+  EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+}
+
+TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
+  struct Case {
+    std::function<void(ProductSequence&)> change;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](ProductSequence& s) { s[0].k = 1032; }, "k 1032 is not a multiple of 16"},
+      {[](ProductSequence& s) { SetLayout(&s, Layout::kIO); },
+       "layout of weights is io, must be oi for e4m3: wgmma reads them along k; transpose"},
+      {[](ProductSequence& s) { s[0].result = DType::kS32; }, "element of the result is s32"},
+      {[](ProductSequence& s) { s[0].weights.element = DType::kBF16; },
+       "element of weights is bf16, of the rows e4m3"},
+      {[](ProductSequence& s) {
+         s[0].rows.scales = {ScaleKind::kVector, 1, 0};
+       },
+       "scales of rows are vector, must be none, tensor or vector"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32)); },
+       "factor is there, beside scales of the rows"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kF32)); },
+       "residual is there, the result is f32"},
+      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kS32)); },
+       "bias is s32, must be f32, f16 or bf16"},
+      {[](ProductSequence& s) {
+         s.products.push_back(s[0]);
+         s[1].rows.source = Source::kProduct;
+       },
+       "product 1: products: 2 are not 1, of e4m3 operands"},
+      {[](ProductSequence& s) { s[0].rows.source = Source::kWindow; },
+       "source of rows is a window, of e4m3 operands"},
+  };
+  for (const Case& c : cases) {
+    ProductSequence s = OfCodes();
     c.change(s);
     const absl::Status status = CheckSequence(s);
     EXPECT_FALSE(status.ok()) << c.message;

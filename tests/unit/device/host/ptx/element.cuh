@@ -4,17 +4,29 @@
 
 namespace sinter {
 
+struct alignas(8) FloatPair {
+  float low, high;
+};
+
 struct Float32 : ElementSizes<float> {
+  using Pair = FloatPair;
+  static Pair pack(float low, float high) { return {low, high}; }
   static float unpack(float x) { return x; }
 };
 
 // A 16-bit integer where kernels have bf16 or f16.
 struct Integer16 : ElementSizes<u16> {
+  using Pair = u32;
   static u32 pack(float low, float high) {
     return static_cast<u16>(static_cast<int>(low)) |
            static_cast<u32>(static_cast<u16>(static_cast<int>(high))) << 16;
   }
   static float unpack(u16 bits) { return static_cast<short>(bits); }
+};
+
+// An 8-bit integer where kernels have e4m3.
+struct Integer8 : ElementSizes<signed char> {
+  static constexpr bool kPromoted = true;
 };
 
 }  // namespace sinter

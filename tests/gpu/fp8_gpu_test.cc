@@ -1,0 +1,424 @@
+// Products of e4m3 operands: every number of rows, schedules of every kind, a biased input that
+// shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/problem.h"
+#include "src/engine/bound_plan.h"
+#include "src/engine/device_arena.h"
+#include "src/engine/trial_data.h"
+#include "src/engine/workspace.h"
+#include "src/reference/reference.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing {
+namespace {
+
+constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
+constexpr uint64_t kGuardBytes = 8192;
+constexpr uint8_t kNanCode = 0x7f;
+
+// Rms and largest error over the rms of the result: of promoted sums stored in f32, of a bf16
+// result, of all-positive data, and behind a quantised intermediate, of which some codes flip.
+constexpr Bounds kPromoted{3e-4, 3e-3, 0}, kBF16{2.5e-3, 0.01, 0}, kBiased{1e-3, 3e-3, 0};
+constexpr Bounds kRequantised{1e-2, 0.1, 0};
+
+// A chain of one output on the device, and its float64 reference of all rows.
+class ScaledRuns {
+ public:
+  static absl::StatusOr<std::unique_ptr<ScaledRuns>> Make(const Ports& ports, const Chain& chain,
+                                                          int64_t rows,
+                                                          std::vector<std::string> inputs) {
+    std::unique_ptr<ScaledRuns> made(new ScaledRuns(ports, chain, std::move(inputs)));
+    for (const std::string& input : made->inputs_) {
+      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, made->arena_.Allocate(input.size()));
+      SINTER_RETURN_IF_ERROR(ports.measurer->Upload(buffer, input.data(), input.size()));
+      made->buffers_.push_back(buffer);
+    }
+    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain, 0, rows));
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer output,
+                            made->arena_.Allocate(static_cast<uint64_t>(bytes) + kGuardBytes));
+    made->buffers_.push_back(output);
+    SINTER_RETURN_IF_ERROR(made->SetReference(rows));
+    return made;
+  }
+
+  absl::StatusOr<BoundRun> Bind(const LoadedPlanPtr& plan) {
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, Workspace(plan->plan.workspace_bytes));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
+      return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
+    }));
+    std::vector<DevicePtr> pointers;
+    for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
+                            BindPlan(plan, pointers, workspace.ptr));
+    return BoundRun{[bound](StreamHandle stream, int64_t m, bool pdl) {
+                      return EnqueuePlan(*bound, stream, m, pdl);
+                    },
+                    workspace};
+  }
+  absl::StatusOr<BoundRun> Bind(const PreparedPlanPtr& plan) {
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, Workspace(plan->WorkspaceBytes()));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
+      return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
+    }));
+    std::vector<DevicePtr> caller(buffers_.size());
+    for (size_t i = 0; i < buffers_.size(); ++i) caller[i] = buffers_[i].ptr;
+    const std::vector<int32_t>& order = chain_.InputOrder();
+    for (size_t i = 0; i < order.size(); ++i) caller[order[i]] = buffers_[i].ptr;
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const PlanBinding> binding,
+                            plan->Bind(caller, workspace.ptr));
+    return BoundRun{[plan, binding](StreamHandle stream, int64_t m, bool pdl) {
+                      return plan->Launch(*binding, stream, m, pdl);
+                    },
+                    workspace};
+  }
+
+  // One launch into poison; the whole output with its guard.
+  absl::StatusOr<std::string> Run(const BoundRun& run, int64_t m) {
+    SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(buffers_.back(), kPoison));
+    if (run.workspace.bytes > kWorkspaceFlagBytes) {
+      SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(
+          {run.workspace.ptr + kWorkspaceFlagBytes, run.workspace.bytes - kWorkspaceFlagBytes},
+          kPoison));
+    }
+    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait(
+        [&](StreamHandle stream) { return run.launch(stream, m, false); }));
+    std::string bytes(buffers_.back().bytes, '\0');
+    SINTER_RETURN_IF_ERROR(ports_.measurer->Download(&bytes[0], buffers_.back(), bytes.size()));
+    return bytes;
+  }
+
+  // OK when the first m rows are within `bounds` and nothing behind them was written.
+  absl::Status Check(const std::string& output, int64_t m, const Bounds& bounds) {
+    SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(chain_, 0, m, output));
+    const absl::Span<const double> want(reference_.data(), got.size());
+    const ErrorMeasure errors = Compare(got, want, chain_.output_type(0).dtype);
+    worst_.relative = std::max(worst_.relative, errors.relative);
+    worst_.max = std::max(worst_.max, errors.max_over_rms);
+    if (!errors.Within(bounds)) {
+      return absl::DataLossError(absl::StrCat("wrong at m ", m, ": ", errors.ToString()));
+    }
+    SINTER_ASSIGN_OR_RETURN(const int64_t written, OutputBytes(chain_, 0, m));
+    for (size_t i = static_cast<size_t>(written); i < output.size(); ++i) {
+      if (static_cast<uint8_t>(output[i]) == kPoison) continue;
+      return absl::DataLossError(absl::StrCat("byte ", i, " behind m ", m, " was written"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Replace(int input, const std::string& bytes) {
+    return ports_.measurer->Upload(buffers_[static_cast<size_t>(input)], bytes.data(),
+                                   bytes.size());
+  }
+  const std::string& input(int canonical) const { return inputs_[static_cast<size_t>(canonical)]; }
+
+  // A line of figures: the worst errors so far.
+  void Print(const std::string& name) const {
+    std::printf("FIGURE %s relative %.3g largest %.3g\n", name.c_str(), worst_.relative,
+                worst_.max);
+  }
+
+ private:
+  ScaledRuns(const Ports& ports, const Chain& chain, std::vector<std::string> inputs)
+      : ports_(ports), chain_(chain), arena_(ports.measurer.get()), inputs_(std::move(inputs)) {}
+
+  absl::StatusOr<DeviceBuffer> Workspace(uint64_t bytes) {
+    if (bytes == 0) return DeviceBuffer{};
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, arena_.Allocate(bytes));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(workspace, kPoison));
+    return workspace;
+  }
+
+  absl::Status SetReference(int64_t rows) {
+    std::vector<const void*> pointers;
+    for (const std::string& input : inputs_) pointers.push_back(input.data());
+    ReferenceOptions options;
+    options.skip_final_cast = true;
+    SINTER_ASSIGN_OR_RETURN(auto outputs, RunReferenceF64(chain_, rows, pointers, options));
+    reference_ = std::move(outputs[0]);
+    return absl::OkStatus();
+  }
+
+  const Ports& ports_;
+  const Chain chain_;
+  DeviceArena arena_;
+  const std::vector<std::string> inputs_;  // canonical
+  std::vector<DeviceBuffer> buffers_;      // and the output
+  std::vector<double> reference_;
+  Bounds worst_;
+};
+
+// Numbers of a linear congruence (Knuth): the same everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
+  double Uniform() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state_ >> 40) * 0x1p-24;
+  }
+  double Normal() {  // Irwin-Hall of twelve
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += Uniform();
+    return sum;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// Codes are of normal numbers, or uniform in [0.5, 1] where `positive`; scales are in [0.5, 1.5];
+// everything else is as RandomInputs has it.
+absl::StatusOr<std::vector<std::string>> InputsOf(const Chain& chain, int64_t rows, bool positive) {
+  SINTER_ASSIGN_OR_RETURN(std::vector<std::string> inputs, RandomInputs(chain, rows, 5));
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    Random random(static_cast<uint64_t>(i) + 17);
+    std::string& bytes = inputs[static_cast<size_t>(i)];
+    const DType dtype = chain.input_op(i).type.dtype;
+    if (dtype == DType::kE4M3) {
+      for (char& code : bytes) {
+        const double value = positive ? 0.5 + random.Uniform() / 2 : random.Normal();
+        code = static_cast<char>(F32ToE4M3(static_cast<float>(value)));
+      }
+    }
+    if (dtype != DType::kF32) continue;
+    for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+      const auto scale = static_cast<float>(0.5 + random.Uniform());
+      std::memcpy(&bytes[at], &scale, sizeof scale);
+    }
+  }
+  return inputs;
+}
+
+Chain ChainOf(const std::string& line) { return ParseProblem(line)->chain; }
+
+// act(gate) * up of one scale a row and a column, as `result`.
+Chain GatedPair(int64_t n, int64_t k, DType result) {
+  ChainBuilder b;
+  const auto codes = [&](Dim rows) {
+    const ValueId value =
+        b.Input({DType::kE4M3, {rows, Dim::Constant(k)}}, {!rows.symbolic, {}, ""}).value();
+    const ValueId scale =
+        b.Input({DType::kF32, {rows, Dim::Constant(1)}}, {!rows.symbolic, {}, ""}).value();
+    return Scaled{value, scale};
+  };
+  const Scaled a = codes(Dim::M()), gate = codes(Dim::Constant(n)), up = codes(Dim::Constant(n));
+  const ValueId g = AddScaledLinear(b, a, gate, kNoValue, Activation::kSilu).value();
+  const ValueId u = AddScaledLinear(b, a, up, kNoValue, Activation::kIdentity).value();
+  ValueId y = b.Binary(BinaryKind::kMul, g, u).value();
+  if (result != DType::kF32) y = b.Cast(y, result).value();
+  EXPECT_TRUE(b.Output(y).ok());
+  return b.Finish().value();
+}
+
+// rmsnorm, quantise, gated FFN with a quantised intermediate, residual.
+Chain Layer(int64_t n, int64_t k, Granularity granularity) {
+  ChainBuilder b;
+  const auto matrix = [&](DType dtype, Dim rows, int64_t columns) {
+    return b.Input({dtype, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""}).value();
+  };
+  const auto weights = [&](int64_t rows, int64_t columns) {
+    return Scaled{matrix(DType::kE4M3, Dim::Constant(rows), columns),
+                  matrix(DType::kF32, Dim::Constant(rows), 1)};
+  };
+  const ValueId x = matrix(DType::kBF16, Dim::M(), k);
+  const ValueId gamma = b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, "gamma"}).value();
+  const ValueId normed = AddRmsNorm(b, x, 1e-5, gamma).value();
+  QuantizeSpec rows;
+  rows.granularity = Granularity::kRow;
+  QuantizeSpec middle;
+  middle.granularity = granularity;
+  ScaledFfnOperands in;
+  in.a = AddQuantize(b, normed, rows).value();
+  in.w1 = weights(n, k);
+  in.w_up = weights(n, k);
+  in.w2 = weights(k, n);
+  const ValueId y = AddScaledFfn(b, in, true, middle, Activation::kSilu).value();
+  const ValueId wide = b.Cast(x, DType::kF32).value();
+  const ValueId sum = b.Binary(BinaryKind::kAdd, y, wide).value();
+  EXPECT_TRUE(b.Output(b.Cast(sum, DType::kBF16).value()).ok());
+  return b.Finish().value();
+}
+
+class Fp8 : public GpuTest {
+ protected:
+  static constexpr int64_t kMost = 300;
+
+  // Every m from 1 to 300 with the plan of its bucket.
+  static void EveryM(const std::string& name, const Chain& chain, const Bounds& bounds,
+                     bool positive = false) {
+    std::vector<PlanJob> jobs;
+    for (int64_t m = 1; m <= kMost; ++m) {
+      if (jobs.empty() || BucketOf(jobs.back().m) != BucketOf(m)) {
+        jobs.push_back({&chain, m, PrepareOptions::Choice::kBest});
+      }
+    }
+    const auto plans = PrepareAll(engine(), jobs);
+    auto inputs = InputsOf(chain, kMost, positive);
+    ASSERT_OK(inputs);
+    const auto runs = ScaledRuns::Make(ports(), chain, kMost, *std::move(inputs));
+    ASSERT_OK(runs);
+    std::map<int64_t, BoundRun> bound;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      ASSERT_OK(plans[i]) << name << " bucket " << BucketOf(jobs[i].m);
+      const auto run = (*runs)->Bind(*plans[i]);
+      ASSERT_OK(run);
+      bound[BucketOf(jobs[i].m)] = *run;
+    }
+    for (int64_t m = 1; m <= kMost; ++m) {
+      const auto output = (*runs)->Run(bound[BucketOf(m)], m);
+      ASSERT_OK(output) << name << " m " << m;
+      ASSERT_OK((*runs)->Check(*output, m, bounds)) << name << " bucket " << BucketOf(m);
+    }
+    (*runs)->Print(name);
+  }
+
+  // Schedules from all over the space, at some numbers of rows, twice each.
+  static void Schedules(const std::string& name, const Chain& made, int64_t rows, size_t count,
+                        const Bounds& bounds, bool jitter = false, bool positive = false) {
+    const auto chain = std::make_shared<const Chain>(made);
+    const auto matched = MatchProducts(*chain, BucketOf(rows));
+    ASSERT_OK(matched);
+    std::vector<Plan> plans;
+    for (const Schedule& s :
+         Spread(LegalSchedules(matched->sequence, ports().model, Dataflow::kProduct), count)) {
+      plans.push_back(UnfusedPlanOf(*chain, BucketOf(rows), s, s).value());
+    }
+    ASSERT_FALSE(plans.empty());
+    BuildOptions options;
+    options.codegen.jitter = jitter;
+    const auto built = BuildPlans(ports(), chain, plans, options);
+    auto inputs = InputsOf(*chain, rows, positive);
+    ASSERT_OK(inputs);
+    const auto runs = ScaledRuns::Make(ports(), *chain, rows, *std::move(inputs));
+    ASSERT_OK(runs);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      SCOPED_TRACE(plans[i].ToText());
+      ASSERT_OK(built[i]);
+      const auto run = (*runs)->Bind(*built[i]);
+      ASSERT_OK(run);
+      for (int64_t m : {rows, rows - rows / 3, int64_t{1}}) {
+        const auto output = (*runs)->Run(*run, m), again = (*runs)->Run(*run, m);
+        ASSERT_OK(output);
+        EXPECT_OK((*runs)->Check(*output, m, bounds));
+        ASSERT_OK(again);
+        EXPECT_TRUE(*output == *again) << "m " << m;
+      }
+    }
+    (*runs)->Print(absl::StrCat(name, " ", plans.size(), " schedules"));
+  }
+};
+
+TEST_F(Fp8, ProductAtEveryM) {
+  EveryM("row x column",
+         ChainOf("scaled_matmul m=1 n=776 k=1024 scales=row act=silu bias1=1 dtype=f32"),
+         kPromoted);
+  EveryM("tensor, tail of k", ChainOf("scaled_matmul m=1 n=523 k=1040 scales=tensor bias1=1"),
+         kBF16);
+}
+
+TEST_F(Fp8, FfnAtEveryM) {
+  EveryM("gated, row",
+         ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=row quantize=row "
+                 "act=silu bias1=1 bias2=1"),
+         kRequantised);
+  EveryM("gated, static",
+         ChainOf("scaled_gated_ffn m=1 n=384 k=256 l=264 scales=tensor "
+                 "quantize=static act=silu"),
+         kRequantised);
+  EveryM("plain, row",
+         ChainOf("scaled_gemm_chain m=1 n=400 k=304 l=264 scales=row quantize=row act=gelu_erf"),
+         kRequantised);
+}
+
+TEST_F(Fp8, LayerAtEveryM) {
+  EveryM("norm to residual", Layer(640, 512, Granularity::kRow), kRequantised);
+}
+
+TEST_F(Fp8, ProductSchedules) {
+  const Chain chain = ChainOf("scaled_matmul m=1 n=1032 k=2064 scales=row dtype=f32");
+  for (const int64_t rows : {8, 40, 128, 200}) {
+    Schedules(absl::StrCat("product ", rows), chain, rows, 24, kPromoted);
+  }
+}
+
+TEST_F(Fp8, PairSchedules) {
+  for (const int64_t rows : {16, 64, 200}) {
+    Schedules(absl::StrCat("pair f32 ", rows), GatedPair(776, 1040, DType::kF32), rows, 16,
+              Bounds{6e-4, 6e-3, 0});
+    Schedules(absl::StrCat("pair bf16 ", rows), GatedPair(776, 1040, DType::kBF16), rows, 12,
+              kBF16);
+  }
+}
+
+TEST_F(Fp8, SchedulesWithPauses) {
+  Schedules("product, pauses", ChainOf("scaled_matmul m=1 n=520 k=784 scales=row"), 40, 8, kBF16,
+            true);
+  Schedules("pair, pauses", GatedPair(520, 784, DType::kF32), 200, 8, Bounds{6e-4, 6e-3, 0}, true);
+}
+
+// Sums of positive terms that the tensor cores do not promote are 6 % off at this k.
+TEST_F(Fp8, SumsArePromoted) {
+  const Chain chain = ChainOf("scaled_matmul m=1 n=264 k=4096 scales=row dtype=f32");
+  for (const int64_t rows : {16, 128}) {
+    Schedules(absl::StrCat("biased ", rows), chain, rows, 12, kBiased, false, true);
+  }
+}
+
+// A NaN code or scale reaches its row alone: all others keep their bits.
+TEST_F(Fp8, NanStaysInItsRow) {
+  constexpr int64_t kRows = 37, kColumns = 520, kK = 384, kBadCode = 5, kBadScale = 30;
+  const Chain chain =
+      ChainOf(absl::StrCat("scaled_matmul m=1 n=", kColumns, " k=", kK, " scales=row dtype=f32"));
+  auto inputs = InputsOf(chain, kRows, false);
+  ASSERT_OK(inputs);
+  const auto runs = ScaledRuns::Make(ports(), chain, kRows, *std::move(inputs));
+  ASSERT_OK(runs);
+  const auto plan = engine()->Prepare(chain, kRows, PrepareOptions{});
+  ASSERT_OK(plan);
+  const auto run = (*runs)->Bind(*plan);
+  ASSERT_OK(run);
+  const auto clean = (*runs)->Run(*run, kRows);
+  ASSERT_OK(clean);
+  ASSERT_OK((*runs)->Check(*clean, kRows, kPromoted));
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    const TensorType& type = chain.input_op(i).type;
+    if (!type.dims.front().symbolic) continue;
+    std::string bytes = (*runs)->input(i);
+    if (type.dtype == DType::kE4M3) {
+      bytes[kBadCode * kK + 77] = static_cast<char>(kNanCode);
+    } else {
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      std::memcpy(&bytes[kBadScale * sizeof nan], &nan, sizeof nan);
+    }
+    ASSERT_OK((*runs)->Replace(i, bytes));
+  }
+  const auto dirty = (*runs)->Run(*run, kRows);
+  ASSERT_OK(dirty);
+  for (int64_t row = 0; row < kRows; ++row) {
+    const size_t at = static_cast<size_t>(row * kColumns) * sizeof(float);
+    const size_t size = kColumns * sizeof(float);
+    if (row != kBadCode && row != kBadScale) {
+      EXPECT_EQ(clean->compare(at, size, *dirty, at, size), 0) << row;
+      continue;
+    }
+    for (size_t i = at; i < at + size; i += sizeof(float)) {
+      float value;
+      std::memcpy(&value, dirty->data() + i, sizeof value);
+      ASSERT_TRUE(std::isnan(value)) << row;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing

@@ -1,0 +1,124 @@
+// Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts,
+// factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for e4m3.
+#include "gtest/gtest.h"
+#include "tests/unit/device/product_fixtures.h"
+
+namespace sinter {
+namespace {
+
+// block_m, block_k, stages, cluster, warpgroups m and n, width, n, k, block_n, split_k, shares of
+// weights and rows, swapped.
+template <int kBlockM, int kBlockK, int kCluster, int kWarpgroupsM, int kWarpgroupsN, int kWidth,
+          int kN, int kK, int kBlockN, int kSplit, int kWeightsShare = 1, int kRowsShare = 1,
+          bool kSwapped = false>
+using OfBytes =
+    TestConfig<kBlockM, kBlockK, 3, kCluster, kWarpgroupsM, kWarpgroupsN, false, kWidth, kN, kK,
+               kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, kSwapped, Integer8>;
+
+template <class Config>
+class Codes : public Products<Config> {
+ protected:
+  using P = typename Config::First;
+};
+using CodesConfigs =
+    ::testing::Types<OfBytes<64, 128, 1, 1, 1, 1, 80, 272, 40, 1>,
+                     OfBytes<128, 128, 1, 2, 1, 2, 264, 144, 128, 1>,  // two parts: gate and up
+                     OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2>,   // two parts of 104 columns
+                     OfBytes<8, 256, 4, 1, 2, 2, 96, 1024, 48, 4>,
+                     OfBytes<16, 128, 1, 1, 1, 1, 136, 400, 64, 1, 1, 1, true>,
+                     OfBytes<40, 256, 2, 1, 2, 2, 136, 528, 128, 2, 1, 1, true>,
+                     OfBytes<88, 128, 1, 1, 1, 2, 72, 144, 64, 1, 1, 1, true>,  // two parts: sets
+                     OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>>;
+TYPED_TEST_SUITE(Codes, CodesConfigs);
+
+TYPED_TEST(Codes, AreExactFromTmaToTheStoredElement) {
+  this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
+}
+
+// The same product, stored in f32.
+template <class Config>
+struct InF32 : Config {
+  using Result = Float32;
+};
+
+struct Linear {
+  static float apply(float x) { return x; }
+};
+
+// Powers of two for factors, so that results are exact but for the gate's one rounding.
+TYPED_TEST(Codes, AreDequantisedAndStoredInF32) {
+  using Config = TypeParam;
+  using P = typename Config::First;
+  using Scaling = ColumnFactors<RowFactors<Float32>, false>;
+  constexpr int kRows = Config::kBlockM + 5, kStride = P::kN + P::kN % 2;
+  constexpr float kUnwritten = -1e30f;
+  const Operands<Config, P> operands(TestMatrix(kRows, P::kK, 5), 6);
+  const std::vector<u16> bias = TestBias(P::kN);
+  std::vector<float> of_rows, of_columns, of_up, out(kRows * kStride + 1, kUnwritten);
+  for (int i = 0; i < kRows; ++i) of_rows.push_back(static_cast<float>(1 << i % 3));
+  for (int i = 0; i < P::kN; ++i) {
+    of_columns.push_back(i % 2 == 0 ? 0.5f : 2.0f);
+    of_up.push_back(i % 3 == 0 ? 0.25f : 1.0f);
+  }
+  const Epilogue<P, Integer16, Linear, true, Scaling> epilogue{
+      bias.data(),
+      bias.data(),
+      {RowFactors<Float32>::of(of_rows.data(), 1, kRows), of_columns.data(), of_up.data()}};
+  const GlobalWriter<Float32, P::kN, P::kN % 8 == 0> writer{out.data(), kStride, kRows};
+  for (int row = 0; row < kRows; row += Config::kBlockM) {
+    for (int column = 0; column < P::kN; column += P::kBlockN) {
+      machine.Reset(P::kSplitK);
+      std::vector<Accumulators<P>> ranks;
+      for (int rank = 0; rank < P::kSplitK; ++rank) {
+        machine.rank = rank;
+        ranks.push_back(RunTile<Config, P, true>(operands, 0, row, column, P::first_block(rank),
+                                                 P::first_block(rank + 1)));
+      }
+      machine.Reset(P::kSplitK);
+      if constexpr (P::kSplitK > 1)
+        ReduceTile<InF32<Config>, P>(ranks, epilogue, writer, row, column);
+      else
+        WriteTile<InF32<Config>, P>(ranks[0], epilogue, writer, row, column);
+    }
+  }
+  for (int row = 0; row < kRows; ++row) {
+    for (int n = 0; n < kStride; ++n) {
+      const float got = out[static_cast<size_t>(row * kStride + n)];
+      if (n >= P::kN) {
+        ASSERT_EQ(got, kUnwritten) << "behind row " << row;
+        continue;
+      }
+      const auto c = static_cast<size_t>(n);
+      const float scale = of_rows[static_cast<size_t>(row)], add = Integer16::unpack(bias[c]);
+      float want =
+          scale * of_columns[c] * Dot<Config>(operands.rows, operands.weights, row, n, 0, P::kK) +
+          add;
+      if (P::kWidth == 2)
+        want *= scale * of_up[c] * Dot<Config>(operands.rows, operands.up, row, n, 0, P::kK) + add;
+      ASSERT_EQ(got, want) << row << ", " << n;
+    }
+  }
+  EXPECT_EQ(out.back(), kUnwritten);
+}
+
+template <class Config>
+class SharedCodes : public ::testing::Test {};
+using SharedCodesConfigs =
+    ::testing::Types<OfBytes<64, 128, 2, 1, 1, 1, 96, 272, 48, 1, 2, 1>,
+                     OfBytes<48, 256, 4, 1, 2, 1, 136, 528, 128, 2, 1, 2, true>>;
+TYPED_TEST_SUITE(SharedCodes, SharedCodesConfigs);
+
+TYPED_TEST(SharedCodes, GiveEachBlockOfAPairItsTile) {
+  using P = typename TypeParam::First;
+  constexpr int kRows = 2 * TypeParam::kBlockM - 11;
+  ExpectPairsHaveTheirTiles<TypeParam>(Operands<TypeParam, P>(TestMatrix(kRows, P::kK, 21), 22),
+                                       kRows);
+}
+
+TEST(Scaling, OneFactorMultipliesAllRows) {
+  const float factor = 3;
+  EXPECT_EQ(OneFactor<Float32>::of(&factor, 2, 1).at(77), 6);
+}
+
+}  // namespace
+}  // namespace sinter
