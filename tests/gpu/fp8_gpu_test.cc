@@ -327,6 +327,23 @@ TEST_F(Fp8, ProductAtEveryM) {
          kBF16);
 }
 
+TEST_F(Fp8, BlockScalesAtEveryM) {
+  EveryM("1 x 128 by 128 x 128",
+         ChainOf("scaled_matmul m=1 n=776 k=1024 scales=group bias1=1 dtype=f32"), kPromoted);
+  EveryM("gated, group",
+         ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=group "
+                 "quantize=group act=silu bias1=1 bias2=1"),
+         kRequantised);
+}
+
+TEST_F(Fp8, BlockScaleSchedules) {
+  const Chain chain = ChainOf("scaled_matmul m=1 n=1032 k=2048 scales=group dtype=f32");
+  for (const int64_t rows : {8, 40, 200}) {
+    Schedules(absl::StrCat("blocks ", rows), chain, rows, 20, kPromoted);
+  }
+  Schedules("blocks, pauses", chain, 40, 6, kPromoted, true);
+}
+
 TEST_F(Fp8, FfnAtEveryM) {
   EveryM("gated, row",
          ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=row quantize=row "

@@ -121,12 +121,12 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
 }
 
 // accumulate() where sums are promoted, with rows in the ring: the tensor cores sum one row of the
-// swizzle and one part at a time, and their sums are added in f32. Other warpgroups use the tensor
-// cores meanwhile.
-template <class Config, class P, class RingType, class CursorType>
+// swizzle and one part at a time, and their sums are scaled and added in f32. Other warpgroups use
+// the tensor cores meanwhile. `scales`: a HeldBlockScales, or none.
+template <class Config, class P, class RingType, class CursorType, class Scales>
 SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
                                        const RingType& ring, CursorType& cursor, int count,
-                                       WarpgroupPlace place) {
+                                       WarpgroupPlace place, Scales scales) {
   using Part = PromotedPart<Config, P>;
   asm volatile("" : "+r"(count));  // as in accumulate()
 #pragma unroll
@@ -137,6 +137,7 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
 #pragma unroll
     for (int row = 0; row < P::kSubtiles; ++row) {
+      scales.next();
 #pragma unroll
       for (int part = 0; part < P::kParts; ++part) {
         float fresh[Part::kAccumulators];
@@ -145,8 +146,10 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
         wgmma_commit();
         wgmma_wait<0>();
 #pragma unroll
-        for (int i = 0; i < Part::kAccumulators; ++i)
-          accumulators[part * Part::kAccumulators + i] += fresh[i];
+        for (int i = 0; i < Part::kAccumulators; ++i) {
+          float& sum = accumulators[part * Part::kAccumulators + i];
+          sum = scales.add(sum, fresh[i], part, i);
+        }
       }
     }
     release_stage<Config>(ring, cursor.stage, cursor, true, place);
